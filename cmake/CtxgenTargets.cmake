@@ -1,0 +1,85 @@
+# ctxgen_add_library, ctxgen_add_test; ctxgen_write_lists writes what they collected.
+
+# ctxgen_add_library(<name> [SOURCES ...] [HEADERS ...] [GENERATED_HEADERS ...] [PUBLIC target...] [PRIVATE target...])
+#
+# Static library ctxgen_<name>, alias ctxgen::<name>; without SOURCES an interface library.
+#   HEADERS            public headers, below include/ of this folder; nothing else of the folder is seen by others
+#   GENERATED_HEADERS  public headers made at configure time, below include/ of this folder's binary folder
+#   PUBLIC, PRIVATE    what it links; PUBLIC only where its own headers include the other's
+function(ctxgen_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;GENERATED_HEADERS;PUBLIC;PRIVATE")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "ctxgen_add_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target ctxgen_${name})
+  set(include "${CMAKE_CURRENT_SOURCE_DIR}/include")
+  set(generated "${CMAKE_CURRENT_BINARY_DIR}/include")
+
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    set(scope PUBLIC)
+    target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:ctxgen_options>)
+    target_compile_features(${target} PUBLIC cxx_std_23)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+    target_link_libraries(${target} INTERFACE ${arg_PUBLIC} ${arg_PRIVATE})
+    target_compile_features(${target} INTERFACE cxx_std_23)
+  endif()
+  add_library(ctxgen::${name} ALIAS ${target})
+
+  set(bases "${include}")
+  if(arg_GENERATED_HEADERS)
+    list(APPEND bases "${generated}")
+    list(TRANSFORM arg_GENERATED_HEADERS PREPEND "${generated}/")
+  endif()
+  list(TRANSFORM arg_HEADERS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  if(arg_HEADERS OR arg_GENERATED_HEADERS)
+    target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${bases} FILES ${arg_HEADERS} ${arg_GENERATED_HEADERS})
+  endif()
+
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} CTXGEN_HEADERS "${arg_HEADERS};${arg_GENERATED_HEADERS}")
+  set_property(GLOBAL APPEND PROPERTY CTXGEN_LIBRARIES ${target})
+endfunction()
+
+# ctxgen_add_test(<name> SOURCES ... [LIBS target...] [INCLUDES folder...] [DEFINITIONS ...] [TIME_LIMIT seconds])
+#
+# GoogleTest program <name>, in tests/ of the build folder; tests/run.py and ctest run it.
+function(ctxgen_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIME_LIMIT" "SOURCES;LIBS;INCLUDES;DEFINITIONS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "ctxgen_add_test(${name}): needs SOURCES; unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" ${arg_INCLUDES})
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main ctxgen_options)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+  set_property(GLOBAL APPEND_STRING PROPERTY CTXGEN_TEST_LIST
+    "${name}|$<TARGET_FILE:${name}>$<$<BOOL:${arg_TIME_LIMIT}>:|${arg_TIME_LIMIT}>\n")
+endfunction()
+
+# Writes tests/list.txt ("name|program[|seconds]" per line) and layers.txt (for tests/build/test_layers.py: per library its name,
+# folder, public headers, and the include folders that its own sources and that its users see).
+function(ctxgen_write_lists)
+  get_property(tests GLOBAL PROPERTY CTXGEN_TEST_LIST)
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests/list.txt" CONTENT "${tests}")
+
+  set(layers "")
+  get_property(libraries GLOBAL PROPERTY CTXGEN_LIBRARIES)
+  foreach(target IN LISTS libraries)
+    get_target_property(folder ${target} SOURCE_DIR)
+    get_target_property(type ${target} TYPE)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set(interface "$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>>")
+    set(own "${interface}")
+    if(NOT type STREQUAL "INTERFACE_LIBRARY")
+      set(own "$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>>")
+    endif()
+    string(APPEND layers
+      "${target}|${folder}|$<TARGET_PROPERTY:${target},CTXGEN_HEADERS>|${interface}|${own}\n")
+  endforeach()
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/layers.txt" CONTENT "${layers}")
+endfunction()
