@@ -1,0 +1,257 @@
+// AtomicFile of file.h, and what cleans up behind one that was interrupted.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string>
+
+#include "ctxgen/base/file.h"
+#include "unique_fd.h"
+
+namespace ctxgen {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- names: ".<name>.ctxgen-<pid>-<n>.tmp" ----
+
+std::string temporary_prefix(const fs::path& target) {
+  constexpr std::size_t kKeptLength = 200;  // NAME_MAX is 255, and the numbers want room
+  return "." + target.filename().string().substr(0, kKeptLength) + ".ctxgen-";
+}
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
+fs::path folder_of(const fs::path& target) {
+  return target.has_parent_path() ? target.parent_path() : fs::path(".");
+}
+
+/// The process id in a temporary's name, or -1 if the name is not one of `prefix`.
+pid_t process_of(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || !name.ends_with(kTemporarySuffix)) return -1;
+  name.remove_prefix(prefix.size());
+  if (name.size() <= kTemporarySuffix.size()) return -1;
+  name.remove_suffix(kTemporarySuffix.size());
+  pid_t process = -1;
+  const char* const end = name.data() + name.size();
+  const auto [dash, error] = std::from_chars(name.data(), end, process);
+  if (error != std::errc() || dash == end || *dash != '-' || process <= 0) return -1;
+  std::uint64_t number = 0;
+  const auto [rest, number_error] = std::from_chars(dash + 1, end, number);
+  return number_error == std::errc() && rest == end ? process : -1;
+}
+
+// ---- the registry of live temporaries ----
+
+// Slots hold heap strings. Whoever exchanges a pointer for nullptr owns the string: the file that
+// leaves the registry frees it; the signal handler may not call free, and puts it aside. So the
+// handler never looks at freed memory, even while another thread commits.
+std::array<std::atomic<const char*>, 4096> live_temporaries{};
+std::array<std::atomic<const char*>, live_temporaries.size()> unlinked_temporaries{};
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+class Registration {
+ public:
+  Registration() = default;
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+  ~Registration() { leave(); }
+
+  [[nodiscard]] bool enter(const std::string& path) {
+    auto copy = std::make_unique<char[]>(path.size() + 1);
+    std::memcpy(copy.get(), path.c_str(), path.size() + 1);
+    for (auto& slot : live_temporaries) {
+      const char* empty = nullptr;
+      if (!slot.compare_exchange_strong(empty, copy.get())) continue;
+      slot_ = &slot;
+      static_cast<void>(copy.release());
+      return true;
+    }
+    return false;
+  }
+  void leave() {
+    if (slot_ != nullptr) delete[] slot_->exchange(nullptr);
+    slot_ = nullptr;
+  }
+
+ private:
+  std::atomic<const char*>* slot_ = nullptr;
+};
+
+// ---- small system calls ----
+
+int write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return errno;
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+
+int flush_to_disk(int fd) {
+  while (::fsync(fd) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+/// So that the rename survives a power cut; some file systems refuse it, and that is no error.
+void flush_folder(const fs::path& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.valid()) static_cast<void>(flush_to_disk(fd.get()));
+}
+
+/// rename(2) would put the output in the place of a device, a pipe or a socket (/dev/null).
+Status check_replaceable(const fs::path& target) {
+  if (!target.has_filename())
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": it names no file", target.string());
+  struct stat status {};
+  if (::stat(target.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return {};
+  return fail(ErrorCode::kIoError, "cannot write \"{}\": it is {}, expected a regular file",
+              target.string(), S_ISDIR(status.st_mode) ? "a folder" : "not a file");
+}
+
+}  // namespace
+
+struct AtomicFile::Impl {
+  fs::path target;       // as given, for messages
+  fs::path destination;  // absolute: a later chdir changes nothing
+  fs::path temporary;    // absolute
+  UniqueFd fd;
+  std::uint64_t size = 0;
+  bool present = false;  // the temporary exists
+  Registration registration;
+
+  ~Impl() {
+    fd.reset();
+    if (present) ::unlink(temporary.c_str());
+  }
+  /// Takes a name that nobody has, and registers it before the file exists: a signal between the
+  /// two finds either nothing to unlink or the file.
+  Status open_temporary();
+};
+
+Status AtomicFile::Impl::open_temporary() {
+  static std::atomic<std::uint64_t> counter{0};
+  for (;;) {
+    temporary =
+        folder_of(destination) / std::format("{}{}-{}{}", temporary_prefix(destination), ::getpid(),
+                                             counter.fetch_add(1), kTemporarySuffix);
+    if (!registration.enter(temporary.string()))
+      return fail(ErrorCode::kResourceLimit, "cannot write \"{}\": more than {} files are being "
+                  "written", target.string(), live_temporaries.size());
+    fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                         0666));
+    if (fd.valid()) break;
+    const int error = errno;
+    registration.leave();
+    if (error != EEXIST && error != EINTR)
+      return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(),
+                  std::strerror(error));
+  }
+  present = true;
+  // remove_stale_temporaries() takes a locked file as live: a process id says nothing about a
+  // process in another container that shares the folder. A file system without locks does without.
+  static_cast<void>(::flock(fd.get(), LOCK_EX | LOCK_NB));
+  return {};
+}
+
+AtomicFile::AtomicFile() : impl_(std::make_unique<Impl>()) {}
+AtomicFile::AtomicFile(AtomicFile&&) noexcept = default;
+AtomicFile& AtomicFile::operator=(AtomicFile&&) noexcept = default;
+AtomicFile::~AtomicFile() = default;
+
+Result<AtomicFile> AtomicFile::create(const fs::path& target) {
+  CTXGEN_CHECK(check_replaceable(target));
+  AtomicFile file;
+  file.impl_->target = target;
+  std::error_code error;
+  file.impl_->destination = fs::absolute(target, error);
+  if (error)
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(), error.message());
+  CTXGEN_CHECK(file.impl_->open_temporary());
+  return file;
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  CTXGEN_ASSERT(impl_->fd.valid());
+  const int error = write_all(impl_->fd.get(), bytes);
+  if (error != 0)
+    return fail(ErrorCode::kIoError, "cannot write {} bytes to \"{}\": {}", bytes.size(),
+                impl_->target.string(), std::strerror(error));
+  impl_->size += bytes.size();
+  return {};
+}
+
+Status AtomicFile::write_zeros(std::uint64_t count) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  while (count > 0) {
+    const std::uint64_t part = std::min<std::uint64_t>(count, kZeros.size());
+    CTXGEN_CHECK(write(std::span(kZeros).first(part)));
+    count -= part;
+  }
+  return {};
+}
+
+std::uint64_t AtomicFile::size() const { return impl_->size; }
+
+Status AtomicFile::commit() {
+  CTXGEN_ASSERT(impl_->fd.valid());
+  int error = flush_to_disk(impl_->fd.get());
+  // close(2) reports late write errors of network file systems.
+  if (::close(impl_->fd.release()) != 0 && errno != EINTR && error == 0) error = errno;
+  if (error == 0 && ::rename(impl_->temporary.c_str(), impl_->destination.c_str()) != 0)
+    error = errno;
+  if (error != 0)
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", impl_->target.string(),
+                std::strerror(error));
+  impl_->present = false;
+  impl_->registration.leave();
+  flush_folder(folder_of(impl_->destination));
+  return {};
+}
+
+namespace {
+
+bool is_stale(const fs::path& temporary, pid_t process) {
+  const bool own = process == ::getpid();  // a new process may get a dead one's id
+  if (!own && (::kill(process, 0) == 0 || errno != ESRCH)) return false;
+  const UniqueFd fd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.valid()) return false;
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (!own && errno != EWOULDBLOCK);
+}
+
+}  // namespace
+
+void remove_stale_temporaries(const fs::path& target) {
+  const std::string prefix = temporary_prefix(target);
+  std::error_code error;
+  fs::directory_iterator entry(folder_of(target), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const fs::path& path = entry->path();
+    const pid_t process = process_of(path.filename().string(), prefix);
+    if (process > 0 && is_stale(path, process)) ::unlink(path.c_str());
+  }
+}
+
+void unlink_live_temporaries() noexcept {
+  const int saved = errno;
+  for (std::size_t i = 0; i < live_temporaries.size(); ++i) {
+    const char* const path = live_temporaries[i].exchange(nullptr);
+    if (path == nullptr) continue;
+    ::unlink(path);
+    unlinked_temporaries[i] = path;
+  }
+  errno = saved;
+}
+
+}  // namespace ctxgen

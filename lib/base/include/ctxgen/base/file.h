@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/status.h"
+
+namespace ctxgen {
+
+/// Maps a whole regular file read-only and shared. The blob's owner is the mapping; one mapping
+/// per file is shared in the process while somebody holds it (keyed by device, inode, size, mtime).
+///
+/// Errors  IO_ERROR (missing, no permission, a folder, not a regular file).
+[[nodiscard]] Result<Blob> map_file(const std::filesystem::path& path);
+
+/// Maps the file `relative` below `folder`: refuses an absolute path, an empty one, "..", and any
+/// symbolic link on the way that leaves `folder` (openat2 RESOLVE_BENEATH, stepwise where absent).
+///
+/// Errors  INVALID_GRAPH for a path that escapes, IO_ERROR for one that cannot be opened.
+[[nodiscard]] Result<Blob> map_file_beneath(const std::filesystem::path& folder,
+                                            std::string_view relative);
+
+/// All of a stream (stdin, a pipe) in memory, at most `max_bytes` (RESOURCE_LIMIT above).
+[[nodiscard]] Result<Blob> read_stream(int file_descriptor, std::uint64_t max_bytes);
+
+/// Writes a file that appears complete or not at all: a temporary in the target's folder, renamed
+/// by commit(). Destroyed without commit(), it removes the temporary.
+///
+/// The temporary's name is ".<name>.ctxgen-<pid>-<n>.tmp"; remove_stale_temporaries() knows it.
+/// Errors  IO_ERROR with path and cause (no folder, read-only, disk full).
+class AtomicFile {
+ public:
+  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target);
+  AtomicFile(AtomicFile&&) noexcept;
+  AtomicFile& operator=(AtomicFile&&) noexcept;
+  ~AtomicFile();
+
+  [[nodiscard]] Status write(std::span<const std::byte> bytes);
+  [[nodiscard]] Status write_zeros(std::uint64_t count);
+  [[nodiscard]] std::uint64_t size() const;  // bytes written so far
+  /// Flushes to disk, closes, and renames over the target.
+  [[nodiscard]] Status commit();
+
+ private:
+  AtomicFile();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Removes temporaries for `target` left by processes that no longer live.
+void remove_stale_temporaries(const std::filesystem::path& target);
+
+/// Unlinks the temporaries of all live AtomicFiles: async-signal-safe, for SIGINT handlers.
+void unlink_live_temporaries() noexcept;
+
+}  // namespace ctxgen
