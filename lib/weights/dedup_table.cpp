@@ -1,0 +1,63 @@
+#include "dedup_table.h"
+
+#include <cstring>
+#include <limits>
+
+namespace ctxgen {
+namespace {
+
+bool equal_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  if (a.size() != b.size()) return false;
+  return a.empty() || a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+Result<std::uint32_t> DedupTable::add(Hash128 hash, Blob blob) {
+  const std::uint64_t bytes = blob.bytes.size();
+  std::unique_lock lock(mutex_);
+  std::vector<std::uint32_t>& ids = ids_[hash];
+  // Weights are large: they are compared without the lock. Entries stand still, and what another
+  // thread adds under this hash meanwhile comes behind the ones already compared.
+  for (std::size_t compared = 0; compared < ids.size(); ++compared) {
+    const std::uint32_t id = ids[compared];
+    const Entry& known = entries_[id];
+    lock.unlock();
+    const bool equal = equal_bytes(known.blob.bytes, blob.bytes);
+    lock.lock();
+    if (!equal) continue;
+    bytes_added_ += bytes;
+    return id;
+  }
+  if (entries_.size() >= std::numeric_limits<std::uint32_t>::max())
+    return fail(ErrorCode::kResourceLimit, "more than {} weights", entries_.size());
+  const auto id = static_cast<std::uint32_t>(entries_.size());
+  entries_.push_back(Entry{std::move(blob), hash});
+  ids.push_back(id);
+  bytes_added_ += bytes;
+  bytes_stored_ += bytes;
+  return id;
+}
+
+const DedupTable::Entry& DedupTable::entry(std::uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  CTXGEN_ASSERT(id < entries_.size());
+  return entries_[id];
+}
+
+std::size_t DedupTable::size() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+std::uint64_t DedupTable::bytes_added() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_added_;
+}
+
+std::uint64_t DedupTable::bytes_stored() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_stored_;
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/hash.h"
+#include "ctxgen/base/status.h"
+
+namespace ctxgen {
+
+/// WeightStore without the hash function, so that tests can make hashes collide.
+///
+/// Threads  every member may be called from several threads.
+class DedupTable {
+ public:
+  struct Entry {
+    Blob blob;
+    Hash128 hash;
+  };
+
+  /// The id of an entry with the same hash and the same bytes, a new one where there is none.
+  [[nodiscard]] Result<std::uint32_t> add(Hash128 hash, Blob blob);
+  /// Entries never move and never change.
+  [[nodiscard]] const Entry& entry(std::uint32_t id) const;
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::uint64_t bytes_added() const;
+  [[nodiscard]] std::uint64_t bytes_stored() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<Entry> entries_;
+  std::map<Hash128, std::vector<std::uint32_t>> ids_;
+  std::uint64_t bytes_added_ = 0;
+  std::uint64_t bytes_stored_ = 0;
+};
+
+}  // namespace ctxgen

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/status.h"
+
+namespace ctxgen {
+
+/// A decimal number without sign, blanks or anything else around it; `what` names it in messages.
+/// Errors  INVALID_GRAPH.
+[[nodiscard]] Result<std::uint64_t> parse_decimal_u64(std::string_view text, std::string_view what);
+
+/// TensorProto.external_data, decoded. Unknown keys are ignored, as the ONNX text allows.
+struct ExternalDataRef {
+  std::string location;
+  std::uint64_t offset = 0;
+  std::optional<std::uint64_t> length;  // absent: to the end of the tensor
+};
+
+/// Decodes the key-value entries of TensorProto.external_data.
+/// Errors  INVALID_GRAPH (no location, a known key twice, offset or length not decimal).
+[[nodiscard]] Result<ExternalDataRef> parse_external_data(
+    std::span<const std::pair<std::string_view, std::string_view>> entries,
+    std::string_view tensor_name);
+
+/// Finds the bytes of external tensors. Files are mapped once and stay mapped while a blob lives.
+///
+/// Rules   location is relative and stays inside `folder` after links are resolved; offset and
+///         length are decimal, inside the file, and length equals the tensor's size.
+/// Errors  INVALID_GRAPH (rule broken), IO_ERROR (file missing or unreadable).
+class ExternalDataResolver {
+ public:
+  explicit ExternalDataResolver(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  [[nodiscard]] Result<Blob> resolve(const ExternalDataRef& ref, std::uint64_t size_bytes,
+                                     std::string_view tensor_name);
+  /// Every file that was opened, in order of first use, as `folder / location`.
+  [[nodiscard]] std::vector<std::filesystem::path> files() const;
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, Blob, std::less<>> mapped_;
+  std::vector<std::string> order_;
+};
+
+}  // namespace ctxgen

@@ -1,0 +1,42 @@
+#include "dedup_table.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ctxgen {
+namespace {
+
+Blob blob_of(std::string_view text) {
+  const auto bytes = as_bytes(text);
+  return Blob::own({bytes.begin(), bytes.end()});
+}
+
+constexpr Hash128 kSame{.high = 1, .low = 2};
+
+TEST(DedupTable, KeepsApartWhatOnlySharesItsHash) {
+  DedupTable table;
+  EXPECT_EQ(table.add(kSame, blob_of("aaaa")).value(), 0U);
+  EXPECT_EQ(table.add(kSame, blob_of("bbbb")).value(), 1U);
+  EXPECT_EQ(table.add(kSame, blob_of("aaa")).value(), 2U);
+  EXPECT_EQ(table.add(kSame, blob_of("bbbb")).value(), 1U);
+  EXPECT_EQ(table.add(kSame, blob_of("aaa")).value(), 2U);
+  EXPECT_EQ(table.size(), 3U);
+  EXPECT_EQ(table.bytes_stored(), 11U);
+  EXPECT_EQ(table.bytes_added(), 18U);
+}
+
+TEST(DedupTable, HoldsAnEmptyBlob) {
+  DedupTable table;
+  EXPECT_EQ(table.add(kSame, Blob{}).value(), 0U);
+  EXPECT_EQ(table.add(kSame, blob_of("x")).value(), 1U);
+  EXPECT_EQ(table.add(kSame, blob_of("")).value(), 0U);
+}
+
+TEST(DedupTableDeathTest, KnowsItsIds) {
+  const DedupTable table;
+  EXPECT_DEATH(static_cast<void>(table.entry(0)), "assertion failed");
+}
+
+}  // namespace
+}  // namespace ctxgen
