@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/hash.h"
+#include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/context_file.h"
+
+namespace ctxgen {
+
+/// The first bytes of every context binary. The first byte is no text and the last one a line feed,
+/// so that a transfer that mangles either shows.
+inline constexpr std::array<char, 8> kMagic{'\x89', 'C', 'T', 'X', 'G', 'E', 'N', '\n'};
+
+inline constexpr std::uint64_t kPrefixBytes = 16;  // magic, major, minor, header size: never moves
+inline constexpr std::uint64_t kChecksumOffset = 16;
+inline constexpr std::uint64_t kChecksumBytes = 16;
+inline constexpr std::uint64_t kFixedHeaderBytes = 92;
+inline constexpr std::uint64_t kMaxHeaderBytes = 65536;
+
+inline constexpr std::uint64_t kManifestAlignment = 8;
+inline constexpr std::uint64_t kDataAlignment = 4096;  // the data section, and large blobs in it
+inline constexpr std::uint64_t kBlobAlignment = 64;
+inline constexpr std::uint64_t kLargeBlobBytes = 65536;
+
+[[nodiscard]] constexpr std::uint64_t blob_alignment(std::uint64_t size_bytes) {
+  return size_bytes >= kLargeBlobBytes ? kDataAlignment : kBlobAlignment;
+}
+
+/// The header, decoded. Offsets and sizes are in bytes, offsets from the start of the file.
+struct Header {
+  ContextInfo info;
+  std::uint64_t header_size = 0;
+  std::uint64_t file_size = 0;
+  std::uint64_t manifest_offset = 0;
+  std::uint64_t manifest_size = 0;
+  Hash128 manifest_hash;
+  std::uint64_t data_offset = 0;
+  [[nodiscard]] std::uint64_t manifest_end() const { return manifest_offset + manifest_size; }
+};
+
+/// The header's bytes, checksum included. header_size is worked out here.
+/// Errors  RESOURCE_LIMIT if the texts pass kMaxHeaderBytes.
+[[nodiscard]] Result<std::vector<std::byte>> encode_header(const Header& header);
+
+/// The header's size, before its other fields are known.
+[[nodiscard]] std::uint64_t header_size_of(const ContextInfo& info);
+
+/// Decodes and checks everything that the header alone can tell; `file` may end anywhere behind it.
+/// Errors  kVersionMismatch (another major), kCorruptContext.
+[[nodiscard]] Result<Header> decode_header(std::span<const std::byte> file);
+
+}  // namespace ctxgen

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/hash.h"
+#include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/program.h"
+
+namespace ctxgen {
+
+/// The context binary (docs/format.md is normative).
+inline constexpr std::uint16_t kFormatMajor = 1;
+inline constexpr std::uint16_t kFormatMinor = 0;
+
+/// Small facts that stand in the header and can be read without the manifest.
+struct ContextInfo {
+  std::uint16_t format_major = 0;
+  std::uint16_t format_minor = 0;
+  std::string source;        // provider that wrote it
+  std::string fingerprint;   // ProgramLoader::fingerprint at compile time
+  std::string producer;      // "ctxgen 0.1.0"
+};
+
+/// Reads them from the first bytes of a file (its whole header; more is not looked at), for checks
+/// of fitness that cost the same for a file of any size.
+/// Errors  as ContextReader::open. An info with another format_major is never returned.
+[[nodiscard]] Result<ContextInfo> read_context_info(std::span<const std::byte> file,
+                                                    std::string_view name);
+
+struct BlobEntry {
+  std::uint64_t offset = 0;  // from the start of the file
+  std::uint64_t size = 0;    // bytes stored
+  Hash128 hash;              // of the content
+};
+
+enum class VerifyBlobs { kAuto, kAlways, kNever };  // auto: when the file is below 16 MiB
+
+/// A context binary opened for reading: header and manifest verified, blobs used in place.
+class ContextReader {
+ public:
+  /// `file` is a mapped file or a payload embedded in a model. A payload that is not 64-byte
+  /// aligned is copied once.
+  /// Errors  kVersionMismatch (another major), kCorruptContext (all else), each with found and
+  ///         expected values; `name` is used in messages.
+  [[nodiscard]] static Result<ContextReader> open(Blob file, std::string_view name,
+                                                  VerifyBlobs verify = VerifyBlobs::kAuto);
+
+  [[nodiscard]] const ContextInfo& info() const { return info_; }
+  [[nodiscard]] std::span<const Program> programs() const { return programs_; }
+  /// The program's content hash, as written in EPContext `notes`.
+  [[nodiscard]] Hash128 program_hash(std::size_t index) const { return program_hashes_[index]; }
+  /// Index of the program with this partition_name, or kCorruptContext listing what there is.
+  [[nodiscard]] Result<std::size_t> find(std::string_view partition_name) const;
+  [[nodiscard]] std::span<const BlobEntry> blobs() const { return blobs_; }
+  [[nodiscard]] Result<Blob> blob(std::uint32_t index) const;
+  /// Every blob against its hash and all padding against zero. Not in question: header and manifest,
+  /// which open() always verifies.
+  [[nodiscard]] Status verify_blobs() const;
+  [[nodiscard]] std::uint64_t file_size() const { return file_.bytes.size(); }
+
+ private:
+  Blob file_;
+  std::string name_;
+  ContextInfo info_;
+  std::vector<Program> programs_;
+  std::vector<Hash128> program_hashes_;
+  std::vector<BlobEntry> blobs_;
+  // Where the sections lie in the file: verify_blobs() finds the padding by them.
+  std::uint64_t header_end_ = 0;
+  std::uint64_t manifest_begin_ = 0;
+  std::uint64_t manifest_end_ = 0;
+  std::uint64_t data_begin_ = 0;
+};
+
+/// The content hash of a program: everything but names (its own, of values and weights) and with
+/// each blob index replaced by the blob's hash. `blob_hash(i)` gives the hash of blob i.
+[[nodiscard]] Hash128 hash_program(const Program& program,
+                                   const std::function<Hash128(std::uint32_t)>& blob_hash);
+
+/// What goes into a context binary. Blob indices of programs refer to `blobs`.
+struct ContextContent {
+  std::string source;
+  std::string fingerprint;
+  std::vector<Program> programs;
+  std::vector<Blob> blobs;
+  std::vector<Hash128> blob_hashes;
+  std::string producer = {};  // empty: this version of ctxgen
+};
+
+/// Receives the file's bytes in order (an AtomicFile, a vector).
+using ByteSink = std::function<Status(std::span<const std::byte>)>;
+
+/// Writes the file. Deterministic: blobs are laid out in order of `blobs`, programs in order.
+/// Errors  those of `sink`; INTERNAL if the content breaks validate(); RESOURCE_LIMIT if header or
+///         manifest pass the format's limits.
+[[nodiscard]] Status write_context(const ContextContent& content, const ByteSink& sink);
+
+/// The size that write_context would produce, in bytes.
+[[nodiscard]] Result<std::uint64_t> context_size(const ContextContent& content);
+
+}  // namespace ctxgen

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/program.h"
+
+namespace ctxgen {
+
+/// Gives an executable the memory of its outputs once their dims are known.
+class OutputAllocator {
+ public:
+  virtual ~OutputAllocator() = default;
+  /// Memory of at least the dense size of `type` x `dims`, or nullptr if the caller does not want
+  /// this output (the executable then uses scratch memory or skips it). Any alignment.
+  [[nodiscard]] virtual Result<std::byte*> allocate(std::size_t output, DataType type,
+                                                    const Dims& dims) = 0;
+};
+
+/// What one run needs of its own (arena, memory objects). Not shared between running threads.
+class ExecutionState {
+ public:
+  virtual ~ExecutionState() = default;
+};
+
+/// One op's share of a profiled run.
+struct OpTiming {
+  std::string name;            // ONNX node name
+  std::string kind;            // op kind of the program or CPU operator
+  std::string implementation;  // oneDNN impl_info_str, or "cpu"
+  double microseconds = 0;
+  double flops = 0;            // 0: unknown
+  std::uint64_t bytes = 0;     // read + written; 0: unknown
+};
+
+/// A partition made ready to run.
+///
+/// Threads  const members may be called from several threads, each with its own state.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  [[nodiscard]] virtual Result<std::unique_ptr<ExecutionState>> make_state() const = 0;
+  /// Inputs are dense row-major tensors in the order of Program::inputs, any alignment. Shapes
+  /// that no plan covers are planned now (bounded LRU).
+  /// Errors  INVALID_ARGUMENT (type or shape does not fit the program), RESOURCE_LIMIT,
+  ///         BACKEND_ERROR. `timings`, where given, receives one entry per op.
+  [[nodiscard]] virtual Status run(ExecutionState& state, std::span<const TensorView> inputs,
+                                   OutputAllocator& outputs,
+                                   std::vector<OpTiming>* timings = nullptr) const = 0;
+};
+
+/// Whether a context fits this machine (ORT's OrtCompiledModelCompatibility without "n/a").
+enum class Compatibility { kOptimal, kPreferRecompilation, kUnsupported };
+
+struct CompatibilityVerdict {
+  Compatibility verdict = Compatibility::kUnsupported;
+  std::string reason;  // found and expected values; empty for kOptimal
+};
+
+struct LoadOptions {
+  int threads = 0;  // OpenMP threads for planning and running; 0: physical cores allowed here
+};
+
+/// Facts about a load that benches and `-v` report.
+struct LoadStatistics {
+  double primitive_creation_ms = 0;  // sum over all primitives, on one thread's clock each
+  std::uint64_t primitives = 0;
+  std::uint64_t repacked_weights = 0;
+  std::uint64_t repacked_bytes = 0;
+};
+
+/// Resolves a blob index of a program to its bytes (64-byte aligned, alive while the owner is).
+using BlobSource = std::function<Result<Blob>(std::uint32_t index)>;
+
+/// The load side of a provider: needs ctxfile and below only, so that a process that runs contexts
+/// links no compiler.
+class ProgramLoader {
+ public:
+  virtual ~ProgramLoader() = default;
+  [[nodiscard]] virtual std::string_view source() const = 0;  // EPContext `source`
+  /// Makes `program` runnable; stored plans get their primitives here.
+  /// Errors  kCorruptContext (payload or weights do not fit the program), kVersionMismatch,
+  ///         BACKEND_ERROR. Lifetime: keeps `blobs`' owners alive, copies what it needs.
+  [[nodiscard]] virtual Result<std::unique_ptr<Executable>> load(
+      const Program& program, const BlobSource& blobs, const LoadOptions& options,
+      LoadStatistics* statistics) const = 0;
+  /// The fingerprint of what this process would write now (format, library, ISA, threads, caches).
+  [[nodiscard]] virtual std::string fingerprint(int threads) const = 0;
+  /// Compares a fingerprint from a model's metadata or a context binary with this machine.
+  [[nodiscard]] virtual CompatibilityVerdict compatibility(std::string_view fingerprint,
+                                                           int threads) const = 0;
+};
+
+}  // namespace ctxgen

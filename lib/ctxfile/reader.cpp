@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "ctxgen/base/checked.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "header.h"
+#include "manifest.h"
+
+namespace ctxgen {
+namespace {
+
+constexpr std::uint64_t kVerifyBelowBytes = std::uint64_t{16} << 20;  // VerifyBlobs::kAuto
+
+std::unexpected<Error> named(Error error, std::string_view name) {
+  return std::unexpected(with_context(std::move(error), std::format("context \"{}\"", name)));
+}
+
+/// The same bytes at an address that primitives can use: a payload inside a model lies anywhere.
+Result<Blob> align(Blob file) {
+  if (reinterpret_cast<std::uintptr_t>(file.bytes.data()) % kBlobAlignment == 0) return file;
+  Tensor copy = CTXGEN_TRY(Tensor::allocate(
+      DataType::kUint8, Dims{static_cast<std::int64_t>(file.bytes.size())}));
+  std::memcpy(copy.mutable_bytes().data(), file.bytes.data(), file.bytes.size());
+  return Blob{copy.owner(), copy.bytes()};
+}
+
+Status check_manifest_hash(const Header& header, std::span<const std::byte> file) {
+  const Hash128 found = hash_bytes(file.subspan(header.manifest_offset, header.manifest_size));
+  if (found == header.manifest_hash) return {};
+  return fail(ErrorCode::kCorruptContext, "manifest checksum is {}, expected {}", found.hex(),
+              header.manifest_hash.hex());
+}
+
+/// Blobs stand in order, apart, aligned and inside the file.
+Result<std::vector<BlobEntry>> check_blobs(const Header& header,
+                                           std::span<const ManifestBlob> blobs) {
+  const std::uint64_t data_size = header.file_size - header.data_offset;
+  std::vector<BlobEntry> entries;
+  entries.reserve(blobs.size());
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    const ManifestBlob& blob = blobs[i];
+    if (blob.encoding != 0)
+      return fail(ErrorCode::kVersionMismatch, "blob {} has encoding {}, expected 0 (none)", i,
+                  blob.encoding);
+    if (!range_fits(blob.offset, blob.size, data_size))
+      return fail(ErrorCode::kCorruptContext,
+                  "blob {}: {} bytes at offset {} of a data section of {}", i, blob.size,
+                  blob.offset, data_size);
+    if (blob.offset % blob_alignment(blob.size) != 0)
+      return fail(ErrorCode::kCorruptContext, "blob {}: offset {} is not a multiple of {}", i,
+                  blob.offset, blob_alignment(blob.size));
+    if (blob.offset < end)
+      return fail(ErrorCode::kCorruptContext, "blob {}: offset {} is before the end {} of the blob "
+                  "before", i, blob.offset, end);
+    end = blob.offset + blob.size;
+    entries.push_back({header.data_offset + blob.offset, blob.size, blob.hash});
+  }
+  // Newer minor versions may add sections behind the blobs.
+  if (header.info.format_minor <= kFormatMinor && end != data_size)
+    return fail(ErrorCode::kCorruptContext, "the data section has {} bytes, its blobs end at {}",
+                data_size, end);
+  return entries;
+}
+
+Status check_programs(const Manifest& manifest) {
+  const auto blob_hash = [&](std::uint32_t blob) { return manifest.blobs[blob].hash; };
+  std::map<std::string_view, std::size_t> names;
+  for (std::size_t i = 0; i < manifest.programs.size(); ++i) {
+    const Program& program = manifest.programs[i];
+    CTXGEN_CHECK(validate(program, manifest.blobs.size()));
+    if (!names.emplace(program.name, i).second)
+      return fail(ErrorCode::kCorruptContext, "two programs are named \"{}\"", program.name);
+    const Hash128 found = hash_program(program, blob_hash);
+    if (found != manifest.program_hashes[i])
+      return fail(ErrorCode::kCorruptContext, "program \"{}\": content hash is {}, expected {}",
+                  program.name, found.hex(), manifest.program_hashes[i].hex());
+  }
+  return {};
+}
+
+Status check_zero(std::span<const std::byte> file, std::uint64_t begin, std::uint64_t end) {
+  const auto gap = file.subspan(begin, end - begin);
+  const auto bad = std::ranges::find_if(gap, [](std::byte b) { return b != std::byte{0}; });
+  if (bad == gap.end()) return {};
+  return fail(ErrorCode::kCorruptContext, "padding at offset {} is {}, expected 0",
+              begin + static_cast<std::uint64_t>(bad - gap.begin()), std::to_integer<int>(*bad));
+}
+
+}  // namespace
+
+Result<ContextInfo> read_context_info(std::span<const std::byte> file, std::string_view name) {
+  auto header = decode_header(file);
+  if (!header) return named(std::move(header).error(), name);
+  return std::move(header->info);
+}
+
+Result<ContextReader> ContextReader::open(Blob file, std::string_view name, VerifyBlobs verify) {
+  ContextReader reader;
+  reader.name_ = name;
+  const auto load = [&]() -> Status {
+    Header header = CTXGEN_TRY(decode_header(file.bytes));
+    if (header.file_size != file.bytes.size())
+      return fail(ErrorCode::kCorruptContext, "the file has {} bytes, expected {}",
+                  file.bytes.size(), header.file_size);
+    CTXGEN_CHECK(check_manifest_hash(header, file.bytes));
+    Manifest manifest = CTXGEN_TRY(
+        decode_manifest(file.bytes.subspan(header.manifest_offset, header.manifest_size)));
+    reader.blobs_ = CTXGEN_TRY(check_blobs(header, manifest.blobs));
+    CTXGEN_CHECK(check_programs(manifest));
+    reader.file_ = CTXGEN_TRY(align(std::move(file)));
+    reader.info_ = std::move(header.info);
+    reader.manifest_begin_ = header.manifest_offset;
+    reader.manifest_end_ = header.manifest_end();
+    reader.header_end_ = header.header_size;
+    reader.data_begin_ = header.data_offset;
+    reader.programs_ = std::move(manifest.programs);
+    reader.program_hashes_ = std::move(manifest.program_hashes);
+    return {};
+  };
+  auto status = load();
+  if (!status) return named(std::move(status).error(), name);
+  if (verify == VerifyBlobs::kAlways ||
+      (verify == VerifyBlobs::kAuto && reader.file_size() < kVerifyBelowBytes))
+    CTXGEN_CHECK(reader.verify_blobs());
+  return reader;
+}
+
+Result<std::size_t> ContextReader::find(std::string_view partition_name) const {
+  const auto found = std::ranges::find(programs_, partition_name, &Program::name);
+  if (found != programs_.end()) return static_cast<std::size_t>(found - programs_.begin());
+  constexpr std::size_t kListed = 20;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(programs_.size(), kListed); ++i)
+    names += std::format("{}\"{}\"", i == 0 ? "" : ", ", programs_[i].name);
+  if (programs_.size() > kListed) names += std::format(" and {} more", programs_.size() - kListed);
+  return fail(ErrorCode::kCorruptContext, "context \"{}\" has no partition \"{}\"; it has {}",
+              name_, partition_name, names.empty() ? "none" : names);
+}
+
+Result<Blob> ContextReader::blob(std::uint32_t index) const {
+  if (index >= blobs_.size())
+    return fail(ErrorCode::kCorruptContext, "context \"{}\" has {} blobs, blob {} was asked for",
+                name_, blobs_.size(), index);
+  return file_.slice(blobs_[index].offset, blobs_[index].size);
+}
+
+Status ContextReader::verify_blobs() const {
+  const auto check = [&]() -> Status {
+    CTXGEN_CHECK(check_zero(file_.bytes, header_end_, manifest_begin_));
+    CTXGEN_CHECK(check_zero(file_.bytes, manifest_end_, data_begin_));
+    std::uint64_t end = data_begin_;
+    for (std::size_t i = 0; i < blobs_.size(); ++i) {
+      const BlobEntry& blob = blobs_[i];
+      CTXGEN_CHECK(check_zero(file_.bytes, end, blob.offset));
+      end = blob.offset + blob.size;
+      const Hash128 found = hash_bytes(file_.bytes.subspan(blob.offset, blob.size));
+      if (found != blob.hash)
+        return fail(ErrorCode::kCorruptContext, "blob {} ({} bytes): checksum is {}, expected {}",
+                    i, blob.size, found.hex(), blob.hash.hex());
+    }
+    return {};
+  };
+  auto status = check();
+  if (!status) return named(std::move(status).error(), name_);
+  return {};
+}
+
+}  // namespace ctxgen

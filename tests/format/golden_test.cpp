@@ -1,0 +1,92 @@
+// Files of published format versions, which every later version must go on reading.
+#include "golden.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "code_of.h"
+#include "sample_context.h"
+
+namespace ctxgen {
+namespace {
+
+using test::code_of;
+using test::golden;
+using test::kGoldenV1;
+
+Blob borrowed(std::span<const std::byte> bytes) { return {nullptr, bytes}; }
+
+// Run with CTXGEN_WRITE_GOLDEN=1 to write the file anew, where the format changes on purpose.
+TEST(Golden, IsWhatTheWriterWrites) {
+  const auto file = test::file_of(test::sample_content());
+  if (std::getenv("CTXGEN_WRITE_GOLDEN") != nullptr) {
+    auto out = AtomicFile::create(test::golden_path(kGoldenV1)).value();
+    ASSERT_EQ(code_of(out.write(file)), test::kOk);
+    ASSERT_EQ(code_of(out.commit()), test::kOk);
+  }
+  EXPECT_TRUE(golden(kGoldenV1) == file) << "the format's bytes have changed";
+}
+
+TEST(Golden, HasItsContent) {
+  const auto file = golden(kGoldenV1);
+  const auto reader = ContextReader::open(borrowed(file), "golden", VerifyBlobs::kAlways);
+  ASSERT_EQ(code_of(reader), test::kOk);
+  const ContextContent content = test::sample_content();
+  EXPECT_EQ(reader->info().format_major, 1);
+  EXPECT_EQ(reader->info().source, content.source);
+  EXPECT_EQ(reader->info().fingerprint, content.fingerprint);
+  EXPECT_EQ(reader->info().producer, content.producer);
+  ASSERT_EQ(reader->programs().size(), 2U);
+  EXPECT_EQ(reader->programs()[0], content.programs[0]);
+  EXPECT_EQ(reader->programs()[1], content.programs[1]);
+  ASSERT_EQ(reader->blobs().size(), content.blobs.size());
+  for (std::uint32_t i = 0; i < content.blobs.size(); ++i)
+    EXPECT_EQ(as_text(reader->blob(i)->bytes), as_text(content.blobs[i].bytes));
+}
+
+TEST(Golden, ProgramHashesStayTheSame) {
+  const auto file = golden(kGoldenV1);
+  const auto reader = ContextReader::open(borrowed(file), "golden");
+  ASSERT_EQ(code_of(reader), test::kOk);
+  EXPECT_EQ(reader->program_hash(0).hex(), "244e7498c1bf08c5a7230512068a76de");
+  EXPECT_EQ(reader->program_hash(1).hex(), "4d9385ea172c3fe5998e8593dc08bb70");
+}
+
+TEST(Golden, EveryTruncationIsRefused) {
+  const auto file = golden(kGoldenV1);
+  for (std::size_t n = 0; n < file.size(); ++n) {
+    // Bytes of their own, so that a sanitizer sees a read behind the end.
+    const std::vector<std::byte> cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n));
+    ASSERT_EQ(code_of(ContextReader::open(borrowed(cut), "cut", VerifyBlobs::kAlways)),
+              ErrorCode::kCorruptContext)
+        << n << " bytes";
+    ASSERT_EQ(code_of(ContextReader::open(borrowed(cut), "cut", VerifyBlobs::kNever)),
+              ErrorCode::kCorruptContext)
+        << n << " bytes";
+  }
+}
+
+TEST(Golden, EveryAppendedByteIsRefused) {
+  auto file = golden(kGoldenV1);
+  file.push_back(std::byte{0});
+  EXPECT_EQ(code_of(ContextReader::open(borrowed(file), "long", VerifyBlobs::kNever)),
+            ErrorCode::kCorruptContext);
+}
+
+TEST(Golden, EveryFlipIsRefused) {
+  auto file = golden(kGoldenV1);
+  const unsigned char masks[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
+  for (std::size_t at = 0; at < file.size(); ++at)
+    for (unsigned char mask : masks) {
+      file[at] ^= std::byte{mask};
+      const bool in_major = at == 8 || at == 9;
+      ASSERT_EQ(code_of(ContextReader::open(borrowed(file), "flipped", VerifyBlobs::kAlways)),
+                in_major ? ErrorCode::kVersionMismatch : ErrorCode::kCorruptContext)
+          << "byte " << at << " xor " << int{mask};
+      file[at] ^= std::byte{mask};
+    }
+}
+
+}  // namespace
+}  // namespace ctxgen
