@@ -1,0 +1,122 @@
+#include "ctxgen/onnx/infer.h"
+
+#include <onnx/shape_inference/implementation.h>
+
+#include <unordered_map>
+
+#include "guard.h"
+#include "inferred_types.h"
+#include "skeleton.h"
+
+namespace ctxgen {
+namespace {
+
+using TypesByName = std::unordered_map<std::string_view, const onnx::TypeProto*>;
+
+TypesByName types_of(const onnx::GraphProto& graph) {
+  TypesByName types;
+  for (const auto& info : graph.value_info()) types.insert_or_assign(info.name(), &info.type());
+  for (const auto& info : graph.input()) types.insert_or_assign(info.name(), &info.type());
+  for (const auto& info : graph.output()) types.insert_or_assign(info.name(), &info.type());
+  return types;
+}
+
+// Symbols that inference made up for what it does not know.
+bool is_made_up(const Dim& dim, const Model& model) {
+  return dim.is_unknown() ||
+         (dim.is_symbol() && model.symbol_name(dim.symbol()).starts_with("unk__"));
+}
+
+// A graph output keeps what the file says of dims that inference leaves open: its caller does.
+ValueType merged(ValueType inferred, const ValueType& declared, const Model& model) {
+  if (inferred.kind != declared.kind || inferred.element != declared.element || !declared.shape)
+    return inferred;
+  if (!inferred.shape) return declared;
+  if (inferred.shape->size() != declared.shape->size()) return inferred;
+  for (std::size_t i = 0; i < inferred.shape->size(); ++i)
+    if (is_made_up((*inferred.shape)[i], model) && !(*declared.shape)[i].is_unknown())
+      (*inferred.shape)[i] = (*declared.shape)[i];
+  return inferred;
+}
+
+class TypeWriter {
+ public:
+  explicit TypeWriter(Model& model) : model_(model) {}
+
+  // `outer`: the enclosing graph, done before; nullptr for the main graph.
+  void write(Graph& graph, const Graph* outer, const onnx::GraphProto& inferred) {
+    const TypesByName types = types_of(inferred);
+    for (std::uint32_t i = 0; i < graph.value_count(); ++i) {
+      Value& value = graph.value(ValueId{i});
+      if (value.constant() != nullptr && !value.is_outer) {
+        value.type = exact_type(*value.constant());
+      } else if (value.is_outer && outer != nullptr) {
+        const ValueId id = outer->find(value.name);
+        if (id.valid()) value.type = outer->value(id).type;
+      } else if (const auto found = types.find(value.name); found != types.end()) {
+        set_type(value, *found->second, graph);
+      } else if (value.producer.valid() && has_schema(model_, graph.node(value.producer))) {
+        value.type.shape.reset();  // what the file declares may be wrong; the element type is kept
+      }
+    }
+    write_subgraphs(graph, inferred);
+  }
+
+ private:
+  void set_type(Value& value, const onnx::TypeProto& proto, const Graph&) {
+    ValueType type = from_proto(proto, model_);
+    if (type.kind == ValueType::Kind::kUnknown ||
+        (type.is_tensor() && type.element == DataType::kUndefined))
+      return;
+    if (value.is_output || (value.is_input && !value.type.has_rank()))
+      type = merged(std::move(type), value.type, model_);
+    value.type = std::move(type);
+  }
+
+  void write_subgraphs(Graph& graph, const onnx::GraphProto& inferred) {
+    const std::vector<NodeId> ids = skeleton_nodes(graph);
+    for (std::size_t n = 0; n < ids.size(); ++n) {
+      auto& attributes = graph.node(ids[n]).attributes;
+      const auto& proto = inferred.node(static_cast<int>(n));
+      for (std::size_t a = 0; a < attributes.size(); ++a) {
+        const auto& text = proto.attribute(static_cast<int>(a));
+        if (attributes[a].kind == AttributeKind::kGraph)
+          write(*attributes[a].graphs.at(0), &graph, text.g());
+        if (attributes[a].kind == AttributeKind::kGraphs)
+          for (std::size_t g = 0; g < attributes[a].graphs.size(); ++g)
+            write(*attributes[a].graphs[g], &graph, text.graphs(static_cast<int>(g)));
+      }
+    }
+  }
+
+  Model& model_;
+};
+
+}  // namespace
+
+Status run_inference(onnx::ModelProto& model) {
+  return guarded("shape inference", [&model]() -> Status {
+    // Not strict: where a node's inference fails its outputs stay unknown, which is no error.
+    const onnx::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0,
+                                              /*data_prop=*/true);
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options);
+    return {};
+  });
+}
+
+Status infer_shapes(Model& model) {
+  // Types of com.microsoft operators, which ONNX has no schemas for, would be found here, before
+  // the skeleton is built: inference goes on from what it finds declared.
+  Skeleton skeleton;
+  CTXGEN_CHECK(guarded("shape inference", [&]() -> Status {
+    skeleton = build_skeleton(model, SkeletonUse::kInference);
+    return {};
+  }));
+  CTXGEN_CHECK(run_inference(skeleton.model));
+  return guarded("shape inference", [&]() -> Status {
+    TypeWriter(model).write(model.graph, nullptr, skeleton.model.graph());
+    return {};
+  });
+}
+
+}  // namespace ctxgen

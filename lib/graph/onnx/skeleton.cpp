@@ -1,0 +1,201 @@
+#include "skeleton.h"
+
+#include <onnx/defs/schema.h>
+
+#include <algorithm>
+#include <map>
+
+namespace ctxgen {
+namespace {
+
+// Nodes that mean another version than the model imports (from functions) go here, so that they
+// are not taken for what they are not.
+constexpr const char* kOtherVersionDomain = "ctxgen.other_version";
+
+const onnx::OpSchema* schema_of(const Node& node, std::int64_t opset) {
+  return onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset), node.domain);
+}
+
+bool means_model_version(const Model& model, const Node& node) {
+  const auto imported = model.opset(node.domain);
+  if (!imported || *imported == node.opset) return true;
+  return schema_of(node, *imported) == schema_of(node, node.opset);
+}
+
+// Types that inference cannot find are given as the file declares them.
+bool is_declared_only(const Model& model, const Graph& graph, const Value& value) {
+  return value.producer.valid() && !value.folded && !has_schema(model, graph.node(value.producer));
+}
+
+class Builder {
+ public:
+  Builder(const Model& model, SkeletonUse use, const SymbolValues& values)
+      : model_(model), use_(use), values_(values) {}
+
+  Skeleton build();
+
+ private:
+  void fill_graph(const Graph& graph, onnx::GraphProto& out);
+  void add_inputs(const Graph& graph, onnx::GraphProto& out);
+  void add_constants(const Graph& graph, onnx::GraphProto& out);
+  void add_outputs(const Graph& graph, onnx::GraphProto& out);
+  void add_declared(const Graph& graph, onnx::GraphProto& out);
+  void fill_node(const Graph& graph, const Node& node, onnx::NodeProto& out);
+  void fill_attribute(const Attribute& attribute, onnx::AttributeProto& out);
+  void fill_messages(const Attribute& attribute, onnx::AttributeProto& out);
+  void add_value(const Value& value, onnx::ValueInfoProto& out) const;
+
+  const Model& model_;
+  SkeletonUse use_;
+  const SymbolValues& values_;
+  std::map<std::string, std::int64_t> opsets_;
+};
+
+void Builder::add_value(const Value& value, onnx::ValueInfoProto& out) const {
+  out.set_name(value.name);
+  *out.mutable_type() = to_proto(value.type, model_, values_);
+}
+
+void Builder::add_inputs(const Graph& graph, onnx::GraphProto& out) {
+  for (const ValueId id : graph.inputs)
+    if (const Value& value = graph.value(id); value.constant() == nullptr) {
+      auto& input = *out.add_input();
+      add_value(value, input);
+      // The checker wants a shape field where ONNX and real models do not.
+      if (use_ == SkeletonUse::kCheck && input.type().has_tensor_type())
+        input.mutable_type()->mutable_tensor_type()->mutable_shape();
+    }
+}
+
+// A folded value is a constant of the skeleton if its node is left out.
+bool is_constant(const Graph& graph, const Value& value) {
+  if (value.is_outer || value.constant() == nullptr) return false;
+  if (!value.producer.valid()) return true;
+  return std::ranges::all_of(graph.node(value.producer).outputs, [&graph](ValueId id) {
+    return !id.valid() || graph.value(id).folded.has_value();
+  });
+}
+
+void Builder::add_constants(const Graph& graph, onnx::GraphProto& out) {
+  for (const Value& value : graph.values()) {
+    if (!is_constant(graph, value)) continue;
+    const Tensor& tensor = *value.constant();
+    if (use_ == SkeletonUse::kCheck && !is_small(tensor)) {
+      auto& input = *out.add_input();
+      input.set_name(value.name);
+      *input.mutable_type() = to_proto(exact_type(tensor), model_, values_);
+    } else {
+      *out.add_initializer() = to_proto(tensor);
+      out.mutable_initializer(out.initializer_size() - 1)->set_name(value.name);
+    }
+  }
+}
+
+void Builder::add_outputs(const Graph& graph, onnx::GraphProto& out) {
+  for (const ValueId id : graph.outputs) {
+    const Value& value = graph.value(id);
+    auto& output = *out.add_output();
+    output.set_name(value.name);
+    if (value.type.kind != ValueType::Kind::kTensor) continue;
+    if (use_ == SkeletonUse::kCheck || is_declared_only(model_, graph, value))
+      *output.mutable_type() = to_proto(value.type, model_, values_);
+    auto& tensor = *output.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(static_cast<int>(value.type.element));
+    if (use_ == SkeletonUse::kCheck) tensor.mutable_shape();
+  }
+}
+
+void Builder::add_declared(const Graph& graph, onnx::GraphProto& out) {
+  if (use_ == SkeletonUse::kCheck) return;
+  for (const Value& value : graph.values())
+    if (!value.is_output && value.type.kind != ValueType::Kind::kUnknown &&
+        is_declared_only(model_, graph, value))
+      add_value(value, *out.add_value_info());
+}
+
+void Builder::fill_messages(const Attribute& a, onnx::AttributeProto& out) {
+  // Sparse attributes are there in their dense form; only Constant has any, which is folded.
+  if (a.kind == AttributeKind::kTensor) *out.mutable_t() = to_proto(a.tensors.at(0));
+  if (a.kind == AttributeKind::kTensors)
+    for (const Tensor& tensor : a.tensors) *out.add_tensors() = to_proto(tensor);
+  if (a.kind == AttributeKind::kGraph) fill_graph(*a.graphs.at(0), *out.mutable_g());
+  if (a.kind == AttributeKind::kGraphs)
+    for (const auto& graph : a.graphs) fill_graph(*graph, *out.add_graphs());
+  if (a.kind == AttributeKind::kType) *out.mutable_tp() = to_proto(a.types.at(0), model_, values_);
+  if (a.kind == AttributeKind::kTypes)
+    for (const ValueType& type : a.types) *out.add_type_protos() = to_proto(type, model_, values_);
+}
+
+void Builder::fill_attribute(const Attribute& a, onnx::AttributeProto& out) {
+  out.set_name(a.name);
+  out.set_type(static_cast<onnx::AttributeProto_AttributeType>(a.kind));
+  if (a.kind == AttributeKind::kFloat) out.set_f(a.f);
+  if (a.kind == AttributeKind::kInt) out.set_i(a.i);
+  if (a.kind == AttributeKind::kString && a.s.size() < kInlineBytes) out.set_s(a.s);
+  for (const float each : a.floats) out.add_floats(each);
+  for (const std::int64_t each : a.ints) out.add_ints(each);
+  for (const std::string& each : a.strings) out.add_strings(each);
+  fill_messages(a, out);
+}
+
+void Builder::fill_node(const Graph& graph, const Node& node, onnx::NodeProto& out) {
+  out.set_name(node.name);
+  out.set_op_type(node.op_type);
+  const bool same_version = means_model_version(model_, node);
+  out.set_domain(same_version ? node.domain : kOtherVersionDomain);
+  opsets_.try_emplace(out.domain(), same_version ? node.opset : 1);
+  for (const ValueId id : node.inputs) out.add_input(id.valid() ? graph.value(id).name : "");
+  for (const ValueId id : node.outputs) out.add_output(id.valid() ? graph.value(id).name : "");
+  for (const Attribute& attribute : node.attributes)
+    fill_attribute(attribute, *out.add_attribute());
+}
+
+void Builder::fill_graph(const Graph& graph, onnx::GraphProto& out) {
+  out.set_name(graph.name.empty() ? "graph" : graph.name);  // the checker wants one
+  add_inputs(graph, out);
+  add_constants(graph, out);
+  for (const NodeId id : skeleton_nodes(graph)) fill_node(graph, graph.node(id), *out.add_node());
+  add_outputs(graph, out);
+  add_declared(graph, out);
+}
+
+Skeleton Builder::build() {
+  Skeleton skeleton;
+  // From IR version 4 on initializers need not be inputs, as is the case here.
+  skeleton.model.set_ir_version(std::max<std::int64_t>(model_.ir_version, 4));
+  for (const OpsetImport& import : model_.opset_imports)
+    opsets_.try_emplace(import.domain, import.version);
+  fill_graph(model_.graph, *skeleton.model.mutable_graph());
+  for (const auto& [domain, version] : opsets_) {
+    auto* import = skeleton.model.add_opset_import();
+    import->set_domain(domain);
+    import->set_version(version);
+  }
+  skeleton.nodes = skeleton_nodes(model_.graph);
+  return skeleton;
+}
+
+}  // namespace
+
+bool has_schema(const Model& model, const Node& node) {
+  return means_model_version(model, node) && schema_of(node, node.opset) != nullptr;
+}
+
+std::vector<NodeId> skeleton_nodes(const Graph& graph) {
+  std::vector<NodeId> ids;
+  for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    const bool folded =
+        !node.outputs.empty() && std::ranges::all_of(node.outputs, [&graph](ValueId id) {
+          return !id.valid() || graph.value(id).folded.has_value();
+        });
+    if (!folded) ids.push_back(NodeId{i});
+  }
+  return ids;
+}
+
+Skeleton build_skeleton(const Model& model, SkeletonUse use, const SymbolValues& values) {
+  return Builder(model, use, values).build();
+}
+
+}  // namespace ctxgen

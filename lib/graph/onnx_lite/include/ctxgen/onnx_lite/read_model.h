@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/graph/graph.h"
+
+namespace ctxgen {
+
+/// Opset versions of the default domain that ctxgen knows.
+inline constexpr std::int64_t kMaxOpset = 25;
+inline constexpr std::int64_t kMinIrVersion = 3;
+inline constexpr std::int64_t kMaxIrVersion = 13;
+
+/// Limits on what a model may declare (docs/security.md).
+inline constexpr std::uint64_t kMaxNodes = 4'000'000;
+inline constexpr std::uint64_t kMaxSubgraphDepth = 32;
+
+struct ReadModelOptions {
+  std::filesystem::path external_data_folder;  // empty: external data is an error
+  std::string file_name;                       // base name, for messages and attributes
+  bool expand_functions = true;                // calls of model-local functions, in place
+};
+
+/// Reads a serialised ModelProto with a bounds-checked walk of the wire format, without protobuf
+/// and onnx: tensor bytes (raw_data, packed float/double data, external data) are referenced in
+/// place, never copied; other typed fields are decoded into new memory.
+///
+/// Checks  the rules that later stages rely on: IR and opset versions, sorted nodes, single
+///         assignment, known names, tensor sizes, rank <= kMaxRank, nesting, external-data paths.
+/// Errors  INVALID_GRAPH, UNSUPPORTED (opset, IR or rank above what is known), RESOURCE_LIMIT,
+///         IO_ERROR; each names the culprit.
+[[nodiscard]] Result<Model> read_model(Blob source, const ReadModelOptions& options);
+
+/// The same for a file: maps it; external data is looked for in its folder.
+[[nodiscard]] Result<Model> read_model_file(const std::filesystem::path& path,
+                                            ReadModelOptions options = {});
+
+/// Decodes one serialised TensorProto (a backend-test .pb file).
+[[nodiscard]] Result<Tensor> read_tensor(Blob source);
+/// Encodes a tensor as TensorProto (raw_data, or string_data).
+[[nodiscard]] std::vector<std::byte> write_tensor(const Tensor& tensor, std::string_view name);
+
+}  // namespace ctxgen

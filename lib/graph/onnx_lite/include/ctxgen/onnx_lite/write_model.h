@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/graph/graph.h"
+
+namespace ctxgen {
+
+/// One node of the model to write: an old node (verbatim), a function call that was expanded but
+/// is written as it was, or a new EPContext node.
+struct EpContextNode {
+  std::string name;
+  std::vector<ValueId> inputs, outputs;
+  EpContextAttributes attributes;
+  Blob payload;  // embed mode: written as ep_cache_context instead of the attribute's text
+};
+
+struct NodeToWrite {
+  enum class Kind { kNode, kCall, kEpContext } kind = Kind::kNode;
+  NodeId node;               // kNode
+  std::int32_t call = -1;    // kCall
+  std::size_t ep_context = 0;  // kEpContext: index into ModelRewrite::ep_contexts
+};
+
+/// What of a model is written, and with what changes. Everything not named here is written as it
+/// stood in the source, byte for byte.
+struct ModelRewrite {
+  std::vector<NodeToWrite> nodes;          // topological order
+  std::vector<EpContextNode> ep_contexts;
+  std::vector<ValueId> inputs;             // graph inputs kept, in order
+  std::vector<ValueId> initializers;       // kept, in order of the source
+  std::vector<ValueId> value_infos;        // written from ValueType where the source has none
+  std::vector<std::size_t> functions;      // indices of functions kept
+  std::vector<std::pair<std::string, std::string>> metadata;  // added or replaced
+  bool needs_microsoft_opset = false;
+};
+
+using ModelSink = std::function<Status(std::span<const std::byte>)>;
+
+/// Size in bytes of the ModelProto that write_model would write.
+[[nodiscard]] Result<std::uint64_t> model_size(const Model& model, const ModelRewrite& rewrite);
+
+/// Streams the ModelProto: big tensors go from the map to the sink. External initializers are
+/// written inline (relocated). Deterministic.
+/// Errors  RESOURCE_LIMIT before the first byte if it would pass 2 GiB - 1 (protobuf's limit),
+///         naming --external-initializers; those of `sink`.
+[[nodiscard]] Status write_model(const Model& model, const ModelRewrite& rewrite,
+                                 const ModelSink& sink);
+
+/// Indices of the model's functions that `nodes` call as they will be written, in subgraphs and
+/// through other functions too: ModelRewrite::functions.
+[[nodiscard]] std::vector<std::size_t> functions_in_use(const Model& model,
+                                                        std::span<const NodeToWrite> nodes);
+
+/// A rewrite that keeps the whole model as it is.
+[[nodiscard]] ModelRewrite identity_rewrite(const Model& model);
+
+}  // namespace ctxgen

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen {
+
+/// A protobuf message that is being written: small parts are owned, big ones and everything that
+/// is copied from the source are borrowed, so that no tensor is copied before it is written.
+///
+/// Lifetime  borrowed bytes must live until write(); keep() makes their owner do so.
+class Pieces {
+ public:
+  void varint_field(std::uint32_t number, std::uint64_t value);
+  void float_field(std::uint32_t number, float value);
+  /// Copied.
+  void text_field(std::uint32_t number, std::string_view text);
+  /// Borrowed.
+  void bytes_field(std::uint32_t number, std::span<const std::byte> bytes);
+  void message_field(std::uint32_t number, Pieces message);
+  /// Whole fields, borrowed as they are.
+  void fields(std::span<const std::byte> bytes);
+  void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] Status write(
+      const std::function<Status(std::span<const std::byte>)>& sink) const;
+
+ private:
+  struct Piece {
+    const std::byte* borrowed;  // nullptr: `offset` in own_
+    std::uint64_t offset;
+    std::uint64_t size;
+  };
+  void own_varint(std::uint64_t value);
+  void own(std::span<const std::byte> bytes);
+  void tag(std::uint32_t number, std::uint32_t wire_type);
+
+  std::vector<std::byte> own_;
+  std::vector<Piece> pieces_;
+  std::vector<std::shared_ptr<const void>> owners_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace ctxgen

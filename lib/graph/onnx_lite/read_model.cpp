@@ -1,0 +1,213 @@
+#include "ctxgen/onnx_lite/read_model.h"
+
+#include <format>
+
+#include "ctxgen/base/file.h"
+#include "import_context.h"
+#include "onnx_fields.h"
+#include "wire.h"
+
+namespace ctxgen {
+
+namespace fm = field::model;
+
+namespace {
+
+std::string function_key(std::string_view domain, std::string_view name,
+                         std::string_view overload) {
+  std::string key(domain);
+  key.append(1, '\0').append(name).append(1, '\0').append(overload);
+  return key;
+}
+
+struct ModelText {
+  std::optional<Message> graph;
+  std::vector<Message> functions;
+};
+
+Status read_metadata(Message message, Model& model) {
+  std::pair<std::string, std::string> entry;
+  wire::Reader reader(message, "metadata_props");
+  while (const wire::Field* f = reader.next()) {
+    if (f->tag == wire::bytes(field::entry::kKey)) entry.first = f->text();
+    if (f->tag == wire::bytes(field::entry::kValue)) entry.second = f->text();
+  }
+  CTXGEN_CHECK(reader.status());
+  model.metadata.push_back(std::move(entry));
+  return {};
+}
+
+// One top-level field; those that are written back as they are go to header_sources.
+Status read_field(ImportContext& context, const wire::Field& f, ModelText& text) {
+  Model& model = context.model;
+  switch (f.tag) {
+    case wire::bytes(fm::kGraph):
+      if (text.graph) return fail(ErrorCode::kInvalidGraph, "more than one main graph");
+      text.graph = f.body;
+      return {};
+    case wire::bytes(fm::kFunctions): text.functions.push_back(f.body); return {};
+    case wire::bytes(fm::kOpsetImport):
+      model.opset_imports.push_back(CTXGEN_TRY(read_opset_import(f.body)));
+      model.opset_sources.push_back(context.range_of(f.body));
+      return {};
+    case wire::bytes(fm::kMetadata):
+      CTXGEN_CHECK(read_metadata(f.body, model));
+      model.metadata_sources.push_back(context.range_of(f.body));
+      return {};
+    case wire::varint(fm::kIrVersion): model.ir_version = f.integer(); break;
+    case wire::bytes(fm::kProducerName): model.producer_name = f.text(); break;
+    case wire::bytes(fm::kProducerVersion): model.producer_version = f.text(); break;
+    default: break;
+  }
+  model.header_sources.push_back(context.range_of(f.whole));
+  return {};
+}
+
+Result<ModelText> split(ImportContext& context) {
+  ModelText text;
+  wire::Reader reader(context.model.source.bytes, "model");
+  while (const wire::Field* f = reader.next()) CTXGEN_CHECK(read_field(context, *f, text));
+  CTXGEN_CHECK(reader.status());
+  if (!text.graph) return fail(ErrorCode::kInvalidGraph, "no graph: this is not an ONNX model");
+  return text;
+}
+
+Status check_opsets(std::span<const OpsetImport> imports) {
+  for (std::size_t i = 0; i < imports.size(); ++i) {
+    const auto& [domain, version] = imports[i];
+    if (version < 1)
+      return fail(ErrorCode::kInvalidGraph, "opset {} of domain \"{}\"", version, domain);
+    if (domain.empty() && version > kMaxOpset)
+      return fail(ErrorCode::kUnsupported, "opset {} is newer than {}, the newest known", version,
+                  kMaxOpset);
+    for (std::size_t j = 0; j < i; ++j)
+      if (imports[j].domain == domain && imports[j].version != version)
+        return fail(ErrorCode::kInvalidGraph, "domain \"{}\" is imported as opset {} and {}",
+                    domain, imports[j].version, version);
+  }
+  return {};
+}
+
+Status check_versions(const Model& model) {
+  if (model.ir_version == 0) return fail(ErrorCode::kInvalidGraph, "no IR version");
+  if (model.ir_version < kMinIrVersion || model.ir_version > kMaxIrVersion)
+    return fail(ErrorCode::kUnsupported, "IR version {}, expected {} to {}", model.ir_version,
+                kMinIrVersion, kMaxIrVersion);
+  return check_opsets(model.opset_imports);
+}
+
+// Splits all functions before any is read: they may call each other in any order.
+Status read_functions(ImportContext& context, std::span<const Message> messages) {
+  for (const Message message : messages) {
+    FunctionText text = CTXGEN_TRY(read_function_text(message));
+    auto checked = check_opsets(text.opsets);
+    if (!checked)
+      return std::unexpected(with_context(std::move(checked).error(),
+                                          std::format("function \"{}\"", text.name)));
+    const auto key = function_key(text.domain, text.name, text.overload);
+    if (!context.function_by_key.emplace(key, context.functions.size()).second)
+      return fail(ErrorCode::kInvalidGraph, "function \"{}\" of domain \"{}\" is defined twice",
+                  text.name, text.domain);
+    context.functions.push_back(std::move(text));
+  }
+  const bool expand = std::exchange(context.expand_functions, false);
+  for (const FunctionText& text : context.functions) {
+    auto read = read_function(context, text);
+    if (!read)
+      return std::unexpected(
+          with_context(std::move(read).error(), std::format("function \"{}\"", text.name)));
+  }
+  context.expand_functions = expand;
+  return {};
+}
+
+Status read_all(ImportContext& context) {
+  const ModelText text = CTXGEN_TRY(split(context));
+  CTXGEN_CHECK(check_versions(context.model));
+  CTXGEN_CHECK(read_functions(context, text.functions));
+  GraphBuild build{.graph = context.model.graph, .defined = {}};
+  Scope scope(build, context.model.opset_imports);
+  return read_graph(context, scope, *text.graph, true);
+}
+
+}  // namespace
+
+std::string_view normalised_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string_view{} : domain;
+}
+
+Result<OpsetImport> read_opset_import(Message message) {
+  OpsetImport import;
+  wire::Reader reader(message, "opset_import");
+  while (const wire::Field* f = reader.next()) {
+    if (f->tag == wire::bytes(field::opset::kDomain)) import.domain = normalised_domain(f->text());
+    if (f->tag == wire::varint(field::opset::kVersion)) import.version = f->integer();
+  }
+  CTXGEN_CHECK(reader.status());
+  return import;
+}
+
+SourceRange ImportContext::range_of(Message message) const {
+  const std::span<const std::byte> all = model.source.bytes;
+  const std::less<> before;  // total order also for pointers into different memory
+  if (message.empty() || all.empty() || before(message.data(), all.data()) ||
+      before(all.data() + all.size(), message.data() + message.size()))
+    return {};
+  return {static_cast<std::uint64_t>(message.data() - all.data()), message.size()};
+}
+
+FunctionText* ImportContext::find_function(const NodeText& node) {
+  if (functions.empty()) return nullptr;
+  const auto found =
+      function_by_key.find(function_key(node.domain, node.op_type, node.overload));
+  return found == function_by_key.end() ? nullptr : &functions[found->second];
+}
+
+Status ImportContext::count_node() {
+  if (++nodes > kMaxNodes)
+    return fail(ErrorCode::kResourceLimit, "more than {} nodes", kMaxNodes);
+  return {};
+}
+
+Status ImportContext::count_items(std::uint64_t count) {
+  items += count;
+  if (items > kMaxItems)
+    return fail(ErrorCode::kResourceLimit, "more than {} values and attributes", kMaxItems);
+  return {};
+}
+
+Result<Model> read_model(Blob source, const ReadModelOptions& options) {
+  const std::string what =
+      options.file_name.empty() ? "model" : std::format("model \"{}\"", options.file_name);
+  if (source.bytes.empty()) return fail(ErrorCode::kInvalidGraph, "{}: it is empty", what);
+  Model model;
+  model.source = std::move(source);
+  model.folder = options.external_data_folder;
+  model.file_name = options.file_name;
+  ExternalDataResolver resolver(options.external_data_folder);
+  ImportContext context{
+      .model = model,
+      .tensors = TensorReader(model.source, model.folder.empty() ? nullptr : &resolver),
+      .expand_functions = options.expand_functions,
+      .functions = {},
+      .function_by_key = {}};
+  if (auto read = read_all(context); !read)
+    return std::unexpected(with_context(std::move(read).error(), what));
+  model.files_read = resolver.files();
+  return model;
+}
+
+Result<Model> read_model_file(const std::filesystem::path& path, ReadModelOptions options) {
+  Blob source = CTXGEN_TRY(map_file(path));
+  if (options.external_data_folder.empty())
+    options.external_data_folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (options.file_name.empty()) options.file_name = path.filename().string();
+  return read_model(std::move(source), options);
+}
+
+Result<Tensor> read_tensor(Blob source) {
+  TensorReader reader(source, nullptr);
+  return CTXGEN_TRY(reader.read(source.bytes)).tensor;
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+
+#include "ctxgen/graph/graph.h"
+#include "pieces.h"
+#include "tensor_reader.h"
+
+namespace ctxgen {
+
+/// Copies messages of the source for writing, verbatim unless they hold tensors whose bytes are in
+/// other files: those get their bytes inline, so that the output depends on no source file.
+class Relocator {
+ public:
+  enum class Kind { kGraph, kNode, kAttribute, kTensor, kSparseTensor, kFunction, kTraining };
+
+  explicit Relocator(const Model& model);
+  /// Appends the message as field `number`.
+  [[nodiscard]] Status copy_field(std::uint32_t number, Kind kind,
+                                  std::span<const std::byte> message, Pieces& out);
+  /// Appends one field of a message of `parent` kind, given with its tag.
+  [[nodiscard]] Status copy_whole(Kind parent, std::span<const std::byte> whole, Pieces& out);
+
+ private:
+  [[nodiscard]] Result<bool> has_external(Kind kind, std::span<const std::byte> message, int depth);
+  [[nodiscard]] Result<Pieces> rewrite(Kind kind, std::span<const std::byte> message);
+  [[nodiscard]] Result<Pieces> inline_tensor(std::span<const std::byte> message);
+
+  bool nothing_external_;
+  ExternalDataResolver resolver_;
+  TensorReader tensors_;
+};
+
+}  // namespace ctxgen

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/weights/external_data.h"
+
+namespace ctxgen {
+
+/// A small sparse tensor may declare a huge dense form: a gibibyte in all is enough for any model.
+inline constexpr std::uint64_t kMaxDensifiedBytes = std::uint64_t{1} << 30;
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+  bool is_external = false;  // its bytes came from another file
+};
+
+/// Decodes TensorProto and SparseTensorProto. raw_data, one packed run of float_data or
+/// double_data, and external data are referenced in place; everything else goes to new memory,
+/// whose size is bounded by the bytes that the message really has.
+class TensorReader {
+ public:
+  /// `source` owns the messages; `resolver` may be nullptr: external data is an error then.
+  TensorReader(const Blob& source, ExternalDataResolver* resolver,
+               std::uint64_t max_densified_bytes = kMaxDensifiedBytes)
+      : owner_(source.owner), resolver_(resolver), max_densified_bytes_(max_densified_bytes) {}
+
+  /// Errors  INVALID_GRAPH (data does not fit dims and type), UNSUPPORTED (rank, type, segments),
+  ///         RESOURCE_LIMIT, and those of the resolver.
+  [[nodiscard]] Result<NamedTensor> read(std::span<const std::byte> message);
+  /// The dense form; all dense forms that one reader makes are limited together.
+  [[nodiscard]] Result<NamedTensor> read_sparse(std::span<const std::byte> message);
+
+ private:
+  struct Parts;
+  [[nodiscard]] Result<Parts> parse(std::span<const std::byte> message) const;
+  [[nodiscard]] Result<Tensor> external(const Parts& parts);
+  [[nodiscard]] Result<Tensor> raw(const Parts& parts) const;
+  [[nodiscard]] Result<Tensor> typed(const Parts& parts, std::span<const std::byte> message) const;
+
+  std::shared_ptr<const void> owner_;
+  ExternalDataResolver* resolver_;
+  std::uint64_t max_densified_bytes_;
+  std::uint64_t densified_bytes_ = 0;
+};
+
+}  // namespace ctxgen

@@ -1,0 +1,65 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "code_of.h"
+#include "ctxgen/onnx/infer.h"
+#include "model_text.h"
+
+namespace ctxgen {
+namespace {
+
+using test::code_of;
+using test::graph_of;
+
+TEST(Check, AcceptsGoodModels) {
+  EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"))),
+            test::kOk);
+}
+
+TEST(Check, AcceptsBigConstants) {
+  Model model = graph_of(
+      "g (float[N,512] x) => (float[N,512] y) <float w = {1}> { y = Add(x, w) }");
+  Value& w = model.graph.value(model.graph.find("w"));
+  w.initializer = Tensor::allocate(DataType::kFloat, {512}).value();
+  EXPECT_EQ(code_of(check_with_onnx(model)), test::kOk);
+}
+
+TEST(Check, AcceptsWhatRuntimesRun) {
+  EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[] x) => (float[] y) { y = Relu(x) }"))),
+            test::kOk)
+      << "no shapes";
+  EXPECT_EQ(code_of(check_with_onnx(
+                graph_of("g (float[N] x) => (float[N] y) { y = custom.domain.Thing(x) }"))),
+            test::kOk)
+      << "a domain that is not imported";
+  EXPECT_EQ(code_of(check_with_onnx(
+                graph_of("g (float[N] x, float[N] s) => (float[N] y) { y = LayerNormalization(x, s) }",
+                         11))),
+            test::kOk)
+      << "an operator that runtimes had before ONNX";
+}
+
+TEST(Check, RefusesWhatBreaksTheRules) {
+  EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[N] x) => (float[N] y) { y = Relu(x, x) }"))),
+            ErrorCode::kInvalidGraph)
+      << "too many inputs";
+  EXPECT_EQ(code_of(check_with_onnx(
+                graph_of("g (float[N] x) => (float[N] y) { y = Concat(x) }"))),
+            ErrorCode::kInvalidGraph)
+      << "a required attribute is missing";
+  EXPECT_EQ(code_of(check_with_onnx(
+                graph_of("g (float[N] x) => (float[N] y) { y = Relu<shade = 3>(x) }"))),
+            ErrorCode::kInvalidGraph)
+      << "an attribute that it does not have";
+}
+
+TEST(OnnxVersion, IsANumber) {
+  const std::string version = onnx_version();
+  EXPECT_EQ(std::ranges::count(version, '.'), 2) << version;
+  EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(version.front()))) << version;
+}
+
+}  // namespace
+}  // namespace ctxgen

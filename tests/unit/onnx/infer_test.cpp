@@ -1,0 +1,125 @@
+#include <gmock/gmock.h>
+
+#include "code_of.h"
+#include "ctxgen/onnx/infer.h"
+#include "model_text.h"
+
+namespace ctxgen {
+namespace {
+
+using test::code_of;
+using test::graph_of;
+using test::type_of;
+
+Model inferred(const std::string& text, int opset = 18) {
+  Model model = graph_of(text, opset);
+  EXPECT_EQ(code_of(infer_shapes(model)), test::kOk);
+  return model;
+}
+
+TEST(Infer, FillsInTypesWithSymbols) {
+  const Model model = inferred(R"(g (float[N,3,H,W] x, float[8,3,1,1] w) => (float[] y)
+      { c = Conv(x, w) p = GlobalAveragePool(c) y = Flatten(p) })");
+  EXPECT_EQ(type_of(model, "c"), "float32[N, 8, H, W]");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 8]");
+}
+
+TEST(Infer, ShapeArithmeticIsPropagated) {
+  const Model model = inferred(R"(g (float[N,3,4] x) => (float[] y)
+      <int64[1] rest = {12}, int64[1] first = {0}>
+      { s = Shape(x) n = Gather(s, first) shape = Concat<axis = 0>(n, rest) y = Reshape(x, shape) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 12]");
+}
+
+TEST(Infer, ConstantNodesTakePart) {
+  const Model model = inferred(R"(g (float[2,6] x) => (float[] y)
+      { shape = Constant<value_ints = [3, 4]>() y = Reshape(x, shape) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[3, 4]");
+}
+
+TEST(Infer, FoldedValuesTakePart) {
+  Model model = graph_of(R"(g (float[2,6] x, int64[2] any) => (float[] y)
+      { shape = Abs(any) y = Reshape(x, shape) })");
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_NE(type_of(model, "y"), "float32[4, 3]");
+  Tensor folded = Tensor::allocate(DataType::kInt64, {2}).value();
+  folded.mutable_elements<std::int64_t>()[0] = 4;
+  folded.mutable_elements<std::int64_t>()[1] = 3;
+  model.graph.value(model.graph.find("shape")).folded = folded;
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_EQ(type_of(model, "y"), "float32[4, 3]");
+  EXPECT_EQ(type_of(model, "shape"), "int64[2]");
+}
+
+TEST(Infer, BigConstantsHaveExactTypes) {
+  Model model = graph_of("g (float[N,512] x) => (float[] y) <float w = {1}> { y = Add(x, w) }");
+  model.graph.value(model.graph.find("w")).initializer =
+      Tensor::allocate(DataType::kFloat, {7, 1, 512}).value();
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_EQ(type_of(model, "w"), "float32[7, 1, 512]");
+  EXPECT_EQ(type_of(model, "y"), "float32[7, N, 512]");
+}
+
+TEST(Infer, OverridableInitializersAreNotTrusted) {
+  Model model = graph_of(R"(g (float[2,6] x, int64[2] shape = {3,4}) => (float[] y)
+      { y = Reshape(x, shape) })");
+  ASSERT_TRUE(model.graph.value(model.graph.find("shape")).is_overridable);
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_NE(type_of(model, "y"), "float32[3, 4]");
+}
+
+TEST(Infer, WrongDeclaredTypesAreReplaced) {
+  const Model model = inferred(R"(g (float[3,4] x) => (float[] y)
+      <float[7,4] m> { m = Relu(x) y = Neg(m) })");
+  EXPECT_EQ(type_of(model, "m"), "float32[3, 4]");
+  EXPECT_EQ(type_of(model, "y"), "float32[3, 4]");
+}
+
+TEST(Infer, DeclaredTypesStayWhereThereIsNoSchema) {
+  const Model model = inferred(R"(g (float[3,4] x) => (float[] y)
+      <float[3,9] m> { m = com.microsoft.Thing(x) y = Neg(m) })");
+  EXPECT_EQ(type_of(model, "m"), "float32[3, 9]");
+  EXPECT_EQ(type_of(model, "y"), "float32[3, 9]") << "inference goes on behind it";
+}
+
+TEST(Infer, OutputsKeepWhatInferenceLeavesOpen) {
+  const Model model = inferred(R"(g (float[N,4] x, int64[2] shape) => (float[B,8] y, float[N,5] z)
+      { y = Reshape(x, shape) z = Relu(x) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[B, 8]");
+  EXPECT_EQ(type_of(model, "z"), "float32[N, 4]") << "what is known for sure wins";
+}
+
+TEST(Infer, FixedDimsTakeEffect) {
+  Model model = inferred("g (float[N,4] x) => (float[N,4] y) { m = Neg(x) y = Relu(m) }");
+  EXPECT_EQ(type_of(model, "m"), "float32[N, 4]");
+  model.graph.value(model.graph.find("x")).type.shape = {{Dim::fixed(8), Dim::fixed(4)}};
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_EQ(type_of(model, "m"), "float32[8, 4]");
+  EXPECT_EQ(type_of(model, "y"), "float32[8, 4]");
+}
+
+TEST(Infer, SubgraphsToo) {
+  Model model = inferred(R"(g (float[N,4] x, bool flag) => (float[] y) {
+      y = If (flag) <
+        then_branch = t () => (float[] a) { m = Neg(x) a = Relu(m) },
+        else_branch = e () => (float[] b) { b = Abs(x) }
+      > })");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 4]");
+  const Graph& branch = *model.graph.node(NodeId{0}).attribute("then_branch")->graphs.at(0);
+  EXPECT_EQ(type_of(model, branch, "m"), "float32[N, 4]");
+  EXPECT_EQ(type_of(model, branch, "x"), "float32[N, 4]");
+}
+
+TEST(Infer, NodesOfFunctionsMeanTheFunctionsVersion) {
+  // Squeeze took its axes as an attribute before opset 13: read as opset 18 it would squeeze all.
+  Model model = test::model_of(R"(
+      <ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+      g (float[1,1,4] x) => (float[] y) { y = local.Old(x) }
+      <domain: "local", opset_import: ["" : 11]>
+      Old (a) => (b) { b = Squeeze<axes = [0]>(a) })");
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_NE(type_of(model, "y"), "float32[4]");
+}
+
+}  // namespace
+}  // namespace ctxgen
