@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/ctxfile/program.h"
+#include "ctxgen/graph/graph.h"
+#include "ctxgen/weights/weight_store.h"
+
+namespace ctxgen {
+
+/// A set of nodes that a provider takes together. Claims of one provider are merged into
+/// partitions; the nodes of one claim are never separated.
+struct Claim {
+  std::vector<NodeId> nodes;
+  bool glue = false;  // moves data only (Reshape, Transpose, ...): worth it only beside others
+};
+
+/// Why a provider does not take a node: one line for `ctxgen explain`.
+struct Rejection {
+  NodeId node;
+  std::string reason;
+};
+
+struct Capabilities {
+  std::vector<Claim> claims;
+  std::vector<Rejection> rejections;  // every node that is in no claim has one
+};
+
+/// A graph as providers see it: with types, constants, and marks on nodes that are taken.
+class GraphView {
+ public:
+  GraphView(const Model& model, const Graph& graph);
+  [[nodiscard]] const Model& model() const { return *model_; }
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+  [[nodiscard]] const Tensor* constant(ValueId id) const {
+    return id.valid() ? graph_->value(id).constant() : nullptr;
+  }
+  [[nodiscard]] bool taken(NodeId id) const { return taken_[id.index]; }
+  void take(NodeId id) { taken_[id.index] = true; }
+
+ private:
+  const Model* model_;
+  const Graph* graph_;
+  std::vector<bool> taken_;
+};
+
+/// A convex set of nodes of one provider, to become one program and one EPContext node.
+struct Partition {
+  std::vector<NodeId> nodes;     // topological order
+  std::vector<ValueId> inputs;   // values from outside that are not constants, by first use
+  std::vector<ValueId> outputs;  // values read outside or graph outputs, by producing node
+};
+
+/// Concrete shapes to plan ahead: dims of graph inputs by value name, or of symbols.
+struct ShapeProfile {
+  std::vector<std::pair<std::string, std::int64_t>> symbols;  // --dim batch=8
+  std::vector<std::pair<std::string, Dims>> inputs;           // --shape x=1x3x224x224
+};
+
+struct ProviderCompileOptions {
+  std::vector<ShapeProfile> profiles;  // empty: plan if every partition input has fixed dims
+  int threads = 0;                     // of the machine that will run the programs
+  int jobs = 0;                        // threads to compile with; 0: as many as there are cores
+  /// Dims of `value` under profile `index`, found by shape inference; nothing if still unknown.
+  std::function<std::optional<Dims>(std::size_t profile, ValueId value)> profile_dims;
+  std::vector<std::pair<std::string, std::string>> provider_options;  // of this provider
+};
+
+/// What a provider made of one partition. `program.name` is set by the compiler afterwards.
+struct CompiledPartition {
+  Program program;  // blob indices are WeightStore ids
+};
+
+/// A backend that may claim nodes.
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;    // "dnnl"
+  [[nodiscard]] virtual std::string_view source() const = 0;  // EPContext `source`, the EP name
+  /// Names of options that `ProviderCompileOptions::provider_options` may hold.
+  [[nodiscard]] virtual std::vector<std::string> option_names() const { return {}; }
+  /// Looks at every node that is not taken; changes nothing.
+  [[nodiscard]] virtual Result<Capabilities> capabilities(const GraphView& view) const = 0;
+  /// One program per partition, in order. Weights go to `store`.
+  [[nodiscard]] virtual Result<std::vector<CompiledPartition>> compile(
+      const GraphView& view, std::span<const Partition> partitions,
+      const ProviderCompileOptions& options, WeightStore& store) const = 0;
+  /// The provider's part of the EPContext attributes of what it compiled, one per program:
+  /// source, ep_sdk_version, hardware_architecture, notes, max_size. The framework adds
+  /// main_context, embed_mode, ep_cache_context, partition_name, onnx_model_filename.
+  [[nodiscard]] virtual std::vector<EpContextAttributes> context_nodes(
+      std::span<const Program> programs) const = 0;
+  /// Whether compile() writes programs (false for cpu, which only runs what is left).
+  [[nodiscard]] virtual bool compiles() const { return true; }
+  /// The load side; nullptr where compiles() is false.
+  [[nodiscard]] virtual const ProgramLoader* loader() const = 0;
+};
+
+}  // namespace ctxgen

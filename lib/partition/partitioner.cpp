@@ -1,0 +1,312 @@
+#include "ctxgen/partition/partitioner.h"
+
+#include <algorithm>
+#include <format>
+#include <numeric>
+#include <optional>
+
+namespace ctxgen {
+namespace {
+
+/// What EPContext's schema allows as input or output: numbers of 8 bits and more, and bool.
+bool may_cross_boundary(const ValueType& type) {
+  if (!type.is_tensor()) return false;
+  switch (type.element) {
+    case DataType::kFloat: case DataType::kDouble: case DataType::kFloat16:
+    case DataType::kBfloat16: case DataType::kInt8: case DataType::kInt16: case DataType::kInt32:
+    case DataType::kInt64: case DataType::kUint8: case DataType::kUint16: case DataType::kUint32:
+    case DataType::kUint64: case DataType::kBool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool all_outputs_constant(const Graph& graph, const Node& node) {
+  bool any = false;
+  for (ValueId output : node.outputs) {
+    if (!output.valid()) continue;
+    if (graph.value(output).constant() == nullptr) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// Union-find over nodes, for connected components inside a partition.
+class Components {
+ public:
+  explicit Components(std::size_t count) : parent_(count) {
+    std::iota(parent_.begin(), parent_.end(), 0U);
+  }
+  std::uint32_t find(std::uint32_t n) {
+    while (parent_[n] != n) n = parent_[n] = parent_[parent_[n]];
+    return n;
+  }
+  void join(std::uint32_t a, std::uint32_t b) { parent_[find(a)] = find(b); }
+
+ private:
+  std::vector<std::uint32_t> parent_;
+};
+
+class Partitioner {
+ public:
+  Partitioner(const Model& model, const Graph& graph, std::span<const Provider* const> providers)
+      : graph_(graph), providers_(providers), view_(model, graph) {
+    assignment_.nodes.resize(graph.node_count());
+    assignment_.partitions.resize(providers.size());
+    for (std::uint32_t n = 0; n < graph.node_count(); ++n)
+      assignment_.nodes[n].folded = all_outputs_constant(graph, graph.node(NodeId{n}));
+  }
+
+  Result<Assignment> run() {
+    for (std::size_t p = 0; p < providers_.size(); ++p) {
+      const Capabilities capabilities = CTXGEN_TRY(providers_[p]->capabilities(view_));
+      note_rejections(p, capabilities);
+      std::vector<Claim> claims = accept_claims(p, capabilities);
+      if (providers_[p]->compiles()) {
+        make_partitions(p, claims);
+      } else {
+        for (const Claim& claim : claims)
+          for (NodeId node : claim.nodes) take(node, static_cast<int>(p), -1);
+      }
+    }
+    find_boundaries();
+    return std::move(assignment_);
+  }
+
+ private:
+  void take(NodeId node, int provider, int partition) {
+    assignment_.nodes[node.index].provider = provider;
+    assignment_.nodes[node.index].partition = partition;
+    view_.take(node);
+  }
+
+  void give_reason(NodeId node, std::size_t provider, std::string_view reason) {
+    assignment_.nodes[node.index].reasons.push_back(
+        std::format("{}: {}", providers_[provider]->name(), reason));
+  }
+
+  void note_rejections(std::size_t provider, const Capabilities& capabilities) {
+    for (const Rejection& rejection : capabilities.rejections)
+      if (rejection.node.index < graph_.node_count() && !view_.taken(rejection.node))
+        give_reason(rejection.node, provider, rejection.reason);
+  }
+
+  /// Claims that hold no taken node, no node twice and no unknown one; the others are reported.
+  std::vector<Claim> accept_claims(std::size_t provider, const Capabilities& capabilities) {
+    std::vector<Claim> accepted;
+    std::vector<bool> claimed(graph_.node_count(), false);
+    for (const Claim& claim : capabilities.claims) {
+      std::optional<std::string> fault;
+      std::vector<NodeId> nodes = claim.nodes;
+      std::ranges::sort(nodes);
+      if (nodes.empty()) fault = "it is empty";
+      if (std::ranges::adjacent_find(nodes) != nodes.end()) fault = "it holds a node twice";
+      for (NodeId node : nodes) {
+        if (fault) break;
+        if (!node.valid() || node.index >= graph_.node_count()) fault = "it holds an unknown node";
+        else if (view_.taken(node) || claimed[node.index])
+          fault = std::format("{} is taken already", graph_.node(node).describe());
+      }
+      if (fault) {
+        assignment_.warnings.push_back(std::format("a claim of provider \"{}\" is refused: {}",
+                                                   providers_[provider]->name(), *fault));
+        for (NodeId node : nodes)
+          if (node.valid() && node.index < graph_.node_count() && !view_.taken(node))
+            give_reason(node, provider, std::format("claim refused: {}", *fault));
+        continue;
+      }
+      for (NodeId node : nodes) claimed[node.index] = true;
+      accepted.push_back({std::move(nodes), claim.glue});
+    }
+    return accepted;
+  }
+
+  void make_partitions(std::size_t provider, std::span<const Claim> claims) {
+    std::vector<NodeSet> sets, units;
+    std::vector<bool> glue(graph_.node_count(), false);
+    for (const Claim& claim : claims) {
+      sets.push_back(claim.nodes);
+      for (NodeId node : claim.nodes) glue[node.index] = claim.glue;
+    }
+    for (const auto& partitions : assignment_.partitions)
+      for (const Partition& partition : partitions) units.push_back(partition.nodes);
+
+    ConvexResult convex = merge_convex(graph_, sets, units);
+    for (std::size_t index : convex.not_convex) {
+      assignment_.warnings.push_back(
+          std::format("a claim of provider \"{}\" is refused: it is not convex (holds {})",
+                      providers_[provider]->name(),
+                      graph_.node(sets[index].front()).describe()));
+      for (NodeId node : sets[index]) give_reason(node, provider, "claim refused: not convex");
+    }
+    for (NodeSet& nodes : convex.partitions) {
+      drop_lone_glue(provider, nodes, glue);
+      if (nodes.empty()) continue;
+      if (auto fault = boundary_fault(nodes)) {
+        for (NodeId node : nodes) give_reason(node, provider, *fault);
+        continue;
+      }
+      const auto index = static_cast<int>(assignment_.partitions[provider].size());
+      for (NodeId node : nodes) take(node, static_cast<int>(provider), index);
+      assignment_.partitions[provider].push_back(Partition{std::move(nodes), {}, {}});
+    }
+  }
+
+  /// Removes connected parts of a partition that hold glue only. What is left stays convex: a path
+  /// between two parts inside one level would join them.
+  void drop_lone_glue(std::size_t provider, NodeSet& nodes, const std::vector<bool>& glue) {
+    std::vector<bool> inside(graph_.node_count(), false);
+    for (NodeId node : nodes) inside[node.index] = true;
+    Components components(graph_.node_count());
+    for (NodeId node : nodes)
+      for (ValueId output : graph_.node(node).outputs)
+        if (output.valid())
+          for (NodeId consumer : graph_.value(output).consumers)
+            if (inside[consumer.index]) components.join(node.index, consumer.index);
+    std::vector<bool> has_work(graph_.node_count(), false);
+    for (NodeId node : nodes)
+      if (!glue[node.index]) has_work[components.find(node.index)] = true;
+    std::erase_if(nodes, [&](NodeId node) {
+      if (has_work[components.find(node.index)]) return false;
+      give_reason(node, provider, "only moves data, and nothing beside it is compiled");
+      return true;
+    });
+  }
+
+  std::optional<std::string> boundary_fault(std::span<const NodeId> nodes) {
+    std::vector<bool> inside(graph_.node_count(), false);
+    for (NodeId node : nodes) inside[node.index] = true;
+    bool has_input = false, has_output = false;
+    auto check = [&](ValueId id) -> std::optional<std::string> {
+      const Value& value = graph_.value(id);
+      if (may_cross_boundary(value.type)) return std::nullopt;
+      return std::format("value \"{}\" on the partition's boundary has no type that EPContext "
+                         "takes", value.name);
+    };
+    for (NodeId id : nodes) {
+      const Node& node = graph_.node(id);
+      auto read = [&](ValueId input) -> std::optional<std::string> {
+        if (!input.valid()) return std::nullopt;
+        const Value& value = graph_.value(input);
+        if (value.constant() != nullptr) return std::nullopt;
+        if (value.producer.valid() && inside[value.producer.index]) return std::nullopt;
+        has_input = true;
+        return check(input);
+      };
+      for (ValueId input : node.inputs)
+        if (auto fault = read(input)) return fault;
+      for (ValueId input : node.captures)
+        if (auto fault = read(input)) return fault;
+      for (ValueId output : node.outputs) {
+        if (!output.valid()) continue;
+        const Value& value = graph_.value(output);
+        const bool leaves = value.is_output || std::ranges::any_of(value.consumers, [&](NodeId c) {
+                              return !inside[c.index];
+                            });
+        if (!leaves) continue;
+        has_output = true;
+        if (auto fault = check(output)) return fault;
+      }
+    }
+    if (!has_input) return "the partition would have no input";
+    if (!has_output) return "the partition would have no output";
+    return std::nullopt;
+  }
+
+  /// Nodes that run at all: not in a partition, and either not folded or read by such a node.
+  std::vector<bool> nodes_outside() const {
+    std::vector<bool> outside(graph_.node_count(), false);
+    for (std::uint32_t n = static_cast<std::uint32_t>(graph_.node_count()); n-- > 0;) {
+      const NodeAssignment& a = assignment_.nodes[n];
+      if (a.partition >= 0) continue;
+      if (!a.folded) {
+        outside[n] = true;
+        continue;
+      }
+      for (ValueId output : graph_.node(NodeId{n}).outputs) {
+        if (!output.valid()) continue;
+        const Value& value = graph_.value(output);
+        if (value.is_output || value.consumers.empty() ||
+            std::ranges::any_of(value.consumers, [&](NodeId c) { return outside[c.index]; }))
+          outside[n] = true;
+      }
+    }
+    return outside;
+  }
+
+  void find_boundaries() {
+    const std::vector<bool> outside = nodes_outside();
+    for (std::size_t p = 0; p < providers_.size(); ++p)
+      for (std::size_t i = 0; i < assignment_.partitions[p].size(); ++i)
+        find_boundary(assignment_.partitions[p][i], static_cast<int>(p), static_cast<int>(i),
+                      outside);
+    for (std::size_t p = 0; p < providers_.size(); ++p) give_back_unread(p);
+  }
+
+  /// A partition whose results only folded nodes read has no output: its nodes stay in the model as
+  /// the dead nodes that they are.
+  void give_back_unread(std::size_t provider) {
+    auto& partitions = assignment_.partitions[provider];
+    int fallback = -1;
+    for (std::size_t p = 0; p < providers_.size(); ++p)
+      if (!providers_[p]->compiles()) fallback = static_cast<int>(p);
+    for (std::size_t i = 0; i < partitions.size(); ++i) {
+      if (partitions[i].outputs.empty()) {
+        for (NodeId node : partitions[i].nodes) {
+          give_reason(node, provider, "nothing reads the partition's results");
+          take(node, fallback, -1);
+        }
+        partitions.erase(partitions.begin() + static_cast<std::ptrdiff_t>(i--));
+        continue;
+      }
+      for (NodeId node : partitions[i].nodes)
+        assignment_.nodes[node.index].partition = static_cast<int>(i);
+    }
+  }
+
+  void find_boundary(Partition& partition, int provider, int index,
+                     const std::vector<bool>& outside) {
+    auto inside = [&](NodeId id) {
+      const NodeAssignment& a = assignment_.nodes[id.index];
+      return a.provider == provider && a.partition == index;
+    };
+    std::vector<bool> seen(graph_.value_count(), false);
+    auto read = [&](ValueId id) {
+      if (!id.valid() || seen[id.index]) return;
+      const Value& value = graph_.value(id);
+      if (value.constant() != nullptr || (value.producer.valid() && inside(value.producer))) return;
+      seen[id.index] = true;
+      partition.inputs.push_back(id);
+    };
+    for (NodeId id : partition.nodes) {
+      for (ValueId input : graph_.node(id).inputs) read(input);
+      for (ValueId input : graph_.node(id).captures) read(input);
+    }
+    for (NodeId id : partition.nodes)
+      for (ValueId output : graph_.node(id).outputs) {
+        if (!output.valid()) continue;
+        const Value& value = graph_.value(output);
+        const bool leaves =
+            value.is_output || std::ranges::any_of(value.consumers, [&](NodeId c) {
+              if (inside(c)) return false;
+              return assignment_.nodes[c.index].partition >= 0 || outside[c.index];
+            });
+        if (leaves) partition.outputs.push_back(output);
+      }
+  }
+
+  const Graph& graph_;
+  std::span<const Provider* const> providers_;
+  GraphView view_;
+  Assignment assignment_;
+};
+
+}  // namespace
+
+Result<Assignment> partition_graph(const Model& model, const Graph& graph,
+                                   std::span<const Provider* const> providers) {
+  return Partitioner(model, graph, providers).run();
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,241 @@
+#include "ctxgen/partition/rewrite.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <unordered_set>
+
+namespace ctxgen {
+namespace {
+
+/// Things that are written as one node: a node, an expanded call, a partition.
+struct Unit {
+  NodeToWrite write;
+  std::vector<NodeId> nodes;
+  std::vector<ValueId> reads;
+};
+
+class RewritePlanner {
+ public:
+  RewritePlanner(const Model& model, const Assignment& assignment,
+                 std::span<const CompiledNode> compiled, bool freeze)
+      : model_(model), graph_(model.graph), assignment_(assignment), compiled_(compiled),
+        freeze_(freeze), unit_of_(graph_.node_count(), kDropped) {}
+
+  ModelRewrite run() {
+    add_partitions();
+    add_remaining_nodes();
+    find_reads();
+    order_units();
+    keep_values();
+    keep_functions();
+    rewrite_.needs_microsoft_opset = !compiled_.empty();
+    return std::move(rewrite_);
+  }
+
+ private:
+  static constexpr std::size_t kDropped = SIZE_MAX;
+
+  void add_partitions() {
+    for (const CompiledNode& node : compiled_) {
+      Unit unit;
+      unit.write.kind = NodeToWrite::Kind::kEpContext;
+      unit.write.ep_context = rewrite_.ep_contexts.size();
+      unit.nodes = node.partition->nodes;
+      for (NodeId id : unit.nodes) unit_of_[id.index] = units_.size();
+      EpContextNode written;
+      written.name = unique_name(node.attributes.partition_name);
+      written.inputs = node.partition->inputs;
+      written.outputs = node.partition->outputs;
+      written.attributes = node.attributes;
+      written.payload = node.payload;
+      rewrite_.ep_contexts.push_back(std::move(written));
+      units_.push_back(std::move(unit));
+    }
+  }
+
+  std::string unique_name(std::string name) {
+    if (names_.empty())
+      for (const Node& node : graph_.nodes()) names_.insert(node.name);
+    while (!names_.insert(name).second) name += "_";
+    return name;
+  }
+
+  /// Calls of functions of which some node was compiled; those are written expanded.
+  std::vector<bool> broken_calls() const {
+    std::vector<bool> broken(graph_.calls().size(), false);
+    for (std::uint32_t n = 0; n < graph_.node_count(); ++n)
+      if (graph_.node(NodeId{n}).call >= 0 && unit_of_[n] != kDropped)
+        broken[static_cast<std::size_t>(graph_.node(NodeId{n}).call)] = true;
+    return broken;
+  }
+
+  /// Nodes outside partitions, but for folded ones that nothing outside reads (constants that only
+  /// partitions used). Dead nodes of the source stay: they were there.
+  void add_remaining_nodes() {
+    const std::vector<bool> broken = broken_calls();
+    std::vector<std::size_t> unit_of_call(graph_.calls().size(), kDropped);
+    std::vector<bool> needed(graph_.node_count(), false);
+    for (std::uint32_t n = static_cast<std::uint32_t>(graph_.node_count()); n-- > 0;)
+      needed[n] = unit_of_[n] == kDropped && is_needed(NodeId{n}, needed, broken);
+    for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
+      if (!needed[n]) continue;
+      const Node& node = graph_.node(NodeId{n});
+      const bool whole_call =
+          node.call >= 0 && !broken[static_cast<std::size_t>(node.call)];
+      if (whole_call) {
+        std::size_t& unit = unit_of_call[static_cast<std::size_t>(node.call)];
+        if (unit == kDropped) {
+          unit = units_.size();
+          units_.push_back(Unit{{NodeToWrite::Kind::kCall, {}, node.call, 0}, {}, {}});
+        }
+        units_[unit].nodes.push_back(NodeId{n});
+        unit_of_[n] = unit;
+        continue;
+      }
+      unit_of_[n] = units_.size();
+      units_.push_back(Unit{{NodeToWrite::Kind::kNode, NodeId{n}, -1, 0}, {NodeId{n}}, {}});
+    }
+  }
+
+  bool is_needed(NodeId id, const std::vector<bool>& needed, const std::vector<bool>& broken) const {
+    const Node& node = graph_.node(id);
+    if (!assignment_.nodes[id.index].folded) return true;
+    if (node.call >= 0 && !broken[static_cast<std::size_t>(node.call)]) return true;
+    return std::ranges::any_of(node.outputs, [&](ValueId output) {
+      if (!output.valid()) return false;
+      const Value& value = graph_.value(output);
+      return value.is_output || value.consumers.empty() ||
+             std::ranges::any_of(value.consumers, [&](NodeId c) { return needed[c.index]; });
+    });
+  }
+
+  void find_reads() {
+    for (Unit& unit : units_) {
+      if (unit.write.kind == NodeToWrite::Kind::kEpContext) {
+        unit.reads = rewrite_.ep_contexts[unit.write.ep_context].inputs;
+      } else if (unit.write.kind == NodeToWrite::Kind::kCall) {
+        unit.reads = graph_.calls()[static_cast<std::size_t>(unit.write.call)].inputs;
+        // Values of the body that capture or fold still order the call behind their producers.
+        for (NodeId id : unit.nodes) add_reads(graph_.node(id), unit.reads);
+      } else {
+        add_reads(graph_.node(unit.write.node), unit.reads);
+      }
+      std::erase_if(unit.reads, [](ValueId id) { return !id.valid(); });
+    }
+  }
+
+  static void add_reads(const Node& node, std::vector<ValueId>& reads) {
+    reads.insert(reads.end(), node.inputs.begin(), node.inputs.end());
+    reads.insert(reads.end(), node.captures.begin(), node.captures.end());
+  }
+
+  /// Kahn's algorithm; among ready units the one whose last node stands first in the source.
+  void order_units() {
+    std::vector<std::vector<std::size_t>> next(units_.size());
+    std::vector<std::size_t> waiting(units_.size(), 0);
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      for (ValueId id : units_[u].reads) {
+        const NodeId producer = graph_.value(id).producer;
+        if (!producer.valid() || unit_of_[producer.index] == kDropped) continue;
+        const std::size_t from = unit_of_[producer.index];
+        if (from == u) continue;
+        next[from].push_back(u);
+        ++waiting[u];
+      }
+    auto later = [&](std::size_t a, std::size_t b) {
+      return units_[a].nodes.back() > units_[b].nodes.back();
+    };
+    std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      if (waiting[u] == 0) ready.push(u);
+    while (!ready.empty()) {
+      const std::size_t u = ready.top();
+      ready.pop();
+      rewrite_.nodes.push_back(units_[u].write);
+      for (std::size_t to : next[u])
+        if (--waiting[to] == 0) ready.push(to);
+    }
+    CTXGEN_ASSERT(rewrite_.nodes.size() == units_.size());
+  }
+
+  void keep_values() {
+    std::vector<bool> read(graph_.value_count(), false);   // by a written node
+    std::vector<bool> exists(graph_.value_count(), false); // produced by a written node, or input
+    std::vector<bool> boundary(graph_.value_count(), false);
+    for (const Unit& unit : units_) {
+      for (ValueId id : unit.reads) read[id.index] = true;
+      if (unit.write.kind == NodeToWrite::Kind::kEpContext) {
+        const EpContextNode& node = rewrite_.ep_contexts[unit.write.ep_context];
+        for (ValueId id : node.inputs) boundary[id.index] = true;
+        for (ValueId id : node.outputs) boundary[id.index] = exists[id.index] = true;
+      } else {
+        for (NodeId node : unit.nodes)
+          for (ValueId id : graph_.node(node).outputs)
+            if (id.valid()) exists[id.index] = true;
+      }
+    }
+    std::vector<bool> initializer_kept(graph_.value_count(), false);
+    for (std::uint32_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId{v});
+      if (!value.initializer || value.is_outer) continue;
+      // Nobody read it in the source: it stays, as everything that compiling did not touch.
+      if (!read[v] && !value.is_output && !value.consumers.empty() && !value.is_overridable)
+        continue;
+      initializer_kept[v] = true;
+      rewrite_.initializers.push_back(ValueId{v});
+    }
+    std::ranges::sort(rewrite_.initializers, {}, [&](ValueId id) {
+      return graph_.value(id).initializer_source.offset;
+    });
+    for (ValueId id : graph_.inputs) {
+      const Value& value = graph_.value(id);
+      if (value.initializer && (freeze_ || !initializer_kept[id.index])) continue;
+      exists[id.index] = true;
+      rewrite_.inputs.push_back(id);
+    }
+    for (std::uint32_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId{v});
+      if (value.is_input || value.is_output || value.is_outer) continue;
+      const bool in_source = !value.info_source.empty() && (exists[v] || initializer_kept[v]);
+      const bool needed = boundary[v] && value.type.kind != ValueType::Kind::kUnknown;
+      if (in_source || needed) rewrite_.value_infos.push_back(ValueId{v});
+    }
+  }
+
+  /// All functions stay while something that may call one is written: an unexpanded call, or a
+  /// node with subgraphs (whose calls are expanded in memory only).
+  void keep_functions() {
+    const bool keep = std::ranges::any_of(units_, [&](const Unit& unit) {
+      if (unit.write.kind == NodeToWrite::Kind::kCall) return true;
+      if (unit.write.kind != NodeToWrite::Kind::kNode) return false;
+      return std::ranges::any_of(graph_.node(unit.write.node).attributes,
+                                 [](const Attribute& a) { return !a.graphs.empty(); });
+    });
+    if (!keep) return;
+    for (std::size_t f = 0; f < model_.functions.size(); ++f) rewrite_.functions.push_back(f);
+  }
+
+  const Model& model_;
+  const Graph& graph_;
+  const Assignment& assignment_;
+  std::span<const CompiledNode> compiled_;
+  bool freeze_;
+  std::vector<std::size_t> unit_of_;  // by node; kDropped: not written
+  std::vector<Unit> units_;
+  std::unordered_set<std::string> names_;
+  ModelRewrite rewrite_;
+};
+
+}  // namespace
+
+ModelRewrite plan_rewrite(const Model& model, const Assignment& assignment,
+                          std::span<const CompiledNode> compiled,
+                          std::span<const std::pair<std::string, std::string>> metadata,
+                          bool freeze_initializers) {
+  ModelRewrite rewrite = RewritePlanner(model, assignment, compiled, freeze_initializers).run();
+  rewrite.metadata.assign(metadata.begin(), metadata.end());
+  return rewrite;
+}
+
+}  // namespace ctxgen
