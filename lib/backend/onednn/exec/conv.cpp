@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "builder_fused.h"
+#include "weight_layout.h"
+#include "window.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// 1-D convolutions run as 2-D ones of height 1: oneDNN has no fast 1-D depthwise kernel, and the
+/// others are as fast (atlas 1.1).
+Dims as_2d(const Dims& dims) {
+  if (dims.size() != 3) return dims;
+  return Dims{dims[0], dims[1], 1, dims[2]};
+}
+
+memory::desc channels_last_md(const Dims& dims) {
+  const Dims wide = as_2d(dims);
+  return make_md(wide, strides_of(Layout::kChannelsLast, wide));
+}
+
+memory::dims wide_window(const std::vector<std::int64_t>& values, std::size_t rank,
+                         std::int64_t fill, std::int64_t minus = 0) {
+  memory::dims out;
+  if (rank == 3) out.push_back(fill);
+  for (const std::int64_t value : values) out.push_back(value - minus);
+  return out;
+}
+
+/// Weights [M, C/g, K...] as oneDNN wants them: [g, M/g, C/g, K...] where there are groups.
+Dims weight_dims(const Dims& onnx, std::int64_t group) {
+  const Dims wide = as_2d(onnx);
+  if (group == 1) return wide;
+  Dims grouped{group, wide[0] / group};
+  for (std::size_t i = 1; i < wide.size(); ++i) grouped.push_back(wide[i]);
+  return grouped;
+}
+
+/// An operand right-aligned to a dst of `rank`, dims of 1 in front, and widened where dst is.
+std::optional<memory::desc> conv_operand(const Slot& operand, const Dims& dst) {
+  Dims dims(dst.size(), 1);
+  Dims strides(dst.size(), 1);
+  const std::size_t skip = dst.size() - operand.dims.size();
+  for (std::size_t i = 0; i < operand.dims.size(); ++i) {
+    dims[skip + i] = operand.dims[i];
+    strides[skip + i] = operand.strides[i];
+  }
+  // What oneDNN's kernels take: full size (in dst's layout already), per channel, one number.
+  const bool full = dims == dst;
+  const bool channel = dims[1] == volume(dims);
+  if (full) return channels_last_md(dst);
+  if (!channel) return std::nullopt;
+  const Dims wide = as_2d(dims);
+  return make_md(wide, plain_strides(wide));
+}
+
+double conv_flops(const Dims& weights, const Dims& dst) {
+  double flops = 2.0 * static_cast<double>(volume(dst));
+  for (std::size_t i = 1; i < weights.size(); ++i) flops *= static_cast<double>(weights[i]);
+  return flops;
+}
+
+}  // namespace
+
+Status build_conv(NodeBuilder& builder) {
+  const ProgramOp& op = builder.op();
+  const std::uint32_t weight = builder.node().packed_weight;
+  const Dims& onnx = builder.context().program.weights[weight].dims;
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
+  const Window window = CTXGEN_TRY(resolve_window(
+      op, src.dims, std::vector<std::int64_t>(onnx.begin() + 2, onnx.end())));
+  const std::size_t rank = src.dims.size();
+  const Dims dims = weight_dims(onnx, group);
+
+  const memory::desc src_md = channels_last_md(src.dims);
+  const memory::desc dst_md = channels_last_md(dst.dims);
+  const memory::desc logical = make_md(dims, plain_strides(dims));
+  const memory::desc any(to_dnnl(dims), memory::data_type::f32, memory::format_tag::any);
+  const memory::desc bias_md =
+      builder.has_input(2) ? make_md(Dims{onnx[0]}, Dims{1}) : memory::desc();
+
+  const auto build_with = [&](const memory::desc& weights_md) {
+    const auto make = [&](const dnnl::primitive_attr& attr) {
+      return dnnl::convolution_forward::primitive_desc(
+          cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+          src_md, weights_md, bias_md, dst_md, wide_window(window.strides, rank, 1),
+          wide_window(window.dilations, rank, 0, 1), wide_window(window.pad_begin, rank, 0),
+          wide_window(window.pad_end, rank, 0), attr);
+    };
+    const auto args = [&](const dnnl::convolution_forward::primitive_desc& pd) {
+      std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, src_md, src),
+                            builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, weight, false, logical,
+                                                                  pd.weights_desc()}),
+                            builder.slot_arg(DNNL_ARG_DST, dst_md, dst)};
+      if (builder.has_input(2))
+        list.push_back(builder.slot_arg(DNNL_ARG_BIAS, bias_md, builder.input(2)));
+      return list;
+    };
+    return builder.add_fused<dnnl::convolution_forward>(
+        make, args, [&](const Slot& operand) { return conv_operand(operand, dst.dims); },
+        conv_flops(onnx, dst.dims));
+  };
+  // A stored packing is tried as the plan chose it: that asks oneDNN for one kernel, not for all.
+  if (const auto stored = chosen_form(builder, weight, logical, false)) {
+    const Status status = build_with(*stored);
+    if (status || status.error().code != ErrorCode::kUnsupported) return status;
+  }
+  return build_with(any);
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,136 @@
+#include "executable.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "dnnl_error.h"
+#include "payload.h"
+#include "planner.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+bool fits(const Plan& plan, std::span<const TensorView> inputs) {
+  return std::ranges::equal(plan.input_dims, inputs, {}, {}, &TensorView::dims);
+}
+
+/// A stored plan that does not fit its program is a damaged file, whatever its planning reports.
+Error as_corrupt(Error error) {
+  if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kInvalidGraph)
+    error.code = ErrorCode::kCorruptContext;
+  return with_context(std::move(error), "stored plan");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(const Program& program,
+                                                                 const BlobSource& blobs,
+                                                                 int threads,
+                                                                 LoadStatistics* statistics) {
+  auto made = std::unique_ptr<OnednnExecutable>(new OnednnExecutable());
+  made->program_ = program;
+  made->program_.plans.clear();
+  made->threads_ = threads;
+  const OmpThreads scope(threads);
+  made->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
+  for (const StoredPlan& stored : program.plans) {
+    const auto choices = CTXGEN_TRY(decode_choices(stored.payload, program.ops.size()));
+    auto plan = made->new_plan(stored.input_dims, choices);
+    if (!plan) return std::unexpected(as_corrupt(std::move(plan).error()));
+    if (statistics != nullptr) {
+      statistics->primitive_creation_ms += (*plan)->creation_ms;
+      statistics->primitives += (*plan)->primitives;
+    }
+    made->stored_.push_back(std::move(*plan));
+  }
+  if (statistics != nullptr) {
+    statistics->repacked_weights += made->bank_->repacked_weights();
+    statistics->repacked_bytes += made->bank_->repacked_bytes();
+  }
+  return made;
+}
+
+Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
+    std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const {
+  auto plan = std::make_shared<Plan>(CTXGEN_TRY(make_plan({.program = program_,
+                                                           .input_dims = input_dims,
+                                                           .forms = &bank_->forms(),
+                                                           .choices = choices,
+                                                           .threads = threads_})));
+  CTXGEN_CHECK(bank_->bind(*plan));
+  return plan;
+}
+
+Result<std::shared_ptr<const Plan>> OnednnExecutable::plan_for(
+    std::span<const TensorView> inputs) const {
+  for (const auto& plan : stored_)
+    if (fits(*plan, inputs)) return plan;
+  const std::lock_guard lock(mutex_);
+  for (auto it = recent_.begin(); it != recent_.end(); ++it)
+    if (fits(**it, inputs)) {
+      recent_.splice(recent_.begin(), recent_, it);
+      return recent_.front();
+    }
+  std::vector<Dims> dims;
+  for (const TensorView& input : inputs) dims.push_back(input.dims);
+  recent_.push_front(CTXGEN_TRY(new_plan(dims, {})));
+  if (recent_.size() > kMostPlans) recent_.pop_back();
+  return recent_.front();
+}
+
+Result<std::unique_ptr<ExecutionState>> OnednnExecutable::make_state() const {
+  auto stream = CTXGEN_TRY(guarded("stream", [] { return dnnl::stream(cpu_engine()); }));
+  auto state = std::make_unique<OnednnState>(std::move(stream));
+  // The usual case is one planned shape: its memory is ready before the first run.
+  if (stored_.size() == 1) (void)CTXGEN_TRY(state->bound(stored_.front()));
+  return state;
+}
+
+Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> inputs,
+                             OutputAllocator& outputs, std::vector<OpTiming>* timings) const {
+  auto* own = dynamic_cast<OnednnState*>(&state);
+  if (own == nullptr)
+    return fail(ErrorCode::kInternal, "program \"{}\": foreign state", program_.name);
+  if (inputs.size() != program_.inputs.size())
+    return fail(ErrorCode::kInvalidArgument, "program \"{}\": {} inputs, expected {}",
+                program_.name, inputs.size(), program_.inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].type != DataType::kFloat)
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\": type {}, expected float32",
+                  program_.values[program_.inputs[i]].name, name_of(inputs[i].type));
+  const OmpThreads scope(threads_);
+  const auto plan = CTXGEN_TRY(plan_for(inputs));
+  BoundPlan* bound = CTXGEN_TRY(own->bound(plan));
+  for (std::size_t i = 0; i < inputs.size(); ++i) bound->set_input(i, inputs[i].data);
+  for (std::size_t k = 0; k < plan->output_dims.size(); ++k) {
+    const Dims& dims = plan->output_dims[k];
+    std::byte* data = CTXGEN_TRY(outputs.allocate(k, DataType::kFloat, dims));
+    if (data == nullptr)
+      data = CTXGEN_TRY(
+          own->spare_output(k, static_cast<std::uint64_t>(volume(dims)) * sizeof(float)));
+    bound->set_output(k, data);
+  }
+  if (timings != nullptr) return run_timed(*bound, own->stream(), *timings);
+  for (std::size_t i = 0; i < plan->steps.size(); ++i)
+    CTXGEN_CHECK(bound->execute(own->stream(), i));
+  return {};
+}
+
+Status OnednnExecutable::run_timed(const BoundPlan& bound, const dnnl::stream& stream,
+                                   std::vector<OpTiming>& timings) const {
+  const Plan& plan = bound.plan();
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    const auto start = std::chrono::steady_clock::now();
+    CTXGEN_CHECK(bound.execute(stream, i));
+    const std::chrono::duration<double, std::micro> spent =
+        std::chrono::steady_clock::now() - start;
+    const ProgramOp& op = program_.ops[step.op];
+    timings.push_back({op.name, op.kind, step.implementation, spent.count(), step.flops,
+                       step.bytes});
+  }
+  return {};
+}
+
+}  // namespace ctxgen::onednn

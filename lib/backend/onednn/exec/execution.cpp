@@ -1,0 +1,121 @@
+#include "execution.h"
+
+#include "builder.h"
+#include "dnnl_error.h"
+
+namespace ctxgen::onednn {
+
+std::byte* BoundPlan::address(const Location& location) const {
+  switch (location.kind) {
+    case Location::Kind::kScratch: return scratch_;
+    case Location::Kind::kPacked:
+      return const_cast<std::byte*>(plan_->packed_data[location.index]);
+    case Location::Kind::kBuffer: break;
+  }
+  const Buffer& buffer = plan_->buffers[location.index];
+  if (buffer.kind == Buffer::Kind::kArena)
+    return arena_ + buffer.arena_offset + location.offset_bytes;
+  if (buffer.kind == Buffer::Kind::kWeight)
+    return const_cast<std::byte*>(plan_->weight_data[location.index]) + location.offset_bytes;
+  return nullptr;  // inputs and outputs: patched at each run
+}
+
+void BoundPlan::bind_step(const Step& step, BoundStep& bound) {
+  const bool primitive = step.kernel == nullptr;
+  if (!primitive) bound.pointers.resize(step.args.size());
+  for (std::size_t i = 0; i < step.args.size(); ++i) {
+    const Arg& arg = step.args[i];
+    std::byte* data = address(arg.location);
+    Patch patch{arg.location.offset_bytes, nullptr, nullptr};
+    if (primitive) {
+      // A null handle would make oneDNN allocate: DNNL_MEMORY_NONE until the first run sets it.
+      memories_.emplace_back(arg.md, cpu_engine(), data == nullptr ? DNNL_MEMORY_NONE : data);
+      bound.args.push_back({arg.id, memories_.back().get()});
+      patch.memory = memories_.back().get();
+    } else {
+      bound.pointers[i] = data;
+      patch.pointer = &bound.pointers[i];
+    }
+    if (arg.location.kind != Location::Kind::kBuffer) continue;
+    const Buffer& buffer = plan_->buffers[arg.location.index];
+    if (buffer.kind == Buffer::Kind::kInput) input_patches_[buffer.index].push_back(patch);
+    if (buffer.kind == Buffer::Kind::kOutput) output_patches_[buffer.index].push_back(patch);
+  }
+}
+
+Result<std::unique_ptr<BoundPlan>> BoundPlan::bind(std::shared_ptr<const Plan> plan,
+                                                   std::byte* arena, std::byte* scratch) {
+  auto bound = std::unique_ptr<BoundPlan>(new BoundPlan());
+  bound->plan_ = std::move(plan);
+  bound->arena_ = arena;
+  bound->scratch_ = scratch;
+  const Plan& p = *bound->plan_;
+  bound->input_patches_.resize(p.input_dims.size());
+  bound->output_patches_.resize(p.output_dims.size());
+  bound->steps_.resize(p.steps.size());
+  CTXGEN_CHECK(guarded("execution state", [&] {
+    for (std::size_t i = 0; i < p.steps.size(); ++i) bound->bind_step(p.steps[i], bound->steps_[i]);
+  }));
+  return bound;
+}
+
+void BoundPlan::set_input(std::size_t index, const std::byte* data) {
+  for (const Patch& patch : input_patches_[index]) {
+    std::byte* at = const_cast<std::byte*>(data) + patch.offset;
+    if (patch.memory != nullptr)
+      dnnl_memory_set_data_handle(patch.memory, at);
+    else
+      *patch.pointer = at;
+  }
+}
+
+void BoundPlan::set_output(std::size_t index, std::byte* data) {
+  for (const Patch& patch : output_patches_[index]) {
+    if (patch.memory != nullptr)
+      dnnl_memory_set_data_handle(patch.memory, data + patch.offset);
+    else
+      *patch.pointer = data + patch.offset;
+  }
+}
+
+Status BoundPlan::execute(const dnnl::stream& stream, std::size_t step) const {
+  const Step& made = plan_->steps[step];
+  const BoundStep& bound = steps_[step];
+  if (made.kernel != nullptr) {
+    made.kernel->run(bound.pointers.data());
+    return {};
+  }
+  const dnnl_status_t status =
+      dnnl_primitive_execute(made.primitive.get(), stream.get(),
+                             static_cast<int>(bound.args.size()), bound.args.data());
+  if (status != dnnl_success)
+    return fail(ErrorCode::kBackendError, "op {} ({}): oneDNN status {}", made.op,
+                made.implementation, static_cast<int>(status));
+  return {};
+}
+
+Result<BoundPlan*> OnednnState::bound(const std::shared_ptr<const Plan>& plan) {
+  for (auto it = bound_.begin(); it != bound_.end(); ++it)
+    if (&(*it)->plan() == plan.get()) {
+      bound_.splice(bound_.begin(), bound_, it);
+      return bound_.front().get();
+    }
+  if (plan->arena_bytes > arena_.size() || plan->scratch_bytes > scratch_.size()) {
+    bound_.clear();  // their memory objects point into what goes away
+    if (plan->arena_bytes > arena_.size())
+      arena_ = CTXGEN_TRY(AlignedBytes::allocate(plan->arena_bytes));
+    if (plan->scratch_bytes > scratch_.size())
+      scratch_ = CTXGEN_TRY(AlignedBytes::allocate(plan->scratch_bytes));
+  }
+  bound_.push_front(CTXGEN_TRY(BoundPlan::bind(plan, arena_.data(), scratch_.data())));
+  if (bound_.size() > kMostBound) bound_.pop_back();
+  return bound_.front().get();
+}
+
+Result<std::byte*> OnednnState::spare_output(std::size_t index, std::uint64_t bytes) {
+  if (spare_.size() <= index) spare_.resize(index + 1);
+  if (spare_[index].size() < bytes) spare_[index] = CTXGEN_TRY(AlignedBytes::allocate(bytes));
+  return spare_[index].data();
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "plan.h"
+#include "weight_bank.h"
+
+namespace ctxgen::onednn {
+
+/// A plan bound to the memory of one state: memory objects and argument arrays made once, so that a
+/// run only sets the addresses of inputs and outputs.
+class BoundPlan {
+ public:
+  /// Errors  BACKEND_ERROR, RESOURCE_LIMIT.
+  [[nodiscard]] static Result<std::unique_ptr<BoundPlan>> bind(std::shared_ptr<const Plan> plan,
+                                                               std::byte* arena,
+                                                               std::byte* scratch);
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+  void set_input(std::size_t index, const std::byte* data);
+  void set_output(std::size_t index, std::byte* data);
+  /// Errors  BACKEND_ERROR naming the step.
+  [[nodiscard]] Status execute(const dnnl::stream& stream, std::size_t step) const;
+
+ private:
+  /// An address inside a user's tensor that changes with each run.
+  struct Patch {
+    std::uint64_t offset;
+    dnnl_memory_t memory;     // of a primitive, or
+    std::byte** pointer;      // of a kernel
+  };
+  struct BoundStep {
+    std::vector<dnnl_exec_arg_t> args;   // of a primitive
+    std::vector<std::byte*> pointers;    // of a kernel
+  };
+  BoundPlan() = default;
+  [[nodiscard]] std::byte* address(const Location& location) const;
+  void bind_step(const Step& step, BoundStep& bound);
+
+  std::shared_ptr<const Plan> plan_;
+  std::byte* arena_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  std::vector<dnnl::memory> memories_;
+  std::vector<BoundStep> steps_;
+  std::vector<std::vector<Patch>> input_patches_, output_patches_;
+};
+
+/// Arena, scratch and bound plans of one run at a time.
+class OnednnState final : public ExecutionState {
+ public:
+  explicit OnednnState(dnnl::stream stream) : stream_(std::move(stream)) {}
+
+  /// The plan bound to this state's memory, which grows as plans need it.
+  [[nodiscard]] Result<BoundPlan*> bound(const std::shared_ptr<const Plan>& plan);
+  /// Memory for an output that the caller does not want.
+  [[nodiscard]] Result<std::byte*> spare_output(std::size_t index, std::uint64_t bytes);
+  [[nodiscard]] const dnnl::stream& stream() const { return stream_; }
+
+ private:
+  static constexpr std::size_t kMostBound = 8;
+  dnnl::stream stream_;
+  AlignedBytes arena_, scratch_;
+  std::vector<AlignedBytes> spare_;
+  std::list<std::unique_ptr<BoundPlan>> bound_;  // most recently used first
+};
+
+}  // namespace ctxgen::onednn

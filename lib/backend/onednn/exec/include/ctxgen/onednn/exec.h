@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/ctxfile/program.h"
+#include "ctxgen/weights/weight_store.h"
+
+namespace ctxgen::onednn {
+
+inline constexpr std::string_view kSource = "CtxgenDnnlExecutionProvider";
+
+/// The load side of the dnnl provider.
+[[nodiscard]] const ProgramLoader& loader();
+
+struct PackOptions {
+  std::vector<std::vector<Dims>> profiles;  // input dims (order of Program::inputs) per profile
+  int threads = 0;                          // as LoadOptions::threads
+};
+
+/// Compile-time planning: for each profile chooses layouts, packs the weights that the plan wants
+/// (once per distinct layout, into `store`) and appends a StoredPlan. Weights that no plan packs
+/// are packed for unknown shapes (matmul: a packing that serves every M; convolution: the choice
+/// for a typical size) or stored plain.
+///
+/// In       program: complete but for weights[i].packed and plans; weights[i] is plain_weights[i],
+///          dense row-major in its ONNX dims.
+/// Out      weights[i].packed with blobs as WeightStore ids; plans.
+/// Errors   UNSUPPORTED naming the op when oneDNN refuses a configuration or would run a kernel
+///          that is slower than a plain loop; RESOURCE_LIMIT; BACKEND_ERROR.
+[[nodiscard]] Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
+                                   const PackOptions& options, WeightStore& store);
+
+/// Dims of every program value for given input dims (the shape functions of all kinds).
+[[nodiscard]] Result<std::vector<Dims>> infer_value_dims(const Program& program,
+                                                         std::span<const Dims> input_dims);
+
+/// "avx512_core_bf16": the instruction set that oneDNN uses in this process.
+[[nodiscard]] std::string isa_name();
+/// "3.12.1".
+[[nodiscard]] std::string library_version();
+/// Physical cores that this process may use (the default of LoadOptions::threads).
+[[nodiscard]] int default_threads();
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <string_view>
+
+/// The op kinds of programs with source CtxgenDnnlExecutionProvider: the contract between
+/// onednn/compile (which writes them) and onednn/exec (which plans and runs them). They are part of
+/// the context binary: a changed meaning needs a new kind name.
+///
+/// Inputs are listed in order, "?" marks optional ones. All tensors are f32 unless said otherwise.
+/// `pads` are the 2k numbers of ONNX (begins, then ends). `auto_pad` is ONNX's word; with
+/// SAME_UPPER/SAME_LOWER/VALID `pads` is absent and computed when dims are known.
+/// Every kind takes post_ops unless said otherwise.
+namespace ctxgen::onednn::kind {
+
+/// src [N, C, D1..Dk], weights [M, C/group, K1..Kk] (always a weight), bias? [M]; k in 1..3.
+/// params: strides, dilations, pads | auto_pad, group.
+inline constexpr std::string_view kConv = "conv";
+/// a, b, bias? [N]. NumPy matmul broadcasting of leading dims; ranks >= 2 (compile unsqueezes).
+/// params: trans_a, trans_b (0/1: swap the last two dims of the stored operand).
+/// A constant b is a weight with its stored dims (trans_b says how to read it).
+inline constexpr std::string_view kMatmul = "matmul";
+/// src [N, C, D1..Dk]. params: mode ("max", "avg_include", "avg_exclude"), kernel, strides,
+/// dilations, pads | auto_pad, ceil_mode.
+inline constexpr std::string_view kPool = "pool";
+/// src [N, C, D1..Dk] -> [N, C, 1..1]. params: mode ("max", "avg").
+inline constexpr std::string_view kGlobalPool = "global_pool";
+/// src. params: alg (an eltwise word below), alpha, beta.
+inline constexpr std::string_view kEltwise = "eltwise";
+/// a, b with NumPy broadcasting (either side). params: alg (a binary word below).
+inline constexpr std::string_view kBinary = "binary";
+/// src [N, C, ...], scale [C], shift [C] (weights): y = src * scale[c] + shift[c].
+inline constexpr std::string_view kScaleShift = "scale_shift";
+/// src. params: axis (may be negative), log (0/1). Softmax over that one axis.
+inline constexpr std::string_view kSoftmax = "softmax";
+/// src, scale? , shift? (weights of the dims from `axis` on). params: axis, epsilon.
+inline constexpr std::string_view kLayerNorm = "layer_norm";
+/// src [N, C, ...]. params: size, alpha, beta, bias (ONNX LRN).
+inline constexpr std::string_view kLrn = "lrn";
+/// inputs... params: axis.
+inline constexpr std::string_view kConcat = "concat";
+/// src. params: perm.  No post_ops.
+inline constexpr std::string_view kTranspose = "transpose";
+/// src. params: shape (ONNX: 0 copies unless allowzero, one -1). No post_ops; a view where it can.
+inline constexpr std::string_view kReshape = "reshape";
+/// src. params: axis -> [prod(dims[:axis]), prod(dims[axis:])]. No post_ops.
+inline constexpr std::string_view kFlatten = "flatten";
+/// src. params: axes (may be negative; empty: all dims of size 1). No post_ops.
+inline constexpr std::string_view kSqueeze = "squeeze";
+/// src. params: axes (in the output's rank). No post_ops.
+inline constexpr std::string_view kUnsqueeze = "unsqueeze";
+/// src: the value itself (Identity, Dropout at inference). No post_ops.
+inline constexpr std::string_view kIdentity = "identity";
+/// src. params: starts, ends, axes, steps (constants, ONNX meaning). No post_ops.
+inline constexpr std::string_view kSlice = "slice";
+/// src -> several outputs. params: axis, sizes (empty: equal parts). No post_ops.
+inline constexpr std::string_view kSplit = "split";
+
+}  // namespace ctxgen::onednn::kind
+
+/// Words of `alg` and of PostOp::kind.
+/// Eltwise (oneDNN's definitions): relu (alpha: slope), clip (alpha..beta), linear (alpha*x+beta),
+///   sigmoid, tanh, elu (alpha), exp, log, sqrt, abs, square, gelu_erf, gelu_tanh, swish (alpha),
+///   hardswish (alpha, beta), hardsigmoid (alpha, beta), mish, soft_relu (alpha), round,
+///   pow (alpha * x^beta).
+/// Binary: add, sub, mul, div, max, min. As PostOp: dst = dst <op> operand, operand broadcastable
+///   to dst. A full-size `add` whose operand dies there may run as oneDNN's in-place sum.

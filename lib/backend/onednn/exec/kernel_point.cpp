@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernel_loops.h"
+#include "kernels.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+// One function per shape of loop; the switch on the operation stands outside of the loop, so that
+// each case is a plain loop that the compiler vectorises.
+#define CTXGEN_LOOP(expression)                                     \
+  for (std::int64_t i = 0; i < n; ++i) {                            \
+    const float x = in[i];                                          \
+    out[i] = (expression);                                          \
+  }                                                                 \
+  break
+
+CTXGEN_SIMD_CLONES void unary_row(PointOp op, float alpha, float beta, std::int64_t n,
+                                  const float* in, float* out) {
+  switch (op) {
+    case PointOp::kRelu:
+      if (alpha == 0.0F) {
+        CTXGEN_LOOP(x < 0.0F ? 0.0F : x);
+      }
+      CTXGEN_LOOP(x < 0.0F ? alpha * x : x);
+    case PointOp::kClip: CTXGEN_LOOP(x < alpha ? alpha : (x > beta ? beta : x));
+    case PointOp::kLinear: CTXGEN_LOOP(alpha * x + beta);
+    case PointOp::kAbs: CTXGEN_LOOP(std::fabs(x));
+    case PointOp::kSquare: CTXGEN_LOOP(x * x);
+    case PointOp::kSqrt: CTXGEN_LOOP(std::sqrt(x));
+    case PointOp::kHardSwish:
+      CTXGEN_LOOP(x * std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+    case PointOp::kHardSigmoid: CTXGEN_LOOP(std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+    default: break;
+  }
+}
+#undef CTXGEN_LOOP
+
+#define CTXGEN_LOOP(index, expression)                              \
+  for (std::int64_t i = 0; i < n; ++i) {                            \
+    const float x = in[i];                                          \
+    const float y = operand[index];                                 \
+    out[i] = (expression);                                          \
+  }                                                                 \
+  break
+#define CTXGEN_CASES(index)                                         \
+  switch (op) {                                                     \
+    case PointOp::kAdd: CTXGEN_LOOP(index, x + y);                  \
+    case PointOp::kSub: CTXGEN_LOOP(index, x - y);                  \
+    case PointOp::kMul: CTXGEN_LOOP(index, x * y);                  \
+    case PointOp::kDiv: CTXGEN_LOOP(index, x / y);                  \
+    case PointOp::kMax: CTXGEN_LOOP(index, x > y ? x : y);          \
+    case PointOp::kMin: CTXGEN_LOOP(index, x < y ? x : y);          \
+    default: break;                                                 \
+  }
+
+CTXGEN_SIMD_CLONES void binary_row(PointOp op, std::int64_t n, const float* in,
+                                   const float* operand, float* out) {
+  CTXGEN_CASES(i)
+}
+CTXGEN_SIMD_CLONES void binary_row_strided(PointOp op, std::int64_t n, const float* in,
+                                           const float* operand, std::int64_t stride, float* out) {
+  CTXGEN_CASES(i* stride)
+}
+#undef CTXGEN_CASES
+#undef CTXGEN_LOOP
+
+CTXGEN_SIMD_CLONES void scale_shift_row(std::int64_t n, const float* in, const float* scale,
+                                        const float* shift, float low, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float x = in[i] * scale[i] + shift[i];
+    out[i] = x < low ? low : x;
+  }
+}
+
+CTXGEN_SIMD_CLONES void load_row(std::int64_t n, const float* in, std::int64_t stride, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+}
+
+struct Axis {
+  std::int64_t size = 1;
+  std::vector<std::int64_t> strides;  // dst, src, then operands
+};
+
+std::vector<Axis> collapse(const Dims& dims, const std::vector<const Dims*>& strides) {
+  std::vector<Axis> axes;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) continue;
+    Axis axis{dims[i], {}};
+    for (const Dims* list : strides) axis.strides.push_back((*list)[i]);
+    axes.push_back(std::move(axis));
+  }
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return a.strides[0] > b.strides[0]; });
+  std::vector<Axis> merged;
+  for (Axis& axis : axes) {
+    bool joins = !merged.empty();
+    for (std::size_t s = 0; joins && s < strides.size(); ++s)
+      joins = merged.back().strides[s] == axis.strides[s] * axis.size;
+    if (joins) axis.size *= merged.back().size;
+    if (joins)
+      merged.back() = std::move(axis);
+    else
+      merged.push_back(std::move(axis));
+  }
+  if (merged.empty()) merged.push_back({1, std::vector<std::int64_t>(strides.size(), 1)});
+  return merged;
+}
+
+class PointKernel final : public Kernel {
+ public:
+  PointKernel(std::vector<Axis> axes, std::vector<PointStage> stages)
+      : axes_(std::move(axes)), stages_(std::move(stages)) {
+    inner_ = axes_.back();
+    axes_.pop_back();
+    for (const Axis& axis : axes_) outer_ *= axis.size;
+    chunks_ = std::max<std::int64_t>(1, (inner_.size + kChunk - 1) / kChunk);
+    scale_shift_ = is_scale_shift();
+  }
+
+  void run(std::byte* const* args) const override {
+    parallel_for(outer_ * chunks_, outer_ * inner_.size, [&](std::int64_t job) {
+      run_chunk(job / chunks_, job % chunks_, args);
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kChunk = 2048;  // a chain works on what stays in the first cache
+  static constexpr std::size_t kMaxPointers = 34;
+
+  [[nodiscard]] bool is_scale_shift() const {
+    const bool chain = stages_.size() >= 2 && stages_[0].op == PointOp::kMul &&
+                       stages_[1].op == PointOp::kAdd && inner_.strides[2] == 1 &&
+                       inner_.strides[3] == 1 && inner_.strides[1] == 1;
+    if (!chain || stages_.size() > 3) return false;
+    return stages_.size() == 2 || (stages_[2].op == PointOp::kRelu && stages_[2].alpha == 0.0F);
+  }
+
+  void run_chunk(std::int64_t index, std::int64_t chunk, std::byte* const* args) const {
+    const std::size_t count = inner_.strides.size();
+    const float* in[kMaxPointers];  // src, then operands: the order of args but for dst
+    float* dst = reinterpret_cast<float*>(args[1]);
+    in[0] = reinterpret_cast<const float*>(args[0]);
+    for (std::size_t i = 2; i < count; ++i) in[i - 1] = reinterpret_cast<const float*>(args[i]);
+    const std::int64_t first = chunk * kChunk;
+    dst += first;
+    for (std::size_t i = 1; i < count; ++i) in[i - 1] += first * inner_.strides[i];
+    for (std::size_t a = axes_.size(); a-- > 0;) {
+      const std::int64_t at = index % axes_[a].size;
+      index /= axes_[a].size;
+      dst += at * axes_[a].strides[0];
+      for (std::size_t i = 1; i < count; ++i) in[i - 1] += at * axes_[a].strides[i];
+    }
+    apply(std::min(kChunk, inner_.size - first), in, dst);
+  }
+
+  void apply(std::int64_t n, const float* const* in, float* dst) const {
+    if (scale_shift_) {
+      const float low = stages_.size() == 3 ? 0.0F : -std::numeric_limits<float>::infinity();
+      scale_shift_row(n, in[0], in[1], in[2], low, dst);
+      return;
+    }
+    const float* x = in[0];
+    if (stages_.empty() || inner_.strides[1] != 1) {
+      load_row(n, x, inner_.strides[1], dst);
+      x = dst;
+    }
+    std::size_t operand = 1;
+    for (const PointStage& stage : stages_) {
+      if (!takes_operand(stage.op)) {
+        unary_row(stage.op, stage.alpha, stage.beta, n, x, dst);
+      } else {
+        const std::int64_t stride = inner_.strides[operand + 1];
+        if (stride == 1)
+          binary_row(stage.op, n, x, in[operand], dst);
+        else
+          binary_row_strided(stage.op, n, x, in[operand], stride, dst);
+        ++operand;
+      }
+      x = dst;
+    }
+  }
+
+  std::vector<Axis> axes_;
+  std::vector<PointStage> stages_;
+  Axis inner_;
+  std::int64_t outer_ = 1;
+  std::int64_t chunks_ = 1;
+  bool scale_shift_ = false;
+};
+
+}  // namespace
+
+std::optional<PointOp> point_op(std::string_view word) {
+  static constexpr std::pair<std::string_view, PointOp> kWords[] = {
+      {"add", PointOp::kAdd},       {"sub", PointOp::kSub},
+      {"mul", PointOp::kMul},       {"div", PointOp::kDiv},
+      {"max", PointOp::kMax},       {"min", PointOp::kMin},
+      {"relu", PointOp::kRelu},     {"clip", PointOp::kClip},
+      {"linear", PointOp::kLinear}, {"abs", PointOp::kAbs},
+      {"square", PointOp::kSquare}, {"sqrt", PointOp::kSqrt},
+      {"hardswish", PointOp::kHardSwish}, {"hardsigmoid", PointOp::kHardSigmoid},
+  };
+  for (const auto& [name, op] : kWords)
+    if (name == word) return op;
+  return std::nullopt;
+}
+
+std::shared_ptr<const Kernel> make_point_kernel(const Dims& dims, const Dims& src_strides,
+                                                const Dims& dst_strides,
+                                                std::vector<PointStage> stages) {
+  std::vector<const Dims*> strides{&dst_strides, &src_strides};
+  for (const PointStage& stage : stages)
+    if (takes_operand(stage.op)) strides.push_back(&stage.strides);
+  return std::make_shared<PointKernel>(collapse(dims, strides), std::move(stages));
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "layout_pass.h"
+
+namespace ctxgen::onednn {
+
+/// The working state of choose_layouts, shared by the placement rules of the op families.
+class LayoutPass {
+ public:
+  LayoutPass(const Program& program, std::span<const Dims> value_dims,
+             const LayoutOptions& options);
+  [[nodiscard]] Result<NodeGraph> run();
+
+ private:
+  /// Whether a reader can walk a slot whose rows are not contiguous.
+  enum class Density : std::uint8_t { kDense, kStrided };
+  struct ValueSlots {
+    std::array<SlotId, kLayouts> slot{kNone, kNone};
+    Layout primary = Layout::kPlain;  // the one that was written first
+  };
+  /// A concatenation whose result is a prefix of a later one lives in that one's buffer.
+  struct ConcatPlace {
+    std::uint32_t host = kNone;  // op index of the last concat of the chain, kNone: none
+    SlotId slot = kNone;         // of a host: the whole
+    std::vector<bool> filled;    // of a host: which of its inputs are written already
+  };
+  using Rule = Status (LayoutPass::*)(std::uint32_t);
+  struct RuleRow {
+    std::string_view kind;
+    Rule rule;
+  };
+  static const RuleRow kRules[];
+
+  [[nodiscard]] Status check_types() const;
+  void find_last_uses();
+  void find_concat_chains();
+  void make_interface_buffers();
+  [[nodiscard]] Status place_outputs();
+
+  // Placement rules, one per family.
+  [[nodiscard]] Status place_spatial(std::uint32_t op);
+  [[nodiscard]] Status place_conv(std::uint32_t op);
+  [[nodiscard]] Status place_matmul(std::uint32_t op);
+  [[nodiscard]] Status place_plain(std::uint32_t op);
+  [[nodiscard]] Status place_softmax(std::uint32_t op);
+  [[nodiscard]] Status place_eltwise(std::uint32_t op);
+  [[nodiscard]] Status place_binary(std::uint32_t op);
+  [[nodiscard]] Status place_concat(std::uint32_t op);
+  [[nodiscard]] Status place_transpose(std::uint32_t op);
+  [[nodiscard]] Status place_reshape(std::uint32_t op);
+  [[nodiscard]] Status place_identity(std::uint32_t op);
+  [[nodiscard]] Status place_same_layout(std::uint32_t op);
+
+  [[nodiscard]] const Dims& dims_of(const Operand& operand) const;
+  [[nodiscard]] Layout primary_of(const Operand& operand) const;
+  [[nodiscard]] SlotId need(const Operand& operand, Layout layout, Density density,
+                            std::uint32_t op);
+  [[nodiscard]] SlotId weight_slot(std::uint32_t weight);
+  [[nodiscard]] SlotId convert(SlotId from, Layout layout, std::uint32_t op);
+  [[nodiscard]] SlotId new_slot(const Dims& dims, Layout layout);
+  [[nodiscard]] SlotId add_slot(Slot slot);
+  void set_value(std::uint32_t value, Layout layout, SlotId slot);
+  [[nodiscard]] bool is_dense(SlotId slot, Layout layout) const;
+  /// Whether `op` may overwrite the operand: it dies there, fills its buffer alone, and no other
+  /// operand of the op sees these bytes.
+  [[nodiscard]] bool may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const;
+  [[nodiscard]] SlotId output_slot(std::uint32_t op, Layout layout, SlotId reuse);
+  Node& add_node(std::uint32_t op);
+  void place_post_operands(Node& node, std::uint32_t op, Layout layout);
+  [[nodiscard]] std::uint32_t in_place_sum(std::uint32_t op, Layout layout);
+
+  const Program& program_;
+  std::span<const Dims> dims_;
+  LayoutOptions options_;
+  NodeGraph graph_;
+  std::vector<ValueSlots> values_;
+  std::vector<std::uint32_t> root_;      // per value: the value whose bytes it may be a view of
+  std::vector<std::uint32_t> last_use_;  // per root: last op that reads it; kNone - 1 for outputs
+  std::vector<SlotId> weight_slots_;
+  std::vector<ConcatPlace> concats_;     // per op
+};
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,158 @@
+#include <algorithm>
+
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "payload.h"
+#include "planner.h"
+#include "weight_bank.h"
+#include "weight_layout.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+/// Adds stored forms to the weights of a program as plans ask for them.
+class Packer {
+ public:
+  Packer(Program& program, std::span<const Tensor> plain, WeightStore& store)
+      : program_(program), plain_(plain), store_(store) {}
+
+  /// Index of the plain form of `weight`, stored now if need be.
+  Result<std::uint16_t> add_plain(std::uint32_t weight) {
+    std::vector<PackedWeight>& packed = program_.weights[weight].packed;
+    for (std::size_t i = 0; i < packed.size(); ++i)
+      if (packed[i].layout.empty()) return static_cast<std::uint16_t>(i);
+    const Tensor& tensor = plain_[weight];
+    return append(weight, {}, Blob{tensor.owner(), tensor.bytes()});
+  }
+
+  /// Index of the form that `use` wants.
+  Result<std::uint16_t> add_packed(const PackedUse& use) {
+    if (use.wanted == use.logical) return add_plain(use.weight);
+    const auto layout = encode_layout(use.wanted, use.transposed);
+    // A layout that has no name is stored plain and repacked at load.
+    if (!layout) return add_plain(use.weight);
+    std::vector<PackedWeight>& packed = program_.weights[use.weight].packed;
+    for (std::size_t i = 0; i < packed.size(); ++i)
+      if (packed[i].layout == *layout) return static_cast<std::uint16_t>(i);
+    auto bytes = std::make_shared<const AlignedBytes>(
+        CTXGEN_TRY(reorder_weight(plain_[use.weight].bytes().data(), use.logical, use.wanted)));
+    const std::span<const std::byte> view(bytes->data(), use.wanted.get_size());
+    return append(use.weight, *layout, Blob{std::move(bytes), view});
+  }
+
+ private:
+  Result<std::uint16_t> append(std::uint32_t weight, std::vector<std::byte> layout, Blob blob) {
+    std::vector<PackedWeight>& packed = program_.weights[weight].packed;
+    if (packed.size() + 1 >= kNoChoice)
+      return fail(ErrorCode::kResourceLimit, "weight \"{}\": more than {} layouts",
+                  program_.weights[weight].name, packed.size());
+    const WeightStore::Id id = CTXGEN_TRY(store_.add(std::move(blob)));
+    packed.push_back({std::move(layout), id});
+    return static_cast<std::uint16_t>(packed.size() - 1);
+  }
+
+  Program& program_;
+  std::span<const Tensor> plain_;
+  WeightStore& store_;
+};
+
+Status check_weights(const Program& program, std::span<const Tensor> plain) {
+  if (plain.size() != program.weights.size())
+    return fail(ErrorCode::kInternal, "program \"{}\": {} plain weights for {}", program.name,
+                plain.size(), program.weights.size());
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    if (plain[i].dims() != program.weights[i].dims || plain[i].type() != program.weights[i].type)
+      return fail(ErrorCode::kInternal, "weight \"{}\": tensor {}, expected {}",
+                  program.weights[i].name, to_string(plain[i].dims()),
+                  to_string(program.weights[i].dims));
+  return {};
+}
+
+Status pack_profile(Program& program, std::span<const Dims> input_dims, int threads,
+                    Packer& packer) {
+  const Plan plan = CTXGEN_TRY(make_plan(
+      {.program = program,
+                                         .input_dims = input_dims,
+                                         .forms = nullptr,
+                                         .choices = {},
+                                         .threads = threads,
+                                         .create_primitives = false}));
+  std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
+  for (const PackedUse& use : plan.packed)
+    choices[use.op] = CTXGEN_TRY(packer.add_packed(use));
+  for (const Buffer& buffer : plan.buffers)
+    if (buffer.kind == Buffer::Kind::kWeight) (void)CTXGEN_TRY(packer.add_plain(buffer.index));
+  program.plans.push_back(StoredPlan{plan.input_dims, plan.arena_bytes, plan.scratch_bytes,
+                                     encode_choices(choices)});
+  return {};
+}
+
+/// A typical source for an op whose shapes are unknown: one image of 28 x 28 (or what the kernel
+/// needs), 32 rows.
+Dims typical_source(const Program& program, const ProgramOp& op) {
+  const Dims& weights = program.weights[op.inputs[1].index].dims;
+  if (op.kind == kind::kMatmul) {
+    const bool trans_b = std::ranges::contains(op.params, ProgramParam{"trans_b", std::int64_t{1}});
+    return Dims{32, weights[trans_b ? 1 : 0]};
+  }
+  std::int64_t group = 1;
+  for (const ProgramParam& param : op.params)
+    if (param.name == "group" && std::holds_alternative<std::int64_t>(param.value))
+      group = std::get<std::int64_t>(param.value);
+  Dims src{1, weights[1] * group};
+  for (std::size_t i = 2; i < weights.size(); ++i)
+    src.push_back(std::max<std::int64_t>(28, 8 * weights[i]));
+  return src;
+}
+
+/// Packs the weight of one op for shapes that are not known yet, by planning the op alone.
+Status pack_typical(const Program& program, const ProgramOp& op, int threads, Packer& packer) {
+  const bool packs = (op.kind == kind::kConv || op.kind == kind::kMatmul) &&
+                     op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight;
+  if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};
+  if (op.kind == kind::kMatmul && program.weights[op.inputs[1].index].dims.size() != 2) return {};
+  Program alone;
+  alone.values.assign(2, ProgramValue{"", DataType::kFloat, {}, false});
+  alone.inputs = {0};
+  alone.outputs = {1};
+  alone.weights = program.weights;
+  alone.ops = {op};
+  alone.ops[0].post_ops.clear();
+  alone.ops[0].outputs = {1};
+  alone.ops[0].inputs = {Operand::value(0), op.inputs[1]};
+  std::erase_if(alone.ops[0].params,
+                [](const ProgramParam& param) { return param.name == "trans_a"; });
+  const Dims source = typical_source(program, op);
+  const auto plan = make_plan({.program = alone,
+                               .input_dims = std::span(&source, 1),
+                               .forms = nullptr,
+                               .choices = {},
+                               .threads = threads,
+                               .create_primitives = false});
+  // An op that does not plan here may plan with its real shapes; its weight is stored plain.
+  if (!plan) return {};
+  for (const PackedUse& use : plan->packed) (void)CTXGEN_TRY(packer.add_packed(use));
+  return {};
+}
+
+}  // namespace
+
+Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
+                     const PackOptions& options, WeightStore& store) {
+  CTXGEN_CHECK(check_weights(program, plain_weights));
+  const int threads = options.threads > 0 ? options.threads : default_threads();
+  const OmpThreads scope(threads);
+  Packer packer(program, plain_weights, store);
+  for (const std::vector<Dims>& profile : options.profiles)
+    CTXGEN_CHECK(pack_profile(program, profile, threads, packer));
+  for (const ProgramOp& op : program.ops) {
+    const bool open = op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight &&
+                      program.weights[op.inputs[1].index].packed.empty();
+    if (open) CTXGEN_CHECK(pack_typical(program, op, threads, packer));
+  }
+  for (std::uint32_t i = 0; i < program.weights.size(); ++i)
+    if (program.weights[i].packed.empty()) (void)CTXGEN_TRY(packer.add_plain(i));
+  return {};
+}
+
+}  // namespace ctxgen::onednn

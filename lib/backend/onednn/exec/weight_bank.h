@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "builder.h"
+#include "ctxgen/ctxfile/executable.h"
+
+namespace ctxgen::onednn {
+
+/// Bytes from the heap, 64-byte aligned.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  /// Errors  RESOURCE_LIMIT.
+  [[nodiscard]] static Result<AlignedBytes> allocate(std::uint64_t bytes);
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::uint64_t size_ = 0;
+};
+
+/// Copies `src` into the layout `to`. Errors  BACKEND_ERROR, RESOURCE_LIMIT.
+[[nodiscard]] Result<AlignedBytes> reorder_weight(const std::byte* src,
+                                                  const dnnl::memory::desc& from,
+                                                  const dnnl::memory::desc& to);
+
+/// The weights of one loaded program: stored forms in place, others made on demand and kept.
+///
+/// Threads   members may be called from several threads. Addresses stay valid while it lives.
+class WeightBank {
+ public:
+  /// Errors  kCorruptContext when a blob is too small for its layout.
+  [[nodiscard]] static Result<std::unique_ptr<WeightBank>> create(const Program& program,
+                                                                  const BlobSource& blobs);
+  [[nodiscard]] const WeightForms& forms() const { return forms_; }
+  /// Resolves everything that `plan` reads: fills packed_data and weight_data.
+  [[nodiscard]] Status bind(Plan& plan);
+  [[nodiscard]] std::uint64_t repacked_weights() const { return repacked_weights_; }
+  [[nodiscard]] std::uint64_t repacked_bytes() const { return repacked_bytes_; }
+
+ private:
+  struct Repacked {
+    std::uint32_t weight;
+    bool plain, transposed;
+    dnnl::memory::desc md;
+    AlignedBytes bytes;
+  };
+  WeightBank() = default;
+  [[nodiscard]] Result<const std::byte*> plain(std::uint32_t weight);
+  [[nodiscard]] Result<const std::byte*> packed(const PackedUse& use);
+  const std::byte* keep(Repacked repacked);
+
+  std::vector<Dims> dims_;
+  std::vector<std::string> names_;
+  WeightForms forms_;
+  std::vector<std::vector<Blob>> blobs_;  // as forms_
+  std::mutex mutex_;                      // guards what follows
+  std::deque<Repacked> repacked_;
+  std::uint64_t repacked_weights_ = 0;
+  std::uint64_t repacked_bytes_ = 0;
+};
+
+}  // namespace ctxgen::onednn
