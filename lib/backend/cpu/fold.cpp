@@ -1,0 +1,137 @@
+#include "ctxgen/cpu/fold.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "ctxgen/base/log.h"
+#include "ctxgen/cpu/kernel.h"
+#include "vector_context.h"
+
+namespace ctxgen::cpu {
+namespace {
+
+bool is_random(const Node& node) {
+  constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
+                                          "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+  return std::ranges::find(kRandom, std::string_view(node.op_type)) != std::end(kRandom);
+}
+
+bool has_subgraph(const Node& node) {
+  return std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.graphs.empty(); });
+}
+
+// Nothing left to find out: every output is known.
+bool is_done(const Graph& graph, const Node& node) {
+  return std::ranges::all_of(node.outputs, [&](ValueId id) {
+    return !id.valid() || graph.value(id).constant() != nullptr;
+  });
+}
+
+/// Tensors of a node's inputs; nothing if one of them is not a constant.
+std::optional<std::vector<const Tensor*>> constant_inputs(const Graph& graph, const Node& node) {
+  std::vector<const Tensor*> inputs;
+  for (ValueId id : node.inputs) {
+    inputs.push_back(id.valid() ? graph.value(id).constant() : nullptr);
+    if (id.valid() && inputs.back() == nullptr) return std::nullopt;
+  }
+  return inputs;
+}
+
+Result<std::vector<Tensor>> run_within(const Node& node, std::span<const Tensor* const> inputs,
+                                       std::uint64_t budget_bytes, std::uint64_t& used_bytes) {
+  const auto kernel = CTXGEN_TRY(make_kernel(node));
+  VectorContext context(node, CTXGEN_TRY(aligned_inputs(inputs)),
+                        std::min(budget_bytes, kMaxFoldedBytes));
+  CTXGEN_CHECK(kernel->run(context));
+  used_bytes = context.allocated_bytes();
+  return context.take_outputs();
+}
+
+/// Dims that Shape gives, from the type alone; nothing if one of them is not fixed.
+std::optional<std::vector<std::int64_t>> known_dims(const Node& node, const ValueType& type) {
+  if (!type.is_tensor() || !type.has_rank()) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(type.rank());
+  const auto position = [&](std::string_view name, std::int64_t otherwise) {
+    const std::int64_t value = node.int_or(name, otherwise);
+    return std::clamp<std::int64_t>(value < 0 ? value + rank : value, 0, rank);
+  };
+  const bool whole = node.op_type == "Size";
+  const std::int64_t start = whole ? 0 : position("start", 0);
+  const std::int64_t end = whole ? rank : position("end", rank);
+  std::vector<std::int64_t> dims;
+  for (std::int64_t i = start; i < end; ++i) {
+    const Dim dim = (*type.shape)[static_cast<std::size_t>(i)];
+    if (!dim.is_fixed()) return std::nullopt;
+    dims.push_back(dim.value());
+  }
+  return dims;
+}
+
+/// Shape or Size of a value whose data nobody needs.
+std::optional<Tensor> shape_value(const Graph& graph, const Node& node) {
+  const bool is_size = node.op_type == "Size";
+  if (!node.domain.empty() || (node.op_type != "Shape" && !is_size) || !node.input(0).valid())
+    return std::nullopt;
+  const auto dims = known_dims(node, graph.value(node.input(0)).type);
+  if (!dims || dims->size() > kMaxRank) return std::nullopt;
+  const auto count = checked_element_count(Dims(*dims));
+  if (is_size && !count) return std::nullopt;
+  auto tensor = Tensor::allocate(
+      DataType::kInt64, is_size ? Dims{} : Dims{static_cast<std::int64_t>(dims->size())});
+  if (!tensor) return std::nullopt;
+  if (is_size)
+    tensor->mutable_elements<std::int64_t>()[0] = static_cast<std::int64_t>(*count);
+  else
+    std::ranges::copy(*dims, tensor->mutable_elements<std::int64_t>().begin());
+  return std::move(*tensor);
+}
+
+class Folder {
+ public:
+  Folder(Graph& graph, std::uint64_t max_bytes) : graph_(graph), left_bytes_(max_bytes) {}
+
+  std::size_t run() {
+    std::size_t folded = 0;
+    for (std::uint32_t i = 0; i < graph_.node_count(); ++i) folded += fold(NodeId{i}) ? 1 : 0;
+    return folded;
+  }
+
+ private:
+  bool fold(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (node.outputs.empty() || is_random(node) || has_subgraph(node) || is_done(graph_, node))
+      return false;
+    if (auto shape = shape_value(graph_, node)) {
+      graph_.value(node.output(0)).folded = std::move(*shape);
+      return true;
+    }
+    const auto inputs = constant_inputs(graph_, node);
+    if (!inputs || find_op(node.domain, node.op_type, node.opset) == nullptr) return false;
+    std::uint64_t used_bytes = 0;
+    auto outputs = run_within(node, *inputs, left_bytes_, used_bytes);
+    if (!outputs) {
+      log(LogLevel::kInfo, "not folded: {}", outputs.error().message);
+      return false;
+    }
+    left_bytes_ -= used_bytes;
+    return keep(node, std::move(*outputs));
+  }
+
+  bool keep(const Node& node, std::vector<Tensor> outputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (node.outputs[i].valid() && outputs[i].defined())
+        graph_.value(node.outputs[i]).folded = std::move(outputs[i]);
+    return true;
+  }
+
+  Graph& graph_;
+  std::uint64_t left_bytes_;
+};
+
+}  // namespace
+
+Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes) {
+  return Folder(model.graph, max_bytes).run();
+}
+
+}  // namespace ctxgen::cpu

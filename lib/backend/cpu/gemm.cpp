@@ -1,0 +1,112 @@
+#include "gemm.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ctxgen::cpu {
+namespace {
+
+constexpr std::int64_t kBlockRows = 4;
+
+// Sums of kBlockRows rows and one panel. `a` is packed [k][kBlockRows]. The compiler turns the fixed
+// inner loops into vector code of whatever the machine has.
+template <class E, class A>
+[[gnu::always_inline]] inline void block_sums(const E* a, const E* panel, std::int64_t depth,
+                                              A* sums) {
+  A local[kBlockRows][kPanelColumns] = {};
+  for (std::int64_t k = 0; k < depth; ++k) {
+    A b[kPanelColumns];
+    for (std::int64_t j = 0; j < kPanelColumns; ++j)
+      b[j] = static_cast<A>(panel[k * kPanelColumns + j]);
+    for (std::int64_t i = 0; i < kBlockRows; ++i) {
+      const A factor = static_cast<A>(a[k * kBlockRows + i]);
+      for (std::int64_t j = 0; j < kPanelColumns; ++j) local[i][j] += factor * b[j];
+    }
+  }
+  for (std::int64_t i = 0; i < kBlockRows; ++i)
+    for (std::int64_t j = 0; j < kPanelColumns; ++j) sums[i * kPanelColumns + j] = local[i][j];
+}
+
+// ifuncs run before the sanitizers' runtimes are up.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__clang__)
+#define CTXGEN_CLONES \
+  [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), gnu::optimize("O3")]]
+#else
+#define CTXGEN_CLONES
+#endif
+
+CTXGEN_CLONES void sums_of(const float* a, const float* panel, std::int64_t depth, double* sums) {
+  block_sums(a, panel, depth, sums);
+}
+CTXGEN_CLONES void sums_of(const double* a, const double* panel, std::int64_t depth,
+                           double* sums) {
+  block_sums(a, panel, depth, sums);
+}
+CTXGEN_CLONES void sums_of(const std::int32_t* a, const std::int32_t* panel, std::int64_t depth,
+                           std::uint32_t* sums) {
+  block_sums(a, panel, depth, sums);
+}
+CTXGEN_CLONES void sums_of(const std::int64_t* a, const std::int64_t* panel, std::int64_t depth,
+                           std::uint64_t* sums) {
+  block_sums(a, panel, depth, sums);
+}
+
+// A as blocks of kBlockRows rows, each [k][row], zeros below the last row.
+template <class E>
+std::vector<E> pack_rows(const MatrixView<E>& a, std::int64_t rows, std::int64_t depth) {
+  const std::int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  std::vector<E> packed(static_cast<std::size_t>(blocks * kBlockRows * depth));
+  for (std::int64_t m = 0; m < rows; ++m) {
+    const E* from = a.data + m * a.row_stride;
+    E* to = packed.data() + m / kBlockRows * kBlockRows * depth + m % kBlockRows;
+    for (std::int64_t k = 0; k < depth; ++k) to[k * kBlockRows] = from[k * a.column_stride];
+  }
+  return packed;
+}
+
+}  // namespace
+
+template <class E>
+void multiply(const ProductSize& size, const MatrixView<E>& a, const PackPanel<E>& pack_b,
+              const StoreSums<typename SumOf<E>::Type>& store_sums) {
+  using A = typename SumOf<E>::Type;
+  if (size.m == 0 || size.n == 0) return;
+  const std::vector<E> rows = pack_rows(a, size.m, size.k);
+  std::vector<E> panel(static_cast<std::size_t>(size.k * kPanelColumns));
+  std::array<A, kBlockRows * kPanelColumns> sums;
+  for (std::int64_t n = 0; n < size.n; n += kPanelColumns) {
+    pack_b(n, panel.data());
+    const std::int64_t columns = std::min(kPanelColumns, size.n - n);
+    for (std::int64_t m = 0; m < size.m; m += kBlockRows) {
+      sums_of(rows.data() + m * size.k, panel.data(), size.k, sums.data());
+      for (std::int64_t i = 0; i < std::min(kBlockRows, size.m - m); ++i)
+        store_sums(m + i, n, sums.data() + i * kPanelColumns, columns);
+    }
+  }
+}
+
+template <class E>
+PackPanel<E> pack_matrix(const MatrixView<E>& b, std::int64_t rows, std::int64_t columns) {
+  return [b, rows, columns](std::int64_t first, E* panel) {
+    const std::int64_t count = std::min(kPanelColumns, columns - first);
+    for (std::int64_t k = 0; k < rows; ++k) {
+      const E* from = b.data + k * b.row_stride + first * b.column_stride;
+      E* to = panel + k * kPanelColumns;
+      for (std::int64_t j = 0; j < count; ++j) to[j] = from[j * b.column_stride];
+      std::fill(to + count, to + kPanelColumns, E(0));
+    }
+  };
+}
+
+#define CTXGEN_GEMM_OF(E)                                                                  \
+  template void multiply<E>(const ProductSize&, const MatrixView<E>&, const PackPanel<E>&, \
+                            const StoreSums<typename SumOf<E>::Type>&);                    \
+  template PackPanel<E> pack_matrix<E>(const MatrixView<E>&, std::int64_t, std::int64_t);
+CTXGEN_GEMM_OF(float)
+CTXGEN_GEMM_OF(double)
+CTXGEN_GEMM_OF(std::int32_t)
+CTXGEN_GEMM_OF(std::int64_t)
+#undef CTXGEN_GEMM_OF
+
+}  // namespace ctxgen::cpu

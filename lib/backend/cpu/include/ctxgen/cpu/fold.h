@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ctxgen/graph/graph.h"
+
+namespace ctxgen::cpu {
+
+/// No folded value may be larger.
+inline constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{2} << 30;
+
+/// Computes what is known at compile time in the main graph and stores it in Value::folded: nodes
+/// whose inputs are all constants (Value::constant()), and Shape and Size of values with fixed dims.
+/// Nodes stay where they are. Left alone: random operators, nodes with subgraphs, nodes without a
+/// kernel, outputs above kMaxFoldedBytes, and whatever would take the sum of new bytes above
+/// `max_bytes` (both checked before memory is allocated). An error of a kernel means "not folded";
+/// it is logged.
+///
+/// Returns       how many nodes were folded now; 0 when called again.
+/// Determinism   the same model gives the same bytes.
+[[nodiscard]] Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes);
+
+}  // namespace ctxgen::cpu

@@ -1,0 +1,179 @@
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "../families.h"
+#include "../float8.h"
+#include "../kernel_support.h"
+
+namespace ctxgen::cpu {
+namespace {
+
+// Float to integer truncates; what does not fit is undefined in ONNX and saturates here (NaN: 0),
+// so that no input is undefined behaviour.
+template <class To, class From>
+To convert(From value) {
+  using V = Compute<From>;
+  const V v = load(value);
+  if constexpr (std::is_same_v<To, Bit>) {
+    return Bit(v != V(0));
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<V>) {
+    if (std::isnan(v)) return To(0);
+    const double d = v;
+    if (d <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    if (d >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+    return static_cast<To>(d);
+  } else {
+    return store<To>(v);
+  }
+}
+
+template <class To, class From>
+void convert_all(const Tensor& from, Tensor& to) {
+  const From* source = data_of<From>(from);
+  To* target = mutable_data_of<To>(to);
+  const std::int64_t count = to.element_count();
+  for (std::int64_t i = 0; i < count; ++i) target[i] = convert<To>(source[i]);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+template <class To>
+std::optional<To> parse(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* end = text.data() + text.size();
+  if constexpr (std::is_integral_v<To>) {
+    To value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc{} && stop == end) return value;
+    return std::nullopt;
+  } else {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc{} && stop == end) return convert<To>(value);
+    return std::nullopt;
+  }
+}
+
+Status strings_to_numbers(const Tensor& from, Tensor& to) {
+  return dispatch(NumericAndBoolTypes{}, to.type(), [&]<class To>() -> Status {
+    To* target = mutable_data_of<To>(to);
+    for (const std::string& text : from.strings()) {
+      const auto value = parse<To>(text);
+      if (!value)
+        return fail(ErrorCode::kInvalidGraph, "\"{}\" is not a {}", text, name_of(to.type()));
+      *target++ = *value;
+    }
+    return {};
+  });
+}
+
+// The shortest text that reads back as the same number, like C's %g where that is exact.
+std::string number_text(auto value) {
+  if constexpr (std::is_floating_point_v<decltype(value)>) {
+    if (std::isnan(value)) return "NaN";
+    if (std::isinf(value)) return value > 0 ? "INF" : "-INF";
+  }
+  return std::format("{}", value);
+}
+
+Status numbers_to_strings(const Tensor& from, Tensor& to) {
+  return dispatch(NumericAndBoolTypes{}, from.type(), [&]<class From>() -> Status {
+    const From* source = data_of<From>(from);
+    for (std::string& text : to.mutable_strings()) {
+      if constexpr (std::is_same_v<From, Bit>)
+        text = *source++ ? "True" : "False";
+      else
+        text = number_text(load(*source++));
+    }
+    return {};
+  });
+}
+
+Result<Tensor> cast(const Tensor& from, DataType type, bool saturate) {
+  if (from.type() == type) return from;
+  if (is_small_float(from.type()) || is_packed_int(from.type())) {
+    const Tensor wide = CTXGEN_TRY(unpack_small(from));
+    return cast(wide, type, saturate);
+  }
+  if (is_small_float(type) || is_packed_int(type)) {
+    // Floats go through a signed type, so that negative ones wrap in uint4 as integers do.
+    const bool to_int = is_packed_int(type) && !is_packed_int(from.type());
+    const DataType between = to_int ? DataType::kInt8 : unpacked_type(type);
+    const Tensor wide = CTXGEN_TRY(cast(from, between, saturate));
+    return pack_small(wide, type, saturate);
+  }
+  Tensor to = CTXGEN_TRY(Tensor::allocate(type, from.dims()));
+  if (from.is_string()) {
+    CTXGEN_CHECK(strings_to_numbers(from, to));
+  } else if (type == DataType::kString) {
+    CTXGEN_CHECK(numbers_to_strings(from, to));
+  } else {
+    CTXGEN_CHECK(dispatch(NumericAndBoolTypes{}, type, [&]<class To>() {
+      return dispatch(NumericAndBoolTypes{}, from.type(), [&]<class From>() -> Status {
+        convert_all<To, From>(from, to);
+        return {};
+      });
+    }));
+  }
+  return to;
+}
+
+// Opset 1 to 5 name the type in a string ("FLOAT").
+Result<DataType> target_type(const Node& node) {
+  const Attribute* to = node.attribute("to");
+  if (to == nullptr) return fail(ErrorCode::kInvalidGraph, "{}: no attribute to", node.describe());
+  if (to->kind == AttributeKind::kString) {
+    constexpr std::string_view kNames[] = {"FLOAT",   "UINT8", "INT8",   "UINT16", "INT16",
+                                           "INT32",   "INT64", "STRING", "BOOL",   "FLOAT16",
+                                           "DOUBLE",  "UINT32", "UINT64"};
+    for (std::size_t i = 0; i < std::size(kNames); ++i)
+      if (to->s == kNames[i]) return static_cast<DataType>(i + 1);
+    return fail(ErrorCode::kUnsupported, "{}: type \"{}\"", node.describe(), to->s);
+  }
+  if (!is_known_data_type(to->i))
+    return fail(ErrorCode::kUnsupported, "{}: type number {}", node.describe(), to->i);
+  return static_cast<DataType>(to->i);
+}
+
+KernelResult make_cast(const Node& node) {
+  const DataType type = CTXGEN_TRY(target_type(node));
+  // e8m0 alone rounds by attribute (opset 24); the types that it goes with are rare enough to refuse.
+  if (type == DataType::kFloat8E8M0 || type == DataType::kComplex64 ||
+      type == DataType::kComplex128)
+    return fail(ErrorCode::kUnsupported, "{}: cast to {}", node.describe(), name_of(type));
+  return kernel([type, saturate = node.int_or("saturate", 1) != 0](
+                    KernelContext& context) -> Status {
+    const Tensor* input = CTXGEN_TRY(required(context, 0));
+    context.set_output(0, CTXGEN_TRY(cast(*input, type, saturate)));
+    return {};
+  });
+}
+
+KernelResult make_cast_like(const Node& node) {
+  return kernel([saturate = node.int_or("saturate", 1) != 0](KernelContext& context) -> Status {
+    const Tensor* input = CTXGEN_TRY(required(context, 0));
+    const Tensor* like = CTXGEN_TRY(required(context, 1));
+    context.set_output(0, CTXGEN_TRY(cast(*input, like->type(), saturate)));
+    return {};
+  });
+}
+
+constexpr std::string_view kLimits = "all types but complex and float8_e8m0";
+
+constexpr OpRow kRows[] = {
+    {kOnnx, "Cast", 1, 25, make_cast, kLimits},
+    {kOnnx, "CastLike", 15, 25, make_cast_like, kLimits},
+};
+
+}  // namespace
+
+constinit const std::span<const OpRow> kCastOps = kRows;
+
+}  // namespace ctxgen::cpu

@@ -1,0 +1,404 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+#include <vector>
+
+#include "../attributes.h"
+#include "../families.h"
+#include "../kernel_support.h"
+
+// ai.onnx.ml: tree ensembles.
+
+namespace ctxgen::cpu {
+namespace {
+
+enum class Branch { kLeaf, kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual };
+enum class Aggregate { kSum, kAverage, kMin, kMax };
+enum class Transform { kNone, kSoftmax, kSoftmaxZero, kLogistic, kProbit };
+
+struct TreeNode {
+  Branch branch = Branch::kLeaf;
+  bool missing_is_true = false;
+  std::int64_t feature = 0;
+  double value = 0;
+  std::size_t if_true = 0, if_false = 0;
+  std::size_t first_vote = 0, vote_count = 0;
+};
+struct Vote {
+  std::size_t target = 0;
+  double weight = 0;
+};
+
+struct Ensemble {
+  std::vector<TreeNode> nodes;
+  std::vector<Vote> votes;
+  std::vector<std::size_t> roots;
+  std::size_t targets = 0;
+  std::vector<double> base;
+  Aggregate aggregate = Aggregate::kSum;
+  Transform transform = Transform::kNone;
+  std::int64_t features = 0;  // one more than the largest feature
+};
+
+using NodeKey = std::pair<std::int64_t, std::int64_t>;  // tree, node
+using NodeIndex = std::map<NodeKey, std::size_t>;
+
+// A list of numbers: floats, or a double tensor in the `_as_tensor` form of version 3.
+Result<std::vector<double>> numbers(const Node& node, std::string_view name) {
+  const Attribute* tensor = node.attribute(std::string(name) + "_as_tensor");
+  if (tensor == nullptr || tensor->tensors.size() != 1) {
+    const auto floats = floats_or_empty(node, name);
+    return std::vector<double>(floats.begin(), floats.end());
+  }
+  const Tensor aligned = CTXGEN_TRY(tensor->tensors[0].aligned());
+  std::vector<double> values;
+  CTXGEN_CHECK(dispatch(FloatTypes{}, aligned.type(), [&]<class T>() -> Status {
+    const auto elements = aligned.elements<T>();
+    values.assign(elements.begin(), elements.end());
+    return {};
+  }));
+  return values;
+}
+
+Result<Branch> branch_of(const std::string& mode) {
+  constexpr std::pair<std::string_view, Branch> kModes[] = {
+      {"LEAF", Branch::kLeaf},           {"BRANCH_LEQ", Branch::kLessEqual},
+      {"BRANCH_LT", Branch::kLess},      {"BRANCH_GTE", Branch::kGreaterEqual},
+      {"BRANCH_GT", Branch::kGreater},   {"BRANCH_EQ", Branch::kEqual},
+      {"BRANCH_NEQ", Branch::kNotEqual}};
+  for (const auto& [name, branch] : kModes)
+    if (mode == name) return branch;
+  return fail(ErrorCode::kUnsupported, "tree node mode \"{}\"", mode);
+}
+
+struct NodeLists {
+  std::vector<std::int64_t> trees, ids, features, if_true, if_false, missing;
+  std::vector<std::string> modes;
+  std::vector<double> values;
+};
+
+Result<NodeLists> node_lists(const Node& node) {
+  NodeLists lists{.trees = ints_or(node, "nodes_treeids", {}),
+                  .ids = ints_or(node, "nodes_nodeids", {}),
+                  .features = ints_or(node, "nodes_featureids", {}),
+                  .if_true = ints_or(node, "nodes_truenodeids", {}),
+                  .if_false = ints_or(node, "nodes_falsenodeids", {}),
+                  .missing = ints_or(node, "nodes_missing_value_tracks_true", {}),
+                  .modes = strings_or_empty(node, "nodes_modes"),
+                  .values = CTXGEN_TRY(numbers(node, "nodes_values"))};
+  const std::size_t count = lists.trees.size();
+  if (lists.missing.empty()) lists.missing.assign(count, 0);
+  for (std::size_t size : {lists.ids.size(), lists.features.size(), lists.if_true.size(),
+                           lists.if_false.size(), lists.missing.size(), lists.modes.size(),
+                           lists.values.size()})
+    if (size != count)
+      return fail(ErrorCode::kInvalidGraph, "{}: lists of {} and {} tree nodes", node.describe(),
+                  count, size);
+  return lists;
+}
+
+Status add_nodes(const NodeLists& lists, Ensemble& ensemble, NodeIndex& index) {
+  for (std::size_t i = 0; i < lists.ids.size(); ++i)
+    if (!index.emplace(NodeKey(lists.trees[i], lists.ids[i]), i).second)
+      return fail(ErrorCode::kInvalidGraph, "tree {} has node {} twice", lists.trees[i],
+                  lists.ids[i]);
+  std::vector<bool> is_child(lists.ids.size());
+  for (std::size_t i = 0; i < lists.ids.size(); ++i) {
+    TreeNode tree_node{.branch = CTXGEN_TRY(branch_of(lists.modes[i])),
+                       .missing_is_true = lists.missing[i] != 0,
+                       .feature = lists.features[i],
+                       .value = lists.values[i]};
+    if (tree_node.branch != Branch::kLeaf) {
+      const auto yes = index.find({lists.trees[i], lists.if_true[i]});
+      const auto no = index.find({lists.trees[i], lists.if_false[i]});
+      if (yes == index.end() || no == index.end() || tree_node.feature < 0 ||
+          tree_node.feature == INT64_MAX)
+        return fail(ErrorCode::kInvalidGraph, "node {} of tree {} has no such child or feature",
+                    lists.ids[i], lists.trees[i]);
+      tree_node.if_true = yes->second;
+      tree_node.if_false = no->second;
+      is_child[tree_node.if_true] = is_child[tree_node.if_false] = true;
+      ensemble.features = std::max(ensemble.features, tree_node.feature + 1);
+    }
+    ensemble.nodes.push_back(tree_node);
+  }
+  for (std::size_t i = 0; i < is_child.size(); ++i)
+    if (!is_child[i]) ensemble.roots.push_back(i);
+  return {};
+}
+
+// Votes of leaves, in the order of the attribute, brought together per leaf.
+Status add_votes(const Node& node, const std::string& prefix, const NodeIndex& index,
+                 Ensemble& ensemble) {
+  const auto trees = ints_or(node, prefix + "_treeids", {});
+  const auto ids = ints_or(node, prefix + "_nodeids", {});
+  const auto targets = ints_or(node, prefix + "_ids", {});
+  const auto weights = CTXGEN_TRY(numbers(node, prefix + "_weights"));
+  if (trees.size() != ids.size() || ids.size() != targets.size() || ids.size() != weights.size())
+    return fail(ErrorCode::kInvalidGraph, "{}: lists of leaf weights differ in size",
+                node.describe());
+  std::vector<std::vector<Vote>> by_node(ensemble.nodes.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto leaf = index.find({trees[i], ids[i]});
+    if (leaf == index.end() || targets[i] < 0 ||
+        static_cast<std::uint64_t>(targets[i]) >= ensemble.targets)
+      return fail(ErrorCode::kInvalidGraph, "{}: a weight of node {} and target {}",
+                  node.describe(), ids[i], targets[i]);
+    by_node[leaf->second].push_back({static_cast<std::size_t>(targets[i]), weights[i]});
+  }
+  for (std::size_t i = 0; i < by_node.size(); ++i) {
+    ensemble.nodes[i].first_vote = ensemble.votes.size();
+    ensemble.nodes[i].vote_count = by_node[i].size();
+    ensemble.votes.insert(ensemble.votes.end(), by_node[i].begin(), by_node[i].end());
+  }
+  return {};
+}
+
+Result<Ensemble> read_ensemble(const Node& node, const std::string& prefix, std::size_t targets) {
+  Ensemble ensemble;
+  ensemble.targets = targets;
+  const std::string transform =
+      CTXGEN_TRY(one_of(node, "post_transform", "NONE",
+                        {"NONE", "SOFTMAX", "SOFTMAX_ZERO", "LOGISTIC", "PROBIT"}));
+  ensemble.transform = transform == "NONE"           ? Transform::kNone
+                       : transform == "SOFTMAX"      ? Transform::kSoftmax
+                       : transform == "SOFTMAX_ZERO" ? Transform::kSoftmaxZero
+                       : transform == "LOGISTIC"     ? Transform::kLogistic
+                                                     : Transform::kProbit;
+  ensemble.base = CTXGEN_TRY(numbers(node, "base_values"));
+  if (!ensemble.base.empty() && ensemble.base.size() != 1 && ensemble.base.size() != targets)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} base values", node.describe(),
+                ensemble.base.size());
+  const NodeLists lists = CTXGEN_TRY(node_lists(node));
+  NodeIndex index;
+  CTXGEN_CHECK(add_nodes(lists, ensemble, index));
+  CTXGEN_CHECK(add_votes(node, prefix, index, ensemble));
+  return ensemble;
+}
+
+bool goes_true(const TreeNode& node, double x) {
+  if (std::isnan(x)) return node.missing_is_true;
+  switch (node.branch) {
+    case Branch::kLessEqual: return x <= node.value;
+    case Branch::kLess: return x < node.value;
+    case Branch::kGreaterEqual: return x >= node.value;
+    case Branch::kGreater: return x > node.value;
+    case Branch::kEqual: return x == node.value;
+    case Branch::kNotEqual: return x != node.value;
+    case Branch::kLeaf: break;
+  }
+  return false;
+}
+
+// Nodes may form a cycle in a damaged model: a walk cannot be longer than there are nodes.
+Result<const TreeNode*> leaf_of(const Ensemble& ensemble, std::size_t root,
+                                std::span<const double> row) {
+  const TreeNode* node = &ensemble.nodes[root];
+  for (std::size_t steps = 0; node->branch != Branch::kLeaf; ++steps) {
+    if (steps > ensemble.nodes.size())
+      return fail(ErrorCode::kInvalidGraph, "the nodes of a tree form a cycle");
+    const double x = row[static_cast<std::size_t>(node->feature)];
+    node = &ensemble.nodes[goes_true(*node, x) ? node->if_true : node->if_false];
+  }
+  return node;
+}
+
+Result<std::vector<double>> scores_of(const Ensemble& ensemble, std::span<const double> row) {
+  std::vector<double> scores(ensemble.targets, 0.0);
+  std::vector<bool> seen(ensemble.targets);
+  for (std::size_t root : ensemble.roots) {
+    const TreeNode* leaf = CTXGEN_TRY(leaf_of(ensemble, root, row));
+    for (std::size_t i = 0; i < leaf->vote_count; ++i) {
+      const Vote& vote = ensemble.votes[leaf->first_vote + i];
+      double& score = scores[vote.target];
+      if (ensemble.aggregate == Aggregate::kMin && seen[vote.target])
+        score = std::min(score, vote.weight);
+      else if (ensemble.aggregate == Aggregate::kMax && seen[vote.target])
+        score = std::max(score, vote.weight);
+      else
+        score += vote.weight;
+      seen[vote.target] = true;
+    }
+  }
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (ensemble.aggregate == Aggregate::kAverage)
+      scores[i] /= static_cast<double>(ensemble.roots.size());
+    if (!ensemble.base.empty()) scores[i] += ensemble.base[ensemble.base.size() == 1 ? 0 : i];
+  }
+  return scores;
+}
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+// Winitzki's approximation of the inverse error function, as ONNX Runtime has it.
+double probit(double p) {
+  const double x = 2 * p - 1;
+  const double log_term = std::log((1 - x) * (1 + x));
+  const double a = 2 / (M_PI * 0.147) + 0.5 * log_term;
+  const double root = std::sqrt(-a + std::sqrt(a * a - log_term / 0.147));
+  return std::numbers::sqrt2 * (x < 0 ? -root : root);
+}
+
+void apply_transform(Transform transform, std::vector<double>& scores) {
+  if (transform == Transform::kLogistic)
+    for (double& x : scores) x = logistic(x);
+  if (transform == Transform::kProbit)
+    for (double& x : scores) x = probit(x);
+  if (transform != Transform::kSoftmax && transform != Transform::kSoftmaxZero) return;
+  const bool skip_zeros = transform == Transform::kSoftmaxZero;
+  const double most = scores.empty() ? 0 : std::ranges::max(scores);
+  double sum = 0;
+  for (double& x : scores) {
+    if (skip_zeros && x == 0) continue;
+    x = std::exp(x - most);
+    sum += x;
+  }
+  for (double& x : scores) x /= sum;
+}
+
+// Calls f(row index, features as doubles) for each row of [N, F]; a vector is one row.
+template <class F>
+Status for_each_sample(const KernelContext& context, std::int64_t features, F f) {
+  const Tensor* input = CTXGEN_TRY(required(context, 0));
+  CTXGEN_CHECK(expect_rank(*input, "X", 1, 2));
+  const std::int64_t width = input->dims().back();
+  if (width < features)
+    return fail(ErrorCode::kInvalidGraph, "X has {} features, expected {}", width, features);
+  const std::int64_t rows = input->rank() == 1 ? 1 : input->dims()[0];
+  std::vector<double> row(static_cast<std::size_t>(width));
+  return dispatch(Types<float, double, std::int32_t, std::int64_t>{}, input->type(),
+                  [&]<class T>() -> Status {
+                    for (std::int64_t r = 0; r < rows; ++r) {
+                      const T* from = data_of<T>(*input) + r * width;
+                      std::copy(from, from + width, row.begin());
+                      CTXGEN_CHECK(f(r, std::span<const double>(row)));
+                    }
+                    return {};
+                  });
+}
+
+Result<std::int64_t> sample_count(const KernelContext& context) {
+  const Tensor* input = CTXGEN_TRY(required(context, 0));
+  return input->rank() < 2 ? 1 : input->dims()[0];
+}
+
+KernelResult make_regressor(const Node& node) {
+  const std::int64_t targets = node.int_or("n_targets", 1);
+  if (targets < 1 || targets > (1 << 24))
+    return fail(ErrorCode::kInvalidGraph, "{}: n_targets is {}", node.describe(), targets);
+  Ensemble ensemble =
+      CTXGEN_TRY(read_ensemble(node, "target", static_cast<std::size_t>(targets)));
+  const std::string aggregate =
+      CTXGEN_TRY(one_of(node, "aggregate_function", "SUM", {"SUM", "AVERAGE", "MIN", "MAX"}));
+  ensemble.aggregate = aggregate == "SUM"       ? Aggregate::kSum
+                       : aggregate == "AVERAGE" ? Aggregate::kAverage
+                       : aggregate == "MIN"     ? Aggregate::kMin
+                                                : Aggregate::kMax;
+  return kernel([ensemble = std::move(ensemble)](KernelContext& context) -> Status {
+    const std::int64_t rows = CTXGEN_TRY(sample_count(context));
+    const auto width = static_cast<std::int64_t>(ensemble.targets);
+    Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, {rows, width}));
+    return for_each_sample(context, ensemble.features,
+                           [&](std::int64_t r, std::span<const double> row) -> Status {
+                             auto scores = CTXGEN_TRY(scores_of(ensemble, row));
+                             apply_transform(ensemble.transform, scores);
+                             std::ranges::transform(
+                                 scores, mutable_data_of<float>(*output) + r * width,
+                                 [](double x) { return static_cast<float>(x); });
+                             return {};
+                           });
+  });
+}
+
+// ---- classifier ----
+
+struct Labels {
+  std::vector<std::int64_t> ints;
+  std::vector<std::string> strings;
+  [[nodiscard]] std::size_t count() const { return std::max(ints.size(), strings.size()); }
+};
+
+/// Two labels, but weights for one class only: its score decides between both.
+struct BinaryRule {
+  bool applies = false;
+  bool all_positive = true;
+  std::size_t target = 0;
+};
+
+BinaryRule binary_rule(const Ensemble& ensemble) {
+  BinaryRule rule;
+  for (const Vote& vote : ensemble.votes) {
+    rule.all_positive = rule.all_positive && vote.weight >= 0;
+    rule.target = ensemble.votes[0].target;
+    if (vote.target != rule.target) return rule;
+  }
+  rule.applies = ensemble.targets == 2 && !ensemble.votes.empty();
+  return rule;
+}
+
+// The class that wins; `scores` become the two classes' outputs.
+std::size_t decide_binary(const BinaryRule& rule, Transform transform,
+                          std::vector<double>& scores) {
+  const double score = scores[rule.target];
+  const bool second = score > (rule.all_positive ? 0.5 : 0.0);
+  if (rule.all_positive)
+    scores = {1 - score, score};
+  else if (transform == Transform::kLogistic)
+    scores = {logistic(-score), logistic(score)};
+  else
+    scores = {-score, score};
+  return second ? 1 : 0;
+}
+
+KernelResult make_classifier(const Node& node) {
+  Labels labels{ints_or(node, "classlabels_int64s", {}),
+                strings_or_empty(node, "classlabels_strings")};
+  if (labels.count() == 0 || (!labels.ints.empty() && !labels.strings.empty()))
+    return fail(ErrorCode::kInvalidGraph, "{}: has no class labels, or two lists", node.describe());
+  Ensemble ensemble = CTXGEN_TRY(read_ensemble(node, "class", labels.count()));
+  const BinaryRule rule = binary_rule(ensemble);
+  return kernel([ensemble = std::move(ensemble), labels, rule](KernelContext& context) -> Status {
+    const std::int64_t rows = CTXGEN_TRY(sample_count(context));
+    const auto width = static_cast<std::int64_t>(ensemble.targets);
+    const bool text = !labels.strings.empty();
+    Tensor* label =
+        CTXGEN_TRY(context.make_output(0, text ? DataType::kString : DataType::kInt64, {rows}));
+    Tensor* output = nullptr;
+    if (context.output_wanted(1))
+      output = CTXGEN_TRY(context.make_output(1, DataType::kFloat, {rows, width}));
+    return for_each_sample(
+        context, ensemble.features, [&](std::int64_t r, std::span<const double> row) -> Status {
+          auto scores = CTXGEN_TRY(scores_of(ensemble, row));
+          std::size_t best = 0;
+          if (rule.applies) {
+            best = decide_binary(rule, ensemble.transform, scores);
+          } else {
+            best = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
+            apply_transform(ensemble.transform, scores);
+          }
+          if (text)
+            label->mutable_strings()[static_cast<std::size_t>(r)] = labels.strings[best];
+          else
+            mutable_data_of<std::int64_t>(*label)[r] = labels.ints[best];
+          if (output != nullptr)
+            std::ranges::transform(scores, mutable_data_of<float>(*output) + r * width,
+                                   [](double x) { return static_cast<float>(x); });
+          return {};
+        });
+  });
+}
+
+constexpr std::string_view kLimits = "float, double, int32, int64";
+
+constexpr OpRow kRows[] = {
+    {kOnnxMl, "TreeEnsembleClassifier", 1, 5, make_classifier, kLimits},
+    {kOnnxMl, "TreeEnsembleRegressor", 1, 5, make_regressor, kLimits},
+};
+
+}  // namespace
+
+constinit const std::span<const OpRow> kMlOps = kRows;
+
+}  // namespace ctxgen::cpu

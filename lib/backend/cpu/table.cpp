@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "families.h"
+
+namespace ctxgen::cpu {
+namespace {
+
+auto key_of(const OpRow& row) { return std::tuple(row.domain, row.op_type, row.since_min); }
+
+std::vector<const OpRow*> sorted_rows() {
+  std::vector<const OpRow*> rows;
+  for (const auto family : {
+           kActivationOps,    kCastOps,           kContribOps,           kContribAttentionOps,
+           kContribQuantizeOps, kConvOps,         kConvTransposeOps,     kDataMovementOps,
+           kEinsumOps,         kElementwiseBinaryOps, kElementwiseUnaryOps, kGatherOps,      kGeneratorOps,
+           kLogicOps,         kMatmulOps,         kMlOps,                kNormalizationOps,
+           kPadOps,           kPoolOps,           kQuantizeOps,          kQuantizedMathOps,
+           kReduceOps,        kResizeOps,         kRnnOps,               kScatterOps,
+           kSearchOps,        kShapeOps,          kSoftmaxOps,
+       })
+    for (const OpRow& row : family) rows.push_back(&row);
+  std::ranges::sort(rows, {}, [](const OpRow* row) { return key_of(*row); });
+  return rows;
+}
+
+}  // namespace
+
+std::span<const OpRow* const> all_ops() {
+  static const std::vector<const OpRow*> rows = sorted_rows();
+  return rows;
+}
+
+const OpRow* find_op(std::string_view domain, std::string_view op_type, std::int64_t opset) {
+  const auto rows = all_ops();
+  const auto next = std::ranges::upper_bound(rows, std::tuple(domain, op_type, opset), {},
+                                             [](const OpRow* row) { return key_of(*row); });
+  if (next == rows.begin()) return nullptr;
+  const OpRow* row = *std::prev(next);
+  return row->domain == domain && row->op_type == op_type ? row : nullptr;
+}
+
+}  // namespace ctxgen::cpu

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ctxgen/cpu/kernel.h"
+
+namespace ctxgen::cpu {
+
+/// The context of a single node on given tensors.
+class VectorContext final : public KernelContext {
+ public:
+  /// `budget_bytes`: what outputs may take together; nothing: no limit of its own.
+  VectorContext(const Node& node, std::vector<std::optional<Tensor>> inputs,
+                std::optional<std::uint64_t> budget_bytes = std::nullopt);
+
+  [[nodiscard]] std::size_t input_count() const override { return inputs_.size(); }
+  [[nodiscard]] const Tensor* input(std::size_t index) const override {
+    return inputs_[index] ? &*inputs_[index] : nullptr;
+  }
+  [[nodiscard]] std::size_t output_count() const override { return outputs_.size(); }
+  [[nodiscard]] bool output_wanted(std::size_t index) const override {
+    return index < outputs_.size() && node_.outputs[index].valid();
+  }
+  [[nodiscard]] Result<Tensor*> make_output(std::size_t index, DataType type,
+                                            const Dims& dims) override;
+  void set_output(std::size_t index, Tensor tensor) override;
+
+  [[nodiscard]] std::vector<Tensor> take_outputs() { return std::move(outputs_); }
+  [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_bytes_; }
+
+ private:
+  const Node& node_;
+  std::vector<std::optional<Tensor>> inputs_;
+  std::vector<Tensor> outputs_;
+  std::optional<std::uint64_t> budget_bytes_;
+  std::uint64_t allocated_bytes_ = 0;
+};
+
+/// Aligned copies of the inputs where they are not aligned; nullptr stays absent.
+[[nodiscard]] Result<std::vector<std::optional<Tensor>>> aligned_inputs(
+    std::span<const Tensor* const> inputs);
+
+}  // namespace ctxgen::cpu

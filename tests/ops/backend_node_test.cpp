@@ -1,0 +1,224 @@
+// ONNX's own backend test data (package libonnx-testdata): every single-node model whose operator has
+// a kernel is run and compared with the stored outputs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "ctxgen/base/half.h"
+#include "ctxgen/cpu/kernel.h"
+#include "ctxgen/onnx_lite/read_model.h"
+
+namespace ctxgen::cpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Cases that cannot pass, each with its reason. A case that starts to pass must leave the list.
+const std::map<std::string, std::string>& excluded() {
+  static const std::map<std::string, std::string> cases{
+#include "backend_node_excluded.inc"
+  };
+  return cases;
+}
+
+fs::path data_folder() {
+  const char* given = std::getenv("CTXGEN_ONNX_TESTDATA");
+  return given != nullptr ? fs::path(given) : fs::path("/usr/share/libonnx-testdata/data/node");
+}
+
+Result<Blob> read_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  if (!stream) return fail(ErrorCode::kIoError, "cannot open {}", path.string());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(stream.tellg()));
+  stream.seekg(0);
+  stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  return Blob::own(std::move(bytes));
+}
+
+Result<std::vector<Tensor>> read_tensors(const fs::path& folder, const std::string& prefix,
+                                         std::size_t count) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < count; ++i) {
+    Blob blob = CTXGEN_TRY(read_file(folder / (prefix + std::to_string(i) + ".pb")));
+    Tensor tensor = CTXGEN_TRY(read_tensor(std::move(blob)));
+    tensors.push_back(CTXGEN_TRY(tensor.aligned()));
+  }
+  return tensors;
+}
+
+template <class T, class Widen>
+std::string compare_floats(const Tensor& actual, const Tensor& expected, double rtol, double atol,
+                           Widen widen) {
+  const auto a = actual.elements<T>();
+  const auto e = expected.elements<T>();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = widen(a[i]);
+    const double y = widen(e[i]);
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    if (!(std::abs(x - y) <= atol + rtol * std::abs(y)))
+      return std::format("element {} is {}, expected {}", i, x, y);
+  }
+  return {};
+}
+
+// Nothing if equal: floats within ONNX's own tolerance of its backend tests, the rest exactly.
+std::string difference(const Tensor& actual, const Tensor& expected) {
+  if (actual.type() != expected.type())
+    return std::format("is {}, expected {}", name_of(actual.type()), name_of(expected.type()));
+  if (!(actual.dims() == expected.dims()))
+    return std::format("has shape {}, expected {}", to_string(actual.dims()),
+                       to_string(expected.dims()));
+  const auto same = [](auto x) { return static_cast<double>(x); };
+  switch (expected.type()) {
+    case DataType::kFloat: return compare_floats<float>(actual, expected, 1e-3, 1e-5, same);
+    case DataType::kDouble: return compare_floats<double>(actual, expected, 1e-3, 1e-7, same);
+    // 16-bit floats: one step of their own precision beside the common tolerance, for results that
+    // the reference computed in another order or precision.
+    case DataType::kFloat16:
+      return compare_floats<std::uint16_t>(actual, expected, 2e-3, 1e-3,
+                                           [](auto x) { return double(float16_to_float(x)); });
+    case DataType::kBfloat16:
+      return compare_floats<std::uint16_t>(actual, expected, 1e-2, 1e-3,
+                                           [](auto x) { return double(bfloat16_to_float(x)); });
+    case DataType::kString:
+      return std::ranges::equal(actual.strings(), expected.strings()) ? "" : "strings differ";
+    default: break;
+  }
+  const auto a = actual.bytes();
+  const auto e = expected.bytes();
+  const auto [x, y] = std::ranges::mismatch(a, e);
+  if (x == a.end()) return {};
+  return std::format("byte {} is {}, expected {}", x - a.begin(), std::to_integer<int>(*x),
+                     std::to_integer<int>(*y));
+}
+
+// Rows that some case ran through.
+std::set<const OpRow*>& run_rows() {
+  static std::set<const OpRow*> rows;
+  return rows;
+}
+
+struct Outcome {
+  enum class Kind { kPassed, kFailed, kSkipped } kind = Kind::kSkipped;
+  std::string text;
+};
+
+Outcome failed(std::string text) { return {Outcome::Kind::kFailed, std::move(text)}; }
+
+// Tensors of the node's inputs: graph inputs by order, initializers by value.
+std::vector<const Tensor*> inputs_of(const Graph& graph, const Node& node,
+                                     const std::vector<Tensor>& given) {
+  std::vector<const Tensor*> inputs;
+  for (ValueId id : node.inputs) {
+    const Tensor* tensor = nullptr;
+    if (id.valid()) {
+      const auto at = std::ranges::find(graph.inputs, id) - graph.inputs.begin();
+      tensor = at < std::ssize(given) ? &given[static_cast<std::size_t>(at)]
+                                      : graph.value(id).constant();
+    }
+    inputs.push_back(tensor);
+  }
+  return inputs;
+}
+
+std::string run_data_set(const Graph& graph, const fs::path& folder) {
+  const Node& node = graph.nodes()[0];
+  const auto given = read_tensors(folder, "input_", graph.inputs.size());
+  const auto expected = read_tensors(folder, "output_", graph.outputs.size());
+  if (!given || !expected) return (given ? expected : given).error().message;
+  const auto outputs = run_node(node, inputs_of(graph, node, *given));
+  if (!outputs) return outputs.error().message;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto at = std::ranges::find(node.outputs, graph.outputs[i]) - node.outputs.begin();
+    if (at == std::ssize(*outputs)) return "an output of the graph is not the node's";
+    const std::string text = difference((*outputs)[static_cast<std::size_t>(at)], (*expected)[i]);
+    if (!text.empty()) return std::format("output {} {}", i, text);
+  }
+  return {};
+}
+
+Outcome run_case(const fs::path& folder, std::set<const OpRow*>& covered) {
+  auto blob = read_file(folder / "model.onnx");
+  if (!blob) return failed(blob.error().message);
+  const auto model = read_model(std::move(*blob), {});
+  if (!model) return {Outcome::Kind::kSkipped, "not read: " + model.error().message};
+  const Graph& graph = model->graph;
+  if (graph.node_count() != 1) return {Outcome::Kind::kSkipped, "more than one node"};
+  const Node& node = graph.nodes()[0];
+  const OpRow* row = find_op(node.domain, node.op_type, node.opset);
+  if (row == nullptr)
+    return {Outcome::Kind::kSkipped, std::format("no kernel for {}", node.op_type)};
+  for (int i = 0;; ++i) {
+    const fs::path data = folder / ("test_data_set_" + std::to_string(i));
+    if (!fs::exists(data)) break;
+    const std::string text = run_data_set(graph, data);
+    if (!text.empty()) return failed(text);
+  }
+  covered.insert(row);
+  return {Outcome::Kind::kPassed, ""};
+}
+
+std::vector<fs::path> case_folders(const fs::path& parent) {
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(parent))
+    if (fs::exists(entry.path() / "model.onnx")) folders.push_back(entry.path());
+  std::ranges::sort(folders);
+  return folders;
+}
+
+TEST(BackendNodeCases, GiveTheStoredOutputs) {
+  if (!fs::exists(data_folder())) GTEST_SKIP() << "no test data at " << data_folder();
+  std::set<const OpRow*> covered;
+  std::map<std::string, int> without_kernel;
+  int passed = 0;
+  int exclusions = 0;
+  for (const fs::path& folder : case_folders(data_folder())) {
+    const std::string name = folder.filename();
+    const Outcome outcome = run_case(folder, covered);
+    const auto exclusion = excluded().find(name);
+    if (exclusion != excluded().end()) {
+      EXPECT_NE(outcome.kind, Outcome::Kind::kPassed) << name << " passes, but is excluded";
+      ++exclusions;
+      continue;
+    }
+    EXPECT_NE(outcome.kind, Outcome::Kind::kFailed) << name << ": " << outcome.text;
+    if (outcome.kind == Outcome::Kind::kPassed) ++passed;
+    if (outcome.kind == Outcome::Kind::kSkipped) ++without_kernel[outcome.text];
+  }
+  std::printf("%d cases passed, %d excluded\n", passed, exclusions);
+  for (const auto& [text, count] : without_kernel) std::printf("skipped %d: %s\n", count, text.c_str());
+  // Falls when cases are lost, say because a kernel stopped being found.
+  EXPECT_GE(passed, CTXGEN_BACKEND_CASES);
+  run_rows().insert(covered.begin(), covered.end());
+}
+
+// Operators that ONNX has no data for, at their present version or at all: outputs of ONNX Runtime.
+TEST(OwnNodeCases, GiveTheStoredOutputs) {
+  std::set<const OpRow*> covered;
+  const auto folders = case_folders(CTXGEN_OWN_CASES);
+  EXPECT_GE(folders.size(), 50u);
+  for (const fs::path& folder : folders) {
+    const Outcome outcome = run_case(folder, covered);
+    EXPECT_EQ(outcome.kind, Outcome::Kind::kPassed)
+        << folder.filename().string() << ": " << outcome.text;
+  }
+  run_rows().insert(covered.begin(), covered.end());
+}
+
+// Runs after the tests above, which fill the set.
+TEST(OwnNodeCases, WithOnnxsCoverEveryRow) {
+  if (!fs::exists(data_folder())) GTEST_SKIP() << "no test data at " << data_folder();
+  for (const OpRow* row : all_ops())
+    EXPECT_TRUE(run_rows().contains(row))
+        << row->domain << " " << row->op_type << " " << row->since_min << " has no case";
+}
+
+}  // namespace
+}  // namespace ctxgen::cpu

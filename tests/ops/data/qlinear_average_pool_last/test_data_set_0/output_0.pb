@@ -1,0 +1,1 @@
+J0F_in}ˆvvˆZ‚acpXpšzi„l™e|rJYs–f\kyY]|‹}j†°hu„o

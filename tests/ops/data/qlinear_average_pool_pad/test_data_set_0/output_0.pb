@@ -1,0 +1,1 @@
+J`[`ˆzROy…ylZivy^Np_]ibVtrc«•n…„Ž[HIQmm_Vz€~ihkw}kZYoZVEO<mtWEoxevs]d‡™xxœˆs‚uZuldgRn`ašpwœ¢

@@ -1,0 +1,1 @@
+J`fƒÃkkkk³½lnhj‰gyxgplh†±k}Æ°¦ltgºfggj·º{uliŒsšk…ªgmghmnfggº‹kmngj³ilnµ¿…–‡vml‘jj‰jn³hiÃmoÆlsl³¹

@@ -1,0 +1,178 @@
+"""Writes tests/ops/data: single-node models of com.microsoft and ai.onnx.ml operators with the outputs
+that ONNX Runtime gives, in the layout of ONNX's backend test data. Run by hand when a case is added:
+
+    ./dev python3 tests/ops/make_contrib_cases.py
+"""
+import pathlib
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+FOLDER = pathlib.Path(__file__).parent / "data"
+MS, ML = "com.microsoft", "ai.onnx.ml"
+rng = np.random.default_rng(7)
+
+
+def f32(*shape, scale=1.0):
+    return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+
+def u8(*shape):
+    return rng.integers(0, 256, shape).astype(np.uint8)
+
+
+def i8(*shape):
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def case(name, domain, op, inputs, outputs=1, version=17, **attributes):
+    """inputs: arrays, None where absent; outputs: a count, or a list with "" for absent ones."""
+    outputs = [f"y{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
+    names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
+    node = helper.make_node(op, names, outputs, domain=domain, **attributes)
+    given = [(n, np.asarray(x)) for n, x in zip(names, inputs) if n]
+    infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given]
+    wanted = [o for o in outputs if o]
+    results = [helper.make_empty_tensor_value_info(o) for o in wanted]
+    opsets = [helper.make_opsetid("", version)]
+    if domain:
+        opsets.append(helper.make_opsetid(domain, 3 if domain == ML else 1))
+    graph = helper.make_graph([node], name, infos, results)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    values = session.run(wanted, dict(given))
+    for info, value in zip(graph.output, values):
+        info.CopyFrom(helper.make_tensor_value_info(info.name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    data = FOLDER / name / "test_data_set_0"
+    data.mkdir(parents=True)
+    (FOLDER / name / "model.onnx").write_bytes(model.SerializeToString())
+    for kind, tensors in (("input", [x for _, x in given]), ("output", values)):
+        for i, x in enumerate(tensors):
+            (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(x)).SerializeToString())
+
+
+def fused_cases():
+    x, w, b = f32(1, 3, 5, 5), f32(4, 3, 3, 3), f32(4)
+    case("fused_conv_relu", MS, "FusedConv", [x, w, b], activation="Relu", pads=[1, 1, 1, 1])
+    case("fused_conv_clip", MS, "FusedConv", [x, w, b], activation="Clip", activation_params=[-0.5, 0.5])
+    case("fused_conv_sum", MS, "FusedConv", [x, w, b, f32(1, 4, 3, 3)], activation="Relu")
+    a, b, c = f32(3, 4), f32(5, 4), f32(5)
+    case("fused_gemm_leaky", MS, "FusedGemm", [a, b, c], transB=1, activation="LeakyRelu", activation_alpha=0.2)
+    case("fused_gemm_relu", MS, "FusedGemm", [a, b, c], transB=1, alpha=0.5, beta=2.0, activation="Relu")
+
+
+def gelu_cases():
+    x, b = f32(2, 3, 8), f32(8)
+    case("gelu", MS, "Gelu", [x])
+    case("bias_gelu", MS, "BiasGelu", [x, b])
+    case("fast_gelu", MS, "FastGelu", [x])
+    case("fast_gelu_bias", MS, "FastGelu", [x, b])
+    case("quick_gelu", MS, "QuickGelu", [x], alpha=1.3)
+
+
+def norm_cases():
+    x, skip, g, b, bias = f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)
+    case("skip_layer_norm", MS, "SkipLayerNormalization", [x, skip, g, b], epsilon=1e-5)
+    case("skip_layer_norm_sum", MS, "SkipLayerNormalization", [x, skip, g, b, bias], ["y", "", "", "s"], epsilon=1e-5)
+    case("skip_layer_norm_repeat", MS, "SkipLayerNormalization", [x, f32(1, 3, 8), g, b], epsilon=1e-5)
+    case("skip_simplified_layer_norm", MS, "SkipSimplifiedLayerNormalization", [x, skip, g], ["y", "", "", "s"], epsilon=1e-5)
+    case("simplified_layer_norm", "", "SimplifiedLayerNormalization", [x, g], axis=-1, epsilon=1e-5)
+    ids = rng.integers(0, 10, (2, 4)).astype(np.int32)
+    segments = rng.integers(0, 2, (2, 4)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)
+    tables = [f32(10, 8), f32(6, 8), f32(2, 8)]
+    case("embed_layer_norm", MS, "EmbedLayerNormalization", [ids, segments, *tables, g, b, mask], 2)
+    case("embed_layer_norm_positions", MS, "EmbedLayerNormalization",
+         [ids, None, tables[0], tables[1], None, g, b, None, np.array([[1, 0, 3, 2]], np.int32)], 2)
+
+
+def attention_cases():
+    x, w, b = f32(2, 3, 8), f32(8, 24, scale=0.5), f32(24)
+    case("attention", MS, "Attention", [x, w, b], num_heads=2)
+    case("attention_causal", MS, "Attention", [x, w, b], num_heads=2, unidirectional=1)
+    case("attention_lengths", MS, "Attention", [x, w, b, np.array([3, 2], np.int32)], num_heads=2)
+    case("attention_mask", MS, "Attention", [x, w, b, np.array([[1, 1, 0], [0, 1, 1]], np.int32)], num_heads=2)
+    past = f32(2, 2, 2, 4, 4)
+    case("attention_past", MS, "Attention", [x, w, b, np.ones((2, 7), np.int32), past], 2, num_heads=2, unidirectional=1)
+    cos, sin = np.cos(f32(16, 8)), np.sin(f32(16, 8))
+    q, k, v = f32(1, 5, 64), f32(1, 5, 32), f32(1, 5, 32)
+    empty = np.zeros((1, 2, 0, 16), np.float32)
+    heads = dict(num_heads=4, kv_num_heads=2)
+    n = lambda value: np.array([value], np.int32)
+    case("gqa_prompt", MS, "GroupQueryAttention", [q, k, v, empty, empty, n(4), n(5)], 3, **heads)
+    case("gqa_rotary", MS, "GroupQueryAttention", [q, k, v, empty, empty, n(4), n(5), cos, sin], 3, do_rotary=1, **heads)
+    past = f32(1, 2, 6, 16), f32(1, 2, 6, 16)
+    one = f32(1, 1, 64), f32(1, 1, 32), f32(1, 1, 32)
+    case("gqa_step", MS, "GroupQueryAttention", [*one, *past, n(6), n(7), cos, sin], 3, do_rotary=1, rotary_interleaved=1, **heads)
+    case("gqa_packed_window", MS, "GroupQueryAttention", [f32(1, 5, 128), None, None, empty, empty, n(4), n(5)], 3,
+         local_window_size=2, softcap=5.0, **heads)
+
+
+def quantized_cases():
+    scale = lambda x: np.array(x, np.float32)
+    zero = lambda x: np.array(x, np.uint8)
+    a = [u8(2, 3, 4, 4), scale(0.02), zero(120)]
+    out = [scale(0.03), zero(110)]
+    case("qlinear_add", MS, "QLinearAdd", a + [u8(3, 1, 1), scale(0.04), zero(90)] + out)
+    case("qlinear_mul", MS, "QLinearMul", a + [u8(2, 3, 4, 4), scale(0.04), zero(90)] + out)
+    case("qlinear_sigmoid", MS, "QLinearSigmoid", a + [scale(1 / 256), zero(0)])
+    case("qlinear_leaky_relu", MS, "QLinearLeakyRelu", a + out, alpha=0.1)
+    case("qlinear_average_pool", MS, "QLinearAveragePool", a + out, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    case("qlinear_average_pool_pad", MS, "QLinearAveragePool", a + out, kernel_shape=[2, 2], pads=[1, 1, 0, 0],
+         count_include_pad=1)
+    case("qlinear_average_pool_last", MS, "QLinearAveragePool", a + out, kernel_shape=[2, 2], channels_last=1)
+    case("qlinear_global_average_pool", MS, "QLinearGlobalAveragePool", a + out)
+    case("qlinear_softmax", MS, "QLinearSoftmax", [i8(3, 10), scale(0.1), np.array(3, np.int8), scale(1 / 256), np.array(-128, np.int8)],
+         opset=13)
+    case("quantize_linear_ms", MS, "QuantizeLinear", [f32(3, 4), scale(0.02), zero(128)])
+    case("dequantize_linear_ms", MS, "DequantizeLinear", [u8(3, 4), scale(0.02), zero(128)])
+
+
+def tree_cases():
+    trees = dict(
+        nodes_treeids=[0] * 5 + [1] * 3, nodes_nodeids=[0, 1, 2, 3, 4, 0, 1, 2],
+        nodes_featureids=[0, 1, 0, 0, 0, 2, 0, 0], nodes_values=[0.1, -0.2, 0, 0, 0, 0.0, 0, 0],
+        nodes_modes=["BRANCH_LEQ", "BRANCH_LT", "LEAF", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"],
+        nodes_truenodeids=[1, 3, 0, 0, 0, 1, 0, 0], nodes_falsenodeids=[2, 4, 0, 0, 0, 2, 0, 0])
+    x = f32(6, 3)
+    target = dict(target_treeids=[0, 0, 0, 1, 1], target_nodeids=[2, 3, 4, 1, 2], target_ids=[0] * 5,
+                  target_weights=[1.0, -2.0, 3.0, 0.5, 0.25], n_targets=1)
+    for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
+        case(f"tree_regressor_{aggregate.lower()}", ML, "TreeEnsembleRegressor", [x], aggregate_function=aggregate,
+             **(dict(base_values=[0.5]) if aggregate == "SUM" else {}), **trees, **target)
+    votes = dict(class_treeids=[0, 0, 0, 1, 1], class_nodeids=[2, 3, 4, 1, 2], class_weights=[1.0, -2.0, 3.0, 0.5, 0.25])
+    case("tree_classifier_three", ML, "TreeEnsembleClassifier", [x], 2, class_ids=[0, 1, 2, 1, 0], classlabels_int64s=[5, 6, 7],
+         post_transform="SOFTMAX", **trees, **votes)
+    case("tree_classifier_binary", ML, "TreeEnsembleClassifier", [x], 2, class_ids=[0] * 5, classlabels_strings=["no", "yes"],
+         post_transform="LOGISTIC", **trees, **votes)
+
+
+def old_opset_cases():
+    x = f32(1, 2, 6, 6)
+    case("average_pool_ceil_old", "", "AveragePool", [x], version=10, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1,
+         pads=[1, 1, 1, 1], count_include_pad=1)
+    case("global_lp_pool", "", "GlobalLpPool", [x], p=3)
+    case("resize_10", "", "Resize", [x, np.array([1, 1, 1.5, 2], np.float32)], version=10, mode="linear")
+    case("resize_11_cubic", "", "Resize", [x, np.zeros(0, np.float32), np.array([1, 1, 0.7, 2], np.float32)], version=11, mode="cubic")
+    case("upsample_9", "", "Upsample", [x, np.array([1, 1, 2, 3], np.float32)], version=9, mode="nearest")
+    case("batch_norm_9", "", "BatchNormalization", [x, f32(2), f32(2), f32(2), np.abs(f32(2))], version=9)
+    case("scatter_10", "", "Scatter", [f32(3, 3), np.array([[0, 2, 1]], np.int64), f32(1, 3)], version=10, axis=0)
+    case("conv_transpose_same", "", "ConvTranspose", [x, f32(2, 3, 3, 3)], auto_pad="SAME_UPPER", strides=[2, 2])
+    case("conv_transpose_groups", "", "ConvTranspose", [x, f32(2, 2, 3, 2), f32(4)], group=2, strides=[2, 1], output_padding=[1, 0])
+    case("conv_same_lower", "", "Conv", [x, f32(4, 1, 4, 4), f32(4)], group=2, auto_pad="SAME_LOWER", dilations=[1, 1], strides=[2, 2])
+    lstm = [f32(5, 2, 3), f32(2, 16, 3), f32(2, 16, 4), f32(2, 32), np.array([5, 3], np.int32), f32(2, 2, 4), f32(2, 2, 4), f32(2, 12)]
+    case("lstm_bidirectional", "", "LSTM", lstm, 3, hidden_size=4, direction="bidirectional")
+    gru = [f32(5, 2, 3), f32(1, 12, 3), f32(1, 12, 4), f32(1, 24)]
+    case("gru_linear_reverse", "", "GRU", gru, 2, hidden_size=4, linear_before_reset=1, direction="reverse", clip=0.8)
+    case("gru_plain", "", "GRU", gru, 2, hidden_size=4)
+
+
+if __name__ == "__main__":
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases):
+        cases()
+    print(len(list(FOLDER.iterdir())), "cases")
