@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "../node_view.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "editor.h"
+#include "fuse.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+/// y = x * scale[c] + shift[c]; each list has one element for all channels or one per channel.
+struct Affine {
+  std::vector<double> scale = {1.0}, shift = {0.0};
+  [[nodiscard]] double scale_at(std::size_t c) const { return scale[scale.size() == 1 ? 0 : c]; }
+  [[nodiscard]] double shift_at(std::size_t c) const { return shift[shift.size() == 1 ? 0 : c]; }
+  [[nodiscard]] bool scales() const {
+    return std::ranges::any_of(scale, [](double s) { return s != 1.0; });
+  }
+};
+
+/// What an affine step is to be folded into: its result's rank, channel axis and channel count.
+struct Target {
+  std::uint32_t op = ProgramEditor::kNoOp;
+  std::size_t rank = 0, axis = 0;
+  std::int64_t channels = 0;
+};
+
+std::vector<double> doubles_of(const Tensor& tensor) {
+  const std::vector<float> floats = floats_of(tensor);
+  return {floats.begin(), floats.end()};
+}
+
+/// The values of a weight that varies along the channel axis only.
+std::optional<std::vector<double>> per_channel(const Tensor& tensor, const Target& target) {
+  const Dims& dims = tensor.dims();
+  if (dims.size() > target.rank) return std::nullopt;
+  const std::size_t offset = target.rank - dims.size();
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const bool channel = offset + i == target.axis && dims[i] == target.channels;
+    if (dims[i] != 1 && !channel) return std::nullopt;
+  }
+  return doubles_of(tensor);
+}
+
+std::optional<Affine> affine_of_binary(const ProgramEditor& editor, const ProgramOp& op,
+                                       Operand src, const Target& target) {
+  const bool swapped = op.inputs[1] == src;
+  const Tensor* tensor = editor.weight(op.inputs[swapped ? 0 : 1]);
+  if (tensor == nullptr) return std::nullopt;
+  auto values = per_channel(*tensor, target);
+  if (!values) return std::nullopt;
+  const std::string_view alg = text_param(op, "alg");
+  Affine affine;
+  if (alg == "add") affine.shift = std::move(*values);
+  else if (alg == "mul") affine.scale = std::move(*values);
+  else if (alg == "sub") {
+    if (swapped) affine.scale = {-1.0};
+    else std::ranges::transform(*values, values->begin(), std::negate<>());
+    affine.shift = std::move(*values);
+  } else if (alg == "div" && !swapped) {
+    if (std::ranges::any_of(*values, [](double v) { return !std::isnormal(v); })) {
+      return std::nullopt;
+    }
+    std::ranges::transform(*values, values->begin(), [](double v) { return 1.0 / v; });
+    affine.scale = std::move(*values);
+  } else {
+    return std::nullopt;
+  }
+  return affine;
+}
+
+std::optional<Affine> affine_of(const ProgramEditor& editor, const ProgramOp& op, Operand src,
+                                const Target& target) {
+  if (is_eltwise(op, "linear")) {
+    const PostOp step = post_op_of(op);
+    return Affine{.scale = {step.alpha}, .shift = {step.beta}};
+  }
+  if (op.kind == kind::kScaleShift && target.axis == 1) {
+    const Tensor* scale = editor.weight(op.inputs[1]);
+    const Tensor* shift = editor.weight(op.inputs[2]);
+    if (scale->element_count() != target.channels) return std::nullopt;
+    return Affine{.scale = doubles_of(*scale), .shift = doubles_of(*shift)};
+  }
+  if (op.kind == kind::kBinary) return affine_of_binary(editor, op, src, target);
+  return std::nullopt;
+}
+
+/// Output channels of a matmul: of the constant right side, or of the result if that is known.
+std::optional<std::int64_t> matmul_width(const ProgramEditor& editor, const ProgramOp& op) {
+  if (const Tensor* b = editor.weight(op.inputs[1])) {
+    const Dims& dims = b->dims();
+    return int_param(op, "trans_b") != 0 ? dims[dims.size() - 2] : dims.back();
+  }
+  const ProgramDim last = dims_of(editor.program(), Operand::value(op.outputs[0])).back();
+  return last.value > 0 ? std::optional(last.value) : std::nullopt;
+}
+
+std::optional<Target> target_of(const ProgramEditor& editor, Operand src) {
+  Target target{.op = editor.sole_producer(src)};
+  if (target.op == ProgramEditor::kNoOp) return std::nullopt;
+  const ProgramOp& op = editor.op(target.op);
+  target.rank = editor.dims(src).size();
+  if (!op.post_ops.empty() || target.rank < 2) return std::nullopt;
+  if (op.kind == kind::kConv || op.kind == kind::kScaleShift) {
+    target.axis = 1;
+    target.channels = editor.weight(op.inputs[1])->dims()[0];
+    return target;
+  }
+  if (op.kind != kind::kMatmul) return std::nullopt;
+  const auto width = matmul_width(editor, op);
+  if (!width) return std::nullopt;
+  target.axis = target.rank - 1;
+  target.channels = *width;
+  return target;
+}
+
+/// The weight with every channel multiplied: channels lie `inner` elements apart.
+Result<Tensor> scaled(const Tensor& weight, const Affine& affine, std::int64_t channels,
+                      std::size_t inner) {
+  std::vector<float> values = floats_of(weight);
+  const auto count = static_cast<std::size_t>(channels);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(double{values[i]} * affine.scale_at(i / inner % count));
+  }
+  return tensor_of(weight.dims(), values);
+}
+
+/// bias * scale + shift, where an absent bias is 0.
+Result<Tensor> shifted(const Tensor* bias, const Affine& affine, std::int64_t channels) {
+  std::vector<float> values(static_cast<std::size_t>(channels), 0.0F);
+  if (bias != nullptr) values = floats_of(*bias);
+  for (std::size_t c = 0; c < values.size(); ++c) {
+    values[c] = static_cast<float>(double{values[c]} * affine.scale_at(c) + affine.shift_at(c));
+  }
+  return tensor_of(Dims{channels}, values);
+}
+
+/// How far apart the channels of the target's weight lie, in elements.
+std::size_t channel_stride(const ProgramOp& op, const Tensor& weight) {
+  if (op.kind == kind::kScaleShift) return 1;
+  if (op.kind == kind::kMatmul) {
+    return int_param(op, "trans_b") != 0 ? static_cast<std::size_t>(weight.dims().back()) : 1;
+  }
+  return static_cast<std::size_t>(weight.element_count() / weight.dims()[0]);
+}
+
+/// The target op with the affine step in its weights; nothing if it cannot take it.
+Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& target,
+                                        const Affine& affine) {
+  ProgramOp op = editor.op(target.op);
+  const Tensor* weight = editor.weight(op.inputs[1]);
+  if (affine.scales()) {
+    if (weight == nullptr) return std::nullopt;
+    const Tensor changed = CTXGEN_TRY(
+        scaled(*weight, affine, target.channels, channel_stride(op, *weight)));
+    const std::string name = editor.program().weights[op.inputs[1].index].name;
+    op.inputs[1] = editor.add_weight(name, changed);
+  }
+  if (op.inputs.size() < 3) op.inputs.resize(3);
+  const Tensor* bias = editor.weight(op.inputs[2]);
+  const std::string name = bias != nullptr ? editor.program().weights[op.inputs[2].index].name
+                                           : op.name + "/bias";
+  const bool needed = bias != nullptr ||
+                      std::ranges::any_of(affine.shift, [](double s) { return s != 0.0; });
+  if (needed) {
+    op.inputs[2] =
+        editor.add_weight(name, CTXGEN_TRY(shifted(bias, affine, target.channels)));
+  } else {
+    op.inputs.pop_back();
+  }
+  return op;
+}
+
+/// Whether the affine step at `index` went into the op before it, which then stands in its place.
+Result<bool> fold_into_producer(ProgramEditor& editor, std::uint32_t index) {
+  const ProgramOp step = editor.op(index);
+  for (std::size_t i = 0; i < step.inputs.size() && i < 2; ++i) {
+    const std::optional<Target> target = target_of(editor, step.inputs[i]);
+    if (!target) continue;
+    const std::optional<Affine> affine = affine_of(editor, step, step.inputs[i], *target);
+    if (!affine) continue;
+    std::optional<ProgramOp> op = CTXGEN_TRY(folded(editor, *target, *affine));
+    if (!op) continue;
+    op->name = step.name;
+    op->outputs = step.outputs;
+    op->post_ops = step.post_ops;
+    editor.erase(target->op);
+    editor.replace(index, std::move(*op));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status fold_affine(Lowered& lowered) {
+  ProgramEditor editor(lowered);
+  for (std::uint32_t i = 0; i < editor.op_count(); ++i) {
+    const ProgramOp& op = editor.op(i);
+    const bool affine = op.kind == kind::kBinary || op.kind == kind::kScaleShift ||
+                        is_eltwise(op, "linear");
+    if (affine) (void)CTXGEN_TRY(fold_into_producer(editor, i));
+  }
+  return {};
+}
+
+}  // namespace ctxgen::onednn

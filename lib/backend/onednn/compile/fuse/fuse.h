@@ -1,0 +1,32 @@
+#pragma once
+
+#include "../lowered.h"
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::onednn {
+
+/// Rewrites a lowered program into an equivalent one with fewer ops. A value that is an output of
+/// the program, or that more than the fused op reads, is never changed or dropped.
+///
+/// Determinism  depends on the program only.
+/// Errors       RESOURCE_LIMIT (memory for changed weights).
+[[nodiscard]] Status fuse(Lowered& lowered);
+
+// The passes of fuse(), in its order; each leaves a valid program.
+
+/// Dims that follow from others; equal expressions get equal symbols.
+void derive_dims(Lowered& lowered);
+/// Identity ops (also Dropout at inference).
+void drop_identities(Lowered& lowered);
+/// Scalar constants: binary ops become eltwise linear and clip; chains of linear become one.
+void simplify_scalars(Lowered& lowered);
+/// Per-channel factors and addends go into weights and bias of the conv or matmul before them.
+[[nodiscard]] Status fold_affine(Lowered& lowered);
+/// hardsigmoid, hardswish, swish and mish from their parts.
+void match_activations(Lowered& lowered);
+/// Eltwise and binary ops become post-ops of what they follow.
+void fuse_post_ops(Lowered& lowered);
+/// Drops ops nobody needs, and unused values, weights and symbols; renumbers.
+void compact(Lowered& lowered);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,40 @@
+#include "lower_partition.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "op_row.h"
+#include "patterns/patterns.h"
+
+namespace ctxgen::onednn {
+
+Result<Lowered> lower_partition(const GraphView& view, const Partition& partition) {
+  ProgramBuilder builder(view);
+  for (const ValueId id : partition.inputs) builder.add_input(id);
+  for (const ValueId id : partition.outputs) builder.add_output(id);
+  std::vector<bool> inside(view.graph().node_count(), false);
+  for (const NodeId id : partition.nodes) inside[id.index] = true;
+
+  // A pattern is lowered where its last node stands; its other nodes vanish.
+  std::unordered_map<NodeId, const PatternMatch*> last_nodes;
+  const std::vector<PatternMatch> patterns = find_patterns(view, inside);
+  for (const PatternMatch& match : patterns) {
+    last_nodes.emplace(match.nodes.back(), &match);
+    for (const NodeId id : match.nodes) inside[id.index] = false;
+  }
+  for (const NodeId id : partition.nodes) {
+    if (const auto found = last_nodes.find(id); found != last_nodes.end()) {
+      CTXGEN_CHECK(lower_pattern(view, *found->second, builder));
+    }
+    if (!inside[id.index]) continue;
+    const NodeView n(view, view.graph().node(id));
+    if (const Refusal refusal = check_node(n)) {
+      return fail(ErrorCode::kInternal, "{} is in a partition though it is refused: {}",
+                  n.node().describe(), *refusal);
+    }
+    CTXGEN_CHECK(lower_node(n, builder));
+  }
+  return std::move(builder).finish();
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "lowered.h"
+#include "ctxgen/partition/provider.h"
+
+namespace ctxgen::onednn {
+
+/// Lowers the nodes of a partition one by one (or pattern by pattern), without fusing anything.
+///
+/// Errors    INTERNAL if a node is not one that capabilities() claims.
+/// Lifetime  weights share the bytes of the model's constants.
+[[nodiscard]] Result<Lowered> lower_partition(const GraphView& view, const Partition& partition);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,86 @@
+#include "lowered.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace ctxgen::onednn {
+
+std::vector<ProgramDim> dims_of(const Program& program, Operand operand) {
+  if (operand.kind == Operand::Kind::kValue) return program.values[operand.index].dims;
+  std::vector<ProgramDim> dims;
+  for (const std::int64_t dim : program.weights[operand.index].dims) dims.push_back({.value = dim});
+  return dims;
+}
+
+std::vector<ProgramDim> broadcast_dims(std::vector<ProgramDim> a, std::vector<ProgramDim> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  const std::size_t offset = a.size() - b.size();
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    ProgramDim& dim = a[offset + i];
+    const ProgramDim& other = b[i];
+    if (other.value == 1 || surely_equal(dim, other)) continue;
+    if (dim.value == 1 || other.value > 1) {
+      dim = other;
+    } else if (dim.value < 1) {
+      dim = {};
+    }
+  }
+  return a;
+}
+
+bool surely_equal(const ProgramDim& a, const ProgramDim& b) {
+  return a == b && (a.value >= 0 || a.symbol >= 0);
+}
+
+bool surely_equal(const std::vector<ProgramDim>& a, const std::vector<ProgramDim>& b) {
+  return a.size() == b.size() &&
+         std::ranges::equal(a, b, [](const ProgramDim& x, const ProgramDim& y) {
+           return surely_equal(x, y);
+         });
+}
+
+PostOp eltwise_step(std::string_view alg, float alpha, float beta) {
+  return {.kind = std::string(alg), .alpha = alpha, .beta = beta, .operand = {}};
+}
+
+void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::value) value) {
+  const auto found = std::ranges::find(op.params, name, &ProgramParam::name);
+  if (found != op.params.end()) {
+    found->value = std::move(value);
+  } else {
+    op.params.push_back({std::string(name), std::move(value)});
+  }
+}
+
+const ProgramParam* find_param(const ProgramOp& op, std::string_view name) {
+  const auto found = std::ranges::find(op.params, name, &ProgramParam::name);
+  return found == op.params.end() ? nullptr : &*found;
+}
+
+std::int64_t int_param(const ProgramOp& op, std::string_view name, std::int64_t otherwise) {
+  const ProgramParam* param = find_param(op, name);
+  const auto* value = param != nullptr ? std::get_if<std::int64_t>(&param->value) : nullptr;
+  return value != nullptr ? *value : otherwise;
+}
+
+float float_param(const ProgramOp& op, std::string_view name, float otherwise) {
+  const ProgramParam* param = find_param(op, name);
+  const auto* value = param != nullptr ? std::get_if<double>(&param->value) : nullptr;
+  return value != nullptr ? static_cast<float>(*value) : otherwise;
+}
+
+std::string_view text_param(const ProgramOp& op, std::string_view name) {
+  const ProgramParam* param = find_param(op, name);
+  const auto* value = param != nullptr ? std::get_if<std::string>(&param->value) : nullptr;
+  return value != nullptr ? std::string_view(*value) : std::string_view();
+}
+
+std::vector<std::int64_t> ints_param(const ProgramOp& op, std::string_view name) {
+  const ProgramParam* param = find_param(op, name);
+  const auto* value =
+      param != nullptr ? std::get_if<std::vector<std::int64_t>>(&param->value) : nullptr;
+  return value != nullptr ? *value : std::vector<std::int64_t>{};
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/program.h"
+
+namespace ctxgen::onednn {
+
+/// A program being made: its weights are still plain ONNX tensors, kept beside it. Constants of
+/// the model share their bytes with the mapped file until a fusion changes them.
+struct Lowered {
+  Program program;
+  std::vector<Tensor> weights;  // of program.weights, by index
+};
+
+/// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.
+[[nodiscard]] std::vector<ProgramDim> dims_of(const Program& program, Operand operand);
+/// Dims of a NumPy broadcast of two shapes; unknown where they cannot be told.
+[[nodiscard]] std::vector<ProgramDim> broadcast_dims(std::vector<ProgramDim> a,
+                                                     std::vector<ProgramDim> b);
+/// Whether two dims are the same in every run.
+[[nodiscard]] bool surely_equal(const ProgramDim& a, const ProgramDim& b);
+[[nodiscard]] bool surely_equal(const std::vector<ProgramDim>& a, const std::vector<ProgramDim>& b);
+
+/// An eltwise step behind an op.
+[[nodiscard]] PostOp eltwise_step(std::string_view alg, float alpha = 0.0F, float beta = 0.0F);
+
+/// Parameters of an op. Setting replaces; getting gives the default where the name is absent.
+void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::value) value);
+[[nodiscard]] const ProgramParam* find_param(const ProgramOp& op, std::string_view name);
+[[nodiscard]] std::int64_t int_param(const ProgramOp& op, std::string_view name,
+                                     std::int64_t otherwise = 0);
+[[nodiscard]] float float_param(const ProgramOp& op, std::string_view name, float otherwise = 0.0F);
+[[nodiscard]] std::string_view text_param(const ProgramOp& op, std::string_view name);
+[[nodiscard]] std::vector<std::int64_t> ints_param(const ProgramOp& op, std::string_view name);
+
+}  // namespace ctxgen::onednn

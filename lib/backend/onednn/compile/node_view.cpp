@@ -1,0 +1,165 @@
+#include "node_view.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace ctxgen::onednn {
+
+namespace {
+
+std::string shown(const Value& value) { return std::format("\"{}\"", value.name); }
+
+Refusal check_type(const Value& value) {
+  const ValueType& type = value.type;
+  if (type.kind == ValueType::Kind::kUnknown) {
+    return std::format("type of {} is unknown", shown(value));
+  }
+  if (!type.is_tensor()) return std::format("{} is not a dense tensor", shown(value));
+  if (type.element != DataType::kFloat) {
+    return std::format("element type {}", name_of(type.element));
+  }
+  if (!type.has_rank()) return std::format("rank of {} is unknown", shown(value));
+  if (type.rank() == 0) return std::format("{} is a scalar", shown(value));
+  if (type.rank() > kMaxRank) {
+    return std::format("rank {} of {} is above {}", type.rank(), shown(value), kMaxRank);
+  }
+  const bool empty = std::ranges::any_of(
+      *type.shape, [](const Dim& dim) { return dim.is_fixed() && dim.value() == 0; });
+  if (empty) return std::format("{} has a dimension of 0", shown(value));
+  return std::nullopt;
+}
+
+Refusal check_input(const NodeView& n, std::size_t i) {
+  if (!n.has_input(i)) return std::format("input {} is absent", i);
+  const Tensor* constant = n.constant(i);
+  if (constant == nullptr) return check_type(n.input_value(i));
+  if (constant->type() != DataType::kFloat) {
+    return std::format("element type {}", name_of(constant->type()));
+  }
+  if (constant->element_count() == 0) {
+    return std::format("{} has a dimension of 0", shown(n.input_value(i)));
+  }
+  return std::nullopt;
+}
+
+std::vector<Dim> dims_of(const ValueType& type) {
+  return type.shape ? *type.shape : std::vector<Dim>{};
+}
+
+}  // namespace
+
+std::vector<Dim> NodeView::input_dims(std::size_t i) const {
+  if (const Tensor* tensor = constant(i)) {
+    std::vector<Dim> dims;
+    for (const std::int64_t dim : tensor->dims()) dims.push_back(Dim::fixed(dim));
+    return dims;
+  }
+  return dims_of(input_value(i).type);
+}
+
+std::vector<Dim> NodeView::output_dims(std::size_t i) const {
+  return dims_of(output_value(i).type);
+}
+
+bool NodeView::output_wanted(std::size_t i) const {
+  if (!output(i).valid()) return false;
+  const Value& value = output_value(i);
+  return value.is_output || !value.consumers.empty();
+}
+
+Refusal require_f32(const NodeView& n, std::span<const std::size_t> inputs) {
+  for (const std::size_t i : inputs) {
+    if (Refusal refusal = check_input(n, i)) return refusal;
+  }
+  if (n.output_count() == 0 || !n.output(0).valid()) return "first output is absent";
+  return check_type(n.output_value(0));
+}
+
+Refusal require_f32(const NodeView& n, std::initializer_list<std::size_t> inputs) {
+  return require_f32(n, std::span<const std::size_t>(inputs.begin(), inputs.size()));
+}
+
+Refusal require_all_f32(const NodeView& n) {
+  if (n.input_count() == 0) return "has no inputs";
+  std::vector<std::size_t> all(n.input_count());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return require_f32(n, all);
+}
+
+Refusal require_one_output(const NodeView& n) {
+  for (std::size_t i = 1; i < n.output_count(); ++i) {
+    if (n.output_wanted(i)) {
+      return std::format("optional output {} {} is wanted", i, shown(n.output_value(i)));
+    }
+  }
+  return std::nullopt;
+}
+
+Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i, std::string_view what) {
+  if (!n.has_input(i)) return refuse("{} is absent", what);
+  const Tensor* tensor = n.constant(i);
+  if (tensor == nullptr) return refuse("{} is not constant", what);
+  if (tensor->type() != DataType::kFloat) {
+    return refuse("element type {}", name_of(tensor->type()));
+  }
+  if (tensor->element_count() == 0) return refuse("{} is empty", what);
+  return tensor;
+}
+
+Read<float> constant_scalar(const NodeView& n, std::size_t i, std::string_view what) {
+  const Tensor* tensor = CTXGEN_TRY(constant_f32(n, i, what));
+  if (tensor->element_count() != 1) {
+    return refuse("{} has {} elements, expected 1", what, tensor->element_count());
+  }
+  return floats_of(*tensor)[0];
+}
+
+Read<std::vector<std::int64_t>> constant_ints(const NodeView& n, std::size_t i,
+                                              std::string_view what) {
+  if (!n.has_input(i)) return refuse("{} is absent", what);
+  const Tensor* tensor = n.constant(i);
+  if (tensor == nullptr) return refuse("{} is not constant", what);
+  if (tensor->rank() > 1) return refuse("{} has rank {}, expected 1", what, tensor->rank());
+  std::vector<std::int64_t> values(static_cast<std::size_t>(tensor->element_count()));
+  if (tensor->type() == DataType::kInt64) {
+    if (!values.empty()) std::memcpy(values.data(), tensor->bytes().data(), tensor->bytes().size());
+    return values;
+  }
+  if (tensor->type() != DataType::kInt32) {
+    return refuse("{} has element type {}", what, name_of(tensor->type()));
+  }
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    std::int32_t value = 0;
+    std::memcpy(&value, tensor->bytes().data() + k * sizeof value, sizeof value);
+    values[k] = value;
+  }
+  return values;
+}
+
+Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end) {
+  const auto r = static_cast<std::int64_t>(rank);
+  if (axis < -r || axis > (end ? r : r - 1)) {
+    return refuse("axis {} is outside of rank {}", axis, rank);
+  }
+  return axis < 0 ? axis + r : axis;
+}
+
+std::vector<float> floats_of(const Tensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.element_count()));
+  if (!values.empty()) std::memcpy(values.data(), tensor.bytes().data(), tensor.bytes().size());
+  return values;
+}
+
+Result<Tensor> tensor_of(const Dims& dims, std::span<const float> values) {
+  Tensor tensor = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, dims));
+  CTXGEN_ASSERT(tensor.bytes().size() == values.size_bytes());
+  std::ranges::copy(values, tensor.mutable_elements<float>().begin());
+  return tensor;
+}
+
+std::vector<std::int64_t> list_of(std::span<const std::int64_t> values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace ctxgen::onednn

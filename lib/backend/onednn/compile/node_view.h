@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <format>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/partition/provider.h"
+
+namespace ctxgen::onednn {
+
+/// Why a node is not taken, or nothing if it is.
+using Refusal = std::optional<std::string>;
+
+/// What was read from a node, or the reason why the node is refused.
+template <class T>
+using Read = std::expected<T, std::string>;
+
+template <class... Args>
+[[nodiscard]] std::unexpected<std::string> refuse(std::format_string<Args...> format,
+                                                  Args&&... args) {
+  return std::unexpected(std::format(format, std::forward<Args>(args)...));
+}
+
+template <class T>
+[[nodiscard]] Refusal refusal_of(const Read<T>& read) {
+  if (read) return std::nullopt;
+  return read.error();
+}
+
+/// One node with the graph around it: what check and lower functions read.
+///
+/// Lifetime  borrows view and node.
+class NodeView {
+ public:
+  NodeView(const GraphView& view, const Node& node) : view_(&view), node_(&node) {}
+
+  [[nodiscard]] const GraphView& view() const { return *view_; }
+  [[nodiscard]] const Node& node() const { return *node_; }
+  [[nodiscard]] std::size_t input_count() const { return node_->inputs.size(); }
+  [[nodiscard]] std::size_t output_count() const { return node_->outputs.size(); }
+  [[nodiscard]] bool has_input(std::size_t i) const { return node_->input(i).valid(); }
+  [[nodiscard]] ValueId input(std::size_t i) const { return node_->input(i); }
+  [[nodiscard]] ValueId output(std::size_t i) const { return node_->output(i); }
+  [[nodiscard]] const Tensor* constant(std::size_t i) const { return view_->constant(input(i)); }
+  [[nodiscard]] const Value& input_value(std::size_t i) const {
+    return view_->graph().value(input(i));
+  }
+  [[nodiscard]] const Value& output_value(std::size_t i) const {
+    return view_->graph().value(output(i));
+  }
+  /// Dims of an input: of the constant, or of the type. Requires a known rank (require_f32).
+  [[nodiscard]] std::vector<Dim> input_dims(std::size_t i) const;
+  [[nodiscard]] std::vector<Dim> output_dims(std::size_t i) const;
+  [[nodiscard]] std::size_t rank(std::size_t i) const { return input_dims(i).size(); }
+  /// Whether somebody reads the output, or it leaves the graph.
+  [[nodiscard]] bool output_wanted(std::size_t i) const;
+
+ private:
+  const GraphView* view_;
+  const Node* node_;
+};
+
+/// Whether the listed inputs are present float32 tensors of known rank, the non-constant ones of
+/// rank 1 or more and not empty, and whether the first output is such a tensor too.
+[[nodiscard]] Refusal require_f32(const NodeView& n, std::initializer_list<std::size_t> inputs);
+[[nodiscard]] Refusal require_f32(const NodeView& n, std::span<const std::size_t> inputs);
+/// The same for all inputs of a variadic operator.
+[[nodiscard]] Refusal require_all_f32(const NodeView& n);
+/// Whether no output but the first is wanted.
+[[nodiscard]] Refusal require_one_output(const NodeView& n);
+
+/// A float32 constant input; `what` names it in the reason ("weights are not constant").
+[[nodiscard]] Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i,
+                                               std::string_view what);
+/// The one element of a float32 constant input.
+[[nodiscard]] Read<float> constant_scalar(const NodeView& n, std::size_t i, std::string_view what);
+/// A constant int32 or int64 input of rank 0 or 1.
+[[nodiscard]] Read<std::vector<std::int64_t>> constant_ints(const NodeView& n, std::size_t i,
+                                                            std::string_view what);
+/// An axis attribute brought into [0, rank), or [0, rank] if `end` is allowed.
+[[nodiscard]] Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end = false);
+
+/// Elements of a float32 tensor, read at any alignment.
+[[nodiscard]] std::vector<float> floats_of(const Tensor& tensor);
+/// A float32 tensor made of `values`.
+[[nodiscard]] Result<Tensor> tensor_of(const Dims& dims, std::span<const float> values);
+
+/// Dims as a list of numbers for parameters.
+[[nodiscard]] std::vector<std::int64_t> list_of(std::span<const std::int64_t> values);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <ranges>
+
+#include "ctxgen/onednn/op_table.h"
+#include "op_row.h"
+#include "ops/ops.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+constexpr std::string_view kOnnx;
+constexpr bool kGlue = true;
+constexpr bool kWork = false;
+
+constexpr std::string_view kWindow = "auto_pad dilations group kernel_shape pads strides";
+constexpr std::string_view kAveragePool =
+    "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides";
+constexpr std::string_view kMaxPool =
+    "auto_pad ceil_mode dilations kernel_shape pads storage_order strides";
+constexpr std::string_view kEltwiseLimits = "f32";
+constexpr std::string_view kBinaryLimits = "f32; NumPy broadcasting; one operand may be constant";
+
+// consumed_inputs told version 1 operators about in-place use; it never changed a result.
+constexpr OpRow kOps[] = {
+    // domain, op_type, since min, max, check, lower, glue, attributes, limits
+    {kOnnx, "Abs", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Add", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
+     kBinaryLimits},
+    {kOnnx, "AveragePool", 1, 22, check_average_pool, lower_average_pool, kWork, kAveragePool,
+     "f32; 1 to 3 spatial dims; pads smaller than the kernel"},
+    {kOnnx, "BatchNormalization", 1, 15, check_batch_norm, lower_batch_norm, kWork,
+     "consumed_inputs epsilon is_test momentum spatial training_mode",
+     "f32; inference form; constant scale, bias, mean and variance"},
+    {kOnnx, "Cast", 1, 25, check_cast, lower_identity, kGlue, "round_mode saturate to",
+     "float32 to float32"},
+    {kOnnx, "Clip", 1, 6, check_clip_attributes, lower_clip_attributes, kWork,
+     "consumed_inputs max min", "f32; min not above max"},
+    {kOnnx, "Clip", 11, 13, check_clip_inputs, lower_clip_inputs, kWork, "",
+     "f32; constant min and max, min not above max"},
+    {kOnnx, "Concat", 1, 13, check_concat, lower_concat, kGlue, "axis", "f32"},
+    {kOnnx, "Conv", 1, 22, check_conv, lower_conv, kWork, kWindow,
+     "f32; constant weights and bias; 1 to 3 spatial dims; no negative pads"},
+    {kOnnx, "Div", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
+     kBinaryLimits},
+    {kOnnx, "Dropout", 1, 22, check_dropout, lower_identity, kGlue,
+     "consumed_inputs is_test ratio seed", "f32; inference form; no mask"},
+    {kOnnx, "Elu", 1, 22, check_activation, lower_activation, kWork, "alpha consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Exp", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Flatten", 1, 25, check_flatten, lower_flatten, kGlue, "axis", "f32"},
+    {kOnnx, "Gelu", 20, 20, check_activation, lower_activation, kWork, "approximate",
+     kEltwiseLimits},
+    {kOnnx, "Gemm", 1, 13, check_gemm, lower_gemm, kWork, "alpha beta broadcast transA transB",
+     "f32; A and B not both constant"},
+    {kOnnx, "GlobalAveragePool", 1, 22, check_global_pool, lower_global_pool, kWork, "",
+     "f32; 1 to 3 spatial dims"},
+    {kOnnx, "GlobalMaxPool", 1, 22, check_global_pool, lower_global_pool, kWork, "",
+     "f32; 1 to 3 spatial dims"},
+    {kOnnx, "HardSigmoid", 1, 22, check_activation, lower_activation, kWork,
+     "alpha beta consumed_inputs", kEltwiseLimits},
+    {kOnnx, "HardSwish", 14, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
+    {kOnnx, "Identity", 1, 25, check_identity, lower_identity, kGlue, "", "f32"},
+    {kOnnx, "LRN", 1, 13, check_lrn, lower_lrn, kWork, "alpha beta bias size",
+     "f32; 1 to 3 spatial dims"},
+    {kOnnx, "LayerNormalization", 17, 17, check_layer_norm, lower_layer_norm, kWork,
+     "axis epsilon stash_type", "f32; constant scale and bias; no Mean or InvStdDev output"},
+    {kOnnx, "LeakyRelu", 1, 16, check_activation, lower_activation, kWork, "alpha consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Log", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "LogSoftmax", 1, 11, check_softmax_flattened, lower_softmax_flattened, kWork, "axis",
+     "f32; at most one dim of unknown size from axis on"},
+    {kOnnx, "LogSoftmax", 13, 13, check_softmax, lower_softmax, kWork, "axis", "f32; any axis"},
+    {kOnnx, "MatMul", 1, 13, check_matmul, lower_matmul, kWork, "",
+     "f32; operands not both constant; result not a scalar"},
+    {kOnnx, "Max", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
+    {kOnnx, "MaxPool", 1, 22, check_max_pool, lower_max_pool, kWork, kMaxPool,
+     "f32; 1 to 3 spatial dims; no indices; pads smaller than the kernel"},
+    {kOnnx, "Mean", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs",
+     kBinaryLimits},
+    {kOnnx, "Min", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
+    {kOnnx, "Mish", 18, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
+    {kOnnx, "Mul", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
+     kBinaryLimits},
+    {kOnnx, "Neg", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "PRelu", 1, 16, check_prelu, lower_prelu, kWork, "consumed_inputs",
+     "f32; constant slope"},
+    {kOnnx, "Pow", 7, 15, check_pow, lower_pow, kWork, "",
+     "f32; constant exponent of 1, 2, 0.5 or -1"},
+    {kOnnx, "Reciprocal", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Relu", 1, 14, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Reshape", 1, 25, check_reshape, lower_reshape, kGlue,
+     "allowzero consumed_inputs shape", "f32; constant shape without empty dims"},
+    {kOnnx, "Selu", 1, 22, check_activation, lower_activation, kWork,
+     "alpha consumed_inputs gamma", kEltwiseLimits},
+    {kOnnx, "Sigmoid", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Slice", 1, 13, check_slice, lower_slice, kGlue, "axes ends starts",
+     "f32; constant starts, ends, axes and steps; positive steps"},
+    {kOnnx, "Softmax", 1, 11, check_softmax_flattened, lower_softmax_flattened, kWork, "axis",
+     "f32; at most one dim of unknown size from axis on"},
+    {kOnnx, "Softmax", 13, 13, check_softmax, lower_softmax, kWork, "axis", "f32; any axis"},
+    {kOnnx, "Softplus", 1, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
+    {kOnnx, "Split", 1, 18, check_split, lower_split, kGlue, "axis num_outputs split",
+     "f32; constant sizes; no empty part"},
+    {kOnnx, "Sqrt", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Squeeze", 1, 25, check_squeeze, lower_squeeze, kGlue, "axes",
+     "f32; constant axes; without axes only where all dims are known"},
+    {kOnnx, "Sub", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
+     kBinaryLimits},
+    {kOnnx, "Sum", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
+    {kOnnx, "Swish", 24, 24, check_activation, lower_activation, kWork, "alpha", kEltwiseLimits},
+    {kOnnx, "Tanh", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
+     kEltwiseLimits},
+    {kOnnx, "Transpose", 1, 25, check_transpose, lower_transpose, kGlue, "perm", "f32"},
+    {kOnnx, "Unsqueeze", 1, 25, check_unsqueeze, lower_unsqueeze, kGlue, "axes",
+     "f32; constant axes"},
+};
+
+bool lists(std::string_view names, std::string_view name) {
+  return std::ranges::any_of(names | std::views::split(' '), [&](const auto& part) {
+    return std::string_view(part.begin(), part.end()) == name;
+  });
+}
+
+bool all_inputs_constant(const NodeView& n) {
+  return std::ranges::all_of(n.node().inputs, [&](ValueId id) {
+    return !id.valid() || n.view().constant(id) != nullptr;
+  });
+}
+
+}  // namespace
+
+std::span<const OpRow> op_rows() { return kOps; }
+
+const OpRow* find_row(const Node& node) {
+  const OpRow* found = nullptr;
+  for (const OpRow& row : std::ranges::equal_range(
+           kOps, std::pair<std::string_view, std::string_view>(node.domain, node.op_type), {},
+           [](const OpRow& row) { return std::pair(row.domain, row.op_type); })) {
+    if (row.since_min <= node.opset) found = &row;
+  }
+  return found;
+}
+
+Refusal check_node(const NodeView& n) {
+  const OpRow* row = find_row(n.node());
+  if (n.output(0).valid() && n.view().constant(n.output(0)) != nullptr) {
+    return "its result is a constant";
+  }
+  if (row == nullptr) return "operator has no oneDNN lowering";
+  if (all_inputs_constant(n)) return "all inputs are constant";
+  for (const Attribute& attribute : n.node().attributes) {
+    if (!lists(row->attributes, attribute.name)) {
+      return std::format("attribute \"{}\" is not known", attribute.name);
+    }
+  }
+  return row->check(n);
+}
+
+Status lower_node(const NodeView& n, ProgramBuilder& builder) {
+  const OpRow* row = find_row(n.node());
+  CTXGEN_ASSERT(row != nullptr);
+  return row->lower(n, builder);
+}
+
+std::vector<OpInfo> op_infos() {
+  std::vector<OpInfo> infos;
+  for (const OpRow& row : kOps) {
+    infos.push_back({.domain = row.domain,
+                     .op_type = row.op_type,
+                     .since_min = row.since_min,
+                     .since_max = row.since_max,
+                     .glue = row.glue,
+                     .limits = row.limits});
+  }
+  return infos;
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,73 @@
+#include "../op_row.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "ops.h"
+#include "window_attributes.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+struct ConvParams {
+  WindowAttributes window;
+  std::int64_t group = 1;
+};
+
+Refusal check_channels(const NodeView& n, const Dims& weights, std::int64_t group) {
+  if (group < 1 || weights[0] % group != 0) {
+    return std::format("group {} does not divide {} output channels", group, weights[0]);
+  }
+  const std::vector<Dim> src = n.input_dims(0);
+  const auto expected = checked_element_count(Dims{weights[1], group});
+  if (src[1].is_fixed() && expected != static_cast<std::uint64_t>(src[1].value())) {
+    return std::format("input has {} channels, weights take {} in {} groups", src[1].value(),
+                       weights[1], group);
+  }
+  return std::nullopt;
+}
+
+Refusal check_bias(const NodeView& n, std::int64_t channels) {
+  if (!n.has_input(2)) return std::nullopt;
+  const auto bias = constant_f32(n, 2, "bias input");
+  if (!bias) return bias.error();
+  if ((*bias)->dims() != Dims{channels}) {
+    return std::format("bias has dims {}, expected [{}]", to_string((*bias)->dims()), channels);
+  }
+  return std::nullopt;
+}
+
+Read<ConvParams> read_conv(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  const Tensor* weights = CTXGEN_TRY(constant_f32(n, 1, "weight input"));
+  const std::size_t rank = n.rank(0);
+  if (rank < 3 || rank > 5) return refuse("rank {}, expected 3 to 5 (1 to 3 spatial dims)", rank);
+  if (weights->rank() != rank) {
+    return refuse("weights have rank {}, expected {}", weights->rank(), rank);
+  }
+  ConvParams params;
+  params.group = n.node().int_or("group", 1);
+  if (Refusal refusal = check_channels(n, weights->dims(), params.group)) {
+    return std::unexpected(*refusal);
+  }
+  if (Refusal refusal = check_bias(n, weights->dims()[0])) return std::unexpected(*refusal);
+  params.window =
+      CTXGEN_TRY(read_window(n, rank - 2, list_of(weights->dims().span().subspan(2))));
+  return params;
+}
+
+}  // namespace
+
+Refusal check_conv(const NodeView& n) { return refusal_of(read_conv(n)); }
+
+Status lower_conv(const NodeView& n, ProgramBuilder& builder) {
+  const ConvParams params = CTXGEN_TRY(accepted(read_conv(n), n));
+  ProgramOp op = builder.op(kind::kConv, n);
+  set_window(op, params.window);
+  set_param(op, "group", params.group);
+  builder.add(std::move(op),
+              {builder.operand(n.input(0)), builder.operand(n.input(1)),
+               builder.operand(n.input(2))},
+              builder.value(n.output(0)));
+  return {};
+}
+
+}  // namespace ctxgen::onednn

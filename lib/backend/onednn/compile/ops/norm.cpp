@@ -1,0 +1,132 @@
+#include <array>
+#include <cmath>
+
+#include "../op_row.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "ops.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+/// scale, bias, mean and variance of BatchNormalization, all [C].
+Read<std::array<const Tensor*, 4>> read_batch_norm(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  if (n.rank(0) < 2) return refuse("rank 1, expected 2 or more");
+  const Node& node = n.node();
+  if (node.opset < 7 && node.int_or("is_test", 0) == 0) return refuse("training mode (is_test=0)");
+  if (node.opset >= 14 && node.int_or("training_mode", 0) != 0) return refuse("training mode");
+  if (node.opset < 9 && node.int_or("spatial", 1) == 0) return refuse("spatial=0");
+  if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
+  constexpr std::array<std::string_view, 4> kNames = {"scale", "bias", "mean", "variance"};
+  std::array<const Tensor*, 4> tensors{};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i] = CTXGEN_TRY(constant_f32(n, i + 1, kNames[i]));
+    if (tensors[i]->rank() != 1 || tensors[i]->dims() != tensors[0]->dims()) {
+      return refuse("{} has dims {}, expected one value per channel", kNames[i],
+                    to_string(tensors[i]->dims()));
+    }
+  }
+  const Dim channels = n.input_dims(0)[1];
+  if (channels.is_fixed() && channels.value() != tensors[0]->dims()[0]) {
+    return refuse("scale has {} values for {} channels", tensors[0]->dims()[0], channels.value());
+  }
+  return tensors;
+}
+
+struct LayerNormParams {
+  std::int64_t axis = -1;
+};
+
+Refusal check_normalized_dims(const NodeView& n, std::size_t i, std::string_view what,
+                              std::size_t axis) {
+  if (!n.has_input(i)) return std::nullopt;
+  const auto tensor = constant_f32(n, i, what);
+  if (!tensor) return tensor.error();
+  const std::vector<Dim> src = n.input_dims(0);
+  const Dims& dims = (*tensor)->dims();
+  bool same = dims.size() == src.size() - axis;
+  for (std::size_t k = 0; same && k < dims.size(); ++k) {
+    same = src[axis + k].is_fixed() && src[axis + k].value() == dims[k];
+  }
+  if (same) return std::nullopt;
+  return std::format("{} has dims {}, expected those of the input from axis {} on", what,
+                     to_string(dims), axis);
+}
+
+Read<LayerNormParams> read_layer_norm(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
+  const std::int64_t axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", -1), n.rank(0)));
+  if (!n.has_input(1)) return refuse("scale is absent");
+  if (n.node().int_or("stash_type", 1) != 1) {
+    return refuse("stash_type {}", n.node().int_or("stash_type", 1));
+  }
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (Refusal refusal = check_normalized_dims(n, i, i == 1 ? "scale" : "bias",
+                                                static_cast<std::size_t>(axis))) {
+      return std::unexpected(*refusal);
+    }
+  }
+  return LayerNormParams{.axis = axis};
+}
+
+}  // namespace
+
+Refusal check_batch_norm(const NodeView& n) { return refusal_of(read_batch_norm(n)); }
+
+Status lower_batch_norm(const NodeView& n, ProgramBuilder& builder) {
+  const auto tensors = CTXGEN_TRY(accepted(read_batch_norm(n), n));
+  const std::vector<float> gamma = floats_of(*tensors[0]), beta = floats_of(*tensors[1]);
+  const std::vector<float> mean = floats_of(*tensors[2]), variance = floats_of(*tensors[3]);
+  const double epsilon = n.node().float_or("epsilon", 1e-5F);
+  std::vector<float> scale(gamma.size()), shift(gamma.size());
+  for (std::size_t c = 0; c < gamma.size(); ++c) {
+    const double factor = double{gamma[c]} / std::sqrt(double{variance[c]} + epsilon);
+    scale[c] = static_cast<float>(factor);
+    shift[c] = static_cast<float>(double{beta[c]} - factor * double{mean[c]});
+  }
+  const Tensor scale_tensor = CTXGEN_TRY(tensor_of(tensors[0]->dims(), scale));
+  const Tensor shift_tensor = CTXGEN_TRY(tensor_of(tensors[0]->dims(), shift));
+  ProgramOp op = builder.op(kind::kScaleShift, n);
+  builder.add(std::move(op),
+              {builder.operand(n.input(0)),
+               builder.weight(n.input_value(1).name + "/scale", scale_tensor),
+               builder.weight(n.input_value(2).name + "/shift", shift_tensor)},
+              builder.value(n.output(0)));
+  return {};
+}
+
+Refusal check_lrn(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return refusal;
+  if (n.rank(0) < 3 || n.rank(0) > 5) return std::format("rank {}, expected 3 to 5", n.rank(0));
+  const std::int64_t size = n.node().int_or("size", 0);
+  if (size < 1 || size > 1 << 16) return std::format("size {}, expected 1 to {}", size, 1 << 16);
+  return std::nullopt;
+}
+
+Status lower_lrn(const NodeView& n, ProgramBuilder& builder) {
+  ProgramOp op = builder.op(kind::kLrn, n);
+  set_param(op, "size", n.node().int_or("size", 0));
+  set_param(op, "alpha", double{n.node().float_or("alpha", 1e-4F)});
+  set_param(op, "beta", double{n.node().float_or("beta", 0.75F)});
+  set_param(op, "bias", double{n.node().float_or("bias", 1.0F)});
+  builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
+  return {};
+}
+
+Refusal check_layer_norm(const NodeView& n) { return refusal_of(read_layer_norm(n)); }
+
+Status lower_layer_norm(const NodeView& n, ProgramBuilder& builder) {
+  const LayerNormParams params = CTXGEN_TRY(accepted(read_layer_norm(n), n));
+  ProgramOp op = builder.op(kind::kLayerNorm, n);
+  set_param(op, "axis", params.axis);
+  set_param(op, "epsilon", double{n.node().float_or("epsilon", 1e-5F)});
+  builder.add(std::move(op),
+              {builder.operand(n.input(0)), builder.operand(n.input(1)),
+               builder.operand(n.input(2))},
+              builder.value(n.output(0)));
+  return {};
+}
+
+}  // namespace ctxgen::onednn

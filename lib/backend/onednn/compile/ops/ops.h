@@ -1,0 +1,53 @@
+#pragma once
+
+#include "../node_view.h"
+#include "../program_builder.h"
+
+/// The check and lower functions of all families; op_table.cpp makes rows of them.
+namespace ctxgen::onednn {
+
+using CheckFunction = Refusal(const NodeView& n);
+using LowerFunction = Status(const NodeView& n, ProgramBuilder& builder);
+
+// conv.cpp
+CheckFunction check_conv;
+LowerFunction lower_conv;
+
+// matmul.cpp
+CheckFunction check_gemm, check_matmul;
+LowerFunction lower_gemm, lower_matmul;
+
+// pool.cpp
+CheckFunction check_max_pool, check_average_pool, check_global_pool;
+LowerFunction lower_max_pool, lower_average_pool, lower_global_pool;
+
+// norm.cpp
+CheckFunction check_batch_norm, check_lrn, check_layer_norm;
+LowerFunction lower_batch_norm, lower_lrn, lower_layer_norm;
+
+// activation.cpp
+CheckFunction check_activation, check_prelu;
+LowerFunction lower_activation, lower_prelu;
+
+// clip.cpp
+CheckFunction check_clip_attributes, check_clip_inputs;
+LowerFunction lower_clip_attributes, lower_clip_inputs;
+
+// binary.cpp
+CheckFunction check_binary, check_variadic, check_pow;
+LowerFunction lower_binary, lower_variadic, lower_pow;
+
+// softmax.cpp
+CheckFunction check_softmax, check_softmax_flattened;
+LowerFunction lower_softmax, lower_softmax_flattened;
+
+// reshape.cpp
+CheckFunction check_reshape, check_flatten, check_squeeze, check_unsqueeze, check_identity;
+CheckFunction check_dropout, check_cast;
+LowerFunction lower_reshape, lower_flatten, lower_squeeze, lower_unsqueeze, lower_identity;
+
+// move.cpp
+CheckFunction check_transpose, check_concat, check_slice, check_split;
+LowerFunction lower_transpose, lower_concat, lower_slice, lower_split;
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,71 @@
+#include "../op_row.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "ops.h"
+#include "window_attributes.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+Refusal check_spatial_rank(const NodeView& n) {
+  const std::size_t rank = n.rank(0);
+  if (rank >= 3 && rank <= 5) return std::nullopt;
+  return std::format("rank {}, expected 3 to 5 (1 to 3 spatial dims)", rank);
+}
+
+Read<WindowAttributes> read_pool(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  if (Refusal refusal = check_spatial_rank(n)) return std::unexpected(*refusal);
+  const std::size_t spatial_rank = n.rank(0) - 2;
+  WindowAttributes window = CTXGEN_TRY(read_window(n, spatial_rank, {}));
+  for (std::size_t i = 0; i < window.pads.size(); ++i) {
+    if (window.pads[i] >= window.kernel[i % spatial_rank]) {
+      return refuse("pad {} is not smaller than the kernel", window.pads[i]);
+    }
+  }
+  return window;
+}
+
+Status lower_pool(const NodeView& n, ProgramBuilder& builder, std::string_view mode) {
+  const WindowAttributes window = CTXGEN_TRY(accepted(read_pool(n), n));
+  ProgramOp op = builder.op(kind::kPool, n);
+  set_param(op, "mode", std::string(mode));
+  set_param(op, "kernel", window.kernel);
+  set_window(op, window);
+  set_param(op, "ceil_mode", std::int64_t{n.node().int_or("ceil_mode", 0) != 0});
+  builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
+  return {};
+}
+
+}  // namespace
+
+Refusal check_max_pool(const NodeView& n) {
+  // storage_order says how indices are counted; without indices it has no effect.
+  if (Refusal refusal = require_one_output(n)) return refusal;
+  return refusal_of(read_pool(n));
+}
+
+Status lower_max_pool(const NodeView& n, ProgramBuilder& builder) {
+  return lower_pool(n, builder, "max");
+}
+
+Refusal check_average_pool(const NodeView& n) { return refusal_of(read_pool(n)); }
+
+Status lower_average_pool(const NodeView& n, ProgramBuilder& builder) {
+  const bool include = n.node().int_or("count_include_pad", 0) != 0;
+  return lower_pool(n, builder, include ? "avg_include" : "avg_exclude");
+}
+
+Refusal check_global_pool(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return refusal;
+  return check_spatial_rank(n);
+}
+
+Status lower_global_pool(const NodeView& n, ProgramBuilder& builder) {
+  ProgramOp op = builder.op(kind::kGlobalPool, n);
+  set_param(op, "mode", std::string(n.node().op_type == "GlobalMaxPool" ? "max" : "avg"));
+  builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
+  return {};
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,55 @@
+#include "patterns.h"
+
+#include <algorithm>
+
+#include "ctxgen/onednn/op_kinds.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
+  const Node& node = view.graph().node(id);
+  if (!node.domain.empty()) return std::nullopt;
+  if (node.op_type == "Erf") return match_gelu_erf(view, id);
+  if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
+  if (node.op_type == "ReduceMean") return match_layer_norm(view, id);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<PatternMatch> find_patterns(const GraphView& view, const std::vector<bool>& allowed) {
+  std::vector<bool> free = allowed;
+  std::vector<PatternMatch> matches;
+  for (std::uint32_t i = 0; i < view.graph().node_count(); ++i) {
+    if (!free[i]) continue;
+    std::optional<PatternMatch> match = match_at(view, NodeId{i});
+    if (!match) continue;
+    const bool usable =
+        std::ranges::all_of(match->nodes, [&](NodeId id) { return bool{free[id.index]}; });
+    if (!usable) continue;
+    for (const NodeId id : match->nodes) free[id.index] = false;
+    matches.push_back(std::move(*match));
+  }
+  std::ranges::sort(matches, {}, [](const PatternMatch& match) { return match.nodes.back(); });
+  return matches;
+}
+
+Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBuilder& builder) {
+  const NodeView last(view, view.graph().node(match.nodes.back()));
+  ProgramOp op = builder.op(match.kind, last);
+  std::vector<Operand> inputs = {builder.operand(match.src)};
+  if (match.kind == kind::kLayerNorm) {
+    set_param(op, "axis", match.axis);
+    set_param(op, "epsilon", double{match.epsilon});
+    inputs.push_back(builder.operand(match.scale));
+    inputs.push_back(builder.operand(match.shift));
+  } else {
+    set_eltwise(op, match.alg, 0.0F, 0.0F);
+  }
+  builder.add(std::move(op), std::move(inputs), builder.value(match.result));
+  return {};
+}
+
+}  // namespace ctxgen::onednn

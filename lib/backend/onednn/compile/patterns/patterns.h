@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../node_view.h"
+#include "../program_builder.h"
+
+namespace ctxgen::onednn {
+
+/// Several nodes that together are one op, though not each of them could be lowered alone.
+struct PatternMatch {
+  std::vector<NodeId> nodes;  // ascending; the last one produces the result
+  std::string kind;           // op kind
+  ValueId src;
+  ValueId result;
+  std::string alg;            // eltwise: algorithm
+  ValueId scale, shift;       // layer_norm: constants, may be absent
+  std::int64_t axis = -1;     // layer_norm
+  float epsilon = 0.0F;       // layer_norm
+};
+
+
+/// Finds all patterns made of allowed nodes, in order of their last node; no node is in two.
+///
+/// Determinism  depends on the graph and the filter only; a match found in the whole graph is found
+///              again in every partition that holds its nodes.
+[[nodiscard]] std::vector<PatternMatch> find_patterns(const GraphView& view,
+                                                      const std::vector<bool>& allowed);
+
+/// One finder per family: looks at the node that anchors the pattern.
+[[nodiscard]] std::optional<PatternMatch> match_gelu_erf(const GraphView& view, NodeId erf);
+[[nodiscard]] std::optional<PatternMatch> match_gelu_tanh(const GraphView& view, NodeId tanh);
+[[nodiscard]] std::optional<PatternMatch> match_layer_norm(const GraphView& view, NodeId mean);
+
+[[nodiscard]] Status lower_pattern(const GraphView& view, const PatternMatch& match,
+                                   ProgramBuilder& builder);
+
+}  // namespace ctxgen::onednn

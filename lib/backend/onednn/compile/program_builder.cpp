@@ -1,0 +1,111 @@
+#include "program_builder.h"
+
+#include <utility>
+
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+
+namespace ctxgen::onednn {
+
+ProgramBuilder::ProgramBuilder(const GraphView& view) : view_(&view) {
+  lowered_.program.source = std::string(kSource);
+}
+
+ProgramDim ProgramBuilder::dim(const Dim& dim) {
+  if (dim.is_fixed()) return {.value = dim.value()};
+  if (!dim.is_symbol()) return {};
+  const auto [found, added] = symbols_.try_emplace(
+      dim.symbol(), static_cast<std::int32_t>(lowered_.program.symbols.size()));
+  if (added) lowered_.program.symbols.push_back(view_->model().symbol_name(dim.symbol()));
+  return {.symbol = found->second};
+}
+
+std::vector<ProgramDim> ProgramBuilder::dims(std::span<const Dim> dims) {
+  std::vector<ProgramDim> result;
+  for (const Dim& d : dims) result.push_back(dim(d));
+  return result;
+}
+
+std::uint32_t ProgramBuilder::value(ValueId id) {
+  const auto found = values_.find(id);
+  if (found != values_.end()) return found->second;
+  const Value& value = view_->graph().value(id);
+  ProgramValue made{
+      .name = value.name, .type = value.type.element, .dims = {}, .has_rank = false};
+  if (value.type.has_rank()) {
+    made.dims = dims(*value.type.shape);
+    made.has_rank = true;
+  }
+  const auto index = static_cast<std::uint32_t>(lowered_.program.values.size());
+  lowered_.program.values.push_back(std::move(made));
+  values_.emplace(id, index);
+  return index;
+}
+
+std::uint32_t ProgramBuilder::temporary(std::string_view name, std::vector<ProgramDim> dims) {
+  const auto index = static_cast<std::uint32_t>(lowered_.program.values.size());
+  lowered_.program.values.push_back(
+      {.name = std::string(name), .type = DataType::kFloat, .dims = std::move(dims)});
+  return index;
+}
+
+Operand ProgramBuilder::operand(ValueId id) {
+  if (!id.valid()) return {};
+  const Tensor* constant = view_->constant(id);
+  if (constant == nullptr) return Operand::value(value(id));
+  const auto found = weights_.find(id);
+  if (found != weights_.end()) return Operand::weight(found->second);
+  const Operand made = weight(view_->graph().value(id).name, *constant);
+  weights_.emplace(id, made.index);
+  return made;
+}
+
+Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
+  const auto index = static_cast<std::uint32_t>(lowered_.weights.size());
+  lowered_.program.weights.push_back(
+      {.name = std::string(name), .type = tensor.type(), .dims = tensor.dims(), .packed = {}});
+  lowered_.weights.push_back(tensor);
+  return Operand::weight(index);
+}
+
+void ProgramBuilder::add_input(ValueId id) { lowered_.program.inputs.push_back(value(id)); }
+void ProgramBuilder::add_output(ValueId id) { lowered_.program.outputs.push_back(value(id)); }
+
+std::vector<ProgramDim> ProgramBuilder::broadcast(Operand a, Operand b) const {
+  return broadcast_dims(dims_of(lowered_.program, a), dims_of(lowered_.program, b));
+}
+
+ProgramOp ProgramBuilder::op(std::string_view kind, const NodeView& n) const {
+  ProgramOp op;
+  op.kind = std::string(kind);
+  op.name = n.node().name;
+  if (op.name.empty() && n.output(0).valid()) op.name = n.output_value(0).name;
+  return op;
+}
+
+void ProgramBuilder::add(ProgramOp op, std::vector<Operand> inputs,
+                         std::vector<std::uint32_t> outputs) {
+  while (!inputs.empty() && inputs.back().kind == Operand::Kind::kNone) inputs.pop_back();
+  op.inputs = std::move(inputs);
+  op.outputs = std::move(outputs);
+  lowered_.program.ops.push_back(std::move(op));
+}
+
+void ProgramBuilder::add(ProgramOp op, std::vector<Operand> inputs, std::uint32_t output) {
+  add(std::move(op), std::move(inputs), std::vector{output});
+}
+
+void ProgramBuilder::add_eltwise(const NodeView& n, std::string_view alg, float alpha, float beta,
+                                 Operand input, std::uint32_t output) {
+  ProgramOp made = op(kind::kEltwise, n);
+  set_eltwise(made, alg, alpha, beta);
+  add(std::move(made), {input}, output);
+}
+
+void set_eltwise(ProgramOp& op, std::string_view alg, float alpha, float beta) {
+  set_param(op, "alg", std::string(alg));
+  set_param(op, "alpha", static_cast<double>(alpha));
+  set_param(op, "beta", static_cast<double>(beta));
+}
+
+}  // namespace ctxgen::onednn

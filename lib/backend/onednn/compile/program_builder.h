@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lowered.h"
+#include "node_view.h"
+
+namespace ctxgen::onednn {
+
+/// Collects the ops of one partition while its nodes are lowered in topological order.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const GraphView& view);
+
+  void add_input(ValueId id);
+  void add_output(ValueId id);
+
+  /// What an op reads for a graph value: a weight if it is constant, nothing if `id` is absent.
+  [[nodiscard]] Operand operand(ValueId id);
+  /// The program value that stands for a graph value; made on the first call.
+  [[nodiscard]] std::uint32_t value(ValueId id);
+  /// A value that has no counterpart in the graph.
+  [[nodiscard]] std::uint32_t temporary(std::string_view name, std::vector<ProgramDim> dims);
+  [[nodiscard]] Operand weight(std::string_view name, const Tensor& tensor);
+
+  /// An op of a node, not yet added.
+  [[nodiscard]] ProgramOp op(std::string_view kind, const NodeView& n) const;
+  void add(ProgramOp op, std::vector<Operand> inputs, std::uint32_t output);
+  void add(ProgramOp op, std::vector<Operand> inputs, std::vector<std::uint32_t> outputs);
+
+  [[nodiscard]] std::vector<ProgramDim> dims(std::span<const Dim> dims);
+  [[nodiscard]] const ProgramValue& at(std::uint32_t value) const {
+    return lowered_.program.values[value];
+  }
+  /// Dims of a NumPy broadcast of two operands; unknown where they cannot be told.
+  [[nodiscard]] std::vector<ProgramDim> broadcast(Operand a, Operand b) const;
+  /// An eltwise op from `input` to `output`.
+  void add_eltwise(const NodeView& n, std::string_view alg, float alpha, float beta, Operand input,
+                   std::uint32_t output);
+
+  [[nodiscard]] Lowered finish() && { return std::move(lowered_); }
+
+ private:
+  [[nodiscard]] ProgramDim dim(const Dim& dim);
+
+  const GraphView* view_;
+  Lowered lowered_;
+  std::unordered_map<ValueId, std::uint32_t> values_;
+  std::unordered_map<ValueId, std::uint32_t> weights_;
+  std::unordered_map<SymbolId, std::int32_t> symbols_;
+};
+
+/// Sets alg, alpha and beta of an eltwise op.
+void set_eltwise(ProgramOp& op, std::string_view alg, float alpha, float beta);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,151 @@
+#include "ctxgen/onednn/provider.h"
+
+#include <algorithm>
+#include <format>
+
+#include "ctxgen/base/checked.h"
+#include "ctxgen/base/version.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/onednn/exec.h"
+#include "fuse/fuse.h"
+#include "lower_partition.h"
+#include "op_row.h"
+#include "patterns/patterns.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+std::optional<Dims> fixed_dims(const ValueType& type) {
+  return type.is_tensor() ? type.fixed_dims() : std::nullopt;
+}
+
+/// Dims of the partition's inputs, or nothing if one of them is not known.
+template <class DimsOf>
+std::optional<std::vector<Dims>> all_dims(const Partition& partition, const DimsOf& dims_of) {
+  std::vector<Dims> all;
+  for (const ValueId id : partition.inputs) {
+    const std::optional<Dims> dims = dims_of(id);
+    if (!dims) return std::nullopt;
+    all.push_back(*dims);
+  }
+  return all;
+}
+
+/// The shapes to plan ahead, each once.
+std::vector<std::vector<Dims>> planned_shapes(const GraphView& view, const Partition& partition,
+                                              const ProviderCompileOptions& options) {
+  std::vector<std::vector<Dims>> shapes;
+  const auto add = [&](std::optional<std::vector<Dims>> dims) {
+    if (dims && std::ranges::find(shapes, *dims) == shapes.end()) {
+      shapes.push_back(std::move(*dims));
+    }
+  };
+  const auto declared = [&](ValueId id) { return fixed_dims(view.graph().value(id).type); };
+  if (auto dims = all_dims(partition, declared)) return {std::move(*dims)};
+  if (!options.profile_dims) return shapes;
+  for (std::size_t i = 0; i < options.profiles.size(); ++i) {
+    add(all_dims(partition, [&](ValueId id) {
+      const std::optional<Dims> dims = declared(id);
+      return dims ? dims : options.profile_dims(i, id);
+    }));
+  }
+  return shapes;
+}
+
+std::uint64_t plain_weight_bytes(const Program& program) {
+  std::uint64_t bytes = 0;
+  for (const ProgramWeight& weight : program.weights) {
+    bytes += checked_size_bytes(weight.type, weight.dims).value_or(0);
+  }
+  return bytes;
+}
+
+class DnnlProvider final : public Provider {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "dnnl"; }
+  [[nodiscard]] std::string_view source() const override { return kSource; }
+  [[nodiscard]] Result<Capabilities> capabilities(const GraphView& view) const override;
+  [[nodiscard]] Result<std::vector<CompiledPartition>> compile(
+      const GraphView& view, std::span<const Partition> partitions,
+      const ProviderCompileOptions& options, WeightStore& store) const override;
+  [[nodiscard]] std::vector<EpContextAttributes> context_nodes(
+      std::span<const Program> programs) const override;
+  [[nodiscard]] const ProgramLoader* loader() const override { return &onednn::loader(); }
+};
+
+Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
+  Capabilities capabilities;
+  const std::size_t count = view.graph().node_count();
+  std::vector<bool> free(count);
+  for (std::uint32_t i = 0; i < count; ++i) free[i] = !view.taken(NodeId{i});
+  std::vector<bool> in_pattern(count, false);
+  for (PatternMatch& match : find_patterns(view, free)) {
+    for (const NodeId id : match.nodes) in_pattern[id.index] = true;
+    capabilities.claims.push_back({.nodes = std::move(match.nodes), .glue = false});
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (in_pattern[i]) continue;
+    const NodeId id{i};
+    if (!free[i]) {
+      capabilities.rejections.push_back({id, "taken by another provider"});
+      continue;
+    }
+    const NodeView n(view, view.graph().node(id));
+    if (Refusal refusal = check_node(n)) {
+      capabilities.rejections.push_back({id, std::move(*refusal)});
+    } else {
+      capabilities.claims.push_back({.nodes = {id}, .glue = find_row(n.node())->glue});
+    }
+  }
+  std::ranges::stable_sort(capabilities.claims, {},
+                           [](const Claim& claim) { return claim.nodes.front(); });
+  return capabilities;
+}
+
+Result<std::vector<CompiledPartition>> DnnlProvider::compile(
+    const GraphView& view, std::span<const Partition> partitions,
+    const ProviderCompileOptions& options, WeightStore& store) const {
+  for (const auto& [key, value] : options.provider_options) {
+    return fail(ErrorCode::kInvalidArgument,
+                "provider dnnl has no option \"{}\" (given \"{}\"); it has none", key, value);
+  }
+  std::vector<CompiledPartition> compiled;
+  for (const Partition& partition : partitions) {
+    Lowered lowered = CTXGEN_TRY(lower_partition(view, partition));
+    CTXGEN_CHECK(fuse(lowered));
+    const PackOptions pack{.profiles = planned_shapes(view, partition, options),
+                           .threads = options.threads};
+    CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
+    compiled.push_back({.program = std::move(lowered.program)});
+  }
+  return compiled;
+}
+
+std::vector<EpContextAttributes> DnnlProvider::context_nodes(
+    std::span<const Program> programs) const {
+  std::vector<EpContextAttributes> nodes;
+  for (const Program& program : programs) {
+    EpContextAttributes attributes;
+    attributes.source = kSource;
+    attributes.ep_sdk_version = std::format("ctxgen {} format {}.{} oneDNN {}",
+                                            CTXGEN_VERSION_STRING, kFormatMajor, kFormatMinor,
+                                            library_version());
+    attributes.hardware_architecture = isa_name();
+    attributes.notes =
+        std::format("hash=;ops={};weights={}", program.ops.size(), plain_weight_bytes(program));
+    attributes.max_size = 0;
+    for (const StoredPlan& plan : program.plans) {
+      const std::uint64_t bytes = checked_add(plan.arena_bytes, plan.scratch_bytes).value_or(0);
+      attributes.max_size = std::max(attributes.max_size, static_cast<std::int64_t>(bytes));
+    }
+    nodes.push_back(std::move(attributes));
+  }
+  return nodes;
+}
+
+}  // namespace
+
+std::unique_ptr<Provider> make_provider() { return std::make_unique<DnnlProvider>(); }
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,98 @@
+#include "reference.h"
+
+namespace ctxgen::testing {
+namespace {
+
+std::vector<std::string> batch_norm_inputs(TestGraph& g, const Dims& dims) {
+  const std::int64_t c = dims[1];
+  return {g.input("x", dims), g.constant({c}), g.constant({c}), g.constant({c}),
+          g.constant({c}, 0.1F, 2.0F)};
+}
+
+TEST(DnnlNorm, BatchNormalizationInEveryVersion) {
+  for (const std::int64_t opset : {1, 6, 7, 9, 14, 15}) {
+    SCOPED_TRACE(opset);
+    TestGraph g(opset);
+    std::vector<Attribute> attributes = {attr("epsilon", 1e-3F)};
+    if (opset < 7) attributes.push_back(attr("is_test", 1));
+    if (opset < 9) attributes.push_back(attr("spatial", 1));
+    const std::string y =
+        g.add("BatchNormalization", batch_norm_inputs(g, {2, 5, 3, 4}), std::move(attributes));
+    g.output(y);
+    std::vector<double> expected;
+    for (std::int64_t i = 0; i < 120; ++i) {
+      const std::int64_t c = i / 12 % 5;
+      expected.push_back((at(g.value("x"), i) - at(g.value("c2"), c)) /
+                             std::sqrt(at(g.value("c3"), c) + double{1e-3F}) *
+                             at(g.value("c0"), c) +
+                         at(g.value("c1"), c));
+    }
+    expect_reference(g, y, expected);
+    expect_same(g);
+  }
+}
+
+TEST(DnnlNorm, BatchNormalizationOfOtherRanks) {
+  for (const Dims& dims : {Dims{4, 6}, Dims{2, 6, 5}, Dims{1, 3, 2, 3, 4}}) {
+    TestGraph g(15);
+    g.output(g.add("BatchNormalization", batch_norm_inputs(g, dims)));
+    expect_same(g);
+  }
+}
+
+TEST(DnnlNorm, LrnOfOddAndEvenSizes) {
+  for (const int size : {1, 3, 4, 5}) {
+    SCOPED_TRACE(size);
+    TestGraph g(13);
+    const std::string x = g.input("x", {1, 7, 4, 5});
+    const std::string y = g.add("LRN", {x}, {attr("size", size), attr("alpha", 0.5F),
+                                             attr("beta", 0.75F), attr("bias", 1.5F)});
+    g.output(y);
+    std::vector<double> expected;
+    for (std::int64_t c = 0; c < 7; ++c)
+      for (std::int64_t p = 0; p < 20; ++p) {
+        double sum = 0.0;
+        const std::int64_t first = c - (size - 1) / 2, last = c + size / 2;
+        for (std::int64_t k = std::max<std::int64_t>(0, first); k <= std::min<std::int64_t>(6, last); ++k)
+          sum += at(g.value(x), k * 20 + p) * at(g.value(x), k * 20 + p);
+        expected.push_back(at(g.value(x), c * 20 + p) / std::pow(1.5 + 0.5 / size * sum, 0.75));
+      }
+    expect_reference(g, y, expected);
+    expect_same(g);
+  }
+}
+
+TEST(DnnlNorm, LayerNormalization) {
+  for (const std::int64_t axis : {-1, 1, 2}) {
+    for (const bool bias : {false, true}) {
+      TestGraph g(17);
+      const std::string x = g.input("x", {2, 3, 16});
+      const Dims dims = axis == 1 ? Dims{3, 16} : Dims{16};
+      std::vector<std::string> inputs = {x, g.constant(dims)};
+      if (bias) inputs.push_back(g.constant(dims));
+      g.output(g.add("LayerNormalization", inputs, {attr("axis", axis), attr("epsilon", 1e-3F)}));
+      expect_same(g, 1e-4);
+    }
+  }
+}
+
+TEST(DnnlNorm, LayerNormalizationReference) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {2, 32}), scale = g.constant({32});
+  const std::string y = g.add("LayerNormalization", {x, scale});
+  g.output(y);
+  std::vector<double> expected;
+  for (std::int64_t r = 0; r < 2; ++r) {
+    double mean = 0.0, variance = 0.0;
+    for (std::int64_t i = 0; i < 32; ++i) mean += at(g.value(x), r * 32 + i) / 32;
+    for (std::int64_t i = 0; i < 32; ++i) variance += std::pow(at(g.value(x), r * 32 + i) - mean, 2) / 32;
+    for (std::int64_t i = 0; i < 32; ++i)
+      expected.push_back((at(g.value(x), r * 32 + i) - mean) / std::sqrt(variance + double{1e-5F}) *
+                         at(g.value(scale), i));
+  }
+  expect_reference(g, y, expected);
+  expect_same(g, 1e-4);
+}
+
+}  // namespace
+}  // namespace ctxgen::testing

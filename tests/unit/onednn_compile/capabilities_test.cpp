@@ -1,0 +1,194 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ctxgen/onednn/provider.h"
+#include "ctxgen/partition/partitioner.h"
+#include "test_graph.h"
+
+namespace ctxgen::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// The reason why the last node is refused, or "" if it is claimed.
+std::string reason(const TestGraph& graph) {
+  const auto capabilities = onednn::make_provider()->capabilities(graph.view());
+  EXPECT_TRUE(capabilities.has_value());
+  for (const Rejection& rejection : capabilities->rejections) {
+    if (rejection.node == graph.last_node()) return rejection.reason;
+  }
+  return "";
+}
+
+TEST(DnnlCapabilities, EveryNodeIsClaimedOrHasAReason) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8});
+  const std::string shape = g.add_typed("Shape", {x}, x);
+  const std::string y = g.add("Relu", {x});
+  g.output(y);
+  g.output(shape);
+  const auto capabilities = onednn::make_provider()->capabilities(g.view());
+  ASSERT_TRUE(capabilities.has_value());
+  ASSERT_EQ(capabilities->claims.size(), 1U);
+  EXPECT_THAT(capabilities->claims[0].nodes, ElementsAre(NodeId{1}));
+  EXPECT_FALSE(capabilities->claims[0].glue);
+  ASSERT_EQ(capabilities->rejections.size(), 1U);
+  EXPECT_EQ(capabilities->rejections[0].reason, "operator has no oneDNN lowering");
+}
+
+TEST(DnnlCapabilities, TakenNodesAreNotClaimed) {
+  TestGraph g(17);
+  g.output(g.add("Relu", {g.input("x", {4})}));
+  GraphView view = g.view();
+  view.take(NodeId{0});
+  const auto capabilities = onednn::make_provider()->capabilities(view);
+  EXPECT_TRUE(capabilities->claims.empty());
+  EXPECT_EQ(capabilities->rejections[0].reason, "taken by another provider");
+}
+
+TEST(DnnlCapabilities, OtherTypesAreRefusedByName) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {2, 3});
+  g.model.graph.value(g.id(x)).type.element = DataType::kInt64;
+  g.add_typed("Relu", {x}, x);
+  EXPECT_EQ(reason(g), "element type int64");
+}
+
+TEST(DnnlCapabilities, UnknownRankIsRefused) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {2, 3});
+  g.model.graph.value(g.id(x)).type.shape.reset();
+  g.add_typed("Relu", {x}, x);
+  EXPECT_EQ(reason(g), "rank of \"x\" is unknown");
+}
+
+TEST(DnnlCapabilities, EmptyAndScalarTensorsAreRefused) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {2, 0});
+  g.add_typed("Relu", {x}, x);
+  EXPECT_THAT(reason(g), HasSubstr("dimension of 0"));
+  const std::string s = g.input("s", {});
+  g.add_typed("Relu", {s}, s);
+  EXPECT_EQ(reason(g), "\"s\" is a scalar");
+}
+
+TEST(DnnlCapabilities, ReshapeNeedsAConstantShape) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {2, 3}), shape = g.input("shape", {2});
+  g.model.graph.value(g.id(shape)).type.element = DataType::kInt64;
+  g.add_typed("Reshape", {x, shape}, x);
+  EXPECT_EQ(reason(g), "shape input is not constant");
+}
+
+TEST(DnnlCapabilities, ConvNeedsConstantWeightsThatFit) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8});
+  const std::string w = g.input("w", {4, 4, 3, 3});
+  g.add("Conv", {x, w});
+  EXPECT_EQ(reason(g), "weight input is not constant");
+  const std::string five = g.constant({4, 5, 3, 3});
+  g.add_typed("Conv", {x, five}, x);
+  EXPECT_EQ(reason(g), "input has 4 channels, weights take 5 in 1 groups");
+}
+
+TEST(DnnlCapabilities, WindowListsOfTheWrongLengthAreRefused) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8}), w = g.constant({4, 4, 3, 3});
+  g.add_typed("Conv", {x, w}, x);
+  auto& attributes = g.model.graph.node(g.last_node()).attributes;
+  attributes = {attr("pads", std::vector<std::int64_t>{1, 1, 1})};
+  EXPECT_EQ(reason(g), "pads has 3 values, expected 4");
+  attributes = {attr("pads", std::vector<std::int64_t>{1, 1, 1, -1})};
+  EXPECT_THAT(reason(g), HasSubstr("pads holds -1"));
+  attributes = {attr("strides", std::vector<std::int64_t>{0, 1})};
+  EXPECT_THAT(reason(g), HasSubstr("strides holds 0"));
+  attributes = {attr("group", 0)};
+  EXPECT_THAT(reason(g), HasSubstr("group 0"));
+  attributes = {attr("kernel_shape", std::vector<std::int64_t>{5, 5})};
+  EXPECT_THAT(reason(g), HasSubstr("kernel_shape"));
+  attributes = {attr("auto_pad", std::string("SOMETIMES"))};
+  EXPECT_THAT(reason(g), HasSubstr("SOMETIMES"));
+  attributes = {attr("padding", 1)};
+  EXPECT_EQ(reason(g), "attribute \"padding\" is not known");
+}
+
+TEST(DnnlCapabilities, WantedSecondOutputsAreRefused) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8});
+  g.add("MaxPool", {x}, {attr("kernel_shape", std::vector<std::int64_t>{2, 2})}, 2);
+  EXPECT_EQ(reason(g), "") << "nobody reads the indices";
+  g.model.graph.value(g.model.graph.node(g.last_node()).outputs[1]).is_output = true;
+  EXPECT_THAT(reason(g), HasSubstr("optional output 1"));
+}
+
+TEST(DnnlCapabilities, TrainingFormsAreRefused) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8});
+  const std::vector<std::string> inputs = {x, g.constant({4}), g.constant({4}), g.constant({4}),
+                                           g.constant({4}, 0.5F, 1.0F)};
+  g.add("BatchNormalization", inputs);
+  EXPECT_EQ(reason(g), "");
+  g.model.graph.node(g.last_node()).attributes = {attr("training_mode", 1)};
+  EXPECT_EQ(reason(g), "training mode");
+}
+
+TEST(DnnlCapabilities, ConstantsAreLeftToFolding) {
+  TestGraph g(17);
+  g.add("Relu", {g.constant({4})});
+  EXPECT_EQ(reason(g), "all inputs are constant");
+  auto& value = g.model.graph.value(g.model.graph.node(g.last_node()).outputs[0]);
+  value.folded = g.value(value.name);
+  EXPECT_EQ(reason(g), "its result is a constant");
+}
+
+TEST(DnnlCapabilities, AnOverridableInitializerIsNoConstant) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8}), w = g.constant({4, 4, 3, 3});
+  g.add("Conv", {x, w});
+  EXPECT_EQ(reason(g), "");
+  g.model.graph.value(g.id(w)).is_overridable = true;
+  EXPECT_EQ(reason(g), "weight input is not constant");
+}
+
+TEST(DnnlCapabilities, OnlyFastExponentsArePowersHere) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {4});
+  g.add("Pow", {x, g.constant({}, std::vector<float>{2.5F})});
+  EXPECT_EQ(reason(g), "exponent 2.5 has no fast oneDNN kernel");
+}
+
+TEST(DnnlCapabilities, FlattenedSoftmaxOverSeveralUnknownDimsIsRefused) {
+  TestGraph g(11);
+  const std::string x = g.input("x", {2, 3, 4});
+  const std::string y = g.add("Softmax", {x}, {attr("axis", 1)});
+  g.set_dims(x, {"", "a", "b"});
+  g.set_dims(y, {"", "a", "b"});
+  EXPECT_EQ(reason(g), "flattens several dims of unknown size");
+}
+
+// conv -> relu -> shape arithmetic -> flatten -> gemm: which node went where, in order, and why not.
+TEST(DnnlCapabilities, AssignmentOfASmallNetwork) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {1, 4, 8, 8});
+  const std::string conv = g.add("Conv", {x, g.constant({4, 4, 3, 3})});
+  const std::string relu = g.add("Relu", {conv});
+  const std::string odd = g.add_typed("Sin", {relu}, relu);
+  const std::string sum = g.add_typed("Add", {odd, relu}, relu);
+  g.output(sum);
+  const std::string flat = g.add("Flatten", {relu});
+  g.output(g.add("Gemm", {flat, g.constant({144, 10})}));
+  const auto provider = onednn::make_provider();
+  const Provider* list[] = {provider.get()};
+  const auto assignment = partition_graph(g.model, g.model.graph, list);
+  ASSERT_TRUE(assignment.has_value()) << assignment.error().message;
+  const auto& partitions = assignment->partitions[0];
+  ASSERT_EQ(partitions.size(), 2U);
+  EXPECT_THAT(partitions[0].nodes, ElementsAre(NodeId{0}, NodeId{1}, NodeId{4}, NodeId{5}));
+  EXPECT_THAT(partitions[1].nodes, ElementsAre(NodeId{3}));
+  EXPECT_THAT(assignment->nodes[2].reasons, ElementsAre("dnnl: operator has no oneDNN lowering"));
+  EXPECT_EQ(assignment->nodes[2].provider, -1);
+}
+
+}  // namespace
+}  // namespace ctxgen::testing
