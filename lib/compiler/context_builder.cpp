@@ -1,0 +1,145 @@
+#include "ctxgen/compiler/context_builder.h"
+
+#include <algorithm>
+#include <format>
+#include <unordered_map>
+#include <utility>
+
+namespace ctxgen {
+namespace {
+
+std::uint64_t packed_bytes(const Program& program, const WeightStore& store) {
+  std::uint64_t bytes = 0;
+  for (const ProgramWeight& weight : program.weights)
+    for (const PackedWeight& packed : weight.packed) bytes += store.blob(packed.blob).bytes.size();
+  return bytes;
+}
+
+/// Replaces WeightStore ids by indices into the bin's blob table, in order of first reference.
+class BlobTable {
+ public:
+  explicit BlobTable(const WeightStore& store) : store_(store) {}
+  void renumber(Program& program, ContextContent& content) {
+    for (ProgramWeight& weight : program.weights)
+      for (PackedWeight& packed : weight.packed) {
+        const auto [it, added] =
+            index_.try_emplace(packed.blob, static_cast<std::uint32_t>(content.blobs.size()));
+        if (added) {
+          content.blobs.push_back(store_.blob(packed.blob));
+          content.blob_hashes.push_back(store_.hash(packed.blob));
+        }
+        packed.blob = it->second;
+      }
+  }
+
+ private:
+  const WeightStore& store_;
+  std::unordered_map<WeightStore::Id, std::uint32_t> index_;
+};
+
+}  // namespace
+
+ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int threads)
+    : providers_(providers.begin(), providers.end()), threads_(threads) {
+  for (std::size_t p = 0; p < providers_.size(); ++p) bins_.push_back(std::make_unique<Bin>());
+}
+
+ContextBuilder::~ContextBuilder() = default;
+
+Result<std::string> ContextBuilder::add_program(std::size_t provider, Program program,
+                                                std::string_view base_name) {
+  Bin& bin = *bins_[provider];
+  // The interface's names are no part of the content hash, so two programs of one hash may differ
+  // in them; then the later one gets a name of its own.
+  for (int attempt = 0;; ++attempt) {
+    program.name = attempt == 0 ? std::string(base_name) : std::format("{}_{}", base_name, attempt);
+    const auto same_name = std::ranges::find(bin.programs, program.name, &Program::name);
+    if (same_name == bin.programs.end()) {
+      bin.programs.push_back(program);
+      return program.name;
+    }
+    if (*same_name == program) return program.name;
+  }
+}
+
+Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
+    const Model& model, const Graph& graph, const Assignment& assignment,
+    std::span<const ProviderCompileOptions> options, std::string_view prefix) {
+  CTXGEN_ASSERT(options.size() == providers_.size());
+  const GraphView view(model, graph);
+  std::vector<BuiltPartition> built;
+  std::vector<std::pair<std::size_t, Program>> programs;
+  for (std::size_t p = 0; p < providers_.size(); ++p) {
+    const std::vector<Partition>& partitions = assignment.partitions[p];
+    if (partitions.empty()) continue;
+    Bin& bin = *bins_[p];
+    auto compiled = CTXGEN_TRY(providers_[p]->compile(view, partitions, options[p], bin.store));
+    if (compiled.size() != partitions.size())
+      return fail(ErrorCode::kInternal, "provider \"{}\" gave {} programs for {} partitions",
+                  providers_[p]->name(), compiled.size(), partitions.size());
+    std::vector<Program> of_provider;
+    for (CompiledPartition& one : compiled) of_provider.push_back(std::move(one.program));
+    const auto attributes = providers_[p]->context_nodes(of_provider);
+    for (std::size_t i = 0; i < partitions.size(); ++i) {
+      of_provider[i].source = providers_[p]->source();
+      bin.bytes_added += packed_bytes(of_provider[i], bin.store);
+      built.push_back({p, i, attributes[i], packed_bytes(of_provider[i], bin.store)});
+      programs.emplace_back(built.size() - 1, std::move(of_provider[i]));
+    }
+  }
+  std::ranges::sort(programs, {}, [&](const auto& entry) {
+    const BuiltPartition& b = built[entry.first];
+    return assignment.partitions[b.provider][b.partition].nodes.back();
+  });
+  std::vector<BuiltPartition> ordered;
+  for (auto& [index, program] : programs) {
+    BuiltPartition& b = built[index];
+    const WeightStore& store = bins_[b.provider]->store;
+    const std::string hash =
+        hash_program(program, [&](std::uint32_t id) { return store.hash(id); }).hex();
+    const std::string base = std::format("{}{}_{}_{}", prefix, providers_[b.provider]->name(),
+                                         hash.substr(0, 16), ordered.size());
+    b.attributes.partition_name =
+        CTXGEN_TRY(add_program(b.provider, std::move(program), base));
+    b.attributes.source = providers_[b.provider]->source();
+    b.attributes.notes = b.attributes.notes.empty()
+                             ? std::format("hash={}", hash)
+                             : std::format("hash={};{}", hash, b.attributes.notes);
+    ordered.push_back(std::move(b));
+  }
+  return ordered;
+}
+
+Result<std::optional<ContextContent>> ContextBuilder::content(std::size_t provider) const {
+  const Bin& bin = *bins_[provider];
+  if (bin.programs.empty()) return std::nullopt;
+  ContextContent content;
+  content.source = providers_[provider]->source();
+  const ProgramLoader* loader = providers_[provider]->loader();
+  if (loader == nullptr)
+    return fail(ErrorCode::kInternal, "provider \"{}\" compiles but has no loader",
+                providers_[provider]->name());
+  content.fingerprint = loader->fingerprint(threads_);
+  BlobTable table(bin.store);
+  for (Program program : bin.programs) {
+    table.renumber(program, content);
+    content.programs.push_back(std::move(program));
+  }
+  return content;
+}
+
+std::uint64_t ContextBuilder::weight_bytes_added() const {
+  std::uint64_t bytes = 0;
+  for (const auto& bin : bins_) bytes += bin->bytes_added;
+  return bytes;
+}
+
+std::uint64_t ContextBuilder::weight_bytes_stored() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t p = 0; p < bins_.size(); ++p)
+    if (auto one = content(p); one && *one)
+      for (const Blob& blob : (*one)->blobs) bytes += blob.bytes.size();
+  return bytes;
+}
+
+}  // namespace ctxgen

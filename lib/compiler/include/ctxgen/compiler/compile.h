@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/status.h"
+#include "ctxgen/graph/graph.h"
+#include "ctxgen/partition/partitioner.h"
+
+namespace ctxgen {
+
+/// Where a model to compile comes from.
+struct ModelInput {
+  std::filesystem::path path;  // a file; "-" and memory: empty, with `bytes` set
+  Blob bytes;                  // a serialised ModelProto in memory
+  std::string name;            // base name used for outputs and attributes ("model.onnx")
+};
+
+/// Stages as reported to `progress`, in order.
+enum class CompileStage { kImport, kCheck, kInfer, kFold, kPartition, kCompile, kRewrite, kWrite };
+
+struct CompileOptions {
+  std::vector<std::string> providers = {"dnnl", "cpu"};
+  /// Providers to use instead of the built-in ones of those names (tests; not owned).
+  std::vector<const Provider*> extra_providers;
+  std::vector<std::pair<std::string, std::pair<std::string, std::string>>> provider_options;
+  bool embed = false;
+  std::string node_prefix;
+  std::vector<ShapeProfile> profiles;
+  std::vector<std::pair<std::string, std::int64_t>> fix_dims;
+  bool freeze_initializers = false;
+  bool strict = false;             // NOT_SATISFIED if anything falls back to cpu
+  bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
+  bool require_runnable = false;   // NOT_SATISFIED on a node that cpu cannot run
+  bool no_clobber = false;         // INVALID_ARGUMENT if an output exists
+  std::filesystem::path external_data_folder;  // default: the model's folder
+  std::filesystem::path bin;       // default: beside the output
+  int threads = 0;                 // target threads of the plans
+  int jobs = 0;                    // compile threads; never changes the bytes
+  std::function<void(CompileStage, double fraction)> progress;
+  std::function<bool()> cancelled;
+};
+
+struct PartitionReport {
+  std::string name, provider;
+  std::size_t nodes = 0, inputs = 0, outputs = 0;
+  std::uint64_t weight_bytes = 0;
+};
+
+struct NodeReport {
+  std::string name, op_type, provider;  // provider "": nobody
+  int partition = -1;     // index into ModelReport::partitions
+  bool folded = false;    // computed at compile time
+  std::vector<std::string> reasons;     // "dnnl: pads are not constant"
+};
+
+struct ModelReport {
+  std::string input_name, output_name;
+  std::size_t nodes = 0, compiled_nodes = 0, folded_nodes = 0;
+  std::vector<PartitionReport> partitions;
+  std::vector<NodeReport> assignment;
+  std::vector<std::string> warnings;
+  std::uint64_t model_bytes = 0;
+};
+
+struct CompileReport {
+  std::vector<ModelReport> models;
+  struct Bin { std::string name; std::uint64_t bytes = 0, weight_bytes = 0, blobs = 0; };
+  std::vector<Bin> bins;
+  std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
+  double seconds = 0;
+};
+
+/// A compiled model in memory: the context model and the bins it names.
+struct CompiledModel {
+  Blob model;
+  std::vector<std::pair<std::string, Blob>> bins;  // by relative name
+  CompileReport report;
+};
+
+/// Compiles models into memory. `output_names` are the context models' base names.
+[[nodiscard]] Result<CompiledModel> compile_in_memory(const ModelInput& input,
+                                                      const CompileOptions& options);
+
+/// Compiles models to files: one context model each and one bin per provider for all of them.
+/// All bins appear first, then the models, each by temporary and rename.
+[[nodiscard]] Result<CompileReport> compile_to_files(
+    const std::vector<ModelInput>& inputs, const std::vector<std::filesystem::path>& outputs,
+    const CompileOptions& options);
+
+/// Assigns nodes without compiling (`ctxgen explain`).
+[[nodiscard]] Result<ModelReport> explain(const ModelInput& input, const CompileOptions& options);
+
+/// "model.onnx" -> "model_ctx.onnx".
+[[nodiscard]] std::string default_output_name(const std::string& model_name);
+/// ("model_ctx.onnx", "dnnl") -> "model_dnnl.bin".
+[[nodiscard]] std::string default_bin_name(const std::string& output_name,
+                                           std::string_view provider);
+
+}  // namespace ctxgen

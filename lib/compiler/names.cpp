@@ -1,0 +1,37 @@
+#include "names.h"
+
+#include <format>
+
+#include "ctxgen/compiler/compile.h"
+
+namespace ctxgen {
+
+std::string stem_without_ctx(std::string_view file_name) {
+  std::string stem = std::filesystem::path(file_name).stem().string();
+  if (stem.size() > 4 && stem.ends_with("_ctx")) stem.resize(stem.size() - 4);
+  return stem;
+}
+
+std::string default_output_name(const std::string& model_name) {
+  return std::filesystem::path(model_name).stem().string() + "_ctx.onnx";
+}
+
+std::string default_bin_name(const std::string& output_name, std::string_view provider) {
+  return std::format("{}_{}.bin", stem_without_ctx(output_name), provider);
+}
+
+Result<std::string> bin_reference(const std::filesystem::path& model_folder,
+                                  const std::filesystem::path& bin) {
+  const auto absolute = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
+  };
+  const std::string relative =
+      absolute(bin).lexically_relative(absolute(model_folder / "x").parent_path()).generic_string();
+  if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
+    return fail(ErrorCode::kInvalidArgument,
+                "context binary \"{}\" must lie in or below the folder of the context model (\"{}\")",
+                bin.string(), model_folder.string());
+  return relative;
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,78 @@
+#include "report.h"
+
+#include <algorithm>
+#include <format>
+
+namespace ctxgen {
+namespace {
+
+/// "node "a" (Op), node "b" (Op) and 3 more".
+std::string list_nodes(std::span<const NodeReport* const> nodes) {
+  constexpr std::size_t kShown = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(nodes.size(), kShown); ++i)
+    text += std::format("{}node \"{}\" ({})", i == 0 ? "" : ", ", nodes[i]->name, nodes[i]->op_type);
+  if (nodes.size() > kShown) text += std::format(" and {} more", nodes.size() - kShown);
+  return text;
+}
+
+}  // namespace
+
+ModelReport report_model(const PreparedModel& prepared, const ProviderList& providers,
+                         std::span<const BuiltPartition> built) {
+  const Graph& graph = prepared.model.graph;
+  ModelReport report;
+  report.input_name = prepared.name;
+  report.warnings = prepared.warnings;
+  for (const BuiltPartition& b : built) {
+    const Partition& partition = prepared.assignment.partitions[b.provider][b.partition];
+    report.partitions.push_back({b.attributes.partition_name,
+                                 std::string(providers.all()[b.provider]->name()),
+                                 partition.nodes.size(), partition.inputs.size(),
+                                 partition.outputs.size(), b.weight_bytes});
+  }
+  std::size_t stays = 0;
+  for (std::uint32_t n = 0; n < graph.node_count(); ++n) {
+    const NodeAssignment& a = prepared.assignment.nodes[n];
+    const Node& node = graph.node(NodeId{n});
+    NodeReport row;
+    row.name = node.name.empty() ? node.first_output_name : node.name;
+    row.op_type = node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
+    row.reasons = a.reasons;
+    row.folded = a.folded;
+    if (a.provider >= 0) row.provider = providers.all()[static_cast<std::size_t>(a.provider)]->name();
+    if (a.partition >= 0) {
+      ++report.compiled_nodes;
+      const auto it = std::ranges::find_if(built, [&](const BuiltPartition& b) {
+        return static_cast<int>(b.provider) == a.provider &&
+               static_cast<int>(b.partition) == a.partition;
+      });
+      row.partition = it == built.end() ? a.partition : static_cast<int>(it - built.begin());
+    } else if (a.folded) {
+      ++report.folded_nodes;
+    } else {
+      ++stays;
+    }
+    report.assignment.push_back(std::move(row));
+  }
+  report.nodes = report.compiled_nodes + report.folded_nodes + stays;
+  return report;
+}
+
+Status check_requirements(const ModelReport& report, const CompileOptions& options) {
+  std::vector<const NodeReport*> fallback, nobody;
+  for (const NodeReport& row : report.assignment) {
+    if (row.folded || row.partition >= 0) continue;
+    fallback.push_back(&row);
+    if (row.provider.empty()) nobody.push_back(&row);
+  }
+  if (options.require_runnable && !nobody.empty())
+    return fail(ErrorCode::kNotSatisfied, "{}: no provider runs {}", report.input_name,
+                list_nodes(nobody));
+  if (options.strict && !fallback.empty())
+    return fail(ErrorCode::kNotSatisfied, "{}: {} of {} nodes fall back to cpu: {}",
+                report.input_name, fallback.size(), report.nodes, list_nodes(fallback));
+  return {};
+}
+
+}  // namespace ctxgen
