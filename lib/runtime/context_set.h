@@ -1,0 +1,64 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/graph/graph.h"
+
+namespace ctxgen {
+
+/// Where a model's context binaries are looked for.
+struct ContextPlaces {
+  std::filesystem::path folder;  // empty: none known (a model from memory)
+  std::function<Result<Blob>(std::string_view relative_name)> bin_source;  // instead of files
+  VerifyBlobs verify = VerifyBlobs::kAuto;
+};
+
+/// A context binary that a primary node named.
+struct OpenContext {
+  std::string name;    // relative name, or the node's for an embedded payload
+  std::string source;  // the EP name
+  bool embedded = false;
+  std::shared_ptr<const ContextReader> reader;
+  const ProgramLoader* loader = nullptr;
+};
+
+/// An EPContext node and the program that it stands for.
+struct ResolvedNode {
+  NodeId node;
+  std::size_t context = 0;  // index into ContextSet::contexts
+  std::size_t program = 0;
+};
+
+struct ContextSet {
+  std::vector<OpenContext> contexts;
+  std::vector<ResolvedNode> nodes;
+};
+
+[[nodiscard]] bool is_ep_context(const Node& node);
+
+/// The attributes of an EPContext node but for an embedded payload, which stays where it is; what
+/// is absent has the schema's default.
+/// Errors  INVALID_GRAPH (wrong kind or value).
+[[nodiscard]] Result<EpContextAttributes> read_ep_context(const Node& node);
+
+/// Opens the context binaries of all EPContext nodes of the main graph and finds each node's
+/// program: primary nodes (main_context=1) first, then the others through all primary contexts.
+///
+/// Errors  UNSUPPORTED (foreign source, naming the EP), kCorruptContext (missing, damaged, partition
+///         not there or there twice, program of an interrupted compile), kVersionMismatch (another
+///         format major), INVALID_ARGUMENT (no folder to look in).
+[[nodiscard]] Result<ContextSet> open_contexts(const std::shared_ptr<const Model>& model,
+                                               const ContextPlaces& places,
+                                               std::span<const ProgramLoader* const> loaders);
+
+}  // namespace ctxgen

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/graph/graph.h"
+
+namespace ctxgen {
+
+struct SessionOptions {
+  int threads = 0;  // 0: physical cores that the process may use
+  VerifyBlobs verify_blobs = VerifyBlobs::kAuto;
+  /// Models from memory: the context model's would-be path, whose folder holds the bin
+  /// (ONNX Runtime's ep.context_file_path).
+  std::filesystem::path context_file_path;
+  /// Replaces file access for bins: relative name -> bytes (models compiled in memory).
+  std::function<Result<Blob>(std::string_view relative_name)> bin_source;
+  /// Load sides to use instead of the built-in ones (tests; not owned).
+  std::vector<const ProgramLoader*> loaders;
+};
+
+/// An input or output of a model.
+struct IoInfo {
+  std::string name;
+  ValueType type;
+  std::string type_text;      // "float32[batch, 3, 224, 224]"
+  std::vector<std::string> dim_names;  // per dimension its symbol, or ""
+  bool has_default = false;   // an overridable initializer: may be left out
+};
+
+struct SessionStatistics {
+  LoadStatistics load;
+  std::size_t nodes = 0, partitions = 0;
+  double model_read_ms = 0, context_read_ms = 0, program_load_ms = 0;
+};
+
+/// What a caller hands in for one input.
+struct SessionInput {
+  std::string name;
+  Tensor tensor;
+};
+using NamedTensor = SessionInput;
+
+/// A loaded model: an ONNX model whose nodes are EPContext nodes of ours and nodes that CPU kernels
+/// run.
+///
+/// Threads  run() may be called from several threads at once; each call takes a run state of its
+///          own from a pool.
+class Session {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Session>> open(const std::filesystem::path& path,
+                                                             const SessionOptions& options = {});
+  [[nodiscard]] static Result<std::unique_ptr<Session>> open_memory(
+      Blob model, const SessionOptions& options = {});
+  virtual ~Session() = default;
+
+  [[nodiscard]] virtual std::span<const IoInfo> inputs() const = 0;
+  [[nodiscard]] virtual std::span<const IoInfo> outputs() const = 0;
+  /// Inputs by name, any order. Outputs in the model's order.
+  /// Errors  INVALID_ARGUMENT (unknown, missing, wrong type or shape), those of kernels.
+  [[nodiscard]] virtual Result<std::vector<Tensor>> run(
+      std::span<const NamedTensor> inputs, std::vector<OpTiming>* timings = nullptr) const = 0;
+  [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
+};
+
+}  // namespace ctxgen

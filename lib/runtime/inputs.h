@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ctxgen/graph/graph.h"
+#include "ctxgen/runtime/session.h"
+#include "executor.h"
+
+namespace ctxgen {
+
+/// The inputs of a model as callers see them, and the check of what they hand in.
+class InputTable {
+ public:
+  /// Errors  UNSUPPORTED for an input that is no tensor.
+  [[nodiscard]] static Result<InputTable> build(const Model& model);
+
+  [[nodiscard]] std::span<const IoInfo> infos() const { return infos_; }
+  /// Checks names, types, ranks, fixed dims, and that equal symbols have equal sizes.
+  /// Errors  INVALID_ARGUMENT naming the input, found and expected.
+  [[nodiscard]] Status bind(std::span<const NamedTensor> given, std::vector<Binding>& bindings,
+                            std::vector<std::int64_t>& symbols) const;
+
+ private:
+  [[nodiscard]] Status check(const IoInfo& info, const Tensor& tensor,
+                             std::vector<std::int64_t>& symbols) const;
+
+  const Model* model_ = nullptr;  // owner: the session
+  std::vector<IoInfo> infos_;
+  std::vector<ValueId> ids_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // keys: names of the model's values
+};
+
+/// The same for outputs.
+[[nodiscard]] std::vector<IoInfo> output_infos(const Model& model);
+
+}  // namespace ctxgen

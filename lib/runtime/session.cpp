@@ -1,0 +1,177 @@
+#include "ctxgen/runtime/session.h"
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include "context_set.h"
+#include "ctxgen/base/log.h"
+#include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/registry/loaders.h"
+#include "executor.h"
+#include "inputs.h"
+#include "signature.h"
+
+namespace ctxgen {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) {
+  return options.loaders.empty() ? default_loaders() : std::span(options.loaders);
+}
+
+/// Refuses a context of another machine before its programs are touched.
+Status check_fitness(const OpenContext& context, int threads) {
+  const CompatibilityVerdict verdict =
+      context.loader->compatibility(context.reader->info().fingerprint, threads);
+  switch (verdict.verdict) {
+    case Compatibility::kOptimal:
+      return {};
+    case Compatibility::kPreferRecompilation:
+      log(LogLevel::kWarning, "context \"{}\" runs, but should be compiled again: {}",
+          context.name, verdict.reason);
+      return {};
+    case Compatibility::kUnsupported:
+      break;
+  }
+  return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
+}
+
+Result<std::vector<LoadedPartition>> load_partitions(const std::shared_ptr<const Model>& model,
+                                                     const ContextSet& set,
+                                                     const SessionOptions& options,
+                                                     LoadStatistics& statistics) {
+  const LoadOptions load_options{.threads = options.threads};
+  for (const OpenContext& context : set.contexts)
+    CTXGEN_CHECK(check_fitness(context, options.threads));
+  std::vector<LoadedPartition> partitions;
+  for (const ResolvedNode& resolved : set.nodes) {
+    const OpenContext& context = set.contexts[resolved.context];
+    const Node& node = model->graph.node(resolved.node);
+    const Program& program = context.reader->programs()[resolved.program];
+    BoundSignature signature = CTXGEN_TRY(bind_signature(model->graph, node, program));
+    const BlobSource blobs = [reader = context.reader](std::uint32_t index) {
+      return reader->blob(index);
+    };
+    auto executable = context.loader->load(program, blobs, load_options, &statistics);
+    if (!executable)
+      return std::unexpected(with_context(std::move(executable).error(), node.describe()));
+    partitions.push_back({resolved.node, std::move(*executable), std::move(signature.inputs),
+                          std::move(signature.outputs)});
+  }
+  return partitions;
+}
+
+class LoadedSession final : public Session {
+ public:
+  LoadedSession(std::shared_ptr<const Model> model, InputTable inputs,
+                std::unique_ptr<GraphExecutor> executor, SessionStatistics statistics)
+      : model_(std::move(model)),
+        inputs_(std::move(inputs)),
+        outputs_(output_infos(*model_)),
+        executor_(std::move(executor)),
+        statistics_(statistics) {}
+
+  std::span<const IoInfo> inputs() const override { return inputs_.infos(); }
+  std::span<const IoInfo> outputs() const override { return outputs_; }
+  const SessionStatistics& statistics() const override { return statistics_; }
+
+  Result<std::vector<Tensor>> run(std::span<const NamedTensor> inputs,
+                                  std::vector<OpTiming>* timings) const override {
+    std::unique_ptr<Context> context = take();
+    const auto status = inputs_.bind(inputs, context->bindings, context->state->symbols);
+    auto outputs = status ? executor_->run(*context->state, context->bindings, timings)
+                          : Result<std::vector<Tensor>>(std::unexpected(status.error()));
+    for (Binding& binding : context->bindings) binding.tensor = Tensor();
+    give_back(std::move(context));
+    return outputs;
+  }
+
+ private:
+  /// What one call of run() needs; parked between calls.
+  struct Context {
+    std::unique_ptr<RunState> state;
+    std::vector<Binding> bindings;
+  };
+
+  std::unique_ptr<Context> take() const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!parked_.empty()) {
+        auto context = std::move(parked_.back());
+        parked_.pop_back();
+        return context;
+      }
+    }
+    auto context = std::make_unique<Context>();
+    context->state = executor_->make_state();
+    return context;
+  }
+  void give_back(std::unique_ptr<Context> context) const {
+    const std::lock_guard lock(mutex_);
+    parked_.push_back(std::move(context));
+  }
+
+  std::shared_ptr<const Model> model_;
+  InputTable inputs_;
+  std::vector<IoInfo> outputs_;
+  std::unique_ptr<GraphExecutor> executor_;
+  SessionStatistics statistics_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Context>> parked_;
+};
+
+Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
+                                      const SessionOptions& options,
+                                      SessionStatistics statistics) {
+  const auto model = std::make_shared<const Model>(std::move(read));
+  InputTable inputs = CTXGEN_TRY(InputTable::build(*model));
+  auto start = Clock::now();
+  const ContextPlaces places{std::move(folder), options.bin_source, options.verify_blobs};
+  const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
+  statistics.context_read_ms = milliseconds_since(start);
+  start = Clock::now();
+  auto partitions = CTXGEN_TRY(load_partitions(model, set, options, statistics.load));
+  statistics.partitions = partitions.size();
+  statistics.program_load_ms = milliseconds_since(start);
+  auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(partitions)));
+  statistics.nodes = executor->step_count();
+  return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
+                                         statistics);
+}
+
+/// The folder that a path's neighbours lie in.
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path,
+                                               const SessionOptions& options) {
+  SessionStatistics statistics;
+  const auto start = Clock::now();
+  Model model = CTXGEN_TRY(read_model_file(path));
+  statistics.model_read_ms = milliseconds_since(start);
+  return load(std::move(model), folder_of(path), options, statistics);
+}
+
+Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionOptions& options) {
+  SessionStatistics statistics;
+  const auto start = Clock::now();
+  std::filesystem::path folder;
+  if (!options.context_file_path.empty()) folder = folder_of(options.context_file_path);
+  ReadModelOptions read_options;
+  read_options.external_data_folder = folder;
+  read_options.file_name = options.context_file_path.filename().string();
+  Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
+  statistics.model_read_ms = milliseconds_since(start);
+  return load(std::move(model), std::move(folder), options, statistics);
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,96 @@
+#include "tensor_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "code_of.h"
+
+namespace ctxgen {
+namespace {
+
+using test::code_of;
+
+Tensor take(TensorPool& pool, std::int64_t elements) {
+  auto tensor = pool.allocate(DataType::kFloat, Dims{elements});
+  EXPECT_TRUE(tensor.has_value());
+  return std::move(*tensor);
+}
+
+TEST(TensorPool, GivesTheSameMemoryInTheNextRun) {
+  TensorPool pool;
+  const auto run = [&] {
+    Tensor a = take(pool, 100);
+    Tensor b = take(pool, 1000);
+    pool.release(std::move(a));
+    pool.release(std::move(b));
+    pool.end_run();
+  };
+  run();
+  const auto first = pool.allocations();
+  run();
+  run();
+  EXPECT_EQ(first, 2U);
+  EXPECT_EQ(pool.allocations(), first);
+}
+
+TEST(TensorPool, MemoryIsAlignedAndOfTheAskedSize) {
+  TensorPool pool;
+  pool.release(take(pool, 64));
+  const Tensor tensor = take(pool, 60);
+  EXPECT_EQ(tensor.bytes().size(), 240U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % 64, 0U);
+  EXPECT_EQ(pool.allocations(), 1U);
+}
+
+TEST(TensorPool, LeavesTensorsAloneThatSomebodyElseSees) {
+  TensorPool pool;
+  Tensor tensor = take(pool, 10);
+  const Tensor other = tensor;
+  pool.release(std::move(tensor));
+  EXPECT_FALSE(tensor.defined());
+  EXPECT_EQ(pool.free_buffers(), 0U);
+}
+
+TEST(TensorPool, TakesOnlyMemoryOfItsOwn) {
+  TensorPool pool;
+  pool.release(*Tensor::allocate(DataType::kFloat, Dims{10}));
+  pool.release(Tensor());
+  EXPECT_EQ(pool.free_buffers(), 0U);
+}
+
+TEST(TensorPool, AHugeBufferDoesNotServeASmallTensor) {
+  TensorPool pool;
+  pool.release(take(pool, 1 << 20));
+  const Tensor small = take(pool, 1);
+  EXPECT_EQ(pool.allocations(), 2U);
+  EXPECT_EQ(pool.free_buffers(), 1U);
+}
+
+TEST(TensorPool, GivesUnusedMemoryBackAfterTwoRuns) {
+  TensorPool pool;
+  pool.release(take(pool, 1 << 20));
+  pool.end_run();
+  EXPECT_EQ(pool.free_buffers(), 1U);
+  pool.end_run();
+  pool.end_run();
+  EXPECT_EQ(pool.free_buffers(), 0U);
+}
+
+TEST(TensorPool, RefusesWhatCannotBe) {
+  TensorPool pool;
+  EXPECT_EQ(code_of(pool.allocate(DataType::kFloat, Dims{INT64_MAX, 4})),
+            ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of(pool.allocate(DataType::kFloat, Dims{std::int64_t{1} << 40, 4})),
+            ErrorCode::kResourceLimit);
+}
+
+TEST(TensorPool, HoldsStringsToo) {
+  TensorPool pool;
+  const auto tensor = pool.allocate(DataType::kString, Dims{3});
+  ASSERT_TRUE(tensor.has_value());
+  EXPECT_EQ(tensor->strings().size(), 3U);
+}
+
+}  // namespace
+}  // namespace ctxgen
