@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <format>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "bench_measure.h"
+#include "cli.h"
+#include "console.h"
+#include "ctxgen/base/json.h"
+#include "open_model.h"
+#include "planned.h"
+#include "text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen bench model_ctx.onnx\n"
+    "  ctxgen bench model_ctx.onnx --compare other_ctx.onnx --iterations 200\n"
+    "  ctxgen bench model.onnx --dim batch=8 -v     with a table of operators\n";
+
+struct Flags {
+  BenchRequest request;
+  std::string other;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+void write_numbers(JsonWriter& json, const std::string& model, const BenchNumbers& numbers) {
+  json.field("model", model)
+      .field("load_ms", numbers.load_ms)
+      .field("first_run_ms", numbers.first_run_ms)
+      .key("latency_ms")
+      .begin_object()
+      .field("min", numbers.latency_min_ms)
+      .field("p50", numbers.latency_p50_ms)
+      .field("p99", numbers.latency_p99_ms)
+      .end_object()
+      .field("primitive_creation_ms", numbers.primitive_creation_ms)
+      .field("resident_bytes", numbers.resident_bytes)
+      .field("private_bytes", numbers.private_bytes)
+      .field("compile_ms", numbers.compile_ms)
+      .field("nodes", numbers.nodes)
+      .field("partitions", numbers.partitions)
+      .field("primitives", numbers.primitives);
+}
+
+void write_ops(JsonWriter& json, const std::vector<OpTiming>& ops) {
+  json.key("ops").begin_array();
+  for (const OpTiming& op : ops)
+    json.begin_object()
+        .field("name", op.name)
+        .field("kind", op.kind)
+        .field("implementation", op.implementation)
+        .field("us", op.microseconds)
+        .field("flops", op.flops)
+        .field("bytes", op.bytes)
+        .end_object();
+  json.end_array();
+}
+
+double ratio(double ours, double theirs) { return theirs > 0 ? ours / theirs : 0; }
+
+struct Line {
+  const char* name;
+  double BenchNumbers::*value;
+};
+constexpr Line kTimes[] = {
+    {"load", &BenchNumbers::load_ms},
+    {"first run", &BenchNumbers::first_run_ms},
+    {"latency min", &BenchNumbers::latency_min_ms},
+    {"latency p50", &BenchNumbers::latency_p50_ms},
+    {"latency p99", &BenchNumbers::latency_p99_ms},
+    {"primitive creation", &BenchNumbers::primitive_creation_ms},
+};
+
+std::string numbers_text(const BenchNumbers& numbers) {
+  TextTable table({1});
+  if (numbers.compile_ms > 0)
+    table.row({"compile (in memory)", std::format("{:.2f}", numbers.compile_ms), "ms"});
+  for (const Line& line : kTimes)
+    table.row({line.name, std::format("{:.3f}", numbers.*line.value), "ms"});
+  table.row({"resident memory", std::format("{:.1f}", double(numbers.resident_bytes) / 0x1p20),
+             "MiB"});
+  table.row({"private memory", std::format("{:.1f}", double(numbers.private_bytes) / 0x1p20),
+             "MiB"});
+  return table.text() + std::format("{}, {} among them, {}\n", count_text(numbers.nodes, "node"),
+                                    count_text(numbers.partitions, "partition"),
+                                    count_text(numbers.primitives, "primitive"));
+}
+
+std::string ops_text(std::vector<OpTiming> ops) {
+  double total = 0;
+  for (const OpTiming& op : ops) total += op.microseconds;
+  std::ranges::stable_sort(ops, std::ranges::greater{}, &OpTiming::microseconds);
+  TextTable table({0, 1, 2});
+  table.row({"us", "%", "GFLOP/s", "operator", "implementation", "name"});
+  for (const OpTiming& op : ops)
+    table.row({std::format("{:.1f}", op.microseconds),
+               std::format("{:.1f}", 100 * ratio(op.microseconds, total)),
+               op.flops > 0 ? std::format("{:.1f}", ratio(op.flops, op.microseconds) / 1e3) : "-",
+               op.kind, op.implementation, op.name});
+  return "\n" + table.text();
+}
+
+Result<int> bench_one(const Flags& flags) {
+  const BenchResult result = CTXGEN_TRY(measure(flags.request));
+  if (!flags.json) {
+    std::string text = numbers_text(result.numbers);
+    if (flags.request.per_op) text += ops_text(result.ops);
+    CTXGEN_CHECK(print(text));
+    return 0;
+  }
+  JsonWriter json;
+  json.begin_object();
+  write_numbers(json, flags.request.model, result.numbers);
+  json.field("iterations", flags.request.iterations);
+  if (flags.request.per_op) write_ops(json, result.ops);
+  json.end_object();
+  CTXGEN_CHECK(print(json.finish()));
+  return 0;
+}
+
+std::string comparison_json(const Flags& flags, const BenchNumbers& ours,
+                            const BenchNumbers& theirs) {
+  JsonWriter json;
+  json.begin_object();
+  write_numbers(json, flags.request.model, ours);
+  json.field("iterations", flags.request.iterations).key("compare").begin_object();
+  write_numbers(json, flags.other, theirs);
+  json.end_object()
+      .key("ratio")
+      .begin_object()
+      .field("load_ms", ratio(ours.load_ms, theirs.load_ms))
+      .field("first_run_ms", ratio(ours.first_run_ms, theirs.first_run_ms))
+      .field("latency_p50_ms", ratio(ours.latency_p50_ms, theirs.latency_p50_ms))
+      .field("private_bytes", ratio(double(ours.private_bytes), double(theirs.private_bytes)))
+      .end_object()
+      .end_object();
+  return json.finish();
+}
+
+std::string comparison_text(const Flags& flags, const BenchNumbers& ours,
+                            const BenchNumbers& theirs) {
+  TextTable table({1, 2, 3});
+  table.row({"", "ratio", flags.request.model, flags.other});
+  const auto row = [&](const char* name, double a, double b, const char* unit) {
+    table.row({name, std::format("{:.3f}", ratio(a, b)), std::format("{:.3f}", a),
+               std::format("{:.3f}", b), unit});
+  };
+  for (const Line& line : kTimes) row(line.name, ours.*line.value, theirs.*line.value, "ms");
+  row("resident memory", double(ours.resident_bytes) / 0x1p20,
+      double(theirs.resident_bytes) / 0x1p20, "MiB");
+  row("private memory", double(ours.private_bytes) / 0x1p20,
+      double(theirs.private_bytes) / 0x1p20, "MiB");
+  return table.text();
+}
+
+Result<int> bench_two(const Flags& flags) {
+  if (flags.request.per_op)
+    return fail(ErrorCode::kInvalidArgument,
+                "-v and --compare: the table of operators is of one model");
+  // Flags about compiling are for the plain one of the two.
+  const std::string& data = flags.request.flags.external_data_folder;
+  const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
+  const bool both_compiled = CTXGEN_TRY(is_context_model(flags.other, data)) && first_compiled;
+  if (both_compiled && !flags.request.compile_flag.empty())
+    return fail(ErrorCode::kInvalidArgument, "{}: both models are compiled already",
+                flags.request.compile_flag);
+  BenchRequest one = flags.request;
+  one.compile_flag.clear();
+  const BenchNumbers ours = CTXGEN_TRY(measure_apart(one));
+  BenchRequest other = one;
+  other.model = flags.other;
+  const BenchNumbers theirs = CTXGEN_TRY(measure_apart(other));
+  CTXGEN_CHECK(print(flags.json ? comparison_json(flags, ours, theirs)
+                                : comparison_text(flags, ours, theirs)));
+  return 0;
+}
+
+Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
+  const auto profiles =
+      CTXGEN_TRY(parse_profiles(flags.request.flags.dims, flags.request.flags.shapes));
+  if (profiles.size() > 1)
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: a bench has one size each");
+  return flags.other.empty() ? bench_one(flags) : bench_two(flags);
+}
+
+}  // namespace
+
+void add_bench(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* verb = cli.app.add_subcommand(
+      "bench", "measure load, first run, latency and memory; -v adds a table of operators");
+  verb->add_option("model", flags->request.model, "an ONNX model or a context model")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("--compare", flags->other,
+                   "measure this one too, each in a process of its own, and print ratios")
+      ->type_name("OTHER");
+  verb->add_option("--iterations", flags->request.iterations, "runs behind the percentiles")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
+  add_model_flags(*verb, flags->request.flags);
+  verb->add_flag("--json", flags->json, "print JSON");
+  add_verbosity(*verb, flags->verbosity);
+  verb->footer(kExamples + ("\n" + planned_options_text("bench")));
+  verb->callback([&cli, flags, verb] {
+    flags->request.compile_flag = compile_only_flag(*verb);
+    flags->request.per_op = flags->verbosity.verbose > 0;
+    cli.action = [flags] { return run(*flags); };
+  });
+}
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "model_flags.h"
+
+namespace ctxgen::cli {
+
+struct BenchRequest {
+  std::string model;
+  ModelFlags flags;
+  std::string compile_flag;  // as open_model
+  std::uint64_t iterations = 50;
+  bool per_op = false;
+};
+
+/// What is measured of one model. Plain numbers, so that it can cross a pipe.
+struct BenchNumbers {
+  double compile_ms = 0;  // 0: was compiled already, or runs as it stands
+  double load_ms = 0;
+  double first_run_ms = 0;
+  double latency_min_ms = 0, latency_p50_ms = 0, latency_p99_ms = 0;
+  double primitive_creation_ms = 0;
+  std::uint64_t resident_bytes = 0, private_bytes = 0;
+  std::uint64_t nodes = 0, partitions = 0, primitives = 0;
+};
+
+struct BenchResult {
+  BenchNumbers numbers;
+  std::vector<OpTiming> ops;  // mean of some runs, in order; empty unless asked
+};
+
+/// Loads and runs a model in this process.
+[[nodiscard]] Result<BenchResult> measure(const BenchRequest& request);
+
+/// The same in a process of its own, so that memory and first-use costs are the model's; no ops.
+/// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).
+[[nodiscard]] Result<BenchNumbers> measure_apart(const BenchRequest& request);
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::cli {
+
+/// What the verb on the command line wants done; gives the exit status.
+using Action = std::function<Result<int>()>;
+
+/// The program while its arguments are declared and read: each verb adds its subcommand and, when
+/// chosen, puts its action here.
+struct Cli {
+  CLI::App& app;
+  Action action;
+};
+
+void add_compile(Cli& cli);
+void add_run(Cli& cli);
+void add_check(Cli& cli);
+void add_inspect(Cli& cli);
+void add_explain(Cli& cli);
+void add_bench(Cli& cli);
+void add_providers(Cli& cli);
+
+/// -q and -v, which every verb takes.
+struct Verbosity {
+  bool quiet = false;
+  int verbose = 0;
+};
+void add_verbosity(CLI::App& verb, Verbosity& verbosity);
+/// Sends the library's log to stderr: warnings, with -v what it does, with -q errors only.
+void apply(const Verbosity& verbosity);
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,207 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <format>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "compile_outputs.h"
+#include "compile_report.h"
+#include "console.h"
+#include "ctxgen/base/file.h"
+#include "ctxgen/base/log.h"
+#include "ctxgen/compiler/compile.h"
+#include "interrupt.h"
+#include "model_flags.h"
+#include "planned.h"
+#include "progress.h"
+
+namespace ctxgen::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen compile resnet50.onnx\n"
+    "      writes resnet50_ctx.onnx and resnet50_dnnl.bin beside the model\n"
+    "  ctxgen compile resnet50.onnx -o build/net_ctx.onnx --dim batch=1,8\n"
+    "  ctxgen compile encoder.onnx,decoder.onnx -o out/\n"
+    "      two context models that share out/encoder_dnnl.bin\n"
+    "  ctxgen compile model.onnx --embed -o - > model_ctx.onnx\n"
+    "  ctxgen compile model.onnx --strict --report report.json\n";
+
+struct Flags {
+  std::vector<std::string> models;
+  std::string output;
+  std::string bin;
+  std::string report_file;
+  ModelFlags model;
+  CompileOptions switches;  // the plain flags of the same names
+  bool json = false;
+  Verbosity verbosity;
+};
+
+/// Removes a file when the scope ends.
+class Scratch {
+ public:
+  explicit Scratch(fs::path path) : path_(std::move(path)) {}
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// A folder made for the outputs; it goes again if nothing came into it.
+class NewFolder {
+ public:
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove(path_, ignored);  // refuses a folder that is not empty
+  }
+  NewFolder() = default;
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  Status make(const fs::path& path) {
+    if (path.empty()) return {};
+    std::error_code error;
+    fs::create_directory(path.has_filename() ? path : path.parent_path(), error);
+    if (error)
+      return fail(ErrorCode::kIoError, "folder \"{}\": {}", path.string(), error.message());
+    path_ = path.has_filename() ? path : path.parent_path();
+    return {};
+  }
+
+ private:
+  fs::path path_;
+};
+
+Status check_flags(const Flags& flags, const OutputPlan& plan) {
+  if (flags.switches.embed && plan.inputs.size() > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed: a batch shares one context binary, it cannot be embedded");
+  if (flags.switches.embed && !flags.bin.empty())
+    return fail(ErrorCode::kInvalidArgument, "--embed and --bin contradict each other");
+  if (plan.to_stdout && !flags.switches.embed && flags.bin.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o -: the context binary needs a place: give --embed or --bin FILE");
+  if (plan.to_stdout && flags.json)
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - and --json both write to stdout: use --report FILE");
+  return {};
+}
+
+/// Model to stdout, bin (if any) to its file. The bin's name in the model is the file's, so the model
+/// is made beside it first: a model on stdout has no folder of its own.
+Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOptions& options) {
+  if (options.embed) {
+    CompiledModel compiled = CTXGEN_TRY(compile_in_memory(input, options));
+    CTXGEN_CHECK(print_bytes(compiled.model.bytes));
+    compiled.report.models.front().output_name = "-";
+    return std::move(compiled.report);
+  }
+  const Scratch model(options.bin.parent_path() / std::format(".ctxgen-{}.onnx", getpid()));
+  CompileReport report = CTXGEN_TRY(compile_to_files({input}, {model.path()}, options));
+  const Blob bytes = CTXGEN_TRY(map_file(model.path()));
+  CTXGEN_CHECK(print_bytes(bytes.bytes));
+  report.models.front().output_name = "-";
+  return report;
+}
+
+Status write_report(const std::string& path, const CompileReport& report) {
+  if (path.empty()) return {};
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  CTXGEN_CHECK(file.write(as_bytes(report_json(report))));
+  return file.commit();
+}
+
+Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport& report) {
+  for (const ModelReport& model : report.models)
+    for (const std::string& warning : model.warnings)
+      log(LogLevel::kWarning, "{}: {}", model.input_name, warning);
+  CTXGEN_CHECK(write_report(flags.report_file, report));
+  if (flags.json) return print(report_json(report));
+  if (flags.verbosity.quiet) return {};
+  const std::string text = report_text(report, flags.verbosity.verbose > 0);
+  if (!plan.to_stdout) return print(text);
+  note(std::string_view(text).substr(0, text.size() - 1));
+  return {};
+}
+
+Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
+  const OutputPlan plan = CTXGEN_TRY(plan_outputs(flags.models, flags.output));
+  CTXGEN_CHECK(check_flags(flags, plan));
+  CompileOptions options = CTXGEN_TRY(compile_options(flags.model));
+  options.embed = flags.switches.embed;
+  options.node_prefix = flags.switches.node_prefix;
+  options.strict = flags.switches.strict;
+  options.require_compiled = flags.switches.require_compiled;
+  options.require_runnable = flags.switches.require_runnable;
+  options.no_clobber = flags.switches.no_clobber;
+  options.bin = flags.bin;
+  Progress progress(flags.verbosity.quiet, flags.verbosity.verbose > 0);
+  options.progress = [&progress](CompileStage stage, double fraction) {
+    progress.update(stage, fraction);
+  };
+  options.cancelled = interrupted;
+  std::vector<ModelInput> inputs;
+  for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
+  handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin asks nobody
+  NewFolder folder;
+  CTXGEN_CHECK(folder.make(plan.new_folder));
+  const auto report = plan.to_stdout ? compile_to_stdout(inputs.front(), options)
+                                     : compile_to_files(inputs, plan.outputs, options);
+  progress.clear();
+  if (!report) return std::unexpected(report.error());
+  CTXGEN_CHECK(summarise(flags, plan, *report));
+  return 0;
+}
+
+}  // namespace
+
+void add_compile(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App& verb = *cli.app.add_subcommand("compile", "compile models into context models");
+  verb.add_option("model", flags->models,
+                  "ONNX models, separated by commas or blanks; - is stdin. Several share one "
+                  "context binary")
+      ->type_name("MODEL[,MODEL...]")
+      ->required();
+  verb.add_option("-o,--output", flags->output,
+                  "the context model, or a folder; - is stdout (default: MODEL_ctx.onnx)")
+      ->type_name("OUT");
+  verb.add_flag("--embed", flags->switches.embed, "keep the context binary inside the model");
+  verb.add_option("--bin", flags->bin, "the context binary (default: MODEL_dnnl.bin)")
+      ->type_name("FILE");
+  verb.add_option("--node-prefix", flags->switches.node_prefix,
+                  "put before names of EPContext nodes and partitions")
+      ->type_name("P");
+  add_model_flags(verb, flags->model);
+  verb.add_flag("--strict", flags->switches.strict, "fail if anything falls back to cpu");
+  verb.add_flag("--require-compiled", flags->switches.require_compiled,
+                "fail if nothing was compiled");
+  verb.add_flag("--require-runnable", flags->switches.require_runnable,
+                "fail on a node that cpu cannot run");
+  verb.add_flag("--no-clobber", flags->switches.no_clobber, "fail if an output exists");
+  verb.add_option("-j,--jobs", flags->model.jobs,
+                  "threads to compile with (default: as --threads); never changes the output")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+  verb.add_option("--report", flags->report_file, "write the summary as JSON")
+      ->type_name("FILE.json");
+  verb.add_flag("--json", flags->json, "print the summary as JSON");
+  add_verbosity(verb, flags->verbosity);
+  verb.footer(kExamples + ("\n" + planned_options_text("compile")));
+  verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ctxgen::cli

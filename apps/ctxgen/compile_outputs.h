@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::cli {
+
+/// What is compiled to where.
+struct OutputPlan {
+  std::vector<std::string> inputs;              // files, or "-" for stdin
+  std::vector<std::filesystem::path> outputs;   // one per input; none if to_stdout
+  bool to_stdout = false;
+  std::filesystem::path new_folder;             // to be made first; empty: none
+};
+
+/// The models that the arguments name: each splits at commas unless it names an existing file.
+[[nodiscard]] std::vector<std::string> expand_models(const std::vector<std::string>& arguments);
+
+/// Decides the output files from the arguments and -o ("": not given).
+/// Errors  INVALID_ARGUMENT: equal stems in a batch, a folder where a file is needed or the other way
+///         round, stdin without -o, an output that is an input.
+[[nodiscard]] Result<OutputPlan> plan_outputs(const std::vector<std::string>& arguments,
+                                              const std::string& output);
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,141 @@
+#include "compile_report.h"
+
+#include <algorithm>
+#include <format>
+#include <map>
+#include <vector>
+
+#include "console.h"
+#include "text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& partitions) {
+  json.begin_array();
+  for (const PartitionReport& partition : partitions)
+    json.begin_object()
+        .field("name", partition.name)
+        .field("provider", partition.provider)
+        .field("nodes", std::uint64_t{partition.nodes})
+        .field("inputs", std::uint64_t{partition.inputs})
+        .field("outputs", std::uint64_t{partition.outputs})
+        .field("weight_bytes", partition.weight_bytes)
+        .end_object();
+  json.end_array();
+}
+
+/// Nodes that stay in the model: run by cpu, or by nobody.
+std::vector<NodeReport> fallbacks(const ModelReport& model) {
+  std::vector<NodeReport> nodes;
+  std::ranges::copy_if(model.assignment, std::back_inserter(nodes),
+                       [](const NodeReport& node) { return node.partition < 0 && !node.folded; });
+  return nodes;
+}
+
+void write_model(JsonWriter& json, const ModelReport& model) {
+  json.begin_object()
+      .field("input", model.input_name)
+      .field("output", model.output_name)
+      .field("nodes", std::uint64_t{model.nodes})
+      .field("compiled_nodes", std::uint64_t{model.compiled_nodes})
+      .field("folded_nodes", std::uint64_t{model.folded_nodes})
+      .field("model_bytes", model.model_bytes);
+  write_partitions(json.key("partitions"), model.partitions);
+  write_assignment(json.key("fallbacks"), fallbacks(model));
+  json.key("warnings").begin_array();
+  for (const std::string& warning : model.warnings) json.value(warning);
+  json.end_array().end_object();
+}
+
+/// "Resize x2 (dnnl: mode cubic)", most frequent first.
+std::string fallback_text(const ModelReport& model) {
+  struct Group {
+    std::size_t count = 0;
+    std::string reason;
+  };
+  std::map<std::string, Group> groups;
+  for (const NodeReport& node : fallbacks(model)) {
+    Group& group = groups[node.op_type + (node.provider.empty() ? " (nobody runs it)" : "")];
+    ++group.count;
+    if (group.reason.empty() && !node.reasons.empty()) group.reason = node.reasons.front();
+  }
+  std::vector<std::pair<std::string, Group>> sorted(groups.begin(), groups.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater{},
+                           [](const auto& entry) { return entry.second.count; });
+  TextTable table({1});
+  for (const auto& [op, group] : sorted)
+    table.row({op, std::to_string(group.count), group.reason});
+  return table.text("    ");
+}
+
+std::string model_text(const ModelReport& model, bool verbose) {
+  std::string text =
+      std::format("{} -> {} ({})\n", model.input_name, model.output_name,
+                  size_text(model.model_bytes));
+  const std::size_t left = fallbacks(model).size();
+  text += std::format("  {}, {} compiled into {}, {} folded, {} left\n",
+                      count_text(model.nodes, "node"), model.compiled_nodes,
+                      count_text(model.partitions.size(), "partition"), model.folded_nodes, left);
+  if (verbose) {
+    TextTable table({2, 3, 4});
+    for (const PartitionReport& partition : model.partitions)
+      table.row({partition.name, partition.provider, count_text(partition.nodes, "node"),
+                 std::format("{} -> {}", partition.inputs, partition.outputs),
+                 size_text(partition.weight_bytes)});
+    text += table.text("    ");
+  }
+  if (left > 0) text += "  not compiled:\n" + fallback_text(model);
+  return text;
+}
+
+}  // namespace
+
+void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
+  json.begin_array();
+  for (const NodeReport& node : nodes) {
+    json.begin_object().field("name", node.name).field("op_type", node.op_type).key("provider");
+    node.provider.empty() ? json.null() : json.value(node.provider);
+    json.key("partition");
+    node.partition < 0 ? json.null() : json.value(node.partition);
+    json.field("folded", node.folded);
+    json.key("reasons").begin_array();
+    for (const std::string& reason : node.reasons) json.value(reason);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+std::string report_json(const CompileReport& report) {
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  for (const ModelReport& model : report.models) write_model(json, model);
+  json.end_array().key("bins").begin_array();
+  for (const CompileReport::Bin& bin : report.bins)
+    json.begin_object()
+        .field("name", bin.name)
+        .field("bytes", bin.bytes)
+        .field("weight_bytes", bin.weight_bytes)
+        .field("blobs", bin.blobs)
+        .end_object();
+  json.end_array()
+      .field("weight_bytes_added", report.bytes_added)
+      .field("weight_bytes_stored", report.bytes_stored)
+      .field("seconds", report.seconds)
+      .end_object();
+  return json.finish();
+}
+
+std::string report_text(const CompileReport& report, bool verbose) {
+  std::string text;
+  for (const ModelReport& model : report.models) text += model_text(model, verbose);
+  for (const CompileReport::Bin& bin : report.bins)
+    text += std::format("{} ({}): {}, {} of weights\n", bin.name, size_text(bin.bytes),
+                        count_text(bin.blobs, "blob"), size_text(bin.weight_bytes));
+  if (report.bytes_added > report.bytes_stored)
+    text += std::format("shared weights saved {}\n",
+                        size_text(report.bytes_added - report.bytes_stored));
+  return text + std::format("{:.2f} s\n", report.seconds);
+}
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,51 @@
+#include "console.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <format>
+
+#include "ctxgen/base/blob.h"
+
+namespace ctxgen::cli {
+
+Status print_bytes(std::span<const std::byte> bytes) {
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size();
+  if (!written || std::fflush(stdout) != 0)
+    return fail(ErrorCode::kIoError, "standard output: {}", std::strerror(errno));
+  return {};
+}
+
+Status print(std::string_view text) { return print_bytes(as_bytes(text)); }
+
+int report_error(const Error& error) {
+  const ErrorInfo& info = error_info(error.code);
+  note(std::format("ctxgen: error: {}: {}", info.printed, error.message));
+  return info.exit_status;
+}
+
+void warn(std::string_view message) { note(std::format("ctxgen: warning: {}", message)); }
+
+void note(std::string_view message) {
+  const std::string line = std::string(message) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return std::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return std::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string count_text(std::uint64_t count, std::string_view noun) {
+  return std::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace ctxgen::cli

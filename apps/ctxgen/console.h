@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::cli {
+
+/// Writes a result to stdout.
+/// Errors  IO_ERROR (disk full, closed pipe).
+[[nodiscard]] Status print(std::string_view text);
+[[nodiscard]] Status print_bytes(std::span<const std::byte> bytes);
+
+/// "ctxgen: error: INVALID_GRAPH: ..." on stderr; gives the exit status.
+int report_error(const Error& error);
+/// "ctxgen: warning: ..." on stderr.
+void warn(std::string_view message);
+/// A plain line on stderr.
+void note(std::string_view message);
+
+/// "1.2 MiB".
+[[nodiscard]] std::string size_text(std::uint64_t bytes);
+/// "1 model", "3 models".
+[[nodiscard]] std::string count_text(std::uint64_t count, std::string_view noun);
+
+}  // namespace ctxgen::cli

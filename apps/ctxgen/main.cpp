@@ -1,0 +1,129 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <format>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "console.h"
+#include "ctxgen/base/log.h"
+#include "ctxgen/base/version.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onnx/infer.h"
+#include "interrupt.h"
+#include "planned.h"
+#include "text_table.h"
+
+
+namespace ctxgen::cli {
+namespace {
+
+std::string version_text() {
+  return std::format("ctxgen {}\ncontext format {}.{}\noneDNN {}\nonnx {}\n",
+                     CTXGEN_VERSION_STRING, kFormatMajor, kFormatMinor,
+                     onednn::library_version(), onnx_version());
+}
+
+/// Exit statuses and printed codes, from the one table of lib/base.
+std::string errors_text() {
+  std::vector<ErrorInfo> infos;
+  for (int i = 0; i <= static_cast<int>(ErrorCode::kCancelled); ++i)
+    infos.push_back(error_info(static_cast<ErrorCode>(i)));
+  std::ranges::stable_sort(infos, {}, &ErrorInfo::exit_status);
+  TextTable table({0});
+  table.row({"0", "", "done"});
+  for (const ErrorInfo& info : infos)
+    table.row({std::to_string(info.exit_status), std::string(info.printed),
+               std::string(info.when)});
+  return "Exit status and error codes:\n" + table.text("  ");
+}
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen compile model.onnx            model_ctx.onnx and model_dnnl.bin\n"
+    "  ctxgen run model_ctx.onnx            with random inputs\n"
+    "  ctxgen bench model_ctx.onnx --compare model.onnx\n"
+    "  ctxgen explain model.onnx            which node goes where, and why\n"
+    "  ctxgen COMMAND --help                options and examples of a command\n";
+
+void declare(Cli& cli) {
+  CLI::App& app = cli.app;
+  app.get_formatter()->enable_footer_formatting(false);
+  app.get_formatter()->column_width(34);
+  app.require_subcommand(1);
+  app.footer(std::string(kExamples) + "\n" + errors_text() +
+             "\nNot built yet, refused by name: ctxgen verify, ctxgen cache\n");
+  app.set_version_flag("--version", version_text,
+                       "versions of ctxgen, its file format, oneDNN and onnx");
+  add_compile(cli);
+  add_run(cli);
+  add_check(cli);
+  add_inspect(cli);
+  add_explain(cli);
+  add_bench(cli);
+  add_providers(cli);
+}
+
+/// Reads the arguments. Gives an exit status where there is nothing more to do (help, version).
+Result<int> parse(Cli& cli, int argc, char** argv, bool& finished) {
+  finished = true;
+  try {
+    cli.app.parse(argc, argv);
+  } catch (const CLI::CallForVersion&) {
+    CTXGEN_CHECK(print(version_text()));
+    return 0;
+  } catch (const CLI::CallForHelp&) {
+    CTXGEN_CHECK(print(cli.app.help()));  // of the verb, if one was named
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorCode::kInvalidArgument, "{} (ctxgen --help)", error.what());
+  }
+  finished = false;
+  return 0;
+}
+
+Result<int> run(int argc, char** argv) {
+  CTXGEN_CHECK(refuse_planned(std::span<const char* const>(argv, static_cast<std::size_t>(argc))));
+  CLI::App app("ctxgen compiles ONNX models ahead of time with oneDNN and runs the result.",
+               "ctxgen");
+  Cli cli{app, {}};
+  declare(cli);
+  bool finished = false;
+  const int status = CTXGEN_TRY(parse(cli, argc, argv, finished));
+  if (finished) return status;
+  return cli.action();
+}
+
+}  // namespace
+
+void add_verbosity(CLI::App& verb, Verbosity& verbosity) {
+  verb.add_flag("-q,--quiet", verbosity.quiet, "errors only");
+  verb.add_flag("-v,--verbose", verbosity.verbose, "say more; twice: everything");
+}
+
+void apply(const Verbosity& verbosity) {
+  LogLevel least = LogLevel::kWarning;
+  if (verbosity.verbose > 0) least = verbosity.verbose > 1 ? LogLevel::kTrace : LogLevel::kInfo;
+  if (verbosity.quiet) least = LogLevel::kError;
+  set_log_function(stderr_log_function(isatty(STDERR_FILENO) != 0), least);
+}
+
+}  // namespace ctxgen::cli
+
+int main(int argc, char** argv) {
+  using namespace ctxgen;
+  try {
+    cli::handle_interrupts(cli::Interrupt::kImmediate);
+    const auto status = cli::run(argc, argv);
+    return status ? *status : cli::report_error(status.error());
+  } catch (const std::bad_alloc&) {
+    return cli::report_error({ErrorCode::kResourceLimit, "out of memory"});
+  } catch (const std::exception& error) {
+    return cli::report_error({ErrorCode::kInternal, error.what()});
+  }
+}

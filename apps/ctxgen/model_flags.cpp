@@ -1,0 +1,99 @@
+#include "model_flags.h"
+
+#include <unistd.h>
+
+
+#include "arguments.h"
+#include "ctxgen/base/file.h"
+
+namespace ctxgen::cli {
+namespace {
+
+/// Protobuf's own limit: no ModelProto is larger.
+constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
+
+}  // namespace
+
+void add_model_flags(CLI::App& verb, ModelFlags& flags) {
+  verb.add_option("--provider", flags.providers,
+                  "providers by priority, separated by commas; cpu takes what is left")
+      ->type_name("A,B,...")
+      ->capture_default_str();
+  verb.add_option("--provider-option", flags.provider_options,
+                  "an option of one provider (ctxgen providers lists them); may be repeated")
+      ->type_name("NAME:KEY=VALUE")
+      ->allow_extra_args(false);
+  verb.add_option("--dim", flags.dims,
+                  "plan ahead for sizes of a symbolic dimension; may be repeated")
+      ->type_name("NAME=N[,N...]")
+      ->allow_extra_args(false);
+  verb.add_option("--shape", flags.shapes, "plan ahead for shapes of an input; may be repeated")
+      ->type_name("INPUT=1x3x224x224[,...]")
+      ->allow_extra_args(false);
+  verb.add_option("--fix-dim", flags.fix_dims,
+                  "replace a symbolic dimension of the model by a number; may be repeated")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  verb.add_flag("--freeze-initializers", flags.freeze_initializers,
+                "treat initializers that are graph inputs as constants");
+  verb.add_option("--external-data-dir", flags.external_data_folder,
+                  "folder of the model's external data (default: the model's folder)")
+      ->type_name("DIR");
+  verb.add_option("--threads", flags.threads,
+                  "threads to plan for and to run with (default: physical cores allowed here)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+}
+
+Result<CompileOptions> compile_options(const ModelFlags& flags) {
+  CompileOptions options;
+  options.providers = split(flags.providers, ',');
+  for (const std::string& name : options.providers)
+    if (name.empty())
+      return fail(ErrorCode::kInvalidArgument, "--provider: \"{}\" has an empty name",
+                  flags.providers);
+  for (const std::string& text : flags.provider_options) {
+    const std::size_t colon = text.find(':');
+    const std::size_t equals = text.find('=', colon == std::string::npos ? 0 : colon);
+    if (colon == std::string::npos || colon == 0 || equals == std::string::npos ||
+        equals == colon + 1)
+      return fail(ErrorCode::kInvalidArgument, "--provider-option: \"{}\" is not NAME:KEY=VALUE",
+                  text);
+    options.provider_options.push_back(
+        {text.substr(0, colon),
+         {text.substr(colon + 1, equals - colon - 1), text.substr(equals + 1)}});
+  }
+  options.profiles = CTXGEN_TRY(parse_profiles(flags.dims, flags.shapes));
+  for (const std::string& text : flags.fix_dims) {
+    const auto [name, value] = CTXGEN_TRY(parse_pair(text, "--fix-dim"));
+    options.fix_dims.emplace_back(name, CTXGEN_TRY(parse_count(value, "--fix-dim")));
+  }
+  options.freeze_initializers = flags.freeze_initializers;
+  options.external_data_folder = flags.external_data_folder;
+  options.threads = static_cast<int>(flags.threads);
+  options.jobs = static_cast<int>(flags.jobs);
+  return options;
+}
+
+Result<ModelInput> model_input(const std::string& argument) {
+  ModelInput input;
+  if (argument == "-") {
+    input.bytes = CTXGEN_TRY(read_stream(STDIN_FILENO, kMaxModelBytes));
+    input.name = "stdin.onnx";
+    return input;
+  }
+  input.path = argument;
+  input.name = input.path.filename().string();
+  if (input.name.empty())
+    return fail(ErrorCode::kInvalidArgument, "model \"{}\" has no file name", argument);
+  return input;
+}
+
+std::string compile_only_flag(const CLI::App& verb) {
+  for (const char* name : {"--provider", "--provider-option", "--fix-dim",
+                           "--freeze-initializers", "--external-data-dir"})
+    if (verb.count(name) > 0) return name;
+  return "";
+}
+
+}  // namespace ctxgen::cli

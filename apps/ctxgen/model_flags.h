@@ -1,0 +1,35 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "ctxgen/compiler/compile.h"
+
+namespace ctxgen::cli {
+
+/// Flags about how a model is compiled, shared by compile, explain, run and bench.
+struct ModelFlags {
+  std::string providers = "dnnl,cpu";
+  std::vector<std::string> provider_options;
+  std::vector<std::string> dims;
+  std::vector<std::string> shapes;
+  std::vector<std::string> fix_dims;
+  bool freeze_initializers = false;
+  std::string external_data_folder;
+  std::int64_t threads = 0;
+  std::int64_t jobs = 0;
+};
+
+void add_model_flags(CLI::App& verb, ModelFlags& flags);
+
+/// Errors  INVALID_ARGUMENT.
+[[nodiscard]] Result<CompileOptions> compile_options(const ModelFlags& flags);
+
+/// A model on the command line: a file, or "-" for stdin.
+[[nodiscard]] Result<ModelInput> model_input(const std::string& argument);
+
+/// What was given about compiling, for a model that is compiled already: "" if nothing.
+[[nodiscard]] std::string compile_only_flag(const CLI::App& verb);
+
+}  // namespace ctxgen::cli

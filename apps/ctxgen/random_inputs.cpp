@@ -1,0 +1,119 @@
+#include "random_inputs.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ctxgen/base/half.h"
+
+namespace ctxgen::cli {
+namespace {
+
+/// SplitMix64: tiny, seedable and the same everywhere, unlike std::default_random_engine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31U);
+  }
+  double symmetric() { return static_cast<double>(next() >> 11U) * 0x1p-52 - 1.0; }  // [-1, 1)
+  bool coin() { return (next() >> 63U) != 0; }
+
+ private:
+  std::uint64_t state_;
+};
+
+template <class T, class Make>
+void fill(Tensor& tensor, Make make) {
+  for (T& element : tensor.mutable_elements<T>()) element = make();
+}
+
+Status fill_random(Tensor& tensor, Random random, const IoInfo& info) {
+  const auto value = [&] { return random.symmetric(); };
+  const auto half = [&] { return float_to_float16(static_cast<float>(random.symmetric())); };
+  const auto brain = [&] { return float_to_bfloat16(static_cast<float>(random.symmetric())); };
+  const auto coin = [&] { return random.coin() ? 1 : 0; };
+  switch (tensor.type()) {
+    case DataType::kFloat: fill<float>(tensor, [&] { return static_cast<float>(value()); }); break;
+    case DataType::kDouble: fill<double>(tensor, value); break;
+    case DataType::kFloat16: fill<std::uint16_t>(tensor, half); break;
+    case DataType::kBfloat16: fill<std::uint16_t>(tensor, brain); break;
+    case DataType::kInt8:
+    case DataType::kUint8:
+    case DataType::kBool:
+      fill<std::uint8_t>(tensor, [&] { return static_cast<std::uint8_t>(coin()); });
+      break;
+    case DataType::kInt16:
+    case DataType::kUint16:
+      fill<std::uint16_t>(tensor, [&] { return static_cast<std::uint16_t>(coin()); });
+      break;
+    case DataType::kInt32:
+    case DataType::kUint32:
+      fill<std::uint32_t>(tensor, [&] { return static_cast<std::uint32_t>(coin()); });
+      break;
+    case DataType::kInt64:
+    case DataType::kUint64:
+      fill<std::uint64_t>(tensor, [&] { return static_cast<std::uint64_t>(coin()); });
+      break;
+    case DataType::kString: break;  // empty strings
+    default:
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no random values: give --input",
+                  info.name, info.type_text);
+  }
+  return {};
+}
+
+Status check_names(std::span<const IoInfo> infos, const ShapeProfile& shapes) {
+  for (const auto& [name, dims] : shapes.inputs)
+    if (std::ranges::find(infos, name, &IoInfo::name) == infos.end())
+      return fail(ErrorCode::kInvalidArgument, "--shape: the model has no input \"{}\"", name);
+  for (const auto& [name, size] : shapes.symbols) {
+    const bool known = std::ranges::any_of(infos, [&](const IoInfo& info) {
+      return std::ranges::contains(info.dim_names, name);
+    });
+    if (!known)
+      return fail(ErrorCode::kInvalidArgument,
+                  "--dim: no input of the model has the dimension \"{}\"", name);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Dims> input_dims(const IoInfo& info, const ShapeProfile& shapes) {
+  for (const auto& [name, dims] : shapes.inputs)
+    if (name == info.name) return dims;
+  if (!info.type.has_rank())
+    return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no rank: give --shape",
+                info.name, info.type_text);
+  Dims dims;
+  for (std::size_t i = 0; i < info.type.rank(); ++i) {
+    const Dim& dim = (*info.type.shape)[i];
+    std::int64_t size = dim.is_fixed() ? dim.value() : 1;
+    if (dim.is_symbol())
+      for (const auto& [name, value] : shapes.symbols)
+        if (name == info.dim_names[i]) size = value;
+    dims.push_back(size);
+  }
+  return dims;
+}
+
+Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
+                                               std::span<const NamedTensor> given,
+                                               const ShapeProfile& shapes, std::uint64_t seed) {
+  CTXGEN_CHECK(check_names(infos, shapes));
+  std::vector<NamedTensor> inputs;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const IoInfo& info = infos[i];
+    if (info.has_default || std::ranges::contains(given, info.name, &NamedTensor::name)) continue;
+    const Dims dims = CTXGEN_TRY(input_dims(info, shapes));
+    Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));
+    CTXGEN_CHECK(fill_random(tensor, Random(seed * 0x9e3779b97f4a7c15U + i), info));
+    inputs.push_back({info.name, std::move(tensor)});
+  }
+  return inputs;
+}
+
+}  // namespace ctxgen::cli

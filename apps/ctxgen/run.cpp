@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <cmath>
+#include <format>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "cli.h"
+#include "compare.h"
+#include "console.h"
+#include "ctxgen/base/json.h"
+#include "elements.h"
+#include "model_flags.h"
+#include "open_model.h"
+#include "planned.h"
+#include "random_inputs.h"
+#include "tensor_files.h"
+#include "test_data.h"
+#include "text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen run model_ctx.onnx                        random inputs, seeded\n"
+    "  ctxgen run model.onnx --input x=x.npy --output-dir out/\n"
+    "  ctxgen run model.onnx --test-data test_data_set_0\n"
+    "  ctxgen run model.onnx --provider cpu --test-data .\n";
+
+struct Flags {
+  std::string model;
+  ModelFlags options;
+  std::vector<std::string> inputs;
+  std::string test_data;
+  std::string output_folder;
+  std::uint64_t seed = 0;
+  Tolerance tolerance;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+struct Summary {
+  double least = 0, greatest = 0, mean = 0;
+};
+
+std::optional<Summary> summarise(const Tensor& tensor) {
+  if (!ElementReader::has_numbers(tensor.type()) || tensor.element_count() == 0) return {};
+  const ElementReader reader(tensor);
+  Summary summary{std::numeric_limits<double>::infinity(),
+                  -std::numeric_limits<double>::infinity(), 0};
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i) {
+    const double value = reader.at(i);
+    summary.least = std::min(summary.least, value);
+    summary.greatest = std::max(summary.greatest, value);
+    summary.mean += value;
+  }
+  summary.mean /= static_cast<double>(tensor.element_count());
+  return summary;
+}
+
+void write_dims(JsonWriter& json, const Dims& dims) {
+  json.begin_array();
+  for (const std::int64_t dim : dims) json.value(dim);
+  json.end_array();
+}
+
+// ---- one run with given or random inputs ---------------------------------------------------------
+
+std::string outputs_json(const Flags& flags, const OpenModel& model,
+                         std::span<const Tensor> outputs, std::span<const std::string> files) {
+  JsonWriter json;
+  json.begin_object().field("model", flags.model).key("outputs").begin_array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    json.begin_object()
+        .field("name", model.session->outputs()[i].name)
+        .field("type", name_of(outputs[i].type()));
+    write_dims(json.key("dims"), outputs[i].dims());
+    if (const auto summary = summarise(outputs[i]))
+      json.field("min", summary->least)
+          .field("max", summary->greatest)
+          .field("mean", summary->mean);
+    if (i < files.size()) json.field("file", files[i]);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return json.finish();
+}
+
+std::string outputs_text(const OpenModel& model, std::span<const Tensor> outputs,
+                         std::span<const std::string> files) {
+  TextTable table;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto summary = summarise(outputs[i]);
+    table.row({model.session->outputs()[i].name,
+               std::format("{}{}", name_of(outputs[i].type()), to_string(outputs[i].dims())),
+               summary ? std::format("min {:.6g}  max {:.6g}  mean {:.6g}", summary->least,
+                                     summary->greatest, summary->mean)
+                       : "",
+               i < files.size() ? files[i] : ""});
+  }
+  return table.text();
+}
+
+Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProfile& shapes) {
+  const auto infos = model.session->inputs();
+  std::vector<NamedTensor> inputs = CTXGEN_TRY(read_inputs(flags.inputs, infos, shapes));
+  std::vector<NamedTensor> random = CTXGEN_TRY(random_inputs(infos, inputs, shapes, flags.seed));
+  std::ranges::move(random, std::back_inserter(inputs));
+  const std::vector<Tensor> outputs = CTXGEN_TRY(model.session->run(inputs));
+  std::vector<std::string> files;
+  if (!flags.output_folder.empty())
+    files = CTXGEN_TRY(write_outputs(flags.output_folder, model.session->outputs(), outputs));
+  CTXGEN_CHECK(print(flags.json ? outputs_json(flags, model, outputs, files)
+                                : outputs_text(model, outputs, files)));
+  return 0;
+}
+
+// ---- comparison with test data -------------------------------------------------------------------
+
+struct OutputResult {
+  std::string set, name;
+  Comparison comparison;
+};
+
+std::string comparison_json(const Flags& flags, std::span<const OutputResult> results, bool match) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", flags.model)
+      .field("match", match)
+      .field("rtol", flags.tolerance.rtol)
+      .field("atol", flags.tolerance.atol)
+      .key("outputs")
+      .begin_array();
+  for (const OutputResult& result : results)
+    json.begin_object()
+        .field("data_set", result.set)
+        .field("name", result.name)
+        .field("match", result.comparison.match)
+        .field("max_abs", result.comparison.max_abs)
+        .field("max_rel", result.comparison.max_rel)
+        .field("mismatches", result.comparison.mismatches)
+        .field("text", result.comparison.text)
+        .end_object();
+  json.end_array().end_object();
+  return json.finish();
+}
+
+std::string comparison_text(std::span<const OutputResult> results) {
+  TextTable table;
+  for (const OutputResult& result : results)
+    table.row({result.set, result.name, result.comparison.match ? "match" : "MISMATCH",
+               std::format("max abs {:.3g}", result.comparison.max_abs),
+               std::format("max rel {:.3g}", result.comparison.max_rel), result.comparison.text});
+  return table.text();
+}
+
+Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
+  std::vector<OutputResult> results;
+  for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
+    const TestDataSet set =
+        CTXGEN_TRY(read_data_set(folder, model.session->inputs(), model.session->outputs()));
+    const std::vector<Tensor> outputs = CTXGEN_TRY(model.session->run(set.inputs));
+    for (std::size_t i = 0; i < set.outputs.size(); ++i)
+      results.push_back({set.name, model.session->outputs()[i].name,
+                         compare(outputs[i], set.outputs[i], flags.tolerance)});
+  }
+  const auto bad = std::ranges::count_if(
+      results, [](const OutputResult& result) { return !result.comparison.match; });
+  CTXGEN_CHECK(print(flags.json ? comparison_json(flags, results, bad == 0)
+                                : comparison_text(results)));
+  if (bad > 0)
+    return fail(ErrorCode::kNotSatisfied, "{} of {} outputs differ from the test data", bad,
+                results.size());
+  return 0;
+}
+
+/// Options that the chosen way of running would ignore.
+Status check_given(const CLI::App& verb) {
+  const bool test_data = verb.count("--test-data") > 0;
+  for (const char* name : {"--input", "--output-dir", "--seed"})
+    if (test_data && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
+  for (const char* name : {"--rtol", "--atol"})
+    if (!test_data && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} needs --test-data", name);
+  return {};
+}
+
+Result<int> run(const Flags& flags, const std::string& compile_flag) {
+  apply(flags.verbosity);
+  const auto profiles = CTXGEN_TRY(parse_profiles(flags.options.dims, flags.options.shapes));
+  if (profiles.size() > 1)
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: a run has one size each");
+  const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
+  if (!flags.test_data.empty() && !model.report && !profiles.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--dim and --shape plan ahead while compiling and size random inputs: with "
+                "--test-data and nothing to compile they have no effect");
+  if (!flags.test_data.empty()) return run_test_data(flags, model);
+  return run_once(flags, model, profiles.empty() ? ShapeProfile{} : profiles.front());
+}
+
+}  // namespace
+
+void add_run(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* verb = cli.app.add_subcommand(
+      "run", "run a plain model (compiled in memory first) or a context model");
+  verb->add_option("model", flags->model, "an ONNX model or a context model")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("--input", flags->inputs,
+                   "an input from a file: .npy, .pb (TensorProto), else raw elements; may be "
+                   "repeated; inputs not given are random")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  verb->add_option("--test-data", flags->test_data,
+                   "run with input_N.pb and compare with output_N.pb in DIR or in each "
+                   "DIR/test_data_set_*")
+      ->type_name("DIR");
+  verb->add_option("--rtol", flags->tolerance.rtol, "relative tolerance")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--atol", flags->tolerance.atol, "absolute tolerance")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--seed", flags->seed, "of random inputs")->capture_default_str();
+  verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
+      ->type_name("DIR");
+  add_model_flags(*verb, flags->options);
+  verb->add_flag("--json", flags->json, "print JSON");
+  add_verbosity(*verb, flags->verbosity);
+  verb->footer(kExamples + ("\n" + planned_options_text("run")));
+  verb->callback([&cli, flags, verb] {
+    cli.action = [flags, verb]() -> Result<int> {
+      CTXGEN_CHECK(check_given(*verb));
+      return run(*flags, compile_only_flag(*verb));
+    };
+  });
+}
+
+}  // namespace ctxgen::cli

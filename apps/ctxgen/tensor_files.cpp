@@ -1,0 +1,107 @@
+#include "tensor_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <format>
+#include <set>
+
+#include "ctxgen/base/file.h"
+#include "ctxgen/onnx_lite/read_model.h"
+#include "npy.h"
+#include "random_inputs.h"
+
+namespace ctxgen::cli {
+namespace {
+
+Result<Tensor> read_raw(const Blob& file, const std::string& name, const IoInfo& info,
+                        const ShapeProfile& shapes) {
+  const Dims dims = CTXGEN_TRY(input_dims(info, shapes));
+  const auto size = checked_size_bytes(info.type.element, dims);
+  if (info.type.element == DataType::kString || !size)
+    return fail(ErrorCode::kInvalidArgument, "{}: input \"{}\" ({}) cannot be read from raw bytes",
+                name, info.name, info.type_text);
+  if (*size != file.bytes.size())
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: {} bytes, input \"{}\" as {} {} has {} (--dim and --shape set sizes)", name,
+                file.bytes.size(), info.name, name_of(info.type.element), to_string(dims), *size);
+  return Tensor::borrow(info.type.element, dims, file.owner, file.bytes);
+}
+
+/// The input that `option` ("NAME=FILE") is for.
+const IoInfo* input_of(const std::string& option, std::span<const IoInfo> infos) {
+  const IoInfo* found = nullptr;
+  for (const IoInfo& info : infos)
+    if (option.starts_with(info.name + "=") &&
+        (found == nullptr || info.name.size() > found->name.size()))
+      found = &info;
+  return found;
+}
+
+std::string file_stem(const std::string& name, std::size_t position) {
+  std::string stem;
+  for (const char c : name)
+    stem += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.' ? c : '_';
+  if (stem.empty() || stem.front() == '.') stem = std::format("output_{}{}", position, stem);
+  return stem.substr(0, 200);  // file systems stop at 255
+}
+
+}  // namespace
+
+Result<Tensor> read_tensor_file(const std::filesystem::path& path, const IoInfo& info,
+                                const ShapeProfile& shapes) {
+  const std::string name = path.string();
+  const std::string extension = path.extension().string();
+  if (extension == ".npz")
+    return fail(ErrorCode::kInvalidArgument, "{}: .npz is not built yet (planned); give .npy",
+                name);
+  const Blob file = CTXGEN_TRY(map_file(path));
+  if (extension == ".npy") return read_npy(file, name);
+  if (extension != ".pb") return read_raw(file, name, info, shapes);
+  auto tensor = read_tensor(file);
+  if (!tensor) return std::unexpected(with_context(std::move(tensor).error(), name));
+  return tensor;
+}
+
+Result<std::vector<NamedTensor>> read_inputs(const std::vector<std::string>& options,
+                                             std::span<const IoInfo> infos,
+                                             const ShapeProfile& shapes) {
+  std::vector<NamedTensor> inputs;
+  for (const std::string& option : options) {
+    const IoInfo* info = input_of(option, infos);
+    if (info == nullptr) {
+      std::string names;
+      for (const IoInfo& one : infos) names += (names.empty() ? "" : ", ") + one.name;
+      return fail(ErrorCode::kInvalidArgument,
+                  "--input: \"{}\" is not NAME=FILE with an input of the model ({})", option,
+                  names);
+    }
+    if (std::ranges::contains(inputs, info->name, &NamedTensor::name))
+      return fail(ErrorCode::kInvalidArgument, "--input: \"{}\" is given twice", info->name);
+    inputs.push_back({info->name, CTXGEN_TRY(read_tensor_file(option.substr(info->name.size() + 1),
+                                                              *info, shapes))});
+  }
+  return inputs;
+}
+
+Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
+                                               std::span<const IoInfo> infos,
+                                               std::span<const Tensor> outputs) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return fail(ErrorCode::kIoError, "folder \"{}\": {}", folder.string(), error.message());
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    std::string stem = file_stem(infos[i].name, i);
+    while (!taken.insert(stem).second) stem += std::format("_{}", i);
+    const bool npy = npy_can_hold(outputs[i].type());
+    names.push_back(stem + (npy ? ".npy" : ".pb"));
+    AtomicFile file = CTXGEN_TRY(AtomicFile::create(folder / names.back()));
+    CTXGEN_CHECK(file.write(npy ? write_npy(outputs[i]) : write_tensor(outputs[i], infos[i].name)));
+    CTXGEN_CHECK(file.commit());
+  }
+  return names;
+}
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,296 @@
+"""ctxgen inspect, explain, check, providers, bench, help and version."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import onnx
+import pytest
+from cli_support import conv_model, ctxgen, done, json_of, refused, save, unknown_model
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+VERBS = ["compile", "run", "check", "inspect", "explain", "bench", "providers"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    return save(conv_model(), tmp_path / "net.onnx")
+
+
+@pytest.fixture
+def context(model, tmp_path):
+    done("compile", model)
+    return tmp_path / "net_ctx.onnx"
+
+
+# ---- help and version ----------------------------------------------------------------------------------------------
+
+
+def test_version_names_every_part():
+    lines = done("--version").stdout.splitlines()
+    assert re.fullmatch(r"ctxgen \d+\.\d+\.\d+\S*", lines[0])
+    assert [line.rsplit(" ", 1)[0] for line in lines[1:]] == ["context format", "oneDNN", "onnx"]
+
+
+def test_help_lists_every_verb_and_error():
+    text = done("--help").stdout
+    for verb in VERBS:
+        assert re.search(rf"^ +{verb} ", text, re.MULTILINE), verb
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_has_examples(verb):
+    text = done(verb, "--help").stdout
+    assert f"Examples:\n  ctxgen {verb}" in text
+
+
+def test_examples_use_options_that_exist():
+    for verb in VERBS:
+        text = done(verb, "--help").stdout
+        options = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", text.split("Examples:")[0]))
+        for line in re.findall(rf"^  ctxgen {verb} (.*)$", text, re.MULTILINE):
+            used = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", line.split("   ")[0].split("||")[0]))
+            assert used <= options, line
+
+
+def error_rows(text, pattern):
+    return [tuple(part.strip(" `") for part in match) for match in re.findall(pattern, text, re.MULTILINE)]
+
+
+def test_readme_and_help_have_the_same_error_table():
+    from_help = error_rows(done("--help").stdout, r"^ +(\d+)  ([A-Z_]* ) +(.+)$")
+    readme = (SOURCE / "README.md").read_text()
+    from_readme = error_rows(readme, r"^\| (\d+) \| (`[A-Z_]+`|) ?\| (.+) \|$")
+    assert len(from_help) >= 12
+    assert from_help == from_readme
+
+
+def test_cli_document_has_every_option():
+    document = (SOURCE / "docs" / "cli.md").read_text()
+    for verb in VERBS:
+        text = done(verb, "--help").stdout
+        for option in set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", text)):
+            assert option in document, f"{verb} {option}"
+
+
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["run"], ["--frobnicate"]])
+def test_wrong_usage(arguments):
+    refused(1, "INVALID_ARGUMENT", *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["verify", "x"], ["cache", "stats"], ["verify"], ["run", "m", "--options", "f"]])
+def test_planned_verbs_are_refused_by_name(arguments):
+    refused(1, "INVALID_ARGUMENT", *arguments, names=[arguments[0], "not built yet (planned)"])
+
+
+# ---- inspect -------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_a_model(model):
+    facts = json_of("inspect", model)
+    assert facts["kind"] == "model"
+    assert facts["model"]["nodes"] == 5
+    assert {"op": "Conv", "count": 1} in facts["model"]["ops"]
+    assert facts["model"]["inputs"] == [{"name": "x", "type": "float32[batch, 3, 8, 8]"}]
+    assert facts["model"]["initializers"] == 4
+    assert "Conv" in done("inspect", model).stdout
+
+
+def test_inspect_a_context_model(context, tmp_path):
+    facts = json_of("inspect", context)
+    assert facts["kind"] == "context_model"
+    assert facts["model"]["partitions"][0]["source"] == "CtxgenDnnlExecutionProvider"
+    (bin_facts,) = facts["contexts"]
+    assert bin_facts["bytes"] == (tmp_path / "net_dnnl.bin").stat().st_size
+    assert bin_facts["programs"][0]["name"] == facts["model"]["partitions"][0]["partition_name"]
+    keys = [entry["key"] for entry in facts["model"]["metadata"]]
+    assert "ep_compatibility_info.CtxgenDnnlExecutionProvider" in keys
+
+
+def test_inspect_a_bin(context, tmp_path):
+    facts = json_of("inspect", tmp_path / "net_dnnl.bin")
+    assert facts["kind"] == "context"
+    assert facts["context"]["format"] == "1.0"
+    assert sum(blob["bytes"] for blob in facts["context"]["blobs"]) == facts["context"]["weight_bytes"]
+    text = done("inspect", tmp_path / "net_dnnl.bin", "-v").stdout
+    assert facts["context"]["blobs"][0]["hash"] in text
+
+
+def test_inspect_shows_sharing(tmp_path):
+    save(conv_model(), tmp_path / "a.onnx")
+    save(conv_model(tail=onnx.helper.make_node("Relu", ["z"], ["y"], name="tail")), tmp_path / "b.onnx")
+    done("compile", tmp_path / "a.onnx", tmp_path / "b.onnx")
+    facts = json_of("inspect", tmp_path / "a_dnnl.bin")["context"]
+    assert facts["shared_blobs"] > 0
+    assert facts["saved_bytes"] == sum(blob["bytes"] * (blob["weights"] - 1) for blob in facts["blobs"])
+
+
+def test_inspect_shows_external_files(tmp_path):
+    onnx.save(conv_model(), tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    (entry,) = json_of("inspect", tmp_path / "net.onnx")["model"]["external_files"]
+    assert entry == {"name": "net.data", "bytes": (tmp_path / "net.data").stat().st_size}
+
+
+def test_inspect_tells_of_a_missing_bin(context, tmp_path):
+    (tmp_path / "net_dnnl.bin").unlink()
+    (entry,) = json_of("inspect", context)["contexts"]
+    assert "error" in entry
+
+
+def test_inspect_refuses_other_files(tmp_path):
+    (tmp_path / "text").write_text("hello, this is no model")
+    refused(2, "INVALID_GRAPH", "inspect", tmp_path / "text")
+    (tmp_path / "x.bin").write_text("hello, this is no context")
+    refused(2, "INVALID_GRAPH", "inspect", tmp_path / "x.bin")
+    refused(3, "IO_ERROR", "inspect", tmp_path / "none")
+    refused(3, "IO_ERROR", "inspect", tmp_path)
+
+
+# ---- explain -------------------------------------------------------------------------------------------------------
+
+
+def test_explain_gives_every_node_a_place(model, tmp_path):
+    facts = json_of("explain", model)
+    assert [node["name"] for node in facts["assignment"]] == ["conv", "relu", "pool", "flatten", "gemm"]
+    assert facts["assignment"][0]["provider"] == "dnnl"
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
+    assert "conv" in done("explain", model).stdout
+
+
+def test_explain_gives_reasons(model, tmp_path):
+    odd = json_of("explain", save(unknown_model(), tmp_path / "odd.onnx"))
+    (node,) = odd["assignment"]
+    assert node["provider"] is None
+    assert any("dnnl" in reason for reason in node["reasons"])
+    assert any("cpu" in reason for reason in node["reasons"])
+    everything = json_of("explain", model, "--provider", "cpu")
+    assert {node["provider"] for node in everything["assignment"]} == {"cpu"}
+
+
+# ---- check ---------------------------------------------------------------------------------------------------------
+
+
+def test_check_a_fresh_context(context):
+    verdict = json_of("check", context)
+    assert (verdict["verdict"], verdict["reason"], verdict["partitions"]) == ("optimal", "", 1)
+    assert done("check", context).stdout.startswith("optimal")
+
+
+def change_fingerprint(context, old, new):
+    model = onnx.load(context)
+    for entry in model.metadata_props:
+        if entry.key.startswith("ep_compatibility_info."):
+            changed = re.sub(old, new, entry.value)
+            assert changed != entry.value, entry.value
+            entry.value = changed
+    onnx.save(model, context)
+
+
+def test_check_a_context_of_another_version(context):
+    change_fingerprint(context, r"\d+\.\d+\.\d+", "0.0.1")
+    finished = ctxgen("check", context, "--json")
+    assert finished.returncode == 2
+    verdict = json.loads(finished.stdout)
+    assert verdict["verdict"] == "unsupported"
+    assert "0.0.1" in verdict["reason"]
+
+
+def test_check_a_missing_or_damaged_bin(context, tmp_path):
+    whole = (tmp_path / "net_dnnl.bin").read_bytes()
+    (tmp_path / "net_dnnl.bin").write_bytes(whole[:100])
+    assert ctxgen("check", context).returncode == 2
+    (tmp_path / "net_dnnl.bin").unlink()
+    finished = ctxgen("check", context)
+    assert finished.returncode == 2
+    assert "net_dnnl.bin" in finished.stdout
+
+
+def test_check_says_what_run_does(context):
+    """A context that check calls unsupported does not load, and the other way round."""
+    assert done("check", context) and done("run", context)
+    model = onnx.load(context)
+    for attribute in model.graph.node[0].attribute:
+        if attribute.name == "partition_name":
+            attribute.s = b"another"
+    onnx.save(model, context)
+    assert ctxgen("check", context).returncode == 2
+    refused(2, "INVALID_GRAPH", "run", context)
+
+
+def test_check_a_plain_model(model):
+    assert json_of("check", model)["partitions"] == 0
+
+
+# ---- providers and bench -------------------------------------------------------------------------------------------
+
+
+def test_providers():
+    facts = json_of("providers")
+    assert [one["name"] for one in facts["providers"]] == ["dnnl", "cpu"]
+    assert facts["providers"][0]["ep_name"] == "CtxgenDnnlExecutionProvider"
+    assert facts["providers"][0]["isa"]
+    assert facts["providers"][0]["compiles"] and not facts["providers"][1]["compiles"]
+    assert "CtxgenDnnlExecutionProvider" in done("providers").stdout
+
+
+def check_bench(result):
+    for key in ("load_ms", "first_run_ms", "primitive_creation_ms", "resident_bytes", "private_bytes"):
+        assert result[key] >= 0, key
+    assert 0 < result["latency_ms"]["min"] <= result["latency_ms"]["p50"] <= result["latency_ms"]["p99"]
+    assert result["private_bytes"] <= result["resident_bytes"]
+
+
+def test_bench_keys(context):
+    result = json_of("bench", context, "--iterations", "3")
+    check_bench(result)
+    assert result["load_ms"] > 0 and result["partitions"] == 1
+
+
+def test_bench_counts_primitives_of_planned_shapes(model, tmp_path):
+    done("compile", model, "--dim", "batch=1")
+    result = json_of("bench", tmp_path / "net_ctx.onnx", "--iterations", "1")
+    assert result["primitives"] > 0 and result["primitive_creation_ms"] > 0
+
+
+def test_bench_of_a_plain_model_compiles_in_memory(model):
+    result = json_of("bench", model, "--iterations", "2", "--threads", "1")
+    check_bench(result)
+    assert result["compile_ms"] > 0
+    assert json_of("bench", model, "--iterations", "2", "--provider", "cpu")["partitions"] == 0
+
+
+def test_bench_table_of_operators(context):
+    ops = json_of("bench", context, "--iterations", "1", "-v")["ops"]
+    assert ops and all(op["us"] >= 0 and op["kind"] for op in ops)
+    assert "GFLOP/s" in done("bench", context, "--iterations", "1", "-v").stdout
+
+
+def test_bench_compares(context, model):
+    result = json_of("bench", context, "--compare", model, "--iterations", "2", "--provider", "cpu")
+    check_bench(result)
+    check_bench(result["compare"])
+    assert result["ratio"]["latency_p50_ms"] > 0
+    assert "ratio" in done("bench", context, "--compare", context, "--iterations", "1").stdout
+
+
+def test_bench_compare_reports_the_childs_error(context, tmp_path):
+    odd = save(unknown_model(), tmp_path / "odd.onnx")
+    refused(2, "NOT_IMPLEMENTED", "bench", context, "--compare", odd, "--iterations", "1", names=["Frobnicate"])
+
+
+def test_bench_refuses_contradictions(context):
+    refused(1, "INVALID_ARGUMENT", "bench", context, "--iterations", "0")
+    refused(1, "INVALID_ARGUMENT", "bench", context, "--provider", "cpu", names=["--provider"])
+    refused(1, "INVALID_ARGUMENT", "bench", context, "--compare", context, "-v", names=["-v"])
+
+
+def test_closed_pipe_is_an_io_error(model):
+    """A reader that goes away must not look like success."""
+    read, write = os.pipe()
+    os.close(read)
+    finished = subprocess.run([os.environ["CTXGEN_BIN"], "inspect", model], stdout=write, stderr=subprocess.PIPE,
+                              check=False)
+    os.close(write)
+    assert finished.returncode != 0
