@@ -1,0 +1,184 @@
+"""Who takes part in the bench, how each is prepared and how one measurement of it is taken.
+
+Every measurement is a process of its own and gives the same keys: library_load_ms, load_ms, first_run_ms, latency_ms {min,
+p50, p99}, resident_bytes, private_bytes, and start_to_output_ms: from the start of a further process that loads, runs once
+and ends, to its end.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+
+class Failed(Exception):
+    """A program ended with an error; the text is its last word."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str
+    path: pathlib.Path
+    inputs: dict[str, pathlib.Path]
+    dims: dict[str, int]  # what the inputs bind the model's symbolic dims to
+
+    @staticmethod
+    def read(folder):
+        about = json.loads((folder / "model.json").read_text())
+        inputs = {name: folder / file for name, file in about["inputs"].items()}
+        return Model(about["name"], folder / f"{about['name']}.onnx", inputs, about["dims"])
+
+    def input_flags(self):
+        return [word for name, file in self.inputs.items() for word in ("--input", f"{name}={file}")]
+
+    def dim_flags(self):
+        return [word for name, size in self.dims.items() for word in ("--dim", f"{name}={size}")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    threads: int
+    iterations: int
+    work: pathlib.Path  # scratch, one folder per model and contestant
+
+
+def run_program(command, threads, cwd=None):
+    """Standard output and the wall-clock milliseconds of the whole process."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # the Dnnl provider has no other setting
+    start = time.perf_counter()
+    finished = subprocess.run(
+        [str(word) for word in command], env=environment, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    elapsed_ms = (time.perf_counter() - start) * 1e3
+    if finished.returncode != 0:
+        # Debian's ONNX Runtime prints hundreds of harmless "Schema error" lines
+        said = [line for line in finished.stderr.decode(errors="replace").splitlines() if line.strip()]
+        said = [line for line in said if "Schema error" not in line] or [f"status {finished.returncode}"]
+        raise Failed(said[-1])
+    return finished.stdout.decode(), elapsed_ms
+
+
+def percentile(sorted_values, share):
+    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+
+
+class Contestant:
+    """`prepare` is called once per model, before any measurement; its numbers stand for all rounds."""
+
+    key: str
+    title: str
+
+    def prepare(self, model, settings):
+        raise NotImplementedError
+
+    def measure(self, model, settings):
+        raise NotImplementedError
+
+    def outputs(self, model, settings, folder):
+        """Runs once and gives the outputs' .npy files in `folder`, in the model's order."""
+        raise NotImplementedError
+
+
+class Ctxgen(Contestant):
+    key = "ctxgen"
+    title = "ctxgen"
+
+    def __init__(self, program):
+        self.program = program
+
+    def version(self):
+        return run_program([self.program, "--version"], 1)[0].strip().splitlines()[0]
+
+    def _context(self, model, settings):
+        return settings.work / model.name / self.key / f"{model.name}_ctx.onnx"
+
+    def prepare(self, model, settings):
+        context = self._context(model, settings)
+        context.parent.mkdir(parents=True, exist_ok=True)
+        command = [self.program, "compile", model.path, "-o", context, "--threads", settings.threads, "-q"]
+        _, compile_ms = run_program([*command, *model.dim_flags()], settings.threads)
+        size = sum(file.stat().st_size for file in context.parent.iterdir())
+        return {"compile_ms": compile_ms, "file_bytes": size}
+
+    def measure(self, model, settings):
+        context = self._context(model, settings)
+        threads = ["--threads", settings.threads]
+        # inputs of the same shapes, seeded by ctxgen: f32 networks take the same time for any ordinary values
+        command = [self.program, "bench", context, "--json", "--iterations", settings.iterations, *model.dim_flags()]
+        result = json.loads(run_program([*command, *threads], settings.threads)[0])
+        del result["compile_ms"]  # of the bench process, which had nothing to compile
+        _, elapsed_ms = run_program([self.program, "run", context, *model.input_flags(), *threads], settings.threads)
+        return {**result, "start_to_output_ms": elapsed_ms}
+
+    def outputs(self, model, settings, folder):
+        folder.mkdir()
+        command = [self.program, "run", self._context(model, settings), "--json", "--output-dir", folder]
+        flags = [*model.input_flags(), "--threads", settings.threads]
+        told = json.loads(run_program([*command, *flags], settings.threads)[0])
+        return [folder / output["file"] for output in told["outputs"]]
+
+
+class OnnxRuntime(Contestant):
+    """One library with one execution provider."""
+
+    def __init__(self, key, title, program, library, provider="cpu"):
+        self.key = key
+        self.title = title
+        self.program = program
+        self.library = library
+        self.provider = provider
+
+    def _command(self, settings, model_path, *flags):
+        return [
+            self.program, "--library", self.library, "--provider", self.provider, "--threads", settings.threads,
+            "--model", model_path, *flags,
+        ]  # fmt: skip
+
+    def _load_flags(self, model, _settings):
+        return model.path, []
+
+    def prepare(self, model, _settings):
+        return {"compile_ms": 0.0, "file_bytes": model_bytes(model.path)}
+
+    def measure(self, model, settings):
+        path, flags = self._load_flags(model, settings)
+        command = self._command(settings, path, *flags, *model.input_flags())
+        result = json.loads(run_program([*command, "--iterations", settings.iterations], settings.threads)[0])
+        runs_ms = sorted(result.pop("runs_ms"))
+        result["latency_ms"] = {"min": runs_ms[0], "p50": percentile(runs_ms, 0.5), "p99": percentile(runs_ms, 0.99)}
+        _, elapsed_ms = run_program([*command, "--iterations", 0], settings.threads)
+        return {**result, "start_to_output_ms": elapsed_ms}
+
+    def outputs(self, model, settings, folder):
+        path, flags = self._load_flags(model, settings)
+        command = self._command(settings, path, *flags, *model.input_flags(), "--iterations", 0, "--outputs", folder)
+        run_program(command, settings.threads)
+        return [folder / f"output_{index}.npy" for index in range(len(list(folder.iterdir())))]
+
+
+class PrepackedOnnxRuntime(OnnxRuntime):
+    """ONNX Runtime's own ahead-of-time path: the optimised model with its weights packed in an external file, mapped at load."""
+
+    def _path(self, model, settings):
+        return settings.work / model.name / self.key / f"{model.name}.onnx"
+
+    def prepare(self, model, settings):
+        path = self._path(model, settings)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _, compile_ms = run_program(self._command(settings, model.path, "--save-optimized", path), settings.threads)
+        return {"compile_ms": compile_ms, "file_bytes": model_bytes(path)}
+
+    def _load_flags(self, model, settings):
+        return self._path(model, settings), ["--optimization", 0]  # everything has been done
+
+
+def model_bytes(path):
+    data = path.with_name(path.name + ".data")
+    return path.stat().st_size + (data.stat().st_size if data.exists() else 0)
+
+
+def library_providers(program, library):
+    """{"version": ..., "providers": [...]} of an ONNX Runtime library."""
+    return json.loads(run_program([program, "--library", library, "--providers"], 1)[0].splitlines()[-1])

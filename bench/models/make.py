@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Makes the bench models: real architectures with seeded weights, in the form in which exporters write them.
+
+    python3 bench/models/make.py --list
+    python3 bench/models/make.py resnet50 bert_base -o DIR
+
+DIR/NAME holds NAME.onnx, input_K.npy and model.json (input names, files and the dims that they bind). Without -o models go
+to the user's cache; one that is there and current is not made again.
+"""
+
+import argparse
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+
+import branched
+import classic
+import transformers
+
+MODELS = {
+    "resnet50": classic.resnet50,
+    "resnet50_bn": functools.partial(classic.resnet50, fold_batch_norm=False),
+    "vgg16": classic.vgg16,
+    "mobilenetv2": classic.mobilenetv2,
+    "densenet121": branched.densenet121,
+    "inception_v3": branched.inception_v3,
+    "bert_base": transformers.bert_base,
+    "bert_base_opset17": functools.partial(transformers.bert_base, opset=17),
+    "bert_base_dynamic": functools.partial(transformers.bert_base, dynamic=True),
+    "gpt2_prefill": transformers.gpt2_prefill,
+    "gpt2_decode": transformers.gpt2_decode,
+}
+
+
+def cache_folder():
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "ctxgen" / "bench-models"
+
+
+def recipe():
+    """Changes with the code that makes models."""
+    sources = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
+def description(net):
+    dims = {}
+    for declared, sample in zip(net.inputs, net.sample_inputs.values(), strict=True):
+        for dim, size in zip(declared.type.tensor_type.shape.dim, sample.shape, strict=True):
+            if dim.dim_param:
+                dims[dim.dim_param] = size
+    names = list(net.sample_inputs)
+    files = [f"input_{i}.npy" for i in range(len(names))]
+    return {"name": net.name, "recipe": recipe(), "inputs": dict(zip(names, files, strict=True)), "dims": dims}
+
+
+def write(name, folder):
+    """Writes the model into `folder`, which appears complete or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder.parent))
+    try:
+        net = MODELS[name](name)
+        net.save(temporary / f"{name}.onnx")
+        about = description(net)
+        for file, sample in zip(about["inputs"].values(), net.sample_inputs.values(), strict=True):
+            np.save(temporary / file, sample)
+        (temporary / "model.json").write_text(json.dumps(about, indent=1) + "\n")
+        temporary.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def is_current(folder):
+    try:
+        return json.loads((folder / "model.json").read_text())["recipe"] == recipe()
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def ensure(name, output=None):
+    """The folder of the model, made now if it is missing or older than its recipe."""
+    folder = pathlib.Path(output or cache_folder()) / name
+    if not is_current(folder):
+        print(f"making {name} ...", file=sys.stderr, flush=True)
+        write(name, folder)
+    return folder
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("-o", "--output", metavar="DIR", help="default: the user's cache")
+    parser.add_argument("--list", action="store_true", help="print the names of the models")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(MODELS))
+        return 0
+    unknown = [name for name in arguments.names if name not in MODELS]
+    if unknown or not arguments.names:
+        parser.error(f"no model {', '.join(unknown)}; see --list" if unknown else "name at least one model, or --list")
+    for name in arguments.names:
+        folder = ensure(name, arguments.output)
+        print(folder / f"{name}.onnx")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
