@@ -15,8 +15,8 @@ ProcessMemory process_memory() {
     std::uint64_t kibibytes = 0;
     if (!(fields >> key >> kibibytes)) continue;
     if (key == "Rss:") memory.resident_bytes = kibibytes * 1024;
-    if (key == "Private_Clean:" || key == "Private_Dirty:")
-      memory.private_bytes += kibibytes * 1024;
+    // Clean pages of a mapped file are the page cache's, also while only one process maps them.
+    if (key == "Anonymous:") memory.private_bytes = kibibytes * 1024;
   }
   return memory;
 }

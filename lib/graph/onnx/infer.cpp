@@ -2,6 +2,10 @@
 
 #include <onnx/shape_inference/implementation.h>
 
+#include <format>
+#include <functional>
+#include <set>
+#include <string>
 #include <unordered_map>
 
 #include "guard.h"
@@ -21,7 +25,46 @@ TypesByName types_of(const onnx::GraphProto& graph) {
   return types;
 }
 
-// Symbols that inference made up for what it does not know.
+// Symbols in what inference gives back. Those that it made up ("unk__0") start anew in each run and
+// would be taken for those of an earlier one, or for those of values that the skeleton leaves out:
+// they get names that the model has not seen.
+class SymbolNames {
+ public:
+  SymbolNames(Model& model, const onnx::GraphProto& skeleton) : model_(model) {
+    collect(skeleton);
+    for (std::uint32_t i = 0; i < model.symbol_count(); ++i)
+      old_.insert(model.symbol_name(SymbolId{i}));
+  }
+
+  SymbolId operator()(const std::string& name) {
+    if (given_.contains(name)) return model_.symbol(name);
+    auto [entry, is_new] = fresh_.try_emplace(name, name);
+    for (int i = 1; is_new && old_.contains(entry->second); ++i)
+      entry->second = std::format("{}_{}", name, i);
+    return model_.symbol(entry->second);
+  }
+
+ private:
+  void collect(const onnx::TypeProto& type) {
+    for (const auto& dim : type.tensor_type().shape().dim()) given_.insert(dim.dim_param());
+    if (type.has_sequence_type()) collect(type.sequence_type().elem_type());
+    if (type.has_optional_type()) collect(type.optional_type().elem_type());
+  }
+  void collect(const onnx::GraphProto& graph) {
+    for (const auto* list : {&graph.input(), &graph.output(), &graph.value_info()})
+      for (const auto& info : *list) collect(info.type());
+    for (const auto& node : graph.node())
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.has_g()) collect(attribute.g());
+        for (const auto& each : attribute.graphs()) collect(each);
+      }
+  }
+
+  Model& model_;
+  std::set<std::string> given_, old_;
+  std::unordered_map<std::string, std::string> fresh_;
+};
+
 bool is_made_up(const Dim& dim, const Model& model) {
   return dim.is_unknown() ||
          (dim.is_symbol() && model.symbol_name(dim.symbol()).starts_with("unk__"));
@@ -34,14 +77,14 @@ ValueType merged(ValueType inferred, const ValueType& declared, const Model& mod
   if (!inferred.shape) return declared;
   if (inferred.shape->size() != declared.shape->size()) return inferred;
   for (std::size_t i = 0; i < inferred.shape->size(); ++i)
-    if (is_made_up((*inferred.shape)[i], model) && !(*declared.shape)[i].is_unknown())
+    if (is_made_up((*inferred.shape)[i], model) && !is_made_up((*declared.shape)[i], model))
       (*inferred.shape)[i] = (*declared.shape)[i];
   return inferred;
 }
 
 class TypeWriter {
  public:
-  explicit TypeWriter(Model& model) : model_(model) {}
+  TypeWriter(Model& model, SymbolNames& symbols) : model_(model), symbols_(symbols) {}
 
   // `outer`: the enclosing graph, done before; nullptr for the main graph.
   void write(Graph& graph, const Graph* outer, const onnx::GraphProto& inferred) {
@@ -54,7 +97,7 @@ class TypeWriter {
         const ValueId id = outer->find(value.name);
         if (id.valid()) value.type = outer->value(id).type;
       } else if (const auto found = types.find(value.name); found != types.end()) {
-        set_type(value, *found->second, graph);
+        set_type(value, *found->second);
       } else if (value.producer.valid() && has_schema(model_, graph.node(value.producer))) {
         value.type.shape.reset();  // what the file declares may be wrong; the element type is kept
       }
@@ -63,11 +106,11 @@ class TypeWriter {
   }
 
  private:
-  void set_type(Value& value, const onnx::TypeProto& proto, const Graph&) {
-    ValueType type = from_proto(proto, model_);
+  void set_type(Value& value, const onnx::TypeProto& proto) {
+    ValueType type = from_proto(proto, std::ref(symbols_));
     if (type.kind == ValueType::Kind::kUnknown ||
         (type.is_tensor() && type.element == DataType::kUndefined))
-      return;
+      return;  // nothing was found
     if (value.is_output || (value.is_input && !value.type.has_rank()))
       type = merged(std::move(type), value.type, model_);
     value.type = std::move(type);
@@ -90,6 +133,7 @@ class TypeWriter {
   }
 
   Model& model_;
+  SymbolNames& symbols_;
 };
 
 }  // namespace
@@ -112,9 +156,10 @@ Status infer_shapes(Model& model) {
     skeleton = build_skeleton(model, SkeletonUse::kInference);
     return {};
   }));
+  SymbolNames symbols(model, skeleton.model.graph());
   CTXGEN_CHECK(run_inference(skeleton.model));
   return guarded("shape inference", [&]() -> Status {
-    TypeWriter(model).write(model.graph, nullptr, skeleton.model.graph());
+    TypeWriter(model, symbols).write(model.graph, nullptr, skeleton.model.graph());
     return {};
   });
 }

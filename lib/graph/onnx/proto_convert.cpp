@@ -24,7 +24,7 @@ void fill_tensor_type(const ValueType& type, const Model& model, const SymbolVal
 }
 
 template <class TensorType>
-void read_tensor_type(const TensorType& tensor, Model& model, ValueType& type) {
+void read_tensor_type(const TensorType& tensor, const SymbolOf& symbol_of, ValueType& type) {
   if (is_known_data_type(tensor.elem_type()))
     type.element = static_cast<DataType>(tensor.elem_type());
   if (!tensor.has_shape() || tensor.shape().dim_size() > static_cast<int>(kMaxRank)) return;
@@ -33,7 +33,7 @@ void read_tensor_type(const TensorType& tensor, Model& model, ValueType& type) {
     if (dim.has_dim_value() && dim.dim_value() >= 0)
       dims.push_back(Dim::fixed(dim.dim_value()));
     else if (!dim.dim_param().empty())
-      dims.push_back(Dim::symbol(model.symbol(dim.dim_param())));
+      dims.push_back(Dim::symbol(symbol_of(dim.dim_param())));
     else
       dims.push_back(Dim());
   }
@@ -63,22 +63,23 @@ onnx::TypeProto to_proto(const ValueType& type, const Model& model, const Symbol
   return out;
 }
 
-ValueType from_proto(const onnx::TypeProto& proto, Model& model) {
+ValueType from_proto(const onnx::TypeProto& proto, const SymbolOf& symbol_of) {
   ValueType type;
   switch (proto.value_case()) {
     case onnx::TypeProto::kTensorType:
       type.kind = Kind::kTensor;
-      read_tensor_type(proto.tensor_type(), model, type);
+      read_tensor_type(proto.tensor_type(), symbol_of, type);
       break;
     case onnx::TypeProto::kSparseTensorType:
       type.kind = Kind::kSparseTensor;
-      read_tensor_type(proto.sparse_tensor_type(), model, type);
+      read_tensor_type(proto.sparse_tensor_type(), symbol_of, type);
       break;
     case onnx::TypeProto::kSequenceType:
     case onnx::TypeProto::kOptionalType: {
       const bool sequence = proto.value_case() == onnx::TypeProto::kSequenceType;
       const ValueType element = from_proto(
-          sequence ? proto.sequence_type().elem_type() : proto.optional_type().elem_type(), model);
+          sequence ? proto.sequence_type().elem_type() : proto.optional_type().elem_type(),
+          symbol_of);
       type.kind = sequence ? Kind::kSequence : Kind::kOptional;
       type.element = element.element;
       type.shape = element.shape;

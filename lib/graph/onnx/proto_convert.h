@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "ctxgen/graph/graph.h"
 
@@ -18,8 +20,11 @@ using SymbolValues = std::function<std::optional<std::int64_t>(SymbolId)>;
 
 [[nodiscard]] onnx::TypeProto to_proto(const ValueType& type, const Model& model,
                                        const SymbolValues& values);
-/// Unknown where the message says nothing. New symbols are entered into `model`.
-[[nodiscard]] ValueType from_proto(const onnx::TypeProto& type, Model& model);
+/// The symbol that a dim_param stands for.
+using SymbolOf = std::function<SymbolId(const std::string&)>;
+
+/// Unknown where the message says nothing.
+[[nodiscard]] ValueType from_proto(const onnx::TypeProto& type, const SymbolOf& symbol_of);
 
 [[nodiscard]] bool is_small(const Tensor& tensor);
 /// Dims and type; the data too if it is small.

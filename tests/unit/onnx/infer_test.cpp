@@ -19,8 +19,9 @@ Model inferred(const std::string& text, int opset = 18) {
 
 TEST(Infer, FillsInTypesWithSymbols) {
   const Model model = inferred(R"(g (float[N,3,H,W] x, float[8,3,1,1] w) => (float[] y)
-      { c = Conv(x, w) p = GlobalAveragePool(c) y = Flatten(p) })");
-  EXPECT_EQ(type_of(model, "c"), "float32[N, 8, H, W]");
+      { r = Relu(x) c = Conv(r, w) p = GlobalAveragePool(c) y = Flatten(p) })");
+  EXPECT_EQ(type_of(model, "r"), "float32[N, 3, H, W]");
+  EXPECT_EQ(type_of(model, "p"), "float32[N, 8, 1, 1]");
   EXPECT_EQ(type_of(model, "y"), "float32[N, 8]");
 }
 
@@ -96,6 +97,21 @@ TEST(Infer, FixedDimsTakeEffect) {
   ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
   EXPECT_EQ(type_of(model, "m"), "float32[8, 4]");
   EXPECT_EQ(type_of(model, "y"), "float32[8, 4]");
+}
+
+TEST(Infer, DimsThatAreNotKnownAreNotMixedUp) {
+  // The file has the very symbol that inference makes up, for something else.
+  Model model = graph_of(R"(g (float[4] x, float[4] z) => (float[] y)
+      <int64[1,unk__0] other> { i = NonZero(x) j = NonZero(z) other = com.microsoft.Thing(x)
+      a = Shape(i) b = Shape(j) c = Shape(other) y = Concat<axis = 0>(a, b, c) })");
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  const std::string i = type_of(model, "i"), j = type_of(model, "j");
+  EXPECT_NE(i, j);
+  for (const std::string& type : {i, j}) EXPECT_NE(type, type_of(model, "other"));
+  ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
+  EXPECT_NE(type_of(model, "i"), type_of(model, "j"));
+  for (const std::string_view name : {"i", "j"})
+    EXPECT_NE(type_of(model, name), type_of(model, "other"));
 }
 
 TEST(Infer, SubgraphsToo) {
