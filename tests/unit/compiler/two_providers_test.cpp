@@ -39,7 +39,7 @@ class TwoProviders : public testing::Test {
   }
   std::vector<float> run(const CompiledModel& compiled, std::vector<float> x) {
     SessionOptions session;
-    session.extra_loaders = {minus.loader(), plus.loader(), greedy.loader()};
+    session.loaders = {minus.loader(), plus.loader(), greedy.loader()};
     session.bin_source = [&](std::string_view name) -> Result<Blob> {
       for (const auto& [bin, bytes] : compiled.bins)
         if (bin == name) return bytes;
