@@ -55,6 +55,17 @@ TEST(DnnlCapabilities, OtherTypesAreRefusedByName) {
   EXPECT_EQ(reason(g), "element type int64");
 }
 
+TEST(DnnlCapabilities, WholeWindowAverageBelowOpset19IsRefused) {
+  for (const std::int64_t opset : {11, 19}) {
+    TestGraph g(opset);
+    g.output(g.add("AveragePool", {g.input("x", {1, 3, 8, 8})},
+                   {attr("kernel_shape", std::vector<std::int64_t>{3, 3}),
+                    attr("strides", std::vector<std::int64_t>{2, 2}), attr("ceil_mode", 1),
+                    attr("count_include_pad", 1)}));
+    EXPECT_EQ(reason(g), opset == 11 ? "ceil_mode with count_include_pad below opset 19" : "");
+  }
+}
+
 TEST(DnnlCapabilities, UnknownRankIsRefused) {
   TestGraph g(17);
   const std::string x = g.input("x", {2, 3});

@@ -49,7 +49,14 @@ Status lower_max_pool(const NodeView& n, ProgramBuilder& builder) {
   return lower_pool(n, builder, "max");
 }
 
-Refusal check_average_pool(const NodeView& n) { return refusal_of(read_pool(n)); }
+Refusal check_average_pool(const NodeView& n) {
+  // Before opset 19 a window that ceil_mode lets hang over the padding was divided by its whole
+  // size; oneDNN counts what lies inside the padding, as the operator says from 19 on.
+  if (n.node().opset < 19 && n.node().int_or("ceil_mode", 0) != 0 &&
+      n.node().int_or("count_include_pad", 0) != 0)
+    return "ceil_mode with count_include_pad below opset 19";
+  return refusal_of(read_pool(n));
+}
 
 Status lower_average_pool(const NodeView& n, ProgramBuilder& builder) {
   const bool include = n.node().int_or("count_include_pad", 0) != 0;
