@@ -44,12 +44,12 @@ class Settings:
     work: pathlib.Path  # scratch, one folder per model and contestant
 
 
-def run_program(command, threads, cwd=None):
+def run_program(command, threads):
     """Standard output and the wall-clock milliseconds of the whole process."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # the Dnnl provider has no other setting
     start = time.perf_counter()
     finished = subprocess.run(
-        [str(word) for word in command], env=environment, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     elapsed_ms = (time.perf_counter() - start) * 1e3
     if finished.returncode != 0:
@@ -89,7 +89,7 @@ class Ctxgen(Contestant):
         self.program = program
 
     def version(self):
-        return run_program([self.program, "--version"], 1)[0].strip().splitlines()[0]
+        return ", ".join(run_program([self.program, "--version"], 1)[0].split("\n")).strip(", ")
 
     def _context(self, model, settings):
         return settings.work / model.name / self.key / f"{model.name}_ctx.onnx"

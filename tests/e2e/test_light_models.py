@@ -1,8 +1,6 @@
 """The nine light_* models of libonnx-testdata: as they are, and with random weights against ONNX Runtime."""
 
 import hashlib
-import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -11,6 +9,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from cli_support import done, json_of
 from onnx import numpy_helper
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "samples" / "demo"
@@ -39,14 +38,6 @@ def folder(tmp_path):
     shutil.rmtree(tmp_path)
 
 
-def ctxgen(folder, *arguments):
-    finished = subprocess.run(
-        [os.environ["CTXGEN_BIN"], *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == 0, f"ctxgen {' '.join(map(str, arguments))}: {finished.stdout}{finished.stderr}"
-    return finished.stdout
-
-
 def write_test_data(folder, model, expected):
     folder.mkdir()
     name, _ = light_models.input_info(model)
@@ -58,10 +49,10 @@ def compile_and_run(folder, expected):
     """model.onnx and what it compiles to, both against the expected output in `data`."""
     atol = ATOL_OF_PEAK * float(np.abs(expected).max())
     tolerances = ["--rtol", f"{RTOL:g}", "--atol", f"{atol:g}"]
-    ctxgen(folder, "run", "model.onnx", "--test-data", "data", *tolerances)
-    ctxgen(folder, "compile", "model.onnx")
+    done("run", "model.onnx", "--test-data", "data", *tolerances, cwd=folder)
+    done("compile", "model.onnx", cwd=folder)
     (folder / "model.onnx").unlink()  # no output depends on a source file
-    ctxgen(folder, "run", "model_ctx.onnx", "--test-data", "data", *tolerances)
+    done("run", "model_ctx.onnx", "--test-data", "data", *tolerances, cwd=folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -93,7 +84,7 @@ def test_matches_onnxruntime_with_random_weights(name, folder):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_convolution_goes_to_dnnl(name, folder):
     shutil.copyfile(light_models.model_path(name), folder / "model.onnx")
-    assignment = json.loads(ctxgen(folder, "explain", "model.onnx", "--json"))["assignment"]
+    assignment = json_of("explain", "model.onnx", cwd=folder)["assignment"]
     convolutions = [node for node in assignment if node["op_type"] == "Conv"]
     in_model = sum(node.op_type == "Conv" for node in onnx.load(folder / "model.onnx").graph.node)
     assert len(convolutions) == in_model
@@ -110,7 +101,7 @@ def test_same_bytes_in_any_folder_at_any_j(name, folder):
     for subfolder, jobs in (("one", "-j1"), ("elsewhere", "-j2")):
         (folder / subfolder).mkdir()
         shutil.copyfile(light_models.model_path(name), folder / subfolder / "model.onnx")
-        ctxgen(folder / subfolder, "compile", "model.onnx", jobs)
+        done("compile", "model.onnx", jobs, cwd=folder / subfolder)
         outputs.append(digests(folder / subfolder))
     assert outputs[0] == outputs[1]
     assert set(outputs[0]) == {"model.onnx", "model_ctx.onnx", "model_dnnl.bin"}

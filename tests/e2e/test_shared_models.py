@@ -9,9 +9,9 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 
 import pytest
+from cli_support import ctxgen, done
 
 if "CTXGEN_MODELS" not in os.environ:
     pytest.skip("CTXGEN_MODELS is not set (a folder of models, see ./dev help)", allow_module_level=True)
@@ -62,11 +62,6 @@ def test_table_names_every_model():
     assert set(EXPECTED) == {path.parent.name for path in MODELS.glob("*/model.onnx")}
 
 
-def ctxgen(folder, *arguments):
-    command = [os.environ["CTXGEN_BIN"], *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture
 def folder(tmp_path):
     yield tmp_path
@@ -84,13 +79,12 @@ def test_original_and_context_model_match(name, folder):
         ["compile", original, "-o", context],
         ["run", context, "--test-data", original.parent, *tolerances],
     ):
-        finished = ctxgen(folder, *arguments)
-        assert finished.returncode == 0, f"{arguments[0]}: {finished.stdout}{finished.stderr}"
+        done(*arguments)
     assert (folder / "model_dnnl.bin").exists() == (EXPECTED[name] == COMPILED)
 
 
 def assert_refused(finished, names):
-    errors = [line for line in finished.stderr.splitlines() if re.match(r"ctxgen: error: ", line)]
+    errors = [line for line in finished.stderr.splitlines() if line.startswith("ctxgen: error: ")]
     assert finished.returncode == 2, finished.stdout + finished.stderr
     assert len(errors) == 1, finished.stderr
     assert any(re.search(rf"\b{re.escape(name)}", errors[0]) for name in names), errors[0]
@@ -101,13 +95,13 @@ def test_what_is_missing_is_named_once(name, folder):
     original = MODELS / name / "model.onnx"
     has_data = bool(list(original.parent.glob("test_data_set_*")))
     data = ["--test-data", original.parent] if has_data else []
-    assert_refused(ctxgen(folder, "run", original, *data), EXPECTED[name])
+    assert_refused(ctxgen("run", original, *data), EXPECTED[name])
 
     # compiling goes around what only another runtime can run; then it is running that stops
     context = folder / "model_ctx.onnx"
-    compiled = ctxgen(folder, "compile", original, "-o", context)
+    compiled = ctxgen("compile", original, "-o", context)
     if compiled.returncode == 0:
-        assert_refused(ctxgen(folder, "run", context, *data), EXPECTED[name])
+        assert_refused(ctxgen("run", context, *data), EXPECTED[name])
     else:
         assert_refused(compiled, EXPECTED[name])
         assert list(folder.iterdir()) == []
