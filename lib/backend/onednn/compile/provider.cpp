@@ -115,7 +115,8 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(
     Lowered lowered = CTXGEN_TRY(lower_partition(view, partition));
     CTXGEN_CHECK(fuse(lowered));
     const PackOptions pack{.profiles = planned_shapes(view, partition, options),
-                           .threads = options.threads};
+                           .threads = options.threads,
+                           .jobs = options.jobs};
     CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
     compiled.push_back({.program = std::move(lowered.program)});
   }

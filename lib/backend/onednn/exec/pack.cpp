@@ -13,8 +13,9 @@ namespace {
 /// Adds stored forms to the weights of a program as plans ask for them.
 class Packer {
  public:
-  Packer(Program& program, std::span<const Tensor> plain, WeightStore& store)
-      : program_(program), plain_(plain), store_(store) {}
+  /// `jobs`: threads that reorder; the bytes do not depend on it.
+  Packer(Program& program, std::span<const Tensor> plain, int jobs, WeightStore& store)
+      : program_(program), plain_(plain), jobs_(jobs), store_(store) {}
 
   /// Index of the plain form of `weight`, stored now if need be.
   Result<std::uint16_t> add_plain(std::uint32_t weight) {
@@ -34,6 +35,7 @@ class Packer {
     std::vector<PackedWeight>& packed = program_.weights[use.weight].packed;
     for (std::size_t i = 0; i < packed.size(); ++i)
       if (packed[i].layout == *layout) return static_cast<std::uint16_t>(i);
+    const OmpThreads scope(jobs_);
     auto bytes = std::make_shared<const AlignedBytes>(
         CTXGEN_TRY(reorder_weight(plain_[use.weight].bytes().data(), use.logical, use.wanted)));
     const std::span<const std::byte> view(bytes->data(), use.wanted.get_size());
@@ -53,6 +55,7 @@ class Packer {
 
   Program& program_;
   std::span<const Tensor> plain_;
+  int jobs_;
   WeightStore& store_;
 };
 
@@ -142,7 +145,7 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   CTXGEN_CHECK(check_weights(program, plain_weights));
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const OmpThreads scope(threads);
-  Packer packer(program, plain_weights, store);
+  Packer packer(program, plain_weights, options.jobs > 0 ? options.jobs : threads, store);
   for (const std::vector<Dims>& profile : options.profiles)
     CTXGEN_CHECK(pack_profile(program, profile, threads, packer));
   for (const ProgramOp& op : program.ops) {

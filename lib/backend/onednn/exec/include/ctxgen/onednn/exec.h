@@ -19,6 +19,7 @@ inline constexpr std::string_view kSource = "CtxgenDnnlExecutionProvider";
 struct PackOptions {
   std::vector<std::vector<Dims>> profiles;  // input dims (order of Program::inputs) per profile
   int threads = 0;                          // as LoadOptions::threads
+  int jobs = 0;                             // threads that pack; 0: as threads
 };
 
 /// Compile-time planning: for each profile chooses layouts, packs the weights that the plan wants
