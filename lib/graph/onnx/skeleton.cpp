@@ -3,14 +3,16 @@
 #include <onnx/defs/schema.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 namespace ctxgen {
 namespace {
 
-// Nodes that mean another version than the model imports (from functions) go here, so that they
-// are not taken for what they are not.
-constexpr const char* kOtherVersionDomain = "ctxgen.other_version";
+// Nodes that inference must not look at go here: those that mean another version than the model
+// imports (from functions), so that they are not taken for what they are not, and those that break
+// their schema, as the library's shape functions trust that nodes do not.
+constexpr const char* kOpaqueDomain = "ctxgen.opaque";
 
 const onnx::OpSchema* schema_of(const Node& node, std::int64_t opset) {
   return onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset), node.domain);
@@ -20,6 +22,18 @@ bool means_model_version(const Model& model, const Node& node) {
   const auto imported = model.opset(node.domain);
   if (!imported || *imported == node.opset) return true;
   return schema_of(node, *imported) == schema_of(node, node.opset);
+}
+
+bool keeps_schema(const onnx::NodeProto& node, std::int64_t opset) {
+  const onnx::OpSchema* schema =
+      onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), node.domain());
+  if (schema == nullptr) return true;
+  try {
+    schema->Verify(node);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 // Types that inference cannot find are given as the file declares them.
@@ -141,13 +155,15 @@ void Builder::fill_attribute(const Attribute& a, onnx::AttributeProto& out) {
 void Builder::fill_node(const Graph& graph, const Node& node, onnx::NodeProto& out) {
   out.set_name(node.name);
   out.set_op_type(node.op_type);
-  const bool same_version = means_model_version(model_, node);
-  out.set_domain(same_version ? node.domain : kOtherVersionDomain);
-  opsets_.try_emplace(out.domain(), same_version ? node.opset : 1);
+  out.set_domain(node.domain);
   for (const ValueId id : node.inputs) out.add_input(id.valid() ? graph.value(id).name : "");
   for (const ValueId id : node.outputs) out.add_output(id.valid() ? graph.value(id).name : "");
   for (const Attribute& attribute : node.attributes)
     fill_attribute(attribute, *out.add_attribute());
+  const bool opaque = !means_model_version(model_, node) ||
+                      (use_ == SkeletonUse::kInference && !keeps_schema(out, node.opset));
+  if (opaque) out.set_domain(kOpaqueDomain);
+  opsets_.try_emplace(out.domain(), opaque ? 1 : node.opset);
 }
 
 void Builder::fill_graph(const Graph& graph, onnx::GraphProto& out) {
