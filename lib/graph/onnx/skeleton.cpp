@@ -110,6 +110,10 @@ void Builder::add_outputs(const Graph& graph, onnx::GraphProto& out) {
     const Value& value = graph.value(id);
     auto& output = *out.add_output();
     output.set_name(value.name);
+    if (use_ == SkeletonUse::kCheck && value.type.kind == ValueType::Kind::kUnknown) {
+      output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+      output.mutable_type()->mutable_tensor_type()->mutable_shape();  // it wants one, any will do
+    }
     if (value.type.kind != ValueType::Kind::kTensor) continue;
     if (use_ == SkeletonUse::kCheck || is_declared_only(model_, graph, value))
       *output.mutable_type() = to_proto(value.type, model_, values_);
