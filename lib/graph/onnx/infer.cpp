@@ -7,13 +7,18 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "guard.h"
+#include "inference_guard.h"
 #include "inferred_types.h"
 #include "skeleton.h"
 
 namespace ctxgen {
 namespace {
+
+// Of nets with that many layers of such nodes; more stay unknown.
+constexpr int kMaxRounds = 64;
 
 using TypesByName = std::unordered_map<std::string_view, const onnx::TypeProto*>;
 
@@ -98,7 +103,7 @@ class TypeWriter {
         if (id.valid()) value.type = outer->value(id).type;
       } else if (const auto found = types.find(value.name); found != types.end()) {
         set_type(value, *found->second);
-      } else if (value.producer.valid() && has_schema(model_, graph.node(value.producer))) {
+      } else if (value.producer.valid() && may_infer(model_, graph, graph.node(value.producer))) {
         value.type.shape.reset();  // what the file declares may be wrong; the element type is kept
       }
     }
@@ -148,18 +153,40 @@ Status run_inference(onnx::ModelProto& model) {
   });
 }
 
-Status infer_shapes(Model& model) {
+namespace {
+
+// Nodes that inference does not look at, subgraphs included.
+std::size_t count_opaque(const Model& model, const Graph& graph) {
+  std::size_t count = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!may_infer(model, graph, node)) ++count;
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& subgraph : attribute.graphs) count += count_opaque(model, *subgraph);
+  }
+  return count;
+}
+
+Status infer_once(Model& model) {
   // Types of com.microsoft operators, which ONNX has no schemas for, would be found here, before
   // the skeleton is built: inference goes on from what it finds declared.
-  Skeleton skeleton;
-  CTXGEN_CHECK(guarded("shape inference", [&]() -> Status {
-    skeleton = build_skeleton(model, SkeletonUse::kInference);
-    return {};
-  }));
+  Skeleton skeleton = build_skeleton(model, SkeletonUse::kInference);
   SymbolNames symbols(model, skeleton.model.graph());
   CTXGEN_CHECK(run_inference(skeleton.model));
-  return guarded("shape inference", [&]() -> Status {
-    TypeWriter(model, symbols).write(model.graph, nullptr, skeleton.model.graph());
+  TypeWriter(model, symbols).write(model.graph, nullptr, skeleton.model.graph());
+  return {};
+}
+
+}  // namespace
+
+Status infer_shapes(Model& model) {
+  return guarded("shape inference", [&model]() -> Status {
+    // Some nodes are let in only when the types of their inputs are known: then again.
+    std::size_t opaque = count_opaque(model, model.graph);
+    for (int round = 0; round < kMaxRounds; ++round) {
+      CTXGEN_CHECK(infer_once(model));
+      const std::size_t before = std::exchange(opaque, count_opaque(model, model.graph));
+      if (opaque >= before) break;
+    }
     return {};
   });
 }

@@ -6,23 +6,15 @@
 #include <exception>
 #include <map>
 
+#include "inference_guard.h"
+
 namespace ctxgen {
 namespace {
 
 // Nodes that inference must not look at go here: those that mean another version than the model
-// imports (from functions), so that they are not taken for what they are not, and those that break
-// their schema, as the library's shape functions trust that nodes do not.
+// imports (from functions), so that they are not taken for what they are not, and those that the
+// library's shape functions do not stand: they trust that nodes keep their schema.
 constexpr const char* kOpaqueDomain = "ctxgen.opaque";
-
-const onnx::OpSchema* schema_of(const Node& node, std::int64_t opset) {
-  return onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset), node.domain);
-}
-
-bool means_model_version(const Model& model, const Node& node) {
-  const auto imported = model.opset(node.domain);
-  if (!imported || *imported == node.opset) return true;
-  return schema_of(node, *imported) == schema_of(node, node.opset);
-}
 
 bool keeps_schema(const onnx::NodeProto& node, std::int64_t opset) {
   const onnx::OpSchema* schema =
@@ -38,7 +30,7 @@ bool keeps_schema(const onnx::NodeProto& node, std::int64_t opset) {
 
 // Types that inference cannot find are given as the file declares them.
 bool is_declared_only(const Model& model, const Graph& graph, const Value& value) {
-  return value.producer.valid() && !value.folded && !has_schema(model, graph.node(value.producer));
+  return value.producer.valid() && !value.folded && !may_infer(model, graph, graph.node(value.producer));
 }
 
 class Builder {
@@ -164,8 +156,10 @@ void Builder::fill_node(const Graph& graph, const Node& node, onnx::NodeProto& o
   for (const ValueId id : node.outputs) out.add_output(id.valid() ? graph.value(id).name : "");
   for (const Attribute& attribute : node.attributes)
     fill_attribute(attribute, *out.add_attribute());
-  const bool opaque = !means_model_version(model_, node) ||
-                      (use_ == SkeletonUse::kInference && !keeps_schema(out, node.opset));
+  const bool opaque =
+      use_ == SkeletonUse::kCheck
+          ? !means_model_version(model_, node)
+          : !may_infer(model_, graph, node) || !keeps_schema(out, node.opset);
   if (opaque) out.set_domain(kOpaqueDomain);
   opsets_.try_emplace(out.domain(), opaque ? 1 : node.opset);
 }
@@ -196,10 +190,6 @@ Skeleton Builder::build() {
 }
 
 }  // namespace
-
-bool has_schema(const Model& model, const Node& node) {
-  return means_model_version(model, node) && schema_of(node, node.opset) != nullptr;
-}
 
 std::vector<NodeId> skeleton_nodes(const Graph& graph) {
   std::vector<NodeId> ids;

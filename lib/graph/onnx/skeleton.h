@@ -30,7 +30,4 @@ struct Skeleton {
 /// The nodes of a graph that its skeleton has, in order.
 [[nodiscard]] std::vector<NodeId> skeleton_nodes(const Graph& graph);
 
-/// Whether the onnx package has a schema for the node, of the version that the node means.
-[[nodiscard]] bool has_schema(const Model& model, const Node& node);
-
 }  // namespace ctxgen
