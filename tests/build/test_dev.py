@@ -54,7 +54,6 @@ def test_signals_pass_through():
         (["--suite"], "--suite needs"),
         (["--suite", "bullseye", "true"], "inside of the"),
         (["fuzz"], "not built yet"),
-        (["conformance"], "not built yet"),
     ],
 )
 def test_wrong_uses_are_refused(arguments, message):

@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 
-#include "ctxgen/base/half.h"
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/onnx_lite/read_model.h"
+#include "tensor_difference.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -51,52 +50,6 @@ Result<std::vector<Tensor>> read_tensors(const fs::path& folder, const std::stri
     tensors.push_back(CTXGEN_TRY(tensor.aligned()));
   }
   return tensors;
-}
-
-template <class T, class Widen>
-std::string compare_floats(const Tensor& actual, const Tensor& expected, double rtol, double atol,
-                           Widen widen) {
-  const auto a = actual.elements<T>();
-  const auto e = expected.elements<T>();
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double x = widen(a[i]);
-    const double y = widen(e[i]);
-    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-    if (!(std::abs(x - y) <= atol + rtol * std::abs(y)))
-      return std::format("element {} is {}, expected {}", i, x, y);
-  }
-  return {};
-}
-
-// Nothing if equal: floats within ONNX's own tolerance of its backend tests, the rest exactly.
-std::string difference(const Tensor& actual, const Tensor& expected) {
-  if (actual.type() != expected.type())
-    return std::format("is {}, expected {}", name_of(actual.type()), name_of(expected.type()));
-  if (!(actual.dims() == expected.dims()))
-    return std::format("has shape {}, expected {}", to_string(actual.dims()),
-                       to_string(expected.dims()));
-  const auto same = [](auto x) { return static_cast<double>(x); };
-  switch (expected.type()) {
-    case DataType::kFloat: return compare_floats<float>(actual, expected, 1e-3, 1e-5, same);
-    case DataType::kDouble: return compare_floats<double>(actual, expected, 1e-3, 1e-7, same);
-    // 16-bit floats: one step of their own precision beside the common tolerance, for results that
-    // the reference computed in another order or precision.
-    case DataType::kFloat16:
-      return compare_floats<std::uint16_t>(actual, expected, 2e-3, 1e-3,
-                                           [](auto x) { return double(float16_to_float(x)); });
-    case DataType::kBfloat16:
-      return compare_floats<std::uint16_t>(actual, expected, 1e-2, 1e-3,
-                                           [](auto x) { return double(bfloat16_to_float(x)); });
-    case DataType::kString:
-      return std::ranges::equal(actual.strings(), expected.strings()) ? "" : "strings differ";
-    default: break;
-  }
-  const auto a = actual.bytes();
-  const auto e = expected.bytes();
-  const auto [x, y] = std::ranges::mismatch(a, e);
-  if (x == a.end()) return {};
-  return std::format("byte {} is {}, expected {}", x - a.begin(), std::to_integer<int>(*x),
-                     std::to_integer<int>(*y));
 }
 
 // Rows that some case ran through.
