@@ -203,17 +203,15 @@ class RewritePlanner {
     }
   }
 
-  /// All functions stay while something that may call one is written: an unexpanded call, or a
-  /// node with subgraphs (whose calls are expanded in memory only).
+  /// Functions that something written calls, and those that nothing called in the source either:
+  /// what compiling did not touch stays.
   void keep_functions() {
-    const bool keep = std::ranges::any_of(units_, [&](const Unit& unit) {
-      if (unit.write.kind == NodeToWrite::Kind::kCall) return true;
-      if (unit.write.kind != NodeToWrite::Kind::kNode) return false;
-      return std::ranges::any_of(graph_.node(unit.write.node).attributes,
-                                 [](const Attribute& a) { return !a.graphs.empty(); });
-    });
-    if (!keep) return;
-    for (std::size_t f = 0; f < model_.functions.size(); ++f) rewrite_.functions.push_back(f);
+    if (model_.functions.empty()) return;
+    std::vector<bool> dropped(model_.functions.size(), false);
+    for (std::size_t f : functions_in_use(model_, identity_rewrite(model_).nodes)) dropped[f] = true;
+    for (std::size_t f : functions_in_use(model_, rewrite_.nodes)) dropped[f] = false;
+    for (std::size_t f = 0; f < dropped.size(); ++f)
+      if (!dropped[f]) rewrite_.functions.push_back(f);
   }
 
   const Model& model_;

@@ -86,6 +86,9 @@ Result<std::optional<std::vector<std::byte>>> serialised_body(const Model& model
                                                               const Graph& graph,
                                                               const Node& node) {
   using Body = std::optional<std::vector<std::byte>>;
+  // A builder that puts the node's own graph into its body (SequenceMap) would lose its captures.
+  if (std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.graphs.empty(); }))
+    return Body();
   return guarded(node.describe(), [&]() -> Result<Body> {
     const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(
         node.op_type, static_cast<int>(node.opset), node.domain);

@@ -102,16 +102,19 @@ void Builder::add_outputs(const Graph& graph, onnx::GraphProto& out) {
     const Value& value = graph.value(id);
     auto& output = *out.add_output();
     output.set_name(value.name);
-    if (use_ == SkeletonUse::kCheck && value.type.kind == ValueType::Kind::kUnknown) {
-      output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
-      output.mutable_type()->mutable_tensor_type()->mutable_shape();  // it wants one, any will do
-    }
-    if (value.type.kind != ValueType::Kind::kTensor) continue;
-    if (use_ == SkeletonUse::kCheck || is_declared_only(model_, graph, value))
+    if (use_ == SkeletonUse::kCheck) {
       *output.mutable_type() = to_proto(value.type, model_, values_);
-    auto& tensor = *output.mutable_type()->mutable_tensor_type();
-    tensor.set_elem_type(static_cast<int>(value.type.element));
-    if (use_ == SkeletonUse::kCheck) tensor.mutable_shape();
+      auto& type = *output.mutable_type();
+      if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET)  // it wants one, any will do
+        type.mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+      if (type.has_tensor_type()) type.mutable_tensor_type()->mutable_shape();
+    } else if (value.type.kind == ValueType::Kind::kTensor) {
+      // The entry of an output replaces that of an input or initializer of the same name.
+      if (!value.producer.valid() || is_declared_only(model_, graph, value))
+        *output.mutable_type() = to_proto(value.type, model_, values_);
+      output.mutable_type()->mutable_tensor_type()->set_elem_type(
+          static_cast<int>(value.type.element));
+    }
   }
 }
 

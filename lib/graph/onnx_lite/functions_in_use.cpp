@@ -1,4 +1,6 @@
+#include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "ctxgen/onnx_lite/write_model.h"
@@ -13,7 +15,12 @@ using Message = std::span<const std::byte>;
 // Marks the functions that nodes call: by their text, as expanded graphs do not show calls.
 class FunctionMarker {
  public:
-  explicit FunctionMarker(const Model& model) : model_(model), used_(model.functions.size()) {}
+  explicit FunctionMarker(const Model& model) : model_(model), used_(model.functions.size()) {
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      const Function& function = model.functions[i];
+      indices_.emplace(Key{function.domain, function.name, function.overload}, i);
+    }
+  }
 
   // Nesting is that of a model that was read before: bounded.
   void mark_node(Message message) {
@@ -26,12 +33,8 @@ class FunctionMarker {
       if (f->tag == wire::bytes(field::node::kAttribute)) mark_attribute(f->body);
     }
     if (domain == "ai.onnx") domain = {};
-    for (std::size_t i = 0; i < used_.size(); ++i) {
-      const Function& function = model_.functions[i];
-      if (!used_[i] && function.name == op_type && function.domain == domain &&
-          function.overload == overload)
-        mark_function(i);
-    }
+    const auto it = indices_.find(Key{domain, op_type, overload});
+    if (it != indices_.end() && !used_[it->second]) mark_function(it->second);
   }
 
   void mark_attribute(Message message) {
@@ -61,7 +64,10 @@ class FunctionMarker {
     mark_nodes(model_.bytes(model_.functions[index].source), field::function::kNode);
   }
 
+  using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
+
   const Model& model_;
+  std::map<Key, std::size_t> indices_;  // domain, name, overload
   std::vector<bool> used_;
 };
 
