@@ -125,6 +125,7 @@ struct AtomicFile::Impl {
   fs::path destination;  // absolute: a later chdir changes nothing
   fs::path temporary;    // absolute
   UniqueFd fd;
+  UniqueFd lock;  // after flush(): keeps the lock that open_temporary() took
   std::uint64_t size = 0;
   bool present = false;  // the temporary exists
   Registration registration;
@@ -202,17 +203,25 @@ Status AtomicFile::write_zeros(std::uint64_t count) {
 
 std::uint64_t AtomicFile::size() const { return impl_->size; }
 
-Status AtomicFile::commit() {
-  CTXGEN_ASSERT(impl_->fd.valid());
-  int error = flush_to_disk(impl_->fd.get());
+Status AtomicFile::flush() {
+  if (!impl_->fd.valid()) return {};
+  impl_->lock = UniqueFd(::fcntl(impl_->fd.get(), F_DUPFD_CLOEXEC, 0));
+  int error = impl_->lock.valid() ? flush_to_disk(impl_->fd.get()) : errno;
   // close(2) reports late write errors of network file systems.
   if (::close(impl_->fd.release()) != 0 && errno != EINTR && error == 0) error = errno;
-  if (error == 0 && ::rename(impl_->temporary.c_str(), impl_->destination.c_str()) != 0)
-    error = errno;
-  if (error != 0)
+  if (error == 0) return {};
+  return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", impl_->target.string(),
+              std::strerror(error));
+}
+
+Status AtomicFile::commit() {
+  CTXGEN_ASSERT(impl_->present);
+  CTXGEN_CHECK(flush());
+  if (::rename(impl_->temporary.c_str(), impl_->destination.c_str()) != 0)
     return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", impl_->target.string(),
-                std::strerror(error));
+                std::strerror(errno));
   impl_->present = false;
+  impl_->lock.reset();
   impl_->registration.leave();
   flush_folder(folder_of(impl_->destination));
   return {};

@@ -13,6 +13,7 @@ Status write_files(const std::vector<OutputFile>& files) {
     CTXGEN_CHECK(
         file.write([&](std::span<const std::byte> bytes) { return target.write(bytes); }));
   }
+  for (AtomicFile& file : open) CTXGEN_CHECK(file.flush());
   for (AtomicFile& file : open) CTXGEN_CHECK(file.commit());
   return {};
 }

@@ -131,6 +131,11 @@ Result<std::size_t> open_primary(const std::shared_ptr<const Model>& model,
   return set.contexts.size() - 1;
 }
 
+/// Why a partition may be missing: bin and models are renamed one after the other.
+constexpr std::string_view kOtherCompile =
+    "; the model and its context are of different compiles (one was interrupted, or the context is "
+    "another model's): compile again";
+
 /// Context and program of a node that leans on the primary contexts.
 Result<ResolvedNode> find_in_all(const Node& node, const Candidate& candidate,
                                  const ContextSet& set) {
@@ -154,8 +159,8 @@ Result<ResolvedNode> find_in_all(const Node& node, const Candidate& candidate,
     return fail(ErrorCode::kCorruptContext,
                 "{}: main_context is 0, but no node of source \"{}\" has main_context 1",
                 node.describe(), candidate.attributes.source);
-  return fail(ErrorCode::kCorruptContext, "{}: partition \"{}\" is in none of the contexts {}",
-              node.describe(), name, looked);
+  return fail(ErrorCode::kCorruptContext, "{}: partition \"{}\" is in none of the contexts {}{}",
+              node.describe(), name, looked, kOtherCompile);
 }
 
 /// The model and its bin are renamed one after the other: a kill in between leaves two that do not
@@ -210,9 +215,11 @@ Result<ContextSet> open_contexts(const std::shared_ptr<const Model>& model,
     if (candidate.attributes.main_context == 0) continue;
     const std::size_t context = CTXGEN_TRY(open_primary(model, candidate, places, set));
     auto program = set.contexts[context].reader->find(candidate.attributes.partition_name);
-    if (!program)
-      return std::unexpected(
-          with_context(std::move(program).error(), graph.node(candidate.node).describe()));
+    if (!program) {
+      Error error = with_context(std::move(program).error(), graph.node(candidate.node).describe());
+      error.message += kOtherCompile;
+      return std::unexpected(std::move(error));
+    }
     set.nodes.push_back({candidate.node, context, *program});
   }
   for (const Candidate& candidate : all)

@@ -44,7 +44,11 @@ class AtomicFile {
   [[nodiscard]] Status write(std::span<const std::byte> bytes);
   [[nodiscard]] Status write_zeros(std::uint64_t count);
   [[nodiscard]] std::uint64_t size() const;  // bytes written so far
-  /// Flushes to disk, closes, and renames over the target.
+  /// Flushes to disk and closes: whatever can fail for want of space fails here. Nothing can be
+  /// written afterwards. Of several files that belong together, all are flushed before the first
+  /// is committed.
+  [[nodiscard]] Status flush();
+  /// flush(), unless that was done, and renames over the target.
   [[nodiscard]] Status commit();
 
  private:
