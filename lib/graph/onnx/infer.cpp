@@ -2,6 +2,7 @@
 
 #include <onnx/shape_inference/implementation.h>
 
+#include <array>
 #include <format>
 #include <functional>
 #include <set>
@@ -141,6 +142,36 @@ class TypeWriter {
   SymbolNames& symbols_;
 };
 
+// Gives operators the shape function of a later version that means the same, where only that one
+// follows sizes through Shape, Gather, Concat and Reshape: exporters wrote opset 9 to 13 for years.
+class InferenceRegistry final : public onnx::ISchemaRegistry {
+ public:
+  const onnx::OpSchema* GetSchema(const std::string& op_type, int version,
+                                  const std::string& domain) const override {
+    return onnx::OpSchemaRegistry::Schema(op_type, domain.empty() ? lifted(op_type, version) : version,
+                                          domain);
+  }
+
+ private:
+  struct Lift {
+    std::string_view op_type;
+    int from, to;  // versions of the default domain
+  };
+  // From the operators' changelogs: between the two, only types were added, and attributes whose
+  // default is the former meaning.
+  static constexpr std::array<Lift, 10> kLifts{{{"Reshape", 5, 14}, {"Shape", 1, 15},
+                                                {"Gather", 1, 13}, {"Concat", 4, 13},
+                                                {"Cast", 6, 13}, {"Slice", 10, 13},
+                                                {"Add", 7, 14}, {"Sub", 7, 14},
+                                                {"Mul", 7, 14}, {"Expand", 8, 13}}};
+
+  static int lifted(std::string_view op_type, int version) {
+    for (const Lift& lift : kLifts)
+      if (lift.op_type == op_type && version >= lift.from && version < lift.to) return lift.to;
+    return version;
+  }
+};
+
 }  // namespace
 
 Status run_inference(onnx::ModelProto& model) {
@@ -148,7 +179,8 @@ Status run_inference(onnx::ModelProto& model) {
     // Not strict: where a node's inference fails its outputs stay unknown, which is no error.
     const onnx::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0,
                                               /*data_prop=*/true);
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options);
+    const InferenceRegistry registry;
+    onnx::shape_inference::InferShapes(model, &registry, options);
     return {};
   });
 }

@@ -32,6 +32,17 @@ TEST(Infer, ShapeArithmeticIsPropagated) {
   EXPECT_EQ(type_of(model, "y"), "float32[N, 12]");
 }
 
+// The library follows sizes in Reshape from opset 14 on only, in Shape and Cast from 13 on.
+TEST(Infer, ShapeArithmeticIsPropagatedInOldOpsetsToo) {
+  for (const int opset : {7, 9, 10, 11, 12, 13}) {
+    const Model model = inferred(R"(g (float[N,3,4] x, float[N,7] z) => (float[] y)
+        <int64[1] rest = {12}, int64[1] first = {0}>
+        { s = Shape(x) n = Gather(s, first) c = Cast<to = 7>(n)
+          shape = Concat<axis = 0>(c, rest) y = Reshape(x, shape) })", opset);
+    EXPECT_EQ(type_of(model, "y"), "float32[N, 12]") << opset;
+  }
+}
+
 TEST(Infer, ConstantNodesTakePart) {
   const Model model = inferred(R"(g (float[2,6] x) => (float[] y)
       { shape = Constant<value_ints = [3, 4]>() y = Reshape(x, shape) })");
