@@ -15,10 +15,13 @@ std::uint32_t Maker::new_value() {
   return index;
 }
 
-Operand Maker::input(const Dims& dims) {
+Operand Maker::input(const Dims& dims) { return input(random_tensor(dims, input_random_)); }
+
+Operand Maker::input(Tensor tensor) {
   const std::uint32_t value = new_value();
+  program_.values[value].type = tensor.type();
   program_.inputs.push_back(value);
-  inputs_.push_back(random_tensor(dims, input_random_));
+  inputs_.push_back(std::move(tensor));
   return Operand::value(value);
 }
 
@@ -26,7 +29,7 @@ Operand Maker::weight(const Dims& dims) { return weight(random_tensor(dims, rand
 
 Operand Maker::weight(Tensor tensor) {
   program_.weights.push_back(
-      {"w" + std::to_string(weights_.size()), DataType::kFloat, tensor.dims(), {}});
+      {"w" + std::to_string(weights_.size()), tensor.type(), tensor.dims(), {}});
   weights_.push_back(std::move(tensor));
   return Operand::weight(static_cast<std::uint32_t>(weights_.size() - 1));
 }
@@ -93,6 +96,32 @@ Result<Outputs> run(const Executable& executable, const std::vector<Tensor>& inp
   Outputs list;
   for (auto& [index, data] : outputs.data) list.push_back(std::move(data));
   return list;
+}
+
+namespace {
+
+class TensorOutputs final : public OutputAllocator {
+ public:
+  explicit TensorOutputs(std::size_t count) : tensors(count) {}
+  Result<std::byte*> allocate(std::size_t output, DataType type, const Dims& dims) override {
+    tensors[output] = CTXGEN_TRY(Tensor::allocate(type, dims));
+    return tensors[output].mutable_bytes().data();
+  }
+  std::vector<Tensor> tensors;
+};
+
+}  // namespace
+
+Result<std::vector<Tensor>> compile_and_run_typed(Maker& maker, std::vector<OpTiming>* timings) {
+  const Packed packed = CTXGEN_TRY(pack(maker, {maker.input_dims()}));
+  const auto executable =
+      CTXGEN_TRY(loader().load(packed.program, packed.blobs(), LoadOptions{1}, nullptr));
+  const auto state = CTXGEN_TRY(executable->make_state());
+  std::vector<TensorView> views;
+  for (const Tensor& tensor : maker.inputs()) views.push_back(tensor.view());
+  TensorOutputs outputs(packed.program.outputs.size());
+  CTXGEN_CHECK(executable->run(*state, views, outputs, timings));
+  return std::move(outputs.tensors);
 }
 
 Result<Outputs> compile_and_run(Maker& maker, std::vector<OpTiming>* timings) {

@@ -37,6 +37,7 @@ class Maker {
   }
 
   Operand input(const Dims& dims);
+  Operand input(Tensor tensor);
   Operand weight(const Dims& dims);
   Operand weight(Tensor tensor);
   Operand op(std::string_view kind, std::vector<Operand> inputs, std::vector<Param> params = {},
@@ -85,5 +86,8 @@ struct Packed {
 /// Pack for the maker's input dims, load, run.
 [[nodiscard]] Result<Outputs> compile_and_run(Maker& maker,
                                               std::vector<OpTiming>* timings = nullptr);
+/// The same for results of any type.
+[[nodiscard]] Result<std::vector<Tensor>> compile_and_run_typed(
+    Maker& maker, std::vector<OpTiming>* timings = nullptr);
 
 }  // namespace ctxgen::onednn::test

@@ -1,10 +1,12 @@
 #include "builder.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "builder_fused.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "kernels.h"
+#include "params.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -20,9 +22,16 @@ constexpr BuildRow kBuilders[] = {
     {kind::kEltwise, build_eltwise},    {kind::kBinary, build_binary},
     {kind::kScaleShift, build_scale_shift}, {kind::kSoftmax, build_softmax},
     {kind::kLayerNorm, build_layer_norm},   {kind::kLrn, build_lrn},
+    {kind::kPoint, build_point},            {kind::kQConv, build_conv},
+    {kind::kQMatmul, build_matmul},
 };
 
-/// Strides of `slot` over the dims of `dst`, 0 where it is broadcast.
+Status build_concat_tail(NodeBuilder& builder) {
+  return builder.add_chain(builder.input(0), builder.output(), builder.node().post_ops);
+}
+
+}  // namespace
+
 Dims broadcast_strides(const Slot& slot, const Dims& dst) {
   Dims strides(dst.size(), 0);
   const std::size_t skip = dst.size() - slot.dims.size();
@@ -30,12 +39,6 @@ Dims broadcast_strides(const Slot& slot, const Dims& dst) {
     if (slot.dims[i] != 1) strides[skip + i] = slot.strides[i];
   return strides;
 }
-
-Status build_concat_tail(NodeBuilder& builder) {
-  return builder.add_chain(builder.input(0), builder.output(), builder.node().post_ops);
-}
-
-}  // namespace
 
 const dnnl::engine& cpu_engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -76,7 +79,7 @@ dnnl::algorithm binary_algorithm(std::string_view word) {
 Arg NodeBuilder::slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const {
   return {id, md,
           {Location::Kind::kBuffer, slot.buffer,
-           static_cast<std::uint64_t>(slot.offset) * sizeof(float)}};
+           static_cast<std::uint64_t>(slot.offset) * element_bytes(slot.type)}};
 }
 
 Arg NodeBuilder::packed_arg(int id, PackedUse use) {
@@ -85,6 +88,38 @@ Arg NodeBuilder::packed_arg(int id, PackedUse use) {
           {Location::Kind::kPacked, static_cast<std::uint32_t>(build_.packed.size()), 0}};
   build_.packed.push_back(std::move(use));
   return arg;
+}
+
+Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const {
+  const bool conv = op().kind == kind::kQConv;
+  if (!conv && op().kind != kind::kQMatmul) return {};
+  const Params params(op());
+  const auto constant = [&](int id, DataType type, std::uint32_t bits) {
+    args.push_back({id, make_md(Dims{1}, Dims{1}, type), {Location::Kind::kConstant, bits, 0}});
+  };
+  const auto zero_point = [&](int which, std::int64_t zero) {
+    if (zero == 0) return;
+    attr.set_zero_points_mask(which, 0);
+    constant(DNNL_ARG_ATTR_ZERO_POINTS | which, DataType::kInt32,
+             static_cast<std::uint32_t>(static_cast<std::int32_t>(zero)));
+  };
+  if (has_input(3)) {
+    const Slot& scales = input(3);
+    const std::int64_t group = CTXGEN_TRY(params.integer("group", 1));
+    const int rank = static_cast<int>(output().dims.size());
+    const int channels = conv ? (group > 1 ? 3 : 1) : 1 << (rank - 1);
+    attr.set_scales_mask(DNNL_ARG_WEIGHTS, volume(scales.dims) == 1 ? 0 : channels);
+    args.push_back(slot_arg(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+                            make_md(Dims{volume(scales.dims)}, Dims{1}), scales));
+  }
+  zero_point(DNNL_ARG_SRC, CTXGEN_TRY(params.integer("in_zero", 0)));
+  if (output().type != DataType::kUint8 && output().type != DataType::kInt8) return {};
+  const auto scale = static_cast<float>(CTXGEN_TRY(params.real("out_scale", 1.0)));
+  attr.set_scales_mask(DNNL_ARG_DST, 0);
+  constant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, DataType::kFloat,
+           std::bit_cast<std::uint32_t>(scale));
+  zero_point(DNNL_ARG_DST, CTXGEN_TRY(params.integer("out_zero", 0)));
+  return {};
 }
 
 Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
@@ -116,6 +151,7 @@ Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
   }
   attr.set_post_ops(post_ops);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  CTXGEN_CHECK(add_quantisation(attr, args));
   return attr;
 }
 

@@ -45,6 +45,9 @@ struct NodeBuild {
 [[nodiscard]] dnnl::algorithm eltwise_algorithm(std::string_view word);
 [[nodiscard]] dnnl::algorithm binary_algorithm(std::string_view word);
 
+/// Strides of `slot` over the dims of `dst`, 0 where it is broadcast.
+[[nodiscard]] Dims broadcast_strides(const Slot& slot, const Dims& dst);
+
 /// The descriptor of a post-op's operand as seen by a primitive whose dst is a reinterpretation of
 /// the op's (dims merged or added); nothing if it has no such form, the op then runs on its own.
 using OperandView = std::function<std::optional<dnnl::memory::desc>(const Slot&)>;
@@ -92,6 +95,8 @@ class NodeBuilder {
   [[nodiscard]] NodeBuild take() { return std::move(build_); }
 
  private:
+  /// Scales and zero points of a quantised product.
+  [[nodiscard]] Status add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const;
   [[nodiscard]] Result<dnnl::primitive_attr> make_attr(std::size_t count,
                                                        const OperandView& operand_view,
                                                        std::vector<Arg>& args) const;
@@ -115,5 +120,6 @@ class NodeBuilder {
 [[nodiscard]] Status build_layer_norm(NodeBuilder& builder);
 [[nodiscard]] Status build_lrn(NodeBuilder& builder);
 [[nodiscard]] Status build_copy(NodeBuilder& builder);
+[[nodiscard]] Status build_point(NodeBuilder& builder);
 
 }  // namespace ctxgen::onednn

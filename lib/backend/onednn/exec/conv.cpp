@@ -16,9 +16,9 @@ Dims as_2d(const Dims& dims) {
   return Dims{dims[0], dims[1], 1, dims[2]};
 }
 
-memory::desc channels_last_md(const Dims& dims) {
+memory::desc channels_last_md(const Dims& dims, DataType type = DataType::kFloat) {
   const Dims wide = as_2d(dims);
-  return make_md(wide, strides_of(Layout::kChannelsLast, wide));
+  return make_md(wide, strides_of(Layout::kChannelsLast, wide), type);
 }
 
 memory::dims wide_window(const std::vector<std::int64_t>& values, std::size_t rank,
@@ -76,10 +76,11 @@ Status build_conv(NodeBuilder& builder) {
   const std::size_t rank = src.dims.size();
   const Dims dims = weight_dims(onnx, group);
 
-  const memory::desc src_md = channels_last_md(src.dims);
-  const memory::desc dst_md = channels_last_md(dst.dims);
-  const memory::desc logical = make_md(dims, plain_strides(dims));
-  const memory::desc any(to_dnnl(dims), memory::data_type::f32, memory::format_tag::any);
+  const memory::desc src_md = channels_last_md(src.dims, src.type);
+  const memory::desc dst_md = channels_last_md(dst.dims, dst.type);
+  const DataType weight_type = builder.context().program.weights[weight].type;
+  const memory::desc logical = make_md(dims, plain_strides(dims), weight_type);
+  const memory::desc any(to_dnnl(dims), dnnl_type(weight_type), memory::format_tag::any);
   const memory::desc bias_md =
       builder.has_input(2) ? make_md(Dims{onnx[0]}, Dims{1}) : memory::desc();
 

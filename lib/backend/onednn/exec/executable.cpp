@@ -96,19 +96,21 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
     return fail(ErrorCode::kInvalidArgument, "program \"{}\": {} inputs, expected {}",
                 program_.name, inputs.size(), program_.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].type != DataType::kFloat)
-      return fail(ErrorCode::kInvalidArgument, "input \"{}\": type {}, expected float32",
-                  program_.values[program_.inputs[i]].name, name_of(inputs[i].type));
+    if (const ProgramValue& value = program_.values[program_.inputs[i]];
+        inputs[i].type != value.type)
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\": type {}, expected {}", value.name,
+                  name_of(inputs[i].type), name_of(value.type));
   const OmpThreads scope(threads_);
   const auto plan = CTXGEN_TRY(plan_for(inputs));
   BoundPlan* bound = CTXGEN_TRY(own->bound(plan));
   for (std::size_t i = 0; i < inputs.size(); ++i) bound->set_input(i, inputs[i].data);
   for (std::size_t k = 0; k < plan->output_dims.size(); ++k) {
     const Dims& dims = plan->output_dims[k];
-    std::byte* data = CTXGEN_TRY(outputs.allocate(k, DataType::kFloat, dims));
+    const DataType type = program_.values[program_.outputs[k]].type;
+    std::byte* data = CTXGEN_TRY(outputs.allocate(k, type, dims));
     if (data == nullptr)
       data = CTXGEN_TRY(
-          own->spare_output(k, static_cast<std::uint64_t>(volume(dims)) * sizeof(float)));
+          own->spare_output(k, static_cast<std::uint64_t>(volume(dims)) * element_bytes(type)));
     bound->set_output(k, data);
   }
   if (timings != nullptr) return run_timed(*bound, own->stream(), *timings);

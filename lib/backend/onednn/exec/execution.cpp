@@ -10,6 +10,7 @@ std::byte* BoundPlan::address(const Location& location) const {
     case Location::Kind::kScratch: return scratch_;
     case Location::Kind::kPacked:
       return const_cast<std::byte*>(plan_->packed_data[location.index]);
+    case Location::Kind::kConstant: return nullptr;  // bind_step has them
     case Location::Kind::kBuffer: break;
   }
   const Buffer& buffer = plan_->buffers[location.index];
@@ -26,6 +27,10 @@ void BoundPlan::bind_step(const Step& step, BoundStep& bound) {
   for (std::size_t i = 0; i < step.args.size(); ++i) {
     const Arg& arg = step.args[i];
     std::byte* data = address(arg.location);
+    if (arg.location.kind == Location::Kind::kConstant) {
+      constants_.push_back(arg.location.index);
+      data = reinterpret_cast<std::byte*>(&constants_.back());
+    }
     Patch patch{arg.location.offset_bytes, nullptr, nullptr};
     if (primitive) {
       // A null handle would make oneDNN allocate: DNNL_MEMORY_NONE until the first run sets it.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <vector>
@@ -42,6 +44,7 @@ class BoundPlan {
   std::shared_ptr<const Plan> plan_;
   std::byte* arena_ = nullptr;
   std::byte* scratch_ = nullptr;
+  std::deque<std::uint32_t> constants_;  // what kConstant locations point to
   std::vector<dnnl::memory> memories_;
   std::vector<BoundStep> steps_;
   std::vector<std::vector<Patch>> input_patches_, output_patches_;

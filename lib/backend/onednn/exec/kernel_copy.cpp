@@ -34,22 +34,28 @@ std::vector<Axis> collapse(const Dims& dims, const Dims& src, const Dims& dst) {
   return merged;
 }
 
-CTXGEN_SIMD_CLONES void copy_row(std::int64_t n, const float* src, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
-}
+// target_clones takes no templates: the three widths are written out by a macro.
+#define CTXGEN_COPY_ROWS(T)                                                                       \
+  CTXGEN_SIMD_CLONES void copy_row(std::int64_t n, const T* src, T* dst) {                        \
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];                                         \
+  }                                                                                               \
+  CTXGEN_SIMD_CLONES void gather_row(std::int64_t n, const T* src, std::int64_t src_stride,       \
+                                     T* dst, std::int64_t dst_stride) {                           \
+    for (std::int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];               \
+  }                                                                                               \
+  /* dst[r * dst_row + c] = src[c * src_column + r]: a tile of a 2-D transpose, dense dst rows */ \
+  CTXGEN_SIMD_CLONES void transpose_tile(std::int64_t rows, std::int64_t columns, const T* src,   \
+                                         std::int64_t src_column, T* dst, std::int64_t dst_row) { \
+    for (std::int64_t r = 0; r < rows; ++r)                                                       \
+      for (std::int64_t c = 0; c < columns; ++c) dst[r * dst_row + c] = src[c * src_column + r];  \
+  }
+CTXGEN_COPY_ROWS(std::uint8_t)
+CTXGEN_COPY_ROWS(std::uint16_t)
+CTXGEN_COPY_ROWS(std::uint32_t)
+#undef CTXGEN_COPY_ROWS
 
-CTXGEN_SIMD_CLONES void gather_row(std::int64_t n, const float* src, std::int64_t src_stride,
-                                   float* dst, std::int64_t dst_stride) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
-}
-
-/// dst[r * dst_row + c] = src[c * src_column + r]: a tile of a 2-D transpose, rows of dst dense.
-CTXGEN_SIMD_CLONES void transpose_tile(std::int64_t rows, std::int64_t columns, const float* src,
-                                       std::int64_t src_column, float* dst, std::int64_t dst_row) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c) dst[r * dst_row + c] = src[c * src_column + r];
-}
-
+/// T: an unsigned integer as wide as an element.
+template <class T>
 class CopyKernel final : public Kernel {
  public:
   explicit CopyKernel(std::vector<Axis> axes) : axes_(std::move(axes)) {
@@ -69,8 +75,8 @@ class CopyKernel final : public Kernel {
   }
 
   void run(std::byte* const* args) const override {
-    const auto* src = reinterpret_cast<const float*>(args[0]);
-    auto* dst = reinterpret_cast<float*>(args[1]);
+    const auto* src = reinterpret_cast<const T*>(args[0]);
+    auto* dst = reinterpret_cast<T*>(args[1]);
     const std::int64_t strips = transposes_ ? (tile_.size + kTile - 1) / kTile : 1;
     parallel_for(outer_ * strips, outer_ * inner_.size * (transposes_ ? tile_.size : 1),
                  [&](std::int64_t job) { run_one(job / strips, job % strips, src, dst); });
@@ -79,7 +85,7 @@ class CopyKernel final : public Kernel {
  private:
   static constexpr std::int64_t kTile = 16;
 
-  void run_one(std::int64_t index, std::int64_t strip, const float* src, float* dst) const {
+  void run_one(std::int64_t index, std::int64_t strip, const T* src, T* dst) const {
     for (std::size_t i = axes_.size(); i-- > 0;) {
       const std::int64_t at = index % axes_[i].size;
       index /= axes_[i].size;
@@ -96,7 +102,7 @@ class CopyKernel final : public Kernel {
                        dst + c, tile_.dst);
     } else if (inner_.src == 1 && inner_.dst == 1) {
       if (inner_.size >= 512)
-        std::memcpy(dst, src, static_cast<std::size_t>(inner_.size) * sizeof(float));
+        std::memcpy(dst, src, static_cast<std::size_t>(inner_.size) * sizeof(T));
       else
         copy_row(inner_.size, src, dst);
     } else {
@@ -114,8 +120,12 @@ class CopyKernel final : public Kernel {
 }  // namespace
 
 std::shared_ptr<const Kernel> make_copy_kernel(const Dims& dims, const Dims& src_strides,
-                                               const Dims& dst_strides) {
-  return std::make_shared<CopyKernel>(collapse(dims, src_strides, dst_strides));
+                                               const Dims& dst_strides,
+                                               std::uint64_t element_bytes) {
+  std::vector<Axis> axes = collapse(dims, src_strides, dst_strides);
+  if (element_bytes == 1) return std::make_shared<CopyKernel<std::uint8_t>>(std::move(axes));
+  if (element_bytes == 2) return std::make_shared<CopyKernel<std::uint16_t>>(std::move(axes));
+  return std::make_shared<CopyKernel<std::uint32_t>>(std::move(axes));
 }
 
 }  // namespace ctxgen::onednn

@@ -4,9 +4,9 @@
 
 #include "kernel_loops.h"
 #include "kernels.h"
+#include "point_rows.h"
 
 namespace ctxgen::onednn {
-namespace {
 
 // One function per shape of loop; the switch on the operation stands outside of the loop, so that
 // each case is a plain loop that the compiler vectorises.
@@ -67,6 +67,8 @@ CTXGEN_SIMD_CLONES void binary_row_strided(PointOp op, std::int64_t n, const flo
 #undef CTXGEN_CASES
 #undef CTXGEN_LOOP
 
+namespace {
+
 CTXGEN_SIMD_CLONES void scale_shift_row(std::int64_t n, const float* in, const float* scale,
                                         const float* shift, float low, float* out) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -79,23 +81,20 @@ CTXGEN_SIMD_CLONES void load_row(std::int64_t n, const float* in, std::int64_t s
   for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
 }
 
-struct Axis {
-  std::int64_t size = 1;
-  std::vector<std::int64_t> strides;  // dst, src, then operands
-};
+}  // namespace
 
-std::vector<Axis> collapse(const Dims& dims, const std::vector<const Dims*>& strides) {
-  std::vector<Axis> axes;
+std::vector<PointAxis> collapse_points(const Dims& dims, const std::vector<const Dims*>& strides) {
+  std::vector<PointAxis> axes;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 1) continue;
-    Axis axis{dims[i], {}};
+    PointAxis axis{dims[i], {}};
     for (const Dims* list : strides) axis.strides.push_back((*list)[i]);
     axes.push_back(std::move(axis));
   }
   std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return a.strides[0] > b.strides[0]; });
-  std::vector<Axis> merged;
-  for (Axis& axis : axes) {
+                   [](const PointAxis& a, const PointAxis& b) { return a.strides[0] > b.strides[0]; });
+  std::vector<PointAxis> merged;
+  for (PointAxis& axis : axes) {
     bool joins = !merged.empty();
     for (std::size_t s = 0; joins && s < strides.size(); ++s)
       joins = merged.back().strides[s] == axis.strides[s] * axis.size;
@@ -109,13 +108,15 @@ std::vector<Axis> collapse(const Dims& dims, const std::vector<const Dims*>& str
   return merged;
 }
 
+namespace {
+
 class PointKernel final : public Kernel {
  public:
-  PointKernel(std::vector<Axis> axes, std::vector<PointStage> stages)
+  PointKernel(std::vector<PointAxis> axes, std::vector<PointStage> stages)
       : axes_(std::move(axes)), stages_(std::move(stages)) {
     inner_ = axes_.back();
     axes_.pop_back();
-    for (const Axis& axis : axes_) outer_ *= axis.size;
+    for (const PointAxis& axis : axes_) outer_ *= axis.size;
     chunks_ = std::max<std::int64_t>(1, (inner_.size + kChunk - 1) / kChunk);
     scale_shift_ = is_scale_shift();
   }
@@ -183,9 +184,9 @@ class PointKernel final : public Kernel {
     }
   }
 
-  std::vector<Axis> axes_;
+  std::vector<PointAxis> axes_;
   std::vector<PointStage> stages_;
-  Axis inner_;
+  PointAxis inner_;
   std::int64_t outer_ = 1;
   std::int64_t chunks_ = 1;
   bool scale_shift_ = false;
@@ -214,7 +215,7 @@ std::shared_ptr<const Kernel> make_point_kernel(const Dims& dims, const Dims& sr
   std::vector<const Dims*> strides{&dst_strides, &src_strides};
   for (const PointStage& stage : stages)
     if (takes_operand(stage.op)) strides.push_back(&stage.strides);
-  return std::make_shared<PointKernel>(collapse(dims, strides), std::move(stages));
+  return std::make_shared<PointKernel>(collapse_points(dims, strides), std::move(stages));
 }
 
 }  // namespace ctxgen::onednn

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernel_loops.h"
 #include "kernels.h"
@@ -9,9 +10,15 @@
 namespace ctxgen::onednn {
 namespace {
 
-CTXGEN_SIMD_CLONES void take_max(std::int64_t n, const float* src, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = dst[i] > src[i] ? dst[i] : src[i];
-}
+#define CTXGEN_TAKE_MAX(T)                                                              \
+  CTXGEN_SIMD_CLONES void take_max(std::int64_t n, const T* src, T* dst) {              \
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = dst[i] > src[i] ? dst[i] : src[i];    \
+  }
+CTXGEN_TAKE_MAX(float)
+CTXGEN_TAKE_MAX(std::uint8_t)
+CTXGEN_TAKE_MAX(std::int8_t)
+#undef CTXGEN_TAKE_MAX
+
 CTXGEN_SIMD_CLONES void accumulate(std::int64_t n, const float* src, float* dst) {
   for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
 }
@@ -26,6 +33,7 @@ struct Taps {
   std::int64_t counted = 0;         // taps inside input or declared padding
 };
 
+template <class T>
 class PoolKernel final : public Kernel {
  public:
   PoolKernel(const Dims& src, Window window, PoolMode mode)
@@ -43,8 +51,8 @@ class PoolKernel final : public Kernel {
   }
 
   void run(std::byte* const* args) const override {
-    const auto* src = reinterpret_cast<const float*>(args[0]);
-    auto* dst = reinterpret_cast<float*>(args[1]);
+    const auto* src = reinterpret_cast<const T*>(args[0]);
+    auto* dst = reinterpret_cast<T*>(args[1]);
     const std::int64_t taps = window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
     parallel_for(batch_ * pixels_, batch_ * pixels_ * channels_ * taps, [&](std::int64_t job) {
       const std::int64_t image = job / pixels_;
@@ -68,29 +76,31 @@ class PoolKernel final : public Kernel {
     return t;
   }
 
-  void pool_one(std::int64_t pixel, const float* src, float* dst) const {
+  void pool_one(std::int64_t pixel, const T* src, T* dst) const {
     const Taps d = taps(0, pixel / (window_.out[1] * window_.out[2]));
     const Taps h = taps(1, pixel / window_.out[2] % window_.out[1]);
     const Taps w = taps(2, pixel % window_.out[2]);
     const bool max = mode_ == PoolMode::kMax;
-    std::fill_n(dst, channels_, max ? -std::numeric_limits<float>::infinity() : 0.0F);
+    using Limits = std::numeric_limits<T>;
+    const T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    std::fill_n(dst, channels_, max ? lowest : T{});
     for (std::int64_t a = d.first; a < d.last; ++a)
       for (std::int64_t b = h.first; b < h.last; ++b)
         for (std::int64_t c = w.first; c < w.last; ++c) {
           const std::int64_t row = (d.start + a * window_.dilations[0]) * in_[1] + h.start +
                                    b * window_.dilations[1];
-          const float* at =
+          const T* at =
               src + (row * in_[2] + w.start + c * window_.dilations[2]) * channels_;
-          if (max)
-            take_max(channels_, at, dst);
-          else
-            accumulate(channels_, at, dst);
+          if (max) take_max(channels_, at, dst);
+          if constexpr (std::is_same_v<T, float>)
+            if (!max) accumulate(channels_, at, dst);
         }
     if (max) return;
     const std::int64_t inside = (d.last - d.first) * (h.last - h.first) * (w.last - w.first);
     const std::int64_t count =
         mode_ == PoolMode::kAverageInclude ? d.counted * h.counted * w.counted : inside;
-    if (count > 0) divide(channels_, static_cast<float>(count), dst);
+    if constexpr (std::is_same_v<T, float>)
+      if (count > 0) divide(channels_, static_cast<float>(count), dst);
   }
 
   Window window_;
@@ -134,8 +144,11 @@ class LrnKernel final : public Kernel {
 }  // namespace
 
 std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window,
-                                               PoolMode mode) {
-  return std::make_shared<PoolKernel>(src, window, mode);
+                                               PoolMode mode, DataType type) {
+  if (type == DataType::kUint8)
+    return std::make_shared<PoolKernel<std::uint8_t>>(src, window, mode);
+  if (type == DataType::kInt8) return std::make_shared<PoolKernel<std::int8_t>>(src, window, mode);
+  return std::make_shared<PoolKernel<float>>(src, window, mode);
 }
 
 std::shared_ptr<const Kernel> make_lrn_kernel(std::int64_t pixels, std::int64_t channels,

@@ -12,16 +12,12 @@
 
 namespace ctxgen::onednn {
 
-/// A region of f32 elements: dims and strides in elements, strides may be 0 or negative.
-struct Region {
-  Dims dims;
-  Dims strides;
-};
-
-/// dst[i] = src[i] for all i of `dims`. Args: src, dst.
+/// dst[i] = src[i] for all i of `dims`, elements of 1, 2 or 4 bytes. Strides in elements, those of
+/// src may be 0 or negative. Args: src, dst.
 [[nodiscard]] std::shared_ptr<const Kernel> make_copy_kernel(const Dims& dims,
                                                              const Dims& src_strides,
-                                                             const Dims& dst_strides);
+                                                             const Dims& dst_strides,
+                                                             std::uint64_t element_bytes);
 
 enum class PointOp : std::uint8_t {
   kAdd, kSub, kMul, kDiv, kMax, kMin,  // take an operand
@@ -45,13 +41,43 @@ struct PointStage {
                                                               const Dims& dst_strides,
                                                               std::vector<PointStage> stages);
 
+/// A number type in memory: an integer element stands for (element - zero) * scale.
+struct Stored {
+  DataType type = DataType::kFloat;
+  float scale = 1;
+  float zero = 0;
+};
+
+/// As make_point_kernel, over tensors of any stored type; `operands` are those of the stages that
+/// take one, in order. Dense dst; it may be src where both are equally wide.
+[[nodiscard]] std::shared_ptr<const Kernel> make_typed_kernel(const Dims& dims,
+                                                              const Dims& src_strides,
+                                                              const Dims& dst_strides,
+                                                              std::vector<PointStage> stages,
+                                                              Stored src, Stored dst,
+                                                              std::vector<Stored> operands);
+
+/// dst[i] = table[src[i]] for `count` elements: u8 or s8 by their bit pattern to elements of 1 or 4
+/// bytes. `table` holds 256 elements. Args: src, dst.
+[[nodiscard]] std::shared_ptr<const Kernel> make_table_kernel(std::int64_t count,
+                                                              std::uint64_t dst_element_bytes,
+                                                              std::vector<std::byte> table);
+
+/// `n` elements of `to.type` from f32, rounded half to even and saturated.
+void store_row(const Stored& to, std::int64_t n, const float* in, std::byte* out);
+/// f32 from `n` elements, `stride` elements apart.
+void load_row(const Stored& from, std::int64_t n, const std::byte* in, std::int64_t stride,
+              float* out);
+
 enum class PoolMode : std::uint8_t { kMax, kAverageInclude, kAverageExclude };
 
-/// Pooling of channels-last tensors, any dilation and ceil_mode. Args: src, dst.
+/// Pooling of channels-last tensors, any dilation and ceil_mode. Args: src, dst. Types: f32; for
+/// maxima u8 and s8 too.
 /// `src`, `dst`: [N, C, D1..Dk]; ONNX semantics: an average that includes padding does not count
 /// what ceil_mode adds beyond it.
 [[nodiscard]] std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window,
-                                                             PoolMode mode);
+                                                             PoolMode mode,
+                                                             DataType type = DataType::kFloat);
 
 struct LrnParams {
   std::int64_t size;

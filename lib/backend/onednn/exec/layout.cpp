@@ -34,10 +34,23 @@ bool is_layout(const Dims& dims, const Dims& strides, Layout layout) {
 
 dnnl::memory::dims to_dnnl(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
-dnnl::memory::desc make_md(const Dims& dims, const Dims& strides) {
-  if (dims.empty())
-    return {dnnl::memory::dims{1}, dnnl::memory::data_type::f32, dnnl::memory::dims{1}};
-  return {to_dnnl(dims), dnnl::memory::data_type::f32, to_dnnl(strides)};
+dnnl::memory::data_type dnnl_type(DataType type) {
+  using dnnl_data = dnnl::memory::data_type;
+  switch (type) {
+    case DataType::kFloat: return dnnl_data::f32;
+    case DataType::kFloat16: return dnnl_data::f16;
+    case DataType::kUint8: return dnnl_data::u8;
+    case DataType::kInt8: return dnnl_data::s8;
+    case DataType::kInt32: return dnnl_data::s32;
+    default: return dnnl_data::undef;
+  }
+}
+
+std::uint64_t element_bytes(DataType type) { return bits_of(type) / 8; }
+
+dnnl::memory::desc make_md(const Dims& dims, const Dims& strides, DataType type) {
+  if (dims.empty()) return {dnnl::memory::dims{1}, dnnl_type(type), dnnl::memory::dims{1}};
+  return {to_dnnl(dims), dnnl_type(type), to_dnnl(strides)};
 }
 
 std::int64_t volume(const Dims& dims, std::size_t first) {

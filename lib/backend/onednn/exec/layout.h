@@ -24,8 +24,15 @@ inline constexpr std::size_t kLayouts = 2;
 /// Whether `strides` describe the bytes of `layout` (strides of dims of size 1 do not matter).
 [[nodiscard]] bool is_layout(const Dims& dims, const Dims& strides, Layout layout);
 
-/// An f32 memory descriptor. Rank 0 becomes {1}. Throws dnnl::error.
-[[nodiscard]] dnnl::memory::desc make_md(const Dims& dims, const Dims& strides);
+/// oneDNN's name of an element type; undef for the types that programs do not hold.
+[[nodiscard]] dnnl::memory::data_type dnnl_type(DataType type);
+
+/// Bytes of one element of a type that dnnl_type() knows.
+[[nodiscard]] std::uint64_t element_bytes(DataType type);
+
+/// A memory descriptor. Rank 0 becomes {1}. Throws dnnl::error.
+[[nodiscard]] dnnl::memory::desc make_md(const Dims& dims, const Dims& strides,
+                                         DataType type = DataType::kFloat);
 [[nodiscard]] dnnl::memory::dims to_dnnl(const Dims& dims);
 
 /// Product of dims as a signed number; the caller has checked that it fits.

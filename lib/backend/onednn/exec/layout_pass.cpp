@@ -5,6 +5,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 #include "layout_pass_impl.h"
 #include "params.h"
+#include "types.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -36,7 +37,7 @@ LayoutPass::LayoutPass(const Program& program, std::span<const Dims> value_dims,
       concats_(program.ops.size()) {}
 
 Result<NodeGraph> LayoutPass::run() {
-  CTXGEN_CHECK(check_types());
+  CTXGEN_CHECK(check_types(program_));
   find_last_uses();
   find_concat_chains();
   make_interface_buffers();
@@ -50,18 +51,6 @@ Result<NodeGraph> LayoutPass::run() {
   }
   CTXGEN_CHECK(place_outputs());
   return std::move(graph_);
-}
-
-Status LayoutPass::check_types() const {
-  for (const ProgramValue& value : program_.values)
-    if (value.type != DataType::kFloat)
-      return fail(ErrorCode::kUnsupported, "value \"{}\": type {}, expected float32", value.name,
-                  name_of(value.type));
-  for (const ProgramWeight& weight : program_.weights)
-    if (weight.type != DataType::kFloat)
-      return fail(ErrorCode::kUnsupported, "weight \"{}\": type {}, expected float32", weight.name,
-                  name_of(weight.type));
-  return {};
 }
 
 void LayoutPass::find_last_uses() {
@@ -80,7 +69,7 @@ void LayoutPass::find_last_uses() {
 void LayoutPass::make_interface_buffers() {
   for (std::uint32_t i = 0; i < program_.inputs.size(); ++i) {
     const std::uint32_t value = program_.inputs[i];
-    const SlotId slot = new_slot(dims_[value], Layout::kPlain);
+    const SlotId slot = new_slot(dims_[value], Layout::kPlain, program_.values[value].type);
     Buffer& buffer = graph_.buffers[graph_.slots[slot].buffer];
     buffer.kind = Buffer::Kind::kInput;
     buffer.index = i;
@@ -97,10 +86,7 @@ Status LayoutPass::place_outputs() {
     SlotId slot = need(operand, Layout::kPlain, Density::kDense, last);
     const Slot& place = graph_.slots[slot];
     const Buffer& buffer = graph_.buffers[place.buffer];
-    const bool whole =
-        place.offset == 0 &&
-        buffer.bytes == static_cast<std::uint64_t>(volume(place.dims)) * sizeof(float);
-    if (buffer.kind != Buffer::Kind::kArena || !whole)
+    if (buffer.kind != Buffer::Kind::kArena || !fills_buffer(place))
       slot = convert(slot, Layout::kPlain, last);
     Buffer& target = graph_.buffers[graph_.slots[slot].buffer];
     target.kind = Buffer::Kind::kOutput;
@@ -114,6 +100,17 @@ const Dims& LayoutPass::dims_of(const Operand& operand) const {
                                                 : dims_[operand.index];
 }
 
+DataType LayoutPass::type_of(const Operand& operand) const {
+  return operand.kind == Operand::Kind::kWeight ? program_.weights[operand.index].type
+                                                : program_.values[operand.index].type;
+}
+
+bool LayoutPass::fills_buffer(const Slot& slot) const {
+  const std::uint64_t bytes =
+      static_cast<std::uint64_t>(volume(slot.dims)) * element_bytes(slot.type);
+  return slot.offset == 0 && graph_.buffers[slot.buffer].bytes == bytes;
+}
+
 Layout LayoutPass::primary_of(const Operand& operand) const {
   return operand.kind == Operand::Kind::kValue ? values_[operand.index].primary : Layout::kPlain;
 }
@@ -123,12 +120,12 @@ SlotId LayoutPass::add_slot(Slot slot) {
   return static_cast<SlotId>(graph_.slots.size() - 1);
 }
 
-SlotId LayoutPass::new_slot(const Dims& dims, Layout layout) {
+SlotId LayoutPass::new_slot(const Dims& dims, Layout layout, DataType type) {
   Buffer buffer;
-  buffer.bytes = static_cast<std::uint64_t>(volume(dims)) * sizeof(float);
+  buffer.bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
   graph_.buffers.push_back(buffer);
   return add_slot({dims, strides_of(layout, dims), 0,
-                   static_cast<BufferId>(graph_.buffers.size() - 1)});
+                   static_cast<BufferId>(graph_.buffers.size() - 1), type});
 }
 
 void LayoutPass::set_value(std::uint32_t value, Layout layout, SlotId slot) {
@@ -143,7 +140,8 @@ bool LayoutPass::is_dense(SlotId slot, Layout layout) const {
 
 SlotId LayoutPass::weight_slot(std::uint32_t weight) {
   if (weight_slots_[weight] == kNone) {
-    const SlotId slot = new_slot(program_.weights[weight].dims, Layout::kPlain);
+    const SlotId slot =
+        new_slot(program_.weights[weight].dims, Layout::kPlain, program_.weights[weight].type);
     Buffer& buffer = graph_.buffers[graph_.slots[slot].buffer];
     buffer.kind = Buffer::Kind::kWeight;
     buffer.index = weight;
@@ -154,7 +152,7 @@ SlotId LayoutPass::weight_slot(std::uint32_t weight) {
 
 SlotId LayoutPass::convert(SlotId from, Layout layout, std::uint32_t op) {
   const Dims dims = graph_.slots[from].dims;
-  const SlotId to = new_slot(dims, layout);
+  const SlotId to = new_slot(dims, layout, graph_.slots[from].type);
   Node node;
   node.op = op;
   node.inputs = {from};
@@ -188,9 +186,10 @@ bool LayoutPass::may_overwrite(const Operand& operand, SlotId slot, std::uint32_
   const Slot& place = graph_.slots[slot];
   const Buffer& buffer = graph_.buffers[place.buffer];
   if (last_use_[root] != op || buffer.kind != Buffer::Kind::kArena || buffer.shared) return false;
-  if (place.offset != 0 ||
-      buffer.bytes != static_cast<std::uint64_t>(volume(place.dims)) * sizeof(float))
-    return false;
+  if (!fills_buffer(place)) return false;
+  // A result of another width would run ahead of, or fall behind, what is still to be read.
+  const DataType result = program_.values[program_.ops[op].outputs[0]].type;
+  if (element_bytes(result) != element_bytes(place.type)) return false;
   std::size_t readers = 0;
   for_each_operand(program_.ops[op], [&](const Operand& other) {
     if (other.kind == Operand::Kind::kValue && root_[other.index] == root) ++readers;
@@ -202,10 +201,11 @@ SlotId LayoutPass::output_slot(std::uint32_t op, Layout layout, SlotId reuse) {
   const std::uint32_t value = program_.ops[op].outputs[0];
   SlotId slot = kNone;
   if (reuse == kNone) {
-    slot = new_slot(dims_[value], layout);
+    slot = new_slot(dims_[value], layout, program_.values[value].type);
   } else {
     const BufferId buffer = graph_.slots[reuse].buffer;
-    slot = add_slot({dims_[value], strides_of(layout, dims_[value]), 0, buffer});
+    slot = add_slot({dims_[value], strides_of(layout, dims_[value]), 0, buffer,
+                     program_.values[value].type});
   }
   set_value(value, layout, slot);
   return slot;
@@ -241,6 +241,8 @@ std::uint32_t LayoutPass::in_place_sum(std::uint32_t op, Layout layout) {
   if (!options_.in_place_sums) return kNone;
   for (std::uint32_t i = 0; i < program_op.post_ops.size(); ++i) {
     const PostOp& post = program_op.post_ops[i];
+    // A sum in place reads the operand in the result's type and without its scale.
+    if (type_of(Operand::value(program_op.outputs[0])) != DataType::kFloat) return kNone;
     if (post.kind != "add" || post.operand.kind != Operand::Kind::kValue ||
         dims_of(post.operand) != dims_[program_op.outputs[0]])
       continue;

@@ -35,7 +35,6 @@ class LayoutPass {
   };
   static const RuleRow kRules[];
 
-  [[nodiscard]] Status check_types() const;
   void find_last_uses();
   void find_concat_chains();
   void make_interface_buffers();
@@ -56,12 +55,16 @@ class LayoutPass {
   [[nodiscard]] Status place_same_layout(std::uint32_t op);
 
   [[nodiscard]] const Dims& dims_of(const Operand& operand) const;
+  [[nodiscard]] DataType type_of(const Operand& operand) const;
+  /// Whether the slot is all that its buffer holds.
+  [[nodiscard]] bool fills_buffer(const Slot& slot) const;
+  [[nodiscard]] SlotId place_vector(std::uint32_t op, std::size_t input);
   [[nodiscard]] Layout primary_of(const Operand& operand) const;
   [[nodiscard]] SlotId need(const Operand& operand, Layout layout, Density density,
                             std::uint32_t op);
   [[nodiscard]] SlotId weight_slot(std::uint32_t weight);
   [[nodiscard]] SlotId convert(SlotId from, Layout layout, std::uint32_t op);
-  [[nodiscard]] SlotId new_slot(const Dims& dims, Layout layout);
+  [[nodiscard]] SlotId new_slot(const Dims& dims, Layout layout, DataType type);
   [[nodiscard]] SlotId add_slot(Slot slot);
   void set_value(std::uint32_t value, Layout layout, SlotId slot);
   [[nodiscard]] bool is_dense(SlotId slot, Layout layout) const;

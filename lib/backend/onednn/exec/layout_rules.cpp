@@ -45,6 +45,9 @@ const LayoutPass::RuleRow LayoutPass::kRules[] = {
     {kind::kIdentity, &LayoutPass::place_identity},
     {kind::kSlice, &LayoutPass::place_same_layout},
     {kind::kSplit, &LayoutPass::place_same_layout},
+    {kind::kPoint, &LayoutPass::place_eltwise},
+    {kind::kQConv, &LayoutPass::place_conv},
+    {kind::kQMatmul, &LayoutPass::place_matmul},
     {{}, nullptr},
 };
 
@@ -60,14 +63,19 @@ Status LayoutPass::place_spatial(std::uint32_t op) {
   return {};
 }
 
+/// The slot of an optional vector input.
+SlotId LayoutPass::place_vector(std::uint32_t op, std::size_t input) {
+  const std::vector<Operand>& inputs = program_.ops[op].inputs;
+  if (input >= inputs.size() || inputs[input].kind == Operand::Kind::kNone) return kNone;
+  return need(inputs[input], Layout::kPlain, Density::kDense, op);
+}
+
 Status LayoutPass::place_conv(std::uint32_t op) {
   const ProgramOp& conv = program_.ops[op];
   if (conv.inputs[1].kind != Operand::Kind::kWeight)
     return fail(ErrorCode::kUnsupported, "{}: weights are no constant", label(conv));
   const SlotId src = need(conv.inputs[0], Layout::kChannelsLast, Density::kDense, op);
-  SlotId bias = kNone;
-  if (conv.inputs.size() > 2 && conv.inputs[2].kind != Operand::Kind::kNone)
-    bias = need(conv.inputs[2], Layout::kPlain, Density::kDense, op);
+  const SlotId bias = place_vector(op, 2), scales = place_vector(op, 3);
   const std::uint32_t sum = in_place_sum(op, Layout::kChannelsLast);
   Node placed;
   place_post_operands(placed, op, Layout::kChannelsLast);
@@ -78,7 +86,7 @@ Status LayoutPass::place_conv(std::uint32_t op) {
   }
   const SlotId dst = output_slot(op, Layout::kChannelsLast, reuse);
   Node& node = add_node(op);
-  node.inputs = {src, kNone, bias};
+  node.inputs = {src, kNone, bias, scales};
   node.outputs = {dst};
   node.post_ops = std::move(placed.post_ops);
   node.packed_weight = conv.inputs[1].index;
@@ -94,9 +102,9 @@ Status LayoutPass::place_matmul(std::uint32_t op) {
   const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
                      dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;
   const SlotId b = packs ? kNone : need(matmul.inputs[1], Layout::kPlain, Density::kDense, op);
-  SlotId bias = kNone;
-  if (matmul.inputs.size() > 2 && matmul.inputs[2].kind != Operand::Kind::kNone)
-    bias = need(matmul.inputs[2], Layout::kPlain, Density::kDense, op);
+  if (matmul.kind == kind::kQMatmul && !packs)
+    return fail(ErrorCode::kUnsupported, "{}: second operand is no constant matrix", label(matmul));
+  const SlotId bias = place_vector(op, 2), scales = place_vector(op, 3);
   const std::uint32_t sum = in_place_sum(op, Layout::kPlain);
   Node placed;
   place_post_operands(placed, op, Layout::kPlain);
@@ -107,7 +115,7 @@ Status LayoutPass::place_matmul(std::uint32_t op) {
   }
   const SlotId dst = output_slot(op, Layout::kPlain, reuse);
   Node& node = add_node(op);
-  node.inputs = {a, b, bias};
+  node.inputs = {a, b, bias, scales};
   node.outputs = {dst};
   node.post_ops = std::move(placed.post_ops);
   if (packs) node.packed_weight = matmul.inputs[1].index;
@@ -150,9 +158,9 @@ Status LayoutPass::place_softmax(std::uint32_t op) {
 Status LayoutPass::place_eltwise(std::uint32_t op) {
   const ProgramOp& eltwise = program_.ops[op];
   const Layout layout = primary_of(eltwise.inputs[0]);
-  // The own loops of scale_shift walk the growing buffer of a concatenation as it is.
-  const Density density =
-      eltwise.kind == kind::kScaleShift ? Density::kStrided : Density::kDense;
+  // Own loops walk the growing buffer of a concatenation as it is.
+  const bool walks = eltwise.kind == kind::kScaleShift || eltwise.kind == kind::kPoint;
+  const Density density = walks ? Density::kStrided : Density::kDense;
   std::vector<SlotId> inputs{need(eltwise.inputs[0], layout, density, op)};
   for (std::size_t i = 1; i < eltwise.inputs.size(); ++i)
     inputs.push_back(need(eltwise.inputs[i], Layout::kPlain, Density::kDense, op));
@@ -257,7 +265,8 @@ Status LayoutPass::place_concat(std::uint32_t op) {
   Node placed;
   place_post_operands(placed, op, layout);
   if (in_chain && host.slot == kNone) {
-    host.slot = new_slot(dims_[program_.ops[host_op].outputs[0]], layout);
+    const std::uint32_t whole = program_.ops[host_op].outputs[0];
+    host.slot = new_slot(dims_[whole], layout, program_.values[whole].type);
     graph_.buffers[graph_.slots[host.slot].buffer].shared = true;
   }
   SlotId dst = kNone;

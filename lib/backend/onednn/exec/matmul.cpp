@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "builder_fused.h"
+#include "ctxgen/onednn/op_kinds.h"
 #include "shapes.h"
 #include "weight_layout.h"
 
@@ -63,9 +64,14 @@ std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_d
 }
 
 /// The packing that serves every number of rows at full speed (atlas 5; M = 1 within 8 %).
-std::optional<memory::desc> universal_packing(const Product& p) {
+std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const Product& p) {
   if (p.b.size() != 2 || p.b[1] < 64 || p.b[0] < 16) return std::nullopt;
-  return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
+  if (builder.op().kind == kind::kMatmul)
+    return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
+  // Other sources want sums of the weights beside them, which no tag describes.
+  const auto zero = Params(builder.op()).integer("in_zero", 0);
+  if (builder.input(0).type != DataType::kUint8 || !zero || *zero != 0) return std::nullopt;
+  return memory::desc(to_dnnl(p.b), memory::data_type::s8, memory::format_tag::BA16a64b4a);
 }
 
 /// Weight layouts to try in order; the last one leaves the choice to oneDNN.
@@ -73,7 +79,7 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
                                             std::uint32_t weight, const memory::desc& logical) {
   std::vector<memory::desc> list;
   if (const auto stored = chosen_form(builder, weight, logical, p.trans_b)) list.push_back(*stored);
-  if (const auto packing = universal_packing(p)) {
+  if (const auto packing = universal_packing(builder, p)) {
     // One row reads the weights once: oneDNN's choice may be the plain bytes, which need no
     // packing. But a packing that is stored already is not made a second time.
     bool use = p.a[0] != 1;
@@ -82,7 +88,7 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
         use |= !form.plain && form.transposed == p.trans_b && form.md == *packing;
     if (use) list.push_back(*packing);
   }
-  list.emplace_back(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::any);
+  list.emplace_back(to_dnnl(p.b), logical.get_data_type(), memory::format_tag::any);
   return list;
 }
 
@@ -95,9 +101,11 @@ Status build_matmul(NodeBuilder& builder) {
   const Dims b_stored = weight != kNone ? builder.context().program.weights[weight].dims
                                         : builder.input(1).dims;
   const Product p = CTXGEN_TRY(describe(builder, a.dims, b_stored));
-  const memory::desc a_md = logical_md(p.a, p.trans_a);
-  const memory::desc b_logical = logical_md(p.b, p.trans_b);
-  const memory::desc dst_md = make_md(p.dst, plain_strides(p.dst));
+  const DataType b_type = weight != kNone ? builder.context().program.weights[weight].type
+                                          : builder.input(1).type;
+  const memory::desc a_md = logical_md(p.a, p.trans_a, a.type);
+  const memory::desc b_logical = logical_md(p.b, p.trans_b, b_type);
+  const memory::desc dst_md = make_md(p.dst, plain_strides(p.dst), dst.type);
   memory::desc bias_md;
   if (builder.has_input(2)) {
     Dims bias(p.dst.size(), 1);

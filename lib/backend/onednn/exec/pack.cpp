@@ -94,7 +94,7 @@ Status pack_profile(Program& program, std::span<const Dims> input_dims, int thre
 /// needs), 32 rows.
 Dims typical_source(const Program& program, const ProgramOp& op) {
   const Dims& weights = program.weights[op.inputs[1].index].dims;
-  if (op.kind == kind::kMatmul) {
+  if (op.kind == kind::kMatmul || op.kind == kind::kQMatmul) {
     const bool trans_b = std::ranges::contains(op.params, ProgramParam{"trans_b", std::int64_t{1}});
     return Dims{32, weights[trans_b ? 1 : 0]};
   }
@@ -110,12 +110,17 @@ Dims typical_source(const Program& program, const ProgramOp& op) {
 
 /// Packs the weight of one op for shapes that are not known yet, by planning the op alone.
 Status pack_typical(const Program& program, const ProgramOp& op, int threads, Packer& packer) {
-  const bool packs = (op.kind == kind::kConv || op.kind == kind::kMatmul) &&
-                     op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight;
+  const bool quantised = op.kind == kind::kQConv || op.kind == kind::kQMatmul;
+  const bool matmul = op.kind == kind::kMatmul || op.kind == kind::kQMatmul;
+  const bool packs = (op.kind == kind::kConv || matmul || quantised) &&
+                     op.inputs.size() >= 2 && op.inputs[0].kind == Operand::Kind::kValue &&
+                     op.inputs[1].kind == Operand::Kind::kWeight;
   if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};
-  if (op.kind == kind::kMatmul && program.weights[op.inputs[1].index].dims.size() != 2) return {};
+  if (matmul && program.weights[op.inputs[1].index].dims.size() != 2) return {};
   Program alone;
-  alone.values.assign(2, ProgramValue{"", DataType::kFloat, {}, false});
+  const auto type_of = [&](const Operand& value) { return program.values[value.index].type; };
+  alone.values = {ProgramValue{"", type_of(op.inputs[0]), {}, false},
+                  ProgramValue{"", type_of(Operand::value(op.outputs[0])), {}, false}};
   alone.inputs = {0};
   alone.outputs = {1};
   alone.weights = program.weights;
@@ -123,6 +128,10 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads, Pa
   alone.ops[0].post_ops.clear();
   alone.ops[0].outputs = {1};
   alone.ops[0].inputs = {Operand::value(0), op.inputs[1]};
+  if (quantised && op.inputs.size() > 3) {
+    alone.ops[0].inputs.resize(4);
+    alone.ops[0].inputs[3] = op.inputs[3];
+  }
   std::erase_if(alone.ops[0].params,
                 [](const ProgramParam& param) { return param.name == "trans_a"; });
   const Dims source = typical_source(program, op);

@@ -31,13 +31,14 @@ struct Slot {
   Dims strides;
   std::int64_t offset = 0;
   BufferId buffer = 0;
+  DataType type = DataType::kFloat;
 };
 
 /// Where a step finds an argument.
 struct Location {
-  enum class Kind : std::uint8_t { kBuffer, kPacked, kScratch };
+  enum class Kind : std::uint8_t { kBuffer, kPacked, kScratch, kConstant };
   Kind kind = Kind::kBuffer;
-  std::uint32_t index = 0;         // buffer, or packed use of the plan
+  std::uint32_t index = 0;         // buffer, packed use of the plan, or the constant's 4 bytes
   std::uint64_t offset_bytes = 0;  // inside a buffer
 };
 

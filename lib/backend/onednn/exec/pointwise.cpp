@@ -82,9 +82,9 @@ Status build_copy(NodeBuilder& builder) {
     const Dims dims{dst.dims[0], dst.dims[1], volume(dst.dims, 2)};
     const bool to_last = dense(dst, Layout::kChannelsLast);
     const auto src_md =
-        make_md(dims, strides_of(to_last ? Layout::kPlain : Layout::kChannelsLast, dims));
+        make_md(dims, strides_of(to_last ? Layout::kPlain : Layout::kChannelsLast, dims), src.type);
     const auto dst_md =
-        make_md(dims, strides_of(to_last ? Layout::kChannelsLast : Layout::kPlain, dims));
+        make_md(dims, strides_of(to_last ? Layout::kChannelsLast : Layout::kPlain, dims), dst.type);
     const auto make = [&](const dnnl::primitive_attr& attr) {
       return dnnl::reorder::primitive_desc(cpu_engine(), src_md, cpu_engine(), dst_md, attr);
     };
@@ -93,7 +93,8 @@ Status build_copy(NodeBuilder& builder) {
                builder.slot_arg(DNNL_ARG_TO, dst_md, dst)});
     if (status || status.error().code != ErrorCode::kUnsupported) return status;
   }
-  builder.add_kernel("loop:copy", make_copy_kernel(dst.dims, src.strides, dst.strides),
+  builder.add_kernel("loop:copy", make_copy_kernel(dst.dims, src.strides, dst.strides,
+                                                      element_bytes(dst.type)),
                      {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
   return {};
 }

@@ -14,9 +14,9 @@ Dims as_2d(const Dims& dims) {
   return Dims{dims[0], dims[1], 1, dims[2]};
 }
 
-memory::desc channels_last_md(const Dims& dims) {
+memory::desc channels_last_md(const Dims& dims, DataType type) {
   const Dims wide = as_2d(dims);
-  return make_md(wide, strides_of(Layout::kChannelsLast, wide));
+  return make_md(wide, strides_of(Layout::kChannelsLast, wide), type);
 }
 
 memory::dims wide_list(const std::vector<std::int64_t>& values, std::size_t rank,
@@ -52,8 +52,8 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const std::size_t rank = src.dims.size();
-  const memory::desc src_md = channels_last_md(src.dims);
-  const memory::desc dst_md = channels_last_md(dst.dims);
+  const memory::desc src_md = channels_last_md(src.dims, src.type);
+  const memory::desc dst_md = channels_last_md(dst.dims, dst.type);
   std::vector<std::int64_t> pad_end = w.pad_end;
   for (std::size_t i = 0; i < pad_end.size(); ++i) {
     // A floor leaves a rest that no window covers; oneDNN wants sizes that match exactly.
@@ -75,11 +75,14 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
 Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
+  if (src.type != DataType::kFloat && mode != PoolMode::kMax)
+    return fail(ErrorCode::kUnsupported, "{}: average of {}", label(builder.op()),
+                name_of(src.type));
   Status status = fail(ErrorCode::kUnsupported, "own loop");
   if (onednn_agrees(w, mode)) status = build_onednn(builder, w, mode);
   if (!status && status.error().code != ErrorCode::kUnsupported) return status;
   if (!status)
-    builder.add_kernel("loop:pool", make_pool_kernel(src.dims, w, mode),
+    builder.add_kernel("loop:pool", make_pool_kernel(src.dims, w, mode, src.type),
                        {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }

@@ -52,6 +52,20 @@ Result<Outputs> conv_shape(const ProgramOp& op, Inputs in) {
   return one(out);
 }
 
+/// Scales of a quantised product: one, or one per output channel.
+Status check_scales(const ProgramOp& op, Inputs in, std::int64_t channels) {
+  if (in.size() < 4 || !in[3].present) return {};
+  if (in[3].dims == Dims{1} || in[3].dims == Dims{channels}) return {};
+  return fail(ErrorCode::kInvalidGraph, "{}: scales {}, expected [1] or [{}]", label(op),
+              to_string(in[3].dims), channels);
+}
+
+Result<Outputs> qconv_shape(const ProgramOp& op, Inputs in) {
+  Outputs out = CTXGEN_TRY(conv_shape(op, in));
+  CTXGEN_CHECK(check_scales(op, in, in[1].dims[0]));
+  return out;
+}
+
 Result<Outputs> pool_shape(const ProgramOp& op, Inputs in) {
   const Dims& src = in[0].dims;
   CTXGEN_CHECK(require_spatial(op, src));
@@ -98,6 +112,12 @@ Result<Outputs> matmul_shape(const ProgramOp& op, Inputs in) {
     return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
                 to_string(in[2].dims), b.back());
   return one(out);
+}
+
+Result<Outputs> qmatmul_shape(const ProgramOp& op, Inputs in) {
+  Outputs out = CTXGEN_TRY(matmul_shape(op, in));
+  CTXGEN_CHECK(check_scales(op, in, out[0].back()));
+  return out;
 }
 
 Result<Outputs> same_shape(const ProgramOp&, Inputs in) { return one(in[0].dims); }
@@ -308,6 +328,9 @@ constexpr KindRow kKinds[] = {
     {kind::kIdentity, 1, 1, false, same_shape},
     {kind::kSlice, 1, 1, false, slice_shape},
     {kind::kSplit, 1, 1, false, split_shape},
+    {kind::kPoint, 1, 1, true, same_shape},
+    {kind::kQConv, 2, 4, true, qconv_shape},
+    {kind::kQMatmul, 2, 4, true, qmatmul_shape},
 };
 
 Result<const KindRow*> find_kind(const ProgramOp& op) {

@@ -44,13 +44,13 @@ Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
   bank->blobs_.resize(program.weights.size());
   for (std::size_t i = 0; i < program.weights.size(); ++i) {
     const ProgramWeight& weight = program.weights[i];
-    bank->dims_.push_back(weight.dims);
+    bank->types_.push_back(weight.type);
     bank->names_.push_back(weight.name);
     for (std::size_t f = 0; f < weight.packed.size(); ++f) {
       Blob blob = CTXGEN_TRY(blobs(weight.packed[f].blob));
       const WeightForm& form = bank->forms_[i][f];
       const std::uint64_t needed = form.plain
-                                       ? checked_size_bytes(DataType::kFloat, weight.dims).value_or(
+                                       ? checked_size_bytes(weight.type, weight.dims).value_or(
                                              UINT64_MAX)
                                        : form.md.get_size();
       if (blob.bytes.size() < needed)
@@ -81,7 +81,7 @@ Result<const std::byte*> WeightBank::plain(std::uint32_t weight) {
   Dims dims;
   for (const std::int64_t dim : form.md.get_dims()) dims.push_back(dim);
   AlignedBytes bytes = CTXGEN_TRY(reorder_weight(blobs_[weight][0].bytes.data(), form.md,
-                                                 logical_md(dims, form.transposed)));
+                                                 logical_md(dims, form.transposed, types_[weight])));
   return keep({weight, true, false, {}, std::move(bytes)});
 }
 

@@ -59,7 +59,7 @@ class WeightBank {
   [[nodiscard]] Result<const std::byte*> packed(const PackedUse& use);
   const std::byte* keep(Repacked repacked);
 
-  std::vector<Dims> dims_;
+  std::vector<DataType> types_;
   std::vector<std::string> names_;
   WeightForms forms_;
   std::vector<std::vector<Blob>> blobs_;  // as forms_

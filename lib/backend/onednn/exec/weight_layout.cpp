@@ -9,29 +9,30 @@ namespace {
 using dnnl::memory;
 constexpr std::uint8_t kLayoutVersion = 1;
 
-std::optional<memory::desc> md_of_tag(const memory::dims& dims, std::uint32_t tag) {
-  const memory::desc md(dims, memory::data_type::f32, static_cast<memory::format_tag>(tag), true);
+std::optional<memory::desc> md_of_tag(const memory::dims& dims, memory::data_type type,
+                                      std::uint32_t tag) {
+  const memory::desc md(dims, type, static_cast<memory::format_tag>(tag), true);
   if (!md || md.get_format_kind() != memory::format_kind::blocked) return std::nullopt;
   return md;
 }
 
 }  // namespace
 
-memory::desc logical_md(const Dims& dims, bool transposed) {
+memory::desc logical_md(const Dims& dims, bool transposed, DataType type) {
   Dims strides = plain_strides(dims);
   if (transposed) {
     const std::size_t last = dims.size() - 1;
     strides[last] = dims[last - 1];
     strides[last - 1] = 1;
   }
-  return make_md(dims, strides);
+  return make_md(dims, strides, type);
 }
 
 std::optional<std::vector<std::byte>> encode_layout(const memory::desc& md, bool transposed) {
   const memory::dims dims = md.get_dims();
   // Tags from 2 on ("a"): 0 is undef, 1 is any.
   for (std::uint32_t tag = 2; tag < static_cast<std::uint32_t>(dnnl_format_tag_last); ++tag) {
-    const auto candidate = md_of_tag(dims, tag);
+    const auto candidate = md_of_tag(dims, md.get_data_type(), tag);
     // Equality passes over the strides of dims of size 1, but kernels look for their own tag: with
     // another one's strides the same bytes are refused.
     if (!candidate || *candidate != md || candidate->get_strides() != md.get_strides()) continue;
@@ -66,7 +67,7 @@ Result<WeightForm> decode_layout(std::span<const std::byte> layout, const Progra
   if (!have || have != expected || *have > kMaxTensorBytes || reader.remaining() != 0)
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": layout of dims {}, expected those of {}",
                 weight.name, to_string(dims), to_string(weight.dims));
-  const auto md = md_of_tag(to_dnnl(dims), tag);
+  const auto md = md_of_tag(to_dnnl(dims), dnnl_type(weight.type), tag);
   if (!md)
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": tag {} does not fit rank {}",
                 weight.name, tag, rank);

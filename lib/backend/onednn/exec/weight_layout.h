@@ -32,6 +32,7 @@ namespace ctxgen::onednn {
                                                             bool transposed);
 
 /// Dense row-major strides of `dims`, with the last two swapped for a transposed tensor.
-[[nodiscard]] dnnl::memory::desc logical_md(const Dims& dims, bool transposed);
+[[nodiscard]] dnnl::memory::desc logical_md(const Dims& dims, bool transposed,
+                                            DataType type = DataType::kFloat);
 
 }  // namespace ctxgen::onednn

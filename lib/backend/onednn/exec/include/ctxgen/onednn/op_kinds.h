@@ -6,7 +6,9 @@
 /// onednn/compile (which writes them) and onednn/exec (which plans and runs them). They are part of
 /// the context binary: a changed meaning needs a new kind name.
 ///
-/// Inputs are listed in order, "?" marks optional ones. All tensors are f32 unless said otherwise.
+/// Inputs are listed in order, "?" marks optional ones. All tensors are f32 unless said otherwise;
+/// kinds that only move data (concat to split below) and max pools also take f16, u8, s8, s32
+/// (pools: u8, s8), the same type everywhere and then without post_ops.
 /// `pads` are the 2k numbers of ONNX (begins, then ends). `auto_pad` is ONNX's word; with
 /// SAME_UPPER/SAME_LOWER/VALID `pads` is absent and computed when dims are known.
 /// Every kind takes post_ops unless said otherwise.
@@ -54,6 +56,23 @@ inline constexpr std::string_view kIdentity = "identity";
 inline constexpr std::string_view kSlice = "slice";
 /// src -> several outputs. params: axis, sizes (empty: equal parts). No post_ops.
 inline constexpr std::string_view kSplit = "split";
+
+/// src of type f32, f16, u8, s8 or s32 -> f32, f16, u8 or s8 of the same dims: element-wise work on
+/// real numbers. An integer src stands for (src - in_zero) * in_scale; then come the post_ops, whose
+/// operands may be of these types too, an integer one standing for (operand - beta) * alpha of its
+/// PostOp; a u8 or s8 result is saturate(round_half_even(y / out_scale) + out_zero).
+/// params: in_scale, in_zero (where src is an integer), out_scale, out_zero (where the result is).
+/// Words without an own loop (sigmoid, ...) only where src is u8 or s8 and no step has an operand.
+inline constexpr std::string_view kPoint = "point";
+/// src u8 or s8 [N, C, D1..Dk], weights s8 [M, C/group, K1..Kk] (always a weight), bias? [M],
+/// scales? [1] or [M] (f32 weight). y = post_ops(scales * sum((src - in_zero) * weights) + bias);
+/// padding counts as in_zero. The result is f32, or u8 or s8 by out_scale and out_zero as in
+/// "point", or the s32 sum (without bias, scales and post_ops).
+/// params: those of "conv", in_zero, out_scale, out_zero. Operands of post_ops are f32.
+inline constexpr std::string_view kQConv = "qconv";
+/// a u8 or s8, b s8 [K, N] (always a weight), bias? [N], scales? [1] or [N]: as "qconv".
+/// params: trans_b, in_zero, out_scale, out_zero.
+inline constexpr std::string_view kQMatmul = "qmatmul";
 
 }  // namespace ctxgen::onednn::kind
 
