@@ -182,7 +182,7 @@ Result<Tensor> read_npy(const Blob& file, std::string_view name) {
   ByteReader reader(file.bytes.subspan(kMagic.size()), name);
   const auto read_header = [&]() -> Result<std::span<const std::byte>> {
     const std::uint8_t major = CTXGEN_TRY(reader.u8());
-    CTXGEN_TRY(reader.u8());
+    static_cast<void>(CTXGEN_TRY(reader.u8()));  // minor
     if (major < 1 || major > 3) return bad(name, std::format("version {}", major));
     const std::uint64_t length =
         major == 1 ? std::uint64_t{CTXGEN_TRY(reader.u16())} : CTXGEN_TRY(reader.u32());

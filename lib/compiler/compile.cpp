@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/partition/rewrite.h"
@@ -228,22 +229,10 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
   return files;
 }
 
-/// The one place that catches what the standard library throws while compiling.
-template <class F>
-auto guarded(F&& function) -> decltype(function()) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::kResourceLimit, "out of memory while compiling");
-  } catch (const std::exception& e) {
-    return fail(ErrorCode::kInternal, "unexpected exception while compiling: {}", e.what());
-  }
-}
-
 }  // namespace
 
 Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOptions& options) {
-  return guarded([&]() -> Result<CompiledModel> {
+  return at_boundary("compiling", [&]() -> Result<CompiledModel> {
     const auto start = std::chrono::steady_clock::now();
     Compilation work(options, CTXGEN_TRY(ProviderList::make(options)));
     CTXGEN_CHECK(work.prepare({input}));
@@ -277,7 +266,7 @@ Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOp
 Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
                                        const std::vector<std::filesystem::path>& outputs,
                                        const CompileOptions& options) {
-  return guarded([&]() -> Result<CompileReport> {
+  return at_boundary("compiling", [&]() -> Result<CompileReport> {
     const auto start = std::chrono::steady_clock::now();
     CTXGEN_CHECK(check_file_options(inputs, outputs, options));
     if (options.no_clobber)
@@ -310,7 +299,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
 }
 
 Result<ModelReport> explain(const ModelInput& input, const CompileOptions& options) {
-  return guarded([&]() -> Result<ModelReport> {
+  return at_boundary("compiling", [&]() -> Result<ModelReport> {
     const ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
     const StageFunction stage = [&](CompileStage s) -> Status {
       if (options.cancelled && options.cancelled()) return fail(ErrorCode::kCancelled, "interrupted");

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <map>
 
+#include "ctxgen/base/boundary.h"
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "header.h"
@@ -98,8 +99,8 @@ Result<ContextInfo> read_context_info(std::span<const std::byte> file, std::stri
 
 Result<ContextReader> ContextReader::open(Blob file, std::string_view name, VerifyBlobs verify) {
   ContextReader reader;
-  reader.name_ = name;
   const auto load = [&]() -> Status {
+    reader.name_ = name;
     Header header = CTXGEN_TRY(decode_header(file.bytes));
     if (header.file_size != file.bytes.size())
       return fail(ErrorCode::kCorruptContext, "the file has {} bytes, expected {}",
@@ -119,12 +120,14 @@ Result<ContextReader> ContextReader::open(Blob file, std::string_view name, Veri
     reader.program_hashes_ = std::move(manifest.program_hashes);
     return {};
   };
-  auto status = load();
-  if (!status) return named(std::move(status).error(), name);
-  if (verify == VerifyBlobs::kAlways ||
-      (verify == VerifyBlobs::kAuto && reader.file_size() < kVerifyBelowBytes))
-    CTXGEN_CHECK(reader.verify_blobs());
-  return reader;
+  return at_boundary("opening a context", [&]() -> Result<ContextReader> {
+    auto status = load();
+    if (!status) return named(std::move(status).error(), name);
+    if (verify == VerifyBlobs::kAlways ||
+        (verify == VerifyBlobs::kAuto && reader.file_size() < kVerifyBelowBytes))
+      CTXGEN_CHECK(reader.verify_blobs());
+    return std::move(reader);
+  });
 }
 
 Result<std::size_t> ContextReader::find(std::string_view partition_name) const {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "context_set.h"
+#include "ctxgen/base/boundary.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
@@ -51,10 +52,8 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
   return {};
 }
 
-}  // namespace
-
-Result<ContextCheck> check_context(const std::filesystem::path& path,
-                                   const SessionOptions& options) {
+Result<ContextCheck> check_model(const std::filesystem::path& path,
+                                 const SessionOptions& options) {
   const auto loaders = options.loaders.empty() ? default_loaders() : std::span(options.loaders);
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
   ContextCheck check;
@@ -68,6 +67,13 @@ Result<ContextCheck> check_context(const std::filesystem::path& path,
     add(check, {path.filename().string(), "",
                 {Compatibility::kUnsupported, status.error().message}});
   return check;
+}
+
+}  // namespace
+
+Result<ContextCheck> check_context(const std::filesystem::path& path,
+                                   const SessionOptions& options) {
+  return at_boundary("checking a context", [&] { return check_model(path, options); });
 }
 
 }  // namespace ctxgen

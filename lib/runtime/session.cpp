@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "context_set.h"
+#include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
@@ -83,13 +84,7 @@ class LoadedSession final : public Session {
 
   Result<std::vector<Tensor>> run(std::span<const NamedTensor> inputs,
                                   std::vector<OpTiming>* timings) const override {
-    std::unique_ptr<Context> context = take();
-    const auto status = inputs_.bind(inputs, context->bindings, context->state->symbols);
-    auto outputs = status ? executor_->run(*context->state, context->bindings, timings)
-                          : Result<std::vector<Tensor>>(std::unexpected(status.error()));
-    for (Binding& binding : context->bindings) binding.tensor = Tensor();
-    give_back(std::move(context));
-    return outputs;
+    return at_boundary("running", [&] { return run_once(inputs, timings); });
   }
 
  private:
@@ -98,6 +93,18 @@ class LoadedSession final : public Session {
     std::unique_ptr<RunState> state;
     std::vector<Binding> bindings;
   };
+
+  /// What is thrown here takes the context with it: its state may be half changed.
+  Result<std::vector<Tensor>> run_once(std::span<const NamedTensor> inputs,
+                                       std::vector<OpTiming>* timings) const {
+    std::unique_ptr<Context> context = take();
+    const auto status = inputs_.bind(inputs, context->bindings, context->state->symbols);
+    auto outputs = status ? executor_->run(*context->state, context->bindings, timings)
+                          : Result<std::vector<Tensor>>(std::unexpected(status.error()));
+    for (Binding& binding : context->bindings) binding.tensor = Tensor();
+    give_back(std::move(context));
+    return outputs;
+  }
 
   std::unique_ptr<Context> take() const {
     {
@@ -154,24 +161,28 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path,
                                                const SessionOptions& options) {
-  SessionStatistics statistics;
-  const auto start = Clock::now();
-  Model model = CTXGEN_TRY(read_model_file(path));
-  statistics.model_read_ms = milliseconds_since(start);
-  return load(std::move(model), folder_of(path), options, statistics);
+  return at_boundary("opening a model", [&]() -> Result<std::unique_ptr<Session>> {
+    SessionStatistics statistics;
+    const auto start = Clock::now();
+    Model model = CTXGEN_TRY(read_model_file(path));
+    statistics.model_read_ms = milliseconds_since(start);
+    return load(std::move(model), folder_of(path), options, statistics);
+  });
 }
 
 Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionOptions& options) {
-  SessionStatistics statistics;
-  const auto start = Clock::now();
-  std::filesystem::path folder;
-  if (!options.context_file_path.empty()) folder = folder_of(options.context_file_path);
-  ReadModelOptions read_options;
-  read_options.external_data_folder = folder;
-  read_options.file_name = options.context_file_path.filename().string();
-  Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
-  statistics.model_read_ms = milliseconds_since(start);
-  return load(std::move(model), std::move(folder), options, statistics);
+  return at_boundary("opening a model", [&]() -> Result<std::unique_ptr<Session>> {
+    SessionStatistics statistics;
+    const auto start = Clock::now();
+    std::filesystem::path folder;
+    if (!options.context_file_path.empty()) folder = folder_of(options.context_file_path);
+    ReadModelOptions read_options;
+    read_options.external_data_folder = folder;
+    read_options.file_name = options.context_file_path.filename().string();
+    Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
+    statistics.model_read_ms = milliseconds_since(start);
+    return load(std::move(model), std::move(folder), options, statistics);
+  });
 }
 
 }  // namespace ctxgen

@@ -53,13 +53,20 @@ def test_signals_pass_through():
         (["--fast"], "no option"),
         (["--suite"], "--suite needs"),
         (["--suite", "bullseye", "true"], "inside of the"),
-        (["fuzz"], "not built yet"),
+        (["fuzz", "nothing"], "no fuzz target"),
     ],
 )
 def test_wrong_uses_are_refused(arguments, message):
     done = dev(*arguments)
     assert done.returncode == 1
     assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_each_fuzz_target_has_a_corpus():
+    targets = dev("fuzz", "--list").stdout.split()
+    folders = sorted(path.name for path in (SOURCE / "tests/fuzz/corpus").iterdir())
+    assert targets == folders
+    assert sum(path.stat().st_size for path in (SOURCE / "tests/fuzz/corpus").glob("*/*")) < 200 * 1024
 
 
 ONE_LINE = """\

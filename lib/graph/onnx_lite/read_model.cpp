@@ -2,6 +2,7 @@
 
 #include <format>
 
+#include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "import_context.h"
 #include "onnx_fields.h"
@@ -176,7 +177,9 @@ Status ImportContext::count_items(std::uint64_t count) {
   return {};
 }
 
-Result<Model> read_model(Blob source, const ReadModelOptions& options) {
+namespace {
+
+Result<Model> read_source(Blob source, const ReadModelOptions& options) {
   const std::string what =
       options.file_name.empty() ? "model" : std::format("model \"{}\"", options.file_name);
   if (source.bytes.empty()) return fail(ErrorCode::kInvalidGraph, "{}: it is empty", what);
@@ -197,17 +200,27 @@ Result<Model> read_model(Blob source, const ReadModelOptions& options) {
   return model;
 }
 
+}  // namespace
+
+Result<Model> read_model(Blob source, const ReadModelOptions& options) {
+  return at_boundary("reading a model", [&] { return read_source(std::move(source), options); });
+}
+
 Result<Model> read_model_file(const std::filesystem::path& path, ReadModelOptions options) {
-  Blob source = CTXGEN_TRY(map_file(path));
-  if (options.external_data_folder.empty())
-    options.external_data_folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (options.file_name.empty()) options.file_name = path.filename().string();
-  return read_model(std::move(source), options);
+  return at_boundary("reading a model", [&]() -> Result<Model> {
+    Blob source = CTXGEN_TRY(map_file(path));
+    if (options.external_data_folder.empty())
+      options.external_data_folder = path.has_parent_path() ? path.parent_path() : ".";
+    if (options.file_name.empty()) options.file_name = path.filename().string();
+    return read_source(std::move(source), options);
+  });
 }
 
 Result<Tensor> read_tensor(Blob source) {
-  TensorReader reader(source, nullptr);
-  return CTXGEN_TRY(reader.read(source.bytes)).tensor;
+  return at_boundary("reading a tensor", [&source]() -> Result<Tensor> {
+    TensorReader reader(source, nullptr);
+    return CTXGEN_TRY(reader.read(source.bytes)).tensor;
+  });
 }
 
 }  // namespace ctxgen

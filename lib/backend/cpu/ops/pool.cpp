@@ -51,6 +51,7 @@ void collect(const Window& window, const Dims& strides, std::int64_t position,
     const std::size_t before = elements.offsets.size();
     const auto count = static_cast<std::size_t>(ranges.count[i]);
     elements.offsets.resize(before * count);
+    if (count == 0) return;  // the window lies in the padding; nothing is left to read below
     // From the back, so that old offsets are read before they are overwritten.
     for (std::size_t k = before; k-- > 0;) {
       const std::int64_t base = elements.offsets[k];

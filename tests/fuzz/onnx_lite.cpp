@@ -1,0 +1,39 @@
+// The wire-level reader, and the writer on what it read: written, read and written again, a model keeps its bytes.
+#include <vector>
+
+#include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/onnx_lite/write_model.h"
+#include "fuzz_input.h"
+
+using namespace ctxgen;
+
+namespace {
+
+std::vector<std::byte> written(const Model& model) {
+  std::vector<std::byte> bytes;
+  const ModelRewrite rewrite = identity_rewrite(model);
+  const Status status =
+      write_model(model, rewrite, [&bytes](std::span<const std::byte> part) -> Status {
+        bytes.insert(bytes.end(), part.begin(), part.end());
+        return {};
+      });
+  fuzz::expect(status.has_value(), status ? "" : "not written: " + status.error().message);
+  const auto told = model_size(model, rewrite);
+  fuzz::expect(told && *told == bytes.size(), "model_size and write_model differ");
+  return bytes;
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto model = read_model(fuzz::exact(fuzz::bytes_of(data, size)), {});
+  if (!model) return 0;
+  const auto once = written(*model);
+  const auto again = read_model(fuzz::exact(once), {});
+  fuzz::expect(again.has_value(), again ? "" : "not read again: " + again.error().message);
+  fuzz::expect(written(*again) == once, "written twice, a model is not the same");
+  ReadModelOptions plain;
+  plain.expand_functions = false;
+  static_cast<void>(read_model(fuzz::exact(once), plain));
+  return 0;
+}

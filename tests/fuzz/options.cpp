@@ -1,0 +1,48 @@
+// The command line's parsers: one argument per line of the input, to a verb with the flags about compiling.
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "fuzz_input.h"
+#include "model_flags.h"
+#include "planned.h"
+#include "prepare.h"
+
+using namespace ctxgen;
+
+namespace {
+
+void check(const CompileOptions& options) {
+  static_cast<void>(ProviderList::make(options));
+  for (const ShapeProfile& profile : options.profiles) {
+    for (const auto& [name, number] : profile.symbols)
+      fuzz::expect(!name.empty() && number >= 0, "a dimension that is none");
+    for (const auto& [name, dims] : profile.inputs)
+      for (const std::int64_t dim : dims) fuzz::expect(!name.empty() && dim >= 0, "a shape that is none");
+  }
+  for (const auto& [provider, option] : options.provider_options)
+    fuzz::expect(!provider.empty() && !option.first.empty(), "a provider option without a name");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  std::vector<std::string> arguments = {"ctxgen", "compile"};
+  for (std::string& line : cli::split(text, '\n')) arguments.push_back(line.substr(0, line.find('\0')));
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  if (!cli::refuse_planned(argv)) return 0;
+  CLI::App app("fuzz", "ctxgen");
+  cli::ModelFlags flags;
+  CLI::App* verb = app.add_subcommand("compile", "compile");
+  cli::add_model_flags(*verb, flags);
+  try {
+    app.parse(static_cast<int>(argv.size()), argv.data());
+  } catch (const CLI::ParseError&) {
+    return 0;
+  }
+  if (const auto options = cli::compile_options(flags)) check(*options);
+  return 0;
+}
