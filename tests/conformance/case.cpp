@@ -1,7 +1,6 @@
 #include "case.h"
 
 #include <algorithm>
-#include <array>
 #include <format>
 #include <set>
 #include <vector>
@@ -16,9 +15,6 @@ namespace ctxgen::conformance {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kRandomOperators = {"Bernoulli",     "Multinomial",       "RandomNormal",
-                                         "RandomNormalLike", "RandomUniform",  "RandomUniformLike"};
 
 void collect_operators(const Graph& graph, std::set<std::string>& names) {
   for (const Node& node : graph.nodes()) {
@@ -93,11 +89,6 @@ Result<std::vector<NamedTensor>> read_inputs(const fs::path& folder, const Sessi
   return inputs;
 }
 
-std::string difference_of_form(const Tensor& actual, const Tensor& expected) {
-  if (actual.type() == expected.type() && actual.dims() == expected.dims()) return {};
-  return difference(actual, expected);
-}
-
 /// Nothing if all outputs are as stored.
 Result<std::string> run_data_set(const fs::path& folder, const Session& session, bool random) {
   const auto inputs = CTXGEN_TRY(read_inputs(folder, session));
@@ -115,8 +106,7 @@ Result<std::string> run_data_set(const fs::path& folder, const Session& session,
 
 Result<CaseResult> run_all(const fs::path& folder, Via via, const std::set<std::string>& operators) {
   const OpenCase open = CTXGEN_TRY(open_case(folder / "model.onnx", via));
-  const bool random = std::ranges::any_of(
-      kRandomOperators, [&](const char* name) { return operators.contains(name); });
+  const bool random = std::ranges::any_of(operators, is_random_operator);
   CaseResult result{Outcome::kFailed, open.partitions, "there is no test_data_set_0"};
   for (int i = 0;; ++i) {
     const fs::path data = folder / std::format("test_data_set_{}", i);

@@ -171,8 +171,32 @@ def old_opset_cases():
     case("gru_plain", "", "GRU", gru, 2, hidden_size=4)
 
 
+def image_cases():
+    x = f32(2, 3, 9, 8)
+    rois = np.array([[0, 0, 0, 7, 8], [1, 2, 3, 5, 4], [0, -3, -3, 20, 20], [1, 6, 6, 2, 2]], np.float32)
+    case("max_roi_pool", "", "MaxRoiPool", [x, rois], pooled_shape=[3, 2])
+    case("max_roi_pool_scaled", "", "MaxRoiPool", [x, rois], pooled_shape=[2, 2], spatial_scale=0.5)
+    case("roi_align_10", "", "RoiAlign", [x, rois[:, 1:], rois[:, 0].astype(np.int64)], version=10, output_height=2, output_width=3,
+         sampling_ratio=2, spatial_scale=0.8)
+    grid = f32(2, 4, 5, 2)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            case(f"grid_sample_{mode}_{padding}", "", "GridSample", [x, grid], mode=mode, padding_mode=padding)
+    case("dft_17", "", "DFT", [f32(2, 3, 7, 1)], axis=2, onesided=1)
+
+
+def random_cases():
+    """Only type and shape of their outputs are compared."""
+    case("random_uniform", "", "RandomUniform", [], shape=[2, 3], low=-1.0, high=2.0, seed=3.0)
+    case("random_normal", "", "RandomNormal", [], shape=[4], dtype=11)
+    case("random_uniform_like", "", "RandomUniformLike", [np.zeros((2, 2), np.int32)], dtype=1)
+    case("random_normal_like", "", "RandomNormalLike", [f32(3)])
+    case("multinomial", "", "Multinomial", [f32(2, 5)], sample_size=7, dtype=7)
+
+
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases):
+    for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
+                  random_cases):
         cases()
     print(len(list(FOLDER.iterdir())), "cases")

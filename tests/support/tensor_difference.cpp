@@ -46,12 +46,23 @@ std::string compare_bytes(const Tensor& actual, const Tensor& expected) {
 
 }  // namespace
 
-std::string difference(const Tensor& actual, const Tensor& expected) {
+std::string difference_of_form(const Tensor& actual, const Tensor& expected) {
   if (actual.type() != expected.type())
     return std::format("is {}, expected {}", name_of(actual.type()), name_of(expected.type()));
   if (!(actual.dims() == expected.dims()))
     return std::format("has shape {}, expected {}", to_string(actual.dims()),
                        to_string(expected.dims()));
+  return {};
+}
+
+bool is_random_operator(std::string_view op_type) {
+  constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
+                                          "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+  return std::ranges::find(kRandom, op_type) != std::end(kRandom);
+}
+
+std::string difference(const Tensor& actual, const Tensor& expected) {
+  if (std::string form = difference_of_form(actual, expected); !form.empty()) return form;
   const auto same = [](auto x) { return static_cast<double>(x); };
   switch (expected.type()) {
     case DataType::kFloat: return compare_floats<float>(actual, expected, {1e-3, 1e-5}, same);

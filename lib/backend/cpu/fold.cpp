@@ -13,6 +13,7 @@ namespace {
 bool is_random(const Node& node) {
   constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
                                           "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+  if (node.op_type == "Dropout") return node.input(2).valid();  // training mode
   return std::ranges::find(kRandom, std::string_view(node.op_type)) != std::end(kRandom);
 }
 

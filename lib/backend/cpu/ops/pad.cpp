@@ -42,8 +42,9 @@ Result<Dims> padded_dims(const Dims& dims, const PadAmounts& amounts) {
   Dims result = dims;
   constexpr std::int64_t kLimit = std::int64_t{1} << 48;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (std::max(std::abs(amounts.begin[i]), std::abs(amounts.end[i])) > kLimit)
-      return fail(ErrorCode::kInvalidGraph, "pads has {}", amounts.begin[i]);
+    for (const std::int64_t amount : {amounts.begin[i], amounts.end[i]})
+      if (amount < -kLimit || amount > kLimit)
+        return fail(ErrorCode::kInvalidGraph, "pads has {}", amount);
     result[i] += amounts.begin[i] + amounts.end[i];
     if (result[i] < 0)
       return fail(ErrorCode::kInvalidGraph, "pads crop {} elements of {}", -result[i] + dims[i],
@@ -153,7 +154,52 @@ KernelResult make_pad(const Node& node) {
   return kernel([params](KernelContext& context) { return run_pad(context, params); });
 }
 
+// ---- CenterCropPad ----
+
+// A box of `extent` elements in the middle of `whole`.
+std::int64_t centred_start(std::int64_t whole, std::int64_t extent) { return (whole - extent) / 2; }
+
+Result<Dims> centred_dims(const KernelContext& context, const Dims& dims,
+                          const std::vector<std::int64_t>& axes) {
+  const Tensor* shape_tensor = CTXGEN_TRY(required(context, 1));
+  const auto shape = CTXGEN_TRY(ints_of(*shape_tensor));
+  if (shape.size() != (axes.empty() ? dims.size() : axes.size()))
+    return fail(ErrorCode::kInvalidGraph, "shape has {} values for rank {}", shape.size(),
+                dims.size());
+  Dims result = dims;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    std::size_t axis = i;
+    if (!axes.empty()) axis = CTXGEN_TRY(normalize_axis(axes[i], dims.size()));
+    result[axis] = shape[i];
+  }
+  if (!checked_element_count(result))
+    return fail(ErrorCode::kInvalidGraph, "{} is not a shape", to_string(result));
+  return result;
+}
+
+KernelResult make_center_crop_pad(const Node& node) {
+  return kernel([axes = ints_or(node, "axes", {})](KernelContext& context) -> Status {
+    const Tensor* input = CTXGEN_TRY(required(context, 0));
+    const Dims dims = CTXGEN_TRY(centred_dims(context, input->dims(), axes));
+    Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
+    StridedCopy copy{.extents = dims,
+                     .from_strides = strides_of(input->dims()),
+                     .to_strides = strides_of(dims)};
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const std::int64_t extent = input->dims()[i];
+      copy.extents[i] = std::min(extent, dims[i]);
+      if (extent > dims[i])
+        copy.from_start += centred_start(extent, dims[i]) * copy.from_strides[i];
+      else
+        copy.to_start += centred_start(dims[i], extent) * copy.to_strides[i];
+    }
+    if (!output->is_string()) std::ranges::fill(output->mutable_bytes(), std::byte{0});
+    return copy_strided(*input, *output, copy);
+  });
+}
+
 constexpr OpRow kRows[] = {
+    {kOnnx, "CenterCropPad", 18, 18, make_center_crop_pad, "all types of a byte and more"},
     {kOnnx, "Pad", 1, 25, make_pad, "all types of a byte and more"},
 };
 

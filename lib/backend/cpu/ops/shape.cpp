@@ -137,31 +137,7 @@ KernelResult make_size(const Node&) {
   });
 }
 
-// Inference form: the data as it is, and a mask of ones. Training mode is random.
-KernelResult make_dropout(const Node& node) {
-  const bool mask_is_data = node.opset < 10;  // before that the mask has the type of the data
-  const bool training_input = node.opset >= 12;
-  return kernel([mask_is_data, training_input](KernelContext& context) -> Status {
-    const Tensor* input = CTXGEN_TRY(required(context, 0));
-    const Tensor* training = training_input ? optional_input(context, 2) : nullptr;
-    if (training != nullptr && CTXGEN_TRY(scalar_of(*training)) != 0) {
-      const Tensor* ratio = optional_input(context, 1);
-      const double share = ratio == nullptr ? 0.5 : CTXGEN_TRY(scalar_of(*ratio));
-      if (share != 0) return fail(ErrorCode::kUnsupported, "training mode is not supported");
-    }
-    context.set_output(0, *input);
-    if (!context.output_wanted(1)) return {};
-    const DataType type = mask_is_data ? input->type() : DataType::kBool;
-    Tensor* mask = CTXGEN_TRY(context.make_output(1, type, input->dims()));
-    return dispatch(Types<float, double, Half, Bf16, Bit>{}, type, [&]<class T>() -> Status {
-      std::fill_n(mutable_data_of<T>(*mask), mask->element_count(), store<T>(1.0f));
-      return {};
-    });
-  });
-}
-
 constexpr OpRow kRows[] = {
-    {kOnnx, "Dropout", 1, 22, make_dropout, "floats; inference only"},
     {kOnnx, "Flatten", 1, 25, make_flatten, "all types"},
     {kOnnx, "Identity", 1, 25, make_identity, "all tensor types"},
     {kOnnx, "Reshape", 1, 25, make_reshape, "all types"},

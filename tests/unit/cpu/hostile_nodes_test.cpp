@@ -1,0 +1,111 @@
+// Numbers of a hostile model that operators must refuse, not follow.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "build_node.h"
+
+namespace ctxgen::cpu {
+namespace {
+
+constexpr std::int64_t kHuge = INT64_MAX;
+const Tensor kNone;
+
+ErrorCode code_of(const Node& node, const std::vector<Tensor>& inputs) {
+  const auto out = run(node, inputs);
+  return out ? ErrorCode::kInternal : out.error().code;
+}
+
+TEST(HostileNodes, SizesThatNothingCanHold) {
+  Node dft = make_node("DFT", 20);
+  EXPECT_EQ(code_of(dft, {floats({1, 4, 1}, {1, 2, 3, 4}), ints({}, {kHuge})}), ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of(dft, {floats({1, 4, 1}, {1, 2, 3, 4}), ints({}, {0})}), ErrorCode::kInvalidGraph);
+  const Node grid = make_node("AffineGrid", 20);
+  EXPECT_EQ(code_of(grid, {floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), ints({4}, {1, 1, kHuge, kHuge})}),
+            ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of(grid, {floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), ints({4}, {1, 1, -1, 1})}),
+            ErrorCode::kInvalidGraph);
+  const Node crop = make_node("CenterCropPad", 18);
+  EXPECT_EQ(code_of(crop, {floats({1}, {1}), ints({1}, {-1})}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(crop, {floats({1}, {1}), ints({1}, {kHuge / 4})}), ErrorCode::kResourceLimit);
+  const Node col = make_node("Col2Im", 18);
+  EXPECT_NE(code_of(col, {floats({1, 1, 1}, {1}), ints({2}, {kHuge, kHuge}), ints({2}, {1, 1})}),
+            ErrorCode::kInternal);
+  EXPECT_NE(code_of(col, {floats({1, 1, 1}, {1}), ints({2}, {1, 1}), ints({2}, {kHuge, kHuge})}),
+            ErrorCode::kInternal);
+  Node random = make_node("RandomUniform", 22);
+  set_ints(random, "shape", {kHuge, kHuge});
+  EXPECT_EQ(code_of(random, {}), ErrorCode::kInvalidGraph);
+  Node pad = make_node("Pad", 18);
+  EXPECT_EQ(code_of(pad, {floats({1}, {1}), ints({2}, {INT64_MIN, 0})}), ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, MelBandsOutsideOfTheSpectrum) {
+  const Node node = make_node("MelWeightMatrix", 17);
+  const auto with = [&](std::int64_t bands, std::int64_t length, std::int64_t rate, float high) {
+    return code_of(node, {ints({}, {bands}), ints({}, {length}), ints({}, {rate}), floats({}, {0}),
+                          floats({}, {high})});
+  };
+  EXPECT_EQ(with(8, 16, 8192, 20000), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(with(8, 16, 0, 4096), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(with(kHuge, 16, 8192, 4096), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(with(8, 16, 8192, NAN), ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, RegionsWithoutEnd) {
+  Node align = make_node("RoiAlign", 16);
+  const Tensor image = floats({1, 1, 2, 2}, {1, 2, 3, 4});
+  EXPECT_EQ(code_of(align, {image, floats({1, 4}, {0, 0, 1e30f, 1}), ints({1}, {0})}),
+            ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of(align, {image, floats({1, 4}, {0, 0, NAN, 1}), ints({1}, {0})}),
+            ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(align, {image, floats({1, 4}, {0, 0, 1, 1}), ints({1}, {1})}),
+            ErrorCode::kInvalidGraph);
+  set_int(align, "sampling_ratio", kHuge);
+  EXPECT_EQ(code_of(align, {image, floats({1, 4}, {0, 0, 1, 1}), ints({1}, {0})}),
+            ErrorCode::kResourceLimit);
+  Node pool = make_node("MaxRoiPool", 1);
+  set_ints(pool, "pooled_shape", {1, 1});
+  EXPECT_EQ(code_of(pool, {image, floats({1, 5}, {-1, 0, 0, 1, 1})}), ErrorCode::kInvalidGraph);
+  const auto far = run(pool, {image, floats({1, 5}, {0, -1e30f, -1e30f, 1e30f, NAN})});
+  EXPECT_TRUE(far) << far.error().message;
+}
+
+TEST(HostileNodes, PositionsThatAreNoNumbers) {
+  Node node = make_node("GridSample", 22);
+  set_string(node, "padding_mode", "reflection");
+  const auto out = run(node, {floats({1, 1, 2, 2}, {1, 2, 3, 4}),
+                              floats({1, 1, 3, 2}, {NAN, 0, INFINITY, 0, 1e38f, -1e38f})});
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(values<float>((*out)[0])[0], 0);
+}
+
+TEST(HostileNodes, IndicesOutsideOfTheirTables) {
+  Node loss = make_node("NegativeLogLikelihoodLoss", 22);
+  EXPECT_EQ(code_of(loss, {floats({1, 2}, {1, 2}), ints({1}, {2})}), ErrorCode::kInvalidGraph);
+  set_int(loss, "ignore_index", 2);
+  EXPECT_TRUE(run(loss, {floats({1, 2}, {1, 2}), ints({1}, {2})}));
+  const Node rotary = make_node("RotaryEmbedding", 23);
+  EXPECT_EQ(code_of(rotary, {floats({1, 1, 1, 2}, {1, 2}), floats({1, 1}, {1}), floats({1, 1}, {0}),
+                             ints({1, 1}, {5})}),
+            ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, AttentionThatDoesNotFitTogether) {
+  Node node = make_node("Attention", 24);
+  const Tensor four = floats({1, 1, 2, 2}, {1, 2, 3, 4});
+  EXPECT_TRUE(run(node, {four, four, four}));
+  EXPECT_EQ(code_of(node, {four, floats({1, 1, 2, 1}, {1, 2}), four}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {four, four, four, floats({3, 3}, std::vector<float>(9))}),
+            ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {four, four, four, kNone, four}), ErrorCode::kInvalidGraph);
+  const Tensor flat = floats({1, 2, 2}, {1, 2, 3, 4});
+  EXPECT_EQ(code_of(node, {flat, flat, flat}), ErrorCode::kInvalidGraph);
+  set_int(node, "q_num_heads", INT64_MIN);
+  EXPECT_EQ(code_of(node, {flat, flat, flat}), ErrorCode::kInvalidGraph);
+}
+
+}  // namespace
+}  // namespace ctxgen::cpu
