@@ -49,7 +49,74 @@ Quotient contract(const Graph& graph, std::span<const NodeSet> claims,
   return q;
 }
 
-/// Levels by Kahn's algorithm; vertices on a cycle keep -1.
+/// The claims that lie on cycles of claims only, joined: together they are convex, and they would be
+/// one partition anyway. Tarjan's algorithm (1972) without recursion.
+class CycleFinder {
+ public:
+  explicit CycleFinder(const Quotient& q)
+      : q_(q), index_(q.next.size(), kNone), low_(q.next.size(), 0), on_stack_(q.next.size()) {}
+
+  /// Strongly connected components of more than one vertex.
+  std::vector<std::vector<std::uint32_t>> run() {
+    for (std::uint32_t v = 0; v < index_.size(); ++v)
+      if (index_[v] == kNone) visit(v);
+    return std::move(cycles_);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct Frame {
+    std::uint32_t vertex;
+    std::size_t edge;
+  };
+
+  void enter(std::uint32_t v) {
+    index_[v] = low_[v] = count_++;
+    stack_.push_back(v);
+    on_stack_[v] = true;
+    frames_.push_back({v, 0});
+  }
+
+  void visit(std::uint32_t root) {
+    enter(root);
+    while (!frames_.empty()) {
+      const std::uint32_t v = frames_.back().vertex;
+      if (frames_.back().edge == q_.next[v].size()) {
+        frames_.pop_back();
+        if (!frames_.empty())
+          low_[frames_.back().vertex] = std::min(low_[frames_.back().vertex], low_[v]);
+        if (low_[v] == index_[v]) leave(v);
+        continue;
+      }
+      const std::uint32_t to = q_.next[v][frames_.back().edge++];
+      if (index_[to] == kNone)
+        enter(to);
+      else if (on_stack_[to])
+        low_[v] = std::min(low_[v], index_[to]);
+    }
+  }
+
+  void leave(std::uint32_t root) {
+    std::vector<std::uint32_t> component;
+    std::uint32_t v = kNone;
+    do {
+      v = stack_.back();
+      stack_.pop_back();
+      on_stack_[v] = false;
+      component.push_back(v);
+    } while (v != root);
+    if (component.size() > 1) cycles_.push_back(std::move(component));
+  }
+
+  const Quotient& q_;
+  std::vector<std::uint32_t> index_, low_, stack_;
+  std::vector<bool> on_stack_;
+  std::vector<Frame> frames_;
+  std::uint32_t count_ = 0;
+  std::vector<std::vector<std::uint32_t>> cycles_;
+};
+
+/// Levels by Kahn's algorithm. Requires  no cycle.
 std::vector<std::int64_t> levels(const Quotient& q) {
   std::vector<std::int64_t> level(q.claim_of.size(), -1);
   std::vector<std::int64_t> lower_bound(q.claim_of.size(), 0);
@@ -70,42 +137,65 @@ std::vector<std::int64_t> levels(const Quotient& q) {
   return level;
 }
 
+void collect(const Quotient& q, std::span<const std::int64_t> level,
+             std::span<const NodeSet> sets, ConvexResult& result) {
+  std::map<std::int64_t, NodeSet> by_level;
+  for (std::size_t v = 0; v < level.size(); ++v) {
+    if (q.claim_of[v] < 0) continue;
+    const NodeSet& claim = sets[static_cast<std::size_t>(q.claim_of[v])];
+    NodeSet& nodes = by_level[level[v]];
+    nodes.insert(nodes.end(), claim.begin(), claim.end());
+  }
+  for (auto& [unused, nodes] : by_level) {
+    std::ranges::sort(nodes);
+    result.partitions.push_back(std::move(nodes));
+  }
+}
+
+void join(std::span<const std::size_t> indices, std::vector<NodeSet>& sets,
+          std::vector<std::vector<std::size_t>>& members, std::vector<bool>& gone) {
+  const std::size_t into = indices.front();
+  for (const std::size_t index : indices.subspan(1)) {
+    sets[into].insert(sets[into].end(), sets[index].begin(), sets[index].end());
+    members[into].insert(members[into].end(), members[index].begin(), members[index].end());
+    gone[index] = true;
+  }
+  std::ranges::sort(sets[into]);
+}
+
 }  // namespace
 
 ConvexResult merge_convex(const Graph& graph, std::span<const NodeSet> claims,
                           std::span<const NodeSet> units) {
   ConvexResult result;
-  std::vector<bool> refused(claims.size(), false);
+  std::vector<NodeSet> sets(claims.begin(), claims.end());
+  std::vector<std::vector<std::size_t>> members(claims.size());  // the claims in each set
+  for (std::size_t i = 0; i < claims.size(); ++i) members[i] = {i};
+  std::vector<bool> gone(claims.size(), false);  // refused, or joined to another set
   for (;;) {
-    const Quotient q = contract(graph, claims, units, refused);
-    const std::vector<std::int64_t> level = levels(q);
-    // A cycle goes through a claim of several nodes that something outside lies between. Refusing
-    // the first one, smallest first, leaves the others a chance.
-    std::int64_t culprit = -1;
-    for (std::size_t v = 0; v < level.size(); ++v) {
-      const std::int64_t claim = q.claim_of[v];
-      if (level[v] >= 0 || claim < 0 || claims[static_cast<std::size_t>(claim)].size() < 2) continue;
-      if (culprit < 0 || claims[static_cast<std::size_t>(claim)].size() <
-                             claims[static_cast<std::size_t>(culprit)].size())
-        culprit = claim;
+    const Quotient q = contract(graph, sets, units, gone);
+    const auto cycles = CycleFinder(q).run();
+    if (cycles.empty()) {
+      collect(q, levels(q), sets, result);
+      return result;
     }
-    if (culprit >= 0) {
-      refused[static_cast<std::size_t>(culprit)] = true;
-      result.not_convex.push_back(static_cast<std::size_t>(culprit));
-      continue;
+    for (const std::vector<std::uint32_t>& cycle : cycles) {
+      std::vector<std::size_t> on_cycle;
+      for (const std::uint32_t v : cycle)
+        if (q.claim_of[v] >= 0) on_cycle.push_back(static_cast<std::size_t>(q.claim_of[v]));
+      if (on_cycle.size() == cycle.size()) {
+        join(on_cycle, sets, members, gone);
+        continue;
+      }
+      CTXGEN_ASSERT(!on_cycle.empty());  // units came from here: they are convex
+      // Something outside lies between the nodes of a claim. Refusing the smallest one first leaves
+      // the others a chance.
+      const std::size_t culprit = *std::ranges::min_element(on_cycle, {}, [&](std::size_t i) {
+        return sets[i].size() < 2 ? SIZE_MAX : sets[i].size();
+      });
+      gone[culprit] = true;
+      std::ranges::copy(members[culprit], std::back_inserter(result.not_convex));
     }
-    std::map<std::int64_t, NodeSet> by_level;
-    for (std::size_t v = 0; v < level.size(); ++v) {
-      if (q.claim_of[v] < 0) continue;
-      const NodeSet& claim = claims[static_cast<std::size_t>(q.claim_of[v])];
-      NodeSet& nodes = by_level[level[v]];
-      nodes.insert(nodes.end(), claim.begin(), claim.end());
-    }
-    for (auto& [unused, nodes] : by_level) {
-      std::ranges::sort(nodes);
-      result.partitions.push_back(std::move(nodes));
-    }
-    return result;
   }
 }
 

@@ -51,6 +51,54 @@ TEST(MergeConvex, ParallelBranchesJoinAroundAnUnclaimedOne) {
   ASSERT_EQ(result.partitions.size(), 1U);
 }
 
+// Claim {a, c} has claim {b} between its nodes: together they are convex.
+TEST(MergeConvex, ClaimAroundAnotherClaimJoinsIt) {
+  GraphFixture f;
+  f.input("x");
+  f.add("a", "A", {"x"}, {"1"});
+  f.add("b", "A", {"1"}, {"2"});
+  f.add("c", "A", {"1", "2"}, {"3"});
+  f.add("u", "U", {"3"}, {"4"});
+  f.add("d", "A", {"4"}, {"5"});
+  const std::vector<NodeSet> claims{ids({0, 2}), ids({1}), ids({4})};
+  const ConvexResult result = merge_convex(f.graph(), claims, {});
+  EXPECT_TRUE(result.not_convex.empty());
+  ASSERT_EQ(result.partitions.size(), 2U);
+  EXPECT_EQ(result.partitions[0], ids({0, 1, 2}));
+  EXPECT_EQ(result.partitions[1], ids({4}));
+}
+
+// Two claims that each have a node of the other between theirs.
+TEST(MergeConvex, InterlockedClaimsJoin) {
+  GraphFixture f;
+  f.input("x");
+  f.add("a", "A", {"x"}, {"1"});
+  f.add("b", "A", {"1"}, {"2"});
+  f.add("c", "A", {"2"}, {"3"});
+  f.add("d", "A", {"3"}, {"4"});
+  const std::vector<NodeSet> claims{ids({0, 2}), ids({1, 3})};
+  const ConvexResult result = merge_convex(f.graph(), claims, {});
+  EXPECT_TRUE(result.not_convex.empty());
+  ASSERT_EQ(result.partitions.size(), 1U);
+  EXPECT_EQ(result.partitions[0], ids({0, 1, 2, 3}));
+}
+
+// The one with an unclaimed node in between is refused whole; what lies behind it is not.
+TEST(MergeConvex, ARefusedClaimLeavesWhatLiesBehindIt) {
+  GraphFixture f;
+  f.input("x");
+  f.add("a", "A", {"x"}, {"1"});
+  f.add("u", "U", {"1"}, {"2"});
+  f.add("b", "A", {"1", "2"}, {"3"});
+  f.add("c", "A", {"3"}, {"4"});
+  f.add("d", "A", {"4"}, {"5"});
+  const std::vector<NodeSet> claims{ids({0, 2}), ids({3, 4})};
+  const ConvexResult result = merge_convex(f.graph(), claims, {});
+  EXPECT_EQ(result.not_convex, std::vector<std::size_t>{0});
+  ASSERT_EQ(result.partitions.size(), 1U);
+  EXPECT_EQ(result.partitions[0], ids({3, 4}));
+}
+
 TEST(MergeConvex, ClaimAroundAnUnclaimedNodeIsRefused) {
   GraphFixture f;
   f.input("x");

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "dim_chains.h"
 #include "op_row.h"
 #include "patterns/patterns.h"
 
@@ -22,11 +23,15 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
     last_nodes.emplace(match.nodes.back(), &match);
     for (const NodeId id : match.nodes) inside[id.index] = false;
   }
+  std::vector<NodeId> readers;
+  for (const NodeId id : partition.nodes)
+    if (inside[id.index] && reads_dims(view, view.graph().node(id))) readers.push_back(id);
+  const DimChains chains(view, inside, readers, inside);
   for (const NodeId id : partition.nodes) {
     if (const auto found = last_nodes.find(id); found != last_nodes.end()) {
       CTXGEN_CHECK(lower_pattern(view, *found->second, builder));
     }
-    if (!inside[id.index]) continue;
+    if (!inside[id.index] || chains.vanishes(id)) continue;
     const NodeView n(view, view.graph().node(id));
     if (const Refusal refusal = check_node(n)) {
       return fail(ErrorCode::kInternal, "{} is in a partition though it is refused: {}",

@@ -7,6 +7,7 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
+#include "dim_chains.h"
 #include "fuse/fuse.h"
 #include "lower_partition.h"
 #include "op_row.h"
@@ -84,19 +85,33 @@ Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
     for (const NodeId id : match.nodes) in_pattern[id.index] = true;
     capabilities.claims.push_back({.nodes = std::move(match.nodes), .glue = false});
   }
+  for (std::uint32_t i = 0; i < count; ++i) free[i] = free[i] && !in_pattern[i];
+  std::vector<Refusal> refusals(count);
+  std::vector<NodeId> readers;
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (in_pattern[i]) continue;
+    if (!free[i]) continue;
+    const Node& node = view.graph().node(NodeId{i});
+    refusals[i] = check_node(NodeView(view, node));
+    if (!refusals[i] && reads_dims(view, node)) readers.push_back(NodeId{i});
+  }
+  std::vector<bool> taken = in_pattern;
+  for (std::uint32_t i = 0; i < count; ++i) taken[i] = taken[i] || (free[i] && !refusals[i]);
+  const DimChains chains(view, free, readers, taken);
+  for (const NodeId reader : readers) refusals[reader.index] = chains.refusal(reader);
+  std::vector<bool> grouped(count, false);
+  for (const std::vector<NodeId>& group : chains.groups()) {
+    for (const NodeId id : group) grouped[id.index] = true;
+    capabilities.claims.push_back({.nodes = group, .glue = true});
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (in_pattern[i] || grouped[i]) continue;
     const NodeId id{i};
-    if (!free[i]) {
+    if (!free[i])
       capabilities.rejections.push_back({id, "taken by another provider"});
-      continue;
-    }
-    const NodeView n(view, view.graph().node(id));
-    if (Refusal refusal = check_node(n)) {
-      capabilities.rejections.push_back({id, std::move(*refusal)});
-    } else {
-      capabilities.claims.push_back({.nodes = {id}, .glue = find_row(n.node())->glue});
-    }
+    else if (refusals[i])
+      capabilities.rejections.push_back({id, std::move(*refusals[i])});
+    else
+      capabilities.claims.push_back({.nodes = {id}, .glue = find_row(view.graph().node(id))->glue});
   }
   std::ranges::stable_sort(capabilities.claims, {},
                            [](const Claim& claim) { return claim.nodes.front(); });

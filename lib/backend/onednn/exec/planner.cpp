@@ -9,6 +9,7 @@
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+#include "dim_params.h"
 #include "dnnl_error.h"
 #include "params.h"
 #include "shapes.h"
@@ -96,15 +97,27 @@ OmpThreads::~OmpThreads() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
-Result<Plan> make_plan(const PlanRequest& request) {
-  const std::vector<Dims> dims =
-      CTXGEN_TRY(infer_value_dims(request.program, request.input_dims));
+namespace {
+
+Result<Plan> plan_plain(const PlanRequest& request, std::span<const Dims> dims) {
   CTXGEN_CHECK(check_nonempty(request.program, dims));
   auto plan = plan_once(request, dims, LayoutOptions{.in_place_sums = true});
   // Where a kernel takes no sum, addition from a separate operand may still be possible.
   if (!plan && plan.error().code == ErrorCode::kUnsupported)
     return plan_once(request, dims, LayoutOptions{.in_place_sums = false});
   return plan;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanRequest& request) {
+  const std::vector<Dims> dims =
+      CTXGEN_TRY(infer_value_dims(request.program, request.input_dims));
+  if (std::ranges::none_of(request.program.ops, has_dim_code)) return plan_plain(request, dims);
+  const Program plain = CTXGEN_TRY(without_dim_code(request.program, dims));
+  return plan_plain({.program = plain, .input_dims = request.input_dims, .forms = request.forms,
+                     .choices = request.choices, .threads = request.threads,
+                     .create_primitives = request.create_primitives}, dims);
 }
 
 }  // namespace ctxgen::onednn

@@ -5,6 +5,7 @@
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+#include "dim_params.h"
 #include "params.h"
 #include "window.h"
 
@@ -362,7 +363,8 @@ Status check_size(const ProgramOp& op, const Dims& dims) {
   return {};
 }
 
-Status infer_op(const Program& program, const ProgramOp& op, std::vector<Dims>& values) {
+Status infer_op(const Program& program, const ProgramOp& given, std::vector<Dims>& values) {
+  const ProgramOp op = CTXGEN_TRY(without_dim_code(program, given, values));
   const KindRow* row = CTXGEN_TRY(find_kind(op));
   if (op.inputs.size() < row->least_inputs || op.inputs.size() > row->most_inputs)
     return fail(ErrorCode::kCorruptContext, "{}: {} inputs, expected {} to {}", label(op),

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../dim_list.h"
 #include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "ops.h"
@@ -154,9 +155,13 @@ Status lower_concat(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
-Refusal check_slice(const NodeView& n) { return refusal_of(read_slice(n)); }
+Refusal check_slice(const NodeView& n) {
+  if (!dim_list_inputs(n.view(), n.node()).empty()) return check_sized_slice(n);
+  return refusal_of(read_slice(n));
+}
 
 Status lower_slice(const NodeView& n, ProgramBuilder& builder) {
+  if (!dim_list_inputs(n.view(), n.node()).empty()) return lower_sized_slice(n, builder);
   SliceParams params = CTXGEN_TRY(accepted(read_slice(n), n));
   ProgramOp op = builder.op(kind::kSlice, n);
   set_param(op, "starts", std::move(params.starts));

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
 
+#include "../dim_chains.h"
+#include "../dim_list.h"
 #include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "ops.h"
@@ -83,9 +86,39 @@ Read<std::int64_t> read_flatten(const NodeView& n) {
 
 }  // namespace
 
-Refusal check_reshape(const NodeView& n) { return refusal_of(read_shape(n)); }
+namespace {
+
+Read<DimLists> read_shape_code(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  DimLists lists = CTXGEN_TRY(read_dim_lists(n, std::array<std::size_t, 1>{1}));
+  const std::size_t rank = lists.lists[0].count;
+  if (rank == 0) return refuse("shape is that of a scalar");
+  if (rank > kMaxRank) return refuse("shape has rank {}", rank);
+  if (n.node().int_or("allowzero", 0) != 0) return refuse("shape may hold a dimension of 0");
+  return lists;
+}
+
+/// The shape is known when a plan is made: sizes of other tensors.
+Status lower_sized_reshape(const NodeView& n, ProgramBuilder& builder) {
+  const DimLists lists = CTXGEN_TRY(accepted(read_shape_code(n), n));
+  ProgramOp op = builder.op(kind::kReshape, n);
+  add_list(op, "shape", lists.lists[0]);
+  set_param(op, "allowzero", std::int64_t{0});
+  std::vector<Operand> inputs{builder.operand(n.input(0))};
+  add_sized(op, lists, builder, inputs);
+  builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));
+  return {};
+}
+
+}  // namespace
+
+Refusal check_reshape(const NodeView& n) {
+  if (reads_dims(n.view(), n.node())) return refusal_of(read_shape_code(n));
+  return refusal_of(read_shape(n));
+}
 
 Status lower_reshape(const NodeView& n, ProgramBuilder& builder) {
+  if (reads_dims(n.view(), n.node())) return lower_sized_reshape(n, builder);
   std::vector<std::int64_t> shape = CTXGEN_TRY(accepted(read_shape(n), n));
   ProgramOp op = builder.op(kind::kReshape, n);
   set_param(op, "shape", std::move(shape));

@@ -12,6 +12,10 @@
 /// `pads` are the 2k numbers of ONNX (begins, then ends). `auto_pad` is ONNX's word; with
 /// SAME_UPPER/SAME_LOWER/VALID `pads` is absent and computed when dims are known.
 /// Every kind takes post_ops unless said otherwise.
+///
+/// A list parameter `p` of numbers may be given as `p_code` (dim_code.h), which computes it from the
+/// dims of the op's inputs when a plan is made. The last `sized` inputs of such an op are there for
+/// their dims only.
 namespace ctxgen::onednn::kind {
 
 /// src [N, C, D1..Dk], weights [M, C/group, K1..Kk] (always a weight), bias? [M]; k in 1..3.

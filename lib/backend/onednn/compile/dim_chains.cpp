@@ -1,0 +1,144 @@
+#include "dim_chains.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "dim_list.h"
+
+namespace ctxgen::onednn {
+
+DimChains::DimChains(const GraphView& view, const std::vector<bool>& allowed,
+                     const std::vector<NodeId>& readers, const std::vector<bool>& taken)
+    : view_(view), allowed_(allowed), vanishes_(allowed.size()), reads_(allowed.size()),
+      level_(allowed.size(), 0), readers_(readers) {
+  for (const NodeId reader : readers_) reads_[reader.index] = true;
+  for (const NodeId reader : readers_) collect(reader);
+  find_levels(taken);
+  settle();
+  make_groups();
+}
+
+/// Nodes of one level have no node of others on a way between them.
+void DimChains::find_levels(const std::vector<bool>& taken) {
+  const Graph& graph = view_.graph();
+  const auto ours = [&](std::uint32_t n) { return taken[n] || vanishes_[n]; };
+  for (std::uint32_t n = 0; n < level_.size(); ++n)
+    for (const ValueId output : graph.node(NodeId{n}).outputs)
+      if (output.valid() && view_.constant(output) == nullptr)
+        for (const NodeId consumer : graph.value(output).consumers)
+          level_[consumer.index] = std::max(
+              level_[consumer.index], level_[n] + (ours(n) && !ours(consumer.index) ? 1 : 0));
+}
+
+/// Marks all nodes that the reader's sizes come from.
+void DimChains::collect(NodeId reader) {
+  const Node& reading = view_.graph().node(reader);
+  const std::vector<std::size_t> inputs = dim_list_inputs(view_, reading);
+  if (!read_dim_lists(NodeView(view_, reading), inputs)) return;
+  std::vector<ValueId> open;
+  for (const std::size_t input : inputs) open.push_back(reading.input(input));
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!id.valid() || view_.constant(id) != nullptr) continue;
+    const NodeId producer = view_.graph().value(id).producer;
+    if (!producer.valid() || vanishes_[producer.index] || !allowed_[producer.index]) continue;
+    const Node& node = view_.graph().node(producer);
+    if (!is_dim_node(node)) continue;
+    vanishes_[producer.index] = true;
+    std::ranges::copy(dim_inputs(node), std::back_inserter(open));
+  }
+}
+
+/// Whether a list is there without a node that stays.
+bool DimChains::is_inside(ValueId list) const {
+  if (!list.valid() || view_.constant(list) != nullptr) return true;
+  const NodeId producer = view_.graph().value(list).producer;
+  return producer.valid() && vanishes_[producer.index];
+}
+
+bool DimChains::may_vanish(NodeId id) const {
+  const Node& node = view_.graph().node(id);
+  if (!std::ranges::all_of(dim_inputs(node), [&](ValueId input) { return is_inside(input); }))
+    return false;
+  return std::ranges::all_of(node.outputs, [&](ValueId output) {
+    if (!output.valid()) return true;
+    const Value& value = view_.graph().value(output);
+    return !value.is_output && std::ranges::all_of(value.consumers, [&](NodeId consumer) {
+      if (level_[consumer.index] != level_[id.index]) return false;
+      if (vanishes_[consumer.index]) return true;
+      return reads_[consumer.index] && view_.graph().node(consumer).input(0) != output;
+    });
+  });
+}
+
+/// Whether all that the reader's lists come from vanishes: then the partition sees each tensor that
+/// it wants sizes of, because a Shape reads it there.
+bool DimChains::is_served(NodeId reader) const {
+  const Node& node = view_.graph().node(reader);
+  return std::ranges::all_of(dim_list_inputs(view_, node),
+                             [&](std::size_t input) { return is_inside(node.input(input)); });
+}
+
+/// The node stays in the graph; what that may break is looked at again.
+void DimChains::keep(NodeId id, std::vector<NodeId>& open) {
+  const Node& node = view_.graph().node(id);
+  vanishes_[id.index] = false;
+  for (const ValueId input : dim_inputs(node))
+    if (input.valid() && view_.graph().value(input).producer.valid())
+      open.push_back(view_.graph().value(input).producer);
+  for (const ValueId output : node.outputs)
+    if (output.valid()) std::ranges::copy(view_.graph().value(output).consumers, std::back_inserter(open));
+}
+
+/// Takes back what does not hold until all does.
+void DimChains::settle() {
+  std::vector<NodeId> open;
+  for (std::uint32_t i = 0; i < vanishes_.size(); ++i)
+    if (vanishes_[i] || reads_[i]) open.push_back(NodeId{i});
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    if (vanishes_[id.index] && !may_vanish(id)) {
+      keep(id, open);
+    } else if (reads_[id.index] && !is_served(id)) {
+      reads_[id.index] = false;
+      const Node& reader = view_.graph().node(id);
+      for (const std::size_t input : dim_list_inputs(view_, reader))
+        if (const NodeId producer = view_.graph().value(reader.input(input)).producer; producer.valid())
+          open.push_back(producer);
+    }
+  }
+}
+
+Refusal DimChains::refusal(NodeId reader) const {
+  if (reads_[reader.index]) return std::nullopt;
+  return "the sizes that it wants are read outside of the partition too";
+}
+
+void DimChains::make_groups() {
+  std::vector<std::uint32_t> parent(vanishes_.size());
+  std::iota(parent.begin(), parent.end(), 0U);
+  const auto find = [&](std::uint32_t n) {
+    while (parent[n] != n) n = parent[n] = parent[parent[n]];
+    return n;
+  };
+  for (std::uint32_t i = 0; i < vanishes_.size(); ++i) {
+    if (!vanishes_[i]) continue;
+    for (const ValueId output : view_.graph().node(NodeId{i}).outputs)
+      if (output.valid())
+        for (const NodeId consumer : view_.graph().value(output).consumers)
+          parent[find(i)] = find(consumer.index);
+  }
+  std::map<std::uint32_t, std::vector<NodeId>> members;
+  for (std::uint32_t i = 0; i < vanishes_.size(); ++i)
+    if (vanishes_[i] || reads_[i]) members[find(i)].push_back(NodeId{i});
+  for (auto& [root, nodes] : members) groups_.push_back(std::move(nodes));
+}
+
+bool reads_dims(const GraphView& view, const Node& node) {
+  return !dim_list_inputs(view, node).empty();
+}
+
+}  // namespace ctxgen::onednn

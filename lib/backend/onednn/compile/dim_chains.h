@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "node_view.h"
+
+namespace ctxgen::onednn {
+
+/// Nodes that compute sizes (Shape, Gather, Concat...) for ops that take them as dim code: they
+/// vanish in a partition, if nobody else reads what they compute.
+///
+/// Determinism  depends on the graph and on `allowed` only; what vanishes in the whole graph
+///              vanishes again in every partition that holds it and its readers.
+class DimChains {
+ public:
+  /// `readers`: nodes that a row took, with lists of sizes as inputs (dim_list.h).
+  /// `taken`: nodes that are taken otherwise. Nodes of others between two readers part them: what
+  /// both need the sizes of stays.
+  DimChains(const GraphView& view, const std::vector<bool>& allowed,
+            const std::vector<NodeId>& readers, const std::vector<bool>& taken);
+
+  /// Whether the node vanishes.
+  [[nodiscard]] bool vanishes(NodeId id) const { return vanishes_[id.index]; }
+  /// Why a reader cannot have its sizes, or nothing.
+  [[nodiscard]] Refusal refusal(NodeId reader) const;
+  /// Readers and the nodes that vanish for them; each group must stay together.
+  [[nodiscard]] const std::vector<std::vector<NodeId>>& groups() const { return groups_; }
+
+ private:
+  void collect(NodeId reader);
+  void find_levels(const std::vector<bool>& taken);
+  void settle();
+  [[nodiscard]] bool is_inside(ValueId list) const;
+  [[nodiscard]] bool may_vanish(NodeId id) const;
+  [[nodiscard]] bool is_served(NodeId reader) const;
+  void keep(NodeId id, std::vector<NodeId>& open);
+  void make_groups();
+
+  const GraphView& view_;
+  const std::vector<bool>& allowed_;
+  std::vector<bool> vanishes_, reads_;  // by node
+  std::vector<std::uint32_t> level_;    // by node: how many times its inputs left for other nodes
+  std::vector<NodeId> readers_;
+  std::vector<std::vector<NodeId>> groups_;
+};
+
+/// Whether the node's row reads lists of sizes, and they are not constant.
+[[nodiscard]] bool reads_dims(const GraphView& view, const Node& node);
+
+}  // namespace ctxgen::onednn

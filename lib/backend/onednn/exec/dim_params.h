@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+
+#include "ctxgen/base/status.h"
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/program.h"
+
+namespace ctxgen::onednn {
+
+/// Whether a parameter of the op is computed from dims (dim_code.h).
+[[nodiscard]] bool has_dim_code(const ProgramOp& op);
+
+/// The op with such parameters computed, and without the inputs that only they read.
+///
+/// In      value_dims: of the program's values; those of the op's inputs are known.
+/// Errors  those of run_dim_code; kCorruptContext for a parameter "sized" that does not fit.
+[[nodiscard]] Result<ProgramOp> without_dim_code(const Program& program, const ProgramOp& op,
+                                                 std::span<const Dims> value_dims);
+
+/// The same for all ops of a program. Requires  has_dim_code of one of them.
+[[nodiscard]] Result<Program> without_dim_code(const Program& program,
+                                               std::span<const Dims> value_dims);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,111 @@
+"""One compiled program serves every shape: sizes that exporters compute with Shape, Gather, Concat... are known per plan."""
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+from cli_support import done, ep_nodes, json_of, save
+
+WIDTH, HEADS = 12, 3
+
+# How exporters write attention over symbolic sizes: reshapes whose targets are computed from other tensors.
+ATTENTION = """
+<ir_version: 8, opset_import: ["" : OPSET]>
+attention (float[batch, length, 12] x, float[batch, past, 12] memory) => (float[batch, length, 12] y, float[batch, 1, 12] last)
+<int64 zero = {0}, int64 one = {1}, int64[1] zeros = {0}, int64[1] ones = {1}, int64[1] minus = {-1}, int64[1] heads = {3},
+ int64[1] each = {4}, int64[1] width = {12}, int64[1] huge = {9223372036854775807}, int64 three = {3}> {
+  xs = Shape(x)
+  batch_n = Gather(xs, zero)
+  length_n = Gather(xs, one)
+  batch_1 = UNSQUEEZE(batch_n)
+  length_1 = UNSQUEEZE(length_n)
+  flat_shape = Concat<axis = 0>(minus, width)
+  flat = Reshape(x, flat_shape)
+  projected = MatMul(flat, wq)
+  split_shape = Concat<axis = 0>(batch_1, length_1, heads, each)
+  q4 = Reshape(projected, split_shape)
+  q = Transpose<perm = [0, 2, 1, 3]>(q4)
+  ms = Shape(memory)
+  past_n = Gather(ms, one)
+  past_1 = UNSQUEEZE(past_n)
+  key_shape = Concat<axis = 0>(batch_1, past_1, heads, each)
+  k4 = Reshape(memory, key_shape)
+  k = Transpose<perm = [0, 2, 3, 1]>(k4)
+  v = Transpose<perm = [0, 2, 1, 3]>(k4)
+  scores = MatMul(q, k)
+  attention = Softmax<axis = -1>(scores)
+  mixed = MatMul(attention, v)
+  back = Transpose<perm = [0, 2, 1, 3]>(mixed)
+  merged_width = Mul(three, four)
+  merged_1 = UNSQUEEZE(merged_width)
+  merge_shape = Concat<axis = 0>(batch_1, length_1, merged_1)
+  merged = Reshape(back, merge_shape)
+  y = Add(merged, x)
+  before = Sub(length_n, one)
+  before_1 = UNSQUEEZE(before)
+  last = Slice(y, before_1, length_1, ones)
+}
+"""
+
+
+def attention_model(opset):
+    text = ATTENTION.replace("OPSET", str(opset))
+    if opset >= 13:
+        text = text.replace("UNSQUEEZE(", "Unsqueeze(").replace("_n)\n", "_n, zeros)\n")
+        text = text.replace("Unsqueeze(merged_width)", "Unsqueeze(merged_width, zeros)").replace("Unsqueeze(before)", "Unsqueeze(before, zeros)")
+    else:
+        text = text.replace("UNSQUEEZE(", "Unsqueeze<axes = [0]>(")
+    model = onnx.parser.parse_model(text)
+    random = np.random.default_rng(3)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((WIDTH, WIDTH), dtype=np.float32), "wq"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(WIDTH // HEADS, np.int64), "four"))
+    return model
+
+
+def inputs_of(batch, length, past):
+    random = np.random.default_rng(batch * 100 + length * 10 + past)
+    return {
+        "x": random.standard_normal((batch, length, WIDTH), dtype=np.float32),
+        "memory": random.standard_normal((batch, past, WIDTH), dtype=np.float32),
+    }
+
+
+def run(path, inputs, folder):
+    folder.mkdir(exist_ok=True)
+    arguments = []
+    for name, value in inputs.items():
+        np.save(folder / f"{name}.npy", value)
+        arguments += ["--input", f"{name}={folder / name}.npy"]
+    done("run", path, *arguments, "--output-dir", folder / "out")
+    return [np.load(folder / "out" / f"{name}.npy") for name in ("y", "last")]
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13, 18])
+@pytest.mark.parametrize("planned", [False, True])
+def test_sizes_of_other_tensors_are_followed(tmp_path, opset, planned):
+    source = save(attention_model(opset), tmp_path / "attention.onnx")
+    options = ["--dim", "batch=2", "--dim", "length=5", "--dim", "past=7"] if planned else []
+    report = json_of("compile", source, *options)
+    (model,) = report["models"]
+    assert len(ep_nodes(tmp_path / "attention_ctx.onnx")) == 1, model
+    assert model["nodes"] == model["compiled_nodes"] + model["folded_nodes"]
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    for shape in ((2, 5, 7), (1, 1, 1), (3, 2, 9), (2, 5, 7)):
+        inputs = inputs_of(*shape)
+        for found, expected in zip(run(tmp_path / "attention_ctx.onnx", inputs, tmp_path / "run"), session.run(None, inputs)):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_that_somebody_else_reads_stay_with_them(tmp_path):
+    """The shape leaves the graph too: whoever computes it is not compiled, and all still fits."""
+    model = attention_model(13)
+    model.graph.output.append(onnx.helper.make_tensor_value_info("split_shape", onnx.TensorProto.INT64, [4]))
+    source = save(model, tmp_path / "attention.onnx")
+    done("compile", source)
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    inputs = inputs_of(2, 3, 4)
+    found = run(tmp_path / "attention_ctx.onnx", inputs, tmp_path / "run")
+    for one, expected in zip(found, session.run(None, inputs)):
+        np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(np.load(tmp_path / "run" / "out" / "split_shape.npy"), [2, 3, HEADS, WIDTH // HEADS])
