@@ -3,6 +3,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include <array>
+#include <algorithm>
 #include <format>
 #include <functional>
 #include <set>
@@ -88,6 +89,15 @@ ValueType merged(ValueType inferred, const ValueType& declared, const Model& mod
   return inferred;
 }
 
+// Both say a number, or a rank, and not the same one.
+bool contradicts(const ValueType& inferred, const ValueType& declared) {
+  if (!inferred.is_tensor() || !declared.is_tensor() || !inferred.shape || !declared.shape)
+    return false;
+  return !std::ranges::equal(*inferred.shape, *declared.shape, [](const Dim& a, const Dim& b) {
+    return !a.is_fixed() || !b.is_fixed() || a == b;
+  });
+}
+
 class TypeWriter {
  public:
   TypeWriter(Model& model, SymbolNames& symbols) : model_(model), symbols_(symbols) {}
@@ -117,6 +127,8 @@ class TypeWriter {
     if (type.kind == ValueType::Kind::kUnknown ||
         (type.is_tensor() && type.element == DataType::kUndefined))
       return;  // nothing was found
+    // A graph output that is declared wrongly is written as it is: programs bind by its type.
+    if (value.is_output && contradicts(type, value.type)) value.type_changed = true;
     if (value.is_output || (value.is_input && !value.type.has_rank()))
       type = merged(std::move(type), value.type, model_);
     value.type = std::move(type);

@@ -48,6 +48,19 @@ bool has_its_scan_inputs(const Graph&, const Node& node) {
   return count > 0 && count <= static_cast<std::int64_t>(node.inputs.size());
 }
 
+// Divides by strides, and multiplies the others without looking.
+bool has_sane_windows(const Node& node) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const auto sane = [&node](std::string_view name, std::int64_t least) {
+    const Attribute* attribute = node.attribute(name);
+    return attribute == nullptr || std::ranges::all_of(attribute->ints, [least](std::int64_t each) {
+      return each >= least && each <= kMost;
+    });
+  };
+  return sane("strides", 1) && sane("dilations", 1) && sane("kernel_shape", 1) &&
+         sane("pads", -kMost) && sane("output_padding", 0) && sane("output_shape", 0);
+}
+
 struct Row {
   std::string_view domain, op_type;
   Condition condition;
@@ -76,6 +89,7 @@ bool means_model_version(const Model& model, const Node& node) {
 
 bool may_infer(const Model& model, const Graph& graph, const Node& node) {
   if (!means_model_version(model, node) || schema_of(node, node.opset) == nullptr) return false;
+  if (!has_sane_windows(node)) return false;
   return std::ranges::all_of(kRows, [&](const Row& row) {
     return row.op_type != node.op_type || row.domain != node.domain || row.condition(graph, node);
   });

@@ -48,6 +48,13 @@ TEST(HostileNodes, RanksThatDiffer) {
       { y = ConvInteger<group = 2147483647>(x, w) })");
 }
 
+TEST(HostileNodes, WindowsThatAreNone) {
+  inferred(R"(g (float[1,3,8,8] x) => (float[] y)
+      { y = AveragePool<kernel_shape = [2, 2], strides = [0, 2]>(x) })");
+  inferred(R"(g (float[1,3,8,8] x, float[4,3,3,3] w) => (float[] y)
+      { y = Conv<strides = [1, 0]>(x, w) })");
+}
+
 TEST(HostileNodes, SoundOnesAreInferredInLayers) {
   const Model model = inferred(R"(g (uint8[N,1,8,8] x, uint8[2,1,3,3] v, uint8[1,2,3,3] w) => (int32[] y)
       { a = ConvInteger(x, v) b = Cast<to = 2>(a) y = ConvInteger(b, w) })");
