@@ -7,6 +7,7 @@
 #include <format>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/log.h"
 
 namespace ctxgen::cli {
 
@@ -17,18 +18,18 @@ Status print_bytes(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status print(std::string_view text) { return print_bytes(as_bytes(text)); }
+Status print(std::string_view text) { return print_bytes(as_bytes(printable(text, true))); }
 
 int report_error(const Error& error) {
   const ErrorInfo& info = error_info(error.code);
-  note(std::format("ctxgen: error: {}: {}", info.printed, error.message));
+  note(std::format("ctxgen: error: {}: {}", info.printed, printable(error.message)));
   return info.exit_status;
 }
 
-void warn(std::string_view message) { note(std::format("ctxgen: warning: {}", message)); }
+void warn(std::string_view message) { note(std::format("ctxgen: warning: {}", printable(message))); }
 
 void note(std::string_view message) {
-  const std::string line = std::string(message) + "\n";
+  const std::string line = printable(message, true) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

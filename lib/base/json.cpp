@@ -34,7 +34,7 @@ void append_control(std::string& out, char c) {
     case '\n': out += "\\n"; break;
     case '\r': out += "\\r"; break;
     case '\t': out += "\\t"; break;
-    default: out += std::format("\\u{:04x}", static_cast<unsigned>(c));
+    default: out += std::format("\\u{:04x}", unsigned{static_cast<unsigned char>(c)});
   }
 }
 
@@ -47,8 +47,10 @@ void append_quoted(std::string& out, std::string_view text) {
       out += "\xEF\xBF\xBD";  // U+FFFD, one for each byte that fits nowhere
     else if (c == '"' || c == '\\')
       (out += '\\') += c;
-    else if (static_cast<unsigned char>(c) < 0x20)
+    else if (static_cast<unsigned char>(c) < 0x20 || c == '\x7f')
       append_control(out, c);
+    else if (length == 2 && c == '\xc2' && static_cast<unsigned char>(text[1]) < 0xA0)
+      append_control(out, text[1]);  // U+0080 to U+009F: some terminals obey them
     else
       out += text.substr(0, length);
     text.remove_prefix(length == 0 ? 1 : length);

@@ -58,6 +58,24 @@ void log_message(LogLevel level, std::string_view message) {
   if (function) (*function)(level, message);
 }
 
+std::string printable(std::string_view text, bool is_layout) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F
+      out += std::format("\\u{:04x}", unsigned{next});
+      ++i;
+    } else if ((byte < 0x20 && !(is_layout && (byte == '\n' || byte == '\t'))) || byte == 0x7F) {
+      out += std::format("\\x{:02x}", unsigned{byte});
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 LogFunction stderr_log_function(bool colour) {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
       colour ? spdlog::color_mode::always : spdlog::color_mode::never);
@@ -67,7 +85,8 @@ LogFunction stderr_log_function(bool colour) {
   logger->set_level(spdlog::level::trace);
   logger->flush_on(spdlog::level::trace);
   return [logger](LogLevel level, std::string_view message) {
-    logger->log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+    const std::string line = printable(message);
+    logger->log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <format>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,10 @@ enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 /// Threads: may be called from any thread; set it before other calls into the library.
 using LogFunction = std::function<void(LogLevel, std::string_view message)>;
 void set_log_function(LogFunction function, LogLevel least);
+
+/// Text for a terminal: names out of a model must not drive it. Control characters become "\\x1b" and
+/// the like; line feeds and tabs stay if `is_layout`, in texts that are laid out by us.
+[[nodiscard]] std::string printable(std::string_view text, bool is_layout = false);
 
 /// A LogFunction that writes "ctxgen: warning: ..." lines to stderr (spdlog).
 [[nodiscard]] LogFunction stderr_log_function(bool colour);
