@@ -2,31 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
+#include <utility>
+
+#include "executor_builder.h"
+#include "kernel_run.h"
 
 namespace ctxgen {
 namespace {
-
-/// Kernels read elements in place, so their operands must be aligned for their type. Memory of ours
-/// is; mapped files and the caller's memory may not be.
-Result<Tensor> aligned_for_kernels(const Tensor& tensor) {
-  if (!tensor.defined() || tensor.is_string()) return tensor;
-  const std::uintptr_t natural = std::clamp<std::uintptr_t>(bits_of(tensor.type()) / 8, 1, 16);
-  if (reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % natural == 0) return tensor;
-  return tensor.aligned();
-}
-
-/// Where a tensor goes that a step makes: graph outputs leave with the caller, so they do not come
-/// from the pool.
-Result<Tensor> allocate(TensorPool& pool, const Value& value, DataType type, const Dims& dims) {
-  return value.is_output ? Tensor::allocate(type, dims) : pool.allocate(type, dims);
-}
-
-Error at_node(Error error, const Node& node) {
-  const std::string name = node.describe();
-  if (error.message.starts_with(name)) return error;  // the kernel has said so
-  return with_context(std::move(error), name);
-}
 
 class Stopwatch {
  public:
@@ -39,43 +21,25 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+Status check_stop(const RunControl& control) {
+  if (control.stop != nullptr && control.stop->load(std::memory_order_relaxed))
+    return fail(ErrorCode::kCancelled, "the run was stopped");
+  return {};
+}
+
+/// A kernel's own time: what its bodies' nodes took has entries of its own since `first`.
+void add_timing(const Node& node, double microseconds, std::size_t first,
+                std::vector<OpTiming>& timings) {
+  for (std::size_t i = first; i < timings.size(); ++i) microseconds -= timings[i].microseconds;
+  timings.push_back({.name = node.name.empty() ? node.first_output_name : node.name,
+                     .kind = node.op_type,
+                     .implementation = "cpu",
+                     .microseconds = std::max(microseconds, 0.0),
+                     .flops = 0,
+                     .bytes = 0});
+}
+
 }  // namespace
-
-/// What a kernel sees of the state.
-class GraphExecutor::KernelRun final : public cpu::KernelContext {
- public:
-  KernelRun(const GraphExecutor& executor, const Step& step, RunState& state)
-      : executor_(executor), step_(step), state_(state) {}
-
-  std::size_t input_count() const override { return step_.inputs.size(); }
-  const Tensor* input(std::size_t index) const override {
-    return index < state_.operands.size() ? state_.operands[index] : nullptr;
-  }
-  std::size_t output_count() const override { return step_.outputs.size(); }
-  bool output_wanted(std::size_t index) const override {
-    return index < step_.outputs.size() && step_.outputs[index].valid();
-  }
-  Result<Tensor*> make_output(std::size_t index, DataType type, const Dims& dims) override {
-    if (!output_wanted(index)) {  // a kernel that computes it all the same
-      unwanted_.push_back(
-          std::make_unique<Tensor>(CTXGEN_TRY(state_.pool.allocate(type, dims))));
-      return unwanted_.back().get();
-    }
-    const ValueId id = step_.outputs[index];
-    Tensor& place = state_.values[id.index];
-    place = CTXGEN_TRY(allocate(state_.pool, executor_.graph_->value(id), type, dims));
-    return &place;
-  }
-  void set_output(std::size_t index, Tensor tensor) override {
-    if (output_wanted(index)) state_.values[step_.outputs[index].index] = std::move(tensor);
-  }
-
- private:
-  const GraphExecutor& executor_;
-  const Step& step_;
-  RunState& state_;
-  std::vector<std::unique_ptr<Tensor>> unwanted_;
-};
 
 /// Lets a partition write its outputs straight into the tensors that later steps read.
 class GraphExecutor::PartitionOutputs final : public OutputAllocator {
@@ -88,9 +52,10 @@ class GraphExecutor::PartitionOutputs final : public OutputAllocator {
       return fail(ErrorCode::kInternal, "output {} of {}", output, step_.outputs.size());
     const ValueId id = step_.outputs[output];
     if (!id.valid()) return nullptr;
-    Tensor& place = state_.values[id.index];
-    place = CTXGEN_TRY(ctxgen::allocate(state_.pool, executor_.graph_->value(id), type, dims));
-    return place.mutable_bytes().data();
+    Tensor tensor = CTXGEN_TRY(executor_.make_tensor(state_, id, type, dims));
+    std::byte* data = tensor.mutable_bytes().data();
+    state_.values[id.index] = std::move(tensor);
+    return data;
   }
 
  private:
@@ -99,133 +64,53 @@ class GraphExecutor::PartitionOutputs final : public OutputAllocator {
   RunState& state_;
 };
 
-Result<std::unique_ptr<GraphExecutor>> GraphExecutor::build(
-    std::shared_ptr<const Model> model, const Graph& graph,
-    std::vector<LoadedPartition> partitions) {
-  auto executor = std::make_unique<GraphExecutor>();
-  executor->model_ = std::move(model);
-  executor->graph_ = &graph;
-  executor->constants_.resize(graph.value_count());
-  for (std::uint32_t i = 0; i < graph.value_count(); ++i) {
-    const Value& value = graph.value(ValueId{i});
-    if (value.folded)
-      executor->constants_[i] = *value.folded;
-    else if (value.initializer)
-      executor->constants_[i] = *value.initializer;
-  }
-  std::ranges::sort(partitions, {}, &LoadedPartition::node);
-  auto next = partitions.begin();
-  for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
-    const NodeId id{i};
-    if (next != partitions.end() && next->node == id)
-      CTXGEN_CHECK(executor->add_partition(std::move(*next++)));
-    else
-      CTXGEN_CHECK(executor->add_node(id));
-  }
-  CTXGEN_CHECK(executor->prepare_constants());
-  executor->plan_releases();
-  return executor;
+std::size_t GraphExecutor::step_count() const {
+  std::size_t count = steps_.size();
+  for (const Step& step : steps_)
+    for (const Body& body : step.bodies) count += body.executor->step_count();
+  return count;
 }
 
-Status GraphExecutor::add_partition(LoadedPartition partition) {
-  Step step;
-  step.node = partition.node;
-  step.executable = std::move(partition.executable);
-  step.inputs = std::move(partition.inputs);
-  for (const ValueId id : partition.outputs)
-    step.outputs.push_back(wanted(id) ? id : ValueId{});
-  steps_.push_back(std::move(step));
-  return {};
-}
-
-Status GraphExecutor::add_node(NodeId id) {
-  const Node& node = graph_->node(id);
-  const bool folded = std::ranges::all_of(node.outputs, [&](ValueId output) {
-    return !output.valid() || graph_->value(output).folded.has_value();
-  });
-  if (folded) return {};
-  for (const Attribute& attribute : node.attributes)
-    if (!attribute.graphs.empty())
-      return fail(ErrorCode::kUnsupported,
-                  "{}: nodes with subgraphs (attribute \"{}\") are not run yet", node.describe(),
-                  attribute.name);
-  auto kernel = cpu::make_kernel(node);
-  if (!kernel) return std::unexpected(at_node(std::move(kernel).error(), node));
-  if (node.op_type == "Constant" && node.domain.empty() && node.output(0).valid()) {
-    auto outputs = cpu::run_node(node, {});
-    if (!outputs) return std::unexpected(at_node(std::move(outputs).error(), node));
-    if (outputs->size() != 1 || !outputs->front().defined())
-      return fail(ErrorCode::kInternal, "{}: gave no tensor", node.describe());
-    constants_[node.output(0).index] = std::move(outputs->front());
-    return {};
-  }
-  Step step;
-  step.node = id;
-  step.kernel = std::move(*kernel);
-  step.inputs = node.inputs;
-  for (const ValueId output : node.outputs)
-    step.outputs.push_back(output.valid() && wanted(output) ? output : ValueId{});
-  steps_.push_back(std::move(step));
-  return {};
-}
-
-/// Constants that kernels read are aligned once, here; what partitions read stays in the map.
-Status GraphExecutor::prepare_constants() {
-  for (const Step& step : steps_) {
-    if (!step.kernel) continue;
-    for (const ValueId id : step.inputs)
-      if (id.valid()) constants_[id.index] = CTXGEN_TRY(aligned_for_kernels(constants_[id.index]));
-  }
-  return {};
-}
-
-bool GraphExecutor::wanted(ValueId id) const {
-  const Value& value = graph_->value(id);
-  return value.is_output || !value.consumers.empty();
-}
-
-/// Static reference counting: each value is given up by the last step that touches it.
-void GraphExecutor::plan_releases() {
-  std::vector<bool> seen(graph_->value_count(), false);
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    Step& step = steps_[i];
-    const auto last_use = [&](ValueId id) {
-      if (!id.valid() || seen[id.index]) return;
-      seen[id.index] = true;
-      if (!graph_->value(id).is_output) step.releases.push_back(id);
-    };
-    for (const ValueId id : step.inputs) last_use(id);
-    for (const ValueId id : step.outputs) last_use(id);
-  }
-}
-
-std::unique_ptr<RunState> GraphExecutor::make_state() const {
+std::unique_ptr<RunState> GraphExecutor::make_state(std::shared_ptr<TensorPool> pool) const {
   auto state = std::make_unique<RunState>();
   state->values.resize(graph_->value_count());
   state->executions.resize(steps_.size());
+  state->bodies.resize(body_count_);
+  state->pool = std::move(pool);
   return state;
 }
 
-const Tensor& GraphExecutor::value(const RunState& state, ValueId id) const {
-  const Tensor& tensor = state.values[id.index];
-  return tensor.defined() ? tensor : constants_[id.index];
+const RuntimeValue& GraphExecutor::value(const RunState& state, ValueId id) const {
+  const RuntimeValue& value = state.values[id.index];
+  return value.defined() ? value : constants_[id.index];
 }
 
-Status GraphExecutor::run_kernel(const Step& step, RunState& state) const {
+/// Memory of the model's outputs leaves with the caller, so it does not come from the pool's stock.
+Result<Tensor> GraphExecutor::make_tensor(RunState& state, ValueId id, DataType type,
+                                          const Dims& dims) const {
+  const bool leaves = !is_body_ && graph_->value(id).is_output;
+  return leaves ? state.pool->allocate_lasting(type, dims) : state.pool->allocate(type, dims);
+}
+
+Status GraphExecutor::run_kernel(const Step& step, RunState& state,
+                                 const RunControl& control) const {
   state.operands.clear();
   for (const ValueId id : step.inputs) {
     if (!id.valid()) {
       state.operands.push_back(nullptr);
       continue;
     }
-    Tensor& here = state.values[id.index];
-    if (here.defined()) here = CTXGEN_TRY(aligned_for_kernels(here));
-    const Tensor& tensor = value(state, id);
-    if (!tensor.defined())
+    RuntimeValue& here = state.values[id.index];
+    if (here.defined()) CTXGEN_CHECK(align_for_kernels(here));
+    const RuntimeValue& operand = value(state, id);
+    if (!operand.defined())
       return fail(ErrorCode::kInvalidGraph, "input \"{}\" has no value", graph_->value(id).name);
-    state.operands.push_back(&tensor);
+    if (!operand.is_tensor() && !step.kernel->takes_values())
+      return fail(ErrorCode::kInvalidGraph, "input \"{}\" is no tensor but: {}",
+                  graph_->value(id).name, describe(operand));
+    state.operands.push_back(&operand);
   }
-  KernelRun context(*this, step, state);
+  KernelRun context(*this, step, state, control);
   return step.kernel->run(context);
 }
 
@@ -234,10 +119,11 @@ Status GraphExecutor::run_partition(std::size_t index, RunState& state,
   const Step& step = steps_[index];
   state.views.clear();
   for (const ValueId id : step.inputs) {
-    const Tensor& tensor = value(state, id);
-    if (!tensor.defined())
-      return fail(ErrorCode::kInvalidGraph, "input \"{}\" has no value", graph_->value(id).name);
-    state.views.push_back(tensor.view());
+    const RuntimeValue& operand = value(state, id);
+    if (!operand.is_tensor())
+      return fail(ErrorCode::kInvalidGraph, "input \"{}\" is no tensor but: {}",
+                  graph_->value(id).name, describe(operand));
+    state.views.push_back(operand.tensor().view());
   }
   auto& execution = state.executions[index];
   if (!execution) execution = CTXGEN_TRY(step.executable->make_state());
@@ -245,49 +131,80 @@ Status GraphExecutor::run_partition(std::size_t index, RunState& state,
   return step.executable->run(*execution, state.views, outputs, timings);
 }
 
-Status GraphExecutor::run_steps(RunState& state, std::vector<OpTiming>* timings) const {
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
-    const Node& node = graph_->node(step.node);
-    const Stopwatch watch;
-    auto status = step.kernel ? run_kernel(step, state) : run_partition(i, state, timings);
-    if (!status) return std::unexpected(at_node(std::move(status).error(), node));
-    if (timings != nullptr && step.kernel)
-      timings->push_back({.name = node.name.empty() ? node.first_output_name : node.name,
-                          .kind = node.op_type,
-                          .implementation = "cpu",
-                          .microseconds = watch.microseconds(),
-                          .flops = 0,
-                          .bytes = 0});
-    for (const ValueId id : step.outputs)
-      if (id.valid() && !state.values[id.index].defined())
-        return fail(ErrorCode::kInternal, "{}: output \"{}\" was not written", node.describe(),
-                    graph_->value(id).name);
-    for (const ValueId id : step.releases) state.pool.release(std::move(state.values[id.index]));
+Status GraphExecutor::check_outputs(const Step& step, RunState& state) const {
+  for (const ValueId id : step.outputs) {
+    if (!id.valid()) continue;
+    const RuntimeValue& output = state.values[id.index];
+    if (!output.defined())
+      return fail(ErrorCode::kInternal, "output \"{}\" was not written", graph_->value(id).name);
+    if (output.is_tensor() && output.tensor().is_string())
+      CTXGEN_CHECK(state.pool->settle(output.tensor()));
   }
   return {};
 }
 
-Result<std::vector<Tensor>> GraphExecutor::collect(RunState& state) const {
-  std::vector<Tensor> outputs;
+Status GraphExecutor::run_step(std::size_t index, RunState& state,
+                               const RunControl& control) const {
+  const Step& step = steps_[index];
+  CTXGEN_CHECK(check_stop(control));
+  if (step.kernel)
+    CTXGEN_CHECK(run_kernel(step, state, control));
+  else
+    CTXGEN_CHECK(run_partition(index, state, control.timings));
+  CTXGEN_CHECK(check_outputs(step, state));
+  for (const ValueId id : step.releases) state.pool->release(std::move(state.values[id.index]));
+  return {};
+}
+
+Result<std::vector<RuntimeValue>> GraphExecutor::run_steps(RunState& state,
+                                                           const RunControl& control) const {
+  CTXGEN_CHECK(check_stop(control));  // a body without nodes may be run for ever, too
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Node& node = graph_->node(steps_[i].node);
+    const Stopwatch watch;
+    const std::size_t first = control.timings != nullptr ? control.timings->size() : 0;
+    auto status = run_step(i, state, control);
+    if (!status) return std::unexpected(at_node(std::move(status).error(), node));
+    if (control.timings != nullptr && steps_[i].kernel)
+      add_timing(node, watch.microseconds(), first, *control.timings);
+  }
+  return collect(state);
+}
+
+Result<std::vector<RuntimeValue>> GraphExecutor::collect(RunState& state) const {
+  std::vector<RuntimeValue> outputs;
   outputs.reserve(graph_->outputs.size());
-  for (const ValueId id : graph_->outputs) {
-    const Tensor& tensor = value(state, id);
-    if (!tensor.defined())
+  for (std::size_t i = 0; i < graph_->outputs.size(); ++i) {
+    const ValueId id = graph_->outputs[i];
+    const RuntimeValue& output = value(state, id);
+    if (!output.defined())
       return fail(ErrorCode::kInvalidGraph, "output \"{}\" has no value", graph_->value(id).name);
-    outputs.push_back(tensor);
+    outputs.push_back(output);
   }
   return outputs;
 }
 
-Result<std::vector<Tensor>> GraphExecutor::run(RunState& state, std::span<const Binding> bindings,
-                                               std::vector<OpTiming>* timings) const {
-  for (const Binding& binding : bindings) state.values[binding.value.index] = binding.tensor;
-  const auto status = run_steps(state, timings);
-  auto outputs = status ? collect(state)
-                        : Result<std::vector<Tensor>>(std::unexpected(status.error()));
-  for (Tensor& tensor : state.values) tensor = Tensor();
-  state.pool.end_run();
+Result<std::vector<RuntimeValue>> GraphExecutor::run(RunState& state,
+                                                     std::span<const Binding> bindings,
+                                                     const RunControl& control) const {
+  for (const Binding& binding : bindings) state.values[binding.id.index] = binding.value;
+  auto outputs = run_steps(state, control);
+  for (RuntimeValue& value : state.values) value = RuntimeValue();
+  state.pool->end_run();
+  return outputs;
+}
+
+Result<std::vector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
+                                                          std::span<RuntimeValue> arguments,
+                                                          const RunControl& control) const {
+  if (arguments.size() != parameters_.size())
+    return fail(ErrorCode::kInvalidGraph, "graph \"{}\" has {} inputs, {} are given",
+                graph_->name, parameters_.size(), arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    state.values[parameters_[i].index] = std::exchange(arguments[i], RuntimeValue());
+  auto outputs = run_steps(state, control);
+  for (std::uint32_t i = 0; i < state.values.size(); ++i)
+    if (!graph_->value(ValueId{i}).is_outer) state.pool->release(std::move(state.values[i]));
   return outputs;
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "ctxgen/base/tensor.h"
+#include "ctxgen/base/runtime_value.h"
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
@@ -16,48 +17,69 @@ namespace ctxgen {
 
 /// A partition ready to run, in place of one EPContext node.
 struct LoadedPartition {
+  const Graph* graph = nullptr;  // the main graph or a body
   NodeId node;
   std::unique_ptr<Executable> executable;
   std::vector<ValueId> inputs;   // in the executable's order
   std::vector<ValueId> outputs;  // likewise
 };
 
-/// A value given to a graph from outside: an input, or one that a subgraph captures.
+/// A value given to the main graph from outside.
 struct Binding {
-  ValueId value;
-  Tensor tensor;
+  ValueId id;
+  RuntimeValue value;
+};
+
+/// What a run of the main graph hands on to the bodies.
+struct RunControl {
+  std::vector<OpTiming>* timings = nullptr;
+  const std::atomic<bool>* stop = nullptr;  // true: end with CANCELLED before the next node
 };
 
 /// What one run of a graph needs of its own.
 class RunState {
  public:
-  std::vector<Tensor> values;  // by ValueId
+  std::vector<RuntimeValue> values;                         // by ValueId
   std::vector<std::unique_ptr<ExecutionState>> executions;  // by step; made on first use
+  std::vector<std::unique_ptr<RunState>> bodies;            // by body; likewise
   std::vector<TensorView> views;                            // scratch: inputs of a partition
-  std::vector<const Tensor*> operands;                      // scratch: inputs of a kernel
+  std::vector<const RuntimeValue*> operands;                // scratch: inputs of a kernel
   std::vector<std::int64_t> symbols;                        // scratch: sizes seen per symbol
-  TensorPool pool;
+  std::shared_ptr<TensorPool> pool;                         // shared with the bodies
 };
 
 /// Runs the nodes of one graph in order: partitions by their executables, the others by CPU kernels.
-/// One executor per graph; those of subgraphs get what they capture as bindings.
+/// There is one executor per graph; a step whose node has subgraphs owns those of its bodies, and
+/// binds what they capture once before its kernel runs them, however often that is.
 ///
 /// Threads  run() is const and may be called from several threads, each with its own state.
 class GraphExecutor {
  public:
+  /// `partitions`: of the graph and of all bodies in it.
   /// Errors  UNSUPPORTED naming a node that no kernel implements, its domain and opset.
   [[nodiscard]] static Result<std::unique_ptr<GraphExecutor>> build(
       std::shared_ptr<const Model> model, const Graph& graph,
       std::vector<LoadedPartition> partitions);
 
-  [[nodiscard]] std::unique_ptr<RunState> make_state() const;
+  [[nodiscard]] std::unique_ptr<RunState> make_state(std::shared_ptr<TensorPool> pool) const;
   /// Outputs in the graph's order. Intermediate tensors are given up after their last use; `state`
-  /// holds no tensor afterwards, whether the run succeeds or not.
-  [[nodiscard]] Result<std::vector<Tensor>> run(RunState& state, std::span<const Binding> bindings,
-                                                std::vector<OpTiming>* timings) const;
-  [[nodiscard]] std::size_t step_count() const { return steps_.size(); }
+  /// holds no value afterwards, whether the run succeeds or not.
+  [[nodiscard]] Result<std::vector<RuntimeValue>> run(RunState& state,
+                                                      std::span<const Binding> bindings,
+                                                      const RunControl& control) const;
+  /// Steps of this graph and of the bodies in it.
+  [[nodiscard]] std::size_t step_count() const;
 
  private:
+  struct Capture {
+    ValueId outer, inner;
+  };
+  struct Body {
+    const Graph* graph = nullptr;
+    std::unique_ptr<GraphExecutor> executor;
+    std::vector<Capture> captures;  // those that are not constants
+    std::size_t index = 0;          // into RunState::bodies
+  };
   struct Step {
     NodeId node;
     std::unique_ptr<cpu::Kernel> kernel;     // either this
@@ -65,26 +87,38 @@ class GraphExecutor {
     std::vector<ValueId> inputs;             // invalid: absent
     std::vector<ValueId> outputs;            // invalid: nobody wants it
     std::vector<ValueId> releases;           // values whose last use this step is
+    std::vector<Body> bodies;                // one per attribute that holds a graph
   };
+  class Builder;
   class KernelRun;
   class PartitionOutputs;
 
-  [[nodiscard]] Status add_partition(LoadedPartition partition);
-  [[nodiscard]] Status add_node(NodeId id);
-  [[nodiscard]] Status prepare_constants();
-  void plan_releases();
-  [[nodiscard]] bool wanted(ValueId id) const;
-  [[nodiscard]] const Tensor& value(const RunState& state, ValueId id) const;
-  [[nodiscard]] Status run_kernel(const Step& step, RunState& state) const;
+  [[nodiscard]] const RuntimeValue& value(const RunState& state, ValueId id) const;
+  [[nodiscard]] Result<Tensor> make_tensor(RunState& state, ValueId id, DataType type,
+                                           const Dims& dims) const;
+  [[nodiscard]] Status run_kernel(const Step& step, RunState& state,
+                                  const RunControl& control) const;
   [[nodiscard]] Status run_partition(std::size_t index, RunState& state,
                                      std::vector<OpTiming>* timings) const;
-  [[nodiscard]] Status run_steps(RunState& state, std::vector<OpTiming>* timings) const;
-  [[nodiscard]] Result<std::vector<Tensor>> collect(RunState& state) const;
+  [[nodiscard]] Status run_step(std::size_t index, RunState& state,
+                                const RunControl& control) const;
+  [[nodiscard]] Status check_outputs(const Step& step, RunState& state) const;
+  [[nodiscard]] Result<std::vector<RuntimeValue>> run_steps(RunState& state,
+                                                            const RunControl& control) const;
+  /// A run as the body of a node of another graph: captured values are bound already, and stay.
+  [[nodiscard]] Result<std::vector<RuntimeValue>> run_body(RunState& state,
+                                                           std::span<RuntimeValue> arguments,
+                                                           const RunControl& control) const;
+  [[nodiscard]] Result<std::vector<RuntimeValue>> collect(RunState& state) const;
 
   std::shared_ptr<const Model> model_;  // owns the graph
   const Graph* graph_ = nullptr;
+  bool is_body_ = false;
   std::vector<Step> steps_;
-  std::vector<Tensor> constants_;  // by ValueId: initializers (defaults of inputs too), Constants
+  std::vector<RuntimeValue> constants_;  // by ValueId: initializers (defaults of inputs too),
+                                         // Constants, and captured ones of either kind
+  std::vector<ValueId> parameters_;      // of a body: its inputs but for initializers
+  std::size_t body_count_ = 0;
 };
 
 }  // namespace ctxgen

@@ -24,6 +24,37 @@ IoInfo io_info(const Model& model, const Value& value) {
   return info;
 }
 
+using Kind = ValueType::Kind;
+
+bool can_be_given(Kind kind) {
+  return kind == Kind::kTensor || kind == Kind::kSequence || kind == Kind::kOptional ||
+         kind == Kind::kMap || kind == Kind::kUnknown;
+}
+
+/// A sequence's or an optional's content; shapes inside are the kernels' business.
+bool has_elements(const RuntimeValue& value, DataType element) {
+  if (element == DataType::kUndefined) return true;
+  if (value.is_tensor()) return value.tensor().type() == element;
+  return value.kind() == RuntimeValue::Kind::kSequence &&
+         std::ranges::all_of(value.sequence().items, [&](const RuntimeValue& item) {
+           return item.is_tensor() && item.tensor().type() == element;
+         });
+}
+
+bool is_of_kind(const RuntimeValue& value, const ValueType& type) {
+  using Have = RuntimeValue::Kind;
+  switch (type.kind) {
+    case Kind::kUnknown: return true;
+    case Kind::kTensor: return value.is_tensor();
+    case Kind::kSequence:
+      return value.kind() == Have::kSequence && has_elements(value, type.element);
+    case Kind::kOptional:
+      return value.kind() == Have::kEmptyOptional || has_elements(value, type.element);
+    case Kind::kMap: return value.kind() == Have::kMap;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 Result<InputTable> InputTable::build(const Model& model) {
@@ -32,9 +63,9 @@ Result<InputTable> InputTable::build(const Model& model) {
   for (const ValueId id : model.graph.inputs) {
     const Value& value = model.graph.value(id);
     if (value.initializer && !value.is_overridable) continue;  // IR < 4: a constant
-    if (!value.type.is_tensor())
-      return fail(ErrorCode::kUnsupported, "input \"{}\": {} is no tensor", value.name,
-                  to_string(value.type, model));
+    if (!can_be_given(value.type.kind))
+      return fail(ErrorCode::kUnsupported, "input \"{}\": values of type {} cannot be given",
+                  value.name, to_string(value.type, model));
     table.by_name_.emplace(value.name, table.infos_.size());
     table.infos_.push_back(io_info(model, value));
     table.infos_.back().has_default = value.is_overridable;
@@ -43,8 +74,16 @@ Result<InputTable> InputTable::build(const Model& model) {
   return table;
 }
 
-Status InputTable::check(const IoInfo& info, const Tensor& tensor,
+Status InputTable::check(const IoInfo& info, const RuntimeValue& value,
                          std::vector<std::int64_t>& symbols) const {
+  if (!is_of_kind(value, info.type))
+    return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}, expected {}", info.name,
+                describe(value), info.type_text);
+  return info.type.is_tensor() ? check_tensor(info, value.tensor(), symbols) : Status();
+}
+
+Status InputTable::check_tensor(const IoInfo& info, const Tensor& tensor,
+                                std::vector<std::int64_t>& symbols) const {
   const ValueType& type = info.type;
   if (type.element != DataType::kUndefined && tensor.type() != type.element)
     return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}, expected {}", info.name,
@@ -71,30 +110,33 @@ Status InputTable::check(const IoInfo& info, const Tensor& tensor,
   return {};
 }
 
-Status InputTable::bind(std::span<const NamedTensor> given, std::vector<Binding>& bindings,
+Status InputTable::bind(std::span<const GivenInput> given, std::vector<Binding>& bindings,
                         std::vector<std::int64_t>& symbols) const {
   bindings.clear();
   bindings.resize(infos_.size());
   symbols.assign(model_->symbol_count(), -1);
-  for (const NamedTensor& named : given) {
+  for (const GivenInput& named : given) {
     const auto found = by_name_.find(named.name);
     if (found == by_name_.end())
       return fail(ErrorCode::kInvalidArgument, "the model has no input \"{}\"; it has {}",
                   named.name, known_names(infos_));
     Binding& binding = bindings[found->second];
-    if (binding.tensor.defined())
+    if (binding.value.defined())
       return fail(ErrorCode::kInvalidArgument, "input \"{}\" is given twice", named.name);
-    if (!named.tensor.defined())
+    if (!named.value.defined())
       return fail(ErrorCode::kInvalidArgument, "input \"{}\" is an empty tensor object",
                   named.name);
-    CTXGEN_CHECK(check(infos_[found->second], named.tensor, symbols));
-    binding = {ids_[found->second], named.tensor};
+    CTXGEN_CHECK(check(infos_[found->second], named.value, symbols));
+    binding = {ids_[found->second], named.value};
   }
-  for (std::size_t i = 0; i < infos_.size(); ++i)
-    if (!bindings[i].tensor.defined() && !infos_[i].has_default)
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    if (bindings[i].value.defined() || infos_[i].has_default) continue;
+    if (infos_[i].type.kind != Kind::kOptional)
       return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) is missing", infos_[i].name,
                   infos_[i].type_text);
-  std::erase_if(bindings, [](const Binding& binding) { return !binding.tensor.defined(); });
+    bindings[i] = {ids_[i], RuntimeValue::empty_optional()};
+  }
+  std::erase_if(bindings, [](const Binding& binding) { return !binding.value.defined(); });
   return {};
 }
 

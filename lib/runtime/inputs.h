@@ -11,21 +11,29 @@
 
 namespace ctxgen {
 
+/// What a caller hands in, whichever way.
+struct GivenInput {
+  std::string_view name;
+  RuntimeValue value;
+};
+
 /// The inputs of a model as callers see them, and the check of what they hand in.
 class InputTable {
  public:
-  /// Errors  UNSUPPORTED for an input that is no tensor.
+  /// Errors  UNSUPPORTED for an input that is neither tensor, sequence, optional nor map.
   [[nodiscard]] static Result<InputTable> build(const Model& model);
 
   [[nodiscard]] std::span<const IoInfo> infos() const { return infos_; }
   /// Checks names, types, ranks, fixed dims, and that equal symbols have equal sizes.
   /// Errors  INVALID_ARGUMENT naming the input, found and expected.
-  [[nodiscard]] Status bind(std::span<const NamedTensor> given, std::vector<Binding>& bindings,
+  [[nodiscard]] Status bind(std::span<const GivenInput> given, std::vector<Binding>& bindings,
                             std::vector<std::int64_t>& symbols) const;
 
  private:
-  [[nodiscard]] Status check(const IoInfo& info, const Tensor& tensor,
+  [[nodiscard]] Status check(const IoInfo& info, const RuntimeValue& value,
                              std::vector<std::int64_t>& symbols) const;
+  [[nodiscard]] Status check_tensor(const IoInfo& info, const Tensor& tensor,
+                                    std::vector<std::int64_t>& symbols) const;
 
   const Model* model_ = nullptr;  // owner: the session
   std::vector<IoInfo> infos_;

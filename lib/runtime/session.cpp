@@ -62,7 +62,7 @@ Result<std::vector<LoadedPartition>> load_partitions(const std::shared_ptr<const
     auto executable = context.loader->load(program, blobs, load_options, &statistics);
     if (!executable)
       return std::unexpected(with_context(std::move(executable).error(), node.describe()));
-    partitions.push_back({resolved.node, std::move(*executable), std::move(signature.inputs),
+    partitions.push_back({&model->graph, resolved.node, std::move(*executable), std::move(signature.inputs),
                           std::move(signature.outputs)});
   }
   return partitions;
@@ -71,12 +71,14 @@ Result<std::vector<LoadedPartition>> load_partitions(const std::shared_ptr<const
 class LoadedSession final : public Session {
  public:
   LoadedSession(std::shared_ptr<const Model> model, InputTable inputs,
-                std::unique_ptr<GraphExecutor> executor, SessionStatistics statistics)
+                std::unique_ptr<GraphExecutor> executor, SessionStatistics statistics,
+                std::uint64_t max_run_bytes)
       : model_(std::move(model)),
         inputs_(std::move(inputs)),
         outputs_(output_infos(*model_)),
         executor_(std::move(executor)),
-        statistics_(statistics) {}
+        statistics_(statistics),
+        max_run_bytes_(max_run_bytes) {}
 
   std::span<const IoInfo> inputs() const override { return inputs_.infos(); }
   std::span<const IoInfo> outputs() const override { return outputs_; }
@@ -84,7 +86,16 @@ class LoadedSession final : public Session {
 
   Result<std::vector<Tensor>> run(std::span<const NamedTensor> inputs,
                                   std::vector<OpTiming>* timings) const override {
-    return at_boundary("running", [&] { return run_once(inputs, timings); });
+    return at_boundary("running", [&] { return run_tensors(inputs, timings); });
+  }
+
+  Result<std::vector<RuntimeValue>> run_values(std::span<const NamedValue> inputs,
+                                               const RunOptions& options) const override {
+    return at_boundary("running", [&] {
+      std::vector<GivenInput> given;
+      for (const NamedValue& named : inputs) given.push_back({named.name, named.value});
+      return run_given(given, {.timings = options.timings, .stop = options.stop});
+    });
   }
 
  private:
@@ -94,15 +105,31 @@ class LoadedSession final : public Session {
     std::vector<Binding> bindings;
   };
 
-  /// What is thrown here takes the context with it: its state may be half changed.
-  Result<std::vector<Tensor>> run_once(std::span<const NamedTensor> inputs,
-                                       std::vector<OpTiming>* timings) const {
+  Result<std::vector<Tensor>> run_tensors(std::span<const NamedTensor> inputs,
+                                          std::vector<OpTiming>* timings) const {
+    std::vector<GivenInput> given;
+    for (const NamedTensor& named : inputs) given.push_back({named.name, named.tensor});
+    std::vector<RuntimeValue> values = CTXGEN_TRY(run_given(given, {.timings = timings}));
+    std::vector<Tensor> tensors;
+    for (RuntimeValue& value : values) {
+      if (!value.is_tensor())
+        return fail(ErrorCode::kUnsupported,
+                    "output \"{}\" is no tensor but: {} (run_values() gives it)",
+                    outputs_[tensors.size()].name, describe(value));
+      tensors.push_back(std::move(value.tensor()));
+    }
+    return tensors;
+  }
+
+  /// What is thrown here, and an error, takes the context with it: its state, or that of a body,
+  /// may be half changed.
+  Result<std::vector<RuntimeValue>> run_given(std::span<const GivenInput> given,
+                                              const RunControl& control) const {
     std::unique_ptr<Context> context = take();
-    const auto status = inputs_.bind(inputs, context->bindings, context->state->symbols);
-    auto outputs = status ? executor_->run(*context->state, context->bindings, timings)
-                          : Result<std::vector<Tensor>>(std::unexpected(status.error()));
-    for (Binding& binding : context->bindings) binding.tensor = Tensor();
-    give_back(std::move(context));
+    CTXGEN_CHECK(inputs_.bind(given, context->bindings, context->state->symbols));
+    auto outputs = executor_->run(*context->state, context->bindings, control);
+    for (Binding& binding : context->bindings) binding.value = RuntimeValue();
+    if (outputs) give_back(std::move(context));
     return outputs;
   }
 
@@ -116,7 +143,7 @@ class LoadedSession final : public Session {
       }
     }
     auto context = std::make_unique<Context>();
-    context->state = executor_->make_state();
+    context->state = executor_->make_state(std::make_shared<TensorPool>(max_run_bytes_));
     return context;
   }
   void give_back(std::unique_ptr<Context> context) const {
@@ -129,6 +156,7 @@ class LoadedSession final : public Session {
   std::vector<IoInfo> outputs_;
   std::unique_ptr<GraphExecutor> executor_;
   SessionStatistics statistics_;
+  std::uint64_t max_run_bytes_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> parked_;
 };
@@ -148,8 +176,10 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   statistics.program_load_ms = milliseconds_since(start);
   auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(partitions)));
   statistics.nodes = executor->step_count();
+  const std::uint64_t max_run_bytes =
+      options.max_run_bytes > 0 ? options.max_run_bytes : default_run_limit_bytes();
   return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
-                                         statistics);
+                                         statistics, max_run_bytes);
 }
 
 /// The folder that a path's neighbours lie in.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <span>
+#include <string>
 
 #include "ctxgen/base/checked.h"
 
@@ -13,7 +14,22 @@ namespace {
 /// of other makers (mapped files, the caller) is never taken for the pool's.
 struct PoolDeleter {
   std::uint64_t capacity_bytes = 0;
-  void operator()(const void* memory) const { std::free(const_cast<void*>(memory)); }
+  std::shared_ptr<MemoryAccount> account;
+  void operator()(const void* memory) const {
+    std::free(const_cast<void*>(memory));
+    account->release(capacity_bytes);
+  }
+};
+
+/// The same for strings, which grow after they were made.
+struct StringsDeleter {
+  std::uint64_t charged_bytes = 0;
+  bool settled = false;
+  std::shared_ptr<MemoryAccount> account;
+  void operator()(const void* strings) const {
+    delete static_cast<const std::vector<std::string>*>(strings);
+    account->release(charged_bytes);
+  }
 };
 
 /// A free buffer may be this much larger than what is asked.
@@ -21,11 +37,40 @@ constexpr std::uint64_t kSlackBytes = 4096;
 
 }  // namespace
 
+TensorPool::TensorPool(std::uint64_t limit_bytes)
+    : account_(std::make_shared<MemoryAccount>(limit_bytes)) {}
+
+Result<std::shared_ptr<const void>> TensorPool::new_memory(std::uint64_t capacity_bytes) {
+  if (!account_->check(capacity_bytes)) free_.clear();  // kept for later runs: this one needs it
+  CTXGEN_CHECK(account_->charge(capacity_bytes));
+  void* memory = std::aligned_alloc(64, capacity_bytes);
+  if (memory == nullptr) {
+    account_->release(capacity_bytes);
+    return fail(ErrorCode::kResourceLimit, "out of memory for a tensor of {} bytes",
+                capacity_bytes);
+  }
+  return std::shared_ptr<const void>(memory, PoolDeleter{capacity_bytes, account_});
+}
+
+Result<Tensor> TensorPool::strings(const Dims& dims) {
+  const auto count = checked_element_count(dims);
+  const auto bytes = count ? checked_mul(*count, sizeof(std::string)) : std::nullopt;
+  if (!bytes)
+    return fail(ErrorCode::kResourceLimit, "string tensor {} has too many elements",
+                to_string(dims));
+  CTXGEN_CHECK(account_->check(*bytes));
+  auto owned = std::make_unique<std::vector<std::string>>(*count);
+  CTXGEN_CHECK(account_->charge(*bytes));
+  return Tensor::borrow(
+      DataType::kString, dims,
+      std::shared_ptr<const void>(owned.release(), StringsDeleter{*bytes, false, account_}), {});
+}
+
 Result<Tensor> TensorPool::allocate(DataType type, const Dims& dims) {
+  if (type == DataType::kString) return strings(dims);
   const auto bytes = checked_size_bytes(type, dims);
-  // Strings, and sizes that have no answer: Tensor::allocate has the rules and the messages.
-  if (type == DataType::kString || !bytes || *bytes > kMaxTensorBytes)
-    return Tensor::allocate(type, dims);
+  // Sizes that have no answer: Tensor::allocate has the rules and the messages.
+  if (!bytes || *bytes > kMaxTensorBytes) return Tensor::allocate(type, dims);
   const std::uint64_t wanted = align_up(std::max<std::uint64_t>(*bytes, 1), 64);
   const auto fit = std::ranges::lower_bound(free_, wanted, {}, &Free::capacity_bytes);
   std::shared_ptr<const void> owner;
@@ -33,23 +78,42 @@ Result<Tensor> TensorPool::allocate(DataType type, const Dims& dims) {
     owner = std::move(fit->owner);
     free_.erase(fit);
   } else {
-    void* memory = std::aligned_alloc(64, wanted);
-    if (memory == nullptr)
-      return fail(ErrorCode::kResourceLimit, "out of memory for a tensor of {} bytes", *bytes);
-    owner = std::shared_ptr<const void>(memory, PoolDeleter{wanted});
+    owner = CTXGEN_TRY(new_memory(wanted));
     ++allocations_;
   }
   const auto* data = static_cast<const std::byte*>(owner.get());
   return Tensor::borrow(type, dims, std::move(owner), std::span(data, *bytes));
 }
 
-void TensorPool::release(Tensor&& tensor) {
-  const Tensor last = std::move(tensor);
-  tensor = Tensor();
-  const auto& owner = last.owner();
+Result<Tensor> TensorPool::allocate_lasting(DataType type, const Dims& dims) {
+  if (type == DataType::kString) return strings(dims);
+  const auto bytes = checked_size_bytes(type, dims);
+  if (!bytes || *bytes > kMaxTensorBytes) return Tensor::allocate(type, dims);
+  auto owner = CTXGEN_TRY(new_memory(align_up(std::max<std::uint64_t>(*bytes, 1), 64)));
+  const auto* data = static_cast<const std::byte*>(owner.get());
+  return Tensor::borrow(type, dims, std::move(owner), std::span(data, *bytes));
+}
+
+Status TensorPool::settle(const Tensor& strings) {
+  auto* deleter = std::get_deleter<StringsDeleter>(strings.owner());
+  if (deleter == nullptr || deleter->settled) return {};
+  std::uint64_t bytes = strings.strings().size() * sizeof(std::string);
+  for (const std::string& text : strings.strings())
+    if (text.capacity() >= sizeof(std::string)) bytes += text.capacity();  // else: in the object
+  if (bytes > deleter->charged_bytes)
+    CTXGEN_CHECK(deleter->account->charge(bytes - deleter->charged_bytes));
+  deleter->charged_bytes = std::max(bytes, deleter->charged_bytes);
+  deleter->settled = true;
+  return {};
+}
+
+void TensorPool::release(RuntimeValue&& value) {
+  const RuntimeValue last = std::exchange(value, RuntimeValue());
+  if (!last.is_tensor()) return;
+  const auto& owner = last.tensor().owner();
   if (owner.use_count() != 1) return;
   const auto* deleter = std::get_deleter<PoolDeleter>(owner);
-  if (deleter == nullptr) return;
+  if (deleter == nullptr || deleter->account != account_) return;
   const auto place = std::ranges::lower_bound(free_, deleter->capacity_bytes, {},
                                               &Free::capacity_bytes);
   free_.insert(place, Free{deleter->capacity_bytes, run_, owner});
@@ -58,6 +122,16 @@ void TensorPool::release(Tensor&& tensor) {
 void TensorPool::end_run() {
   std::erase_if(free_, [this](const Free& entry) { return entry.last_run + 1 < run_; });
   ++run_;
+  if (account_.use_count() == 1 + static_cast<long>(free_.size())) return;
+  // Somebody outside holds memory of this run: it is the caller's now, and counts no longer.
+  const auto next = std::make_shared<MemoryAccount>(account_->limit_bytes());
+  for (const Free& entry : free_) {
+    auto* deleter = std::get_deleter<PoolDeleter>(entry.owner);
+    deleter->account->release(deleter->capacity_bytes);
+    if (!next->charge(deleter->capacity_bytes)) CTXGEN_ASSERT(!"charged before");
+    deleter->account = next;
+  }
+  account_ = next;
 }
 
 }  // namespace ctxgen

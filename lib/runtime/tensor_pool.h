@@ -4,23 +4,35 @@
 #include <memory>
 #include <vector>
 
+#include "ctxgen/base/memory_account.h"
+#include "ctxgen/base/runtime_value.h"
 #include "ctxgen/base/tensor.h"
 
 namespace ctxgen {
 
 /// Memory of intermediate tensors, kept from run to run: a model with fixed shapes allocates nothing
-/// in its second run.
+/// in its second run. One account bounds all that a run holds, so that a loop that grows without end
+/// ends with RESOURCE_LIMIT and not with the process.
 ///
-/// Threads  none: one pool per run state.
+/// Threads  none: one pool per run; its tensors may end in any thread.
 class TensorPool {
  public:
+  explicit TensorPool(std::uint64_t limit_bytes = UINT64_MAX);
+
   /// As Tensor::allocate, from a free buffer where one is large enough and not wastefully larger.
+  /// Errors  RESOURCE_LIMIT, also where the run would hold more than the limit.
   [[nodiscard]] Result<Tensor> allocate(DataType type, const Dims& dims);
+  /// The same, always from new memory: for a tensor that leaves with the caller.
+  [[nodiscard]] Result<Tensor> allocate_lasting(DataType type, const Dims& dims);
+  /// Counts the content of strings that were written since the pool made the tensor.
+  [[nodiscard]] Status settle(const Tensor& strings);
   /// Takes the tensor's memory back if the pool made it and nobody else can see it.
-  void release(Tensor&& tensor);
-  /// Ends a run: gives back to the system what two runs in a row had no use for.
+  void release(RuntimeValue&& value);
+  /// Ends a run: gives back to the system what two runs in a row had no use for, and forgets what
+  /// left with the caller.
   void end_run();
 
+  [[nodiscard]] const std::shared_ptr<MemoryAccount>& account() const { return account_; }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   [[nodiscard]] std::size_t free_buffers() const { return free_.size(); }
 
@@ -30,9 +42,17 @@ class TensorPool {
     std::uint64_t last_run = 0;
     std::shared_ptr<const void> owner;
   };
+  [[nodiscard]] Result<Tensor> strings(const Dims& dims);
+  [[nodiscard]] Result<std::shared_ptr<const void>> new_memory(std::uint64_t capacity_bytes);
+
+  std::shared_ptr<MemoryAccount> account_;
   std::vector<Free> free_;  // ascending capacity
   std::uint64_t run_ = 0;
   std::uint64_t allocations_ = 0;
 };
+
+/// What one run may hold unless the caller says otherwise: three quarters of the memory that the
+/// process may use.
+[[nodiscard]] std::uint64_t default_run_limit_bytes();
 
 }  // namespace ctxgen

@@ -45,7 +45,7 @@ Result<std::vector<Tensor>> run_within(const Node& node, std::span<const Tensor*
                         std::min(budget_bytes, kMaxFoldedBytes));
   CTXGEN_CHECK(kernel->run(context));
   used_bytes = context.allocated_bytes();
-  return context.take_outputs();
+  return context.take_outputs();  // of sequences and the like: an error
 }
 
 /// Dims that Shape gives, from the type alone; nothing if one of them is not fixed.

@@ -27,6 +27,7 @@ class NodeKernel final : public Kernel {
     if (!status) return std::unexpected(with_context(std::move(status).error(), description_));
     return {};
   }
+  [[nodiscard]] bool takes_values() const override { return kernel_->takes_values(); }
 
  private:
   std::string description_;
@@ -34,6 +35,26 @@ class NodeKernel final : public Kernel {
 };
 
 }  // namespace
+
+const RuntimeValue* KernelContext::value(std::size_t) const { return nullptr; }
+
+RuntimeValue KernelContext::take(std::size_t index) {
+  const RuntimeValue* found = value(index);
+  return found != nullptr ? *found : RuntimeValue();
+}
+
+void KernelContext::set_value(std::size_t index, RuntimeValue value) {
+  if (value.is_tensor()) set_output(index, std::move(value.tensor()));
+}
+
+Result<std::vector<RuntimeValue>> KernelContext::run_body(const Graph& graph,
+                                                          std::span<RuntimeValue>) {
+  return fail(ErrorCode::kUnsupported, "graph \"{}\" cannot be run here", graph.name);
+}
+
+Result<Tensor> KernelContext::make_tensor(DataType type, const Dims& dims) {
+  return Tensor::allocate(type, dims);
+}
 
 Result<std::unique_ptr<Kernel>> make_kernel(const Node& node) {
   const OpRow* row = find_op(node.domain, node.op_type, node.opset);

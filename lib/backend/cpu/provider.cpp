@@ -1,9 +1,26 @@
 #include "ctxgen/cpu/provider.h"
 
+#include <format>
+#include <optional>
+#include <string>
+
 #include "ctxgen/cpu/kernel.h"
 
 namespace ctxgen::cpu {
 namespace {
+
+// The first node inside of `node`'s bodies that has no kernel: the session would refuse it.
+std::optional<std::string> missing_inside(const Node& node) {
+  for (const Attribute& attribute : node.attributes)
+    for (const auto& graph : attribute.graphs)
+      for (const Node& inner : graph->nodes()) {
+        if (find_op(inner.domain, inner.op_type, inner.opset) == nullptr)
+          return std::format("{}: {}", attribute.name, make_kernel(inner).error().message);
+        if (auto missing = missing_inside(inner))
+          return std::format("{}: {}", attribute.name, *missing);
+      }
+  return std::nullopt;
+}
 
 class CpuProvider final : public Provider {
  public:
@@ -16,10 +33,12 @@ class CpuProvider final : public Provider {
       const NodeId id{i};
       if (view.taken(id)) continue;
       const auto kernel = make_kernel(view.graph().node(id));
-      if (kernel)
-        capabilities.claims.push_back({.nodes = {id}, .glue = false});
+      const auto missing = kernel ? missing_inside(view.graph().node(id))
+                                  : std::optional(kernel.error().message);
+      if (missing)
+        capabilities.rejections.push_back({.node = id, .reason = *missing});
       else
-        capabilities.rejections.push_back({.node = id, .reason = kernel.error().message});
+        capabilities.claims.push_back({.nodes = {id}, .glue = false});
     }
     return capabilities;
   }

@@ -1,15 +1,24 @@
 #include "vector_context.h"
 
+#include <algorithm>
+
 #include "ctxgen/base/checked.h"
 
 namespace ctxgen::cpu {
 namespace {
 
-// Bytes that a new tensor takes, or nothing where that overflows.
-std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims) {
+// Bytes that a new tensor takes at most, or nothing where that overflows. Kernels that move strings
+// copy them: each output element is no longer than the longest string given.
+std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims,
+                                       std::span<const RuntimeValue> inputs) {
   if (type != DataType::kString) return checked_size_bytes(type, dims);
+  std::uint64_t longest = 0;
+  for (const RuntimeValue& input : inputs)
+    if (input.is_tensor() && input.tensor().is_string())
+      for (const std::string& text : input.tensor().strings())
+        longest = std::max<std::uint64_t>(longest, text.size());
   const auto count = checked_element_count(dims);
-  return count ? checked_mul(*count, sizeof(std::string)) : std::nullopt;
+  return count ? checked_mul(*count, sizeof(std::string) + longest) : std::nullopt;
 }
 
 }  // namespace
@@ -17,25 +26,43 @@ std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims) {
 VectorContext::VectorContext(const Node& node, std::vector<std::optional<Tensor>> inputs,
                              std::optional<std::uint64_t> budget_bytes)
     : node_(node),
-      inputs_(std::move(inputs)),
       outputs_(node.outputs.size()),
-      budget_bytes_(budget_bytes) {}
+      budget_bytes_(budget_bytes),
+      memory_(std::make_shared<MemoryAccount>(budget_bytes.value_or(UINT64_MAX))) {
+  for (auto& input : inputs)
+    inputs_.push_back(input ? RuntimeValue(std::move(*input)) : RuntimeValue());
+}
 
 Result<Tensor*> VectorContext::make_output(std::size_t index, DataType type, const Dims& dims) {
   if (index >= outputs_.size())
     return fail(ErrorCode::kInvalidGraph, "has {} outputs, its operator makes more",
                 outputs_.size());
-  const auto bytes = memory_of(type, dims);
+  const auto bytes = memory_of(type, dims, inputs_);
   if (budget_bytes_ && (!bytes || *bytes > *budget_bytes_ - allocated_bytes_))
     return fail(ErrorCode::kResourceLimit, "an output {} {} does not fit into {} bytes",
                 name_of(type), to_string(dims), *budget_bytes_ - allocated_bytes_);
   outputs_[index] = CTXGEN_TRY(Tensor::allocate(type, dims));
   allocated_bytes_ += bytes.value_or(0);
-  return &outputs_[index];
+  return &outputs_[index].tensor();
 }
 
 void VectorContext::set_output(std::size_t index, Tensor tensor) {
-  if (index < outputs_.size()) outputs_[index] = std::move(tensor);
+  set_value(index, std::move(tensor));
+}
+
+void VectorContext::set_value(std::size_t index, RuntimeValue value) {
+  if (index < outputs_.size()) outputs_[index] = std::move(value);
+}
+
+Result<std::vector<Tensor>> VectorContext::take_outputs() {
+  std::vector<Tensor> tensors;
+  for (RuntimeValue& output : outputs_) {
+    if (output.defined() && !output.is_tensor())
+      return fail(ErrorCode::kUnsupported, "{}: output {} is no tensor but: {}", node_.describe(),
+                  tensors.size(), ctxgen::describe(output));
+    tensors.push_back(output.defined() ? std::move(output.tensor()) : Tensor());
+  }
+  return tensors;
 }
 
 Result<std::vector<std::optional<Tensor>>> aligned_inputs(

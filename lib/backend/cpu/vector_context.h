@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ctxgen/cpu/kernel.h"
@@ -16,7 +17,7 @@ class VectorContext final : public KernelContext {
 
   [[nodiscard]] std::size_t input_count() const override { return inputs_.size(); }
   [[nodiscard]] const Tensor* input(std::size_t index) const override {
-    return inputs_[index] ? &*inputs_[index] : nullptr;
+    return inputs_[index].is_tensor() ? &inputs_[index].tensor() : nullptr;
   }
   [[nodiscard]] std::size_t output_count() const override { return outputs_.size(); }
   [[nodiscard]] bool output_wanted(std::size_t index) const override {
@@ -25,15 +26,22 @@ class VectorContext final : public KernelContext {
   [[nodiscard]] Result<Tensor*> make_output(std::size_t index, DataType type,
                                             const Dims& dims) override;
   void set_output(std::size_t index, Tensor tensor) override;
+  [[nodiscard]] const RuntimeValue* value(std::size_t index) const override {
+    return index < inputs_.size() && inputs_[index].defined() ? &inputs_[index] : nullptr;
+  }
+  void set_value(std::size_t index, RuntimeValue value) override;
+  [[nodiscard]] std::shared_ptr<MemoryAccount> memory() const override { return memory_; }
 
-  [[nodiscard]] std::vector<Tensor> take_outputs() { return std::move(outputs_); }
+  /// Errors  UNSUPPORTED for an output that is no tensor.
+  [[nodiscard]] Result<std::vector<Tensor>> take_outputs();
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_bytes_; }
 
  private:
   const Node& node_;
-  std::vector<std::optional<Tensor>> inputs_;
-  std::vector<Tensor> outputs_;
+  std::vector<RuntimeValue> inputs_;
+  std::vector<RuntimeValue> outputs_;
   std::optional<std::uint64_t> budget_bytes_;
+  std::shared_ptr<MemoryAccount> memory_;
   std::uint64_t allocated_bytes_ = 0;
 };
 

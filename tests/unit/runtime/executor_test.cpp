@@ -40,35 +40,35 @@ Binding input(const Model& model, std::int64_t size) {
 TEST(GraphExecutor, IntermediateTensorsLiveUntilTheirLastUse) {
   const auto model = chain(20);
   const auto executor = executor_of(model);
-  const auto state = executor->make_state();
-  ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 1000)}}, nullptr)), kOk);
+  const auto state = executor->make_state(std::make_shared<TensorPool>());
+  ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 1000)}}, {})), kOk);
   // Two buffers take turns: one is read while the other is written.
-  EXPECT_EQ(state->pool.allocations(), 2U);
+  EXPECT_EQ(state->pool->allocations(), 2U);
 }
 
 TEST(GraphExecutor, ASecondRunOfEqualShapesTakesNoNewMemory) {
   const auto model = chain(5);
   const auto executor = executor_of(model);
-  const auto state = executor->make_state();
-  ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 1000)}}, nullptr)), kOk);
-  const auto first = state->pool.allocations();
+  const auto state = executor->make_state(std::make_shared<TensorPool>());
+  ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 1000)}}, {})), kOk);
+  const auto first = state->pool->allocations();
   for (int i = 0; i < 3; ++i)
-    ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 1000)}}, nullptr)), kOk);
-  EXPECT_EQ(state->pool.allocations(), first);
+    ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 1000)}}, {})), kOk);
+  EXPECT_EQ(state->pool->allocations(), first);
 }
 
 TEST(GraphExecutor, AStateHoldsNoTensorBetweenRuns) {
   const auto model = chain(3);
   const auto executor = executor_of(model);
-  const auto state = executor->make_state();
+  const auto state = executor->make_state(std::make_shared<TensorPool>());
   const auto holds_none = [&] {
-    for (const Tensor& tensor : state->values)
-      if (tensor.defined()) return false;
+    for (const RuntimeValue& value : state->values)
+      if (value.defined()) return false;
     return true;
   };
-  ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 10)}}, nullptr)), kOk);
+  ASSERT_EQ(code_of(executor->run(*state, {{input(*model, 10)}}, {})), kOk);
   EXPECT_TRUE(holds_none());
-  EXPECT_EQ(code_of(executor->run(*state, {}, nullptr)), ErrorCode::kInvalidGraph)
+  EXPECT_EQ(code_of(executor->run(*state, {}, RunControl{})), ErrorCode::kInvalidGraph)
       << "an input without a value";
   EXPECT_TRUE(holds_none());
 }
@@ -87,12 +87,12 @@ TEST(GraphExecutor, ConstantNodesAreNoSteps) {
   const auto model = std::make_shared<const Model>(std::move(*read));
   const auto executor = executor_of(model);
   EXPECT_EQ(executor->step_count(), 1U);
-  const auto state = executor->make_state();
+  const auto state = executor->make_state(std::make_shared<TensorPool>());
   Binding binding = input(*model, 2);
-  std::memset(binding.tensor.mutable_bytes().data(), 0, 8);
-  const auto outputs = executor->run(*state, {{binding}}, nullptr);
+  std::memset(binding.value.tensor().mutable_bytes().data(), 0, 8);
+  const auto outputs = executor->run(*state, {{binding}}, {});
   ASSERT_EQ(code_of(outputs), kOk);
-  EXPECT_EQ(outputs->front().elements<float>()[1], 2.0F);
+  EXPECT_EQ(outputs->front().tensor().elements<float>()[1], 2.0F);
 }
 
 }  // namespace

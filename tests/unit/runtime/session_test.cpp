@@ -172,19 +172,6 @@ TEST(Session, RefusesNodesWithoutKernelByName) {
   EXPECT_NE(outcome.message.find("test.unknown"), std::string::npos) << outcome.message;
 }
 
-TEST(Session, RefusesSubgraphsByName) {
-  test::Proto body;
-  body.message(1, ModelBytes::node("inner", "Relu", {"x"}, {"r"})).text(2, "body");
-  body.message(12, ModelBytes::value_info("r", DataType::kFloat, {2}));
-  ModelBytes model;
-  model.input("c", {}, DataType::kBool).input("x", {2}).output("y", {2});
-  model.add(ModelBytes::node("choice", "If", {"c"}, {"y"},
-                             {{"then_branch", body}, {"else_branch", body}}));
-  const auto outcome = open_error(model);
-  EXPECT_EQ(outcome, ErrorCode::kUnsupported);
-  EXPECT_NE(outcome.message.find("choice"), std::string::npos) << outcome.message;
-}
-
 TEST(Session, RefusesDamagedModels) {
   const std::string whole = add_relu().text();
   for (std::size_t size = 0; size < whole.size(); ++size) {

@@ -45,8 +45,8 @@ TEST(TensorPool, MemoryIsAlignedAndOfTheAskedSize) {
 
 TEST(TensorPool, LeavesTensorsAloneThatSomebodyElseSees) {
   TensorPool pool;
-  Tensor tensor = take(pool, 10);
-  const Tensor other = tensor;
+  RuntimeValue tensor = take(pool, 10);
+  const RuntimeValue other = tensor;
   pool.release(std::move(tensor));
   EXPECT_FALSE(tensor.defined());
   EXPECT_EQ(pool.free_buffers(), 0U);

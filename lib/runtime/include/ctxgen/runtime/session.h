@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/runtime_value.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/executable.h"
@@ -25,6 +27,10 @@ struct SessionOptions {
   std::filesystem::path context_file_path;
   /// Replaces file access for bins: relative name -> bytes (models compiled in memory).
   std::function<Result<Blob>(std::string_view relative_name)> bin_source;
+  /// What one run may hold at once in tensors that it makes, strings and sequences (not weights and
+  /// not the arenas of partitions); more ends with RESOURCE_LIMIT. 0: three quarters of the memory
+  /// of the machine or of the control group.
+  std::uint64_t max_run_bytes = 0;
   /// Load sides to use instead of the built-in ones (tests; not owned).
   std::vector<const ProgramLoader*> loaders;
 };
@@ -51,6 +57,17 @@ struct SessionInput {
 };
 using NamedTensor = SessionInput;
 
+/// The same where it need not be a tensor.
+struct NamedValue {
+  std::string name;
+  RuntimeValue value;
+};
+
+struct RunOptions {
+  std::vector<OpTiming>* timings = nullptr;  // receives one entry per node and op
+  const std::atomic<bool>* stop = nullptr;   // set from outside: the run ends with CANCELLED soon
+};
+
 /// A loaded model: an ONNX model whose nodes are EPContext nodes of ours and nodes that CPU kernels
 /// run.
 ///
@@ -67,9 +84,15 @@ class Session {
   [[nodiscard]] virtual std::span<const IoInfo> inputs() const = 0;
   [[nodiscard]] virtual std::span<const IoInfo> outputs() const = 0;
   /// Inputs by name, any order. Outputs in the model's order.
-  /// Errors  INVALID_ARGUMENT (unknown, missing, wrong type or shape), those of kernels.
+  /// Errors  INVALID_ARGUMENT (unknown, missing, wrong type or shape), those of kernels,
+  ///         RESOURCE_LIMIT (SessionOptions::max_run_bytes), UNSUPPORTED for an output that is no
+  ///         tensor: run_values() gives those.
   [[nodiscard]] virtual Result<std::vector<Tensor>> run(
       std::span<const NamedTensor> inputs, std::vector<OpTiming>* timings = nullptr) const = 0;
+  /// Inputs and outputs of any kind: sequences, optionals, maps. An optional input that is not
+  /// given is empty.
+  [[nodiscard]] virtual Result<std::vector<RuntimeValue>> run_values(
+      std::span<const NamedValue> inputs, const RunOptions& options = {}) const = 0;
   [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
 };
 

@@ -5,7 +5,10 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "ctxgen/base/memory_account.h"
+#include "ctxgen/base/runtime_value.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/graph/graph.h"
 
@@ -26,6 +29,25 @@ class KernelContext {
                                                     const Dims& dims) = 0;
   /// An output that shares bytes with an input or a constant (Reshape, Identity).
   virtual void set_output(std::size_t index, Tensor tensor) = 0;
+
+  // For kernels of values that are no tensors (Kernel::takes_values), and of nodes with subgraphs.
+
+  /// An input of any kind; nullptr: absent, or taken.
+  [[nodiscard]] virtual const RuntimeValue* value(std::size_t index) const;
+  /// The same, moved out if nobody reads it later: then it may be changed in place.
+  [[nodiscard]] virtual RuntimeValue take(std::size_t index);
+  virtual void set_value(std::size_t index, RuntimeValue value);
+  /// Runs a graph among the node's attributes; arguments are moved from.
+  /// Errors  those of its nodes; INVALID_GRAPH where the number of arguments is wrong.
+  [[nodiscard]] virtual Result<std::vector<RuntimeValue>> run_body(
+      const Graph& graph, std::span<RuntimeValue> arguments);
+  /// Memory that is no output (yet).
+  [[nodiscard]] virtual Result<Tensor> make_tensor(DataType type, const Dims& dims);
+  /// Hands back a value that nobody needs any more, for its memory to be used again.
+  virtual void recycle(RuntimeValue) {}
+  /// What bounds the memory of this run; nullptr: nothing. Kernels that make more than outputs of
+  /// fixed-size elements ask here first.
+  [[nodiscard]] virtual std::shared_ptr<MemoryAccount> memory() const { return nullptr; }
 };
 
 /// An operator bound to one node: attributes are read and checked when it is made.
@@ -36,6 +58,8 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Errors  INVALID_GRAPH (inputs do not fit the operator's rules), UNSUPPORTED, RESOURCE_LIMIT.
   [[nodiscard]] virtual Status run(KernelContext& context) const = 0;
+  /// Whether inputs may be sequences, maps and empty optionals. If not, callers refuse those.
+  [[nodiscard]] virtual bool takes_values() const { return false; }
 };
 
 using KernelFactory = Result<std::unique_ptr<Kernel>> (*)(const Node& node);
