@@ -16,10 +16,11 @@ void Pieces::own(std::span<const std::byte> bytes) {
   size_ += bytes.size();
 }
 
-void Pieces::own_varint(std::uint64_t value) {
+void Pieces::own_varint(std::uint64_t value, std::size_t least_bytes) {
   std::array<std::byte, 10> encoded;
   std::size_t used = 0;
-  for (; value >= 0x80; value >>= 7) encoded[used++] = static_cast<std::byte>(value | 0x80);
+  for (; value >= 0x80 || used + 1 < least_bytes; value >>= 7)
+    encoded[used++] = static_cast<std::byte>(value | 0x80);
   encoded[used++] = static_cast<std::byte>(value);
   own(std::span(encoded).first(used));
 }
@@ -53,6 +54,21 @@ void Pieces::bytes_field(std::uint32_t number, std::span<const std::byte> bytes)
 void Pieces::message_field(std::uint32_t number, Pieces message) {
   tag(number, static_cast<std::uint32_t>(wire::Type::kBytes));
   own_varint(message.size());
+  append(std::move(message));
+}
+
+void Pieces::wide_message_field(std::uint32_t number, Pieces message) {
+  tag(number, static_cast<std::uint32_t>(wire::Type::kBytes));
+  own_varint(message.size(), kWideBytes);
+  append(std::move(message));
+}
+
+void Pieces::padded_varint_field(std::uint32_t number, std::uint64_t value, std::size_t bytes) {
+  tag(number, static_cast<std::uint32_t>(wire::Type::kVarint));
+  own_varint(value, bytes);
+}
+
+void Pieces::append(Pieces message) {
   for (const Piece& piece : message.pieces_) {
     if (piece.borrowed != nullptr)
       fields({piece.borrowed, static_cast<std::size_t>(piece.size)});

@@ -27,10 +27,12 @@ class ModelWriter {
  private:
   Status add_node(const NodeToWrite& what, Pieces& out);
   Status add_initializer(const Value& value, Pieces& out);
+  Result<bool> add_aligned(const Value& value, Pieces& out);
   Status add_interface(Pieces& out);
   Status add_value_infos(Pieces& out);
   Status add_info(std::uint32_t number, SourceRange source, const Value& value, Pieces& out);
-  Result<Pieces> build_graph();
+  Result<Pieces> build_nodes();
+  Result<Pieces> build_graph(Pieces nodes);
   Status add_header(Pieces& out);
   void add_opsets(Pieces& out);
   Status add_metadata(Pieces& out);
@@ -39,6 +41,7 @@ class ModelWriter {
   const Graph& graph_;
   const ModelRewrite& rewrite_;
   Encoder encoder_;
+  std::uint64_t graph_offset_ = 0;  // of the graph's first byte in the file
 };
 
 Status ModelWriter::add_node(const NodeToWrite& what, Pieces& out) {
@@ -64,10 +67,56 @@ Status ModelWriter::add_initializer(const Value& value, Pieces& out) {
     out.message_field(fg::kInitializer, Encoder::tensor(*value.initializer, value.name));
     return {};
   }
+  if (CTXGEN_TRY(add_aligned(value, out))) return {};
   return encoder_.relocator().copy_field(
       value.is_sparse ? fg::kSparseInitializer : fg::kInitializer,
       value.is_sparse ? Relocator::Kind::kSparseTensor : Relocator::Kind::kTensor,
       model_.bytes(value.initializer_source), out);
+}
+
+// Smaller ones are cheaper to copy than to look after.
+constexpr std::uint64_t kAlignedFrom = 4096;
+
+bool is_aligned_when_written(const Value& value) {
+  return value.initializer && !value.is_sparse && !value.initializer_source.empty() &&
+         value.initializer->bytes().size() >= kAlignedFrom;
+}
+
+/// Writes a big initializer so that its bytes lie aligned in the file: readers use them where they
+/// are mapped. The room comes from leading zeros of data_type; parsed, the tensor is the source's.
+/// False: it is not one with raw data.
+Result<bool> ModelWriter::add_aligned(const Value& value, Pieces& out) {
+  constexpr std::uint64_t kAlignment = 8;  // what the widest element type asks for
+  if (!is_aligned_when_written(value)) return false;
+  Pieces tensor;
+  std::span<const std::byte> raw;
+  std::uint64_t data_type = 0;
+  wire::Reader reader(model_.bytes(value.initializer_source), "tensor");
+  while (const wire::Field* f = reader.next()) {
+    const std::uint32_t number = f->field_number();
+    if (f->tag == wire::bytes(field::tensor::kRawData))
+      raw = f->body;
+    else if (f->tag == wire::varint(field::tensor::kDataType))
+      data_type = f->number;
+    else if (!value.initializer_is_external || (number != field::tensor::kExternalData &&
+                                                number != field::tensor::kDataLocation))
+      tensor.fields(f->whole);
+  }
+  CTXGEN_CHECK(reader.status());
+  if (value.initializer_is_external) {
+    raw = value.initializer->bytes();
+    tensor.keep(value.initializer->owner());
+  }
+  if (raw.size() < kAlignedFrom || data_type >= 0x80) return false;
+  // Behind the tensor's tag and length come its other fields, data_type's tag and number, and the
+  // tag and length of the bytes.
+  const std::uint64_t before = graph_offset_ + out.size() + 1 + Pieces::kWideBytes + tensor.size() +
+                               1 + 1 + 1 + wire::varint_size(raw.size());
+  const std::uint64_t room = (kAlignment - before % kAlignment) % kAlignment;
+  tensor.padded_varint_field(field::tensor::kDataType, data_type, 1 + room);
+  tensor.bytes_field(field::tensor::kRawData, raw);
+  out.wide_message_field(fg::kInitializer, std::move(tensor));
+  return true;
 }
 
 Status ModelWriter::add_info(std::uint32_t number, SourceRange source, const Value& value,
@@ -101,10 +150,14 @@ Status ModelWriter::add_value_infos(Pieces& out) {
   return {};
 }
 
-Result<Pieces> ModelWriter::build_graph() {
+Result<Pieces> ModelWriter::build_nodes() {
   Pieces out;
   for (const SourceRange range : model_.graph_other_sources) out.fields(model_.bytes(range));
   for (const NodeToWrite& what : rewrite_.nodes) CTXGEN_CHECK(add_node(what, out));
+  return out;
+}
+
+Result<Pieces> ModelWriter::build_graph(Pieces out) {
   for (const ValueId id : rewrite_.initializers)
     CTXGEN_CHECK(add_initializer(graph_.value(id), out));
   CTXGEN_CHECK(add_interface(out));
@@ -172,9 +225,16 @@ Status ModelWriter::add_metadata(Pieces& out) {
 Result<Pieces> ModelWriter::build() {
   Pieces out;
   CTXGEN_CHECK(add_header(out));
-  Pieces graph = CTXGEN_TRY(build_graph());
-  add_opsets(out);  // after the graph: encoded nodes may need more
-  out.message_field(fm::kGraph, std::move(graph));
+  Pieces nodes = CTXGEN_TRY(build_nodes());
+  add_opsets(out);  // after the nodes: encoded ones may need more
+  graph_offset_ = out.size() + 1 + Pieces::kWideBytes;
+  Pieces graph = CTXGEN_TRY(build_graph(std::move(nodes)));
+  if (std::ranges::any_of(rewrite_.initializers, [this](ValueId id) {
+        return is_aligned_when_written(graph_.value(id));
+      }))
+    out.wide_message_field(fm::kGraph, std::move(graph));
+  else
+    out.message_field(fm::kGraph, std::move(graph));
   CTXGEN_CHECK(add_metadata(out));
   for (const std::size_t index : rewrite_.functions)
     CTXGEN_CHECK(encoder_.relocator().copy_field(
