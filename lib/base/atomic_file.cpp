@@ -1,4 +1,5 @@
 // AtomicFile of file.h, and what cleans up behind one that was interrupted.
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "ctxgen/base/file.h"
@@ -123,6 +125,7 @@ Status check_replaceable(const fs::path& target) {
 struct AtomicFile::Impl {
   fs::path target;       // as given, for messages
   fs::path destination;  // absolute: a later chdir changes nothing
+  fs::path folder;  // of the destination
   fs::path temporary;    // absolute
   UniqueFd fd;
   UniqueFd lock;  // after flush(): keeps the lock that open_temporary() took
@@ -177,6 +180,7 @@ Result<AtomicFile> AtomicFile::create(const fs::path& target) {
   file.impl_->destination = fs::absolute(target, error);
   if (error)
     return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(), error.message());
+  file.impl_->folder = folder_of(file.impl_->destination);
   CTXGEN_CHECK(file.impl_->open_temporary());
   return file;
 }
@@ -223,7 +227,7 @@ Status AtomicFile::commit() {
   impl_->present = false;
   impl_->lock.reset();
   impl_->registration.leave();
-  flush_folder(folder_of(impl_->destination));
+  flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
   return {};
 }
 
@@ -239,16 +243,23 @@ bool is_stale(const fs::path& temporary, pid_t process) {
   return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (!own && errno != EWOULDBLOCK);
 }
 
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
 }  // namespace
 
 void remove_stale_temporaries(const fs::path& target) {
   const std::string prefix = temporary_prefix(target);
-  std::error_code error;
-  fs::directory_iterator entry(folder_of(target), error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const fs::path& path = entry->path();
-    const pid_t process = process_of(path.filename().string(), prefix);
-    if (process > 0 && is_stale(path, process)) ::unlink(path.c_str());
+  const fs::path folder = folder_of(target);
+  // Not a directory_iterator: libstdc++'s ends the process where memory runs out (noexcept).
+  const std::unique_ptr<DIR, CloseFolder> listing(::opendir(folder.c_str()));
+  if (listing == nullptr) return;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const pid_t process = process_of(entry->d_name, prefix);
+    if (process <= 0) continue;
+    const fs::path path = folder / entry->d_name;
+    if (is_stale(path, process)) ::unlink(path.c_str());
   }
 }
 

@@ -63,6 +63,8 @@ Result<ContextCheck> check_model(const std::filesystem::path& path,
   const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
                              options.bin_source, VerifyBlobs::kNever};
   const auto status = check_contexts(model, places, loaders, options.threads, check);
+  if (!status && status.error().code == ErrorCode::kResourceLimit)
+    return std::unexpected(status.error());  // says nothing about the context
   if (!status)
     add(check, {path.filename().string(), "",
                 {Compatibility::kUnsupported, status.error().message}});
