@@ -104,8 +104,10 @@ Status infer_and_fold(PreparedModel& prepared, const StageFunction& stage) {
   };
   if (CTXGEN_TRY(expand_schema_functions(model, has_kernel)) > 0) CTXGEN_CHECK(infer_shapes(model));
   CTXGEN_CHECK(stage(CompileStage::kFold));
+  std::uint64_t used_bytes = 0;
   for (int round = 0; round < kMaxFoldRounds; ++round) {
-    const std::size_t folded = CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes));
+    const std::size_t folded =
+        CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes));
     prepared.folded_nodes += folded;
     if (folded == 0) break;
     CTXGEN_CHECK(infer_shapes(model));

@@ -58,6 +58,9 @@ Result<Blob> ExternalDataResolver::resolve(const ExternalDataRef& ref, std::uint
                 tensor_name, *ref.length, size_bytes);
   auto known = mapped_.find(ref.location);
   if (known == mapped_.end()) {
+    if (mapped_.size() >= max_files_)
+      return fail(ErrorCode::kResourceLimit, "tensor \"{}\": external data in more than {} files",
+                  tensor_name, max_files_);
     auto blob = map_file_beneath(folder_, ref.location);
     if (!blob)
       return std::unexpected(

@@ -96,6 +96,7 @@ class Folder {
     for (std::uint32_t i = 0; i < graph_.node_count(); ++i) folded += fold(NodeId{i}) ? 1 : 0;
     return folded;
   }
+  [[nodiscard]] std::uint64_t left_bytes() const { return left_bytes_; }
 
  private:
   bool fold(NodeId id) {
@@ -131,8 +132,12 @@ class Folder {
 
 }  // namespace
 
-Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes) {
-  return Folder(model.graph, max_bytes).run();
+Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
+                                   std::uint64_t* used_bytes) {
+  Folder folder(model.graph, max_bytes);
+  const std::size_t folded = folder.run();
+  if (used_bytes != nullptr) *used_bytes += max_bytes - folder.left_bytes();
+  return folded;
 }
 
 }  // namespace ctxgen::cpu

@@ -76,10 +76,10 @@ Status pass_through(const Model& model, Scope& body, const NodeText& call,
 Status read_body(ImportContext& context, Scope& body, const FunctionText& function) {
   for (const Message node : function.nodes) {
     context.expanded_bytes += node.size() + kExpandedNodeBytes;
-    if (context.expanded_bytes > kMaxExpandedBytes)
+    if (context.expanded_bytes > context.limits.expanded_bytes)
       return fail(ErrorCode::kResourceLimit,
                   "function \"{}\": expanded calls pass {} bytes", function.name,
-                  kMaxExpandedBytes);
+                  context.limits.expanded_bytes);
     CTXGEN_CHECK(read_node(context, body, node));
   }
   return {};

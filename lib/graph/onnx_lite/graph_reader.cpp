@@ -29,7 +29,9 @@ Result<GraphText> split(ImportContext& context, Graph& graph, Message message, b
       case wire::bytes(fg::kName): graph.name = f->text(); break;
       default: break;
     }
-    if (main) context.model.graph_other_sources.push_back(context.range_of(f->whole));
+    if (!main) continue;
+    CTXGEN_CHECK(context.count_items(1));
+    context.model.graph_other_sources.push_back(context.range_of(f->whole));
   }
   CTXGEN_CHECK(reader.status());
   CTXGEN_CHECK(context.count_items(text.inputs.size() + text.outputs.size() +
@@ -47,6 +49,7 @@ Status read_value_infos(ImportContext& context, Scope& scope, const GraphText& t
   for (const Message message : text.value_infos) {
     ValueInfo info = CTXGEN_TRY(read_value_info(message, context.model));
     if (info.name.empty()) continue;
+    CTXGEN_CHECK(context.count_name(info.name));
     Value& value = scope.graph().value(scope.declare(info.name));
     value.type = std::move(info.type);
     value.info_source = context.range_of(message);
@@ -58,6 +61,7 @@ Status read_inputs(ImportContext& context, Scope& scope, const GraphText& text) 
   for (const Message message : text.inputs) {
     ValueInfo info = CTXGEN_TRY(read_value_info(message, context.model));
     CTXGEN_CHECK(check_name(info.name, "a graph input"));
+    CTXGEN_CHECK(context.count_name(info.name));
     const ValueId id = CTXGEN_TRY(scope.define(info.name, "graph input"));
     Value& value = scope.graph().value(id);
     value.is_input = true;
@@ -73,6 +77,7 @@ Status read_output_types(ImportContext& context, Scope& scope, const GraphText& 
   for (const Message message : text.outputs) {
     ValueInfo info = CTXGEN_TRY(read_value_info(message, context.model));
     CTXGEN_CHECK(check_name(info.name, "a graph output"));
+    CTXGEN_CHECK(context.count_name(info.name));
     Value& value = scope.graph().value(scope.declare(info.name));
     if (info.type.kind != ValueType::Kind::kUnknown && !value.is_input)
       value.type = std::move(info.type);
@@ -90,6 +95,7 @@ void set_exact_type(Value& value, const Tensor& tensor) {
 Status add_initializer(ImportContext& context, Scope& scope, NamedTensor named, Message message,
                        bool sparse) {
   CTXGEN_CHECK(check_name(named.name, "an initializer"));
+  CTXGEN_CHECK(context.count_name(named.name));
   const ValueId id = scope.declare(named.name);
   Value& value = scope.graph().value(id);
   if (value.initializer)

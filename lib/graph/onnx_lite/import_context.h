@@ -51,20 +51,18 @@ struct FunctionFrame {
   Scope* caller = nullptr;  // where the call's attributes belong
 };
 
-/// Limits that keep small files from becoming huge graphs (docs/security.md).
-inline constexpr std::uint64_t kMaxItems = 16'000'000;             // values and attributes
-inline constexpr std::uint64_t kMaxExpandedBytes = 256ull << 20;   // of expanded bodies:
-inline constexpr std::uint64_t kExpandedNodeBytes = 512;           // per node, beside its text
-inline constexpr std::uint64_t kMaxCallDepth = 32;                 // functions that call functions
+/// What a node of an expanded body counts against ModelLimits::expanded_bytes, beside its text.
+inline constexpr std::uint64_t kExpandedNodeBytes = 512;
 
 /// What all readers of one model share.
 struct ImportContext {
   Model& model;
   TensorReader tensors;
   bool expand_functions = true;
+  ModelLimits limits = {};
   std::vector<FunctionText> functions;
   std::unordered_map<std::string, std::size_t> function_by_key;
-  std::uint64_t nodes = 0, items = 0, expanded_bytes = 0, calls = 0, call_depth = 0;
+  std::uint64_t nodes = 0, items = 0, names_bytes = 0, expanded_bytes = 0, calls = 0, call_depth = 0;
 
   /// Empty for text that is not in the model's file (bodies of ONNX's own functions).
   [[nodiscard]] SourceRange range_of(Message message) const;
@@ -72,6 +70,7 @@ struct ImportContext {
   [[nodiscard]] FunctionText* find_function(const NodeText& node);
   [[nodiscard]] Status count_node();
   [[nodiscard]] Status count_items(std::uint64_t count);
+  [[nodiscard]] Status count_name(std::string_view name);
 };
 
 /// "" for the default domain under both of its names.

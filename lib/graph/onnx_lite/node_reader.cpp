@@ -146,8 +146,22 @@ Result<NodeText> read_node_text(Message message) {
   return text;
 }
 
+namespace {
+
+Status count_names(ImportContext& context, const NodeText& text) {
+  for (const std::string_view name : {text.name, text.op_type, text.domain, text.overload})
+    CTXGEN_CHECK(context.count_name(name));
+  for (const std::string_view name : text.inputs) CTXGEN_CHECK(context.count_name(name));
+  for (const std::string_view name : text.outputs) CTXGEN_CHECK(context.count_name(name));
+  for (const AttributeText& each : text.attributes) CTXGEN_CHECK(context.count_name(each.name));
+  return {};
+}
+
+}  // namespace
+
 Status read_node(ImportContext& context, Scope& scope, Message message) {
   const NodeText text = CTXGEN_TRY(read_node_text(message));
+  CTXGEN_CHECK(count_names(context, text));
   CTXGEN_CHECK(context.count_node());
   FunctionText* function = context.expand_functions ? context.find_function(text) : nullptr;
   if (function != nullptr) return expand_call(context, scope, text, *function);

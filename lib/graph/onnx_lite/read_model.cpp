@@ -61,7 +61,7 @@ Status read_field(ImportContext& context, const wire::Field& f, ModelText& text)
     default: break;
   }
   model.header_sources.push_back(context.range_of(f.whole));
-  return {};
+  return context.count_items(1);
 }
 
 Result<ModelText> split(ImportContext& context) {
@@ -73,7 +73,10 @@ Result<ModelText> split(ImportContext& context) {
   return text;
 }
 
-Status check_opsets(std::span<const OpsetImport> imports) {
+Status check_opsets(std::span<const OpsetImport> imports, const ModelLimits& limits) {
+  if (imports.size() > limits.opset_imports)
+    return fail(ErrorCode::kResourceLimit, "{} opset imports, more than {}", imports.size(),
+                limits.opset_imports);
   for (std::size_t i = 0; i < imports.size(); ++i) {
     const auto& [domain, version] = imports[i];
     if (version < 1)
@@ -89,19 +92,19 @@ Status check_opsets(std::span<const OpsetImport> imports) {
   return {};
 }
 
-Status check_versions(const Model& model) {
+Status check_versions(const Model& model, const ModelLimits& limits) {
   if (model.ir_version == 0) return fail(ErrorCode::kInvalidGraph, "no IR version");
   if (model.ir_version < kMinIrVersion || model.ir_version > kMaxIrVersion)
     return fail(ErrorCode::kUnsupported, "IR version {}, expected {} to {}", model.ir_version,
                 kMinIrVersion, kMaxIrVersion);
-  return check_opsets(model.opset_imports);
+  return check_opsets(model.opset_imports, limits);
 }
 
 // Splits all functions before any is read: they may call each other in any order.
 Status read_functions(ImportContext& context, std::span<const Message> messages) {
   for (const Message message : messages) {
     FunctionText text = CTXGEN_TRY(read_function_text(message));
-    auto checked = check_opsets(text.opsets);
+    auto checked = check_opsets(text.opsets, context.limits);
     if (!checked)
       return std::unexpected(with_context(std::move(checked).error(),
                                           std::format("function \"{}\"", text.name)));
@@ -124,7 +127,7 @@ Status read_functions(ImportContext& context, std::span<const Message> messages)
 
 Status read_all(ImportContext& context) {
   const ModelText text = CTXGEN_TRY(split(context));
-  CTXGEN_CHECK(check_versions(context.model));
+  CTXGEN_CHECK(check_versions(context.model, context.limits));
   CTXGEN_CHECK(read_functions(context, text.functions));
   GraphBuild build{.graph = context.model.graph, .defined = {}};
   Scope scope(build, context.model.opset_imports);
@@ -165,15 +168,27 @@ FunctionText* ImportContext::find_function(const NodeText& node) {
 }
 
 Status ImportContext::count_node() {
-  if (++nodes > kMaxNodes)
-    return fail(ErrorCode::kResourceLimit, "more than {} nodes", kMaxNodes);
+  if (++nodes > limits.nodes)
+    return fail(ErrorCode::kResourceLimit, "more than {} nodes", limits.nodes);
   return {};
 }
 
 Status ImportContext::count_items(std::uint64_t count) {
   items += count;
-  if (items > kMaxItems)
-    return fail(ErrorCode::kResourceLimit, "more than {} values and attributes", kMaxItems);
+  if (items > limits.items)
+    return fail(ErrorCode::kResourceLimit, "more than {} values and attributes", limits.items);
+  return {};
+}
+
+Status ImportContext::count_name(std::string_view name) {
+  constexpr std::size_t kShown = 60;
+  if (name.size() > limits.name_bytes)
+    return fail(ErrorCode::kResourceLimit, "the name \"{}...\" has {} bytes, more than {}",
+                name.substr(0, kShown), name.size(), limits.name_bytes);
+  names_bytes += name.size();
+  if (names_bytes > limits.names_bytes)
+    return fail(ErrorCode::kResourceLimit, "names of more than {} bytes together",
+                limits.names_bytes);
   return {};
 }
 
@@ -187,11 +202,12 @@ Result<Model> read_source(Blob source, const ReadModelOptions& options) {
   model.source = std::move(source);
   model.folder = options.external_data_folder;
   model.file_name = options.file_name;
-  ExternalDataResolver resolver(options.external_data_folder);
+  ExternalDataResolver resolver(options.external_data_folder, options.limits.external_files);
   ImportContext context{
       .model = model,
       .tensors = TensorReader(model.source, model.folder.empty() ? nullptr : &resolver),
       .expand_functions = options.expand_functions,
+      .limits = options.limits,
       .functions = {},
       .function_by_key = {}};
   if (auto read = read_all(context); !read)

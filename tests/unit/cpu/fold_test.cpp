@@ -88,7 +88,12 @@ TEST_F(FoldTest, CountsTheSumOfNewBytes) {
   const ValueId a = constant("a", ints({8}, {1, 2, 3, 4, 5, 6, 7, 8}));
   add(make_node("Neg", 13), {a}, "b");
   add(make_node("Abs", 13), {a}, "c");
-  EXPECT_EQ(fold_constants(model, 100), 1u);
+  std::uint64_t used_bytes = 0;
+  EXPECT_EQ(fold_constants(model, 100, &used_bytes), 1u);
+  EXPECT_EQ(used_bytes, 64u);
+  EXPECT_EQ(fold_constants(model, 100 - used_bytes, &used_bytes), 0u);
+  EXPECT_EQ(fold_constants(model, 64, &used_bytes), 1u);
+  EXPECT_EQ(used_bytes, 128u);
 }
 
 TEST_F(FoldTest, SkipsRandomAndBrokenNodes) {

@@ -36,10 +36,13 @@ struct ExternalDataRef {
 ///
 /// Rules   location is relative and stays inside `folder` after links are resolved; offset and
 ///         length are decimal, inside the file, and length equals the tensor's size.
-/// Errors  INVALID_GRAPH (rule broken), IO_ERROR (file missing or unreadable).
+/// Errors  INVALID_GRAPH (rule broken), IO_ERROR (file missing or unreadable), RESOURCE_LIMIT (more
+///         than `max_files`: a process has only so many mappings).
 class ExternalDataResolver {
  public:
-  explicit ExternalDataResolver(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  static constexpr std::uint64_t kMaxFiles = 16'384;
+  explicit ExternalDataResolver(std::filesystem::path folder, std::uint64_t max_files = kMaxFiles)
+      : folder_(std::move(folder)), max_files_(max_files) {}
 
   [[nodiscard]] Result<Blob> resolve(const ExternalDataRef& ref, std::uint64_t size_bytes,
                                      std::string_view tensor_name);
@@ -48,6 +51,7 @@ class ExternalDataResolver {
 
  private:
   std::filesystem::path folder_;
+  std::uint64_t max_files_;
   std::map<std::string, Blob, std::less<>> mapped_;
   std::vector<std::string> order_;
 };

@@ -15,10 +15,11 @@ inline constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{2} << 30;
 /// Nodes stay where they are. Left alone: random operators, nodes with subgraphs, nodes without a
 /// kernel, outputs above kMaxFoldedBytes, and whatever would take the sum of new bytes above
 /// `max_bytes` (both checked before memory is allocated). An error of a kernel means "not folded";
-/// it is logged.
+/// it is logged. `used_bytes`, where given, grows by the new bytes.
 ///
 /// Returns       how many nodes were folded now; 0 when called again.
 /// Determinism   the same model gives the same bytes.
-[[nodiscard]] Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes);
+[[nodiscard]] Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
+                                                 std::uint64_t* used_bytes = nullptr);
 
 }  // namespace ctxgen::cpu

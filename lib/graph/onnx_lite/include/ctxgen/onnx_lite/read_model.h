@@ -14,14 +14,24 @@ inline constexpr std::int64_t kMaxOpset = 25;
 inline constexpr std::int64_t kMinIrVersion = 3;
 inline constexpr std::int64_t kMaxIrVersion = 13;
 
-/// Limits on what a model may declare (docs/security.md).
-inline constexpr std::uint64_t kMaxNodes = 4'000'000;
+/// Limits on what a model may declare, so that a small file cannot ask for much (docs/security.md).
 inline constexpr std::uint64_t kMaxSubgraphDepth = 32;
+inline constexpr std::uint64_t kMaxCallDepth = 32;  // functions that call functions
+struct ModelLimits {  // what passes one is refused with RESOURCE_LIMIT
+  std::uint64_t nodes = 4'000'000;  // function bodies counted as often as they are called
+  std::uint64_t items = 16'000'000;             // values, attributes, fields beside the graph
+  std::uint64_t name_bytes = 64 << 10;          // of one name
+  std::uint64_t names_bytes = 1 << 30;          // of all names together
+  std::uint64_t opset_imports = 1024;           // of the model, of each function
+  std::uint64_t expanded_bytes = 256 << 20;     // text of function bodies where they are called
+  std::uint64_t external_files = 16'384;
+};
 
 struct ReadModelOptions {
   std::filesystem::path external_data_folder;  // empty: external data is an error
   std::string file_name;                       // base name, for messages and attributes
   bool expand_functions = true;                // calls of model-local functions, in place
+  ModelLimits limits = {};
 };
 
 /// Reads a serialised ModelProto with a bounds-checked walk of the wire format, without protobuf
