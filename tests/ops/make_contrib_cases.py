@@ -194,9 +194,86 @@ def random_cases():
     case("multinomial", "", "Multinomial", [f32(2, 5)], sample_size=7, dtype=7)
 
 
+def feature_cases():
+    x = f32(4, 3)
+    case("scaler", ML, "Scaler", [x], offset=[0.5, -1.0, 0.0], scale=[2.0, 1.0, 0.25])
+    case("scaler_ints", ML, "Scaler", [np.array([[1, 5], [7, 2]], np.int64)], offset=[1.0], scale=[0.5])
+    for norm in ("MAX", "L1", "L2"):
+        case(f"normalizer_{norm.lower()}", ML, "Normalizer", [np.abs(x) + 0.1], norm=norm)
+    holes = x.copy()
+    holes[1, 1] = holes[2, 0] = np.nan
+    case("imputer_nan", ML, "Imputer", [holes], imputed_value_floats=[1.0, 2.0, 3.0], replaced_value_float=float("nan"))
+    case("imputer_ints", ML, "Imputer", [np.array([[1, -1, 3]], np.int64)], imputed_value_int64s=[9], replaced_value_int64=-1)
+    case("array_feature_extractor", ML, "ArrayFeatureExtractor", [x, np.array([2, 0], np.int64)])
+    case("array_feature_extractor_row", ML, "ArrayFeatureExtractor", [x[0], np.array([1], np.int64)])
+    case("feature_vectorizer", ML, "FeatureVectorizer", [x, f32(4, 2)], inputdimensions=[3, 2])
+    case("one_hot_encoder", ML, "OneHotEncoder", [np.array([[3, 1], [7, 2]], np.int64)], cats_int64s=[1, 2, 3])
+    case("one_hot_encoder_text", ML, "OneHotEncoder", [np.array(["b", "x", "a"])], cats_strings=["a", "b"])
+
+
+def linear_cases():
+    x = f32(5, 3)
+    weights = [float(w) for w in f32(9)]
+    case("linear_regressor", ML, "LinearRegressor", [x], coefficients=weights[:6], intercepts=[0.5, -1.0], targets=2)
+    case("linear_regressor_softmax", ML, "LinearRegressor", [x], coefficients=weights, targets=3, post_transform="SOFTMAX")
+    case("linear_classifier_three", ML, "LinearClassifier", [x], 2, coefficients=weights, intercepts=[0.1, 0.2, -0.3],
+         classlabels_ints=[4, 5, 6], post_transform="SOFTMAX")
+    case("linear_classifier_none", ML, "LinearClassifier", [x], 2, coefficients=weights, intercepts=[0.1, 0.2, -0.3],
+         classlabels_strings=["a", "b", "c"])
+    case("linear_classifier_two", ML, "LinearClassifier", [x], 2, coefficients=weights[:6], intercepts=[0.3, -0.3],
+         classlabels_ints=[0, 1], post_transform="LOGISTIC")
+    for transform in ("NONE", "LOGISTIC", "SOFTMAX"):
+        case(f"linear_classifier_one_row_{transform.lower()}", ML, "LinearClassifier", [x], 2, coefficients=weights[:3], intercepts=[0.3],
+             classlabels_strings=["no", "yes"], post_transform=transform)
+    vectors = dict(support_vectors=[float(v) for v in f32(12)], coefficients=[0.5, -1.0, 0.25, 2.0], n_supports=4, rho=[0.1])
+    for kind in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        case(f"svm_regressor_{kind.lower()}", ML, "SVMRegressor", [x], kernel_type=kind, kernel_params=[0.5, 0.25, 3.0], **vectors)
+    case("svm_regressor_one_class", ML, "SVMRegressor", [x], one_class=1, kernel_type="RBF", kernel_params=[0.5, 0.0, 0.0], **vectors)
+
+
+def product_cases():
+    a, b = f32(2, 3, 4), f32(2, 5, 4)
+    case("fused_matmul", MS, "FusedMatMul", [a, b], transB=1, alpha=0.5)
+    case("fused_matmul_a", MS, "FusedMatMul", [f32(4, 3), f32(4, 2)], transA=1)
+    bits = lambda k, n, zeros: dict(K=k, N=n, bits=4, block_size=16)
+    packed, scales = u8(6, 2, 8), np.abs(f32(6, 2, scale=0.1)) + 0.01
+    case("matmul_nbits", MS, "MatMulNBits", [f32(3, 32), packed, scales.reshape(-1)], **bits(32, 6, False))
+    case("matmul_nbits_zeros", MS, "MatMulNBits", [f32(2, 3, 24), packed, scales.reshape(-1), u8(6)], **bits(24, 6, True))
+    w, wide = i8(4, 5), f32(3, 4)
+    scale, zero = np.array([0.02], np.float32), np.array([3], np.int8)
+    case("dynamic_quantize_matmul", MS, "DynamicQuantizeMatMul", [wide, w, scale, zero, f32(5)])
+    case("matmul_integer_to_float", MS, "MatMulIntegerToFloat",
+         [u8(3, 4), w, np.float32(0.1), np.abs(f32(5, scale=0.05)) + 0.01, np.uint8(120), i8(5), f32(5)])
+    one = lambda x, t: np.array(x, t)
+    case("qattention", MS, "QAttention",
+         [u8(1, 3, 8), i8(8, 24), f32(24), one(0.02, np.float32), one(0.01, np.float32), None, one(128, np.uint8), one(2, np.int8)],
+         num_heads=2)
+    case("qlinear_concat", MS, "QLinearConcat",
+         [one(0.05, np.float32), one(100, np.uint8), u8(2, 3), one(0.02, np.float32), one(120, np.uint8), u8(2, 2),
+          one(0.04, np.float32), one(0, np.uint8)], axis=1)
+
+
+def multi_head_cases():
+    q, k, v = f32(2, 3, 8), f32(2, 4, 8), f32(2, 4, 8)
+    case("multi_head", MS, "MultiHeadAttention", [q, k, v], num_heads=2)
+    case("multi_head_bias", MS, "MultiHeadAttention", [q, k, v, f32(24)], num_heads=2, scale=0.3)
+    case("multi_head_mask", MS, "MultiHeadAttention",
+         [q, k, v, None, np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32), f32(1, 2, 3, 4)], num_heads=2)
+    past = f32(2, 2, 5, 4), f32(2, 2, 5, 4)
+    case("multi_head_past", MS, "MultiHeadAttention", [q, f32(2, 3, 8), f32(2, 3, 8), None, None, None, *past], 3, num_heads=2,
+         unidirectional=1)
+    case("multi_head_cross", MS, "MultiHeadAttention", [q, f32(2, 2, 4, 4), f32(2, 2, 4, 4)], num_heads=2)
+    cos, sin = np.cos(f32(10, 4)), np.sin(f32(10, 4))
+    case("rotary_ms", MS, "RotaryEmbedding", [f32(2, 3, 16), np.array([2], np.int64), cos, sin])
+    case("rotary_ms_positions", MS, "RotaryEmbedding", [f32(2, 2, 3, 8), np.array([[0, 5, 9], [1, 1, 2]], np.int64), cos, sin],
+         interleaved=1)
+    case("rotary_ms_partial", MS, "RotaryEmbedding", [f32(1, 3, 24), np.array([0], np.int64), cos, sin], num_heads=2,
+         rotary_embedding_dim=8)
+
+
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
-                  random_cases):
+                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases):
         cases()
     print(len(list(FOLDER.iterdir())), "cases")

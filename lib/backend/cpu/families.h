@@ -31,6 +31,8 @@ extern const std::span<const OpRow> kLogicOps;
 extern const std::span<const OpRow> kLossOps;
 extern const std::span<const OpRow> kMatmulOps;
 extern const std::span<const OpRow> kMeanVarianceOps;
+extern const std::span<const OpRow> kMlFeatureOps;
+extern const std::span<const OpRow> kMlLinearOps;
 extern const std::span<const OpRow> kMlOps;
 extern const std::span<const OpRow> kNormalizationOps;
 extern const std::span<const OpRow> kPadOps;

@@ -2,6 +2,7 @@
 #include <tuple>
 #include <vector>
 
+#include "contrib_families.h"
 #include "families.h"
 
 namespace ctxgen::cpu {
@@ -17,6 +18,8 @@ std::vector<const OpRow*> sorted_rows() {
            kCastOps,
            kCol2ImOps,
            kContribAttentionOps,
+           kContribMatmulOps,
+           kContribMultiHeadOps,
            kContribOps,
            kContribQuantizeOps,
            kControlFlowOps,
@@ -35,6 +38,8 @@ std::vector<const OpRow*> sorted_rows() {
            kLossOps,
            kMatmulOps,
            kMeanVarianceOps,
+           kMlFeatureOps,
+           kMlLinearOps,
            kMlOps,
            kNormalizationOps,
            kPadOps,

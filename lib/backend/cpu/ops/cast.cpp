@@ -3,6 +3,8 @@
 #include <limits>
 #include <optional>
 
+#include "../attributes.h"
+#include "../e8m0.h"
 #include "../families.h"
 #include "../float8.h"
 #include "../kernel_support.h"
@@ -96,18 +98,40 @@ Status numbers_to_strings(const Tensor& from, Tensor& to) {
   });
 }
 
-Result<Tensor> cast(const Tensor& from, DataType type, bool saturate) {
+/// Attributes that matter for 8-bit floats only.
+struct CastRules {
+  bool saturate = true;
+  E8m0Rounding rounding = E8m0Rounding::kUp;
+};
+
+Result<CastRules> cast_rules(const Node& node) {
+  const std::string mode = CTXGEN_TRY(one_of(node, "round_mode", "up", {"up", "down", "nearest"}));
+  return CastRules{.saturate = node.int_or("saturate", 1) != 0,
+                   .rounding = mode == "up"     ? E8m0Rounding::kUp
+                               : mode == "down" ? E8m0Rounding::kDown
+                                                : E8m0Rounding::kNearest};
+}
+
+Result<Tensor> cast(const Tensor& from, DataType type, const CastRules& rules) {
   if (from.type() == type) return from;
+  if (from.type() == DataType::kFloat8E8M0) {
+    const Tensor wide = CTXGEN_TRY(unpack_e8m0(from));
+    return cast(wide, type, rules);
+  }
+  if (type == DataType::kFloat8E8M0) {
+    const Tensor wide = CTXGEN_TRY(cast(from, DataType::kFloat, rules));
+    return pack_e8m0(wide, rules.rounding, rules.saturate);
+  }
   if (is_small_float(from.type()) || is_packed_int(from.type())) {
     const Tensor wide = CTXGEN_TRY(unpack_small(from));
-    return cast(wide, type, saturate);
+    return cast(wide, type, rules);
   }
   if (is_small_float(type) || is_packed_int(type)) {
     // Floats go through a signed type, so that negative ones wrap in uint4 as integers do.
     const bool to_int = is_packed_int(type) && !is_packed_int(from.type());
     const DataType between = to_int ? DataType::kInt8 : unpacked_type(type);
-    const Tensor wide = CTXGEN_TRY(cast(from, between, saturate));
-    return pack_small(wide, type, saturate);
+    const Tensor wide = CTXGEN_TRY(cast(from, between, rules));
+    return pack_small(wide, type, rules.saturate);
   }
   Tensor to = CTXGEN_TRY(Tensor::allocate(type, from.dims()));
   if (from.is_string()) {
@@ -144,28 +168,27 @@ Result<DataType> target_type(const Node& node) {
 
 KernelResult make_cast(const Node& node) {
   const DataType type = CTXGEN_TRY(target_type(node));
-  // e8m0 alone rounds by attribute (opset 24); the types that it goes with are rare enough to refuse.
-  if (type == DataType::kFloat8E8M0 || type == DataType::kComplex64 ||
-      type == DataType::kComplex128)
+  if (type == DataType::kComplex64 || type == DataType::kComplex128)
     return fail(ErrorCode::kUnsupported, "{}: cast to {}", node.describe(), name_of(type));
-  return kernel([type, saturate = node.int_or("saturate", 1) != 0](
-                    KernelContext& context) -> Status {
+  const CastRules rules = CTXGEN_TRY(cast_rules(node));
+  return kernel([type, rules](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
-    context.set_output(0, CTXGEN_TRY(cast(*input, type, saturate)));
+    context.set_output(0, CTXGEN_TRY(cast(*input, type, rules)));
     return {};
   });
 }
 
 KernelResult make_cast_like(const Node& node) {
-  return kernel([saturate = node.int_or("saturate", 1) != 0](KernelContext& context) -> Status {
+  const CastRules rules = CTXGEN_TRY(cast_rules(node));
+  return kernel([rules](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const Tensor* like = CTXGEN_TRY(required(context, 1));
-    context.set_output(0, CTXGEN_TRY(cast(*input, like->type(), saturate)));
+    context.set_output(0, CTXGEN_TRY(cast(*input, like->type(), rules)));
     return {};
   });
 }
 
-constexpr std::string_view kLimits = "all types but complex and float8_e8m0";
+constexpr std::string_view kLimits = "all types but complex";
 
 constexpr OpRow kRows[] = {
     {kOnnx, "Cast", 1, 25, make_cast, kLimits},

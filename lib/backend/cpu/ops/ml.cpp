@@ -2,21 +2,22 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numbers>
 #include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
 #include "../kernel_support.h"
+#include "../ml_support.h"
 
 // ai.onnx.ml: tree ensembles.
 
 namespace ctxgen::cpu {
 namespace {
 
-enum class Branch { kLeaf, kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual };
+enum class Branch {
+  kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kMember, kLeaf,
+};
 enum class Aggregate { kSum, kAverage, kMin, kMax };
-enum class Transform { kNone, kSoftmax, kSoftmaxZero, kLogistic, kProbit };
 
 struct TreeNode {
   Branch branch = Branch::kLeaf;
@@ -25,6 +26,7 @@ struct TreeNode {
   double value = 0;
   std::size_t if_true = 0, if_false = 0;
   std::size_t first_vote = 0, vote_count = 0;
+  std::size_t members = 0;  // kMember: index into Ensemble::members
 };
 struct Vote {
   std::size_t target = 0;
@@ -40,27 +42,11 @@ struct Ensemble {
   Aggregate aggregate = Aggregate::kSum;
   Transform transform = Transform::kNone;
   std::int64_t features = 0;  // one more than the largest feature
+  std::vector<std::vector<double>> members;  // sorted
 };
 
 using NodeKey = std::pair<std::int64_t, std::int64_t>;  // tree, node
 using NodeIndex = std::map<NodeKey, std::size_t>;
-
-// A list of numbers: floats, or a double tensor in the `_as_tensor` form of version 3.
-Result<std::vector<double>> numbers(const Node& node, std::string_view name) {
-  const Attribute* tensor = node.attribute(std::string(name) + "_as_tensor");
-  if (tensor == nullptr || tensor->tensors.size() != 1) {
-    const auto floats = floats_or_empty(node, name);
-    return std::vector<double>(floats.begin(), floats.end());
-  }
-  const Tensor aligned = CTXGEN_TRY(tensor->tensors[0].aligned());
-  std::vector<double> values;
-  CTXGEN_CHECK(dispatch(FloatTypes{}, aligned.type(), [&]<class T>() -> Status {
-    const auto elements = aligned.elements<T>();
-    values.assign(elements.begin(), elements.end());
-    return {};
-  }));
-  return values;
-}
 
 Result<Branch> branch_of(const std::string& mode) {
   constexpr std::pair<std::string_view, Branch> kModes[] = {
@@ -159,14 +145,7 @@ Status add_votes(const Node& node, const std::string& prefix, const NodeIndex& i
 Result<Ensemble> read_ensemble(const Node& node, const std::string& prefix, std::size_t targets) {
   Ensemble ensemble;
   ensemble.targets = targets;
-  const std::string transform =
-      CTXGEN_TRY(one_of(node, "post_transform", "NONE",
-                        {"NONE", "SOFTMAX", "SOFTMAX_ZERO", "LOGISTIC", "PROBIT"}));
-  ensemble.transform = transform == "NONE"           ? Transform::kNone
-                       : transform == "SOFTMAX"      ? Transform::kSoftmax
-                       : transform == "SOFTMAX_ZERO" ? Transform::kSoftmaxZero
-                       : transform == "LOGISTIC"     ? Transform::kLogistic
-                                                     : Transform::kProbit;
+  ensemble.transform = CTXGEN_TRY(transform_of(node));
   ensemble.base = CTXGEN_TRY(numbers(node, "base_values"));
   if (!ensemble.base.empty() && ensemble.base.size() != 1 && ensemble.base.size() != targets)
     return fail(ErrorCode::kInvalidGraph, "{}: {} base values", node.describe(),
@@ -178,7 +157,7 @@ Result<Ensemble> read_ensemble(const Node& node, const std::string& prefix, std:
   return ensemble;
 }
 
-bool goes_true(const TreeNode& node, double x) {
+bool goes_true(const Ensemble& ensemble, const TreeNode& node, double x) {
   if (std::isnan(x)) return node.missing_is_true;
   switch (node.branch) {
     case Branch::kLessEqual: return x <= node.value;
@@ -187,6 +166,7 @@ bool goes_true(const TreeNode& node, double x) {
     case Branch::kGreater: return x > node.value;
     case Branch::kEqual: return x == node.value;
     case Branch::kNotEqual: return x != node.value;
+    case Branch::kMember: return std::ranges::binary_search(ensemble.members[node.members], x);
     case Branch::kLeaf: break;
   }
   return false;
@@ -200,7 +180,7 @@ Result<const TreeNode*> leaf_of(const Ensemble& ensemble, std::size_t root,
     if (steps > ensemble.nodes.size())
       return fail(ErrorCode::kInvalidGraph, "the nodes of a tree form a cycle");
     const double x = row[static_cast<std::size_t>(node->feature)];
-    node = &ensemble.nodes[goes_true(*node, x) ? node->if_true : node->if_false];
+    node = &ensemble.nodes[goes_true(ensemble, *node, x) ? node->if_true : node->if_false];
   }
   return node;
 }
@@ -230,64 +210,30 @@ Result<std::vector<double>> scores_of(const Ensemble& ensemble, std::span<const 
   return scores;
 }
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-
-// Winitzki's approximation of the inverse error function, as ONNX Runtime has it.
-double probit(double p) {
-  const double x = 2 * p - 1;
-  const double log_term = std::log((1 - x) * (1 + x));
-  const double a = 2 / (M_PI * 0.147) + 0.5 * log_term;
-  const double root = std::sqrt(-a + std::sqrt(a * a - log_term / 0.147));
-  return std::numbers::sqrt2 * (x < 0 ? -root : root);
+Status run_regression(KernelContext& context, const Ensemble& ensemble, DataType type) {
+  const SampleDims dims = CTXGEN_TRY(sample_dims(context));
+  const auto width = static_cast<std::int64_t>(ensemble.targets);
+  Tensor* output = CTXGEN_TRY(context.make_output(0, type, {dims.rows, width}));
+  return dispatch(RealTypes{}, type, [&]<class T>() {
+    return for_each_sample(context, ensemble.features,
+                           [&](std::int64_t r, std::span<const double> row) -> Status {
+                             auto scores = CTXGEN_TRY(scores_of(ensemble, row));
+                             apply_transform(ensemble.transform, scores);
+                             std::ranges::transform(scores, mutable_data_of<T>(*output) + r * width,
+                                                    [](double x) { return store<T>(x); });
+                             return {};
+                           });
+  });
 }
 
-void apply_transform(Transform transform, std::vector<double>& scores) {
-  if (transform == Transform::kLogistic)
-    for (double& x : scores) x = logistic(x);
-  if (transform == Transform::kProbit)
-    for (double& x : scores) x = probit(x);
-  if (transform != Transform::kSoftmax && transform != Transform::kSoftmaxZero) return;
-  const bool skip_zeros = transform == Transform::kSoftmaxZero;
-  const double most = scores.empty() ? 0 : std::ranges::max(scores);
-  double sum = 0;
-  for (double& x : scores) {
-    if (skip_zeros && x == 0) continue;
-    x = std::exp(x - most);
-    sum += x;
-  }
-  for (double& x : scores) x /= sum;
-}
-
-// Calls f(row index, features as doubles) for each row of [N, F]; a vector is one row.
-template <class F>
-Status for_each_sample(const KernelContext& context, std::int64_t features, F f) {
-  const Tensor* input = CTXGEN_TRY(required(context, 0));
-  CTXGEN_CHECK(expect_rank(*input, "X", 1, 2));
-  const std::int64_t width = input->dims().back();
-  if (width < features)
-    return fail(ErrorCode::kInvalidGraph, "X has {} features, expected {}", width, features);
-  const std::int64_t rows = input->rank() == 1 ? 1 : input->dims()[0];
-  std::vector<double> row(static_cast<std::size_t>(width));
-  return dispatch(Types<float, double, std::int32_t, std::int64_t>{}, input->type(),
-                  [&]<class T>() -> Status {
-                    for (std::int64_t r = 0; r < rows; ++r) {
-                      const T* from = data_of<T>(*input) + r * width;
-                      std::copy(from, from + width, row.begin());
-                      CTXGEN_CHECK(f(r, std::span<const double>(row)));
-                    }
-                    return {};
-                  });
-}
-
-Result<std::int64_t> sample_count(const KernelContext& context) {
-  const Tensor* input = CTXGEN_TRY(required(context, 0));
-  return input->rank() < 2 ? 1 : input->dims()[0];
+Status check_targets(const Node& node, std::int64_t targets) {
+  if (targets >= 1 && targets <= (1 << 24)) return {};
+  return fail(ErrorCode::kInvalidGraph, "{}: n_targets is {}", node.describe(), targets);
 }
 
 KernelResult make_regressor(const Node& node) {
   const std::int64_t targets = node.int_or("n_targets", 1);
-  if (targets < 1 || targets > (1 << 24))
-    return fail(ErrorCode::kInvalidGraph, "{}: n_targets is {}", node.describe(), targets);
+  CTXGEN_CHECK(check_targets(node, targets));
   Ensemble ensemble =
       CTXGEN_TRY(read_ensemble(node, "target", static_cast<std::size_t>(targets)));
   const std::string aggregate =
@@ -296,29 +242,12 @@ KernelResult make_regressor(const Node& node) {
                        : aggregate == "AVERAGE" ? Aggregate::kAverage
                        : aggregate == "MIN"     ? Aggregate::kMin
                                                 : Aggregate::kMax;
-  return kernel([ensemble = std::move(ensemble)](KernelContext& context) -> Status {
-    const std::int64_t rows = CTXGEN_TRY(sample_count(context));
-    const auto width = static_cast<std::int64_t>(ensemble.targets);
-    Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, {rows, width}));
-    return for_each_sample(context, ensemble.features,
-                           [&](std::int64_t r, std::span<const double> row) -> Status {
-                             auto scores = CTXGEN_TRY(scores_of(ensemble, row));
-                             apply_transform(ensemble.transform, scores);
-                             std::ranges::transform(
-                                 scores, mutable_data_of<float>(*output) + r * width,
-                                 [](double x) { return static_cast<float>(x); });
-                             return {};
-                           });
+  return kernel([ensemble = std::move(ensemble)](KernelContext& context) {
+    return run_regression(context, ensemble, DataType::kFloat);
   });
 }
 
 // ---- classifier ----
-
-struct Labels {
-  std::vector<std::int64_t> ints;
-  std::vector<std::string> strings;
-  [[nodiscard]] std::size_t count() const { return std::max(ints.size(), strings.size()); }
-};
 
 /// Two labels, but weights for one class only: its score decides between both.
 struct BinaryRule {
@@ -353,18 +282,13 @@ std::size_t decide_binary(const BinaryRule& rule, Transform transform,
 }
 
 KernelResult make_classifier(const Node& node) {
-  Labels labels{ints_or(node, "classlabels_int64s", {}),
-                strings_or_empty(node, "classlabels_strings")};
-  if (labels.count() == 0 || (!labels.ints.empty() && !labels.strings.empty()))
-    return fail(ErrorCode::kInvalidGraph, "{}: has no class labels, or two lists", node.describe());
+  const Labels labels = CTXGEN_TRY(labels_of(node, "classlabels_int64s"));
   Ensemble ensemble = CTXGEN_TRY(read_ensemble(node, "class", labels.count()));
   const BinaryRule rule = binary_rule(ensemble);
   return kernel([ensemble = std::move(ensemble), labels, rule](KernelContext& context) -> Status {
-    const std::int64_t rows = CTXGEN_TRY(sample_count(context));
+    const std::int64_t rows = CTXGEN_TRY(sample_dims(context)).rows;
     const auto width = static_cast<std::int64_t>(ensemble.targets);
-    const bool text = !labels.strings.empty();
-    Tensor* label =
-        CTXGEN_TRY(context.make_output(0, text ? DataType::kString : DataType::kInt64, {rows}));
+    Tensor* label = CTXGEN_TRY(context.make_output(0, labels.type(), {rows}));
     Tensor* output = nullptr;
     if (context.output_wanted(1))
       output = CTXGEN_TRY(context.make_output(1, DataType::kFloat, {rows, width}));
@@ -378,10 +302,7 @@ KernelResult make_classifier(const Node& node) {
             best = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
             apply_transform(ensemble.transform, scores);
           }
-          if (text)
-            label->mutable_strings()[static_cast<std::size_t>(r)] = labels.strings[best];
-          else
-            mutable_data_of<std::int64_t>(*label)[r] = labels.ints[best];
+          labels.put(best, *label, r);
           if (output != nullptr)
             std::ranges::transform(scores, mutable_data_of<float>(*output) + r * width,
                                    [](double x) { return static_cast<float>(x); });
@@ -390,9 +311,128 @@ KernelResult make_classifier(const Node& node) {
   });
 }
 
+// ---- TreeEnsemble: inner nodes and leaves in lists of their own ----
+
+struct NewLists {
+  std::vector<std::int64_t> features, if_true, if_false, true_leaf, false_leaf, missing;
+  std::vector<double> modes, splits, leaf_weights;
+  std::vector<std::int64_t> leaf_targets;
+};
+
+Result<NewLists> new_lists(const Node& node) {
+  NewLists lists{.features = ints_or(node, "nodes_featureids", {}),
+                 .if_true = ints_or(node, "nodes_truenodeids", {}),
+                 .if_false = ints_or(node, "nodes_falsenodeids", {}),
+                 .true_leaf = ints_or(node, "nodes_trueleafs", {}),
+                 .false_leaf = ints_or(node, "nodes_falseleafs", {}),
+                 .missing = ints_or(node, "nodes_missing_value_tracks_true", {}),
+                 .modes = CTXGEN_TRY(tensor_numbers(node, "nodes_modes")),
+                 .splits = CTXGEN_TRY(tensor_numbers(node, "nodes_splits")),
+                 .leaf_weights = CTXGEN_TRY(tensor_numbers(node, "leaf_weights")),
+                 .leaf_targets = ints_or(node, "leaf_targetids", {})};
+  const std::size_t count = lists.features.size();
+  if (lists.missing.empty()) lists.missing.assign(count, 0);
+  for (std::size_t size : {lists.if_true.size(), lists.if_false.size(), lists.true_leaf.size(),
+                           lists.false_leaf.size(), lists.missing.size(), lists.modes.size(),
+                           lists.splits.size()})
+    if (size != count)
+      return fail(ErrorCode::kInvalidGraph, "{}: lists of {} and {} tree nodes", node.describe(),
+                  count, size);
+  if (lists.leaf_weights.size() != lists.leaf_targets.size())
+    return fail(ErrorCode::kInvalidGraph, "{}: lists of {} and {} leaves", node.describe(),
+                lists.leaf_weights.size(), lists.leaf_targets.size());
+  return lists;
+}
+
+// Sets of members, one per kMember node in order, each ended by NaN.
+Result<std::vector<std::vector<double>>> member_sets(const Node& node) {
+  std::vector<std::vector<double>> sets;
+  bool open = false;
+  for (double value : CTXGEN_TRY(tensor_numbers(node, "membership_values"))) {
+    if (!open) sets.emplace_back();
+    open = !std::isnan(value);
+    if (open) sets.back().push_back(value);
+  }
+  for (auto& set : sets) std::ranges::sort(set);
+  return sets;
+}
+
+// The place of a child among inner nodes (first) and leaves (behind them).
+Result<std::size_t> child_of(const NewLists& lists, std::int64_t id, std::int64_t is_leaf) {
+  const std::size_t inner = lists.features.size();
+  const std::size_t count = is_leaf != 0 ? lists.leaf_weights.size() : inner;
+  if (id < 0 || static_cast<std::uint64_t>(id) >= count)
+    return fail(ErrorCode::kInvalidGraph, "a tree node has child {} of {}", id, count);
+  return static_cast<std::size_t>(id) + (is_leaf != 0 ? inner : 0);
+}
+
+Status add_inner_nodes(const NewLists& lists, Ensemble& ensemble) {
+  std::size_t next_members = 0;
+  for (std::size_t i = 0; i < lists.features.size(); ++i) {
+    const double mode = lists.modes[i];
+    const std::int64_t feature = lists.features[i];
+    if (!(mode >= 0 && mode < 7) || feature < 0 || feature == INT64_MAX)
+      return fail(ErrorCode::kInvalidGraph, "tree node {} has mode {} and feature {}", i, mode, feature);
+    TreeNode tree_node{.branch = static_cast<Branch>(static_cast<int>(mode)),
+                       .missing_is_true = lists.missing[i] != 0,
+                       .feature = feature,
+                       .value = lists.splits[i]};
+    if (tree_node.branch == Branch::kMember) {
+      if (next_members == ensemble.members.size())
+        return fail(ErrorCode::kInvalidGraph, "tree node {} has no members", i);
+      tree_node.members = next_members++;
+    }
+    tree_node.if_true = CTXGEN_TRY(child_of(lists, lists.if_true[i], lists.true_leaf[i]));
+    tree_node.if_false = CTXGEN_TRY(child_of(lists, lists.if_false[i], lists.false_leaf[i]));
+    ensemble.features = std::max(ensemble.features, feature + 1);
+    ensemble.nodes.push_back(tree_node);
+  }
+  return {};
+}
+
+Result<Ensemble> read_new_ensemble(const Node& node) {
+  Ensemble ensemble;
+  const std::int64_t targets = node.int_or("n_targets", 1);
+  CTXGEN_CHECK(check_targets(node, targets));
+  ensemble.targets = static_cast<std::size_t>(targets);
+  constexpr Aggregate kAggregates[] = {Aggregate::kAverage, Aggregate::kSum, Aggregate::kMin,
+                                       Aggregate::kMax};
+  constexpr Transform kTransforms[] = {Transform::kNone, Transform::kSoftmax, Transform::kLogistic,
+                                       Transform::kSoftmaxZero, Transform::kProbit};
+  const std::int64_t aggregate = node.int_or("aggregate_function", 1);
+  const std::int64_t transform = node.int_or("post_transform", 0);
+  if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4)
+    return fail(ErrorCode::kUnsupported, "{}: aggregate_function {}, post_transform {}",
+                node.describe(), aggregate, transform);
+  ensemble.aggregate = kAggregates[aggregate];
+  ensemble.transform = kTransforms[transform];
+  ensemble.members = CTXGEN_TRY(member_sets(node));
+  const NewLists lists = CTXGEN_TRY(new_lists(node));
+  CTXGEN_CHECK(add_inner_nodes(lists, ensemble));
+  for (std::size_t i = 0; i < lists.leaf_weights.size(); ++i) {
+    if (lists.leaf_targets[i] < 0 || lists.leaf_targets[i] >= targets)
+      return fail(ErrorCode::kInvalidGraph, "leaf {} has target {}", i, lists.leaf_targets[i]);
+    ensemble.nodes.push_back({.first_vote = i, .vote_count = 1});
+    ensemble.votes.push_back(
+        {static_cast<std::size_t>(lists.leaf_targets[i]), lists.leaf_weights[i]});
+  }
+  for (std::int64_t root : ints_or(node, "tree_roots", {}))
+    ensemble.roots.push_back(CTXGEN_TRY(child_of(lists, root, 0)));
+  return ensemble;
+}
+
+KernelResult make_ensemble(const Node& node) {
+  Ensemble ensemble = CTXGEN_TRY(read_new_ensemble(node));
+  return kernel([ensemble = std::move(ensemble)](KernelContext& context) -> Status {
+    const Tensor* input = CTXGEN_TRY(required(context, 0));
+    return run_regression(context, ensemble, input->type());
+  });
+}
+
 constexpr std::string_view kLimits = "float, double, int32, int64";
 
 constexpr OpRow kRows[] = {
+    {kOnnxMl, "TreeEnsemble", 5, 5, make_ensemble, "float, double, float16"},
     {kOnnxMl, "TreeEnsembleClassifier", 1, 5, make_classifier, kLimits},
     {kOnnxMl, "TreeEnsembleRegressor", 1, 5, make_regressor, kLimits},
 };
