@@ -10,14 +10,18 @@
 #include "ctxgen/base/json.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/onednn/exec.h"
+#include "operators.h"
 
 namespace ctxgen::cli {
 namespace {
 
-constexpr const char* kExamples = "Examples:\n  ctxgen providers\n  ctxgen providers --json\n";
+constexpr const char* kExamples = 
+    "Examples:\n  ctxgen providers\n  ctxgen providers --json\n"
+    "  ctxgen providers --operators               the tables of docs/operators.md\n";
 
 struct Flags {
   bool json = false;
+  bool operators = false;
 };
 
 struct Row {
@@ -86,6 +90,10 @@ std::string plain_text(const std::vector<Row>& rows) {
 }
 
 Result<int> run(const Flags& flags) {
+  if (flags.operators) {
+    CTXGEN_CHECK(print(flags.json ? operators_json() : operators_markdown()));
+    return 0;
+  }
   const std::vector<Row> rows = CTXGEN_TRY(collect());
   CTXGEN_CHECK(print(flags.json ? json_text(rows) : plain_text(rows)));
   return 0;
@@ -97,6 +105,8 @@ void add_providers(Cli& cli) {
   const auto flags = std::make_shared<Flags>();
   CLI::App& verb = *cli.app.add_subcommand(
       "providers", "list providers, their versions, instruction sets and options");
+  verb.add_flag("--operators", flags->operators,
+                "list the operators of all providers, their versions and limits");
   verb.add_flag("--json", flags->json, "print JSON");
   verb.footer(kExamples);
   verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
