@@ -107,5 +107,85 @@ TEST(HostileNodes, AttentionThatDoesNotFitTogether) {
   EXPECT_EQ(code_of(node, {flat, flat, flat}), ErrorCode::kInvalidGraph);
 }
 
+Node tree_ensemble(std::vector<std::int64_t> if_true, std::vector<std::int64_t> true_leaf) {
+  Node node = make_node("TreeEnsemble", 5, 1, "ai.onnx.ml");
+  const std::size_t count = if_true.size();
+  const auto same = [&](std::int64_t value) { return std::vector<std::int64_t>(count, value); };
+  set_ints(node, "tree_roots", {0});
+  set_ints(node, "nodes_featureids", same(0));
+  set_ints(node, "nodes_truenodeids", std::move(if_true));
+  set_ints(node, "nodes_trueleafs", std::move(true_leaf));
+  set_ints(node, "nodes_falsenodeids", same(0));
+  set_ints(node, "nodes_falseleafs", same(1));
+  set_ints(node, "leaf_targetids", {0});
+  const auto add_tensor = [&](const char* name, Tensor value) {
+    Attribute attribute;
+    attribute.name = name;
+    attribute.kind = AttributeKind::kTensor;
+    attribute.tensors.push_back(std::move(value));
+    node.attributes.push_back(std::move(attribute));
+  };
+  const auto length = static_cast<std::int64_t>(count);
+  add_tensor("nodes_modes", tensor<std::uint8_t>({length}, std::vector<std::uint8_t>(count, 0)));
+  add_tensor("nodes_splits", floats({length}, std::vector<float>(count, 0)));
+  add_tensor("leaf_weights", floats({1}, {7}));
+  return node;
+}
+
+TEST(HostileNodes, TreesWithCyclesAndForeignChildren) {
+  const Tensor x = floats({1, 1}, {-1});
+  EXPECT_EQ(values<float>(run(tree_ensemble({0}, {1}), {x}).value()[0])[0], 7);
+  EXPECT_EQ(code_of(tree_ensemble({0}, {0}), {x}), ErrorCode::kInvalidGraph);   // its own child
+  EXPECT_EQ(code_of(tree_ensemble({1}, {0}), {x}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(tree_ensemble({-1}, {1}), {x}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(tree_ensemble({1, 0}, {0, 0}), {x}), ErrorCode::kInvalidGraph);  // a longer cycle
+  EXPECT_EQ(code_of(tree_ensemble({0}, {1}), {floats({1, 0}, {})}), ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, ListsThatDoNotFitTheirInputs) {
+  Node extract = make_node("ArrayFeatureExtractor", 1, 1, "ai.onnx.ml");
+  EXPECT_EQ(code_of(extract, {floats({2}, {1, 2}), ints({1}, {2})}), ErrorCode::kInvalidGraph);
+  Node join = make_node("FeatureVectorizer", 1, 1, "ai.onnx.ml");
+  set_ints(join, "inputdimensions", {kHuge});
+  EXPECT_EQ(code_of(join, {floats({1, 1}, {1})}), ErrorCode::kInvalidGraph);
+  Node linear = make_node("LinearRegressor", 1, 1, "ai.onnx.ml");
+  set_floats(linear, "coefficients", {1, 2, 3});
+  EXPECT_EQ(code_of(linear, {floats({1, 2}, {1, 2})}), ErrorCode::kInvalidGraph);
+  Node svm = make_node("SVMRegressor", 1, 1, "ai.onnx.ml");
+  set_floats(svm, "coefficients", {1});
+  set_floats(svm, "rho", {0});
+  EXPECT_EQ(code_of(svm, {floats({1, 0}, {})}), ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, PackedWeightsOfAnotherSize) {
+  Node node = make_node("MatMulNBits", 1, 1, "com.microsoft");
+  set_int(node, "K", 16);
+  set_int(node, "N", 2);
+  set_int(node, "block_size", 16);
+  const Tensor a = floats({1, 16}, std::vector<float>(16, 1));
+  const Tensor b = tensor<std::uint8_t>({2, 1, 8}, std::vector<std::uint8_t>(16, 0x99));
+  const Tensor scales = floats({2}, {1, 2});
+  EXPECT_EQ(values<float>(run(node, {a, b, scales}).value()[0]), (std::vector<float>{16, 32}));
+  EXPECT_EQ(code_of(node, {a, tensor<std::uint8_t>({8}, std::vector<std::uint8_t>(8)), scales}),
+            ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {a, b, floats({1}, {1})}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {floats({1, 3}, {1, 2, 3}), b, scales}), ErrorCode::kInvalidGraph);
+  Node huge = make_node("MatMulNBits", 1, 1, "com.microsoft");
+  set_int(huge, "K", kHuge);
+  set_int(huge, "N", 2);
+  set_int(huge, "block_size", 16);
+  EXPECT_EQ(code_of(huge, {a, b, scales}), ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, PowersOfTwoInEightBits) {
+  Node node = make_node("Cast", 25);
+  set_int(node, "to", static_cast<std::int64_t>(DataType::kFloat8E8M0));
+  const auto out = run(node, {floats({5}, {1, 1.1f, -3, 0, INFINITY})});
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(values<std::uint8_t>((*out)[0]), (std::vector<std::uint8_t>{127, 128, 129, 0, 254}));
+  set_string(node, "round_mode", "sideways");
+  EXPECT_EQ(code_of(node, {floats({1}, {1})}), ErrorCode::kUnsupported);
+}
+
 }  // namespace
 }  // namespace ctxgen::cpu
