@@ -151,5 +151,27 @@ TEST_F(OutOfMemoryLater, WhileRunning) {
   }
 }
 
+TEST_F(OutOfMemory, WithSubgraphs) {
+  const Blob model = parse_model(R"(<ir_version: 9, opset_import: ["": 18]>
+    g (float[2,3] x) => (float[2,3] y) <int64 n = {3}, bool t = {1}>
+    { l = Loop<body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e)
+          { d = Identity(c) e = Add(a, a) }>(n, t, x)
+      y = If<then_branch = h () => (float[2,3] u) { u = Identity(l) },
+             else_branch = k () => (float[2,3] v) { v = Neg(l) }>(t) })");
+  SessionOptions options;
+  options.threads = 1;
+  fail_each([&] { return end(Session::open_memory(model, options)); });
+  const auto session = Session::open_memory(model, options);
+  ASSERT_TRUE(session);
+  Tensor x = Tensor::allocate(DataType::kFloat, Dims{2, 3}).value();
+  std::ranges::fill(x.mutable_elements<float>(), 1.0F);
+  const NamedTensor input{"x", x};
+  fail_each([&] {
+    auto outputs = (*session)->run(std::span(&input, 1));
+    if (outputs && (*outputs)[0].elements<float>()[0] != 8.0F) return end(ErrorCode::kInternal, "wrong");
+    return end(std::move(outputs));
+  });
+}
+
 }  // namespace
 }  // namespace ctxgen
