@@ -45,7 +45,16 @@ void write_numbers(JsonWriter& json, const std::string& model, const BenchNumber
       .field("compile_ms", numbers.compile_ms)
       .field("nodes", numbers.nodes)
       .field("partitions", numbers.partitions)
-      .field("primitives", numbers.primitives);
+      .field("primitives", numbers.primitives)
+      .key("plans")
+      .begin_object()
+      .field("stored", numbers.plans.stored)
+      .field("made", numbers.plans.made)
+      .field("kept", numbers.plans.kept)
+      .field("dropped", numbers.plans.dropped)
+      .field("repacked_weights", numbers.plans.repacked_weights)
+      .field("repacked_bytes", numbers.plans.repacked_bytes)
+      .end_object();
 }
 
 void write_ops(JsonWriter& json, const std::vector<OpTiming>& ops) {
@@ -207,6 +216,7 @@ void add_bench(Cli& cli) {
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
   add_model_flags(*verb, flags->request.flags);
+  add_run_flags(*verb, flags->request.flags);
   verb->add_flag("--json", flags->json, "print JSON");
   add_verbosity(*verb, flags->verbosity);
   verb->footer(kExamples + ("\n" + planned_options_text("bench")));

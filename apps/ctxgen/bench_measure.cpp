@@ -138,6 +138,7 @@ Result<BenchResult> measure(const BenchRequest& request) {
   numbers.primitives = statistics.load.primitives;
   numbers.nodes = statistics.nodes;
   numbers.partitions = statistics.partitions;
+  numbers.plans = session.plan_statistics();
   const ProcessMemory memory = process_memory();
   numbers.resident_bytes = memory.resident_bytes;
   numbers.private_bytes = memory.private_bytes;

@@ -26,6 +26,7 @@ struct BenchNumbers {
   double primitive_creation_ms = 0;
   std::uint64_t resident_bytes = 0, private_bytes = 0;
   std::uint64_t nodes = 0, partitions = 0, primitives = 0;
+  PlanStatistics plans;
 };
 
 struct BenchResult {

@@ -45,6 +45,14 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
 }
 
+void add_run_flags(CLI::App& verb, ModelFlags& flags) {
+  verb.add_option("--kept-plans", flags.kept_plans,
+                  "plans that a partition keeps for shapes which were not planned ahead")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
+}
+
 Result<CompileOptions> compile_options(const ModelFlags& flags) {
   CompileOptions options;
   options.providers = split(flags.providers, ',');

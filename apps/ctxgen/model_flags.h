@@ -18,10 +18,13 @@ struct ModelFlags {
   bool freeze_initializers = false;
   std::string external_data_folder;
   std::int64_t threads = 0;
+  std::int64_t kept_plans = 8;
   std::int64_t jobs = 0;
 };
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags);
+/// Flags of verbs that run a model.
+void add_run_flags(CLI::App& verb, ModelFlags& flags);
 
 /// Errors  INVALID_ARGUMENT.
 [[nodiscard]] Result<CompileOptions> compile_options(const ModelFlags& flags);

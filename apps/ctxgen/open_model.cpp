@@ -70,6 +70,7 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
   const CompileOptions compile = CTXGEN_TRY(compile_options(flags));
   SessionOptions options;
   options.threads = static_cast<int>(flags.threads);
+  options.kept_plans = static_cast<std::size_t>(flags.kept_plans);
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument, "a model from stdin (-) is only compiled, not run");
   const bool is_context = CTXGEN_TRY(is_context_model(path, flags.external_data_folder));

@@ -232,6 +232,7 @@ void add_run(Cli& cli) {
   verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
       ->type_name("DIR");
   add_model_flags(*verb, flags->options);
+  add_run_flags(*verb, flags->options);
   verb->add_flag("--json", flags->json, "print JSON");
   add_verbosity(*verb, flags->verbosity);
   verb->footer(kExamples + ("\n" + planned_options_text("run")));

@@ -208,4 +208,11 @@ Result<std::vector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
   return outputs;
 }
 
+PlanStatistics GraphExecutor::plan_statistics() const {
+  PlanStatistics sum;
+  for (const Step& step : steps_)
+    if (step.executable) sum += step.executable->plan_statistics();
+  return sum;
+}
+
 }  // namespace ctxgen

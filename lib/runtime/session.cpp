@@ -47,7 +47,8 @@ Result<std::vector<LoadedPartition>> load_partitions(const std::shared_ptr<const
                                                      const ContextSet& set,
                                                      const SessionOptions& options,
                                                      LoadStatistics& statistics) {
-  const LoadOptions load_options{.threads = options.threads};
+  const LoadOptions load_options{.threads = options.threads,
+                                 .kept_plans = options.kept_plans};
   for (const OpenContext& context : set.contexts)
     CTXGEN_CHECK(check_fitness(context, options.threads));
   std::vector<LoadedPartition> partitions;
@@ -83,6 +84,7 @@ class LoadedSession final : public Session {
   std::span<const IoInfo> inputs() const override { return inputs_.infos(); }
   std::span<const IoInfo> outputs() const override { return outputs_; }
   const SessionStatistics& statistics() const override { return statistics_; }
+  PlanStatistics plan_statistics() const override { return executor_->plan_statistics(); }
 
   Result<std::vector<Tensor>> run(std::span<const NamedTensor> inputs,
                                   std::vector<OpTiming>* timings) const override {

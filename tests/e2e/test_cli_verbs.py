@@ -254,6 +254,15 @@ def test_bench_counts_primitives_of_planned_shapes(model, tmp_path):
     assert result["primitives"] > 0 and result["primitive_creation_ms"] > 0
 
 
+def test_bench_counts_plans(model, tmp_path):
+    done("compile", model, "--dim", "batch=1")
+    context = tmp_path / "net_ctx.onnx"
+    planned = json_of("bench", context, "--iterations", "2", "--dim", "batch=1")["plans"]
+    assert (planned["stored"], planned["made"]) == (1, 0)
+    other = json_of("bench", context, "--iterations", "2", "--dim", "batch=3", "--kept-plans", "1")["plans"]
+    assert (other["stored"], other["made"], other["kept"], other["dropped"]) == (1, 1, 1, 0)
+
+
 def test_bench_of_a_plain_model_compiles_in_memory(model):
     result = json_of("bench", model, "--iterations", "2", "--threads", "1")
     check_bench(result)

@@ -11,10 +11,6 @@
 namespace ctxgen::onednn {
 namespace {
 
-bool fits(const Plan& plan, std::span<const TensorView> inputs) {
-  return std::ranges::equal(plan.input_dims, inputs, {}, {}, &TensorView::dims);
-}
-
 /// A stored plan that does not fit its program is a damaged file, whatever its planning reports.
 Error as_corrupt(Error error) {
   if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kInvalidGraph)
@@ -26,13 +22,12 @@ Error as_corrupt(Error error) {
 
 Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(const Program& program,
                                                                  const BlobSource& blobs,
-                                                                 int threads,
+                                                                 const LoadOptions& options,
                                                                  LoadStatistics* statistics) {
-  auto made = std::unique_ptr<OnednnExecutable>(new OnednnExecutable());
+  auto made = std::unique_ptr<OnednnExecutable>(new OnednnExecutable(options));
   made->program_ = program;
   made->program_.plans.clear();
-  made->threads_ = threads;
-  const OmpThreads scope(threads);
+  const OmpThreads scope(options.threads);
   made->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
   for (const StoredPlan& stored : program.plans) {
     const auto choices = CTXGEN_TRY(decode_choices(stored.payload, program.ops.size()));
@@ -65,23 +60,28 @@ Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
 Result<std::shared_ptr<const Plan>> OnednnExecutable::plan_for(
     std::span<const TensorView> inputs) const {
   for (const auto& plan : stored_)
-    if (fits(*plan, inputs)) return plan;
-  const std::lock_guard lock(mutex_);
-  for (auto it = recent_.begin(); it != recent_.end(); ++it)
-    if (fits(**it, inputs)) {
-      recent_.splice(recent_.begin(), recent_, it);
-      return recent_.front();
-    }
-  std::vector<Dims> dims;
-  for (const TensorView& input : inputs) dims.push_back(input.dims);
-  recent_.push_front(CTXGEN_TRY(new_plan(dims, {})));
-  if (recent_.size() > kMostPlans) recent_.pop_back();
-  return recent_.front();
+    if (fits(plan->input_dims, inputs)) return plan;
+  return recent_.get(inputs, [&] {
+    std::vector<Dims> dims;
+    for (const TensorView& input : inputs) dims.push_back(input.dims);
+    return new_plan(dims, {});
+  });
+}
+
+PlanStatistics OnednnExecutable::plan_statistics() const {
+  const PlanCache::Counters counters = recent_.counters();
+  return {.stored = stored_.size(),
+          .made = counters.made,
+          .kept = counters.kept,
+          .dropped = counters.dropped,
+          .waits = counters.waits,
+          .repacked_weights = bank_->repacked_weights(),
+          .repacked_bytes = bank_->repacked_bytes()};
 }
 
 Result<std::unique_ptr<ExecutionState>> OnednnExecutable::make_state() const {
   auto stream = CTXGEN_TRY(guarded("stream", [] { return dnnl::stream(cpu_engine()); }));
-  auto state = std::make_unique<OnednnState>(std::move(stream));
+  auto state = std::make_unique<OnednnState>(std::move(stream), kept_plans_);
   // The usual case is one planned shape: its memory is ready before the first run.
   if (stored_.size() == 1) (void)CTXGEN_TRY(state->bound(stored_.front()));
   return state;

@@ -113,7 +113,7 @@ Result<BoundPlan*> OnednnState::bound(const std::shared_ptr<const Plan>& plan) {
       scratch_ = CTXGEN_TRY(AlignedBytes::allocate(plan->scratch_bytes));
   }
   bound_.push_front(CTXGEN_TRY(BoundPlan::bind(plan, arena_.data(), scratch_.data())));
-  if (bound_.size() > kMostBound) bound_.pop_back();
+  if (bound_.size() > most_bound_) bound_.pop_back();
   return bound_.front().get();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -53,7 +54,9 @@ class BoundPlan {
 /// Arena, scratch and bound plans of one run at a time.
 class OnednnState final : public ExecutionState {
  public:
-  explicit OnednnState(dnnl::stream stream) : stream_(std::move(stream)) {}
+  /// Keeps `most_bound` plans bound.
+  OnednnState(dnnl::stream stream, std::size_t most_bound)
+      : stream_(std::move(stream)), most_bound_(std::max<std::size_t>(most_bound, 1)) {}
 
   /// The plan bound to this state's memory, which grows as plans need it.
   [[nodiscard]] Result<BoundPlan*> bound(const std::shared_ptr<const Plan>& plan);
@@ -62,8 +65,8 @@ class OnednnState final : public ExecutionState {
   [[nodiscard]] const dnnl::stream& stream() const { return stream_; }
 
  private:
-  static constexpr std::size_t kMostBound = 8;
   dnnl::stream stream_;
+  std::size_t most_bound_;
   AlignedBytes arena_, scratch_;
   std::vector<AlignedBytes> spare_;
   std::list<std::unique_ptr<BoundPlan>> bound_;  // most recently used first

@@ -18,8 +18,9 @@ class OnednnLoader final : public ProgramLoader {
       return fail(ErrorCode::kCorruptContext, "program \"{}\": source \"{}\", expected \"{}\"",
                   program.name, program.source, kSource);
     CTXGEN_CHECK(validate(program, std::numeric_limits<std::uint64_t>::max()));
-    const int threads = options.threads > 0 ? options.threads : default_threads();
-    return CTXGEN_TRY(OnednnExecutable::load(program, blobs, threads, statistics));
+    LoadOptions resolved = options;
+    if (resolved.threads <= 0) resolved.threads = default_threads();
+    return CTXGEN_TRY(OnednnExecutable::load(program, blobs, resolved, statistics));
   }
 
   [[nodiscard]] std::string fingerprint(int threads) const override {

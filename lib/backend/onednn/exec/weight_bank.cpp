@@ -62,6 +62,16 @@ Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
   return bank;
 }
 
+std::uint64_t WeightBank::repacked_weights() const {
+  const std::lock_guard lock(mutex_);
+  return repacked_weights_;
+}
+
+std::uint64_t WeightBank::repacked_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return repacked_bytes_;
+}
+
 const std::byte* WeightBank::keep(Repacked repacked) {
   repacked_weights_ += 1;
   repacked_bytes_ += repacked.bytes.size();

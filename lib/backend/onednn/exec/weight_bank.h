@@ -44,8 +44,10 @@ class WeightBank {
   [[nodiscard]] const WeightForms& forms() const { return forms_; }
   /// Resolves everything that `plan` reads: fills packed_data and weight_data.
   [[nodiscard]] Status bind(Plan& plan);
-  [[nodiscard]] std::uint64_t repacked_weights() const { return repacked_weights_; }
-  [[nodiscard]] std::uint64_t repacked_bytes() const { return repacked_bytes_; }
+  /// Forms that were made because no stored one fitted. Each is made once and serves every plan,
+  /// so their number is bounded by the layouts that oneDNN has for a weight, whatever the shapes.
+  [[nodiscard]] std::uint64_t repacked_weights() const;
+  [[nodiscard]] std::uint64_t repacked_bytes() const;
 
  private:
   struct Repacked {
@@ -63,7 +65,7 @@ class WeightBank {
   std::vector<std::string> names_;
   WeightForms forms_;
   std::vector<std::vector<Blob>> blobs_;  // as forms_
-  std::mutex mutex_;                      // guards what follows
+  mutable std::mutex mutex_;              // guards what follows
   std::deque<Repacked> repacked_;
   std::uint64_t repacked_weights_ = 0;
   std::uint64_t repacked_bytes_ = 0;

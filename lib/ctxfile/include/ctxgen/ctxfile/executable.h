@@ -40,6 +40,29 @@ struct OpTiming {
   std::uint64_t bytes = 0;     // read + written; 0: unknown
 };
 
+/// What became of the shapes that an executable has met: plans of the context binary, plans made at
+/// run time, and the weights that those wanted in another layout than the stored ones.
+struct PlanStatistics {
+  std::uint64_t stored = 0;
+  std::uint64_t made = 0;     // at run time
+  std::uint64_t kept = 0;     // of those, now
+  std::uint64_t dropped = 0;  // given up for more recent ones
+  std::uint64_t waits = 0;    // runs that waited for a plan which another thread was making
+  std::uint64_t repacked_weights = 0;
+  std::uint64_t repacked_bytes = 0;
+
+  PlanStatistics& operator+=(const PlanStatistics& other) {
+    stored += other.stored;
+    made += other.made;
+    kept += other.kept;
+    dropped += other.dropped;
+    waits += other.waits;
+    repacked_weights += other.repacked_weights;
+    repacked_bytes += other.repacked_bytes;
+    return *this;
+  }
+};
+
 /// A partition made ready to run.
 ///
 /// Threads  const members may be called from several threads, each with its own state.
@@ -54,6 +77,7 @@ class Executable {
   [[nodiscard]] virtual Status run(ExecutionState& state, std::span<const TensorView> inputs,
                                    OutputAllocator& outputs,
                                    std::vector<OpTiming>* timings = nullptr) const = 0;
+  [[nodiscard]] virtual PlanStatistics plan_statistics() const { return {}; }
 };
 
 /// Whether a context fits this machine (ORT's OrtCompiledModelCompatibility without "n/a").
@@ -66,6 +90,9 @@ struct CompatibilityVerdict {
 
 struct LoadOptions {
   int threads = 0;  // OpenMP threads for planning and running; 0: physical cores allowed here
+  /// Plans kept for shapes met at run time, per executable (and bound to memory, per state); the
+  /// least recently used one goes. At least one is kept.
+  std::size_t kept_plans = 8;
 };
 
 /// Facts about a load that benches and `-v` report.

@@ -21,6 +21,8 @@ namespace ctxgen {
 
 struct SessionOptions {
   int threads = 0;  // 0: physical cores that the process may use
+  /// Plans that each partition keeps for shapes which were not planned ahead; at least one.
+  std::size_t kept_plans = LoadOptions().kept_plans;
   VerifyBlobs verify_blobs = VerifyBlobs::kAuto;
   /// Models from memory: the context model's would-be path, whose folder holds the bin
   /// (ONNX Runtime's ep.context_file_path).
@@ -94,6 +96,8 @@ class Session {
   [[nodiscard]] virtual Result<std::vector<RuntimeValue>> run_values(
       std::span<const NamedValue> inputs, const RunOptions& options = {}) const = 0;
   [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
+  /// What runs so far made of their shapes, summed over the partitions.
+  [[nodiscard]] virtual PlanStatistics plan_statistics() const = 0;
 };
 
 }  // namespace ctxgen
