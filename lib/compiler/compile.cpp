@@ -10,6 +10,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/context_builder.h"
+#include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
 #include "names.h"
 #include "output.h"
@@ -43,9 +44,7 @@ class Compilation {
     for (PreparedModel& prepared : models_) {
       CTXGEN_CHECK(enter(CompileStage::kCompile, static_cast<double>(built_.size()) /
                                                      static_cast<double>(models_.size())));
-      built_.push_back(CTXGEN_TRY(builder_.add_model(prepared.model, prepared.model.graph,
-                                                     prepared.assignment, provider_options(prepared),
-                                                     options_.node_prefix)));
+      built_.push_back(CTXGEN_TRY(build(prepared)));
       report_.models.push_back(report_model(prepared, providers_, built_.back()));
       CTXGEN_CHECK(check_requirements(report_.models.back(), options_));
       if (built_.back().empty()) {
@@ -87,6 +86,27 @@ class Compilation {
   }
 
  private:
+  /// Programs of all partitions. What a provider claimed and then cannot compile goes to the next
+  /// one: the nodes are left out and the graph is partitioned again.
+  Result<std::vector<BuiltPartition>> build(PreparedModel& prepared) {
+    const auto options = provider_options(prepared);
+    std::vector<Exclusion> exclusions;
+    while (true) {
+      auto built = builder_.add_model(prepared.model, prepared.model.graph, prepared.assignment,
+                                      options, options_.node_prefix);
+      if (built) return built;
+      const GraphView view(prepared.model, prepared.model.graph);
+      const std::size_t before = exclusions.size();
+      for (std::size_t p = 0; p < providers_.all().size(); ++p)
+        for (Rejection& rejection : providers_.all()[p]->refused_after_all(
+                 view, prepared.assignment.partitions[p], options[p]))
+          exclusions.push_back({p, std::move(rejection)});
+      if (exclusions.size() == before) return built;
+      prepared.assignment = CTXGEN_TRY(partition_graph(prepared.model, prepared.model.graph,
+                                                       providers_.all(), exclusions));
+    }
+  }
+
   std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepared) const {
     std::vector<ProviderCompileOptions> all;
     for (std::size_t p = 0; p < providers_.all().size(); ++p) {

@@ -50,8 +50,9 @@ class Components {
 
 class Partitioner {
  public:
-  Partitioner(const Model& model, const Graph& graph, std::span<const Provider* const> providers)
-      : graph_(graph), providers_(providers), view_(model, graph) {
+  Partitioner(const Model& model, const Graph& graph, std::span<const Provider* const> providers,
+              std::span<const Exclusion> exclusions)
+      : graph_(graph), providers_(providers), exclusions_(exclusions), view_(model, graph) {
     assignment_.nodes.resize(graph.node_count());
     assignment_.partitions.resize(providers.size());
     for (std::uint32_t n = 0; n < graph.node_count(); ++n)
@@ -92,11 +93,25 @@ class Partitioner {
         give_reason(rejection.node, provider, rejection.reason);
   }
 
+  /// Why the provider is not to get this claim, if it holds an excluded node.
+  [[nodiscard]] std::optional<std::string> exclusion_of(std::size_t provider,
+                                                        const Claim& claim) const {
+    for (const Exclusion& exclusion : exclusions_)
+      if (exclusion.provider == provider &&
+          std::ranges::find(claim.nodes, exclusion.rejection.node) != claim.nodes.end())
+        return exclusion.rejection.reason;
+    return std::nullopt;
+  }
+
   /// Claims that hold no taken node, no node twice and no unknown one; the others are reported.
   std::vector<Claim> accept_claims(std::size_t provider, const Capabilities& capabilities) {
     std::vector<Claim> accepted;
     std::vector<bool> claimed(graph_.node_count(), false);
     for (const Claim& claim : capabilities.claims) {
+      if (const auto reason = exclusion_of(provider, claim)) {
+        for (NodeId node : claim.nodes) give_reason(node, provider, *reason);
+        continue;
+      }
       std::optional<std::string> fault;
       std::vector<NodeId> nodes = claim.nodes;
       std::ranges::sort(nodes);
@@ -298,6 +313,7 @@ class Partitioner {
 
   const Graph& graph_;
   std::span<const Provider* const> providers_;
+  std::span<const Exclusion> exclusions_;
   GraphView view_;
   Assignment assignment_;
 };
@@ -305,8 +321,9 @@ class Partitioner {
 }  // namespace
 
 Result<Assignment> partition_graph(const Model& model, const Graph& graph,
-                                   std::span<const Provider* const> providers) {
-  return Partitioner(model, graph, providers).run();
+                                   std::span<const Provider* const> providers,
+                                   std::span<const Exclusion> exclusions) {
+  return Partitioner(model, graph, providers, exclusions).run();
 }
 
 }  // namespace ctxgen

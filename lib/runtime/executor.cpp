@@ -210,8 +210,10 @@ Result<std::vector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
 
 PlanStatistics GraphExecutor::plan_statistics() const {
   PlanStatistics sum;
-  for (const Step& step : steps_)
+  for (const Step& step : steps_) {
     if (step.executable) sum += step.executable->plan_statistics();
+    for (const Body& body : step.bodies) sum += body.executor->plan_statistics();
+  }
   return sum;
 }
 

@@ -69,10 +69,6 @@ class GraphExecutor {
                                                       const RunControl& control) const;
   /// Steps of this graph and of the bodies in it.
   [[nodiscard]] std::size_t step_count() const;
-  /// holds no tensor afterwards, whether the run succeeds or not.
-  [[nodiscard]] Result<std::vector<Tensor>> run(RunState& state, std::span<const Binding> bindings,
-                                                std::vector<OpTiming>* timings) const;
-  [[nodiscard]] std::size_t step_count() const { return steps_.size(); }
   [[nodiscard]] PlanStatistics plan_statistics() const;
 
  private:

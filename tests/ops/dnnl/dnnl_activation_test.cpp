@@ -18,6 +18,17 @@ double hard(double x, double a, double b) { return std::clamp(a * x + b, 0.0, 1.
 std::vector<ActivationCase> cases() {
   return {
       {"Abs", 13, {}, [](double x) { return std::abs(x); }},
+      {"Ceil", 13, {}, [](double x) { return std::ceil(x); }},
+      {"Celu", 12, {attr("alpha", 2.0F)},
+       [](double x) { return std::max(x, 0.0) + std::min(0.0, 2.0 * std::expm1(x / 2.0)); }},
+      {"Cos", 7, {}, [](double x) { return std::cos(x); }},
+      {"Erf", 13, {}, [](double x) { return std::erf(x); }},
+      {"Floor", 13, {}, [](double x) { return std::floor(x); }},
+      {"Round", 11, {}, [](double x) { return std::nearbyint(x); }},
+      {"Sign", 13, {}, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }},
+      {"Sin", 22, {}, [](double x) { return std::sin(x); }},
+      {"Softsign", 22, {}, [](double x) { return x / (1 + std::abs(x)); }},
+      {"ThresholdedRelu", 10, {attr("alpha", 1.5F)}, [](double x) { return x > 1.5 ? x : 0.0; }},
       {"Elu", 6, {}, [](double x) { return elu(x, 1.0); }},
       {"Elu", 22, {attr("alpha", 0.5F)}, [](double x) { return elu(x, 0.5); }},
       {"Exp", 13, {}, [](double x) { return std::exp(x); }},
@@ -107,8 +118,34 @@ TEST(DnnlActivation, PReluSlopes) {
   expect_same(g);
 }
 
-TEST(DnnlActivation, PowsOfFastExponents) {
-  for (const float exponent : {1.0F, 2.0F, 0.5F, -1.0F}) {
+TEST(DnnlActivation, PReluOfAValueAndBehindAConvolution) {
+  TestGraph g(16);
+  g.output(g.add("PRelu", {g.input("x", {2, 4, 3, 5}), g.input("slope", {4, 1, 5})}));
+  expect_same(g);
+  TestGraph conv(9);
+  const std::string c = conv.add("Conv", {conv.input("x", {2, 3, 8, 9}), conv.constant({8, 3, 3, 3})});
+  const std::string p = conv.add("PRelu", {c, conv.constant({8, 1, 1})});
+  conv.output(conv.add("Add", {p, conv.input("y", {2, 8, 6, 7})}));
+  expect_same(conv, 1e-5);
+}
+
+TEST(DnnlActivation, PowsOfValues) {
+  TestGraph g(15);
+  const std::string x = wide_input(g, true);
+  const std::string y = g.add("Pow", {x, g.input("y", {41})});
+  g.output(y);
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < 123; ++i)
+    expected.push_back(std::pow(at(g.value(x), i), at(g.value("y"), i % 41)));
+  expect_reference(g, y, expected);
+  expect_same(g);
+  TestGraph c(15);
+  c.output(c.add("Pow", {wide_input(c, true), c.constant({41})}));
+  expect_same(c);
+}
+
+TEST(DnnlActivation, PowsOfConstantExponents) {
+  for (const float exponent : {1.0F, 2.0F, 0.5F, -1.0F, 3.0F, -0.75F, 1.7F}) {
     TestGraph g(13);
     const std::string x = wide_input(g, true);
     g.output(g.add("Pow", {x, g.constant({}, std::vector<float>{exponent})}));

@@ -76,6 +76,89 @@ TEST(DnnlNorm, LayerNormalization) {
   }
 }
 
+TEST(DnnlNorm, LayerNormalizationOfValues) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {2, 3, 16});
+  g.output(g.add("LayerNormalization", {x, g.input("scale", {16}), g.input("bias", {16})}));
+  expect_same(g, 1e-4);
+}
+
+/// Normalisation of groups of channels, by definition.
+std::vector<double> group_norm(const TestGraph& g, const std::vector<std::string>& inputs,
+                               std::int64_t groups, bool per_group) {
+  const Dims& dims = g.value(inputs[0]).dims();
+  const std::int64_t c = dims[1], pixels = element_count(dims) / dims[0] / c, size = c / groups;
+  std::vector<double> y;
+  for (std::int64_t n = 0; n < dims[0] * groups; ++n) {
+    double mean = 0, variance = 0;
+    const std::int64_t first = n * size * pixels, count = size * pixels;
+    for (std::int64_t i = 0; i < count; ++i) mean += at(g.value(inputs[0]), first + i) / double(count);
+    for (std::int64_t i = 0; i < count; ++i)
+      variance += std::pow(at(g.value(inputs[0]), first + i) - mean, 2) / double(count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t channel = n % groups * size + i / pixels;
+      const std::int64_t k = per_group ? channel / size : channel;
+      y.push_back((at(g.value(inputs[0]), first + i) - mean) / std::sqrt(variance + 1e-3F) *
+                      at(g.value(inputs[1]), k) +
+                  at(g.value(inputs[2]), k));
+    }
+  }
+  return y;
+}
+
+TEST(DnnlNorm, InstanceAndGroupNormalization) {
+  for (const std::int64_t opset : {6, 18, 21}) {
+    for (const std::int64_t groups : {1, 3, 6}) {
+      SCOPED_TRACE(std::format("opset {} groups {}", opset, groups));
+      const bool instance = opset == 6;
+      if (instance && groups != 6) continue;
+      TestGraph g(opset);
+      const std::int64_t numbers = opset == 18 ? groups : 6;
+      const std::vector<std::string> inputs{g.input("x", {2, 6, 5, 7}), g.constant({numbers}),
+                                            g.constant({numbers})};
+      std::vector<Attribute> attributes{attr("epsilon", 1e-3F)};
+      if (!instance) attributes.push_back(attr("num_groups", groups));
+      const std::string y =
+          g.add(instance ? "InstanceNormalization" : "GroupNormalization", inputs, attributes);
+      g.output(y);
+      expect_reference(g, y, group_norm(g, inputs, groups, opset == 18), 1e-5);
+      expect_same(g, 1e-5);
+      TestGraph last(opset);  // behind a convolution, with scale and bias that are values
+      if (opset == 18) continue;
+      const std::string c =
+          last.add("Conv", {last.input("x", {2, 3, 7, 9}), last.constant({6, 3, 3, 3})});
+      const std::string m = last.add(instance ? "InstanceNormalization" : "GroupNormalization",
+                                     {c, last.input("s", {6}), last.input("b", {6})}, attributes);
+      last.output(last.add("Relu", {m}));
+      expect_same(last, 2e-5);
+    }
+  }
+}
+
+TEST(DnnlNorm, RmsNormalization) {
+  for (const char* op : {"RMSNormalization", "SimplifiedLayerNormalization"}) {
+    SCOPED_TRACE(op);
+    TestGraph g(23);
+    const std::string x = g.input("x", {3, 45}), scale = g.constant({45});
+    const std::string y = g.add(op, {x, scale}, {attr("epsilon", 1e-3F)});
+    g.output(y);
+    std::vector<double> expected;
+    for (std::int64_t r = 0; r < 3; ++r) {
+      double mean = 0;
+      for (std::int64_t i = 0; i < 45; ++i) mean += std::pow(at(g.value(x), r * 45 + i), 2) / 45;
+      for (std::int64_t i = 0; i < 45; ++i)
+        expected.push_back(at(g.value(x), r * 45 + i) / std::sqrt(mean + double{1e-3F}) *
+                           at(g.value(scale), i));
+    }
+    expect_reference(g, y, expected);
+    expect_same(g, 1e-5);
+  }
+  TestGraph g(23);
+  g.output(g.add("RMSNormalization", {g.input("x", {2, 3, 16}), g.input("s", {3, 16})},
+                 {attr("axis", 1)}));
+  expect_same(g, 1e-5);
+}
+
 TEST(DnnlNorm, LayerNormalizationReference) {
   TestGraph g(17);
   const std::string x = g.input("x", {2, 32}), scale = g.constant({32});

@@ -189,5 +189,63 @@ graph (float[n] x) => (float[n] y) { a = Exp(x)  y = Neg(a) })";
   EXPECT_EQ(compile_in_memory(input(kDynamic), o).error().code, ErrorCode::kInvalidArgument);
 }
 
+/// Claims what it then cannot compile.
+class ClumsyProvider : public ToyProvider {
+ public:
+  using ToyProvider::ToyProvider;
+  Result<std::vector<CompiledPartition>> compile(const GraphView& view,
+                                                 std::span<const Partition> partitions,
+                                                 const ProviderCompileOptions& options,
+                                                 WeightStore& store) const override {
+    if (!refused_after_all(view, partitions, options).empty())
+      return fail(ErrorCode::kUnsupported, "too clumsy");
+    return ToyProvider::compile(view, partitions, options, store);
+  }
+  std::vector<Rejection> refused_after_all(const GraphView& view,
+                                           std::span<const Partition> partitions,
+                                           const ProviderCompileOptions&) const override {
+    std::vector<Rejection> refused;
+    for (const Partition& partition : partitions)
+      for (const NodeId id : partition.nodes)
+        if (view.graph().node(id).op_type == "Abs") refused.push_back({id, "too clumsy for Abs"});
+    return refused;
+  }
+};
+
+TEST_F(TwoProviders, WhatAProviderCannotCompileGoesToTheNext) {
+  ClumsyProvider clumsy{"clumsy", {"Neg", "Abs", "Add"}};
+  CompileOptions o = options({"clumsy", "plus", "cpu"});
+  o.extra_providers.push_back(&clumsy);
+  const auto compiled = compile_in_memory(input(), o);
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+  const auto& nodes = compiled->report.models[0].assignment;
+  bool found = false;
+  for (const auto& node : nodes) {
+    if (node.op_type != "Abs") continue;
+    found = true;
+    EXPECT_EQ(node.provider, "plus");
+    ASSERT_EQ(node.reasons.size(), 1U);
+    EXPECT_EQ(node.reasons[0], "clumsy: too clumsy for Abs");
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(TwoProviders, AFailureThatIsNoNodesStands) {
+  class Broken : public ToyProvider {
+   public:
+    using ToyProvider::ToyProvider;
+    Result<std::vector<CompiledPartition>> compile(const GraphView&, std::span<const Partition>,
+                                                   const ProviderCompileOptions&,
+                                                   WeightStore&) const override {
+      return fail(ErrorCode::kBackendError, "broken");
+    }
+  } broken{"broken", {"Neg"}};
+  CompileOptions o = options({"broken", "cpu"});
+  o.extra_providers.push_back(&broken);
+  const auto compiled = compile_in_memory(input(), o);
+  ASSERT_FALSE(compiled.has_value());
+  EXPECT_EQ(compiled.error().code, ErrorCode::kBackendError);
+}
+
 }  // namespace
 }  // namespace ctxgen

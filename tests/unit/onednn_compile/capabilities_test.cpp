@@ -162,11 +162,43 @@ TEST(DnnlCapabilities, AnOverridableInitializerIsNoConstant) {
   EXPECT_EQ(reason(g), "weight input is not constant");
 }
 
-TEST(DnnlCapabilities, OnlyFastExponentsArePowersHere) {
-  TestGraph g(17);
-  const std::string x = g.input("x", {4});
-  g.add("Pow", {x, g.constant({}, std::vector<float>{2.5F})});
-  EXPECT_EQ(reason(g), "exponent 2.5 has no fast oneDNN kernel");
+TEST(DnnlCapabilities, RecurrentLayersOfOtherFormsAreRefused) {
+  TestGraph g(14);
+  const std::string x = g.input("x", {2, 1, 3});
+  const std::vector<std::string> inputs{x, g.constant({1, 16, 3}), g.constant({1, 16, 4})};
+  g.add("LSTM", inputs, {attr("hidden_size", 4)}, 1);
+  EXPECT_EQ(reason(g), "");
+  auto& node = g.model.graph.node(g.last_node());
+  node.attributes = {attr("hidden_size", 4), attr("clip", 1.0F)};
+  EXPECT_THAT(reason(g), HasSubstr("clip"));
+  node.attributes = {attr("hidden_size", 4), attr("input_forget", 1)};
+  EXPECT_EQ(reason(g), "input_forget");
+  node.attributes = {attr("hidden_size", 4), attr("direction", std::string("sideways"))};
+  EXPECT_THAT(reason(g), HasSubstr("sideways"));
+  node.attributes = {attr("hidden_size", 5)};
+  EXPECT_THAT(reason(g), HasSubstr("weights are"));
+  node.attributes = {attr("hidden_size", 4)};
+  node.inputs.resize(8);
+  node.inputs[7] = g.id(g.constant({1, 12}));
+  EXPECT_EQ(reason(g), "peepholes");
+  node.inputs.resize(5);
+  node.inputs[4] = g.id(g.ints({1}));
+  EXPECT_THAT(reason(g), HasSubstr("sequence_lens"));
+}
+
+TEST(DnnlCapabilities, ResizesOfOtherFormsAreRefused) {
+  TestGraph g(13);
+  const std::string x = g.input("x", {1, 4, 8, 8});
+  g.add("Resize", {x, "", g.constant({4}, {1, 1, 2, 2})});
+  EXPECT_EQ(reason(g), "");
+  auto& node = g.model.graph.node(g.last_node());
+  node.attributes = {attr("mode", std::string("cubic"))};
+  EXPECT_THAT(reason(g), HasSubstr("cubic"));
+  node.attributes = {attr("coordinate_transformation_mode", std::string("tf_crop_and_resize"))};
+  EXPECT_THAT(reason(g), HasSubstr("tf_crop_and_resize"));
+  node.attributes = {attr("mode", std::string("linear"))};
+  node.inputs[2] = g.id(g.constant({4}, {1, 2, 2, 2}));
+  EXPECT_THAT(reason(g), HasSubstr("batch or channels"));
 }
 
 TEST(DnnlCapabilities, FlattenedSoftmaxOverSeveralUnknownDimsIsRefused) {
@@ -184,7 +216,7 @@ TEST(DnnlCapabilities, AssignmentOfASmallNetwork) {
   const std::string x = g.input("x", {1, 4, 8, 8});
   const std::string conv = g.add("Conv", {x, g.constant({4, 4, 3, 3})});
   const std::string relu = g.add("Relu", {conv});
-  const std::string odd = g.add_typed("Sin", {relu}, relu);
+  const std::string odd = g.add_typed("Tan", {relu}, relu);
   const std::string sum = g.add_typed("Add", {odd, relu}, relu);
   g.output(sum);
   const std::string flat = g.add("Flatten", {relu});

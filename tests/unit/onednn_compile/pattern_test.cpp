@@ -53,15 +53,20 @@ TEST(DnnlPatterns, TanhGeluInItsForms) {
   }
 }
 
+/// Every node is claimed alone.
+void expect_no_pattern(const TestGraph& g) {
+  const auto capabilities = onednn::make_provider()->capabilities(g.view());
+  EXPECT_TRUE(capabilities->rejections.empty());
+  for (const Claim& claim : capabilities->claims) EXPECT_EQ(claim.nodes.size(), 1U);
+}
+
 TEST(DnnlPatterns, ErfOfSomethingElseIsNoGelu) {
   TestGraph g(13);
   const std::string x = g.input("x", {2, 5});
   const std::string sum =
       g.add("Add", {g.add("Erf", {g.add("Div", {x, scalar(g, 1.5)})}), scalar(g, 1.0)});
   g.output(times_half(g, x, sum, Order::kHalfLast));
-  const auto capabilities = onednn::make_provider()->capabilities(g.view());
-  ASSERT_EQ(capabilities->rejections.size(), 1U);
-  EXPECT_EQ(capabilities->rejections[0].node, NodeId{1});
+  expect_no_pattern(g);
 }
 
 TEST(DnnlPatterns, AnInnerValueThatLeavesKeepsThePatternApart) {
@@ -70,8 +75,7 @@ TEST(DnnlPatterns, AnInnerValueThatLeavesKeepsThePatternApart) {
   const std::string erf = g.add("Erf", {g.add("Div", {x, scalar(g, std::numbers::sqrt2)})});
   g.output(erf);
   g.output(times_half(g, x, g.add("Add", {erf, scalar(g, 1.0)}), Order::kHalfLast));
-  const auto capabilities = onednn::make_provider()->capabilities(g.view());
-  EXPECT_EQ(capabilities->rejections.size(), 1U);
+  expect_no_pattern(g);
 }
 
 std::string layer_norm(TestGraph& g, const std::string& x, std::int64_t width, bool square_by_mul) {

@@ -134,11 +134,39 @@ TEST(DnnlProvider, OptionsThatItDoesNotHaveAreRefused) {
 TEST(DnnlProvider, ANodeThatItRefusesIsNoPartition) {
   TestGraph g(13);
   const std::string x = g.input("x", {3, 5});
-  g.output(g.add_typed("Sin", {x}, x));
+  g.output(g.add_typed("Tan", {x}, x));
   WeightStore store;
   const auto compiled = compile(g, store);
   ASSERT_FALSE(compiled.has_value());
   EXPECT_EQ(compiled.error().code, ErrorCode::kInternal);
+}
+
+/// Types that contradict each other pass check(), which sees one dim at a time; planning refuses them.
+TEST(DnnlProvider, NodesThatFailToCompileAreNamed) {
+  TestGraph g(13);
+  const std::string x = g.input("x", {3, 5}), y = g.input("y", {3, 5});
+  const std::string good = g.add("Relu", {x});
+  const std::string bad = g.add("Add", {good, y});
+  const NodeId culprit = g.last_node();
+  g.output(g.add("Abs", {bad}));
+  (*g.model.graph.value(g.id("y")).type.shape)[1] = Dim::fixed(4);
+  WeightStore store;
+  const Partition partition = g.whole();
+  const auto provider = onednn::make_provider();
+  const auto compiled = provider->compile(g.view(), std::span(&partition, 1), {}, store);
+  ASSERT_FALSE(compiled.has_value());
+  EXPECT_EQ(compiled.error().code, ErrorCode::kInvalidGraph);
+  const auto refused = provider->refused_after_all(g.view(), std::span(&partition, 1), {});
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0].node, culprit);
+  EXPECT_THAT(refused[0].reason, HasSubstr("do not broadcast"));
+}
+
+TEST(DnnlProvider, NothingIsNamedWhereEverythingCompiles) {
+  const TestGraph g = small_network();
+  const Partition partition = g.whole();
+  EXPECT_TRUE(
+      onednn::make_provider()->refused_after_all(g.view(), std::span(&partition, 1), {}).empty());
 }
 
 }  // namespace

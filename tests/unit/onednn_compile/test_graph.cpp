@@ -94,9 +94,12 @@ std::string TestGraph::constant(const Dims& dims, const std::vector<float>& valu
 }
 
 std::string TestGraph::ints(const std::vector<std::int64_t>& values) {
+  return int_tensor(Dims{static_cast<std::int64_t>(values.size())}, values);
+}
+
+std::string TestGraph::int_tensor(const Dims& dims, const std::vector<std::int64_t>& values) {
   const std::string name = fresh("c");
-  Tensor tensor =
-      *Tensor::allocate(DataType::kInt64, Dims{static_cast<std::int64_t>(values.size())});
+  Tensor tensor = *Tensor::allocate(DataType::kInt64, dims);
   std::ranges::copy(values, tensor.mutable_elements<std::int64_t>().begin());
   const ValueId id = set_value(name, std::move(tensor));
   model.graph.value(id).initializer = values_.at(name);

@@ -31,6 +31,8 @@ class TestGraph {
   std::string constant(const Dims& dims, float low = -1.0F, float high = 1.0F);
   std::string constant(const Dims& dims, const std::vector<float>& values);
   std::string ints(const std::vector<std::int64_t>& values);
+  /// The same with other dims.
+  std::string int_tensor(const Dims& dims, const std::vector<std::int64_t>& values);
   /// Adds a node and gives the name of its first output ("" inputs are absent).
   std::string add(const std::string& op, const std::vector<std::string>& inputs,
                   std::vector<Attribute> attributes = {}, std::size_t outputs = 1);

@@ -138,7 +138,9 @@ TEST(ExecHostile, OpKindAndOperandMutations) {
          {kind::kConv, kind::kMatmul, kind::kPool, kind::kGlobalPool, kind::kEltwise, kind::kBinary,
           kind::kScaleShift, kind::kSoftmax, kind::kLayerNorm, kind::kLrn, kind::kConcat,
           kind::kTranspose, kind::kReshape, kind::kFlatten, kind::kSqueeze, kind::kUnsqueeze,
-          kind::kIdentity, kind::kSlice, kind::kSplit}) {
+          kind::kIdentity, kind::kSlice, kind::kSplit, kind::kDeconv, kind::kPad, kind::kGather,
+          kind::kTile, kind::kExpand, kind::kResize, kind::kBlocks, kind::kReduce, kind::kRmsNorm,
+          kind::kGroupNorm, kind::kRnn}) {
       Packed bad = good;
       bad.program.ops[o].kind = kind;
       bad.program.plans.clear();
@@ -166,6 +168,90 @@ TEST(ExecHostile, OpKindAndOperandMutations) {
       bad.program.plans.clear();
       EXPECT_NE(try_all(bad, maker), std::nullopt);
     }
+  }
+}
+
+/// One op of each kind that moves or reduces elements, over [2, 4, 6, 6].
+Packed make_movers(Maker& maker) {
+  const Operand x = maker.input(Dims{2, 4, 6, 6});
+  const auto keep = [&](std::string_view kind, std::vector<Operand> more, std::vector<Param> params) {
+    more.insert(more.begin(), x);
+    maker.output(maker.op(kind, std::move(more), std::move(params)));
+  };
+  keep(kind::kDeconv, {maker.weight(Dims{3, 4, 2, 2})},
+       {ints("strides", {2, 2}), ints("dilations", {1, 1}), ints("pads", {0, 0, 1, 1}),
+        ints("output_padding", {0, 1}), integer("group", 1)});
+  keep(kind::kPad, {}, {ints("pads", {0, 0, 1, 1, 0, 0, 2, 2}), text("mode", "edge")});
+  keep(kind::kGather, {}, {integer("axis", 1), ints("indices", {0, 3, 3, -1}), ints("index_dims", {4})});
+  keep(kind::kTile, {}, {ints("repeats", {1, 2, 1, 3})});
+  keep(kind::kExpand, {}, {ints("shape", {3, 1, 1, 1, 1})});
+  keep(kind::kResize, {}, {text("mode", "linear"), text("coordinates", "half_pixel"),
+                           text("nearest", "floor"), ints("sizes", {-1, -1, 9, 4})});
+  keep(kind::kResize, {}, {text("mode", "nearest"), {"scales", std::vector<double>{1, 1, 2, 0.5}}});
+  keep(kind::kBlocks, {}, {text("form", "depth_to_space_dcr"), integer("size", 2)});
+  keep(kind::kReduce, {}, {text("mode", "mean"), ints("axes", {1, 3}), integer("keepdims", 0)});
+  keep(kind::kGroupNorm, {}, {integer("groups", 2), real("epsilon", 1e-5)});
+  keep(kind::kRmsNorm, {maker.weight(Dims{6})}, {integer("axis", -1), real("epsilon", 1e-5)});
+  return pack(maker, {}).value();
+}
+
+TEST(ExecHostile, MoverMutations) {
+  // Sizes that are large, but that a machine has memory for.
+  const std::vector<std::int64_t> odds{0, 1, -1, 2, 7, 1 << 12, std::int64_t{1} << 31,
+                                       std::int64_t{1} << 33, INT64_MAX, INT64_MIN};
+  Maker maker(9);
+  const Packed good = make_movers(maker);
+  ASSERT_EQ(try_all(good, maker), std::nullopt);
+  for (std::size_t o = 0; o < good.program.ops.size(); ++o)
+    for (std::size_t p = 0; p < good.program.ops[o].params.size(); ++p)
+      for (const std::int64_t odd : odds) {
+        Packed bad = good;
+        auto& value = bad.program.ops[o].params[p].value;
+        if (auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+          list->front() = odd;
+          (void)try_all(bad, maker);
+          list->push_back(odd);
+        } else if (auto* reals = std::get_if<std::vector<double>>(&value)) {
+          reals->back() = static_cast<double>(odd);
+        } else {
+          value = odd;
+        }
+        (void)try_all(bad, maker);
+        bad.program.ops[o].params.erase(bad.program.ops[o].params.begin() +
+                                        static_cast<std::ptrdiff_t>(p));
+        (void)try_all(bad, maker);
+      }
+}
+
+TEST(ExecHostile, RecurrentMutations) {
+  Maker maker(10);
+  const Operand x = maker.input(Dims{3, 2, 5});
+  ProgramOp op{std::string(kind::kRnn), "rnn",
+               {x, maker.weight(Dims{1, 5, 4, 6}), maker.weight(Dims{1, 6, 4, 6}),
+                maker.weight(Dims{1, 4, 6})},
+               {}, {text("cell", "lstm"), text("direction", "forward")}, {}};
+  for (int i = 0; i < 3; ++i) {
+    op.outputs.push_back(static_cast<std::uint32_t>(maker.program().values.size()));
+    maker.program().values.push_back({"r" + std::to_string(i), DataType::kFloat, {}, false});
+    maker.program().outputs.push_back(op.outputs.back());
+  }
+  maker.program().ops.push_back(op);
+  const Packed good = pack(maker, {}).value();
+  ASSERT_EQ(try_all(good, maker), std::nullopt);
+  for (const char* cell : {"gru", "lbr_gru", "tanh", "relu", "", "lstm"})
+    for (const char* direction : {"forward", "reverse", "bidirectional", "x"})
+      for (std::size_t outputs = 1; outputs <= 3; ++outputs) {
+        Packed bad = good;
+        bad.program.ops[0].params = {text("cell", cell), text("direction", direction)};
+        bad.program.ops[0].outputs.resize(outputs);
+        bad.program.outputs.resize(outputs);
+        bad.program.values.resize(1 + outputs);
+        (void)try_all(bad, maker);
+      }
+  for (const Dims& dims : {Dims{1, 5, 4, 7}, Dims{2, 5, 4, 6}, Dims{1, 5, 0, 6}, Dims{6}, Dims{}}) {
+    Packed bad = good;
+    bad.program.weights[0].dims = dims;
+    EXPECT_NE(try_all(bad, maker), std::nullopt) << to_string(dims);
   }
 }
 

@@ -191,6 +191,7 @@ std::vector<std::size_t> dim_list_inputs(const GraphView& view, const Node& node
   };
   if (!node.domain.empty()) return inputs;
   if (node.op_type == "Reshape" && node.opset >= 5) add(1);
+  if (node.op_type == "Expand") add(1);
   if (node.op_type == "Slice" && node.opset >= 10) {
     add(1);
     add(2);

@@ -121,20 +121,35 @@ Read<std::vector<std::int64_t>> constant_ints(const NodeView& n, std::size_t i,
   const Tensor* tensor = n.constant(i);
   if (tensor == nullptr) return refuse("{} is not constant", what);
   if (tensor->rank() > 1) return refuse("{} has rank {}, expected 1", what, tensor->rank());
-  std::vector<std::int64_t> values(static_cast<std::size_t>(tensor->element_count()));
-  if (tensor->type() == DataType::kInt64) {
-    if (!values.empty()) std::memcpy(values.data(), tensor->bytes().data(), tensor->bytes().size());
+  return ints_of(*tensor, what);
+}
+
+Read<std::vector<std::int64_t>> ints_of(const Tensor& tensor, std::string_view what) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(tensor.element_count()));
+  if (tensor.type() == DataType::kInt64) {
+    if (!values.empty()) std::memcpy(values.data(), tensor.bytes().data(), tensor.bytes().size());
     return values;
   }
-  if (tensor->type() != DataType::kInt32) {
-    return refuse("{} has element type {}", what, name_of(tensor->type()));
+  if (tensor.type() != DataType::kInt32) {
+    return refuse("{} has element type {}", what, name_of(tensor.type()));
   }
   for (std::size_t k = 0; k < values.size(); ++k) {
     std::int32_t value = 0;
-    std::memcpy(&value, tensor->bytes().data() + k * sizeof value, sizeof value);
+    std::memcpy(&value, tensor.bytes().data() + k * sizeof value, sizeof value);
     values[k] = value;
   }
   return values;
+}
+
+Refusal require_same_tail(const NodeView& n, std::size_t i, std::string_view what,
+                          std::size_t axis) {
+  const std::vector<Dim> src = n.input_dims(0), dims = n.input_dims(i);
+  bool same = dims.size() == src.size() - axis;
+  for (std::size_t k = 0; same && k < dims.size(); ++k) {
+    same = dims[k] == src[axis + k] && !(dims[k] == Dim{});
+  }
+  if (same) return std::nullopt;
+  return std::format("{} is not known to have the dims of the input from axis {} on", what, axis);
 }
 
 Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end) {

@@ -85,6 +85,11 @@ class NodeView {
 /// A constant int32 or int64 input of rank 0 or 1.
 [[nodiscard]] Read<std::vector<std::int64_t>> constant_ints(const NodeView& n, std::size_t i,
                                                             std::string_view what);
+/// The elements of an int32 or int64 tensor of any rank.
+[[nodiscard]] Read<std::vector<std::int64_t>> ints_of(const Tensor& tensor, std::string_view what);
+/// Whether input `i` has, in every run, the dims of input 0 from `axis` on.
+[[nodiscard]] Refusal require_same_tail(const NodeView& n, std::size_t i, std::string_view what,
+                                        std::size_t axis);
 /// An axis attribute brought into [0, rank), or [0, rank] if `end` is allowed.
 [[nodiscard]] Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end = false);
 

@@ -62,6 +62,50 @@ std::uint64_t plain_weight_bytes(const Program& program) {
   return bytes;
 }
 
+Result<Program> compile_one(const GraphView& view, const Partition& partition,
+                            const ProviderCompileOptions& options, WeightStore& store) {
+  Lowered lowered = CTXGEN_TRY(lower_partition(view, partition));
+  CTXGEN_CHECK(fuse(lowered));
+  const PackOptions pack{.profiles = planned_shapes(view, partition, options),
+                         .threads = options.threads,
+                         .jobs = options.jobs};
+  CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
+  return std::move(lowered.program);
+}
+
+/// The message of a failure that another provider may not have.
+std::optional<std::string> failure_of(const GraphView& view, const Partition& partition,
+                                      const ProviderCompileOptions& options) {
+  WeightStore scratch;
+  const auto compiled = compile_one(view, partition, options, scratch);
+  if (compiled) return std::nullopt;
+  const ErrorCode code = compiled.error().code;
+  if (code != ErrorCode::kUnsupported && code != ErrorCode::kInvalidGraph) return std::nullopt;
+  return compiled.error().message;
+}
+
+/// These nodes as a partition of their own.
+Partition partition_of(const GraphView& view, const std::vector<NodeId>& nodes) {
+  Partition partition{.nodes = nodes, .inputs = {}, .outputs = {}};
+  const auto inside = [&](NodeId id) { return std::ranges::find(nodes, id) != nodes.end(); };
+  for (const NodeId id : nodes) {
+    const Node& node = view.graph().node(id);
+    for (const ValueId input : node.inputs) {
+      if (!input.valid() || view.constant(input) != nullptr) continue;
+      const NodeId producer = view.graph().value(input).producer;
+      const bool known = std::ranges::find(partition.inputs, input) != partition.inputs.end();
+      if (!known && !(producer.valid() && inside(producer))) partition.inputs.push_back(input);
+    }
+    for (const ValueId output : node.outputs) {
+      if (!output.valid()) continue;
+      const Value& value = view.graph().value(output);
+      if (value.is_output || !std::ranges::all_of(value.consumers, inside))
+        partition.outputs.push_back(output);
+    }
+  }
+  return partition;
+}
+
 class DnnlProvider final : public Provider {
  public:
   [[nodiscard]] std::string_view name() const override { return "dnnl"; }
@@ -70,6 +114,9 @@ class DnnlProvider final : public Provider {
   [[nodiscard]] Result<std::vector<CompiledPartition>> compile(
       const GraphView& view, std::span<const Partition> partitions,
       const ProviderCompileOptions& options, WeightStore& store) const override;
+  [[nodiscard]] std::vector<Rejection> refused_after_all(
+      const GraphView& view, std::span<const Partition> partitions,
+      const ProviderCompileOptions& options) const override;
   [[nodiscard]] std::vector<EpContextAttributes> context_nodes(
       std::span<const Program> programs) const override;
   [[nodiscard]] const ProgramLoader* loader() const override { return &onednn::loader(); }
@@ -126,16 +173,35 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(
                 "provider dnnl has no option \"{}\" (given \"{}\"); it has none", key, value);
   }
   std::vector<CompiledPartition> compiled;
-  for (const Partition& partition : partitions) {
-    Lowered lowered = CTXGEN_TRY(lower_partition(view, partition));
-    CTXGEN_CHECK(fuse(lowered));
-    const PackOptions pack{.profiles = planned_shapes(view, partition, options),
-                           .threads = options.threads,
-                           .jobs = options.jobs};
-    CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
-    compiled.push_back({.program = std::move(lowered.program)});
-  }
+  for (const Partition& partition : partitions)
+    compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, options, store))});
   return compiled;
+}
+
+/// check() judges by what it sees of a node; planning sees concrete shapes and asks oneDNN. Each
+/// failing partition's claims are tried alone; where none fails alone, the partition is given up.
+std::vector<Rejection> DnnlProvider::refused_after_all(const GraphView& view,
+                                                       std::span<const Partition> partitions,
+                                                       const ProviderCompileOptions& options) const {
+  std::vector<Rejection> refused;
+  const auto capabilities = this->capabilities(view);
+  if (!capabilities) return refused;
+  for (const Partition& partition : partitions) {
+    const auto whole = failure_of(view, partition, options);
+    if (!whole) continue;
+    const std::size_t before = refused.size();
+    for (const Claim& claim : capabilities->claims) {
+      const bool inside = std::ranges::all_of(claim.nodes, [&](NodeId id) {
+        return std::ranges::binary_search(partition.nodes, id);
+      });
+      if (!inside) continue;
+      if (const auto failure = failure_of(view, partition_of(view, claim.nodes), options))
+        for (const NodeId node : claim.nodes) refused.push_back({node, *failure});
+    }
+    if (refused.size() == before)
+      for (const NodeId node : partition.nodes) refused.push_back({node, *whole});
+  }
+  return refused;
 }
 
 std::vector<EpContextAttributes> DnnlProvider::context_nodes(

@@ -24,6 +24,11 @@ constexpr BuildRow kBuilders[] = {
     {kind::kLayerNorm, build_layer_norm},   {kind::kLrn, build_lrn},
     {kind::kPoint, build_point},            {kind::kQConv, build_conv},
     {kind::kQMatmul, build_matmul},
+    {kind::kDeconv, build_deconv},      {kind::kPad, build_pad},
+    {kind::kTile, build_tile},          {kind::kGather, build_gather},
+    {kind::kResize, build_resize},      {kind::kReduce, build_reduce},
+    {kind::kRmsNorm, build_rms_norm},   {kind::kGroupNorm, build_group_norm},
+    {kind::kRnn, build_rnn},
 };
 
 Status build_concat_tail(NodeBuilder& builder) {
@@ -122,6 +127,21 @@ Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg
   return {};
 }
 
+/// One slope per channel of a spatial result; other forms run as loops.
+bool NodeBuilder::append_prelu(std::size_t index, const OperandView& operand_view,
+                               dnnl::post_ops& post_ops, std::vector<Arg>& args) const {
+  const NodePostOp& stage = node_.post_ops[index];
+  if (stage.operand == kNone || output().dims.size() < 3) return false;
+  const Slot& operand = slot(stage.operand);
+  const auto md = operand_view(operand);
+  if (!md || md->get_dims()[1] != output().dims[1] || volume(operand.dims) != output().dims[1])
+    return false;
+  post_ops.append_prelu(1 << 1);
+  args.push_back(slot_arg(
+      DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(index)) | DNNL_ARG_WEIGHTS, *md, operand));
+  return true;
+}
+
 Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
                                                     const OperandView& operand_view,
                                                     std::vector<Arg>& args) const {
@@ -143,6 +163,8 @@ Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
       post_ops.append_binary(binary, *md);
       args.push_back(slot_arg(
           DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, *md, operand));
+    } else if (stage.post->kind == "prelu") {
+      if (!append_prelu(i, operand_view, post_ops, args)) return unfusable();
     } else {
       const dnnl::algorithm eltwise = eltwise_algorithm(stage.post->kind);
       if (eltwise == dnnl::algorithm::undef) return unfusable();
@@ -207,7 +229,7 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
     std::vector<Arg> args{slot_arg(0, {}, *from), slot_arg(0, {}, dst)};
     while (next < stages.size() && points.size() < kMostStages) {
       const NodePostOp& stage = stages[next];
-      const auto point = point_op(stage.post->kind);
+      const auto point = point_op(stage.post->kind, stage.operand != kNone);
       if (!point) break;
       PointStage added{*point, stage.post->alpha, stage.post->beta, {}};
       if (takes_operand(*point)) {

@@ -52,6 +52,9 @@ struct NodeBuild {
 /// the op's (dims merged or added); nothing if it has no such form, the op then runs on its own.
 using OperandView = std::function<std::optional<dnnl::memory::desc>(const Slot&)>;
 
+/// Whether a kernel that oneDNN calls a reference may be used: some are no slow ones.
+enum class References : std::uint8_t { kRefused, kAllowed };
+
 /// Helpers of the family builders for one node.
 class NodeBuilder {
  public:
@@ -79,11 +82,12 @@ class NodeBuilder {
       const std::function<std::vector<Arg>(const typename Primitive::primitive_desc&)>& args,
       const OperandView& operand_view, double flops);
 
-  /// One primitive without post-ops, or kUnsupported if it would be a reference kernel.
+  /// One primitive without post-ops, or kUnsupported if it would be a reference kernel that is not
+  /// allowed.
   template <class Primitive>
   [[nodiscard]] Status add_primitive(
       const std::function<typename Primitive::primitive_desc(const dnnl::primitive_attr&)>& make,
-      const std::vector<Arg>& args);
+      const std::vector<Arg>& args, References references = References::kRefused);
 
   void add_kernel(std::string implementation, std::shared_ptr<const Kernel> kernel,
                   std::vector<Arg> args);
@@ -100,6 +104,8 @@ class NodeBuilder {
   [[nodiscard]] Result<dnnl::primitive_attr> make_attr(std::size_t count,
                                                        const OperandView& operand_view,
                                                        std::vector<Arg>& args) const;
+  [[nodiscard]] bool append_prelu(std::size_t index, const OperandView& operand_view,
+                                  dnnl::post_ops& post_ops, std::vector<Arg>& args) const;
   void finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms);
   [[nodiscard]] Status add_eltwise(const Slot& src, const Slot& dst, const PostOp& stage);
 
@@ -121,5 +127,14 @@ class NodeBuilder {
 [[nodiscard]] Status build_lrn(NodeBuilder& builder);
 [[nodiscard]] Status build_copy(NodeBuilder& builder);
 [[nodiscard]] Status build_point(NodeBuilder& builder);
+[[nodiscard]] Status build_deconv(NodeBuilder& builder);
+[[nodiscard]] Status build_pad(NodeBuilder& builder);
+[[nodiscard]] Status build_tile(NodeBuilder& builder);
+[[nodiscard]] Status build_gather(NodeBuilder& builder);
+[[nodiscard]] Status build_resize(NodeBuilder& builder);
+[[nodiscard]] Status build_reduce(NodeBuilder& builder);
+[[nodiscard]] Status build_rms_norm(NodeBuilder& builder);
+[[nodiscard]] Status build_group_norm(NodeBuilder& builder);
+[[nodiscard]] Status build_rnn(NodeBuilder& builder);
 
 }  // namespace ctxgen::onednn

@@ -59,7 +59,7 @@ Status NodeBuilder::add_fused(
 template <class Primitive>
 Status NodeBuilder::add_primitive(
     const std::function<typename Primitive::primitive_desc(const dnnl::primitive_attr&)>& make,
-    const std::vector<Arg>& args) {
+    const std::vector<Arg>& args, References references) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto start = std::chrono::steady_clock::now();
@@ -67,7 +67,7 @@ Status NodeBuilder::add_primitive(
   const auto pd = CTXGEN_TRY(guarded(what, [&] { return make(attr); }));
   Step step;
   step.implementation = pd.impl_info_str();
-  if (is_reference(step.implementation))
+  if (references == References::kRefused && is_reference(step.implementation))
     return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", what, step.implementation);
   if (context_.create_primitives)
     step.primitive = CTXGEN_TRY(guarded(what, [&] { return Primitive(pd); }));

@@ -33,6 +33,15 @@ CTXGEN_SIMD_CLONES void unary_row(PointOp op, float alpha, float beta, std::int6
     case PointOp::kHardSwish:
       CTXGEN_LOOP(x * std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
     case PointOp::kHardSigmoid: CTXGEN_LOOP(std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+    case PointOp::kFloor: CTXGEN_LOOP(std::floor(x));
+    case PointOp::kCeil: CTXGEN_LOOP(std::ceil(x));
+    case PointOp::kSign: CTXGEN_LOOP(x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x));
+    case PointOp::kSoftsign: CTXGEN_LOOP(x / (1.0F + std::fabs(x)));
+    case PointOp::kThreshold: CTXGEN_LOOP(x > alpha ? x : 0.0F);
+    case PointOp::kErf: CTXGEN_LOOP(std::erf(x));
+    case PointOp::kSin: CTXGEN_LOOP(std::sin(x));
+    case PointOp::kCos: CTXGEN_LOOP(std::cos(x));
+    case PointOp::kPowerOf: CTXGEN_LOOP(std::pow(x, beta));
     default: break;
   }
 }
@@ -53,6 +62,8 @@ CTXGEN_SIMD_CLONES void unary_row(PointOp op, float alpha, float beta, std::int6
     case PointOp::kDiv: CTXGEN_LOOP(index, x / y);                  \
     case PointOp::kMax: CTXGEN_LOOP(index, x > y ? x : y);          \
     case PointOp::kMin: CTXGEN_LOOP(index, x < y ? x : y);          \
+    case PointOp::kPRelu: CTXGEN_LOOP(index, x < 0.0F ? x * y : x); \
+    case PointOp::kPower: CTXGEN_LOOP(index, std::pow(x, y));       \
     default: break;                                                 \
   }
 
@@ -194,7 +205,9 @@ class PointKernel final : public Kernel {
 
 }  // namespace
 
-std::optional<PointOp> point_op(std::string_view word) {
+std::optional<PointOp> point_op(std::string_view word, bool with_operand) {
+  // The exponent is an operand or a number.
+  if (word == "power") return with_operand ? PointOp::kPower : PointOp::kPowerOf;
   static constexpr std::pair<std::string_view, PointOp> kWords[] = {
       {"add", PointOp::kAdd},       {"sub", PointOp::kSub},
       {"mul", PointOp::kMul},       {"div", PointOp::kDiv},
@@ -203,6 +216,11 @@ std::optional<PointOp> point_op(std::string_view word) {
       {"linear", PointOp::kLinear}, {"abs", PointOp::kAbs},
       {"square", PointOp::kSquare}, {"sqrt", PointOp::kSqrt},
       {"hardswish", PointOp::kHardSwish}, {"hardsigmoid", PointOp::kHardSigmoid},
+      {"floor", PointOp::kFloor},   {"ceil", PointOp::kCeil},
+      {"sign", PointOp::kSign},     {"erf", PointOp::kErf},
+      {"sin", PointOp::kSin},       {"cos", PointOp::kCos},
+      {"softsign", PointOp::kSoftsign}, {"threshold", PointOp::kThreshold},
+      {"prelu", PointOp::kPRelu},
   };
   for (const auto& [name, op] : kWords)
     if (name == word) return op;

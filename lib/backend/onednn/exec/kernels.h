@@ -20,11 +20,13 @@ namespace ctxgen::onednn {
                                                              std::uint64_t element_bytes);
 
 enum class PointOp : std::uint8_t {
-  kAdd, kSub, kMul, kDiv, kMax, kMin,  // take an operand
+  kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu, kPower,  // take an operand
   kRelu, kClip, kLinear, kAbs, kSquare, kSqrt, kHardSwish, kHardSigmoid,
+  kFloor, kCeil, kSign, kErf, kSin, kCos, kSoftsign, kThreshold, kPowerOf,
 };
-[[nodiscard]] std::optional<PointOp> point_op(std::string_view word);
-[[nodiscard]] constexpr bool takes_operand(PointOp op) { return op <= PointOp::kMin; }
+/// The operation of a word; `with_operand` tells between those that may have one.
+[[nodiscard]] std::optional<PointOp> point_op(std::string_view word, bool with_operand);
+[[nodiscard]] constexpr bool takes_operand(PointOp op) { return op <= PointOp::kPower; }
 
 /// One step of an element-wise chain: x = x <op> operand, or x = op(x; alpha, beta).
 struct PointStage {
@@ -78,6 +80,12 @@ enum class PoolMode : std::uint8_t { kMax, kAverageInclude, kAverageExclude };
 [[nodiscard]] std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window,
                                                              PoolMode mode,
                                                              DataType type = DataType::kFloat);
+
+/// Depthwise transposed convolution of channels-last tensors. Args: src [N, C, D1..Dk], weights
+/// [taps, C], dst, bias [C] where there is one.
+[[nodiscard]] std::shared_ptr<const Kernel> make_deconv_kernel(const Dims& src,
+                                                               const Window& window,
+                                                               bool has_bias);
 
 struct LrnParams {
   std::int64_t size;

@@ -40,6 +40,7 @@ Result<NodeGraph> LayoutPass::run() {
   CTXGEN_CHECK(check_types(program_));
   find_last_uses();
   find_concat_chains();
+  find_product_operands();
   make_interface_buffers();
   for (std::uint32_t op = 0; op < program_.ops.size(); ++op) {
     Rule rule = nullptr;

@@ -35,6 +35,7 @@ struct NodeGraph {
 
 struct LayoutOptions {
   bool in_place_sums = true;
+  bool strided_products = true;  // matmuls read transposed values where they lie
 };
 
 /// Chooses a layout for each value by fixed rules (see layout.h), turns reshapes into views where

@@ -37,6 +37,8 @@ class LayoutPass {
 
   void find_last_uses();
   void find_concat_chains();
+  void find_product_operands();
+  [[nodiscard]] SlotId product_operand(const Operand& operand, bool strided, std::uint32_t op);
   void make_interface_buffers();
   [[nodiscard]] Status place_outputs();
 
@@ -53,6 +55,14 @@ class LayoutPass {
   [[nodiscard]] Status place_reshape(std::uint32_t op);
   [[nodiscard]] Status place_identity(std::uint32_t op);
   [[nodiscard]] Status place_same_layout(std::uint32_t op);
+  // layout_rules_move.cpp
+  [[nodiscard]] Status place_index(std::uint32_t op);
+  [[nodiscard]] Status place_resize(std::uint32_t op);
+  [[nodiscard]] Status place_expand(std::uint32_t op);
+  [[nodiscard]] Status place_blocks(std::uint32_t op);
+  [[nodiscard]] Status place_reduce(std::uint32_t op);
+  [[nodiscard]] Status place_group_norm(std::uint32_t op);
+  [[nodiscard]] Status place_rnn(std::uint32_t op);
 
   [[nodiscard]] const Dims& dims_of(const Operand& operand) const;
   [[nodiscard]] DataType type_of(const Operand& operand) const;
@@ -83,6 +93,7 @@ class LayoutPass {
   std::vector<ValueSlots> values_;
   std::vector<std::uint32_t> root_;      // per value: the value whose bytes it may be a view of
   std::vector<std::uint32_t> last_use_;  // per root: last op that reads it; kNone - 1 for outputs
+  std::vector<bool> products_only_;      // per value: read by matmuls and by nothing else
   std::vector<SlotId> weight_slots_;
   std::vector<ConcatPlace> concats_;     // per op
 };

@@ -48,6 +48,17 @@ const LayoutPass::RuleRow LayoutPass::kRules[] = {
     {kind::kPoint, &LayoutPass::place_eltwise},
     {kind::kQConv, &LayoutPass::place_conv},
     {kind::kQMatmul, &LayoutPass::place_matmul},
+    {kind::kDeconv, &LayoutPass::place_conv},
+    {kind::kPad, &LayoutPass::place_index},
+    {kind::kGather, &LayoutPass::place_index},
+    {kind::kTile, &LayoutPass::place_index},
+    {kind::kExpand, &LayoutPass::place_expand},
+    {kind::kResize, &LayoutPass::place_resize},
+    {kind::kBlocks, &LayoutPass::place_blocks},
+    {kind::kReduce, &LayoutPass::place_reduce},
+    {kind::kRmsNorm, &LayoutPass::place_plain},
+    {kind::kGroupNorm, &LayoutPass::place_group_norm},
+    {kind::kRnn, &LayoutPass::place_rnn},
     {{}, nullptr},
 };
 
@@ -93,15 +104,44 @@ Status LayoutPass::place_conv(std::uint32_t op) {
   return {};
 }
 
+/// A transpose whose readers are all matmuls needs no copy: oneDNN reads such strides at full speed
+/// (atlas 1.3), which is how attention splits its heads.
+void LayoutPass::find_product_operands() {
+  products_only_.assign(program_.values.size(), options_.strided_products);
+  for (const ProgramOp& op : program_.ops) {
+    for (const PostOp& post : op.post_ops)
+      if (post.operand.kind == Operand::Kind::kValue) products_only_[post.operand.index] = false;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i].kind == Operand::Kind::kValue && (op.kind != kind::kMatmul || i > 1))
+        products_only_[op.inputs[i].index] = false;
+  }
+  for (const std::uint32_t output : program_.outputs) products_only_[output] = false;
+}
+
+/// One operand of a product: as it lies, if `strided` and if rows or columns are contiguous.
+SlotId LayoutPass::product_operand(const Operand& operand, bool strided, std::uint32_t op) {
+  if (strided && options_.strided_products) {
+    const SlotId slot = need(operand, Layout::kPlain, Density::kStrided, op);
+    const Slot& place = graph_.slots[slot];
+    const std::size_t rank = place.dims.size();
+    if (place.strides[rank - 1] == 1 || place.strides[rank - 2] == 1) return slot;
+  }
+  return need(operand, Layout::kPlain, Density::kDense, op);
+}
+
 Status LayoutPass::place_matmul(std::uint32_t op) {
   const ProgramOp& matmul = program_.ops[op];
-  const SlotId a = need(matmul.inputs[0], Layout::kPlain, Density::kDense, op);
+  // Rows of several batches form one tall matrix only if they are dense.
+  const Dims& right = dims_of(matmul.inputs[1]);
+  const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
+  const SlotId a =
+      product_operand(matmul.inputs[0], batches || dims_of(matmul.inputs[0]).size() == 2, op);
   // A constant of more than two dims, or behind a transposed batch, is read as it is.
   const bool batch_of_transposed =
       dims_of(matmul.inputs[0]).size() > 2 && CTXGEN_TRY(Params(matmul).integer("trans_a", 0)) != 0;
   const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
                      dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;
-  const SlotId b = packs ? kNone : need(matmul.inputs[1], Layout::kPlain, Density::kDense, op);
+  const SlotId b = packs ? kNone : product_operand(matmul.inputs[1], true, op);
   if (matmul.kind == kind::kQMatmul && !packs)
     return fail(ErrorCode::kUnsupported, "{}: second operand is no constant matrix", label(matmul));
   const SlotId bias = place_vector(op, 2), scales = place_vector(op, 3);
@@ -326,7 +366,9 @@ Status LayoutPass::place_transpose(std::uint32_t op) {
     set_value(transpose.outputs[0], layout, seen);
     return {};
   }
-  set_value(transpose.outputs[0], Layout::kPlain, convert(seen, Layout::kPlain, op));
+  const bool view_only = products_only_[transpose.outputs[0]];
+  set_value(transpose.outputs[0], Layout::kPlain,
+            view_only ? seen : convert(seen, Layout::kPlain, op));
   return {};
 }
 

@@ -50,6 +50,18 @@ Result<Product> describe(const NodeBuilder& builder, const Dims& a_stored, const
   return p;
 }
 
+/// The descriptor of an operand: as its slot lies, seen with the dims after its trans flag. Requires
+/// that a slot that is not dense has as many dims as it is seen with, but for batches of 1.
+memory::desc operand_md(const Slot& slot, const Dims& seen, bool transposed) {
+  if (is_layout(slot.dims, slot.strides, Layout::kPlain)) return logical_md(seen, transposed, slot.type);
+  const std::size_t extra = seen.size() > slot.dims.size() ? seen.size() - slot.dims.size() : 0;
+  const std::size_t skip = slot.dims.size() > seen.size() ? slot.dims.size() - seen.size() : 0;
+  Dims strides(extra, volume(slot.dims));
+  for (std::size_t i = skip; i < slot.dims.size(); ++i) strides.push_back(slot.strides[i]);
+  if (transposed) std::swap(strides[seen.size() - 1], strides[seen.size() - 2]);
+  return make_md(seen, strides, slot.type);
+}
+
 /// Right-aligned dims of an operand over a dense plain dst.
 std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_dst,
                                            const Product& p) {
@@ -103,8 +115,9 @@ Status build_matmul(NodeBuilder& builder) {
   const Product p = CTXGEN_TRY(describe(builder, a.dims, b_stored));
   const DataType b_type = weight != kNone ? builder.context().program.weights[weight].type
                                           : builder.input(1).type;
-  const memory::desc a_md = logical_md(p.a, p.trans_a, a.type);
-  const memory::desc b_logical = logical_md(p.b, p.trans_b, b_type);
+  const memory::desc a_md = operand_md(a, p.a, p.trans_a);
+  const memory::desc b_logical = weight != kNone ? logical_md(p.b, p.trans_b, b_type)
+                                                 : operand_md(builder.input(1), p.b, p.trans_b);
   const memory::desc dst_md = make_md(p.dst, plain_strides(p.dst), dst.type);
   memory::desc bias_md;
   if (builder.has_input(2)) {

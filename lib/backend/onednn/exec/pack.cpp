@@ -112,7 +112,7 @@ Dims typical_source(const Program& program, const ProgramOp& op) {
 Status pack_typical(const Program& program, const ProgramOp& op, int threads, Packer& packer) {
   const bool quantised = op.kind == kind::kQConv || op.kind == kind::kQMatmul;
   const bool matmul = op.kind == kind::kMatmul || op.kind == kind::kQMatmul;
-  const bool packs = (op.kind == kind::kConv || matmul || quantised) &&
+  const bool packs = (op.kind == kind::kConv || op.kind == kind::kDeconv || matmul || quantised) &&
                      op.inputs.size() >= 2 && op.inputs[0].kind == Operand::Kind::kValue &&
                      op.inputs[1].kind == Operand::Kind::kWeight;
   if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};

@@ -64,6 +64,20 @@ Result<std::vector<std::int64_t>> Params::list(std::string_view name) const {
   return *value;
 }
 
+Result<std::vector<double>> Params::reals(std::string_view name) const {
+  const ProgramParam* param = find(name);
+  if (param == nullptr) return std::vector<double>();
+  if (const auto* whole = std::get_if<std::vector<std::int64_t>>(&param->value);
+      whole != nullptr && whole->empty())
+    return std::vector<double>();
+  const auto* value = std::get_if<std::vector<double>>(&param->value);
+  if (value == nullptr) return wrong_type(op_, name, "a list of numbers");
+  if (value->size() > 4096)
+    return fail(ErrorCode::kCorruptContext, "{}: {} has {} values, expected at most 4096",
+                label(op_), name, value->size());
+  return *value;
+}
+
 Result<std::vector<std::int64_t>> Params::integers(std::string_view name, std::size_t count,
                                                    std::int64_t fallback) const {
   std::vector<std::int64_t> values = CTXGEN_TRY(list(name));

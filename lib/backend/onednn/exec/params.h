@@ -26,6 +26,8 @@ class Params {
                                                            std::int64_t fallback) const;
   /// The list as it stands (any length up to 4096, any value), empty where it is absent.
   [[nodiscard]] Result<std::vector<std::int64_t>> list(std::string_view name) const;
+  /// A list of numbers, empty where it is absent.
+  [[nodiscard]] Result<std::vector<double>> reals(std::string_view name) const;
 
  private:
   [[nodiscard]] const ProgramParam* find(std::string_view name) const;

@@ -21,7 +21,9 @@ namespace {
 /// may read an empty tensor.
 Status check_nonempty(const Program& program, std::span<const Dims> dims) {
   for (const ProgramOp& op : program.ops) {
-    if (op.kind == kind::kConcat || volume(dims[op.outputs[0]]) == 0) continue;
+    const bool computes = std::ranges::any_of(
+        op.outputs, [&](std::uint32_t output) { return volume(dims[output]) != 0; });
+    if (op.kind == kind::kConcat || !computes) continue;
     for (const Operand& operand : op.inputs)
       if (operand.kind != Operand::Kind::kNone &&
           volume(operand_dims(program, operand, dims)) == 0 && op.kind != kind::kSplit)
@@ -101,10 +103,14 @@ namespace {
 
 Result<Plan> plan_plain(const PlanRequest& request, std::span<const Dims> dims) {
   CTXGEN_CHECK(check_nonempty(request.program, dims));
-  auto plan = plan_once(request, dims, LayoutOptions{.in_place_sums = true});
-  // Where a kernel takes no sum, addition from a separate operand may still be possible.
-  if (!plan && plan.error().code == ErrorCode::kUnsupported)
-    return plan_once(request, dims, LayoutOptions{.in_place_sums = false});
+  // Where a kernel takes no sum, addition from a separate operand may still be possible, and where
+  // it takes no strides, a copy.
+  Result<Plan> plan = fail(ErrorCode::kUnsupported, "not planned");
+  for (const bool strided : {true, false})
+    for (const bool sums : {true, false}) {
+      plan = plan_once(request, dims, {.in_place_sums = sums, .strided_products = strided});
+      if (plan || plan.error().code != ErrorCode::kUnsupported) return plan;
+    }
   return plan;
 }
 

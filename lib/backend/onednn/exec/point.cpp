@@ -92,7 +92,7 @@ Status build_point(NodeBuilder& builder) {
   std::vector<Stored> operands;
   std::vector<Arg> args{builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)};
   for (const NodePostOp& stage : builder.node().post_ops) {
-    const auto point = point_op(stage.post->kind);
+    const auto point = point_op(stage.post->kind, stage.operand != kNone);
     if (!point || stages.size() == kMostStages) {
       if (CTXGEN_TRY(add_table(builder, from, to))) return {};
       return fail(ErrorCode::kUnsupported, "{}: no loop for step \"{}\"", label(builder.op()),

@@ -20,7 +20,7 @@ Status build_eltwise(NodeBuilder& builder) {
   stage.kind = CTXGEN_TRY(params.text("alg", ""));
   stage.alpha = static_cast<float>(CTXGEN_TRY(params.real("alpha", 0)));
   stage.beta = static_cast<float>(CTXGEN_TRY(params.real("beta", 0)));
-  if (eltwise_algorithm(stage.kind) == dnnl::algorithm::undef)
+  if (eltwise_algorithm(stage.kind) == dnnl::algorithm::undef && !point_op(stage.kind, false))
     return fail(ErrorCode::kUnsupported, "{}: alg \"{}\"", label(builder.op()), stage.kind);
   NodePostOp first;
   first.post = &stage;
@@ -30,7 +30,8 @@ Status build_eltwise(NodeBuilder& builder) {
 Status build_binary(NodeBuilder& builder) {
   PostOp stage;
   stage.kind = CTXGEN_TRY(Params(builder.op()).text("alg", ""));
-  if (binary_algorithm(stage.kind) == dnnl::algorithm::undef)
+  const auto point = point_op(stage.kind, true);
+  if (!point || !takes_operand(*point))
     return fail(ErrorCode::kUnsupported, "{}: alg \"{}\"", label(builder.op()), stage.kind);
   NodePostOp first;
   first.post = &stage;

@@ -7,32 +7,14 @@
 #include "ctxgen/onednn/op_kinds.h"
 #include "dim_params.h"
 #include "params.h"
+#include "shape_functions.h"
 #include "window.h"
 
 namespace ctxgen::onednn {
 namespace {
 
-/// What a shape function sees: dims of the inputs (rank 0 and `present` false for absent ones).
-struct ShapeInput {
-  Dims dims;
-  bool present = false;
-};
-using Inputs = std::span<const ShapeInput>;
-using Outputs = std::vector<Dims>;
-using ShapeFunction = Result<Outputs> (*)(const ProgramOp&, Inputs);
-
-Outputs one(const Dims& dims) {
-  Outputs outputs;
-  outputs.push_back(dims);
-  return outputs;
-}
-
-Status require_spatial(const ProgramOp& op, const Dims& src) {
-  if (src.size() < 3 || src.size() > 5)
-    return fail(ErrorCode::kUnsupported, "{}: source {} has rank {}, expected 3 to 5", label(op),
-                to_string(src), src.size());
-  return {};
-}
+using Inputs = ShapeInputs;
+using Outputs = ShapeOutputs;
 
 Result<Outputs> conv_shape(const ProgramOp& op, Inputs in) {
   const Dims& src = in[0].dims;
@@ -50,7 +32,7 @@ Result<Outputs> conv_shape(const ProgramOp& op, Inputs in) {
       resolve_window(op, src, std::vector<std::int64_t>(weights.begin() + 2, weights.end())));
   Dims out{src[0], weights[0]};
   for (const std::int64_t size : w.out) out.push_back(size);
-  return one(out);
+  return one_shape(out);
 }
 
 /// Scales of a quantised product: one, or one per output channel.
@@ -77,7 +59,7 @@ Result<Outputs> pool_shape(const ProgramOp& op, Inputs in) {
   const Window w = CTXGEN_TRY(resolve_window(op, src, kernel));
   Dims out{src[0], src[1]};
   for (const std::int64_t size : w.out) out.push_back(size);
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> global_pool_shape(const ProgramOp& op, Inputs in) {
@@ -89,7 +71,7 @@ Result<Outputs> global_pool_shape(const ProgramOp& op, Inputs in) {
   Dims out(src.size(), 1);
   out[0] = src[0];
   out[1] = src[1];
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> matmul_shape(const ProgramOp& op, Inputs in) {
@@ -112,7 +94,7 @@ Result<Outputs> matmul_shape(const ProgramOp& op, Inputs in) {
   if (in.size() > 2 && in[2].present && in[2].dims != Dims{b.back()})
     return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
                 to_string(in[2].dims), b.back());
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> qmatmul_shape(const ProgramOp& op, Inputs in) {
@@ -121,10 +103,10 @@ Result<Outputs> qmatmul_shape(const ProgramOp& op, Inputs in) {
   return out;
 }
 
-Result<Outputs> same_shape(const ProgramOp&, Inputs in) { return one(in[0].dims); }
+Result<Outputs> same_shape(const ProgramOp&, Inputs in) { return one_shape(in[0].dims); }
 
 Result<Outputs> binary_shape(const ProgramOp& op, Inputs in) {
-  return one(CTXGEN_TRY(broadcast_dims(op, in[0].dims, in[1].dims)));
+  return one_shape(CTXGEN_TRY(broadcast_dims(op, in[0].dims, in[1].dims)));
 }
 
 Result<Outputs> scale_shift_shape(const ProgramOp& op, Inputs in) {
@@ -132,19 +114,19 @@ Result<Outputs> scale_shift_shape(const ProgramOp& op, Inputs in) {
   if (src.size() < 2 || in[1].dims != Dims{src[1]} || in[2].dims != Dims{src[1]})
     return fail(ErrorCode::kInvalidGraph, "{}: source {}, scale {}, shift {}", label(op),
                 to_string(src), to_string(in[1].dims), to_string(in[2].dims));
-  return one(src);
+  return one_shape(src);
 }
 
 Result<Outputs> lrn_shape(const ProgramOp& op, Inputs in) {
   CTXGEN_CHECK(require_spatial(op, in[0].dims));
   const std::int64_t size = CTXGEN_TRY(Params(op).integer("size", 0));
   if (size < 1) return fail(ErrorCode::kInvalidGraph, "{}: size is {}", label(op), size);
-  return one(in[0].dims);
+  return one_shape(in[0].dims);
 }
 
 Result<Outputs> softmax_shape(const ProgramOp& op, Inputs in) {
   (void)CTXGEN_TRY(axis_param(op, -1, in[0].dims.size()));
-  return one(in[0].dims);
+  return one_shape(in[0].dims);
 }
 
 Result<Outputs> layer_norm_shape(const ProgramOp& op, Inputs in) {
@@ -156,7 +138,7 @@ Result<Outputs> layer_norm_shape(const ProgramOp& op, Inputs in) {
     if (in[i].present && in[i].dims != normalised)
       return fail(ErrorCode::kUnsupported, "{}: scale or shift {}, expected {}", label(op),
                   to_string(in[i].dims), to_string(normalised));
-  return one(src);
+  return one_shape(src);
 }
 
 Result<Outputs> concat_shape(const ProgramOp& op, Inputs in) {
@@ -174,7 +156,7 @@ Result<Outputs> concat_shape(const ProgramOp& op, Inputs in) {
     if (out[axis] > static_cast<std::int64_t>(kMaxTensorBytes))
       return fail(ErrorCode::kResourceLimit, "{}: axis {} grows to {}", label(op), axis, out[axis]);
   }
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> transpose_shape(const ProgramOp& op, Inputs in) {
@@ -194,7 +176,7 @@ Result<Outputs> transpose_shape(const ProgramOp& op, Inputs in) {
                 src.size());
   Dims out;
   for (const std::int64_t axis : perm) out.push_back(src[static_cast<std::size_t>(axis)]);
-  return one(out);
+  return one_shape(out);
 }
 
 Result<std::uint64_t> count_elements(const ProgramOp& op, const Dims& dims) {
@@ -234,7 +216,7 @@ Result<Outputs> reshape_shape(const ProgramOp& op, Inputs in) {
   } else if (known != have) {
     return misfit();
   }
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> flatten_shape(const ProgramOp& op, Inputs in) {
@@ -248,7 +230,7 @@ Result<Outputs> flatten_shape(const ProgramOp& op, Inputs in) {
   (void)CTXGEN_TRY(count_elements(op, src));
   Dims out{1, 1};
   for (std::size_t i = 0; i < src.size(); ++i) out[i < split ? 0 : 1] *= src[i];
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> squeeze_shape(const ProgramOp& op, Inputs in) {
@@ -266,7 +248,7 @@ Result<Outputs> squeeze_shape(const ProgramOp& op, Inputs in) {
                   to_string(src));
     if (!(drop[i] || (axes.empty() && src[i] == 1))) out.push_back(src[i]);
   }
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> unsqueeze_shape(const ProgramOp& op, Inputs in) {
@@ -282,11 +264,11 @@ Result<Outputs> unsqueeze_shape(const ProgramOp& op, Inputs in) {
   }
   Dims out;
   for (std::size_t i = 0, from = 0; i < rank; ++i) out.push_back(added[i] ? 1 : src[from++]);
-  return one(out);
+  return one_shape(out);
 }
 
 Result<Outputs> slice_shape(const ProgramOp& op, Inputs in) {
-  return one(CTXGEN_TRY(resolve_slice(op, in[0].dims)).dims);
+  return one_shape(CTXGEN_TRY(resolve_slice(op, in[0].dims)).dims);
 }
 
 Result<Outputs> split_shape(const ProgramOp& op, Inputs in) {
@@ -305,7 +287,7 @@ struct KindRow {
   std::string_view kind;
   std::size_t least_inputs, most_inputs;
   bool takes_post_ops;
-  ShapeFunction shape;
+  ShapeFunction* shape;
 };
 
 constexpr std::size_t kMany = 4096;
@@ -332,6 +314,17 @@ constexpr KindRow kKinds[] = {
     {kind::kPoint, 1, 1, true, same_shape},
     {kind::kQConv, 2, 4, true, qconv_shape},
     {kind::kQMatmul, 2, 4, true, qmatmul_shape},
+    {kind::kDeconv, 2, 3, true, deconv_shape},
+    {kind::kPad, 1, 1, false, pad_shape},
+    {kind::kGather, 1, 1, false, gather_shape},
+    {kind::kTile, 1, 1, false, tile_shape},
+    {kind::kExpand, 1, 1, false, expand_shape},
+    {kind::kResize, 1, 1, true, resize_shape},
+    {kind::kBlocks, 1, 1, false, blocks_shape},
+    {kind::kReduce, 1, 1, true, reduce_shape},
+    {kind::kRmsNorm, 2, 2, true, layer_norm_shape},
+    {kind::kGroupNorm, 1, 3, true, group_norm_shape},
+    {kind::kRnn, 4, 6, false, rnn_shape},
 };
 
 Result<const KindRow*> find_kind(const ProgramOp& op) {
@@ -415,6 +408,19 @@ Status check_input(const Program& program, std::size_t input, const Dims& dims,
 }
 
 }  // namespace
+
+ShapeOutputs one_shape(const Dims& dims) {
+  ShapeOutputs outputs;
+  outputs.push_back(dims);
+  return outputs;
+}
+
+Status require_spatial(const ProgramOp& op, const Dims& src) {
+  if (src.size() < 3 || src.size() > 5)
+    return fail(ErrorCode::kUnsupported, "{}: source {} has rank {}, expected 3 to 5", label(op),
+                to_string(src), src.size());
+  return {};
+}
 
 Dims matmul_operand_dims(Dims stored, bool transposed) {
   if (transposed) std::swap(stored[stored.size() - 1], stored[stored.size() - 2]);

@@ -104,7 +104,7 @@ std::optional<Target> target_of(const ProgramEditor& editor, Operand src) {
   const ProgramOp& op = editor.op(target.op);
   target.rank = editor.dims(src).size();
   if (!op.post_ops.empty() || target.rank < 2) return std::nullopt;
-  if (op.kind == kind::kConv || op.kind == kind::kScaleShift) {
+  if (op.kind == kind::kConv || op.kind == kind::kDeconv || op.kind == kind::kScaleShift) {
     target.axis = 1;
     target.channels = editor.weight(op.inputs[1])->dims()[0];
     return target;

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <optional>
 
 #include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
@@ -19,8 +19,12 @@ struct Activation {
 
 constexpr Activation kActivations[] = {
     {"Abs", "abs", "", ""},
+    {"Ceil", "ceil", "", ""},
+    {"Cos", "cos", "", ""},
     {"Elu", "elu", "alpha", "", 1.0F},
+    {"Erf", "erf", "", ""},
     {"Exp", "exp", "", ""},
+    {"Floor", "floor", "", ""},
     {"HardSigmoid", "hardsigmoid", "alpha", "beta", 0.2F, 0.5F},
     {"HardSwish", "hardswish", "", "", 1.0F / 6.0F, 0.5F},
     {"LeakyRelu", "relu", "alpha", "", 0.01F},
@@ -29,11 +33,16 @@ constexpr Activation kActivations[] = {
     {"Neg", "linear", "", "", -1.0F},
     {"Reciprocal", "pow", "", "", 1.0F, -1.0F},
     {"Relu", "relu", "", ""},
+    {"Round", "round", "", ""},
     {"Sigmoid", "sigmoid", "", ""},
+    {"Sign", "sign", "", ""},
+    {"Sin", "sin", "", ""},
     {"Softplus", "soft_relu", "", "", 1.0F},
+    {"Softsign", "softsign", "", ""},
     {"Sqrt", "sqrt", "", ""},
     {"Swish", "swish", "alpha", "", 1.0F},
     {"Tanh", "tanh", "", ""},
+    {"ThresholdedRelu", "threshold", "alpha", "", 1.0F},
 };
 
 struct Eltwise {
@@ -51,6 +60,12 @@ Read<Eltwise> read_activation(const NodeView& n) {
     if (form == "tanh") return Eltwise{.alg = "gelu_tanh"};
     return refuse("approximate is \"{}\"", form);
   }
+  if (node.op_type == "Celu") {
+    // alpha * elu(x / alpha): the post-op multiplies, the op below divides.
+    const float alpha = node.float_or("alpha", 1.0F);
+    if (alpha == 0.0F) return refuse("alpha is 0");
+    return Eltwise{.alg = "elu", .alpha = 1.0F, .beta = 1.0F / alpha, .factor = alpha};
+  }
   if (node.op_type == "Selu") {
     const bool old = node.opset < 6;
     return Eltwise{.alg = "elu",
@@ -65,18 +80,30 @@ Read<Eltwise> read_activation(const NodeView& n) {
   return eltwise;
 }
 
-/// The slope with dims that broadcast in ONNX's order from the right.
-Read<Tensor> read_slope(const NodeView& n) {
-  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
-  const Tensor* slope = CTXGEN_TRY(constant_f32(n, 1, "slope input"));
-  const std::size_t rank = n.rank(0);
-  if (slope->rank() > rank) return refuse("slope has rank {} for rank {}", slope->rank(), rank);
-  if (n.node().opset >= 7 || slope->element_count() == 1) return *slope;
-  // Before opset 7 a slope had one value per channel.
-  if (rank < 2 || slope->rank() != 1) return refuse("slope has rank {}", slope->rank());
-  Dims dims(rank - 1, 1);
-  dims[0] = slope->element_count();
-  return slope->with_dims(dims);
+/// The slope, if it is constant with dims that broadcast in ONNX's order from the right.
+Read<std::optional<Tensor>> read_slope(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0, 1})) return std::unexpected(*refusal);
+  if (n.constant(0) != nullptr) return refuse("input is constant");
+  const std::vector<Dim> src = n.input_dims(0), dims = n.input_dims(1);
+  if (dims.size() > src.size()) return refuse("slope has rank {} for rank {}", dims.size(), src.size());
+  const Tensor* slope = n.constant(1);
+  if (slope != nullptr && slope->element_count() == 1) return *slope;
+  if (n.node().opset < 7) {
+    // Before opset 7 a slope had one value per channel.
+    if (slope == nullptr) return refuse("slope input is not constant");
+    if (src.size() < 2 || slope->rank() != 1) return refuse("slope has rank {}", slope->rank());
+    Dims aligned(src.size() - 1, 1);
+    aligned[0] = slope->element_count();
+    return slope->with_dims(aligned);
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const Dim& wide = src[src.size() - dims.size() + i];
+    const bool fits = dims[i] == Dim::fixed(1) || (dims[i] == wide && !(wide == Dim{})) ||
+                      (slope != nullptr && !wide.is_fixed());
+    if (!fits) return refuse("slope does not broadcast to the input");
+  }
+  if (slope == nullptr) return std::optional<Tensor>();
+  return *slope;
 }
 
 }  // namespace
@@ -86,7 +113,12 @@ Refusal check_activation(const NodeView& n) { return refusal_of(read_activation(
 Status lower_activation(const NodeView& n, ProgramBuilder& builder) {
   const Eltwise eltwise = CTXGEN_TRY(accepted(read_activation(n), n));
   ProgramOp op = builder.op(kind::kEltwise, n);
-  set_eltwise(op, eltwise.alg, eltwise.alpha, eltwise.beta);
+  if (n.node().op_type == "Celu") {
+    set_eltwise(op, "linear", eltwise.beta, 0.0F);
+    op.post_ops.push_back(eltwise_step("elu", eltwise.alpha));
+  } else {
+    set_eltwise(op, eltwise.alg, eltwise.alpha, eltwise.beta);
+  }
   if (eltwise.factor != 1.0F) op.post_ops.push_back(eltwise_step("linear", eltwise.factor));
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
@@ -94,25 +126,20 @@ Status lower_activation(const NodeView& n, ProgramBuilder& builder) {
 
 Refusal check_prelu(const NodeView& n) { return refusal_of(read_slope(n)); }
 
-/// One slope: a relu. Several: max(x, 0) + slope * min(x, 0) in two passes over the data.
+/// One slope: a relu. Several: a step of its own.
 Status lower_prelu(const NodeView& n, ProgramBuilder& builder) {
-  const Tensor slope = CTXGEN_TRY(accepted(read_slope(n), n));
+  const std::optional<Tensor> slope = CTXGEN_TRY(accepted(read_slope(n), n));
   const Operand src = builder.operand(n.input(0));
   const std::uint32_t result = builder.value(n.output(0));
-  if (slope.element_count() == 1) {
-    builder.add_eltwise(n, "relu", floats_of(slope)[0], 0.0F, src, result);
+  if (slope && slope->element_count() == 1) {
+    builder.add_eltwise(n, "relu", floats_of(*slope)[0], 0.0F, src, result);
     return {};
   }
-  const std::uint32_t positive =
-      builder.temporary(n.output_value(0).name + "/positive", builder.at(result).dims);
-  builder.add_eltwise(n, "relu", 0.0F, 0.0F, src, positive);
-  ProgramOp negative = builder.op(kind::kEltwise, n);
-  set_eltwise(negative, "clip", std::numeric_limits<float>::lowest(), 0.0F);
-  const Operand factor = builder.weight(n.input_value(1).name, slope);
-  negative.post_ops.push_back({.kind = "mul", .alpha = 0.0F, .beta = 0.0F, .operand = factor});
-  negative.post_ops.push_back(
-      {.kind = "add", .alpha = 0.0F, .beta = 0.0F, .operand = Operand::value(positive)});
-  builder.add(std::move(negative), {src}, result);
+  ProgramOp op = builder.op(kind::kBinary, n);
+  set_param(op, "alg", std::string("prelu"));
+  const Operand factor = slope ? builder.weight(n.input_value(1).name, *slope)
+                               : builder.operand(n.input(1));
+  builder.add(std::move(op), {src, factor}, result);
   return {};
 }
 

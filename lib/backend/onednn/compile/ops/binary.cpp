@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
@@ -67,16 +67,13 @@ std::uint32_t add_binary(const NodeView& n, std::string_view alg, Operand a, Ope
   return result;
 }
 
-/// Exponents for which oneDNN's pow does not call the general function.
-Read<float> read_exponent(const NodeView& n) {
-  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
-  const float exponent = CTXGEN_TRY(constant_scalar(n, 1, "exponent"));
-  if (n.constant(1)->rank() > n.rank(0)) return refuse("exponent has the larger rank");
-  constexpr std::array<float, 4> kFast = {1.0F, 2.0F, 0.5F, -1.0F};
-  if (std::ranges::find(kFast, exponent) == kFast.end()) {
-    return refuse("exponent {} has no fast oneDNN kernel", exponent);
-  }
-  return exponent;
+/// A constant exponent, or nothing where it is a value.
+Read<std::optional<float>> read_exponent(const NodeView& n) {
+  if (Refusal refusal = require_f32(n, {0, 1})) return std::unexpected(*refusal);
+  const Tensor* exponent = n.constant(1);
+  if (exponent == nullptr || exponent->element_count() != 1) return std::optional<float>();
+  if (exponent->rank() > n.rank(0)) return refuse("exponent has the larger rank");
+  return floats_of(*exponent)[0];
 }
 
 }  // namespace
@@ -124,16 +121,21 @@ Status lower_variadic(const NodeView& n, ProgramBuilder& builder) {
 
 Refusal check_pow(const NodeView& n) { return refusal_of(read_exponent(n)); }
 
+/// oneDNN's pow is fast for few exponents only; the others take the C library's, in a loop.
 Status lower_pow(const NodeView& n, ProgramBuilder& builder) {
-  const float exponent = CTXGEN_TRY(accepted(read_exponent(n), n));
+  const std::optional<float> exponent = CTXGEN_TRY(accepted(read_exponent(n), n));
   const Operand src = builder.operand(n.input(0));
   const std::uint32_t result = builder.value(n.output(0));
-  if (exponent == 1.0F) {
+  if (!exponent) {
+    add_binary(n, "power", src, builder.operand(n.input(1)), result, builder);
+  } else if (*exponent == 1.0F) {
     builder.add(builder.op(kind::kIdentity, n), {src}, result);
-  } else if (exponent == 2.0F) {
+  } else if (*exponent == 2.0F) {
     builder.add_eltwise(n, "square", 0.0F, 0.0F, src, result);
+  } else if (*exponent == 0.5F || *exponent == -1.0F) {
+    builder.add_eltwise(n, "pow", 1.0F, *exponent, src, result);
   } else {
-    builder.add_eltwise(n, "pow", 1.0F, exponent, src, result);
+    builder.add_eltwise(n, "power", 0.0F, *exponent, src, result);
   }
   return {};
 }

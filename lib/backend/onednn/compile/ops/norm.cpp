@@ -41,22 +41,14 @@ struct LayerNormParams {
 Refusal check_normalized_dims(const NodeView& n, std::size_t i, std::string_view what,
                               std::size_t axis) {
   if (!n.has_input(i)) return std::nullopt;
-  const auto tensor = constant_f32(n, i, what);
-  if (!tensor) return tensor.error();
-  const std::vector<Dim> src = n.input_dims(0);
-  const Dims& dims = (*tensor)->dims();
-  bool same = dims.size() == src.size() - axis;
-  for (std::size_t k = 0; same && k < dims.size(); ++k) {
-    same = src[axis + k].is_fixed() && src[axis + k].value() == dims[k];
-  }
-  if (same) return std::nullopt;
-  return std::format("{} has dims {}, expected those of the input from axis {} on", what,
-                     to_string(dims), axis);
+  if (Refusal refusal = require_f32(n, {i})) return refusal;
+  return require_same_tail(n, i, what, axis);
 }
 
 Read<LayerNormParams> read_layer_norm(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
+  if (n.constant(0) != nullptr) return refuse("input is constant");
   const std::int64_t axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", -1), n.rank(0)));
   if (!n.has_input(1)) return refuse("scale is absent");
   if (n.node().int_or("stash_type", 1) != 1) {

@@ -13,6 +13,30 @@ using LowerFunction = Status(const NodeView& n, ProgramBuilder& builder);
 CheckFunction check_conv;
 LowerFunction lower_conv;
 
+// deconv.cpp
+CheckFunction check_deconv;
+LowerFunction lower_deconv;
+
+// resize.cpp
+CheckFunction check_resize;
+LowerFunction lower_resize;
+
+// index.cpp
+CheckFunction check_pad, check_gather, check_tile, check_expand, check_blocks;
+LowerFunction lower_pad, lower_gather, lower_tile, lower_expand, lower_blocks;
+
+// reduce.cpp
+CheckFunction check_reduce;
+LowerFunction lower_reduce;
+
+// group_norm.cpp
+CheckFunction check_group_norm, check_rms_norm;
+LowerFunction lower_group_norm, lower_rms_norm;
+
+// rnn.cpp
+CheckFunction check_rnn;
+LowerFunction lower_rnn;
+
 // matmul.cpp
 CheckFunction check_gemm, check_matmul;
 LowerFunction lower_gemm, lower_matmul;

@@ -23,6 +23,12 @@ struct Assignment {
   std::vector<std::string> warnings;               // refused claims
 };
 
+/// A node that a provider is not to get though it claims it: compile() could not do it.
+struct Exclusion {
+  std::size_t provider = 0;  // index into the provider list
+  Rejection rejection;
+};
+
 /// Asks the providers in order, first come, first served; a claim that holds a taken node is
 /// refused whole and reported; claims of each provider are merged into convex maximal partitions
 /// (no path leaves and re-enters), glue joins where that saves a boundary, a partition that only
@@ -31,7 +37,8 @@ struct Assignment {
 ///
 /// Determinism  depends only on graph, list order and the providers' answers.
 [[nodiscard]] Result<Assignment> partition_graph(const Model& model, const Graph& graph,
-                                                 std::span<const Provider* const> providers);
+                                                 std::span<const Provider* const> providers,
+                                                 std::span<const Exclusion> exclusions = {});
 
 /// Sets of nodes that are already one unit: a claim, or a partition of an earlier provider.
 using NodeSet = std::vector<NodeId>;

@@ -95,6 +95,14 @@ class Provider {
   [[nodiscard]] virtual Result<std::vector<CompiledPartition>> compile(
       const GraphView& view, std::span<const Partition> partitions,
       const ProviderCompileOptions& options, WeightStore& store) const = 0;
+  /// Asked after compile() failed: the nodes of `partitions` that it failed for, with the reasons.
+  /// The compiler then leaves them to the next provider and partitions again. None: the failure is
+  /// none of a node's, and stands.
+  [[nodiscard]] virtual std::vector<Rejection> refused_after_all(
+      const GraphView& /*view*/, std::span<const Partition> /*partitions*/,
+      const ProviderCompileOptions& /*options*/) const {
+    return {};
+  }
   /// The provider's part of the EPContext attributes of what it compiled, one per program:
   /// source, ep_sdk_version, hardware_architecture, notes, max_size. The framework adds
   /// main_context, embed_mode, ep_cache_context, partition_name, onnx_model_filename.

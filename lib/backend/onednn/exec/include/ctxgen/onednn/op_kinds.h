@@ -77,6 +77,41 @@ inline constexpr std::string_view kQConv = "qconv";
 /// a u8 or s8, b s8 [K, N] (always a weight), bias? [N], scales? [1] or [N]: as "qconv".
 /// params: trans_b, in_zero, out_scale, out_zero.
 inline constexpr std::string_view kQMatmul = "qmatmul";
+/// src [N, C, D1..Dk], weights [M, C/group, K1..Kk] (always a weight, in the form of a convolution's:
+/// output channels first), bias? [M]; the transposed convolution.
+/// params: strides, dilations, pads, output_padding, group.
+inline constexpr std::string_view kDeconv = "deconv";
+/// src. params: pads (2 x rank, ONNX order, may be negative), mode ("constant", "reflect", "edge",
+/// "wrap"), value. No post_ops.
+inline constexpr std::string_view kPad = "pad";
+/// src -> [dims before axis, index_dims, dims behind it]. params: axis, indices (may be negative),
+/// index_dims. No post_ops.
+inline constexpr std::string_view kGather = "gather";
+/// src. params: repeats (one per dim). No post_ops.
+inline constexpr std::string_view kTile = "tile";
+/// src. params: shape (ONNX: broadcasts both ways). No post_ops.
+inline constexpr std::string_view kExpand = "expand";
+/// src. params: mode ("nearest", "linear"), coordinates and nearest (ONNX's words), scales (one per
+/// dim) and optionally sizes (one per dim, -1: by its scale).
+inline constexpr std::string_view kResize = "resize";
+/// src [N, C, H, W]. params: form ("depth_to_space_dcr", "depth_to_space_crd", "space_to_depth"),
+/// size. No post_ops.
+inline constexpr std::string_view kBlocks = "blocks";
+/// src. params: mode ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square", "log_sum",
+/// "log_sum_exp"), axes (may be negative; not empty), keepdims (0/1).
+inline constexpr std::string_view kReduce = "reduce";
+/// src, scale of the dims from `axis` on: src / sqrt(mean(src^2) + epsilon) * scale.
+/// params: axis, epsilon.
+inline constexpr std::string_view kRmsNorm = "rms_norm";
+/// src [N, C, ...], scale? [C], shift? [C]. params: groups, epsilon. Normalises each group of
+/// channels of each image.
+inline constexpr std::string_view kGroupNorm = "group_norm";
+/// x [T, N, I], weights [D, I, G, O] and recurrent weights [D, O, G, O] (oneDNN's order of gates),
+/// bias [D, G (one more for "lbr_gru"), O], initial state? [D, N, O], initial cell? (lstm)
+///   -> y [T, N, D*O], state [D, N, O], cell [D, N, O] (lstm only).
+/// params: cell ("lstm", "gru", "lbr_gru", "tanh", "relu"), direction ("forward", "reverse",
+/// "bidirectional"). No post_ops.
+inline constexpr std::string_view kRnn = "rnn";
 
 }  // namespace ctxgen::onednn::kind
 
@@ -85,5 +120,7 @@ inline constexpr std::string_view kQMatmul = "qmatmul";
 ///   sigmoid, tanh, elu (alpha), exp, log, sqrt, abs, square, gelu_erf, gelu_tanh, swish (alpha),
 ///   hardswish (alpha, beta), hardsigmoid (alpha, beta), mish, soft_relu (alpha), round,
 ///   pow (alpha * x^beta).
-/// Binary: add, sub, mul, div, max, min. As PostOp: dst = dst <op> operand, operand broadcastable
+/// Own loops only: floor, ceil, sign, erf, sin, cos, softsign (x / (1 + |x|)), threshold (x where it
+///   is above alpha, else 0), power (x^beta by the C library's pow).
+/// Binary: add, sub, mul, div, max, min, prelu (x < 0 ? x * operand : x), power (x ^ operand). As PostOp: dst = dst <op> operand, operand broadcastable
 ///   to dst. A full-size `add` whose operand dies there may run as oneDNN's in-place sum.

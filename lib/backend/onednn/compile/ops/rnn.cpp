@@ -1,0 +1,269 @@
+#include <algorithm>
+#include <array>
+
+#include "../op_row.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "ops.h"
+
+// LSTM, GRU and RNN: weights in oneDNN's order of gates, results in ONNX's order of dims.
+namespace ctxgen::onednn {
+
+namespace {
+
+struct RnnParams {
+  std::string cell, direction;
+  std::int64_t directions = 1, gates = 1, hidden = 0, inputs = 0;
+  bool batch_first = false;
+  std::array<std::int64_t, 4> order{0, 1, 2, 3};  // oneDNN's gate g is ONNX's gate order[g]
+};
+
+Refusal check_activations(const NodeView& n, RnnParams& params) {
+  const std::string& type = n.node().op_type;
+  const Attribute* given = n.node().attribute("activations");
+  std::vector<std::string> expected{"Tanh"};
+  if (type == "LSTM") expected = {"Sigmoid", "Tanh", "Tanh"};
+  if (type == "GRU") expected = {"Sigmoid", "Tanh"};
+  if (given == nullptr || given->strings.empty()) return std::nullopt;
+  if (given->strings.size() != expected.size() * static_cast<std::size_t>(params.directions)) {
+    return std::format("{} activations", given->strings.size());
+  }
+  if (type == "RNN" && given->strings[0] == "Relu") {
+    expected = {"Relu"};
+    params.cell = "relu";
+  }
+  for (std::size_t i = 0; i < given->strings.size(); ++i) {
+    if (given->strings[i] != expected[i % expected.size()]) {
+      return std::format("activation \"{}\"", given->strings[i]);
+    }
+  }
+  return std::nullopt;
+}
+
+/// sequence_lens says nothing where every length is the whole one.
+Refusal check_lengths(const NodeView& n, const RnnParams& params) {
+  if (!n.has_input(4)) return std::nullopt;
+  const auto lengths = constant_ints(n, 4, "sequence_lens");
+  if (!lengths) return lengths.error();
+  const Dim steps = n.input_dims(0)[params.batch_first ? 1 : 0];
+  const bool whole = steps.is_fixed() && std::ranges::all_of(*lengths, [&](std::int64_t length) {
+                       return length == steps.value();
+                     });
+  if (!whole) return "sequence_lens differ from the number of steps";
+  return std::nullopt;
+}
+
+Refusal check_weights(const NodeView& n, RnnParams& params) {
+  const std::int64_t rows = params.gates * params.hidden;
+  const auto w = constant_f32(n, 1, "weights");
+  if (!w) return w.error();
+  const auto r = constant_f32(n, 2, "recurrent weights");
+  if (!r) return r.error();
+  if ((*w)->rank() != 3) return std::format("weights have rank {}", (*w)->rank());
+  params.inputs = (*w)->dims()[2];
+  if ((*w)->dims() != Dims{params.directions, rows, params.inputs} ||
+      (*r)->dims() != Dims{params.directions, rows, params.hidden}) {
+    return std::format("weights are {} and {}", to_string((*w)->dims()), to_string((*r)->dims()));
+  }
+  const Dim inputs = n.input_dims(0)[2];
+  if (inputs.is_fixed() && inputs.value() != params.inputs) {
+    return std::format("input has {} features, weights take {}", inputs.value(), params.inputs);
+  }
+  if (!n.has_input(3)) return std::nullopt;
+  const auto b = constant_f32(n, 3, "bias");
+  if (!b) return b.error();
+  if ((*b)->dims() != Dims{params.directions, 2 * rows}) {
+    return std::format("bias is {}", to_string((*b)->dims()));
+  }
+  return std::nullopt;
+}
+
+Refusal check_state(const NodeView& n, std::size_t i, const RnnParams& params) {
+  if (!n.has_input(i)) return std::nullopt;
+  const Tensor* constant = n.constant(i);
+  const ValueType& type = n.input_value(i).type;
+  const DataType element = constant != nullptr ? constant->type() : type.element;
+  if (element != DataType::kFloat) return std::format("element type {}", name_of(element));
+  const std::vector<Dim> dims = n.input_dims(i);
+  const std::size_t first = params.batch_first ? 1 : 0;
+  const bool fits = dims.size() == 3 && dims[first] == Dim::fixed(params.directions) &&
+                    dims[2] == Dim::fixed(params.hidden);
+  if (!fits) return std::format("initial state {} has other dims than directions and hidden size", i);
+  return std::nullopt;
+}
+
+Refusal check_outputs(const NodeView& n) {
+  for (std::size_t i = 0; i < n.output_count(); ++i) {
+    if (!n.output(i).valid() || !n.output_wanted(i)) continue;
+    const ValueType& type = n.output_value(i).type;
+    if (!type.is_tensor() || !type.has_rank()) {
+      return std::format("rank of \"{}\" is unknown", n.output_value(i).name);
+    }
+  }
+  return std::nullopt;
+}
+
+Read<RnnParams> read_rnn(const NodeView& n) {
+  const Node& node = n.node();
+  if (!n.has_input(0)) return refuse("input is absent");
+  const ValueType& x = n.input_value(0).type;
+  if (n.constant(0) != nullptr || !x.is_tensor() || x.element != DataType::kFloat) {
+    return refuse("input is no float32 value");
+  }
+  if (!x.has_rank() || x.rank() != 3) return refuse("input is not known to have rank 3");
+  RnnParams params;
+  params.direction = node.string_or("direction", "forward");
+  if (params.direction != "forward" && params.direction != "reverse" &&
+      params.direction != "bidirectional") {
+    return refuse("direction is \"{}\"", params.direction);
+  }
+  params.directions = params.direction == "bidirectional" ? 2 : 1;
+  params.cell = "tanh";
+  if (node.op_type == "LSTM") {
+    params.cell = "lstm";
+    params.gates = 4;
+    params.order = {0, 2, 3, 1};
+  } else if (node.op_type == "GRU") {
+    params.cell = node.int_or("linear_before_reset", 0) != 0 ? "lbr_gru" : "gru";
+    params.gates = 3;
+  }
+  params.hidden = node.int_or("hidden_size", 0);
+  if (params.hidden < 1 || params.hidden > 1 << 20) return refuse("hidden_size {}", params.hidden);
+  params.batch_first = node.int_or("layout", 0) != 0;
+  if (node.attribute("clip") != nullptr) return refuse("clip");
+  if (node.int_or("input_forget", 0) != 0) return refuse("input_forget");
+  if (n.has_input(7)) return refuse("peepholes");
+  if (n.has_input(6) && node.op_type != "LSTM") return refuse("{} inputs", n.input_count());
+  if (Refusal refusal = check_activations(n, params)) return std::unexpected(*refusal);
+  if (Refusal refusal = check_weights(n, params)) return std::unexpected(*refusal);
+  if (Refusal refusal = check_lengths(n, params)) return std::unexpected(*refusal);
+  for (const std::size_t i : {5, 6}) {
+    if (Refusal refusal = check_state(n, i, params)) return std::unexpected(*refusal);
+  }
+  if (Refusal refusal = check_outputs(n)) return std::unexpected(*refusal);
+  return params;
+}
+
+/// [D, G*H, I] with ONNX's gates to [D, I, G, H] with oneDNN's.
+Result<Tensor> gate_weights(const Tensor& weights, const RnnParams& params) {
+  const std::int64_t width = weights.dims()[2];
+  const std::vector<float> from = floats_of(weights);
+  std::vector<float> to(from.size());
+  for (std::int64_t d = 0; d < params.directions; ++d)
+    for (std::int64_t g = 0; g < params.gates; ++g)
+      for (std::int64_t h = 0; h < params.hidden; ++h)
+        for (std::int64_t i = 0; i < width; ++i) {
+          const std::int64_t row = params.order[static_cast<std::size_t>(g)] * params.hidden + h;
+          const std::int64_t source = (d * params.gates * params.hidden + row) * width + i;
+          const std::int64_t target = ((d * width + i) * params.gates + g) * params.hidden + h;
+          to[static_cast<std::size_t>(target)] = from[static_cast<std::size_t>(source)];
+        }
+  return tensor_of(Dims{params.directions, width, params.gates, params.hidden}, to);
+}
+
+/// ONNX's two biases as oneDNN's one: their sum, but for the candidate gate of a GRU that is linear
+/// before the reset, whose recurrent part stays apart. Zeros where ONNX has none: oneDNN wants one.
+Result<Tensor> gate_bias(const Tensor* bias, const RnnParams& params) {
+  const bool lbr = params.cell == "lbr_gru";
+  const std::int64_t rows = params.gates + (lbr ? 1 : 0);
+  std::vector<float> from(
+      static_cast<std::size_t>(2 * params.directions * params.gates * params.hidden), 0.0F);
+  if (bias != nullptr) from = floats_of(*bias);
+  std::vector<float> to;
+  for (std::int64_t d = 0; d < params.directions; ++d)
+    for (std::int64_t g = 0; g < rows; ++g)
+      for (std::int64_t h = 0; h < params.hidden; ++h) {
+        const std::int64_t gate = g < params.gates ? params.order[static_cast<std::size_t>(g)] : 2;
+        const auto at = static_cast<std::size_t>(
+            2 * d * params.gates * params.hidden + gate * params.hidden + h);
+        const auto recurrent = at + static_cast<std::size_t>(params.gates * params.hidden);
+        if (lbr && g >= 2)
+          to.push_back(from[g == 2 ? at : recurrent]);
+        else
+          to.push_back(from[at] + from[recurrent]);
+      }
+  return tensor_of(Dims{params.directions, rows, params.hidden}, to);
+}
+
+std::uint32_t add_transpose(const NodeView& n, Operand src, std::vector<std::int64_t> perm,
+                            std::uint32_t result, ProgramBuilder& builder) {
+  ProgramOp op = builder.op(kind::kTranspose, n);
+  set_param(op, "perm", std::move(perm));
+  builder.add(std::move(op), {src}, result);
+  return result;
+}
+
+std::string_view view_name(const NodeView& n, ValueId id) {
+  return n.view().graph().value(id).name;
+}
+
+/// A value with the first two dims of `src` exchanged where batches come first.
+Operand steps_first(const NodeView& n, ValueId id, const RnnParams& params,
+                    ProgramBuilder& builder) {
+  const Operand given = builder.operand(id);
+  if (!params.batch_first || given.kind == Operand::Kind::kNone) return given;
+  std::vector<ProgramDim> dims(3);
+  const std::uint32_t swapped = builder.temporary(
+      std::format("{}/steps_first", view_name(n, id)), std::move(dims));
+  return Operand::value(add_transpose(n, given, {1, 0, 2}, swapped, builder));
+}
+
+/// y [T, N, D*H] to ONNX's [T, D, N, H], or [N, T, D, H] where batches come first.
+void add_sequence(const NodeView& n, std::uint32_t y, const RnnParams& params,
+                  ProgramBuilder& builder) {
+  const std::uint32_t result = builder.value(n.output(0));
+  const std::uint32_t apart = builder.temporary(
+      n.output_value(0).name + "/apart",
+      {{}, {}, {.value = params.directions}, {.value = params.hidden}});
+  ProgramOp op = builder.op(kind::kReshape, n);
+  set_param(op, "shape", std::vector<std::int64_t>{0, 0, params.directions, params.hidden});
+  set_param(op, "allowzero", std::int64_t{0});
+  builder.add(std::move(op), {Operand::value(y)}, apart);
+  add_transpose(n, Operand::value(apart),
+                params.batch_first ? std::vector<std::int64_t>{1, 0, 2, 3}
+                                   : std::vector<std::int64_t>{0, 2, 1, 3},
+                result, builder);
+}
+
+/// A result under the name of a node's output, or under none where it is not wanted.
+std::uint32_t state_value(const NodeView& n, std::size_t i, const RnnParams& params,
+                          ProgramBuilder& builder) {
+  const bool direct = i < n.output_count() && n.output(i).valid() && !params.batch_first;
+  if (direct) return builder.value(n.output(i));
+  const std::string name = n.output(0).valid() ? n.output_value(0).name : n.node().name;
+  return builder.temporary(std::format("{}/state{}", name, i),
+                           {{.value = params.directions}, {}, {.value = params.hidden}});
+}
+
+}  // namespace
+
+Refusal check_rnn(const NodeView& n) { return refusal_of(read_rnn(n)); }
+
+Status lower_rnn(const NodeView& n, ProgramBuilder& builder) {
+  const RnnParams params = CTXGEN_TRY(accepted(read_rnn(n), n));
+  const std::string& name = n.input_value(1).name;
+  const Tensor weights = CTXGEN_TRY(gate_weights(*n.constant(1), params));
+  const Tensor recurrent = CTXGEN_TRY(gate_weights(*n.constant(2), params));
+  std::vector<Operand> inputs{steps_first(n, n.input(0), params, builder),
+                              builder.weight(name + "/gates", weights),
+                              builder.weight(n.input_value(2).name + "/gates", recurrent)};
+  const Tensor bias = CTXGEN_TRY(gate_bias(n.constant(3), params));
+  inputs.push_back(builder.weight(name + "/bias", bias));
+  for (const std::size_t i : {5, 6}) inputs.push_back(steps_first(n, n.input(i), params, builder));
+  const bool lstm = params.cell == "lstm";
+  std::vector<std::uint32_t> outputs{builder.temporary(
+      n.node().name + "/sequence", {{}, {}, {.value = params.directions * params.hidden}})};
+  for (std::size_t i = 1; i < (lstm ? 3U : 2U); ++i)
+    outputs.push_back(state_value(n, i, params, builder));
+  const std::vector<std::uint32_t> states = outputs;
+  ProgramOp op = builder.op(kind::kRnn, n);
+  set_param(op, "cell", params.cell);
+  set_param(op, "direction", params.direction);
+  builder.add(std::move(op), std::move(inputs), std::move(outputs));
+  if (n.output_count() > 0 && n.output(0).valid()) add_sequence(n, states[0], params, builder);
+  for (std::size_t i = 1; params.batch_first && i < states.size(); ++i)
+    if (i < n.output_count() && n.output(i).valid())
+      add_transpose(n, Operand::value(states[i]), {1, 0, 2}, builder.value(n.output(i)), builder);
+  return {};
+}
+
+}  // namespace ctxgen::onednn

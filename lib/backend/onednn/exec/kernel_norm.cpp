@@ -1,0 +1,177 @@
+#include <cmath>
+#include <vector>
+
+#include "kernel_loops.h"
+#include "kernels_reduce.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+
+struct Moments {
+  double sum = 0, squares = 0;
+};
+
+CTXGEN_SIMD_CLONES Moments moments_of(std::int64_t n, const float* in) {
+  double sums[kLanes] = {}, squares[kLanes] = {};
+  const std::int64_t whole = n - n % kLanes;
+  for (std::int64_t base = 0; base < whole; base += kLanes)
+    for (std::int64_t i = 0; i < kLanes; ++i) {
+      const double x = in[base + i];
+      sums[i] += x;
+      squares[i] += x * x;
+    }
+  Moments m;
+  for (std::int64_t i = whole; i < n; ++i) {
+    const double x = in[i];
+    m.sum += x;
+    m.squares += x * x;
+  }
+  for (std::int64_t i = 0; i < kLanes; ++i) {
+    m.sum += sums[i];
+    m.squares += squares[i];
+  }
+  return m;
+}
+
+CTXGEN_SIMD_CLONES void add_moments(std::int64_t n, const float* in, double* sums,
+                                    double* squares) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double x = in[i];
+    sums[i] += x;
+    squares[i] += x * x;
+  }
+}
+
+CTXGEN_SIMD_CLONES void scale_row(std::int64_t n, const float* in, float factor,
+                                  const float* scale, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor * scale[i];
+}
+CTXGEN_SIMD_CLONES void affine_row(std::int64_t n, const float* in, float factor, float shift,
+                                   float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor + shift;
+}
+CTXGEN_SIMD_CLONES void affine_rows(std::int64_t n, const float* in, const float* factor,
+                                    const float* shift, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor[i] + shift[i];
+}
+
+class RmsKernel final : public Kernel {
+ public:
+  RmsKernel(std::int64_t rows, std::int64_t width, float epsilon)
+      : rows_(rows), width_(width), epsilon_(epsilon) {}
+
+  void run(std::byte* const* args) const override {
+    const auto* src = reinterpret_cast<const float*>(args[0]);
+    const auto* scale = reinterpret_cast<const float*>(args[1]);
+    auto* dst = reinterpret_cast<float*>(args[2]);
+    parallel_for(rows_, rows_ * width_, [&](std::int64_t row) {
+      const float* in = src + row * width_;
+      const double mean = moments_of(width_, in).squares / static_cast<double>(width_);
+      const auto factor = static_cast<float>(1.0 / std::sqrt(mean + double{epsilon_}));
+      scale_row(width_, in, factor, scale, dst + row * width_);
+    });
+  }
+
+ private:
+  std::int64_t rows_, width_;
+  float epsilon_;
+};
+
+class GroupNormKernel final : public Kernel {
+ public:
+  GroupNormKernel(GroupNormShape shape, float epsilon, bool has_scale, bool has_shift)
+      : shape_(shape), epsilon_(epsilon), has_scale_(has_scale), has_shift_(has_shift) {}
+
+  void run(std::byte* const* args) const override {
+    const auto* src = reinterpret_cast<const float*>(args[0]);
+    auto* dst = reinterpret_cast<float*>(args[1]);
+    const float* scale = has_scale_ ? reinterpret_cast<const float*>(args[2]) : nullptr;
+    const float* shift =
+        has_shift_ ? reinterpret_cast<const float*>(args[has_scale_ ? 3 : 2]) : nullptr;
+    const std::int64_t image = shape_.channels * shape_.pixels;
+    if (shape_.channels_last) {
+      parallel_for(shape_.images, shape_.images * image, [&](std::int64_t n) {
+        run_last(src + n * image, scale, shift, dst + n * image);
+      });
+      return;
+    }
+    parallel_for(shape_.images * shape_.groups, shape_.images * image, [&](std::int64_t job) {
+      run_group(job % shape_.groups, src + job / shape_.groups * image, scale, shift,
+                dst + job / shape_.groups * image);
+    });
+  }
+
+ private:
+  struct Normal {
+    double mean, factor;
+  };
+  [[nodiscard]] Normal normal_of(const Moments& m) const {
+    const auto count = static_cast<double>(shape_.channels / shape_.groups * shape_.pixels);
+    const double mean = m.sum / count;
+    const double variance = std::max(0.0, m.squares / count - mean * mean);
+    return {mean, 1.0 / std::sqrt(variance + double{epsilon_})};
+  }
+  /// The whole step for one channel as x * factor + shift.
+  void affine_of(const Normal& normal, std::int64_t channel, const float* scale,
+                 const float* shift, float& factor, float& offset) const {
+    const double by = normal.factor * (scale != nullptr ? double{scale[channel]} : 1.0);
+    factor = static_cast<float>(by);
+    offset = static_cast<float>((shift != nullptr ? double{shift[channel]} : 0.0) -
+                                normal.mean * by);
+  }
+
+  void run_group(std::int64_t group, const float* src, const float* scale, const float* shift,
+                 float* dst) const {
+    const std::int64_t channels = shape_.channels / shape_.groups;
+    const std::int64_t first = group * channels;
+    const Normal normal =
+        normal_of(moments_of(channels * shape_.pixels, src + first * shape_.pixels));
+    for (std::int64_t c = first; c < first + channels; ++c) {
+      float factor = 0, offset = 0;
+      affine_of(normal, c, scale, shift, factor, offset);
+      affine_row(shape_.pixels, src + c * shape_.pixels, factor, offset, dst + c * shape_.pixels);
+    }
+  }
+
+  void run_last(const float* src, const float* scale, const float* shift, float* dst) const {
+    const auto channels = static_cast<std::size_t>(shape_.channels);
+    std::vector<double> sums(channels), squares(channels);
+    for (std::int64_t p = 0; p < shape_.pixels; ++p)
+      add_moments(shape_.channels, src + p * shape_.channels, sums.data(), squares.data());
+    std::vector<float> factors(channels), offsets(channels);
+    const std::size_t size = channels / static_cast<std::size_t>(shape_.groups);
+    for (std::size_t g = 0; g < channels; g += size) {
+      Moments m;
+      for (std::size_t c = g; c < g + size; ++c) {
+        m.sum += sums[c];
+        m.squares += squares[c];
+      }
+      const Normal normal = normal_of(m);
+      for (std::size_t c = g; c < g + size; ++c)
+        affine_of(normal, static_cast<std::int64_t>(c), scale, shift, factors[c], offsets[c]);
+    }
+    for (std::int64_t p = 0; p < shape_.pixels; ++p)
+      affine_rows(shape_.channels, src + p * shape_.channels, factors.data(), offsets.data(),
+                  dst + p * shape_.channels);
+  }
+
+  GroupNormShape shape_;
+  float epsilon_;
+  bool has_scale_, has_shift_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Kernel> make_rms_kernel(std::int64_t rows, std::int64_t width,
+                                              float epsilon) {
+  return std::make_shared<RmsKernel>(rows, width, epsilon);
+}
+
+std::shared_ptr<const Kernel> make_group_norm_kernel(GroupNormShape shape, float epsilon,
+                                                     bool has_scale, bool has_shift) {
+  return std::make_shared<GroupNormKernel>(shape, epsilon, has_scale, has_shift);
+}
+
+}  // namespace ctxgen::onednn
