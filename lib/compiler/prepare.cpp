@@ -99,10 +99,13 @@ Status infer_and_fold(PreparedModel& prepared, const StageFunction& stage) {
   Model& model = prepared.model;
   CTXGEN_CHECK(stage(CompileStage::kInfer));
   CTXGEN_CHECK(infer_shapes(model));
-  const auto has_kernel = [](const Graph&, const Node& node) {
+  const auto stays_whole = [](const Graph&, const Node& node) {
+    // Attention is worth more as its body, matrix products and a softmax for dnnl, than on its kernel;
+    // a call of which nothing is compiled is written back as the call.
+    if (node.op_type == "Attention" && node.domain.empty()) return false;
     return cpu::find_op(node.domain, node.op_type, node.opset) != nullptr;
   };
-  if (CTXGEN_TRY(expand_schema_functions(model, has_kernel)) > 0) CTXGEN_CHECK(infer_shapes(model));
+  if (CTXGEN_TRY(expand_schema_functions(model, stays_whole)) > 0) CTXGEN_CHECK(infer_shapes(model));
   CTXGEN_CHECK(stage(CompileStage::kFold));
   std::uint64_t used_bytes = 0;
   for (int round = 0; round < kMaxFoldRounds; ++round) {

@@ -122,7 +122,8 @@ Result<Inputs> read_inputs(const KernelContext& context, const Params& params) {
   in.k = CTXGEN_TRY(heads_of(context, 1, params.key_heads));
   in.v = CTXGEN_TRY(heads_of(context, 2, params.key_heads));
   if (in.k.batch != in.q.batch || in.v.batch != in.q.batch || in.k.heads != in.v.heads ||
-      in.k.rows != in.v.rows || in.k.size != in.q.size || in.q.heads % in.k.heads != 0 ||
+      in.k.rows != in.v.rows || in.k.size != in.q.size || in.q.size == 0 || in.v.size == 0 ||
+      in.q.heads % in.k.heads != 0 ||
       in.k.flat != in.q.flat || in.v.flat != in.q.flat)
     return fail(ErrorCode::kInvalidGraph, "Q {}, K {} and V {} do not fit together",
                 to_string(in.q.tensor->dims()), to_string(in.k.tensor->dims()),
