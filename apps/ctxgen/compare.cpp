@@ -59,4 +59,34 @@ Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance
   return result;
 }
 
+Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
+                   const Tolerance& tolerance) {
+  using Kind = RuntimeValue::Kind;
+  if (actual.is_tensor() && expected.is_tensor())
+    return compare(actual.tensor(), expected.tensor(), tolerance);
+  const bool sequences = expected.kind() == Kind::kSequence && actual.kind() == Kind::kSequence;
+  Comparison all;
+  if (actual.kind() != expected.kind() ||
+      (sequences && actual.sequence().items.size() != expected.sequence().items.size())) {
+    all.mismatches = 1;
+    all.text = std::format("{}, expected {}", describe(actual), describe(expected));
+    return all;
+  }
+  const auto add = [&](std::string_view where, const Comparison& one) {
+    all.max_abs = std::max(all.max_abs, one.max_abs);
+    all.max_rel = std::max(all.max_rel, one.max_rel);
+    if (one.mismatches > 0 && all.mismatches == 0) all.text = std::format("{}: {}", where, one.text);
+    all.mismatches += one.mismatches;
+  };
+  if (expected.kind() == Kind::kMap) {
+    add("keys", compare(actual.map().keys, expected.map().keys, tolerance));
+    add("values", compare(actual.map().values, expected.map().values, tolerance));
+  }
+  for (std::size_t i = 0; sequences && i < expected.sequence().items.size(); ++i)
+    add(std::format("item {}", i), compare(actual.sequence().items[i],
+                                           expected.sequence().items[i], tolerance));
+  all.match = all.mismatches == 0;
+  return all;
+}
+
 }  // namespace ctxgen::cli

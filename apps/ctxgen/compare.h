@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ctxgen/base/tensor.h"
+#include "ctxgen/base/runtime_value.h"
 
 namespace ctxgen::cli {
 
@@ -22,6 +22,9 @@ struct Comparison {
 
 /// Compares as numpy.isclose does: |actual - expected| <= atol + rtol * |expected|, NaN equal to NaN.
 /// Types without numbers are compared by their bytes, strings as strings.
+/// Sequences and maps are compared item by item.
+[[nodiscard]] Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
+                                 const Tolerance& tolerance);
 [[nodiscard]] Comparison compare(const Tensor& actual, const Tensor& expected,
                                  const Tolerance& tolerance);
 

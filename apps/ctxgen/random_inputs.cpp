@@ -101,13 +101,17 @@ Result<Dims> input_dims(const IoInfo& info, const ShapeProfile& shapes) {
 }
 
 Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
-                                               std::span<const NamedTensor> given,
+                                               std::span<const std::string> given,
                                                const ShapeProfile& shapes, std::uint64_t seed) {
   CTXGEN_CHECK(check_names(infos, shapes));
   std::vector<NamedTensor> inputs;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const IoInfo& info = infos[i];
-    if (info.has_default || std::ranges::contains(given, info.name, &NamedTensor::name)) continue;
+    if (info.has_default || std::ranges::contains(given, info.name)) continue;
+    if (info.type.kind == ValueType::Kind::kOptional) continue;
+    if (info.type.kind != ValueType::Kind::kTensor)
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no random values: give --input",
+                  info.name, info.type_text);
     const Dims dims = CTXGEN_TRY(input_dims(info, shapes));
     Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));
     CTXGEN_CHECK(fill_random(tensor, Random(seed * 0x9e3779b97f4a7c15U + i), info));

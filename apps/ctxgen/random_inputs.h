@@ -10,15 +10,15 @@
 namespace ctxgen::cli {
 
 /// Seeded inputs for a model: floats in [-1, 1), integers and bools 0 or 1, empty strings. Symbols
-/// and unknown dimensions are 1 unless `shapes` has a size for them. Inputs in `given` are left out,
-/// so are those with a default.
+/// and unknown dimensions are 1 unless `shapes` has a size for them. Inputs in `given` (names) are
+/// left out, so are those with a default, and optionals, which are empty then.
 ///
 /// Determinism  the same seed gives the same values on every machine; each input's values depend on
 ///              its position only, not on which other inputs are given.
 /// Errors  INVALID_ARGUMENT: unknown rank without --shape, a type that has no random values, a name
 ///         of `shapes` that the model lacks.
 [[nodiscard]] Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
-                                                             std::span<const NamedTensor> given,
+                                                             std::span<const std::string> given,
                                                              const ShapeProfile& shapes,
                                                              std::uint64_t seed);
 

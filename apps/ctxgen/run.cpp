@@ -47,7 +47,9 @@ struct Summary {
   double least = 0, greatest = 0, mean = 0;
 };
 
-std::optional<Summary> summarise(const Tensor& tensor) {
+std::optional<Summary> summarise(const RuntimeValue& value) {
+  if (!value.is_tensor()) return {};
+  const Tensor& tensor = value.tensor();
   if (!ElementReader::has_numbers(tensor.type()) || tensor.element_count() == 0) return {};
   const ElementReader reader(tensor);
   Summary summary{std::numeric_limits<double>::infinity(),
@@ -71,14 +73,18 @@ void write_dims(JsonWriter& json, const Dims& dims) {
 // ---- one run with given or random inputs ---------------------------------------------------------
 
 std::string outputs_json(const Flags& flags, const OpenModel& model,
-                         std::span<const Tensor> outputs, std::span<const std::string> files) {
+                         std::span<const RuntimeValue> outputs,
+                         std::span<const std::string> files) {
   JsonWriter json;
   json.begin_object().field("model", flags.model).key("outputs").begin_array();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    json.begin_object()
-        .field("name", model.session->outputs()[i].name)
-        .field("type", name_of(outputs[i].type()));
-    write_dims(json.key("dims"), outputs[i].dims());
+    json.begin_object().field("name", model.session->outputs()[i].name);
+    if (outputs[i].is_tensor()) {
+      json.field("type", name_of(outputs[i].tensor().type()));
+      write_dims(json.key("dims"), outputs[i].tensor().dims());
+    } else {
+      json.field("type", describe(outputs[i]));
+    }
     if (const auto summary = summarise(outputs[i]))
       json.field("min", summary->least)
           .field("max", summary->greatest)
@@ -90,13 +96,13 @@ std::string outputs_json(const Flags& flags, const OpenModel& model,
   return json.finish();
 }
 
-std::string outputs_text(const OpenModel& model, std::span<const Tensor> outputs,
+std::string outputs_text(const OpenModel& model, std::span<const RuntimeValue> outputs,
                          std::span<const std::string> files) {
   TextTable table;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto summary = summarise(outputs[i]);
     table.row({model.session->outputs()[i].name,
-               std::format("{}{}", name_of(outputs[i].type()), to_string(outputs[i].dims())),
+               describe(outputs[i]),
                summary ? std::format("min {:.6g}  max {:.6g}  mean {:.6g}", summary->least,
                                      summary->greatest, summary->mean)
                        : "",
@@ -107,10 +113,12 @@ std::string outputs_text(const OpenModel& model, std::span<const Tensor> outputs
 
 Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProfile& shapes) {
   const auto infos = model.session->inputs();
-  std::vector<NamedTensor> inputs = CTXGEN_TRY(read_inputs(flags.inputs, infos, shapes));
-  std::vector<NamedTensor> random = CTXGEN_TRY(random_inputs(infos, inputs, shapes, flags.seed));
-  std::ranges::move(random, std::back_inserter(inputs));
-  const std::vector<Tensor> outputs = CTXGEN_TRY(model.session->run(inputs));
+  std::vector<NamedValue> inputs = CTXGEN_TRY(read_inputs(flags.inputs, infos, shapes));
+  std::vector<std::string> given;
+  for (const NamedValue& input : inputs) given.push_back(input.name);
+  for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, given, shapes, flags.seed)))
+    inputs.push_back({std::move(random.name), std::move(random.tensor)});
+  const auto outputs = CTXGEN_TRY(model.session->run_values(inputs));
   std::vector<std::string> files;
   if (!flags.output_folder.empty())
     files = CTXGEN_TRY(write_outputs(flags.output_folder, model.session->outputs(), outputs));
@@ -163,7 +171,7 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
   for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
     const TestDataSet set =
         CTXGEN_TRY(read_data_set(folder, model.session->inputs(), model.session->outputs()));
-    const std::vector<Tensor> outputs = CTXGEN_TRY(model.session->run(set.inputs));
+    const auto outputs = CTXGEN_TRY(model.session->run_values(set.inputs));
     for (std::size_t i = 0; i < set.outputs.size(); ++i)
       results.push_back({set.name, model.session->outputs()[i].name,
                          compare(outputs[i], set.outputs[i], flags.tolerance)});
@@ -214,7 +222,7 @@ void add_run(Cli& cli) {
       ->type_name("MODEL")
       ->required();
   verb->add_option("--input", flags->inputs,
-                   "an input from a file: .npy, .pb (TensorProto), else raw elements; may be "
+                   "an input from a file: .npy, .pb (TensorProto, SequenceProto, ...), else raw elements; may be "
                    "repeated; inputs not given are random")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);

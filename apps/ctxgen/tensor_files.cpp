@@ -47,8 +47,8 @@ std::string file_stem(const std::string& name, std::size_t position) {
 
 }  // namespace
 
-Result<Tensor> read_tensor_file(const std::filesystem::path& path, const IoInfo& info,
-                                const ShapeProfile& shapes) {
+Result<RuntimeValue> read_value_file(const std::filesystem::path& path, const IoInfo& info,
+                                     const ShapeProfile& shapes) {
   const std::string name = path.string();
   const std::string extension = path.extension().string();
   if (extension == ".npz")
@@ -57,15 +57,15 @@ Result<Tensor> read_tensor_file(const std::filesystem::path& path, const IoInfo&
   const Blob file = CTXGEN_TRY(map_file(path));
   if (extension == ".npy") return read_npy(file, name);
   if (extension != ".pb") return read_raw(file, name, info, shapes);
-  auto tensor = read_tensor(file);
-  if (!tensor) return std::unexpected(with_context(std::move(tensor).error(), name));
-  return tensor;
+  auto value = read_value(file, info.type);
+  if (!value) return std::unexpected(with_context(std::move(value).error(), name));
+  return value;
 }
 
-Result<std::vector<NamedTensor>> read_inputs(const std::vector<std::string>& options,
-                                             std::span<const IoInfo> infos,
-                                             const ShapeProfile& shapes) {
-  std::vector<NamedTensor> inputs;
+Result<std::vector<NamedValue>> read_inputs(const std::vector<std::string>& options,
+                                            std::span<const IoInfo> infos,
+                                            const ShapeProfile& shapes) {
+  std::vector<NamedValue> inputs;
   for (const std::string& option : options) {
     const IoInfo* info = input_of(option, infos);
     if (info == nullptr) {
@@ -75,9 +75,9 @@ Result<std::vector<NamedTensor>> read_inputs(const std::vector<std::string>& opt
                   "--input: \"{}\" is not NAME=FILE with an input of the model ({})", option,
                   names);
     }
-    if (std::ranges::contains(inputs, info->name, &NamedTensor::name))
+    if (std::ranges::contains(inputs, info->name, &NamedValue::name))
       return fail(ErrorCode::kInvalidArgument, "--input: \"{}\" is given twice", info->name);
-    inputs.push_back({info->name, CTXGEN_TRY(read_tensor_file(option.substr(info->name.size() + 1),
+    inputs.push_back({info->name, CTXGEN_TRY(read_value_file(option.substr(info->name.size() + 1),
                                                               *info, shapes))});
   }
   return inputs;
@@ -85,7 +85,11 @@ Result<std::vector<NamedTensor>> read_inputs(const std::vector<std::string>& opt
 
 Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                std::span<const IoInfo> infos,
-                                               std::span<const Tensor> outputs) {
+                                               std::span<const RuntimeValue> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (!outputs[i].is_tensor())
+      return fail(ErrorCode::kUnsupported, "output \"{}\" is {}: only tensors are written to files",
+                  infos[i].name, describe(outputs[i]));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -95,10 +99,11 @@ Result<std::vector<std::string>> write_outputs(const std::filesystem::path& fold
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     std::string stem = file_stem(infos[i].name, i);
     while (!taken.insert(stem).second) stem += std::format("_{}", i);
-    const bool npy = npy_can_hold(outputs[i].type());
+    const Tensor& tensor = outputs[i].tensor();
+    const bool npy = npy_can_hold(tensor.type());
     names.push_back(stem + (npy ? ".npy" : ".pb"));
     AtomicFile file = CTXGEN_TRY(AtomicFile::create(folder / names.back()));
-    CTXGEN_CHECK(file.write(npy ? write_npy(outputs[i]) : write_tensor(outputs[i], infos[i].name)));
+    CTXGEN_CHECK(file.write(npy ? write_npy(tensor) : write_tensor(tensor, infos[i].name)));
     CTXGEN_CHECK(file.commit());
   }
   return names;

@@ -11,22 +11,24 @@
 
 namespace ctxgen::cli {
 
-/// Reads a tensor for an input: .npy, .pb (a serialised TensorProto), anything else as raw
-/// little-endian elements of the input's type and shape.
+/// Reads a value for an input: .npy, .pb (a serialised TensorProto, or SequenceProto, OptionalProto
+/// or MapProto where the input is such), anything else as raw little-endian elements of the input's
+/// type and shape.
 /// Errors  IO_ERROR, INVALID_ARGUMENT (.npz; a size that does not fit), those of the readers.
-[[nodiscard]] Result<Tensor> read_tensor_file(const std::filesystem::path& path,
-                                              const IoInfo& info, const ShapeProfile& shapes);
+[[nodiscard]] Result<RuntimeValue> read_value_file(const std::filesystem::path& path,
+                                                   const IoInfo& info, const ShapeProfile& shapes);
 
 /// --input NAME=FILE options; the name is the longest input name that the text starts with, so that
 /// names with "=" work.
-[[nodiscard]] Result<std::vector<NamedTensor>> read_inputs(const std::vector<std::string>& options,
-                                                           std::span<const IoInfo> infos,
-                                                           const ShapeProfile& shapes);
+[[nodiscard]] Result<std::vector<NamedValue>> read_inputs(const std::vector<std::string>& options,
+                                                          std::span<const IoInfo> infos,
+                                                          const ShapeProfile& shapes);
 
 /// Writes NAME.npy (NAME.pb for types that NumPy lacks) and returns the file names, in order. Names
 /// of outputs lose what does not belong into a file name.
+/// Errors  UNSUPPORTED for an output that is no tensor, before anything is written; IO_ERROR.
 [[nodiscard]] Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                              std::span<const IoInfo> infos,
-                                                             std::span<const Tensor> outputs);
+                                                             std::span<const RuntimeValue> outputs);
 
 }  // namespace ctxgen::cli

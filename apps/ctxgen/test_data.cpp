@@ -23,22 +23,22 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// input_0.pb, input_1.pb, ...
-Result<std::vector<Tensor>> read_numbered(const fs::path& folder, std::string_view role,
-                                          std::size_t limit) {
-  std::vector<Tensor> tensors;
+/// input_0.pb, input_1.pb, ...: values of these types.
+Result<std::vector<RuntimeValue>> read_numbered(const fs::path& folder, std::string_view role,
+                                                std::span<const IoInfo* const> infos) {
+  std::vector<RuntimeValue> values;
   for (std::size_t i = 0;; ++i) {
     const fs::path path = folder / std::format("{}_{}.pb", role, i);
     if (!is_there(path)) break;
-    if (i == limit)
-      return fail(ErrorCode::kInvalidArgument, "\"{}\": the model has {} {}s", path.string(), limit,
-                  role);
+    if (i == infos.size())
+      return fail(ErrorCode::kInvalidArgument, "\"{}\": the model has {} {}s", path.string(),
+                  infos.size(), role);
     const Blob file = CTXGEN_TRY(map_file(path));
-    auto tensor = read_tensor(file);
-    if (!tensor) return std::unexpected(with_context(std::move(tensor).error(), path.string()));
-    tensors.push_back(std::move(*tensor));
+    auto value = read_value(file, infos[i]->type);
+    if (!value) return std::unexpected(with_context(std::move(value).error(), path.string()));
+    values.push_back(std::move(*value));
   }
-  return tensors;
+  return values;
 }
 
 }  // namespace
@@ -65,13 +65,14 @@ Result<TestDataSet> read_data_set(const fs::path& folder, std::span<const IoInfo
                                   std::span<const IoInfo> outputs) {
   TestDataSet set;
   set.name = folder.filename().string();
-  std::vector<std::string> names;
+  std::vector<const IoInfo*> given, made;
   for (const IoInfo& info : inputs)
-    if (!info.has_default) names.push_back(info.name);
-  std::vector<Tensor> tensors = CTXGEN_TRY(read_numbered(folder, "input", names.size()));
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    set.inputs.push_back({names[i], std::move(tensors[i])});
-  set.outputs = CTXGEN_TRY(read_numbered(folder, "output", outputs.size()));
+    if (!info.has_default) given.push_back(&info);
+  for (const IoInfo& info : outputs) made.push_back(&info);
+  std::vector<RuntimeValue> values = CTXGEN_TRY(read_numbered(folder, "input", given));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    set.inputs.push_back({given[i]->name, std::move(values[i])});
+  set.outputs = CTXGEN_TRY(read_numbered(folder, "output", made));
   if (set.outputs.empty())
     return fail(ErrorCode::kInvalidArgument, "--test-data: \"{}\" has no output_0.pb",
                 folder.string());

@@ -13,13 +13,13 @@ namespace ctxgen::cli {
 /// inputs that have no default, and the outputs, of the model.
 struct TestDataSet {
   std::string name;  // the folder's, for messages
-  std::vector<NamedTensor> inputs;
-  std::vector<Tensor> outputs;  // output_0.pb on; may be fewer than the model has
+  std::vector<NamedValue> inputs;
+  std::vector<RuntimeValue> outputs;  // output_0.pb on; may be fewer than the model has
 };
 
 /// The data sets in `folder`: each test_data_set_*, in order, or the folder itself.
 /// Errors  IO_ERROR (no such folder), INVALID_ARGUMENT (no data set, more files than inputs or
-///         outputs), those of read_tensor.
+///         outputs), those of read_value.
 [[nodiscard]] Result<std::vector<std::filesystem::path>> find_data_sets(
     const std::filesystem::path& folder);
 [[nodiscard]] Result<TestDataSet> read_data_set(const std::filesystem::path& folder,

@@ -32,6 +32,21 @@ struct StringsDeleter {
   }
 };
 
+/// Strings of another maker, counted while they are in use.
+struct CountedStrings {
+  std::shared_ptr<const void> owner;
+  std::uint64_t bytes = 0;
+  std::shared_ptr<MemoryAccount> account;
+  void operator()(const void*) const { account->release(bytes); }
+};
+
+std::uint64_t memory_of(std::span<const std::string> strings) {
+  std::uint64_t bytes = strings.size() * sizeof(std::string);
+  for (const std::string& text : strings)
+    if (text.capacity() >= sizeof(std::string)) bytes += text.capacity();  // else: in the object
+  return bytes;
+}
+
 /// A free buffer may be this much larger than what is asked.
 constexpr std::uint64_t kSlackBytes = 4096;
 
@@ -94,12 +109,18 @@ Result<Tensor> TensorPool::allocate_lasting(DataType type, const Dims& dims) {
   return Tensor::borrow(type, dims, std::move(owner), std::span(data, *bytes));
 }
 
-Status TensorPool::settle(const Tensor& strings) {
+Status TensorPool::settle(Tensor& strings) {
   auto* deleter = std::get_deleter<StringsDeleter>(strings.owner());
+  const auto& owner = strings.owner();
+  if (deleter == nullptr && std::get_deleter<CountedStrings>(owner) == nullptr) {
+    const std::uint64_t bytes = memory_of(strings.strings());
+    CTXGEN_CHECK(account_->charge(bytes));
+    std::shared_ptr<const void> counted(owner.get(), CountedStrings{owner, bytes, account_});
+    strings = Tensor::borrow(DataType::kString, strings.dims(), std::move(counted), {});
+    return {};
+  }
   if (deleter == nullptr || deleter->settled) return {};
-  std::uint64_t bytes = strings.strings().size() * sizeof(std::string);
-  for (const std::string& text : strings.strings())
-    if (text.capacity() >= sizeof(std::string)) bytes += text.capacity();  // else: in the object
+  const std::uint64_t bytes = memory_of(strings.strings());
   if (bytes > deleter->charged_bytes)
     CTXGEN_CHECK(deleter->account->charge(bytes - deleter->charged_bytes));
   deleter->charged_bytes = std::max(bytes, deleter->charged_bytes);

@@ -24,8 +24,9 @@ class TensorPool {
   [[nodiscard]] Result<Tensor> allocate(DataType type, const Dims& dims);
   /// The same, always from new memory: for a tensor that leaves with the caller.
   [[nodiscard]] Result<Tensor> allocate_lasting(DataType type, const Dims& dims);
-  /// Counts the content of strings that were written since the pool made the tensor.
-  [[nodiscard]] Status settle(const Tensor& strings);
+  /// Counts the content of strings that were written since the pool made the tensor, and all of one
+  /// that a kernel made by itself: `strings` then has an owner that gives the bytes back.
+  [[nodiscard]] Status settle(Tensor& strings);
   /// Takes the tensor's memory back if the pool made it and nobody else can see it.
   void release(RuntimeValue&& value);
   /// Ends a run: gives back to the system what two runs in a row had no use for, and forgets what

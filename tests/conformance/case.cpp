@@ -71,20 +71,19 @@ Result<OpenCase> open_case(const fs::path& path, Via via) {
   return open;
 }
 
-Result<Tensor> read_file(const fs::path& path) {
-  auto tensor = read_tensor(CTXGEN_TRY(map_file(path)));
-  if (!tensor)
-    return std::unexpected(
-        with_context(std::move(tensor).error(), path.filename().string()));
-  return tensor;
+Result<RuntimeValue> read_file(const fs::path& path, const ValueType& type) {
+  auto value = read_value(CTXGEN_TRY(map_file(path)), type);
+  if (!value)
+    return std::unexpected(with_context(std::move(value).error(), path.filename().string()));
+  return value;
 }
 
-Result<std::vector<NamedTensor>> read_inputs(const fs::path& folder, const Session& session) {
-  std::vector<NamedTensor> inputs;
+Result<std::vector<NamedValue>> read_inputs(const fs::path& folder, const Session& session) {
+  std::vector<NamedValue> inputs;
   for (const IoInfo& info : session.inputs()) {
     const fs::path path = folder / std::format("input_{}.pb", inputs.size());
     if (info.has_default || !fs::exists(path)) continue;
-    inputs.push_back({info.name, CTXGEN_TRY(read_file(path))});
+    inputs.push_back({info.name, CTXGEN_TRY(read_file(path, info.type))});
   }
   return inputs;
 }
@@ -92,11 +91,13 @@ Result<std::vector<NamedTensor>> read_inputs(const fs::path& folder, const Sessi
 /// Nothing if all outputs are as stored.
 Result<std::string> run_data_set(const fs::path& folder, const Session& session, bool random) {
   const auto inputs = CTXGEN_TRY(read_inputs(folder, session));
-  const auto outputs = CTXGEN_TRY(session.run(inputs));
+  const auto outputs = CTXGEN_TRY(session.run_values(inputs));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor expected = CTXGEN_TRY(read_file(folder / std::format("output_{}.pb", i)));
-    const std::string text = random ? difference_of_form(outputs[i], expected)
-                                    : difference(outputs[i], expected);
+    const RuntimeValue expected = CTXGEN_TRY(
+        read_file(folder / std::format("output_{}.pb", i), session.outputs()[i].type));
+    const std::string text = random && outputs[i].is_tensor() && expected.is_tensor()
+                                 ? difference_of_form(outputs[i].tensor(), expected.tensor())
+                                 : difference(outputs[i], expected);
     if (!text.empty())
       return std::format("{}: output {} \"{}\" {}", folder.filename().string(), i,
                          session.outputs()[i].name, text);

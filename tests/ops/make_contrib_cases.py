@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import onnx
 import onnxruntime
+import value_cases
 from onnx import TensorProto, helper, numpy_helper
 
 FOLDER = pathlib.Path(__file__).parent / "data"
@@ -276,4 +277,5 @@ if __name__ == "__main__":
     for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
                   random_cases, feature_cases, linear_cases, product_cases, multi_head_cases):
         cases()
+    value_cases.write(FOLDER)
     print(len(list(FOLDER.iterdir())), "cases")

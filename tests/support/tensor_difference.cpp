@@ -83,4 +83,23 @@ std::string difference(const Tensor& actual, const Tensor& expected) {
   }
 }
 
+std::string difference(const RuntimeValue& actual, const RuntimeValue& expected) {
+  using Kind = RuntimeValue::Kind;
+  if (actual.kind() != expected.kind())
+    return std::format("is {}, expected {}", describe(actual), describe(expected));
+  if (expected.is_tensor()) return difference(actual.tensor(), expected.tensor());
+  if (expected.kind() == Kind::kMap) {
+    const std::string keys = difference(actual.map().keys, expected.map().keys);
+    return keys.empty() ? difference(actual.map().values, expected.map().values) : "keys: " + keys;
+  }
+  if (expected.kind() != Kind::kSequence) return {};
+  const auto& a = actual.sequence().items;
+  const auto& e = expected.sequence().items;
+  if (a.size() != e.size()) return std::format("has {} items, expected {}", a.size(), e.size());
+  for (std::size_t i = 0; i < e.size(); ++i)
+    if (std::string text = difference(a[i], e[i]); !text.empty())
+      return std::format("item {} {}", i, text);
+  return {};
+}
+
 }  // namespace ctxgen

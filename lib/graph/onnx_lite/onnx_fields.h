@@ -46,6 +46,12 @@ inline constexpr std::uint32_t kDims = 1, kDataType = 2, kSegment = 3, kFloatDat
 namespace sparse {
 inline constexpr std::uint32_t kValues = 1, kIndices = 2, kDims = 3;
 }
+namespace value {  // SequenceProto and OptionalProto: one field per kind of content
+inline constexpr std::uint32_t kTensor = 3, kSequence = 5, kMap = 6, kLast = 7;
+}
+namespace map {
+inline constexpr std::uint32_t kKeys = 3, kStringKeys = 4, kValues = 5;
+}
 namespace value_info {
 inline constexpr std::uint32_t kName = 1, kType = 2;
 }

@@ -3,6 +3,7 @@
 #include "../attributes.h"
 #include "../families.h"
 #include "../kernel_support.h"
+#include "../value_support.h"
 
 // Operators that only give a tensor another shape, or ask for its shape.
 
@@ -10,8 +11,8 @@ namespace ctxgen::cpu {
 namespace {
 
 KernelResult make_identity(const Node&) {
-  return kernel([](KernelContext& context) -> Status {
-    context.set_output(0, *CTXGEN_TRY(required(context, 0)));
+  return value_kernel([](KernelContext& context) -> Status {
+    context.set_value(0, *CTXGEN_TRY(required_value(context, 0)));
     return {};
   });
 }
@@ -139,7 +140,7 @@ KernelResult make_size(const Node&) {
 
 constexpr OpRow kRows[] = {
     {kOnnx, "Flatten", 1, 25, make_flatten, "all types"},
-    {kOnnx, "Identity", 1, 25, make_identity, "all tensor types"},
+    {kOnnx, "Identity", 1, 25, make_identity, "all types; sequences and optionals too"},
     {kOnnx, "Reshape", 1, 25, make_reshape, "all types"},
     {kOnnx, "Shape", 1, 25, make_shape, "all types"},
     {kOnnx, "Size", 1, 25, make_size, "all types"},

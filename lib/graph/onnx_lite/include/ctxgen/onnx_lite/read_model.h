@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/runtime_value.h"
 #include "ctxgen/graph/graph.h"
 
 namespace ctxgen {
@@ -50,6 +51,10 @@ struct ReadModelOptions {
 
 /// Decodes one serialised TensorProto (a backend-test .pb file).
 [[nodiscard]] Result<Tensor> read_tensor(Blob source);
+/// Decodes a value of backend-test data, a TensorProto, SequenceProto, OptionalProto or MapProto as
+/// the type says: the files do not say it themselves.
+/// Errors  INVALID_GRAPH, UNSUPPORTED (sparse tensors; sequences and optionals inside of those).
+[[nodiscard]] Result<RuntimeValue> read_value(Blob source, const ValueType& type);
 /// Encodes a tensor as TensorProto (raw_data, or string_data).
 [[nodiscard]] std::vector<std::byte> write_tensor(const Tensor& tensor, std::string_view name);
 
