@@ -47,9 +47,9 @@ struct Summary {
   double least = 0, greatest = 0, mean = 0;
 };
 
-std::optional<Summary> summarise(const RuntimeValue& value) {
-  if (!value.is_tensor()) return {};
-  const Tensor& tensor = value.tensor();
+std::optional<Summary> summarise(const RuntimeValue& output) {
+  if (!output.is_tensor()) return {};
+  const Tensor& tensor = output.tensor();
   if (!ElementReader::has_numbers(tensor.type()) || tensor.element_count() == 0) return {};
   const ElementReader reader(tensor);
   Summary summary{std::numeric_limits<double>::infinity(),

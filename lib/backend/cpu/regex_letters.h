@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "regex.h"
+#include "regex_match.h"
 
 // Sets of letters in regular expressions.
 

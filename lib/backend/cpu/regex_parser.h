@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "regex.h"
+#include "regex_match.h"
 
 namespace ctxgen::cpu {
 

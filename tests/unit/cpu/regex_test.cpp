@@ -1,4 +1,4 @@
-#include "regex.h"
+#include "regex_match.h"
 
 #include <gtest/gtest.h>
 

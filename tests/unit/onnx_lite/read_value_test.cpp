@@ -75,7 +75,9 @@ TEST(ReadValue, SurvivesEveryTruncation) {
   for (std::size_t size = 0; size < proto.str().size(); ++size) {
     const auto bytes = as_bytes(std::string_view(proto.str()).substr(0, size));
     const auto value = read_value(Blob::own({bytes.begin(), bytes.end()}), kSequence);
-    if (!value) EXPECT_EQ(code_of(value), ErrorCode::kInvalidGraph) << size;
+    if (!value) {
+      EXPECT_EQ(code_of(value), ErrorCode::kInvalidGraph) << size;
+    }
   }
 }
 

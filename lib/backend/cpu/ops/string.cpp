@@ -11,7 +11,7 @@
 #include "../broadcast.h"
 #include "../families.h"
 #include "../kernel_support.h"
-#include "../regex.h"
+#include "../regex_match.h"
 #include "../utf8.h"
 
 // Operators on strings. Their outputs may be longer than their inputs, so the sum is known and

@@ -1,4 +1,4 @@
-#include "regex.h"
+#include "regex_match.h"
 
 #include "regex_parser.h"
 #include "utf8.h"
