@@ -134,7 +134,7 @@ Status GraphExecutor::run_partition(std::size_t index, RunState& state,
 Status GraphExecutor::check_outputs(const Step& step, RunState& state) const {
   for (const ValueId id : step.outputs) {
     if (!id.valid()) continue;
-    const RuntimeValue& output = state.values[id.index];
+    RuntimeValue& output = state.values[id.index];
     if (!output.defined())
       return fail(ErrorCode::kInternal, "output \"{}\" was not written", graph_->value(id).name);
     if (output.is_tensor() && output.tensor().is_string())

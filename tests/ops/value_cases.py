@@ -1,4 +1,4 @@
-"""Cases of ai.onnx.ml operators on labels and maps, for make_contrib_cases.py; the outputs are ONNX Runtime's."""
+"""Cases of operators on labels, maps, sequences and optionals, for make_contrib_cases.py; the outputs are ONNX Runtime's."""
 
 import numpy as np
 import onnx
@@ -29,9 +29,13 @@ def map_proto(entries):
     return proto
 
 
-def serialised(value):
+def serialised(value, value_type):
+    if value_type.HasField("optional_type"):
+        return numpy_helper.from_optional(value).SerializeToString()
     if isinstance(value, dict):
         return map_proto(value).SerializeToString()
+    if isinstance(value, list) and not (value and isinstance(value[0], dict)):
+        return numpy_helper.from_list(value, dtype=None if value else onnx.SequenceProto.TENSOR).SerializeToString()
     if isinstance(value, list):
         sequence = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP)
         sequence.map_values.extend(map_proto(one) for one in value)
@@ -40,21 +44,51 @@ def serialised(value):
 
 
 def value_case(folder, name, op, given, given_type, output_type, version=3, **attributes):
+    """An operator of ai.onnx.ml with one input."""
+    write_case(folder, name, op, [given], [given_type], output_type, domain=ML, ml_version=version, **attributes)
+
+
+def write_case(folder, name, op, given, given_types, output_type, domain="", ml_version=3, **attributes):
+    names = [f"x{i}" for i in range(len(given))]
     graph = helper.make_graph(
-        [helper.make_node(op, ["x"], ["y"], domain=ML, **attributes)], name,
-        [helper.make_value_info("x", given_type)], [helper.make_value_info("y", output_type)])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ML, version)]
+        [helper.make_node(op, names, ["y"], domain=domain, **attributes)], name,
+        [helper.make_value_info(n, t) for n, t in zip(names, given_types)], [helper.make_value_info("y", output_type)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ML, ml_version)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (result,) = session.run(None, {"x": given})
+    (result,) = session.run(None, dict(zip(names, given)))
     data = folder / name / "test_data_set_0"
     data.mkdir(parents=True)
     (folder / name / "model.onnx").write_bytes(model)
-    (data / "input_0.pb").write_bytes(serialised(given))
-    (data / "output_0.pb").write_bytes(serialised(result))
+    for i, (value, value_type) in enumerate(zip(given, given_types)):
+        (data / f"input_{i}.pb").write_bytes(serialised(value, value_type))
+    (data / "output_0.pb").write_bytes(serialised(result, output_type))
+
+
+def sequence_cases(folder):
+    FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+    tensor = helper.make_tensor_type_proto
+    floats = tensor(FLOAT, None)
+    sequence = helper.make_sequence_type_proto(floats)
+    a, b, c = (np.arange(n, dtype=np.float32).reshape(2, -1) for n in (4, 6, 2))
+
+    def case(name, op, given, types, output_type, **attributes):
+        write_case(folder, name, op, given, types, output_type, **attributes)
+
+    at = np.array(-2, np.int64)
+    case("sequence_construct", "SequenceConstruct", [a, b], [floats, floats], sequence)
+    case("sequence_empty", "SequenceEmpty", [], [], sequence)
+    case("sequence_at", "SequenceAt", [[a, b, c], at], [sequence, tensor(INT64, [])], floats)
+    case("sequence_erase", "SequenceErase", [[a, b, c], at], [sequence, tensor(INT64, [])], sequence)
+    case("sequence_erase_last", "SequenceErase", [[a, b, c]], [sequence], sequence)
+    case("sequence_length", "SequenceLength", [[a, b, c]], [sequence], tensor(INT64, []))
+    case("concat_from_sequence", "ConcatFromSequence", [[a, b, c]], [sequence], floats, axis=-1)
+    case("concat_from_sequence_new_axis", "ConcatFromSequence", [[a, a + 1]], [sequence], floats, axis=1, new_axis=1)
+    case("optional", "Optional", [a], [floats], helper.make_optional_type_proto(floats))
 
 
 def write(folder):
+    sequence_cases(folder)
     FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
     tensor = helper.make_tensor_type_proto
     words = np.array(["b", "nobody", "a"], object)

@@ -13,11 +13,31 @@ constexpr int kMaxRepeat = 1000;
 constexpr std::size_t kMaxStates = 200'000;
 constexpr std::size_t kMaxDepth = 200;
 
+// \Q...\E is a way to write letters: each is escaped instead where that means something.
+std::u32string without_quotes(const std::u32string& text) {
+  std::u32string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == U'\\' && i + 1 < text.size();
+    if (escape && text[i + 1] == (quoted ? U'E' : U'Q')) {
+      quoted = !quoted;
+      ++i;
+    } else if (quoted) {
+      if (std::u32string_view(U"\\^$.[]|()?*+{}-").contains(text[i])) out += U'\\';
+      out += text[i];
+    } else {
+      out += text[i];
+      if (escape) out += text[++i];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 RegexParser::RegexParser(std::string_view pattern, std::vector<Regex::Step>& steps,
                          std::vector<Regex::Letters>& letters)
-    : text_(decode_utf8(pattern)), steps_(steps), letters_(letters) {}
+    : text_(without_quotes(decode_utf8(pattern))), steps_(steps), letters_(letters) {}
 
 Result<std::uint32_t> RegexParser::parse() {
   const Part whole = CTXGEN_TRY(alternatives());
@@ -49,21 +69,12 @@ RegexParser::Part RegexParser::joined(Part a, Part b) {
   return {a.first, b.last};
 }
 
-Result<RegexParser::Part> RegexParser::maybe(Part part) {
+Result<RegexParser::Part> RegexParser::skippable(Part part, bool again) {
   const Part split = CTXGEN_TRY(state(Op::kSplit));
   const Part end = CTXGEN_TRY(state(Op::kJump));
   steps_[split.first].next = part.first;
   steps_[split.first].other = end.first;
-  steps_[part.last].next = end.first;
-  return Part{split.first, end.last};
-}
-
-Result<RegexParser::Part> RegexParser::loop(Part part) {
-  const Part split = CTXGEN_TRY(state(Op::kSplit));
-  const Part end = CTXGEN_TRY(state(Op::kJump));
-  steps_[split.first].next = part.first;
-  steps_[split.first].other = end.first;
-  steps_[part.last].next = split.first;
+  steps_[part.last].next = again ? split.first : end.first;
   return Part{split.first, end.last};
 }
 
@@ -102,9 +113,10 @@ Result<RegexParser::Part> RegexParser::repeated() {
   const std::size_t behind = at_;
   if (CTXGEN_TRY(repeat_here(twice))) return bad("two repetitions of one thing");
   at_ = behind;
-  if (repeat.least == 0 && repeat.most < 0) return loop(part);
-  if (repeat.least == 0 && repeat.most == 1) return maybe(part);
-  if (repeat.least == 1 && repeat.most < 0) return joined(part, CTXGEN_TRY(write_repeat(from, {0, -1}, flags)));
+  if (repeat.least == 0 && repeat.most < 0) return skippable(part, true);
+  if (repeat.least == 0 && repeat.most == 1) return skippable(part, false);
+  if (repeat.least == 1 && repeat.most < 0)
+    return joined(part, CTXGEN_TRY(write_repeat(from, {0, -1}, flags)));
   return write_repeat(from, repeat, flags);
 }
 
@@ -119,7 +131,7 @@ Result<RegexParser::Part> RegexParser::write_repeat(std::size_t from, const Repe
     at_ = from;
     flags_ = flags;
     Part part = CTXGEN_TRY(atom());
-    if (i >= repeat.least) part = repeat.most < 0 ? CTXGEN_TRY(loop(part)) : CTXGEN_TRY(maybe(part));
+    if (i >= repeat.least) part = CTXGEN_TRY(skippable(part, repeat.most < 0));
     all = joined(all, part);
   }
   at_ = behind;
@@ -213,13 +225,6 @@ Result<RegexParser::Part> RegexParser::escape() {
   if (take(U'z')) return state(Op::kEnd);
   if (take(U'b')) return state(Op::kBoundary);
   if (take(U'B')) return state(Op::kNoBoundary);
-  if (take(U'Q')) {
-    const std::size_t end = std::min(text_.find(U"\\E", at_), text_.size());
-    Part all = CTXGEN_TRY(state(Op::kJump));
-    for (; at_ < end; ++at_) all = joined(all, CTXGEN_TRY(letters_state({{text_[at_], text_[at_]}})));
-    static_cast<void>(take(U"\\E"));
-    return all;
-  }
   const char32_t meant = CTXGEN_TRY(escaped_letter());
   return letters_state({{meant, meant}});
 }

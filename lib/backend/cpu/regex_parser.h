@@ -46,8 +46,8 @@ class RegexParser {
 
   [[nodiscard]] Result<Part> state(Op op);
   [[nodiscard]] Result<Part> letters_state(Letters letters);
-  [[nodiscard]] Result<Part> loop(Part part);
-  [[nodiscard]] Result<Part> maybe(Part part);
+  /// A way around the part, and with `again` one back.
+  [[nodiscard]] Result<Part> skippable(Part part, bool again);
   [[nodiscard]] Part joined(Part a, Part b);
 
   [[nodiscard]] bool done() const { return at_ >= text_.size(); }

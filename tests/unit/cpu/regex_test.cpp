@@ -73,6 +73,7 @@ TEST(Regex, KnowsFlagsEscapesAndBoundaries) {
   EXPECT_FALSE(matches("(?i)a(?-i)b", "AB"));
   EXPECT_TRUE(matches("\\.\\*\\x41\\x{e4}\\t", ".*A\xC3\xA4\t"));
   EXPECT_TRUE(matches("\\Qa.b*\\E+", "a.b**"));
+  EXPECT_TRUE(matches("\\\\Q", "\\Q"));
   EXPECT_TRUE(matches("\\bfoo\\b.\\Bar", "foo bar") == false);
   EXPECT_TRUE(matches("foo\\b bar", "foo bar"));
 }

@@ -15,11 +15,13 @@ namespace {
 
 using LabelTypes = Types<float, double, std::int16_t, std::int32_t, std::int64_t>;
 
-// Equal numbers have equal codes: NaN is one key, and so is zero.
+constexpr std::uint64_t kNan = UINT64_MAX;
+
+// Equal numbers have equal codes: NaN is one key (since version 4), and so is zero.
 template <class T>
 std::uint64_t code_of(T value) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(value)) return UINT64_MAX;
+    if (std::isnan(value)) return kNan;
     return std::bit_cast<std::uint64_t>(value == 0 ? 0.0 : static_cast<double>(value));
   } else {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
@@ -29,7 +31,7 @@ std::uint64_t code_of(T value) {
 // Finds the position of a label among the keys.
 class Keys {
  public:
-  [[nodiscard]] static Result<Keys> of(const Tensor& keys) {
+  [[nodiscard]] static Result<Keys> of(const Tensor& keys, bool with_nan = true) {
     Keys made;
     made.type_ = keys.type();
     const auto count = static_cast<std::size_t>(keys.element_count());
@@ -39,6 +41,7 @@ class Keys {
     CTXGEN_CHECK(dispatch(LabelTypes{}, keys.type(), [&]<class T>() -> Status {
       for (std::size_t i = 0; i < count; ++i)
         made.numbers_.insert_or_assign(code_of(keys.elements<T>()[i]), i);
+      if (std::is_floating_point_v<T> && !with_nan) made.numbers_.erase(kNan);
       return {};
     }));
     return made;
@@ -133,7 +136,7 @@ Result<Tensor> default_of(const Node& node, DataType type) {
 
 KernelResult make_label_encoder(const Node& node) {
   const Tensor keys = CTXGEN_TRY(list_of(node, "keys_"));
-  LabelTable table{.keys = CTXGEN_TRY(Keys::of(keys)),
+  LabelTable table{.keys = CTXGEN_TRY(Keys::of(keys, node.opset >= 4)),
                    .values = CTXGEN_TRY(list_of(node, "values_")),
                    .otherwise = {}};
   if (keys.element_count() != table.values.element_count())
