@@ -184,9 +184,9 @@ KernelResult make_cast_map(const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {kOnnxMl, "CastMap", 1, 5, make_cast_map, "maps from int64 to float32 and strings"},
-    {kOnnxMl, "DictVectorizer", 1, 5, make_dict_vectorizer, "maps from int64 and strings"},
-    {kOnnxMl, "ZipMap", 1, 5, make_zip_map, "float32; the output is a sequence of maps"},
+    {kOnnxMl, "CastMap", 1, 1, make_cast_map, "maps from int64 to float32 and strings"},
+    {kOnnxMl, "DictVectorizer", 1, 1, make_dict_vectorizer, "maps from int64 and strings"},
+    {kOnnxMl, "ZipMap", 1, 1, make_zip_map, "float32; the output is a sequence of maps"},
 };
 
 }  // namespace

@@ -38,9 +38,9 @@ KernelResult make_has(const Node&) {
 }
 
 constexpr OpRow kRows[] = {
-    {kOnnx, "Optional", 15, 25, make_optional, "all types"},
-    {kOnnx, "OptionalGetElement", 15, 25, make_get, "all types"},
-    {kOnnx, "OptionalHasElement", 15, 25, make_has, "all types"},
+    {kOnnx, "Optional", 15, 15, make_optional, "all types"},
+    {kOnnx, "OptionalGetElement", 15, 18, make_get, "all types"},
+    {kOnnx, "OptionalHasElement", 15, 18, make_has, "all types"},
 };
 
 }  // namespace

@@ -308,15 +308,15 @@ KernelResult make_map(const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {kOnnx, "ConcatFromSequence", 11, 25, make_concat, "types of whole bytes, strings"},
-    {kOnnx, "SequenceAt", 11, 25, make_at, "all types"},
-    {kOnnx, "SequenceConstruct", 11, 25, make_construct, "all types"},
-    {kOnnx, "SequenceEmpty", 11, 25, make_empty, "all types"},
-    {kOnnx, "SequenceErase", 11, 25, make_erase, "all types"},
-    {kOnnx, "SequenceInsert", 11, 25, make_insert, "all types"},
-    {kOnnx, "SequenceLength", 11, 25, make_length, "all types"},
-    {kOnnx, "SequenceMap", 17, 25, make_map, "all types"},
-    {kOnnx, "SplitToSequence", 11, 25, make_split, "types of whole bytes, strings"},
+    {kOnnx, "ConcatFromSequence", 11, 11, make_concat, "types of whole bytes, strings"},
+    {kOnnx, "SequenceAt", 11, 11, make_at, "all types"},
+    {kOnnx, "SequenceConstruct", 11, 11, make_construct, "all types"},
+    {kOnnx, "SequenceEmpty", 11, 11, make_empty, "all types"},
+    {kOnnx, "SequenceErase", 11, 11, make_erase, "all types"},
+    {kOnnx, "SequenceInsert", 11, 11, make_insert, "all types"},
+    {kOnnx, "SequenceLength", 11, 11, make_length, "all types"},
+    {kOnnx, "SequenceMap", 17, 17, make_map, "all types"},
+    {kOnnx, "SplitToSequence", 11, 24, make_split, "types of whole bytes, strings"},
 };
 
 }  // namespace

@@ -217,11 +217,11 @@ KernelResult make_regex(const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {kOnnx, "RegexFullMatch", 20, 25, make_regex, "RE2's syntax without Unicode classes"},
-    {kOnnx, "StringConcat", 20, 25, make_concat, "strings"},
-    {kOnnx, "StringNormalizer", 10, 25, make_normalizer,
+    {kOnnx, "RegexFullMatch", 20, 20, make_regex, "RE2's syntax without Unicode classes"},
+    {kOnnx, "StringConcat", 20, 20, make_concat, "strings"},
+    {kOnnx, "StringNormalizer", 10, 10, make_normalizer,
      "strings; a locale that the system lacks counts as C.UTF-8"},
-    {kOnnx, "StringSplit", 20, 25, make_split, "strings"},
+    {kOnnx, "StringSplit", 20, 20, make_split, "strings"},
 };
 
 }  // namespace

@@ -167,7 +167,7 @@ KernelResult make_vectorizer(const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {kOnnx, "TfIdfVectorizer", 9, 25, make_vectorizer, "int32, int64, strings"},
+    {kOnnx, "TfIdfVectorizer", 9, 9, make_vectorizer, "int32, int64, strings"},
 };
 
 }  // namespace
