@@ -13,7 +13,10 @@ namespace {
 // Chains of eight keep oneDNN's fast kernels (atlas, section 2).
 constexpr std::size_t kMaxPostOps = 8;
 
-bool is_product(const ProgramOp& op) { return op.kind == kind::kConv || op.kind == kind::kMatmul; }
+bool is_product(const ProgramOp& op) {
+  return op.kind == kind::kConv || op.kind == kind::kMatmul || op.kind == kind::kQConv ||
+         op.kind == kind::kQMatmul;
+}
 
 /// Ops that take an eltwise step without losing their fast kernel. Pools and softmax do not: they
 /// are short, and what they would save is one pass over a small result.
