@@ -127,8 +127,7 @@ class TypeWriter {
     if (type.kind == ValueType::Kind::kUnknown ||
         (type.is_tensor() && type.element == DataType::kUndefined))
       return;  // nothing was found
-    // A graph output that is declared wrongly is written as it is: programs bind by its type.
-    if (value.is_output && contradicts(type, value.type)) value.type_changed = true;
+    if (value.is_output && contradicts(type, value.type)) value.type_contradicts = true;
     if (value.is_output || (value.is_input && !value.type.has_rank()))
       type = merged(std::move(type), value.type, model_);
     value.type = std::move(type);

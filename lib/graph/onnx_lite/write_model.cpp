@@ -133,8 +133,19 @@ Status ModelWriter::add_info(std::uint32_t number, SourceRange source, const Val
 Status ModelWriter::add_interface(Pieces& out) {
   for (const ValueId id : rewrite_.inputs)
     CTXGEN_CHECK(add_info(fg::kInput, graph_.value(id).input_source, graph_.value(id), out));
-  for (const ValueId id : graph_.outputs)
-    CTXGEN_CHECK(add_info(fg::kOutput, graph_.value(id).output_source, graph_.value(id), out));
+  for (const ValueId id : graph_.outputs) {
+    // Programs bind by type, so what a partition makes is written as it is; inference may be wrong
+    // about what other nodes make.
+    const Value& value = graph_.value(id);
+    const bool made_by_program =
+        value.type_contradicts && std::ranges::any_of(rewrite_.ep_contexts, [id](const auto& node) {
+          return std::ranges::find(node.outputs, id) != node.outputs.end();
+        });
+    if (made_by_program && !value.output_source.empty())
+      out.message_field(fg::kOutput, CTXGEN_TRY(encoder_.retyped(value.output_source, value)));
+    else
+      CTXGEN_CHECK(add_info(fg::kOutput, value.output_source, value, out));
+  }
   return {};
 }
 

@@ -39,7 +39,7 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
     }
     CTXGEN_CHECK(lower_node(n, builder));
   }
-  return std::move(builder).finish();
+  return CTXGEN_TRY(std::move(builder).finish());
 }
 
 }  // namespace ctxgen::onednn

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ctxgen/base/tensor.h"
@@ -9,11 +10,21 @@
 
 namespace ctxgen::onednn {
 
+/// What a dequantised constant was made of: values = (stored - zero) * scale, with one scale and
+/// zero point, or one per slice of `axis`.
+struct QuantizedWeight {
+  Tensor stored;  // u8 or s8
+  std::vector<float> scales;
+  std::vector<std::int32_t> zeros;  // as many
+  std::int64_t axis = 0;
+};
+
 /// A program being made: its weights are still plain ONNX tensors, kept beside it. Constants of
 /// the model share their bytes with the mapped file until a fusion changes them.
 struct Lowered {
   Program program;
   std::vector<Tensor> weights;  // of program.weights, by index
+  std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
 };
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.

@@ -4,19 +4,28 @@
 #include <cstring>
 #include <numeric>
 
+#include "ctxgen/base/half.h"
+
 namespace ctxgen::onednn {
 
 namespace {
 
 std::string shown(const Value& value) { return std::format("\"{}\"", value.name); }
 
-Refusal check_type(const Value& value) {
+using Types = std::initializer_list<DataType>;
+constexpr Types kFloats = {DataType::kFloat, DataType::kFloat16};
+constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
+                            DataType::kInt8};
+
+bool contains(Types types, DataType type) { return std::ranges::find(types, type) != types.end(); }
+
+Refusal check_type(const Value& value, Types types = kFloats) {
   const ValueType& type = value.type;
   if (type.kind == ValueType::Kind::kUnknown) {
     return std::format("type of {} is unknown", shown(value));
   }
   if (!type.is_tensor()) return std::format("{} is not a dense tensor", shown(value));
-  if (type.element != DataType::kFloat) {
+  if (!contains(types, type.element)) {
     return std::format("element type {}", name_of(type.element));
   }
   if (!type.has_rank()) return std::format("rank of {} is unknown", shown(value));
@@ -30,11 +39,11 @@ Refusal check_type(const Value& value) {
   return std::nullopt;
 }
 
-Refusal check_input(const NodeView& n, std::size_t i) {
+Refusal check_input(const NodeView& n, std::size_t i, Types types = kFloats) {
   if (!n.has_input(i)) return std::format("input {} is absent", i);
   const Tensor* constant = n.constant(i);
-  if (constant == nullptr) return check_type(n.input_value(i));
-  if (constant->type() != DataType::kFloat) {
+  if (constant == nullptr) return check_type(n.input_value(i), types);
+  if (!contains(types, constant->type())) {
     return std::format("element type {}", name_of(constant->type()));
   }
   if (constant->element_count() == 0) {
@@ -87,6 +96,28 @@ Refusal require_all_f32(const NodeView& n) {
   return require_f32(n, all);
 }
 
+Refusal require_movable(const NodeView& n, std::size_t inputs) {
+  const auto type = [&](std::size_t i) {
+    const Tensor* constant = n.constant(i);
+    return constant != nullptr ? constant->type() : n.input_value(i).type.element;
+  };
+  for (std::size_t i = 0; i < inputs; ++i) {
+    if (Refusal refusal = check_input(n, i, kMovable)) return refusal;
+    if (type(i) != type(0)) {
+      return std::format("element types {} and {}", name_of(type(0)), name_of(type(i)));
+    }
+  }
+  if (inputs == 0) return "has no inputs";
+  if (n.output_count() == 0 || !n.output(0).valid()) return "first output is absent";
+  return check_type(n.output_value(0), {type(0)});
+}
+
+Refusal require_value(const NodeView& n, std::size_t i, std::initializer_list<DataType> types) {
+  if (!n.has_input(i)) return std::format("input {} is absent", i);
+  if (n.constant(i) != nullptr) return std::format("input {} is constant", i);
+  return check_type(n.input_value(i), types);
+}
+
 Refusal require_one_output(const NodeView& n) {
   for (std::size_t i = 1; i < n.output_count(); ++i) {
     if (n.output_wanted(i)) {
@@ -100,7 +131,7 @@ Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i, std::string_v
   if (!n.has_input(i)) return refuse("{} is absent", what);
   const Tensor* tensor = n.constant(i);
   if (tensor == nullptr) return refuse("{} is not constant", what);
-  if (tensor->type() != DataType::kFloat) {
+  if (!contains(kFloats, tensor->type())) {
     return refuse("element type {}", name_of(tensor->type()));
   }
   if (tensor->element_count() == 0) return refuse("{} is empty", what);
@@ -162,6 +193,14 @@ Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end) {
 
 std::vector<float> floats_of(const Tensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.element_count()));
+  if (tensor.type() == DataType::kFloat16) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, tensor.bytes().data() + i * sizeof bits, sizeof bits);
+      values[i] = float16_to_float(bits);
+    }
+    return values;
+  }
   if (!values.empty()) std::memcpy(values.data(), tensor.bytes().data(), tensor.bytes().size());
   return values;
 }

@@ -69,15 +69,22 @@ class NodeView {
 };
 
 /// Whether the listed inputs are present float32 tensors of known rank, the non-constant ones of
-/// rank 1 or more and not empty, and whether the first output is such a tensor too.
+/// rank 1 or more and not empty, and whether the first output is such a tensor too. A float16 tensor
+/// counts as float32: it is computed as one.
 [[nodiscard]] Refusal require_f32(const NodeView& n, std::initializer_list<std::size_t> inputs);
 [[nodiscard]] Refusal require_f32(const NodeView& n, std::span<const std::size_t> inputs);
 /// The same for all inputs of a variadic operator.
 [[nodiscard]] Refusal require_all_f32(const NodeView& n);
+/// The same for operators that only move data, which take 8-bit integers too, of one type.
+[[nodiscard]] Refusal require_movable(const NodeView& n, std::size_t inputs = 1);
+/// Whether input `i` is a tensor of known rank, not constant, with one of `types`.
+[[nodiscard]] Refusal require_value(const NodeView& n, std::size_t i,
+                                    std::initializer_list<DataType> types);
+
 /// Whether no output but the first is wanted.
 [[nodiscard]] Refusal require_one_output(const NodeView& n);
 
-/// A float32 constant input; `what` names it in the reason ("weights are not constant").
+/// A float32 or float16 constant input; `what` names it in the reason ("weights are not constant").
 [[nodiscard]] Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i,
                                                std::string_view what);
 /// The one element of a float32 constant input.
@@ -93,7 +100,7 @@ class NodeView {
 /// An axis attribute brought into [0, rank), or [0, rank] if `end` is allowed.
 [[nodiscard]] Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end = false);
 
-/// Elements of a float32 tensor, read at any alignment.
+/// Elements of a float32 or float16 tensor, read at any alignment.
 [[nodiscard]] std::vector<float> floats_of(const Tensor& tensor);
 /// A float32 tensor made of `values`.
 [[nodiscard]] Result<Tensor> tensor_of(const Dims& dims, std::span<const float> values);

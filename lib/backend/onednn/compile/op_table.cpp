@@ -19,13 +19,24 @@ constexpr std::string_view kAveragePool =
 constexpr std::string_view kMaxPool =
     "auto_pad ceil_mode dilations kernel_shape pads storage_order strides";
 constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_axes";
-constexpr std::string_view kReduceLimits = "f32; constant axes; result not a scalar";
 constexpr std::string_view kRnnAttributes =
     "activation_alpha activation_beta activations direction hidden_size layout";
+constexpr std::string_view kReduceLimits = "f32; constant axes; result not a scalar";
 constexpr std::string_view kRnnLimits =
     "f32; constant weights and bias; every sequence whole; default activations; no clip";
 constexpr std::string_view kEltwiseLimits = "f32";
 constexpr std::string_view kBinaryLimits = "f32; NumPy broadcasting; one operand may be constant";
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+constexpr std::string_view kQLinearPool =
+    "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides";
+constexpr std::string_view kProductLimits =
+    "u8 or s8; constant u8 or s8 weights, per tensor or per channel (integer products where they "
+    "lie in s8 less their zero point and VNNI is there, else f32); constant scales; a result may "
+    "differ by 1 where the exact one lies within 2^-13 of a tie";
+constexpr std::string_view kQLinearLimits =
+    "u8 or s8; constant scales and zero points, one each; a result may differ by 1 where the exact "
+    "one lies within 2^-13 of a tie";
 
 // consumed_inputs told version 1 operators about in-place use; it never changed a result.
 constexpr OpRow kOps[] = {
@@ -39,8 +50,8 @@ constexpr OpRow kOps[] = {
     {kOnnx, "BatchNormalization", 1, 15, check_batch_norm, lower_batch_norm, kWork,
      "consumed_inputs epsilon is_test momentum spatial training_mode",
      "f32; inference form; constant scale, bias, mean and variance"},
-    {kOnnx, "Cast", 1, 25, check_cast, lower_identity, kGlue, "round_mode saturate to",
-     "float32 to float32"},
+    {kOnnx, "Cast", 1, 25, check_cast, lower_cast, kGlue, "round_mode saturate to",
+     "f32 and f16 to f32 and f16; s32, u8, s8 to f32"},
     {kOnnx, "Ceil", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Celu", 12, 12, check_activation, lower_activation, kWork, "alpha", kEltwiseLimits},
@@ -48,25 +59,31 @@ constexpr OpRow kOps[] = {
      "consumed_inputs max min", "f32; min not above max"},
     {kOnnx, "Clip", 11, 13, check_clip_inputs, lower_clip_inputs, kWork, "",
      "f32; constant min and max, min not above max"},
-    {kOnnx, "Concat", 1, 13, check_concat, lower_concat, kGlue, "axis", "f32"},
+    {kOnnx, "Concat", 1, 13, check_concat, lower_concat, kGlue, "axis", "f32, u8, s8"},
     {kOnnx, "Conv", 1, 22, check_conv, lower_conv, kWork, kWindow,
      "f32; constant weights and bias; 1 to 3 spatial dims; no negative pads"},
+    {kOnnx, "ConvInteger", 10, 10, check_conv_integer, lower_conv_integer, kWork, kWindow,
+     "u8 or s8 by constant u8 or s8 weights that lie in s8 less their zero point; constant zero "
+     "points, one each; needs VNNI"},
     {kOnnx, "ConvTranspose", 1, 22, check_deconv, lower_deconv, kWork,
      "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
      "f32; constant weights and bias; 1 to 3 spatial dims; sizes known where pads depend on them"},
     {kOnnx, "Cos", 7, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kOnnx, "DepthToSpace", 1, 13, check_blocks, lower_blocks, kGlue, "blocksize mode", "f32"},
+    {kOnnx, "DequantizeLinear", 10, 25, check_dequantize, lower_dequantize, kGlue,
+     "axis block_size output_dtype",
+     "u8, s8, s32 to f32; one constant scale and zero point for values (constants are folded)"},
     {kOnnx, "Div", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
      kBinaryLimits},
     {kOnnx, "Dropout", 1, 22, check_dropout, lower_identity, kGlue,
-     "consumed_inputs is_test ratio seed", "f32; inference form; no mask"},
+     "consumed_inputs is_test ratio seed", "f32, u8, s8; inference form; no mask"},
     {kOnnx, "Elu", 1, 22, check_activation, lower_activation, kWork, "alpha consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Erf", 9, 13, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kOnnx, "Exp", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Expand", 8, 13, check_expand, lower_expand, kGlue, "", "f32; constant shape, or one made of sizes"},
-    {kOnnx, "Flatten", 1, 25, check_flatten, lower_flatten, kGlue, "axis", "f32"},
+    {kOnnx, "Flatten", 1, 25, check_flatten, lower_flatten, kGlue, "axis", "f32, u8, s8"},
     {kOnnx, "Floor", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "GRU", 7, 22, check_rnn, lower_rnn, kWork,
@@ -89,7 +106,7 @@ constexpr OpRow kOps[] = {
     {kOnnx, "HardSigmoid", 1, 22, check_activation, lower_activation, kWork,
      "alpha beta consumed_inputs", kEltwiseLimits},
     {kOnnx, "HardSwish", 14, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
-    {kOnnx, "Identity", 1, 25, check_identity, lower_identity, kGlue, "", "f32"},
+    {kOnnx, "Identity", 1, 25, check_identity, lower_identity, kGlue, "", "f32, u8, s8"},
     {kOnnx, "InstanceNormalization", 1, 22, check_group_norm, lower_group_norm, kWork,
      "consumed_inputs epsilon", "f32; known number of channels"},
     {kOnnx, "LRN", 1, 13, check_lrn, lower_lrn, kWork, "alpha beta bias size",
@@ -109,9 +126,12 @@ constexpr OpRow kOps[] = {
     {kOnnx, "LogSoftmax", 13, 13, check_softmax, lower_softmax, kWork, "axis", "f32; any axis"},
     {kOnnx, "MatMul", 1, 13, check_matmul, lower_matmul, kWork, "",
      "f32; operands not both constant; result not a scalar"},
+    {kOnnx, "MatMulInteger", 10, 10, check_matmul_integer, lower_matmul_integer, kWork, "",
+     "u8 or s8 by a constant u8 or s8 matrix that lies in s8 less its zero point; constant zero "
+     "points, one each; needs VNNI"},
     {kOnnx, "Max", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
     {kOnnx, "MaxPool", 1, 22, check_max_pool, lower_max_pool, kWork, kMaxPool,
-     "f32; 1 to 3 spatial dims; no indices; pads smaller than the kernel"},
+     "f32, u8, s8; 1 to 3 spatial dims; no indices; pads smaller than the kernel"},
     {kOnnx, "Mean", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs",
      kBinaryLimits},
     {kOnnx, "Min", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
@@ -125,6 +145,13 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Pad", 1, 25, check_pad, lower_pad, kGlue, "mode paddings pads value",
      "f32; constant pads and value"},
     {kOnnx, "Pow", 7, 15, check_pow, lower_pow, kWork, "", "f32"},
+    {kOnnx, "QLinearConv", 10, 10, check_qlinear_conv, lower_qlinear_conv, kWork, kWindow,
+     kProductLimits},
+    {kOnnx, "QLinearMatMul", 10, 21, check_qlinear_matmul, lower_qlinear_matmul, kWork, "",
+     kProductLimits},
+    {kOnnx, "QuantizeLinear", 10, 25, check_quantize, lower_quantize, kGlue,
+     "axis block_size output_dtype precision saturate",
+     "f32 or f16 to u8 or s8; one constant scale and zero point"},
     {kOnnx, "RMSNormalization", 23, 23, check_rms_norm, lower_rms_norm, kWork,
      "axis epsilon stash_type", "f32; scale of the normalised dims"},
     {kOnnx, "RNN", 7, 22, check_rnn, lower_rnn, kWork, kRnnAttributes, kRnnLimits},
@@ -153,7 +180,7 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Relu", 1, 14, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Reshape", 1, 25, check_reshape, lower_reshape, kGlue,
-     "allowzero consumed_inputs shape", "f32; constant shape without empty dims"},
+     "allowzero consumed_inputs shape", "f32, u8, s8; constant shape without empty dims"},
     {kOnnx, "Resize", 10, 19, check_resize, lower_resize, kWork,
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
      "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
@@ -169,7 +196,7 @@ constexpr OpRow kOps[] = {
      "axis epsilon stash_type", "f32; scale of the normalised dims; ONNX Runtime's"},
     {kOnnx, "Sin", 7, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kOnnx, "Slice", 1, 13, check_slice, lower_slice, kGlue, "axes ends starts",
-     "f32; constant starts, ends, axes and steps"},
+     "f32, u8, s8; constant starts, ends, axes and steps"},
     {kOnnx, "Softmax", 1, 11, check_softmax_flattened, lower_softmax_flattened, kWork, "axis",
      "f32; at most one dim of unknown size from axis on"},
     {kOnnx, "Softmax", 13, 13, check_softmax, lower_softmax, kWork, "axis", "f32; any axis"},
@@ -177,11 +204,11 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Softsign", 1, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kOnnx, "SpaceToDepth", 1, 13, check_blocks, lower_blocks, kGlue, "blocksize", "f32"},
     {kOnnx, "Split", 1, 18, check_split, lower_split, kGlue, "axis num_outputs split",
-     "f32; constant sizes; no empty part"},
+     "f32, u8, s8; constant sizes; no empty part"},
     {kOnnx, "Sqrt", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Squeeze", 1, 25, check_squeeze, lower_squeeze, kGlue, "axes",
-     "f32; constant axes; without axes only where all dims are known"},
+     "f32, u8, s8; constant axes; without axes only where all dims are known"},
     {kOnnx, "Sub", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
      kBinaryLimits},
     {kOnnx, "Sum", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
@@ -191,11 +218,25 @@ constexpr OpRow kOps[] = {
     {kOnnx, "ThresholdedRelu", 10, 22, check_activation, lower_activation, kWork, "alpha",
      kEltwiseLimits},
     {kOnnx, "Tile", 6, 13, check_tile, lower_tile, kGlue, "", "f32; constant repeats"},
-    {kOnnx, "Transpose", 1, 25, check_transpose, lower_transpose, kGlue, "perm", "f32"},
+    {kOnnx, "Transpose", 1, 25, check_transpose, lower_transpose, kGlue, "perm", "f32, u8, s8"},
     {kOnnx, "Unsqueeze", 1, 25, check_unsqueeze, lower_unsqueeze, kGlue, "axes",
-     "f32; constant axes"},
+     "f32, u8, s8; constant axes"},
     {kOnnx, "Upsample", 7, 10, check_resize, lower_resize, kWork, "mode scales",
      "f32; nearest, or linear over spatial dims; constant scales"},
+    {kMicrosoft, "QLinearAdd", 1, 1, check_qlinear_binary, lower_qlinear_binary, kWork, "",
+     kQLinearLimits},
+    {kMicrosoft, "QLinearAveragePool", 1, 1, check_qlinear_pool, lower_qlinear_pool, kWork,
+     kQLinearPool, "as QLinearAdd; 1 to 3 spatial dims; channels second; no ceil_mode"},
+    {kMicrosoft, "QLinearGlobalAveragePool", 1, 1, check_qlinear_pool, lower_qlinear_pool, kWork,
+     "channels_last", "as QLinearAdd; 1 to 3 spatial dims; channels second"},
+    {kMicrosoft, "QLinearLeakyRelu", 1, 1, check_qlinear_activation, lower_qlinear_activation,
+     kWork, "alpha", kQLinearLimits},
+    {kMicrosoft, "QLinearMul", 1, 1, check_qlinear_binary, lower_qlinear_binary, kWork, "",
+     kQLinearLimits},
+    {kMicrosoft, "QLinearSigmoid", 1, 1, check_qlinear_activation, lower_qlinear_activation, kWork,
+     "", kQLinearLimits},
+    {kMicrosoft, "QLinearSoftmax", 1, 1, check_qlinear_softmax, lower_qlinear_softmax, kWork,
+     "axis opset", "as QLinearAdd; over the last axis"},
 };
 
 bool lists(std::string_view names, std::string_view name) {

@@ -4,6 +4,7 @@
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+#include "quantized_constant.h"
 
 namespace ctxgen::onednn {
 
@@ -30,8 +31,12 @@ std::uint32_t ProgramBuilder::value(ValueId id) {
   const auto found = values_.find(id);
   if (found != values_.end()) return found->second;
   const Value& value = view_->graph().value(id);
-  ProgramValue made{
-      .name = value.name, .type = value.type.element, .dims = {}, .has_rank = false};
+  // float16 is what values cross the boundary in; inside, everything is computed in float32.
+  const bool half = value.type.element == DataType::kFloat16;
+  ProgramValue made{.name = value.name,
+                    .type = half ? DataType::kFloat : value.type.element,
+                    .dims = {},
+                    .has_rank = false};
   if (value.type.has_rank()) {
     made.dims = dims(*value.type.shape);
     made.has_rank = true;
@@ -42,10 +47,11 @@ std::uint32_t ProgramBuilder::value(ValueId id) {
   return index;
 }
 
-std::uint32_t ProgramBuilder::temporary(std::string_view name, std::vector<ProgramDim> dims) {
+std::uint32_t ProgramBuilder::temporary(std::string_view name, std::vector<ProgramDim> dims,
+                                        DataType type) {
   const auto index = static_cast<std::uint32_t>(lowered_.program.values.size());
   lowered_.program.values.push_back(
-      {.name = std::string(name), .type = DataType::kFloat, .dims = std::move(dims)});
+      {.name = std::string(name), .type = type, .dims = std::move(dims)});
   return index;
 }
 
@@ -56,20 +62,72 @@ Operand ProgramBuilder::operand(ValueId id) {
   const auto found = weights_.find(id);
   if (found != weights_.end()) return Operand::weight(found->second);
   const Operand made = weight(view_->graph().value(id).name, *constant);
+  if (auto quantized = quantized_constant(*view_, id)) note_quantized(made, std::move(*quantized));
   weights_.emplace(id, made.index);
   return made;
 }
 
 Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
   const auto index = static_cast<std::uint32_t>(lowered_.weights.size());
+  Tensor kept = tensor;
+  if (tensor.type() == DataType::kFloat16) {
+    auto wide = tensor_of(tensor.dims(), floats_of(tensor));
+    if (wide) kept = std::move(*wide);
+    else if (status_) status_ = std::unexpected(std::move(wide).error());
+  }
   lowered_.program.weights.push_back(
-      {.name = std::string(name), .type = tensor.type(), .dims = tensor.dims(), .packed = {}});
-  lowered_.weights.push_back(tensor);
+      {.name = std::string(name), .type = kept.type(), .dims = kept.dims(), .packed = {}});
+  lowered_.weights.push_back(std::move(kept));
   return Operand::weight(index);
 }
 
-void ProgramBuilder::add_input(ValueId id) { lowered_.program.inputs.push_back(value(id)); }
-void ProgramBuilder::add_output(ValueId id) { lowered_.program.outputs.push_back(value(id)); }
+void ProgramBuilder::note_quantized(Operand weight, QuantizedWeight quantized) {
+  lowered_.quantized.emplace(weight.index, std::move(quantized));
+}
+
+/// The float16 value of the interface that stands for `inner`.
+std::uint32_t ProgramBuilder::half_of(std::uint32_t inner) {
+  ProgramValue outer = at(inner);
+  outer.type = DataType::kFloat16;
+  const auto index = static_cast<std::uint32_t>(lowered_.program.values.size());
+  lowered_.program.values.push_back(std::move(outer));
+  return index;
+}
+
+void ProgramBuilder::convert(std::uint32_t from, std::uint32_t to) {
+  ProgramOp op;
+  op.kind = kind::kPoint;
+  op.name = at(to).name;
+  add(std::move(op), {Operand::value(from)}, to);
+}
+
+void ProgramBuilder::add_input(ValueId id) {
+  const std::uint32_t inner = value(id);
+  if (view_->graph().value(id).type.element != DataType::kFloat16) {
+    lowered_.program.inputs.push_back(inner);
+    return;
+  }
+  const std::uint32_t outer = half_of(inner);
+  lowered_.program.inputs.push_back(outer);
+  convert(outer, inner);
+}
+
+void ProgramBuilder::add_output(ValueId id) {
+  const std::uint32_t inner = value(id);
+  if (view_->graph().value(id).type.element != DataType::kFloat16) {
+    lowered_.program.outputs.push_back(inner);
+    return;
+  }
+  const std::uint32_t outer = half_of(inner);
+  lowered_.program.outputs.push_back(outer);
+  narrowed_.emplace_back(inner, outer);
+}
+
+Result<Lowered> ProgramBuilder::finish() && {
+  CTXGEN_CHECK(std::move(status_));
+  for (const auto& [inner, outer] : narrowed_) convert(inner, outer);
+  return std::move(lowered_);
+}
 
 std::vector<ProgramDim> ProgramBuilder::broadcast(Operand a, Operand b) const {
   return broadcast_dims(dims_of(lowered_.program, a), dims_of(lowered_.program, b));

@@ -24,8 +24,11 @@ class ProgramBuilder {
   /// The program value that stands for a graph value; made on the first call.
   [[nodiscard]] std::uint32_t value(ValueId id);
   /// A value that has no counterpart in the graph.
-  [[nodiscard]] std::uint32_t temporary(std::string_view name, std::vector<ProgramDim> dims);
+  [[nodiscard]] std::uint32_t temporary(std::string_view name, std::vector<ProgramDim> dims,
+                                        DataType type = DataType::kFloat);
+  /// float16 tensors become float32 ones, in which everything is computed.
   [[nodiscard]] Operand weight(std::string_view name, const Tensor& tensor);
+  void note_quantized(Operand weight, QuantizedWeight quantized);
 
   /// An op of a node, not yet added.
   [[nodiscard]] ProgramOp op(std::string_view kind, const NodeView& n) const;
@@ -42,13 +45,18 @@ class ProgramBuilder {
   void add_eltwise(const NodeView& n, std::string_view alg, float alpha, float beta, Operand input,
                    std::uint32_t output);
 
-  [[nodiscard]] Lowered finish() && { return std::move(lowered_); }
+  /// Errors  RESOURCE_LIMIT of a weight that could not be converted.
+  [[nodiscard]] Result<Lowered> finish() &&;
 
  private:
+  [[nodiscard]] std::uint32_t half_of(std::uint32_t inner);
+  void convert(std::uint32_t from, std::uint32_t to);
   [[nodiscard]] ProgramDim dim(const Dim& dim);
 
   const GraphView* view_;
   Lowered lowered_;
+  Status status_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> narrowed_;  // f32 result, f16 output
   std::unordered_map<ValueId, std::uint32_t> values_;
   std::unordered_map<ValueId, std::uint32_t> weights_;
   std::unordered_map<SymbolId, std::int32_t> symbols_;

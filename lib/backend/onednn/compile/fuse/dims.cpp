@@ -87,7 +87,7 @@ class DimDeriver {
 
   std::optional<DimList> result_dims(const ProgramOp& op) {
     const std::string_view kind = op.kind;
-    if (kind == kind::kConv) {
+    if (kind == kind::kConv || kind == kind::kQConv) {
       const Dims& weights = program_->weights[op.inputs[1].index].dims;
       return window_dims(op, weights.span().subspan(2), {.value = weights[0]});
     }
@@ -95,7 +95,7 @@ class DimDeriver {
       return window_dims(op, ints_param(op, "kernel"), dims(op.inputs[0])[1]);
     }
     if (kind == kind::kBinary) return broadcast_dims(dims(op.inputs[0]), dims(op.inputs[1]));
-    if (kind == kind::kMatmul) return matmul_dims(op);
+    if (kind == kind::kMatmul || kind == kind::kQMatmul) return matmul_dims(op);
     if (kind == kind::kTranspose) {
       const DimList source = dims(op.inputs[0]);
       DimList result;
@@ -111,7 +111,7 @@ class DimDeriver {
     }
     const bool same = kind == kind::kEltwise || kind == kind::kScaleShift ||
                       kind == kind::kSoftmax || kind == kind::kLayerNorm || kind == kind::kLrn ||
-                      kind == kind::kIdentity;
+                      kind == kind::kIdentity || kind == kind::kPoint;
     if (same) return dims(op.inputs[0]);
     return std::nullopt;
   }

@@ -61,6 +61,12 @@ const Tensor* ProgramEditor::weight(Operand operand) const {
   return operand.kind == Operand::Kind::kWeight ? &lowered_->weights[operand.index] : nullptr;
 }
 
+void ProgramEditor::set_value(std::uint32_t value, DataType type, std::vector<ProgramDim> dims) {
+  ProgramValue& changed = lowered_->program.values[value];
+  changed.type = type;
+  changed.dims = std::move(dims);
+}
+
 Operand ProgramEditor::add_weight(std::string_view name, const Tensor& tensor) {
   const auto index = static_cast<std::uint32_t>(lowered_->weights.size());
   lowered_->program.weights.push_back(

@@ -44,6 +44,8 @@ class ProgramEditor {
     return dims_of(program(), operand);
   }
 
+  /// Another type and other dims of a value that is no input or output.
+  void set_value(std::uint32_t value, DataType type, std::vector<ProgramDim> dims);
   void replace(std::uint32_t index, ProgramOp op);
   void erase(std::uint32_t index);
   /// Every reader of `from` reads `to` instead. Requires that `from` is no output.

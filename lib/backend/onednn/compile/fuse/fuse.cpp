@@ -26,11 +26,17 @@ Status fuse(Lowered& lowered) {
   const InterfaceDims interface(lowered.program);
   derive_dims(lowered);
   drop_identities(lowered);
+  CTXGEN_CHECK(join_integer_sums(lowered));
   simplify_scalars(lowered);
   // Patterns first: a factor folded into weights would hide the pattern that it belongs to.
   match_activations(lowered);
   CTXGEN_CHECK(fold_affine(lowered));
   fuse_post_ops(lowered);
+  CTXGEN_CHECK(make_integer_products(lowered));
+  move_quantize_up(lowered);
+  store_products_as_bytes(lowered);
+  join_points(lowered);
+  drop_identities(lowered);
   interface.restore(lowered.program);
   compact(lowered);
   return {};

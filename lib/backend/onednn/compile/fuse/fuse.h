@@ -26,6 +26,16 @@ void simplify_scalars(Lowered& lowered);
 void match_activations(Lowered& lowered);
 /// Eltwise and binary ops become post-ops of what they follow.
 void fuse_post_ops(Lowered& lowered);
+/// Sums of integers that are made real at once: the product gives real numbers.
+[[nodiscard]] Status join_integer_sums(Lowered& lowered);
+/// Products of dequantised values and weights become integer products.
+[[nodiscard]] Status make_integer_products(Lowered& lowered);
+/// Quantisation goes before ops that move data or take maxima.
+void move_quantize_up(Lowered& lowered);
+/// Quantisation behind an integer product becomes part of it.
+void store_products_as_bytes(Lowered& lowered);
+/// Conversions and the element-wise ops between them become one op.
+void join_points(Lowered& lowered);
 /// Drops ops nobody needs, and unused values, weights and symbols; renumbers.
 void compact(Lowered& lowered);
 

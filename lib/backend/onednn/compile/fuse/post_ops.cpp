@@ -14,7 +14,8 @@ namespace {
 constexpr std::size_t kMaxPostOps = 8;
 
 bool is_product(const ProgramOp& op) {
-  return op.kind == kind::kConv || op.kind == kind::kDeconv || op.kind == kind::kMatmul;
+  return op.kind == kind::kConv || op.kind == kind::kDeconv || op.kind == kind::kMatmul ||
+         op.kind == kind::kQConv || op.kind == kind::kQMatmul;
 }
 
 /// Ops that take an eltwise step without losing their fast kernel. Pools and softmax do not: they

@@ -1,16 +1,11 @@
 #include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+#include "conv_params.h"
 #include "ops.h"
-#include "window_attributes.h"
 
 namespace ctxgen::onednn {
 
 namespace {
-
-struct ConvParams {
-  WindowAttributes window;
-  std::int64_t group = 1;
-};
 
 Refusal check_channels(const NodeView& n, const Dims& weights, std::int64_t group) {
   if (group < 1 || weights[0] % group != 0) {
@@ -38,23 +33,27 @@ Refusal check_bias(const NodeView& n, std::int64_t channels) {
 Read<ConvParams> read_conv(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   const Tensor* weights = CTXGEN_TRY(constant_f32(n, 1, "weight input"));
-  const std::size_t rank = n.rank(0);
-  if (rank < 3 || rank > 5) return refuse("rank {}, expected 3 to 5 (1 to 3 spatial dims)", rank);
-  if (weights->rank() != rank) {
-    return refuse("weights have rank {}, expected {}", weights->rank(), rank);
-  }
-  ConvParams params;
-  params.group = n.node().int_or("group", 1);
-  if (Refusal refusal = check_channels(n, weights->dims(), params.group)) {
-    return std::unexpected(*refusal);
-  }
+  ConvParams params = CTXGEN_TRY(read_conv_params(n, weights->dims()));
   if (Refusal refusal = check_bias(n, weights->dims()[0])) return std::unexpected(*refusal);
-  params.window =
-      CTXGEN_TRY(read_window(n, rank - 2, list_of(weights->dims().span().subspan(2))));
   return params;
 }
 
 }  // namespace
+
+Read<ConvParams> read_conv_params(const NodeView& n, const Dims& weights) {
+  const std::size_t rank = n.rank(0);
+  if (rank < 3 || rank > 5) return refuse("rank {}, expected 3 to 5 (1 to 3 spatial dims)", rank);
+  if (weights.size() != rank) {
+    return refuse("weights have rank {}, expected {}", weights.size(), rank);
+  }
+  ConvParams params;
+  params.group = n.node().int_or("group", 1);
+  if (Refusal refusal = check_channels(n, weights, params.group)) {
+    return std::unexpected(*refusal);
+  }
+  params.window = CTXGEN_TRY(read_window(n, rank - 2, list_of(weights.span().subspan(2))));
+  return params;
+}
 
 Refusal check_conv(const NodeView& n) { return refusal_of(read_conv(n)); }
 

@@ -11,7 +11,7 @@ namespace ctxgen::onednn {
 namespace {
 
 Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
-  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
   std::vector<std::int64_t> natural(n.rank(0));
   std::iota(natural.begin(), natural.end(), 0);
   const auto given = n.node().ints("perm");
@@ -23,7 +23,7 @@ Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
 }
 
 Read<std::int64_t> read_concat(const NodeView& n) {
-  if (Refusal refusal = require_all_f32(n)) return std::unexpected(*refusal);
+  if (Refusal refusal = require_movable(n, n.input_count())) return std::unexpected(*refusal);
   const bool old = n.node().opset < 4;
   if (!old && n.node().attribute("axis") == nullptr) return refuse("axis is absent");
   for (std::size_t i = 1; i < n.input_count(); ++i) {
@@ -55,7 +55,7 @@ Read<SliceParams> read_slice_lists(const NodeView& n) {
 }
 
 Read<SliceParams> read_slice(const NodeView& n) {
-  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
   SliceParams params = CTXGEN_TRY(read_slice_lists(n));
   const std::size_t count = params.starts.size();
   if (params.axes.empty()) {
@@ -108,7 +108,7 @@ Read<std::vector<std::int64_t>> given_sizes(const NodeView& n) {
 }
 
 Read<SplitParams> read_split(const NodeView& n) {
-  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
   for (std::size_t i = 0; i < n.output_count(); ++i) {
     if (!n.output(i).valid()) return refuse("output {} is absent", i);
   }

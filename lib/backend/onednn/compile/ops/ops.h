@@ -67,7 +67,7 @@ LowerFunction lower_softmax, lower_softmax_flattened;
 
 // reshape.cpp
 CheckFunction check_reshape, check_flatten, check_squeeze, check_unsqueeze, check_identity;
-CheckFunction check_dropout, check_cast;
+CheckFunction check_dropout;
 LowerFunction lower_reshape, lower_flatten, lower_squeeze, lower_unsqueeze, lower_identity;
 
 // move.cpp
@@ -77,5 +77,19 @@ LowerFunction lower_transpose, lower_concat, lower_slice, lower_split;
 // sized_slice.cpp
 CheckFunction check_sized_slice;
 LowerFunction lower_sized_slice;
+
+// quantize.cpp
+CheckFunction check_quantize, check_dequantize, check_cast;
+LowerFunction lower_quantize, lower_dequantize, lower_cast;
+
+// qlinear.cpp
+CheckFunction check_qlinear_conv, check_qlinear_matmul, check_conv_integer, check_matmul_integer;
+LowerFunction lower_qlinear_conv, lower_qlinear_matmul, lower_conv_integer, lower_matmul_integer;
+
+// qlinear_pointwise.cpp
+CheckFunction check_qlinear_binary, check_qlinear_activation, check_qlinear_softmax;
+CheckFunction check_qlinear_pool;
+LowerFunction lower_qlinear_binary, lower_qlinear_activation, lower_qlinear_softmax;
+LowerFunction lower_qlinear_pool;
 
 }  // namespace ctxgen::onednn

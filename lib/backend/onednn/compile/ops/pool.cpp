@@ -14,7 +14,11 @@ Refusal check_spatial_rank(const NodeView& n) {
 }
 
 Read<WindowAttributes> read_pool(const NodeView& n) {
-  if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
+  // Maxima of integers are integers.
+  const bool maximum = n.node().op_type == "MaxPool";
+  if (Refusal refusal = maximum ? require_movable(n) : require_f32(n, {0})) {
+    return std::unexpected(*refusal);
+  }
   if (Refusal refusal = check_spatial_rank(n)) return std::unexpected(*refusal);
   const std::size_t spatial_rank = n.rank(0) - 2;
   WindowAttributes window = CTXGEN_TRY(read_window(n, spatial_rank, {}));

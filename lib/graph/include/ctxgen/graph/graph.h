@@ -130,6 +130,7 @@ struct Value {
   bool is_output = false;          // graph output
   bool is_outer = false;           // stands for a value of an enclosing graph
   bool type_changed = false;       // `type` differs from the file's on purpose: write `type`
+  bool type_contradicts = false;   // the file declares an output otherwise than inference finds it
   bool is_sparse = false;          // sparse_initializer: `initializer` holds the dense form
   std::optional<Tensor> initializer;
   std::optional<Tensor> folded;    // value computed at compile time; the producer stays a node

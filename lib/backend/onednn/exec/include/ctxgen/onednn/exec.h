@@ -39,6 +39,14 @@ struct PackOptions {
 [[nodiscard]] Result<std::vector<Dims>> infer_value_dims(const Program& program,
                                                          std::span<const Dims> input_dims);
 
+/// Whether products of 8-bit integers have instructions of their own (VNNI or later). Without them
+/// oneDNN's kernels saturate sums of pairs in 16 bits, which is not what ONNX says.
+[[nodiscard]] bool has_fast_int8();
+
+/// Whether oneDNN has a kernel for `op`, an op over values and weights of `program`, that is no
+/// slow reference: asked for the dims that are known, with typical ones for the others.
+[[nodiscard]] bool runs_fast(const Program& program, const ProgramOp& op);
+
 /// "avx512_core_bf16": the instruction set that oneDNN uses in this process.
 [[nodiscard]] std::string isa_name();
 /// "3.12.1".

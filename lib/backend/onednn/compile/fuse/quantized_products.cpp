@@ -1,0 +1,165 @@
+#include <utility>
+
+#include "../node_view.h"
+#include "../quantized_constant.h"
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "fuse.h"
+#include "quantized.h"
+
+// Products of dequantised values by dequantised weights become integer products, as far as oneDNN
+// has fast kernels for them.
+namespace ctxgen::onednn {
+
+bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+DataType type_of(const ProgramEditor& editor, Operand operand) {
+  return operand.kind == Operand::Kind::kWeight ? editor.program().weights[operand.index].type
+                                                : editor.program().values[operand.index].type;
+}
+
+DataType result_type(const ProgramEditor& editor, const ProgramOp& op) {
+  return editor.program().values[op.outputs[0]].type;
+}
+
+namespace {
+
+Steps steps_of(const ProgramOp& op, std::string_view scale, std::string_view zero) {
+  const ProgramParam* param = find_param(op, scale);
+  const auto* number = param != nullptr ? std::get_if<double>(&param->value) : nullptr;
+  return {number != nullptr ? *number : 1.0, int_param(op, zero)};
+}
+
+bool is_plain_point(const ProgramOp& op) { return op.kind == kind::kPoint && op.post_ops.empty(); }
+
+}  // namespace
+
+Steps steps_in(const ProgramOp& point) { return steps_of(point, "in_scale", "in_zero"); }
+Steps steps_out(const ProgramOp& op) { return steps_of(op, "out_scale", "out_zero"); }
+
+const ProgramOp* dequantize_of(const ProgramEditor& editor, Operand operand, bool sums) {
+  const std::uint32_t index = editor.producer(operand);
+  if (index == ProgramEditor::kNoOp || !is_plain_point(editor.op(index))) return nullptr;
+  const ProgramOp& op = editor.op(index);
+  const DataType from = type_of(editor, op.inputs[0]);
+  const bool integer = is_byte(from) || (sums && from == DataType::kInt32);
+  return integer && result_type(editor, op) == DataType::kFloat ? &op : nullptr;
+}
+
+bool is_quantize(const ProgramEditor& editor, const ProgramOp& op) {
+  return is_plain_point(op) && type_of(editor, op.inputs[0]) == DataType::kFloat &&
+         is_byte(result_type(editor, op));
+}
+
+namespace {
+
+/// Weights and scales of an integer product.
+struct IntegerWeights {
+  Tensor values;              // symmetric s8
+  std::vector<float> scales;  // of the product: source times weight
+};
+
+Result<std::optional<IntegerWeights>> integer_weights(const Lowered& lowered, const ProgramOp& op,
+                                                      double source_scale) {
+  if (op.inputs[1].kind != Operand::Kind::kWeight) return std::nullopt;
+  const auto found = lowered.quantized.find(op.inputs[1].index);
+  if (found == lowered.quantized.end()) return std::nullopt;
+  const QuantizedWeight& weight = found->second;
+  std::int64_t channels = 0;
+  if (op.kind == kind::kMatmul) {
+    if (weight.stored.rank() != 2 || int_param(op, "trans_a") != 0) return std::nullopt;
+    channels = int_param(op, "trans_b") != 0 ? 0 : 1;
+  }
+  if (weight.scales.size() > 1 && weight.axis != channels) return std::nullopt;
+  auto values = CTXGEN_TRY(symmetric_s8(weight));
+  if (!values) return std::nullopt;
+  IntegerWeights made{std::move(*values), weight.scales};
+  for (float& scale : made.scales) scale = static_cast<float>(double{scale} * source_scale);
+  return made;
+}
+
+/// The integer form of a product, with a float32 result; nothing where it has none.
+Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lowered& lowered,
+                                                 const ProgramOp& op) {
+  const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
+  if (source == nullptr) return std::nullopt;
+  const Steps steps = steps_in(*source);
+  const auto weights = CTXGEN_TRY(integer_weights(lowered, op, steps.scale));
+  if (!weights) return std::nullopt;
+  const std::string name = editor.program().weights[op.inputs[1].index].name;
+  const auto count = static_cast<std::int64_t>(weights->scales.size());
+  ProgramOp made = op;
+  made.kind = op.kind == kind::kConv ? kind::kQConv : kind::kQMatmul;
+  made.inputs.resize(4);
+  made.inputs[0] = source->inputs[0];
+  made.inputs[1] = editor.add_weight(name, weights->values);
+  made.inputs[3] = editor.add_weight(
+      name + "/scales", CTXGEN_TRY(tensor_of(Dims{count}, weights->scales)));
+  set_param(made, "in_zero", steps.zero);
+  return made;
+}
+
+/// A sum of integers whose only reader makes it real: the product gives real numbers itself.
+Status join_sum(ProgramEditor& editor, std::uint32_t index) {
+  const ProgramOp point = editor.op(index);
+  const ProgramOp* made = dequantize_of(editor, Operand::value(point.outputs[0]), true);
+  const std::uint32_t before = editor.sole_producer(point.inputs[0]);
+  if (made == nullptr || before == ProgramEditor::kNoOp) return {};
+  ProgramOp product = editor.op(before);
+  const bool sums = product.kind == kind::kQConv || product.kind == kind::kQMatmul;
+  if (!sums || result_type(editor, product) != DataType::kInt32) return {};
+  const auto scale = static_cast<float>(steps_in(point).scale);
+  product.inputs.resize(4);
+  product.inputs[3] = editor.add_weight(point.name + "/scale",
+                                        CTXGEN_TRY(tensor_of(Dims{1}, std::vector{scale})));
+  product.outputs = point.outputs;
+  editor.erase(before);
+  editor.replace(index, std::move(product));
+  return {};
+}
+
+/// A conversion behind an integer product becomes the way in which that stores its result.
+void absorb_quantize(ProgramEditor& editor, std::uint32_t index) {
+  const ProgramOp point = editor.op(index);
+  const std::uint32_t before = editor.sole_producer(point.inputs[0]);
+  if (before == ProgramEditor::kNoOp) return;
+  ProgramOp product = editor.op(before);
+  if (product.kind != kind::kQConv && product.kind != kind::kQMatmul) return;
+  const Steps steps = steps_out(point);
+  set_param(product, "out_scale", steps.scale);
+  set_param(product, "out_zero", steps.zero);
+  product.name = point.name;
+  product.outputs = point.outputs;
+  if (!runs_fast(editor.program(), product)) return;
+  editor.erase(before);
+  editor.replace(index, std::move(product));
+}
+
+}  // namespace
+
+Status join_integer_sums(Lowered& lowered) {
+  ProgramEditor editor(lowered);
+  for (std::uint32_t i = 0; i < editor.op_count(); ++i)
+    if (editor.op(i).kind == kind::kPoint) CTXGEN_CHECK(join_sum(editor, i));
+  return {};
+}
+
+Status make_integer_products(Lowered& lowered) {
+  if (!has_fast_int8()) return {};
+  ProgramEditor editor(lowered);
+  for (std::uint32_t i = 0; i < editor.op_count(); ++i) {
+    const ProgramOp& op = editor.op(i);
+    if (op.kind != kind::kConv && op.kind != kind::kMatmul) continue;
+    auto made = CTXGEN_TRY(integer_product(editor, lowered, op));
+    if (made && runs_fast(editor.program(), *made)) editor.replace(i, std::move(*made));
+  }
+  return {};
+}
+
+void store_products_as_bytes(Lowered& lowered) {
+  ProgramEditor editor(lowered);
+  for (std::uint32_t i = 0; i < editor.op_count(); ++i)
+    if (!editor.erased(i) && is_quantize(editor, editor.op(i))) absorb_quantize(editor, i);
+}
+
+}  // namespace ctxgen::onednn

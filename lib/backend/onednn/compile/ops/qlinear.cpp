@@ -1,0 +1,218 @@
+#include <algorithm>
+
+#include "../op_row.h"
+#include "conv_params.h"
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "ops.h"
+#include "quantization.h"
+
+// Quantised products. The QLinear operators are lowered to the real product between conversions,
+// which fusion makes an integer product where oneDNN has a fast one. ConvInteger and MatMulInteger
+// are sums that float32 cannot hold: they are taken only where the integer product runs.
+namespace ctxgen::onednn {
+
+namespace {
+
+constexpr std::initializer_list<DataType> kBytes = {DataType::kUint8, DataType::kInt8};
+
+struct QLinear {
+  Quantization a, result;
+  QuantizedWeight b;
+  ConvParams conv;  // of convolutions
+};
+
+/// Inputs a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero of both QLinear products.
+Read<QLinear> read_qlinear(const NodeView& n, std::int64_t channel_axis) {
+  if (Refusal refusal = require_value(n, 0, kBytes)) return std::unexpected(*refusal);
+  QLinear q;
+  q.a = CTXGEN_TRY(read_quantization(n, 1, 2));
+  q.result = CTXGEN_TRY(read_quantization(n, 6, 7));
+  const Tensor* b = n.constant(3);
+  const Tensor* scale = n.constant(4);
+  const Tensor* zero = n.constant(5);
+  if (b == nullptr || scale == nullptr || zero == nullptr) {
+    return refuse("weights, their scale or zero point are not constant");
+  }
+  auto weight = quantized_weight(*b, *scale, zero, channel_axis);
+  if (!weight) return refuse("scale or zero point do not fit the weights");
+  q.b = std::move(*weight);
+  const DataType type = n.output_value(0).type.element;
+  if (type != q.result.type || q.a.type != n.input_value(0).type.element) {
+    return refuse("zero points of other types than the data");
+  }
+  if (type != DataType::kUint8 && type != DataType::kInt8) {
+    return refuse("result of type {}", name_of(type));
+  }
+  if (!n.output_value(0).type.has_rank()) return refuse("rank of the result is unknown");
+  return q;
+}
+
+Read<QLinear> read_qlinear_conv(const NodeView& n) {
+  QLinear q = CTXGEN_TRY(read_qlinear(n, 0));
+  q.conv = CTXGEN_TRY(read_conv_params(n, q.b.stored.dims()));
+  if (!n.has_input(8)) return q;
+  const Tensor* bias = n.constant(8);
+  if (bias == nullptr || bias->type() != DataType::kInt32) return refuse("bias is not constant");
+  if (bias->dims() != Dims{q.b.stored.dims()[0]}) {
+    return refuse("bias has dims {}, expected [{}]", to_string(bias->dims()),
+                  q.b.stored.dims()[0]);
+  }
+  return q;
+}
+
+Read<QLinear> read_qlinear_matmul(const NodeView& n) {
+  QLinear q = CTXGEN_TRY(read_qlinear(n, 1));
+  if (n.rank(0) < 2 || q.b.stored.rank() != 2) {
+    return refuse("ranks {} and {}, expected at least 2 and 2", n.rank(0), q.b.stored.rank());
+  }
+  return q;
+}
+
+/// The bias counts in units of a_scale * b_scale.
+Result<Tensor> real_bias(const QLinear& q, const Tensor& bias) {
+  const std::vector<std::int32_t> counts = integers_of(bias);
+  std::vector<float> values(counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const float scale = q.b.scales[q.b.scales.size() == 1 ? 0 : i];
+    values[i] = static_cast<float>(double{static_cast<float>(counts[i])} * q.a.scale * scale);
+  }
+  return tensor_of(bias.dims(), values);
+}
+
+/// An integer product: constant second operand with all zero points inside s8.
+struct IntegerProduct {
+  std::int64_t in_zero = 0;
+  Tensor weights;   // symmetric s8
+  ConvParams conv;  // of convolutions
+};
+
+Read<IntegerProduct> read_integer_product(const NodeView& n) {
+  if (!has_fast_int8()) return refuse("this instruction set has no products of 8-bit integers");
+  if (Refusal refusal = require_value(n, 0, kBytes)) return std::unexpected(*refusal);
+  const Tensor* stored = n.constant(1);
+  if (stored == nullptr) return refuse("weights are not constant");
+  if (!n.output_value(0).type.has_rank()) return refuse("rank of the result is unknown");
+  IntegerProduct product;
+  if (n.has_input(2)) {
+    const Tensor* zero = n.constant(2);
+    if (zero == nullptr) return refuse("zero point of the source is not constant");
+    if (zero->element_count() != 1) return refuse("zero point of the source is per row");
+    if (zero->type() != n.input_value(0).type.element) return refuse("zero point of other type");
+    product.in_zero = integers_of(*zero)[0];
+  }
+  const Tensor* zero = n.has_input(3) ? n.constant(3) : nullptr;
+  if (n.has_input(3) && zero == nullptr) return refuse("zero point of the weights is not constant");
+  const auto one = tensor_of(Dims{}, std::vector{1.0F});
+  if (!one) return refuse("out of memory");
+  if (zero != nullptr && zero->element_count() != 1) return refuse("zero points per channel");
+  const auto weight = quantized_weight(*stored, *one, zero, 0);
+  if (!weight) return refuse("weights of type {}", name_of(stored->type()));
+  auto symmetric = symmetric_s8(*weight);
+  if (!symmetric) return refuse("{}", symmetric.error().message);
+  if (!*symmetric) return refuse("weights less their zero point are beyond int8");
+  product.weights = std::move(**symmetric);
+  return product;
+}
+
+ProgramOp integer_op(const NodeView& n, std::string_view kind, std::int64_t in_zero,
+                     const ProgramBuilder& builder) {
+  ProgramOp op = builder.op(kind, n);
+  set_param(op, "in_zero", in_zero);
+  return op;
+}
+
+void set_conv(ProgramOp& op, const ConvParams& params) {
+  set_window(op, params.window);
+  set_param(op, "group", params.group);
+}
+
+/// Whether oneDNN runs the node alone, lowered as it will be.
+Refusal check_speed(const NodeView& n,
+                    Status (*lower)(const NodeView& n, ProgramBuilder& builder)) {
+  ProgramBuilder builder(n.view());
+  if (!lower(n, builder)) return "cannot be lowered";
+  const auto lowered = std::move(builder).finish();
+  if (!lowered) return lowered.error().message;
+  if (runs_fast(lowered->program, lowered->program.ops[0])) return std::nullopt;
+  return "oneDNN has no fast kernel for it";
+}
+
+Read<IntegerProduct> read_conv_integer(const NodeView& n) {
+  IntegerProduct product = CTXGEN_TRY(read_integer_product(n));
+  product.conv = CTXGEN_TRY(read_conv_params(n, product.weights.dims()));
+  return product;
+}
+
+Read<IntegerProduct> read_matmul_integer(const NodeView& n) {
+  IntegerProduct product = CTXGEN_TRY(read_integer_product(n));
+  if (n.rank(0) < 2 || product.weights.rank() != 2) {
+    return refuse("ranks {} and {}, expected at least 2 and 2", n.rank(0), product.weights.rank());
+  }
+  return product;
+}
+
+}  // namespace
+
+Refusal check_qlinear_conv(const NodeView& n) { return refusal_of(read_qlinear_conv(n)); }
+
+Status lower_qlinear_conv(const NodeView& n, ProgramBuilder& builder) {
+  const QLinear q = CTXGEN_TRY(accepted(read_qlinear_conv(n), n));
+  ProgramOp op = builder.op(kind::kConv, n);
+  set_conv(op, q.conv);
+  std::vector<Operand> inputs = {add_dequantize(n, 0, q.a, builder),
+                                 CTXGEN_TRY(add_quantized_weight(n, 3, q.b, builder))};
+  if (n.has_input(8)) {
+    inputs.push_back(
+        builder.weight(n.input_value(8).name, CTXGEN_TRY(real_bias(q, *n.constant(8)))));
+  }
+  const std::uint32_t real = real_result(n, builder);
+  builder.add(std::move(op), std::move(inputs), real);
+  add_quantize(n, real, q.result, builder);
+  return {};
+}
+
+Refusal check_qlinear_matmul(const NodeView& n) { return refusal_of(read_qlinear_matmul(n)); }
+
+Status lower_qlinear_matmul(const NodeView& n, ProgramBuilder& builder) {
+  const QLinear q = CTXGEN_TRY(accepted(read_qlinear_matmul(n), n));
+  ProgramOp op = builder.op(kind::kMatmul, n);
+  set_param(op, "trans_a", std::int64_t{0});
+  set_param(op, "trans_b", std::int64_t{0});
+  const Operand a = add_dequantize(n, 0, q.a, builder);
+  const Operand b = CTXGEN_TRY(add_quantized_weight(n, 3, q.b, builder));
+  const std::uint32_t real = real_result(n, builder);
+  builder.add(std::move(op), {a, b}, real);
+  add_quantize(n, real, q.result, builder);
+  return {};
+}
+
+Refusal check_conv_integer(const NodeView& n) {
+  if (Refusal refusal = refusal_of(read_conv_integer(n))) return refusal;
+  return check_speed(n, lower_conv_integer);
+}
+
+Status lower_conv_integer(const NodeView& n, ProgramBuilder& builder) {
+  const IntegerProduct product = CTXGEN_TRY(accepted(read_conv_integer(n), n));
+  ProgramOp op = integer_op(n, kind::kQConv, product.in_zero, builder);
+  set_conv(op, product.conv);
+  const Operand weights = builder.weight(n.input_value(1).name, product.weights);
+  builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
+  return {};
+}
+
+Refusal check_matmul_integer(const NodeView& n) {
+  if (Refusal refusal = refusal_of(read_matmul_integer(n))) return refusal;
+  return check_speed(n, lower_matmul_integer);
+}
+
+Status lower_matmul_integer(const NodeView& n, ProgramBuilder& builder) {
+  const IntegerProduct product = CTXGEN_TRY(accepted(read_matmul_integer(n), n));
+  ProgramOp op = integer_op(n, kind::kQMatmul, product.in_zero, builder);
+  set_param(op, "trans_b", std::int64_t{0});
+  const Operand weights = builder.weight(n.input_value(1).name, product.weights);
+  builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
+  return {};
+}
+
+}  // namespace ctxgen::onednn
