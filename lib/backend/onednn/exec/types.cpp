@@ -49,7 +49,9 @@ Status check_uniform(const Program& program, const ProgramOp& op, Types types) {
     return fail(ErrorCode::kUnsupported, "{}: first input is absent", label(op));
   CTXGEN_CHECK(expect(program, op, op.inputs[0], types));
   const DataType type = type_of(program, op.inputs[0]);
-  for (const Operand& operand : op.inputs) CTXGEN_CHECK(expect(program, op, operand, {type}));
+  // Further inputs of the others are read for their sizes only.
+  if (op.kind == kind::kConcat)
+    for (const Operand& operand : op.inputs) CTXGEN_CHECK(expect(program, op, operand, {type}));
   for (const std::uint32_t value : op.outputs)
     CTXGEN_CHECK(expect(program, op, Operand::value(value), {type}));
   if (type != DataType::kFloat && !op.post_ops.empty())

@@ -81,6 +81,9 @@ void move_quantize_up(Lowered& lowered) {
     if (!mover.post_ops.empty() || mover.inputs[0].kind != Operand::Kind::kValue) continue;
     // Quantising what a slice throws away pays only where it is no work.
     const bool slices = mover.kind == kind::kSlice && dequantize_of(editor, mover.inputs[0]);
+    // Further inputs only lend their sizes; they stay with the mover as it is.
+    const bool single = mover.inputs.size() == 1 || mover.kind == kind::kConcat;
+    if (!single) continue;
     if (keeps_size(mover) || is_maximum(mover) || slices) exchange(editor, before, i);
     else if (mover.kind == kind::kConcat) quantize_inputs(editor, before, i);
   }
