@@ -235,7 +235,7 @@ constexpr const char* kFunctions = R"(
 }
 <domain: "local", opset_import: ["" : 17, "local" : 1]> Wave (a) => (c) {
   s = Tan(a)
-  c = Cos(s)
+  c = Atan(s)
 }
 <domain: "local", opset_import: ["" : 17, "local" : 1]> Waves (a) => (c) {
   s = local.Wave(a)

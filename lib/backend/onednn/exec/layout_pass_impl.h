@@ -60,7 +60,6 @@ class LayoutPass {
   [[nodiscard]] Status place_resize(std::uint32_t op);
   [[nodiscard]] Status place_expand(std::uint32_t op);
   [[nodiscard]] Status place_blocks(std::uint32_t op);
-  [[nodiscard]] Status place_reduce(std::uint32_t op);
   [[nodiscard]] Status place_group_norm(std::uint32_t op);
   [[nodiscard]] Status place_rnn(std::uint32_t op);
 

@@ -55,7 +55,7 @@ const LayoutPass::RuleRow LayoutPass::kRules[] = {
     {kind::kExpand, &LayoutPass::place_expand},
     {kind::kResize, &LayoutPass::place_resize},
     {kind::kBlocks, &LayoutPass::place_blocks},
-    {kind::kReduce, &LayoutPass::place_reduce},
+    {kind::kReduce, &LayoutPass::place_index},
     {kind::kRmsNorm, &LayoutPass::place_plain},
     {kind::kGroupNorm, &LayoutPass::place_group_norm},
     {kind::kRnn, &LayoutPass::place_rnn},

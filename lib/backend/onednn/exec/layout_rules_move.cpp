@@ -9,14 +9,15 @@
 // reductions and norms over groups, and of recurrent layers.
 namespace ctxgen::onednn {
 
-/// pad, tile, gather and nearest resize read any strides and keep the layout.
+/// pad, tile, gather, nearest resize and reductions read any strides; a result of the same rank
+/// keeps the layout.
 Status LayoutPass::place_index(std::uint32_t op) {
   const ProgramOp& program_op = program_.ops[op];
   const Operand& operand = program_op.inputs[0];
-  const Dims& out = dims_[program_op.outputs[0]];
-  const bool keeps = dims_of(operand).size() == out.size();
-  const Layout layout = keeps ? primary_of(operand) : Layout::kPlain;
-  const SlotId src = need(operand, layout, Density::kStrided, op);
+  const Layout from = primary_of(operand);
+  const SlotId src = need(operand, from, Density::kStrided, op);
+  const bool keeps = dims_of(operand).size() == dims_[program_op.outputs[0]].size();
+  const Layout layout = keeps ? from : Layout::kPlain;
   Node placed;
   place_post_operands(placed, op, layout);
   const SlotId dst = output_slot(op, layout, kNone);
@@ -98,23 +99,6 @@ Status LayoutPass::place_blocks(std::uint32_t op) {
   result.dims = dims_[blocks.outputs[0]];
   result.strides = strides_of(layout, result.dims);
   set_value(blocks.outputs[0], layout, add_slot(result));
-  return {};
-}
-
-/// Reads any strides; a result of the same rank keeps the layout.
-Status LayoutPass::place_reduce(std::uint32_t op) {
-  const ProgramOp& reduce = program_.ops[op];
-  const Layout from = primary_of(reduce.inputs[0]);
-  const SlotId src = need(reduce.inputs[0], from, Density::kStrided, op);
-  const bool keeps = dims_[reduce.outputs[0]].size() == dims_of(reduce.inputs[0]).size();
-  const Layout layout = keeps ? from : Layout::kPlain;
-  Node placed;
-  place_post_operands(placed, op, layout);
-  const SlotId dst = output_slot(op, layout, kNone);
-  Node& node = add_node(op);
-  node.inputs = {src};
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
   return {};
 }
 
