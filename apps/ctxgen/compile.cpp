@@ -93,6 +93,10 @@ Status check_flags(const Flags& flags, const OutputPlan& plan) {
   if (plan.to_stdout && !flags.switches.embed && flags.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "-o -: the context binary needs a place: give --embed or --bin FILE");
+  if (plan.to_stdout && !flags.switches.external_initializers.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - and --external-initializers contradict each other: the file would lie beside "
+                "the model");
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
@@ -148,6 +152,8 @@ Result<int> run(const Flags& flags) {
   options.require_runnable = flags.switches.require_runnable;
   options.no_clobber = flags.switches.no_clobber;
   options.bin = flags.bin;
+  options.external_initializers = flags.switches.external_initializers;
+  options.external_threshold = flags.switches.external_threshold;
   Progress progress(flags.verbosity.quiet, flags.verbosity.verbose > 0);
   options.progress = [&progress](CompileStage stage, double fraction) {
     progress.update(stage, fraction);
@@ -185,6 +191,12 @@ void add_compile(Cli& cli) {
   verb.add_option("--node-prefix", flags->switches.node_prefix,
                   "put before names of EPContext nodes and partitions")
       ->type_name("P");
+  verb.add_option("--external-initializers", flags->switches.external_initializers,
+                  "put the initializers that stay into one file of this name beside the model")
+      ->type_name("NAME");
+  verb.add_option("--external-threshold", flags->switches.external_threshold,
+                  "keep smaller initializers in the model (default: 0)")
+      ->type_name("BYTES");
   add_model_flags(verb, flags->model);
   verb.add_flag("--strict", flags->switches.strict, "fail if anything falls back to cpu");
   verb.add_flag("--require-compiled", flags->switches.require_compiled,

@@ -118,8 +118,15 @@ std::string report_json(const CompileReport& report) {
         .field("weight_bytes", bin.weight_bytes)
         .field("blobs", bin.blobs)
         .end_object();
-  json.end_array()
-      .field("weight_bytes_added", report.bytes_added)
+  json.end_array();
+  if (report.external)
+    json.key("external_initializers")
+        .begin_object()
+        .field("name", report.external->name)
+        .field("bytes", report.external->bytes)
+        .field("tensors", report.external->tensors)
+        .end_object();
+  json.field("weight_bytes_added", report.bytes_added)
       .field("weight_bytes_stored", report.bytes_stored)
       .field("seconds", report.seconds)
       .end_object();
@@ -132,6 +139,9 @@ std::string report_text(const CompileReport& report, bool verbose) {
   for (const CompileReport::Bin& bin : report.bins)
     text += std::format("{} ({}): {}, {} of weights\n", bin.name, size_text(bin.bytes),
                         count_text(bin.blobs, "blob"), size_text(bin.weight_bytes));
+  if (report.external)
+    text += std::format("{} ({}): {}\n", report.external->name, size_text(report.external->bytes),
+                        count_text(report.external->tensors, "external initializer"));
   if (report.bytes_added > report.bytes_stored)
     text += std::format("shared weights saved {}\n",
                         size_text(report.bytes_added - report.bytes_stored));

@@ -19,8 +19,6 @@ constexpr Planned kPlanned[] = {
     {"compile", "-MD"},
     {"compile", "-MF"},
     {"compile", "--dry-run"},
-    {"compile", "--external-initializers"},
-    {"compile", "--external-threshold"},
     {"compile", "--graph-optimization"},
     {"compile", "--if-needed"},
     {"compile", "--isa"},

@@ -12,6 +12,7 @@
 #include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
+#include "external_initializers.h"
 #include "names.h"
 #include "output.h"
 #include "prepare.h"
@@ -65,9 +66,14 @@ class Compilation {
 
   Status rewrite(const BinName& bin_name) {
     CTXGEN_CHECK(enter(CompileStage::kRewrite, 0));
-    for (std::size_t m = 0; m < models_.size(); ++m)
+    for (std::size_t m = 0; m < models_.size(); ++m) {
       rewrites_.push_back(CTXGEN_TRY(rewrite_model(m, bin_name)));
-    return {};
+      CTXGEN_CHECK(move_initializers(models_[m].model, options_, rewrites_[m], external_));
+    }
+    name_external_file(options_, external_, rewrites_);
+    for (std::size_t m = 0; m < models_.size(); ++m)
+      report_.models[m].model_bytes = CTXGEN_TRY(model_size(models_[m].model, rewrites_[m]));
+    return report_external();
   }
 
   Status enter(CompileStage stage, double fraction) const {
@@ -78,6 +84,8 @@ class Compilation {
 
   [[nodiscard]] const std::vector<PreparedModel>& models() const { return models_; }
   [[nodiscard]] const ModelRewrite& rewrite_of(std::size_t m) const { return rewrites_[m]; }
+  /// Empty where no initializer was moved.
+  [[nodiscard]] const ExternalFileBuilder& external() const { return external_; }
   [[nodiscard]] const ProviderList& providers() const { return providers_; }
   [[nodiscard]] CompileReport& report() { return report_; }
   /// By provider; nothing where no program was made, or where it is embedded in the models.
@@ -148,10 +156,17 @@ class Compilation {
       }
       nodes.push_back(std::move(node));
     }
-    ModelRewrite rewrite = plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
-                                        options_.freeze_initializers);
-    report_.models[m].model_bytes = CTXGEN_TRY(model_size(prepared.model, rewrite));
-    return rewrite;
+    return plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
+                        options_.freeze_initializers);
+  }
+
+  Status report_external() {
+    if (external_.empty()) return {};
+    CompileReport::ExternalFile& file = report_.external.emplace();
+    file.name = options_.external_initializers;
+    file.bytes = external_.size();
+    for (const ModelRewrite& rewrite : rewrites_) file.tensors += rewrite.external.size();
+    return {};
   }
 
   const CompileOptions& options_;
@@ -161,6 +176,7 @@ class Compilation {
   std::vector<std::vector<BuiltPartition>> built_;
   std::vector<std::optional<ContextContent>> contents_;
   std::vector<ModelRewrite> rewrites_;
+  ExternalFileBuilder external_;
   CompileReport report_;
 };
 
@@ -189,6 +205,7 @@ Status check_file_options(const std::vector<ModelInput>& inputs,
     return fail(ErrorCode::kInvalidArgument, "a batch of models cannot be embedded: they share a bin");
   if (options.embed && !options.bin.empty())
     return fail(ErrorCode::kInvalidArgument, "an embedded context has no context binary to name");
+  CTXGEN_CHECK(check_external_options(options));
   std::set<std::filesystem::path> seen;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto normal = std::filesystem::absolute(outputs[i]).lexically_normal();
@@ -220,8 +237,30 @@ Status refuse_existing(const std::filesystem::path& path) {
   return {};
 }
 
+/// Models in other folders would not find the file, and it must not be another output.
+Status check_external_path(const std::filesystem::path& path, const std::vector<OutputFile>& files,
+                           const std::vector<std::filesystem::path>& outputs,
+                           const std::vector<ModelInput>& inputs) {
+  std::error_code ignored;
+  for (const ModelInput& input : inputs)
+    if (!input.path.empty() && std::filesystem::equivalent(input.path, path, ignored))
+      return fail(ErrorCode::kInvalidArgument, "external initializers \"{}\": that is an input",
+                  path.string());
+  for (const auto& output : outputs)
+    if (output.parent_path() != path.parent_path())
+      return fail(ErrorCode::kInvalidArgument,
+                  "models that share external initializers must be written to one folder: \"{}\" "
+                  "and \"{}\"", path.parent_path().string(), output.parent_path().string());
+  if (std::ranges::find(outputs, path) != outputs.end() ||
+      std::ranges::find(files, path, &OutputFile::path) != files.end())
+    return fail(ErrorCode::kInvalidArgument,
+                "external initializers \"{}\": another output has that name", path.string());
+  return {};
+}
+
 /// The files of a finished compilation, bins first.
 Result<std::vector<OutputFile>> plan_files(Compilation& work,
+                                           const std::vector<ModelInput>& inputs,
                                            const std::vector<std::filesystem::path>& outputs,
                                            const CompileOptions& options) {
   std::vector<OutputFile> files;
@@ -234,6 +273,11 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
                   path.string());
     CTXGEN_CHECK(add_bin_report(work.report(), path.filename().string(), *content));
     files.push_back({path, [&content](const ByteSink& sink) { return write_context(*content, sink); }});
+  }
+  if (!work.external().empty()) {
+    const auto path = outputs.front().parent_path() / options.external_initializers;
+    CTXGEN_CHECK(check_external_path(path, files, outputs, inputs));
+    files.push_back({path, [&work](const ByteSink& sink) { return work.external().write(sink); }});
   }
   for (std::size_t m = 0; m < outputs.size(); ++m) {
     for (const auto& [name, bin] : work.models()[m].foreign_bins)
@@ -254,6 +298,7 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
 Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOptions& options) {
   return at_boundary("compiling", [&]() -> Result<CompiledModel> {
     const auto start = std::chrono::steady_clock::now();
+    CTXGEN_CHECK(check_external_options(options));
     Compilation work(options, CTXGEN_TRY(ProviderList::make(options)));
     CTXGEN_CHECK(work.prepare({input}));
     CTXGEN_CHECK(work.compile());
@@ -272,6 +317,11 @@ Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOp
                                  return write_context(*content, sink);
                                })));
     }
+    if (!work.external().empty())
+      result.bins.emplace_back(options.external_initializers,
+                               CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
+                                 return work.external().write(sink);
+                               })));
     for (const auto& bin : work.models().front().foreign_bins) result.bins.push_back(bin);
     work.report().models.front().output_name = output;
     result.model = CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
@@ -307,7 +357,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       return reference;
     }));
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
-    const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, outputs, options));
+    const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
     if (options.no_clobber)
       for (const OutputFile& file : files) CTXGEN_CHECK(refuse_existing(file.path));
     CTXGEN_CHECK(write_files(files));

@@ -6,6 +6,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/registry/loaders.h"
+#include "ctxgen/weights/external_file.h"
 
 namespace ctxgen {
 namespace {
@@ -208,6 +209,8 @@ Result<EpContextAttributes> read_ep_context(const Node& node) {
 Result<ContextSet> open_contexts(const std::shared_ptr<const Model>& model,
                                  const ContextPlaces& places,
                                  std::span<const ProgramLoader* const> loaders) {
+  for (const auto& [key, value] : model->metadata)
+    if (key == kExternalFileKey) CTXGEN_CHECK(check_external_file(model->folder, value));
   const Graph& graph = model->graph;
   const std::vector<Candidate> all = CTXGEN_TRY(candidates(graph, loaders));
   ContextSet set;

@@ -4,6 +4,7 @@
 #include <format>
 
 #include "encode.h"
+#include "initializer_fields.h"
 #include "onnx_fields.h"
 #include "wire.h"
 
@@ -26,8 +27,7 @@ class ModelWriter {
 
  private:
   Status add_node(const NodeToWrite& what, Pieces& out);
-  Status add_initializer(const Value& value, Pieces& out);
-  Result<bool> add_aligned(const Value& value, Pieces& out);
+  Status add_initializer(ValueId id, Pieces& out);
   Status add_interface(Pieces& out);
   Status add_value_infos(Pieces& out);
   Status add_info(std::uint32_t number, SourceRange source, const Value& value, Pieces& out);
@@ -62,61 +62,29 @@ Status ModelWriter::add_node(const NodeToWrite& what, Pieces& out) {
   return {};
 }
 
-Status ModelWriter::add_initializer(const Value& value, Pieces& out) {
+Status ModelWriter::add_initializer(ValueId id, Pieces& out) {
+  const Value& value = graph_.value(id);
+  if (const auto place = rewrite_.external.find(id); place != rewrite_.external.end()) {
+    out.message_field(fg::kInitializer,
+                      CTXGEN_TRY(external_tensor(model_, value, rewrite_.external_location,
+                                                 place->second)));
+    return {};
+  }
   if (value.initializer_source.empty()) {
     out.message_field(fg::kInitializer, Encoder::tensor(*value.initializer, value.name));
     return {};
   }
-  if (CTXGEN_TRY(add_aligned(value, out))) return {};
+  if (is_aligned_when_written(value)) {
+    auto tensor = CTXGEN_TRY(aligned_tensor(model_, value, graph_offset_ + out.size()));
+    if (tensor) {
+      out.wide_message_field(fg::kInitializer, std::move(*tensor));
+      return {};
+    }
+  }
   return encoder_.relocator().copy_field(
       value.is_sparse ? fg::kSparseInitializer : fg::kInitializer,
       value.is_sparse ? Relocator::Kind::kSparseTensor : Relocator::Kind::kTensor,
       model_.bytes(value.initializer_source), out);
-}
-
-// Smaller ones are cheaper to copy than to look after.
-constexpr std::uint64_t kAlignedFrom = 4096;
-
-bool is_aligned_when_written(const Value& value) {
-  return value.initializer && !value.is_sparse && !value.initializer_source.empty() &&
-         value.initializer->bytes().size() >= kAlignedFrom;
-}
-
-/// Writes a big initializer so that its bytes lie aligned in the file: readers use them where they
-/// are mapped. The room comes from leading zeros of data_type; parsed, the tensor is the source's.
-/// False: it is not one with raw data.
-Result<bool> ModelWriter::add_aligned(const Value& value, Pieces& out) {
-  constexpr std::uint64_t kAlignment = 8;  // what the widest element type asks for
-  if (!is_aligned_when_written(value)) return false;
-  Pieces tensor;
-  std::span<const std::byte> raw;
-  std::uint64_t data_type = 0;
-  wire::Reader reader(model_.bytes(value.initializer_source), "tensor");
-  while (const wire::Field* f = reader.next()) {
-    const std::uint32_t number = f->field_number();
-    if (f->tag == wire::bytes(field::tensor::kRawData))
-      raw = f->body;
-    else if (f->tag == wire::varint(field::tensor::kDataType))
-      data_type = f->number;
-    else if (!value.initializer_is_external || (number != field::tensor::kExternalData &&
-                                                number != field::tensor::kDataLocation))
-      tensor.fields(f->whole);
-  }
-  CTXGEN_CHECK(reader.status());
-  if (value.initializer_is_external) {
-    raw = value.initializer->bytes();
-    tensor.keep(value.initializer->owner());
-  }
-  if (raw.size() < kAlignedFrom || data_type >= 0x80) return false;
-  // Behind the tensor's tag and length come its other fields, data_type's tag and number, and the
-  // tag and length of the bytes.
-  const std::uint64_t before = graph_offset_ + out.size() + 1 + Pieces::kWideBytes + tensor.size() +
-                               1 + 1 + 1 + wire::varint_size(raw.size());
-  const std::uint64_t room = (kAlignment - before % kAlignment) % kAlignment;
-  tensor.padded_varint_field(field::tensor::kDataType, data_type, 1 + room);
-  tensor.bytes_field(field::tensor::kRawData, raw);
-  out.wide_message_field(fg::kInitializer, std::move(tensor));
-  return true;
 }
 
 Status ModelWriter::add_info(std::uint32_t number, SourceRange source, const Value& value,
@@ -170,7 +138,7 @@ Result<Pieces> ModelWriter::build_nodes() {
 
 Result<Pieces> ModelWriter::build_graph(Pieces out) {
   for (const ValueId id : rewrite_.initializers)
-    CTXGEN_CHECK(add_initializer(graph_.value(id), out));
+    CTXGEN_CHECK(add_initializer(id, out));
   CTXGEN_CHECK(add_interface(out));
   CTXGEN_CHECK(add_value_infos(out));
   return out;
@@ -241,7 +209,7 @@ Result<Pieces> ModelWriter::build() {
   graph_offset_ = out.size() + 1 + Pieces::kWideBytes;
   Pieces graph = CTXGEN_TRY(build_graph(std::move(nodes)));
   if (std::ranges::any_of(rewrite_.initializers, [this](ValueId id) {
-        return is_aligned_when_written(graph_.value(id));
+        return !rewrite_.external.contains(id) && is_aligned_when_written(graph_.value(id));
       }))
     out.wide_message_field(fm::kGraph, std::move(graph));
   else

@@ -42,6 +42,8 @@ struct CompileOptions {
   bool no_clobber = false;         // INVALID_ARGUMENT if an output exists
   std::filesystem::path external_data_folder;  // default: the model's folder
   std::filesystem::path bin;       // default: beside the output
+  std::string external_initializers;     // bare name of a file beside the output for what stays
+  std::uint64_t external_threshold = 0;  // bytes; smaller initializers stay in the model
   int threads = 0;                 // target threads of the plans
   int jobs = 0;                    // compile threads; never changes the bytes
   std::function<void(CompileStage, double fraction)> progress;
@@ -74,6 +76,8 @@ struct CompileReport {
   std::vector<ModelReport> models;
   struct Bin { std::string name; std::uint64_t bytes = 0, weight_bytes = 0, blobs = 0; };
   std::vector<Bin> bins;
+  struct ExternalFile { std::string name; std::uint64_t bytes = 0, tensors = 0; };
+  std::optional<ExternalFile> external;  // where initializers were moved to a file
   std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
   double seconds = 0;
 };
@@ -81,7 +85,7 @@ struct CompileReport {
 /// A compiled model in memory: the context model and the bins it names.
 struct CompiledModel {
   Blob model;
-  std::vector<std::pair<std::string, Blob>> bins;  // by relative name
+  std::vector<std::pair<std::string, Blob>> bins;  // by relative name; external initializers too
   CompileReport report;
 };
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,12 @@ struct NodeToWrite {
   std::size_t ep_context = 0;  // kEpContext: index into ModelRewrite::ep_contexts
 };
 
+/// Where the bytes of an initializer are in a file beside the model.
+struct ExternalPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+};
+
 /// What of a model is written, and with what changes. Everything not named here is written as it
 /// stood in the source, byte for byte.
 struct ModelRewrite {
@@ -37,6 +44,8 @@ struct ModelRewrite {
   std::vector<ValueId> initializers;       // kept, in order of the source
   std::vector<ValueId> value_infos;        // written from ValueType where the source has none
   std::vector<std::size_t> functions;      // indices of functions kept
+  std::string external_location;           // name of the file that holds `external`
+  std::unordered_map<ValueId, ExternalPlace> external;  // kept initializers without bytes inline
   std::vector<std::pair<std::string, std::string>> metadata;  // added or replaced
   bool needs_microsoft_opset = false;
 };

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/file.h"
+#include "ctxgen/weights/weight_store.h"
+
+namespace ctxgen {
+
+/// Metadata key of a model whose initializers lie in such a file: "<file name>:<32 hex digits>".
+inline constexpr std::string_view kExternalFileKey = "ctxgen.external_initializers";
+
+/// A file of initializers beside one or several models (docs/format.md): a header of 64 bytes with
+/// the content's hash, then the bytes of each distinct tensor, 64-byte aligned, 4096 from 64 KiB on.
+class ExternalFileBuilder {
+ public:
+  /// Where the bytes will be in the file; equal bytes have one place.
+  /// Errors  RESOURCE_LIMIT.
+  [[nodiscard]] Result<std::uint64_t> add(Blob bytes);
+  [[nodiscard]] bool empty() const { return offsets_.empty(); }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// The hash in the header. Everything must be added before.
+  [[nodiscard]] Hash128 hash() const;
+  [[nodiscard]] Status write(const std::function<Status(std::span<const std::byte>)>& sink) const;
+
+ private:
+  WeightStore store_;
+  std::vector<std::uint64_t> offsets_;  // by id
+  std::uint64_t size_ = kHeaderBytes;
+  static constexpr std::uint64_t kHeaderBytes = 64;
+};
+
+/// Whether the file that `entry` (the metadata's value) names is the one of the same compile.
+/// Errors  INVALID_GRAPH (another compile's, or no such file at all), IO_ERROR.
+[[nodiscard]] Status check_external_file(const std::filesystem::path& folder,
+                                         std::string_view entry);
+
+}  // namespace ctxgen
