@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "builder_fused.h"
+#include "spatial.h"
 #include "weight_layout.h"
 #include "window.h"
 
@@ -8,53 +9,6 @@ namespace ctxgen::onednn {
 namespace {
 
 using dnnl::memory;
-
-/// 1-D convolutions run as 2-D ones of height 1: oneDNN has no fast 1-D depthwise kernel, and the
-/// others are as fast (atlas 1.1).
-Dims as_2d(const Dims& dims) {
-  if (dims.size() != 3) return dims;
-  return Dims{dims[0], dims[1], 1, dims[2]};
-}
-
-memory::desc channels_last_md(const Dims& dims, DataType type = DataType::kFloat) {
-  const Dims wide = as_2d(dims);
-  return make_md(wide, strides_of(Layout::kChannelsLast, wide), type);
-}
-
-memory::dims wide_window(const std::vector<std::int64_t>& values, std::size_t rank,
-                         std::int64_t fill, std::int64_t minus = 0) {
-  memory::dims out;
-  if (rank == 3) out.push_back(fill);
-  for (const std::int64_t value : values) out.push_back(value - minus);
-  return out;
-}
-
-/// Weights [M, C/g, K...] as oneDNN wants them: [g, M/g, C/g, K...] where there are groups.
-Dims weight_dims(const Dims& onnx, std::int64_t group) {
-  const Dims wide = as_2d(onnx);
-  if (group == 1) return wide;
-  Dims grouped{group, wide[0] / group};
-  for (std::size_t i = 1; i < wide.size(); ++i) grouped.push_back(wide[i]);
-  return grouped;
-}
-
-/// An operand right-aligned to a dst of `rank`, dims of 1 in front, and widened where dst is.
-std::optional<memory::desc> conv_operand(const Slot& operand, const Dims& dst) {
-  Dims dims(dst.size(), 1);
-  Dims strides(dst.size(), 1);
-  const std::size_t skip = dst.size() - operand.dims.size();
-  for (std::size_t i = 0; i < operand.dims.size(); ++i) {
-    dims[skip + i] = operand.dims[i];
-    strides[skip + i] = operand.strides[i];
-  }
-  // What oneDNN's kernels take: full size (in dst's layout already), per channel, one number.
-  const bool full = dims == dst;
-  const bool channel = dims[1] == volume(dims);
-  if (full) return channels_last_md(dst);
-  if (!channel) return std::nullopt;
-  const Dims wide = as_2d(dims);
-  return make_md(wide, plain_strides(wide));
-}
 
 double conv_flops(const Dims& weights, const Dims& dst) {
   double flops = 2.0 * static_cast<double>(volume(dst));
@@ -102,7 +56,7 @@ Status build_conv(NodeBuilder& builder) {
       return list;
     };
     return builder.add_fused<dnnl::convolution_forward>(
-        make, args, [&](const Slot& operand) { return conv_operand(operand, dst.dims); },
+        make, args, [&](const Slot& operand) { return spatial_operand(operand, dst.dims); },
         conv_flops(onnx, dst.dims));
   };
   // A stored packing is tried as the plan chose it: that asks oneDNN for one kernel, not for all.

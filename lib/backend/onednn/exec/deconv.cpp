@@ -1,50 +1,13 @@
 #include "builder_fused.h"
 #include "deconv_window.h"
 #include "kernels.h"
+#include "spatial.h"
 #include "weight_layout.h"
 
 namespace ctxgen::onednn {
 namespace {
 
 using dnnl::memory;
-
-/// 1-D ones run as 2-D ones of height 1, as convolutions do.
-Dims as_2d(const Dims& dims) {
-  if (dims.size() != 3) return dims;
-  return Dims{dims[0], dims[1], 1, dims[2]};
-}
-
-memory::desc channels_last_md(const Dims& dims) {
-  const Dims wide = as_2d(dims);
-  return make_md(wide, strides_of(Layout::kChannelsLast, wide));
-}
-
-memory::dims wide_list(const std::vector<std::int64_t>& values, std::size_t rank,
-                       std::int64_t fill) {
-  memory::dims out;
-  if (rank == 3) out.push_back(fill);
-  out.insert(out.end(), values.begin(), values.end());
-  return out;
-}
-
-Dims weight_dims(const Dims& onnx, std::int64_t group) {
-  const Dims wide = as_2d(onnx);
-  if (group == 1) return wide;
-  Dims grouped{group, wide[0] / group};
-  for (std::size_t i = 1; i < wide.size(); ++i) grouped.push_back(wide[i]);
-  return grouped;
-}
-
-/// Per-channel and single operands; a full one in dst's layout.
-std::optional<memory::desc> deconv_operand(const Slot& operand, const Dims& dst) {
-  Dims dims(dst.size(), 1);
-  const std::size_t skip = dst.size() - operand.dims.size();
-  for (std::size_t i = 0; i < operand.dims.size(); ++i) dims[skip + i] = operand.dims[i];
-  if (dims == dst) return channels_last_md(dst);
-  if (dims[1] != volume(dims)) return std::nullopt;
-  const Dims wide = as_2d(dims);
-  return make_md(wide, plain_strides(wide));
-}
 
 /// One weight per channel and tap: a loop over channels, where oneDNN has nothing fast (atlas 1.2).
 Status build_depthwise(NodeBuilder& builder, const Window& window) {
@@ -98,9 +61,9 @@ Status build_deconv(NodeBuilder& builder) {
     const auto make = [&](const dnnl::primitive_attr& attr) {
       return dnnl::deconvolution_forward::primitive_desc(
           cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
-          src_md, weights_md, bias_md, dst_md, wide_list(window.strides, rank, 1),
-          wide_list(dilations, rank, 0), wide_list(window.pad_begin, rank, 0),
-          wide_list(pad_end, rank, 0), attr);
+          src_md, weights_md, bias_md, dst_md, wide_window(window.strides, rank, 1),
+          wide_window(dilations, rank, 0), wide_window(window.pad_begin, rank, 0),
+          wide_window(pad_end, rank, 0), attr);
     };
     const auto args = [&](const dnnl::deconvolution_forward::primitive_desc& pd) {
       std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, src_md, src),
@@ -114,7 +77,7 @@ Status build_deconv(NodeBuilder& builder) {
     double flops = 2.0 * static_cast<double>(volume(src.dims)) * static_cast<double>(onnx[0]) /
                    static_cast<double>(group) * static_cast<double>(volume(onnx, 2));
     return builder.add_fused<dnnl::deconvolution_forward>(
-        make, args, [&](const Slot& operand) { return deconv_operand(operand, dst.dims); }, flops);
+        make, args, [&](const Slot& operand) { return spatial_operand(operand, dst.dims); }, flops);
   };
   if (const auto stored = chosen_form(builder, weight, logical, false)) {
     const Status status = build_with(*stored);

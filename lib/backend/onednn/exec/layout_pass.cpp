@@ -220,6 +220,16 @@ Node& LayoutPass::add_node(std::uint32_t op) {
   return graph_.nodes.back();
 }
 
+void LayoutPass::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs) {
+  Node placed;
+  place_post_operands(placed, op, layout);
+  const SlotId dst = output_slot(op, layout, kNone);
+  Node& node = add_node(op);
+  node.inputs = std::move(inputs);
+  node.outputs = {dst};
+  node.post_ops = std::move(placed.post_ops);
+}
+
 /// Full-size operands come in dst's layout (a kernel's post-op wants them so), others as they are.
 void LayoutPass::place_post_operands(Node& node, std::uint32_t op, Layout layout) {
   const ProgramOp& program_op = program_.ops[op];

@@ -82,6 +82,8 @@ class LayoutPass {
   [[nodiscard]] bool may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const;
   [[nodiscard]] SlotId output_slot(std::uint32_t op, Layout layout, SlotId reuse);
   Node& add_node(std::uint32_t op);
+  /// A node whose inputs are placed already: its post-ops' operands, then a new result in `layout`.
+  void add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs);
   void place_post_operands(Node& node, std::uint32_t op, Layout layout);
   [[nodiscard]] std::uint32_t in_place_sum(std::uint32_t op, Layout layout);
 

@@ -168,13 +168,7 @@ Status LayoutPass::place_plain(std::uint32_t op) {
     inputs.push_back(operand.kind == Operand::Kind::kNone
                          ? kNone
                          : need(operand, Layout::kPlain, Density::kDense, op));
-  Node placed;
-  place_post_operands(placed, op, Layout::kPlain);
-  const SlotId dst = output_slot(op, Layout::kPlain, kNone);
-  Node& node = add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  add_placed(op, Layout::kPlain, std::move(inputs));
   return {};
 }
 
@@ -185,13 +179,7 @@ Status LayoutPass::place_softmax(std::uint32_t op) {
   const bool keeps = axis == 1 && primary_of(softmax.inputs[0]) == Layout::kChannelsLast;
   const Layout layout = keeps ? Layout::kChannelsLast : Layout::kPlain;
   const SlotId src = need(softmax.inputs[0], layout, Density::kDense, op);
-  Node placed;
-  place_post_operands(placed, op, layout);
-  const SlotId dst = output_slot(op, layout, kNone);
-  Node& node = add_node(op);
-  node.inputs = {src};
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  add_placed(op, layout, {src});
   return {};
 }
 

@@ -18,13 +18,7 @@ Status LayoutPass::place_index(std::uint32_t op) {
   const SlotId src = need(operand, from, Density::kStrided, op);
   const bool keeps = dims_of(operand).size() == dims_[program_op.outputs[0]].size();
   const Layout layout = keeps ? from : Layout::kPlain;
-  Node placed;
-  place_post_operands(placed, op, layout);
-  const SlotId dst = output_slot(op, layout, kNone);
-  Node& node = add_node(op);
-  node.inputs = {src};
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  add_placed(op, layout, {src});
   return {};
 }
 
@@ -110,13 +104,7 @@ Status LayoutPass::place_group_norm(std::uint32_t op) {
     inputs.push_back(norm.inputs[i].kind == Operand::Kind::kNone
                          ? kNone
                          : need(norm.inputs[i], Layout::kPlain, Density::kDense, op));
-  Node placed;
-  place_post_operands(placed, op, layout);
-  const SlotId dst = output_slot(op, layout, kNone);
-  Node& node = add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  add_placed(op, layout, std::move(inputs));
   return {};
 }
 

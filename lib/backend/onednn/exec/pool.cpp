@@ -2,30 +2,13 @@
 
 #include "builder_fused.h"
 #include "kernels.h"
+#include "spatial.h"
 #include "window.h"
 
 namespace ctxgen::onednn {
 namespace {
 
 using dnnl::memory;
-
-Dims as_2d(const Dims& dims) {
-  if (dims.size() != 3) return dims;
-  return Dims{dims[0], dims[1], 1, dims[2]};
-}
-
-memory::desc channels_last_md(const Dims& dims, DataType type) {
-  const Dims wide = as_2d(dims);
-  return make_md(wide, strides_of(Layout::kChannelsLast, wide), type);
-}
-
-memory::dims wide_list(const std::vector<std::int64_t>& values, std::size_t rank,
-                       std::int64_t fill) {
-  memory::dims out;
-  if (rank == 3) out.push_back(fill);
-  out.insert(out.end(), values.begin(), values.end());
-  return out;
-}
 
 /// What oneDNN's fast kernels do as ONNX does: no dilation, padding smaller than the kernel, and no
 /// window that ceil_mode lets reach into memory which an average must not count.
@@ -63,9 +46,9 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
   const auto make = [&](const dnnl::primitive_attr& attr) {
     return dnnl::pooling_forward::primitive_desc(
         cpu_engine(), dnnl::prop_kind::forward_inference, pool_algorithm(mode), src_md, dst_md,
-        wide_list(w.strides, rank, 1), wide_list(w.kernel, rank, 1),
-        memory::dims(rank == 3 ? 2 : rank - 2, 0), wide_list(w.pad_begin, rank, 0),
-        wide_list(mode == PoolMode::kAverageInclude ? w.pad_end : pad_end, rank, 0), attr);
+        wide_window(w.strides, rank, 1), wide_window(w.kernel, rank, 1),
+        memory::dims(rank == 3 ? 2 : rank - 2, 0), wide_window(w.pad_begin, rank, 0),
+        wide_window(mode == PoolMode::kAverageInclude ? w.pad_end : pad_end, rank, 0), attr);
   };
   return builder.add_primitive<dnnl::pooling_forward>(
       make, {builder.slot_arg(DNNL_ARG_SRC, src_md, src),
