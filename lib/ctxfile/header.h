@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ctxgen/base/blob_alignment.h"
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
 #include "ctxgen/ctxfile/context_file.h"
@@ -23,13 +24,7 @@ inline constexpr std::uint64_t kFixedHeaderBytes = 92;
 inline constexpr std::uint64_t kMaxHeaderBytes = 65536;
 
 inline constexpr std::uint64_t kManifestAlignment = 8;
-inline constexpr std::uint64_t kDataAlignment = 4096;  // the data section, and large blobs in it
-inline constexpr std::uint64_t kBlobAlignment = 64;
-inline constexpr std::uint64_t kLargeBlobBytes = 65536;
-
-[[nodiscard]] constexpr std::uint64_t blob_alignment(std::uint64_t size_bytes) {
-  return size_bytes >= kLargeBlobBytes ? kDataAlignment : kBlobAlignment;
-}
+inline constexpr std::uint64_t kDataAlignment = kLargeBlobAlignment;  // of the data section
 
 /// The header, decoded. Offsets and sizes are in bytes, offsets from the start of the file.
 struct Header {

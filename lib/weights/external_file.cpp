@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "ctxgen/base/blob_alignment.h"
 #include "ctxgen/base/checked.h"
 
 namespace ctxgen {
@@ -12,11 +13,8 @@ namespace {
 constexpr std::string_view kMagic = "CTXGENEX";
 constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kHashOffset = 16;  // behind magic and version
-constexpr std::uint64_t kBigFrom = 64 * 1024;
 
 static_assert(std::endian::native == std::endian::little);
-
-std::uint64_t alignment_of(std::uint64_t size) { return size >= kBigFrom ? 4096 : 64; }
 
 }  // namespace
 
@@ -24,7 +22,7 @@ Result<std::uint64_t> ExternalFileBuilder::add(Blob bytes) {
   const std::uint64_t length = bytes.bytes.size();
   const WeightStore::Id id = CTXGEN_TRY(store_.add(std::move(bytes)));
   if (id < offsets_.size()) return offsets_[id];
-  const std::uint64_t alignment = alignment_of(length);
+  const std::uint64_t alignment = blob_alignment(length);
   const auto start = checked_add(size_, alignment - 1);
   const auto end = start ? checked_add(*start / alignment * alignment, length) : std::nullopt;
   if (!end) return fail(ErrorCode::kResourceLimit, "external initializers pass 2^64 bytes");
@@ -51,7 +49,7 @@ Status ExternalFileBuilder::write(
   std::memcpy(header.data() + kHashOffset, &id.high, sizeof id.high);
   std::memcpy(header.data() + kHashOffset + sizeof id.high, &id.low, sizeof id.low);
   CTXGEN_CHECK(sink(header));
-  static constexpr std::array<std::byte, 4096> kZeros{};
+  static constexpr std::array<std::byte, kLargeBlobAlignment> kZeros{};
   std::uint64_t at = kHeaderBytes;
   for (WeightStore::Id blob = 0; blob < offsets_.size(); ++blob) {
     if (offsets_[blob] > at) CTXGEN_CHECK(sink(std::span(kZeros).first(offsets_[blob] - at)));
