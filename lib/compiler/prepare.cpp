@@ -105,7 +105,7 @@ Status infer_and_fold(PreparedModel& prepared, const StageFunction& stage) {
     if (node.op_type == "Attention" && node.domain.empty()) return false;
     return cpu::find_op(node.domain, node.op_type, node.opset) != nullptr;
   };
-  if (CTXGEN_TRY(expand_schema_functions(model, stays_whole)) > 0) CTXGEN_CHECK(infer_shapes(model));
+  (void)CTXGEN_TRY(expand_schema_functions(model, stays_whole));  // infers again what it expands
   CTXGEN_CHECK(stage(CompileStage::kFold));
   std::uint64_t used_bytes = 0;
   for (int round = 0; round < kMaxFoldRounds; ++round) {
