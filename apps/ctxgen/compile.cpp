@@ -193,7 +193,10 @@ void add_compile(Cli& cli) {
       ->type_name("P");
   verb.add_option("--external-initializers", flags->switches.external_initializers,
                   "put the initializers that stay into one file of this name beside the model")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "expected a file name" : "");
+      });
   verb.add_option("--external-threshold", flags->switches.external_threshold,
                   "keep smaller initializers in the model (default: 0)")
       ->type_name("BYTES");

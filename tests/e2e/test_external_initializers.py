@@ -120,7 +120,7 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
     assert "net.weights" in finished.stderr
 
 
-@pytest.mark.parametrize("name", ["../net.weights", "sub/net.weights", "/net.weights", ".."])
+@pytest.mark.parametrize("name", ["../net.weights", "sub/net.weights", "/net.weights", "..", ""])
 def test_the_name_is_bare(tmp_path, name):
     source = save(lookup_model(), tmp_path / "net.onnx")
     refused(1, "INVALID_ARGUMENT", "compile", source, "--external-initializers", name, names=[name])
