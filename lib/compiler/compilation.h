@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/context_builder.h"
+#include "ctxgen/onnx_lite/write_model.h"
+#include "ctxgen/weights/external_file.h"
+#include "prepare.h"
+
+namespace ctxgen {
+
+/// One compile, from inputs to the bytes of every output. Stages in order: prepare (import, check,
+/// infer, fold, partition), compile and store, rewrite; the callers write.
+class Compilation {
+ public:
+  /// `bin_name(p)`: how context models name the bin of provider p.
+  using BinName = std::function<Result<std::string>(std::string_view provider)>;
+
+  /// `options` must outlive the compilation.
+  Compilation(const CompileOptions& options, ProviderList providers);
+
+  [[nodiscard]] Status prepare(const std::vector<ModelInput>& inputs);
+  [[nodiscard]] Status compile();
+  [[nodiscard]] Status rewrite(const BinName& bin_name);
+  /// Tells the caller where the compile is.
+  /// Errors  CANCELLED.
+  [[nodiscard]] Status enter(CompileStage stage, double fraction) const;
+
+  [[nodiscard]] const std::vector<PreparedModel>& models() const { return models_; }
+  [[nodiscard]] const ModelRewrite& rewrite_of(std::size_t m) const { return rewrites_[m]; }
+  /// Empty where no initializer was moved.
+  [[nodiscard]] const ExternalFileBuilder& external() const { return external_; }
+  [[nodiscard]] const ProviderList& providers() const { return providers_; }
+  [[nodiscard]] CompileReport& report() { return report_; }
+  /// By provider; nothing where no program was made, or where it is embedded in the models.
+  [[nodiscard]] const std::vector<std::optional<ContextContent>>& contents() const {
+    return contents_;
+  }
+
+ private:
+  [[nodiscard]] Result<std::vector<BuiltPartition>> build(PreparedModel& prepared);
+  [[nodiscard]] std::vector<ProviderCompileOptions> provider_options(
+      const PreparedModel& prepared) const;
+  [[nodiscard]] Result<ModelRewrite> rewrite_model(std::size_t m, const BinName& bin_name);
+  [[nodiscard]] Status report_external();
+
+  const CompileOptions& options_;
+  ProviderList providers_;
+  ContextBuilder builder_;
+  std::vector<PreparedModel> models_;
+  std::vector<std::vector<BuiltPartition>> built_;
+  std::vector<std::optional<ContextContent>> contents_;
+  std::vector<ModelRewrite> rewrites_;
+  ExternalFileBuilder external_;
+  CompileReport report_;
+};
+
+/// Adds one written bin to the report.
+[[nodiscard]] Status add_bin_report(CompileReport& report, std::string name,
+                                    const ContextContent& content);
+
+}  // namespace ctxgen

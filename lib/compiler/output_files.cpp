@@ -1,0 +1,111 @@
+#include "output_files.h"
+
+#include <algorithm>
+#include <set>
+
+#include "external_initializers.h"
+#include "names.h"
+
+namespace ctxgen {
+namespace {
+
+/// Models in other folders would not find the file, and it must not be another output.
+Status check_external_path(const std::filesystem::path& path, const std::vector<OutputFile>& files,
+                           const std::vector<std::filesystem::path>& outputs,
+                           const std::vector<ModelInput>& inputs) {
+  std::error_code ignored;
+  for (const ModelInput& input : inputs)
+    if (!input.path.empty() && std::filesystem::equivalent(input.path, path, ignored))
+      return fail(ErrorCode::kInvalidArgument, "external initializers \"{}\": that is an input",
+                  path.string());
+  for (const auto& output : outputs)
+    if (output.parent_path() != path.parent_path())
+      return fail(ErrorCode::kInvalidArgument,
+                  "models that share external initializers must be written to one folder: \"{}\" "
+                  "and \"{}\"", path.parent_path().string(), output.parent_path().string());
+  if (std::ranges::find(outputs, path) != outputs.end() ||
+      std::ranges::find(files, path, &OutputFile::path) != files.end())
+    return fail(ErrorCode::kInvalidArgument,
+                "external initializers \"{}\": another output has that name", path.string());
+  return {};
+}
+
+}  // namespace
+
+Status check_file_options(const std::vector<ModelInput>& inputs,
+                          const std::vector<std::filesystem::path>& outputs,
+                          const CompileOptions& options) {
+  if (inputs.empty() || inputs.size() != outputs.size())
+    return fail(ErrorCode::kInvalidArgument, "{} models and {} outputs", inputs.size(),
+                outputs.size());
+  if (options.embed && inputs.size() > 1)
+    return fail(ErrorCode::kInvalidArgument, "a batch of models cannot be embedded: they share a bin");
+  if (options.embed && !options.bin.empty())
+    return fail(ErrorCode::kInvalidArgument, "an embedded context has no context binary to name");
+  CTXGEN_CHECK(check_external_options(options));
+  std::set<std::filesystem::path> seen;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto normal = std::filesystem::absolute(outputs[i]).lexically_normal();
+    if (outputs[i].filename().empty())
+      return fail(ErrorCode::kInvalidArgument, "output \"{}\" has no file name", outputs[i].string());
+    if (!seen.insert(normal).second)
+      return fail(ErrorCode::kInvalidArgument, "two models would be written to \"{}\"",
+                  outputs[i].string());
+    std::error_code ignored;
+    for (const ModelInput& input : inputs)
+      if (!input.path.empty() && std::filesystem::equivalent(input.path, outputs[i], ignored))
+        return fail(ErrorCode::kInvalidArgument, "output \"{}\" is an input", outputs[i].string());
+  }
+  return {};
+}
+
+std::filesystem::path bin_path(const std::vector<std::filesystem::path>& outputs,
+                               const CompileOptions& options, std::string_view provider) {
+  if (!options.bin.empty()) return options.bin;
+  return outputs.front().parent_path() /
+         default_bin_name(outputs.front().filename().string(), provider);
+}
+
+Status refuse_existing(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored))
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" exists already, and --no-clobber is given",
+                path.string());
+  return {};
+}
+
+Result<std::vector<OutputFile>> plan_files(Compilation& work,
+                                           const std::vector<ModelInput>& inputs,
+                                           const std::vector<std::filesystem::path>& outputs,
+                                           const CompileOptions& options) {
+  std::vector<OutputFile> files;
+  for (std::size_t p = 0; p < work.contents().size(); ++p) {
+    const auto& content = work.contents()[p];
+    if (!content || options.embed) continue;
+    const auto path = bin_path(outputs, options, work.providers().all()[p]->name());
+    if (std::ranges::find(files, path, &OutputFile::path) != files.end())
+      return fail(ErrorCode::kInvalidArgument, "two providers would write the bin \"{}\"",
+                  path.string());
+    CTXGEN_CHECK(add_bin_report(work.report(), path.filename().string(), *content));
+    files.push_back({path, [&content](const ByteSink& sink) { return write_context(*content, sink); }});
+  }
+  if (!work.external().empty()) {
+    const auto path = outputs.front().parent_path() / options.external_initializers;
+    CTXGEN_CHECK(check_external_path(path, files, outputs, inputs));
+    files.push_back({path, [&work](const ByteSink& sink) { return work.external().write(sink); }});
+  }
+  for (std::size_t m = 0; m < outputs.size(); ++m) {
+    for (const auto& [name, bin] : work.models()[m].foreign_bins)
+      files.push_back({outputs[m].parent_path() / name,
+                       [&bin](const ByteSink& sink) { return sink(bin.bytes); }});
+  }
+  for (std::size_t m = 0; m < outputs.size(); ++m) {
+    work.report().models[m].output_name = outputs[m].filename().string();
+    files.push_back({outputs[m], [&work, m](const ByteSink& sink) {
+                       return write_model(work.models()[m].model, work.rewrite_of(m), sink);
+                     }});
+  }
+  return files;
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "compilation.h"
+#include "ctxgen/compiler/compile.h"
+#include "output.h"
+
+namespace ctxgen {
+
+/// Contradictions between inputs, outputs and options that need no look at a model.
+/// Errors  INVALID_ARGUMENT.
+[[nodiscard]] Status check_file_options(const std::vector<ModelInput>& inputs,
+                                        const std::vector<std::filesystem::path>& outputs,
+                                        const CompileOptions& options);
+
+/// Where the bin of `provider` goes.
+[[nodiscard]] std::filesystem::path bin_path(const std::vector<std::filesystem::path>& outputs,
+                                             const CompileOptions& options,
+                                             std::string_view provider);
+
+/// --no-clobber.
+/// Errors  INVALID_ARGUMENT if `path` exists.
+[[nodiscard]] Status refuse_existing(const std::filesystem::path& path);
+
+/// The files of a finished compilation, bins first. They refer to `work`.
+[[nodiscard]] Result<std::vector<OutputFile>> plan_files(
+    Compilation& work, const std::vector<ModelInput>& inputs,
+    const std::vector<std::filesystem::path>& outputs, const CompileOptions& options);
+
+}  // namespace ctxgen
