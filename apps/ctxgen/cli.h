@@ -20,6 +20,7 @@ struct Cli {
 
 void add_compile(Cli& cli);
 void add_run(Cli& cli);
+void add_verify(Cli& cli);
 void add_check(Cli& cli);
 void add_inspect(Cli& cli);
 void add_explain(Cli& cli);

@@ -17,6 +17,7 @@
 #include "model_flags.h"
 #include "planned.h"
 #include "progress.h"
+#include "verification.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -40,6 +41,7 @@ struct Flags {
   std::string report_file;
   ModelFlags model;
   CompileOptions switches;  // the plain flags of the same names
+  bool verify = false;
   bool json = false;
   Verbosity verbosity;
 };
@@ -97,6 +99,9 @@ Status check_flags(const Flags& flags, const OutputPlan& plan) {
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --external-initializers contradict each other: the file would lie beside "
                 "the model");
+  if (plan.to_stdout && flags.verify)
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - and --verify contradict each other: what is verified is the written file");
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
@@ -120,21 +125,49 @@ Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOp
   return report;
 }
 
-Status write_report(const std::string& path, const CompileReport& report) {
+Status write_report(const std::string& path, const CompileReport& report,
+                    const std::vector<std::vector<VerificationRun>>& verifications) {
   if (path.empty()) return {};
   AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(as_bytes(report_json(report))));
+  CTXGEN_CHECK(file.write(as_bytes(report_json(report, verifications))));
   return file.commit();
 }
 
-Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport& report) {
+using Verifications = std::vector<std::vector<VerificationRun>>;  // by model
+
+/// --verify: each written context model beside its source, on random inputs of every profile.
+Result<Verifications> verify_outputs_of(const OutputPlan& plan,
+                                        const std::vector<ModelInput>& inputs,
+                                        const CompileOptions& options) {
+  Verifications all;
+  for (std::size_t m = 0; m < inputs.size(); ++m) {
+    const auto runs = verify_against(plan.outputs[m], inputs[m], options);
+    if (!runs)
+      return std::unexpected(with_context(
+          runs.error(), std::format("--verify: \"{}\"", plan.outputs[m].string())));
+    all.push_back(*runs);
+  }
+  return all;
+}
+
+/// Errors  NOT_SATISFIED naming the first partition that computes something else.
+Status check_verifications(const OutputPlan& plan, const Verifications& all) {
+  for (std::size_t m = 0; m < all.size(); ++m)
+    if (const auto divergence = first_divergence(all[m]))
+      return fail(ErrorCode::kNotSatisfied, "--verify: \"{}\" (written, and left there): {}",
+                  plan.outputs[m].string(), divergence_text(*divergence));
+  return {};
+}
+
+Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport& report,
+                 const Verifications& verifications) {
   for (const ModelReport& model : report.models)
     for (const std::string& warning : model.warnings)
       log(LogLevel::kWarning, "{}: {}", model.input_name, warning);
-  CTXGEN_CHECK(write_report(flags.report_file, report));
-  if (flags.json) return print(report_json(report));
+  CTXGEN_CHECK(write_report(flags.report_file, report, verifications));
+  if (flags.json) return print(report_json(report, verifications));
   if (flags.verbosity.quiet) return {};
-  const std::string text = report_text(report, flags.verbosity.verbose > 0);
+  const std::string text = report_text(report, verifications, flags.verbosity.verbose > 0);
   if (!plan.to_stdout) return print(text);
   note(std::string_view(text).substr(0, text.size() - 1));
   return {};
@@ -168,7 +201,10 @@ Result<int> run(const Flags& flags) {
                                      : compile_to_files(inputs, plan.outputs, options);
   progress.clear();
   if (!report) return std::unexpected(report.error());
-  CTXGEN_CHECK(summarise(flags, plan, *report));
+  Verifications verifications;
+  if (flags.verify) verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
+  CTXGEN_CHECK(summarise(flags, plan, *report, verifications));
+  CTXGEN_CHECK(check_verifications(plan, verifications));
   return 0;
 }
 
@@ -206,6 +242,8 @@ void add_compile(Cli& cli) {
                 "fail if nothing was compiled");
   verb.add_flag("--require-runnable", flags->switches.require_runnable,
                 "fail on a node that cpu cannot run");
+  verb.add_flag("--verify", flags->verify,
+                "run what was written against its source on random inputs; status 4 if they differ");
   verb.add_flag("--no-clobber", flags->switches.no_clobber, "fail if an output exists");
   verb.add_option("-j,--jobs", flags->model.jobs,
                   "threads to compile with (default: as --threads); never changes the output")

@@ -33,7 +33,8 @@ std::vector<NodeReport> fallbacks(const ModelReport& model) {
   return nodes;
 }
 
-void write_model(JsonWriter& json, const ModelReport& model) {
+void write_model(JsonWriter& json, const ModelReport& model,
+                 const std::vector<VerificationRun>* runs) {
   json.begin_object()
       .field("input", model.input_name)
       .field("output", model.output_name)
@@ -45,7 +46,13 @@ void write_model(JsonWriter& json, const ModelReport& model) {
   write_assignment(json.key("fallbacks"), fallbacks(model));
   json.key("warnings").begin_array();
   for (const std::string& warning : model.warnings) json.value(warning);
-  json.end_array().end_object();
+  json.end_array();
+  if (runs != nullptr) {
+    json.key("verification").begin_object();
+    write_runs(json, *runs, {});
+    json.end_object();
+  }
+  json.end_object();
 }
 
 /// "Resize x2 (dnnl: mode cubic)", most frequent first.
@@ -106,10 +113,12 @@ void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
   json.end_array();
 }
 
-std::string report_json(const CompileReport& report) {
+std::string report_json(const CompileReport& report,
+                        std::span<const std::vector<VerificationRun>> verifications) {
   JsonWriter json;
   json.begin_object().key("models").begin_array();
-  for (const ModelReport& model : report.models) write_model(json, model);
+  for (std::size_t m = 0; m < report.models.size(); ++m)
+    write_model(json, report.models[m], m < verifications.size() ? &verifications[m] : nullptr);
   json.end_array().key("bins").begin_array();
   for (const CompileReport::Bin& bin : report.bins)
     json.begin_object()
@@ -133,9 +142,13 @@ std::string report_json(const CompileReport& report) {
   return json.finish();
 }
 
-std::string report_text(const CompileReport& report, bool verbose) {
+std::string report_text(const CompileReport& report,
+                        std::span<const std::vector<VerificationRun>> verifications, bool verbose) {
   std::string text;
-  for (const ModelReport& model : report.models) text += model_text(model, verbose);
+  for (std::size_t m = 0; m < report.models.size(); ++m) {
+    text += model_text(report.models[m], verbose);
+    if (m < verifications.size()) text += runs_text(verifications[m], verbose, "  ");
+  }
   for (const CompileReport::Bin& bin : report.bins)
     text += std::format("{} ({}): {}, {} of weights\n", bin.name, size_text(bin.bytes),
                         count_text(bin.blobs, "blob"), size_text(bin.weight_bytes));

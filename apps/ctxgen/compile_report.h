@@ -1,15 +1,22 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/compiler/compile.h"
+#include "verification.h"
 
 namespace ctxgen::cli {
 
-/// The summary of a compile as JSON (docs/cli.md has the keys) and as text.
-[[nodiscard]] std::string report_json(const CompileReport& report);
-[[nodiscard]] std::string report_text(const CompileReport& report, bool verbose);
+/// The summary of a compile as JSON (docs/cli.md has the keys) and as text. `verifications`: by model,
+/// empty without --verify.
+[[nodiscard]] std::string report_json(
+    const CompileReport& report, std::span<const std::vector<VerificationRun>> verifications = {});
+[[nodiscard]] std::string report_text(const CompileReport& report,
+                                      std::span<const std::vector<VerificationRun>> verifications,
+                                      bool verbose);
 
 /// One entry per node: name, op_type, provider (null: nobody), partition (null: none), folded,
 /// reasons.

@@ -48,6 +48,7 @@ constexpr const char* kExamples =
     "  ctxgen compile model.onnx            model_ctx.onnx and model_dnnl.bin\n"
     "  ctxgen run model_ctx.onnx            with random inputs\n"
     "  ctxgen bench model_ctx.onnx --compare model.onnx\n"
+    "  ctxgen verify model_ctx.onnx --against model.onnx\n"
     "  ctxgen explain model.onnx            which node goes where, and why\n"
     "  ctxgen COMMAND --help                options and examples of a command\n";
 
@@ -57,11 +58,12 @@ void declare(Cli& cli) {
   app.get_formatter()->column_width(34);
   app.require_subcommand(1);
   app.footer(std::string(kExamples) + "\n" + errors_text() +
-             "\nNot built yet, refused by name: ctxgen verify, ctxgen cache\n");
+             "\nNot built yet, refused by name: ctxgen cache\n");
   app.set_version_flag("--version", version_text,
                        "versions of ctxgen, its file format, oneDNN and onnx");
   add_compile(cli);
   add_run(cli);
+  add_verify(cli);
   add_check(cli);
   add_inspect(cli);
   add_explain(cli);

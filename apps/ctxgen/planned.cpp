@@ -9,7 +9,6 @@ struct Planned {
 };
 
 constexpr Planned kPlanned[] = {
-    {"verify", ""},
     {"cache", ""},
     {"compile", "--append"},
     {"compile", "--cache-dir"},
@@ -27,7 +26,6 @@ constexpr Planned kPlanned[] = {
     {"compile", "--portable"},
     {"compile", "--subgraphs"},
     {"compile", "--tune"},
-    {"compile", "--verify"},
     {"run", "--options"},
     {"bench", "--options"},
     {"explain", "--options"},

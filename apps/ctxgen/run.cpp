@@ -9,10 +9,10 @@
 
 #include "arguments.h"
 #include "cli.h"
-#include "compare.h"
 #include "console.h"
 #include "ctxgen/base/json.h"
-#include "elements.h"
+#include "ctxgen/runtime/compare.h"
+#include "ctxgen/runtime/elements.h"
 #include "model_flags.h"
 #include "open_model.h"
 #include "planned.h"

@@ -71,7 +71,11 @@ std::size_t count_overridable(const Graph& graph) {
 }
 
 /// Refuses our own EPContext nodes and fetches the bins of foreign ones.
-Status check_ep_contexts(PreparedModel& prepared, const ProviderList& providers) {
+Status check_ep_contexts(PreparedModel& prepared, const ModelInput& input,
+                         const ProviderList& providers) {
+  // Beside the model, wherever its external data lies.
+  std::filesystem::path folder = prepared.model.folder;
+  if (!input.path.empty()) folder = input.path.has_parent_path() ? input.path.parent_path() : ".";
   const Graph& graph = prepared.model.graph;
   for (const Node& node : graph.nodes()) {
     if (node.op_type != kEpContextOpType || node.domain != kMicrosoftDomain) continue;
@@ -85,7 +89,7 @@ Status check_ep_contexts(PreparedModel& prepared, const ProviderList& providers)
     const bool embedded = node.int_or("embed_mode", 1) == 1;
     const std::string file(node.string_or("ep_cache_context", ""));
     if (embedded || file.empty()) continue;
-    auto bin = map_file_beneath(prepared.model.folder, file);
+    auto bin = map_file_beneath(folder, file);
     if (!bin)
       return std::unexpected(with_context(
           bin.error(), std::format("{}: context binary \"{}\"", node.describe(), file)));
@@ -193,7 +197,7 @@ Result<PreparedModel> prepare_model(const ModelInput& input, const CompileOption
 
   CTXGEN_CHECK(stage(CompileStage::kCheck));
   CTXGEN_CHECK(check_with_onnx(model));
-  CTXGEN_CHECK(check_ep_contexts(prepared, providers));
+  CTXGEN_CHECK(check_ep_contexts(prepared, input, providers));
   CTXGEN_CHECK(fix_dims(model, options));
   if (options.freeze_initializers) freeze_initializers(model);
   if (const std::size_t count = count_overridable(model.graph); count > 0)

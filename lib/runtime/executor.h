@@ -11,6 +11,7 @@
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
+#include "ctxgen/runtime/session.h"
 #include "tensor_pool.h"
 
 namespace ctxgen {
@@ -34,6 +35,7 @@ struct Binding {
 struct RunControl {
   std::vector<OpTiming>* timings = nullptr;
   const std::atomic<bool>* stop = nullptr;  // true: end with CANCELLED before the next node
+  const ValueObserver* observer = nullptr;  // of the main graph's values
 };
 
 /// What one run of a graph needs of its own.
@@ -104,6 +106,7 @@ class GraphExecutor {
   [[nodiscard]] Status run_step(std::size_t index, RunState& state,
                                 const RunControl& control) const;
   [[nodiscard]] Status check_outputs(const Step& step, RunState& state) const;
+  void show_outputs(const Step& step, RunState& state, const ValueObserver& observer) const;
   [[nodiscard]] Result<std::vector<RuntimeValue>> run_steps(RunState& state,
                                                             const RunControl& control) const;
   /// A run as the body of a node of another graph: captured values are bound already, and stay.

@@ -96,7 +96,9 @@ class LoadedSession final : public Session {
     return at_boundary("running", [&] {
       std::vector<GivenInput> given;
       for (const NamedValue& named : inputs) given.push_back({named.name, named.value});
-      return run_given(given, {.timings = options.timings, .stop = options.stop});
+      return run_given(given, {.timings = options.timings,
+                               .stop = options.stop,
+                               .observer = options.observer});
     });
   }
 
@@ -196,7 +198,9 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   return at_boundary("opening a model", [&]() -> Result<std::unique_ptr<Session>> {
     SessionStatistics statistics;
     const auto start = Clock::now();
-    Model model = CTXGEN_TRY(read_model_file(path));
+    ReadModelOptions read_options;
+    read_options.external_data_folder = options.external_data_folder;
+    Model model = CTXGEN_TRY(read_model_file(path, read_options));
     statistics.model_read_ms = milliseconds_since(start);
     return load(std::move(model), folder_of(path), options, statistics);
   });
@@ -209,7 +213,8 @@ Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionO
     std::filesystem::path folder;
     if (!options.context_file_path.empty()) folder = folder_of(options.context_file_path);
     ReadModelOptions read_options;
-    read_options.external_data_folder = folder;
+    read_options.external_data_folder =
+        options.external_data_folder.empty() ? folder : options.external_data_folder;
     read_options.file_name = options.context_file_path.filename().string();
     Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
     statistics.model_read_ms = milliseconds_since(start);

@@ -9,13 +9,15 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import onnx
 import onnx.compose
 import pytest
 from cli_support import (
-    add_model, attributes, conv_model, ctxgen, done, ep_nodes, json_of, refused, save, temporaries, unknown_model,
+    add_model, attributes, conv_model, ctxgen, done, ep_nodes, json_of, make_model, refused, save, temporaries,
+    unknown_model,
 )
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ def test_wrong_usage_writes_nothing(model, tmp_path, arguments):
 @pytest.mark.parametrize("arguments", [
     ["--append", "x.bin"], ["--cache-dir", "c"], ["--compress"], ["--compress=3"], ["--config", "ep.context_enable=1"],
     ["--depfile", "d"], ["-MD"], ["-MF", "d"], ["--dry-run"], ["--graph-optimization", "all"], ["--if-needed"], ["--isa", "avx2"],
-    ["--keep-unchanged"], ["--options", "f"], ["--portable"], ["--subgraphs"], ["--tune"], ["--tune=3"], ["--verify"],
+    ["--keep-unchanged"], ["--options", "f"], ["--portable"], ["--subgraphs"], ["--tune"], ["--tune=3"],
 ])
 def test_planned_options_are_refused_by_name(model, tmp_path, arguments):
     refused(1, "INVALID_ARGUMENT", "compile", model, *arguments, names=[arguments[0].split("=")[0], "not built yet (planned)"])
@@ -364,3 +366,25 @@ def test_add_alone_is_compiled_or_explained(tmp_path):
     report = json_of("compile", path)
     (one,) = report["models"]
     assert one["compiled_nodes"] == 1 or one["fallbacks"][0]["reasons"]
+
+
+def test_a_foreign_binary_lies_beside_the_model_wherever_external_data_is(tmp_path):
+    """--external-data-dir never moves where context binaries are looked for."""
+    foreign = helper.make_node("EPContext", ["r"], ["y"], name="theirs", domain="com.microsoft", source="OtherEP",
+                               embed_mode=0, main_context=1, ep_cache_context="theirs.bin")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["r"]), foreign],
+        "mixed",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 16])],
+        [numpy_helper.from_array(np.eye(16, dtype=np.float32), "w")],
+    )
+    model = make_model(graph)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "data").mkdir()
+    onnx.save(model, tmp_path / "in" / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    (tmp_path / "in" / "w.data").rename(tmp_path / "data" / "w.data")
+    (tmp_path / "in" / "theirs.bin").write_bytes(b"their context")
+    done("compile", tmp_path / "in" / "m.onnx", "-o", f"{tmp_path}/out/", "--external-data-dir", tmp_path / "data")
+    assert (tmp_path / "out" / "theirs.bin").read_bytes() == b"their context"

@@ -123,7 +123,7 @@ def readme_commands():
 def test_five_minute_example_of_the_readme_works(tmp_path):
     commands = readme_commands()
     assert [words[1] for words in commands if words[0] == "ctxgen"] == [
-        "explain", "compile", "run", "inspect", "check", "bench",
+        "explain", "compile", "run", "inspect", "check", "verify", "bench",
     ]  # fmt: skip
     for words in commands:
         program = os.environ["CTXGEN_BIN"] if words[0] == "ctxgen" else words[0]

@@ -27,6 +27,9 @@ struct SessionOptions {
   /// Models from memory: the context model's would-be path, whose folder holds the bin
   /// (ONNX Runtime's ep.context_file_path).
   std::filesystem::path context_file_path;
+  /// Where the model's external data lies; empty: the model's folder. Never moves the bin (ONNX
+  /// Runtime's session.model_external_initializers_file_folder_path).
+  std::filesystem::path external_data_folder;
   /// Replaces file access for bins: relative name -> bytes (models compiled in memory).
   std::function<Result<Blob>(std::string_view relative_name)> bin_source;
   /// What one run may hold at once in tensors that it makes, strings and sequences (not weights and
@@ -65,9 +68,15 @@ struct NamedValue {
   RuntimeValue value;
 };
 
+/// Sees each value of the main graph that a node has made, before anybody reads it, and may put
+/// another of its type and shape in its place. `name`: of the value.
+using ValueObserver =
+    std::function<void(const Node& node, std::string_view name, RuntimeValue& value)>;
+
 struct RunOptions {
   std::vector<OpTiming>* timings = nullptr;  // receives one entry per node and op
   const std::atomic<bool>* stop = nullptr;   // set from outside: the run ends with CANCELLED soon
+  const ValueObserver* observer = nullptr;   // borrowed for the run
 };
 
 /// A loaded model: an ONNX model whose nodes are EPContext nodes of ours and nodes that CPU kernels

@@ -1,10 +1,10 @@
-#include "elements.h"
+#include "ctxgen/runtime/elements.h"
 
 #include <cstring>
 
 #include "ctxgen/base/half.h"
 
-namespace ctxgen::cli {
+namespace ctxgen {
 namespace {
 
 template <class T>
@@ -78,4 +78,4 @@ double ElementReader::at(std::int64_t index) const {
   return 0;
 }
 
-}  // namespace ctxgen::cli
+}  // namespace ctxgen

@@ -5,7 +5,7 @@
 
 #include "ctxgen/base/tensor.h"
 
-namespace ctxgen::cli {
+namespace ctxgen {
 
 /// Reads elements of any alignment as numbers.
 class ElementReader {
@@ -20,4 +20,4 @@ class ElementReader {
   const Tensor& tensor_;
 };
 
-}  // namespace ctxgen::cli
+}  // namespace ctxgen

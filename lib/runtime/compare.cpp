@@ -1,31 +1,88 @@
-#include "compare.h"
+#include "ctxgen/runtime/compare.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <format>
 
-#include "elements.h"
+#include "ctxgen/runtime/elements.h"
 
-namespace ctxgen::cli {
+namespace ctxgen {
 namespace {
+
+/// The numbers of a type in ascending order, counted from zero: neighbours differ by 1.
+std::int64_t ordinal(std::uint64_t bits, unsigned width) {
+  const std::uint64_t sign = std::uint64_t{1} << (width - 1);
+  const auto magnitude = static_cast<std::int64_t>(bits & (sign - 1));
+  return (bits & sign) != 0 ? -magnitude : magnitude;
+}
+
+std::int64_t ordinal(const Tensor& tensor, std::int64_t index) {
+  std::uint64_t bits = 0;
+  const std::size_t bytes = bits_of(tensor.type()) / 8;
+  std::memcpy(&bits, tensor.bytes().data() + static_cast<std::size_t>(index) * bytes, bytes);
+  return ordinal(bits, static_cast<unsigned>(bytes * 8));
+}
+
+bool is_floating(DataType type) {
+  return type == DataType::kFloat || type == DataType::kDouble || type == DataType::kFloat16 ||
+         type == DataType::kBfloat16;
+}
+
+/// The angle between two vectors, summed up element by element.
+class Cosine {
+ public:
+  void add(double a, double b) {
+    if (!std::isfinite(a) || !std::isfinite(b)) return;
+    dot_ += a * b;
+    a_ += a * a;
+    b_ += b * b;
+  }
+  [[nodiscard]] double value() const {
+    if (a_ == 0 && b_ == 0) return 1;
+    return a_ == 0 || b_ == 0 ? 0 : dot_ / std::sqrt(a_) / std::sqrt(b_);
+  }
+
+ private:
+  double dot_ = 0, a_ = 0, b_ = 0;
+};
+
+double root_mean_square(const ElementReader& reader, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = reader.at(i);
+    if (std::isfinite(value)) sum += value * value;
+  }
+  return count > 0 ? std::sqrt(sum / static_cast<double>(count)) : 0;
+}
 
 void compare_numbers(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance,
                      Comparison& result) {
   const ElementReader a(actual);
   const ElementReader e(expected);
+  const double scale =
+      tolerance.from_scale ? root_mean_square(e, expected.element_count()) : 0;
+  const bool floating = is_floating(expected.type());
+  Cosine cosine;
   for (std::int64_t i = 0; i < expected.element_count(); ++i) {
     const double found = a.at(i);
     const double wanted = e.at(i);
+    cosine.add(found, wanted);
     if (found == wanted || (std::isnan(found) && std::isnan(wanted))) continue;
     const double difference = std::abs(found - wanted);
     if (std::isfinite(difference)) {
       result.max_abs = std::max(result.max_abs, difference);
+      if (floating)
+        result.max_ulp = std::max(result.max_ulp, std::abs(static_cast<double>(ordinal(actual, i)) -
+                                                           static_cast<double>(ordinal(expected, i))));
       if (wanted != 0) result.max_rel = std::max(result.max_rel, difference / std::abs(wanted));
-      if (difference <= tolerance.atol + tolerance.rtol * std::abs(wanted)) continue;
+      if (difference <= tolerance.atol + tolerance.rtol * std::max(std::abs(wanted), scale))
+        continue;
     }
     if (result.mismatches++ == 0)
       result.text = std::format("element {}: {}, expected {}", i, found, wanted);
   }
+  result.cosine = cosine.value();
 }
 
 void compare_strings(const Tensor& actual, const Tensor& expected, Comparison& result) {
@@ -75,6 +132,8 @@ Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
   const auto add = [&](std::string_view where, const Comparison& one) {
     all.max_abs = std::max(all.max_abs, one.max_abs);
     all.max_rel = std::max(all.max_rel, one.max_rel);
+    all.max_ulp = std::max(all.max_ulp, one.max_ulp);
+    all.cosine = std::min(all.cosine, one.cosine);
     if (one.mismatches > 0 && all.mismatches == 0) all.text = std::format("{}: {}", where, one.text);
     all.mismatches += one.mismatches;
   };
@@ -89,4 +148,4 @@ Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
   return all;
 }
 
-}  // namespace ctxgen::cli
+}  // namespace ctxgen

@@ -5,27 +5,32 @@
 
 #include "ctxgen/base/runtime_value.h"
 
-namespace ctxgen::cli {
+namespace ctxgen {
 
 struct Tolerance {
   double rtol = 1e-3;
   double atol = 1e-5;
+  /// rtol counts from the larger of |expected| and the root mean square of all that is expected: where
+  /// terms cancel, an error follows the size of the terms, which the neighbours have.
+  bool from_scale = false;
 };
 
 struct Comparison {
   bool match = false;
   double max_abs = 0;  // over pairs of finite numbers
   double max_rel = 0;
+  double max_ulp = 0;  // in units in the last place of a floating-point type
+  double cosine = 1;   // of the two as vectors; 1 where there are no numbers
   std::int64_t mismatches = 0;
   std::string text;  // why not: types, shapes, or the first mismatch
 };
 
 /// Compares as numpy.isclose does: |actual - expected| <= atol + rtol * |expected|, NaN equal to NaN.
 /// Types without numbers are compared by their bytes, strings as strings.
-/// Sequences and maps are compared item by item.
+/// Sequences and maps are compared item by item; the cosine is then the least of the items'.
 [[nodiscard]] Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
                                  const Tolerance& tolerance);
 [[nodiscard]] Comparison compare(const Tensor& actual, const Tensor& expected,
                                  const Tolerance& tolerance);
 
-}  // namespace ctxgen::cli
+}  // namespace ctxgen

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <format>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "cli.h"
+#include "console.h"
+#include "ctxgen/base/json.h"
+#include "ctxgen/runtime/verify.h"
+#include "tensor_files.h"
+#include "test_data.h"
+#include "text_table.h"
+#include "verification.h"
+
+namespace ctxgen::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Without --against only the integrity of the model and its context binaries is verified.\n"
+    "Each partition runs on the source's values, so the one that is named is the one that is wrong.\n"
+    "Exit status: 0 intact and equal, 2 damaged, 4 outputs differ.\n\n"
+    "Examples:\n"
+    "  ctxgen verify model_ctx.onnx\n"
+    "  ctxgen verify model_ctx.onnx --against model.onnx\n"
+    "  ctxgen verify model_ctx.onnx --against model.onnx --dim batch=1,8 --runs 5\n"
+    "  ctxgen verify model_ctx.onnx --against model.onnx --input x=x.npy --json\n";
+
+struct Flags {
+  std::string context;
+  std::string source;
+  std::string external_data_folder;
+  std::vector<std::string> inputs, dims, shapes;
+  std::string test_data;
+  std::uint64_t seed = 0, runs = 3;
+  std::int64_t threads = 0;
+  VerifyTolerance tolerance;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+Result<std::vector<VerificationInputs>> inputs_of(const Flags& flags, const Session& context) {
+  std::vector<VerificationInputs> all;
+  if (flags.test_data.empty()) {
+    const auto profiles = CTXGEN_TRY(parse_profiles(flags.dims, flags.shapes));
+    if (!flags.inputs.empty() && profiles.size() > 1)
+      return fail(ErrorCode::kInvalidArgument, "--input goes with one size each: --dim and --shape "
+                  "give {} profiles", profiles.size());
+    const auto given = CTXGEN_TRY(read_inputs(flags.inputs, context.inputs(),
+                                              profiles.empty() ? ShapeProfile{} : profiles.front()));
+    return random_verification_inputs(context.inputs(), given, profiles, flags.seed, flags.runs);
+  }
+  for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
+    TestDataSet set = CTXGEN_TRY(read_data_set(folder, context.inputs(), context.outputs()));
+    all.push_back({set.name, std::move(set.inputs)});
+  }
+  return all;
+}
+
+Result<std::vector<VerificationRun>> compare_with_source(const Flags& flags) {
+  SessionOptions options;
+  options.threads = static_cast<int>(flags.threads);
+  const auto context = CTXGEN_TRY(Session::open(flags.context, options));
+  options.external_data_folder = flags.external_data_folder;
+  const auto reference = CTXGEN_TRY(Session::open(flags.source, options));
+  return verify_runs(*context, *reference, CTXGEN_TRY(inputs_of(flags, *context)),
+                     flags.tolerance);
+}
+
+std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& findings, bool intact,
+                      const std::vector<VerificationRun>* runs) {
+  JsonWriter json;
+  json.begin_object().field("context", flags.context).key("against");
+  flags.source.empty() ? json.null() : json.value(flags.source);
+  json.field("intact", intact).key("integrity").begin_array();
+  for (const IntegrityFinding& finding : findings)
+    json.begin_object()
+        .field("what", finding.what)
+        .field("intact", finding.intact)
+        .field("detail", finding.detail)
+        .end_object();
+  json.end_array();
+  if (runs != nullptr) write_runs(json, *runs, flags.tolerance);
+  json.end_object();
+  return json.finish();
+}
+
+std::string plain_text(const Flags& flags, const std::vector<IntegrityFinding>& findings,
+                       const std::vector<VerificationRun>* runs) {
+  TextTable table;
+  for (const IntegrityFinding& finding : findings)
+    table.row({finding.intact ? "intact" : "DAMAGED", finding.what, finding.detail});
+  std::string text = table.text();
+  if (runs != nullptr) return text + runs_text(*runs, flags.verbosity.verbose > 0);
+  if (flags.source.empty()) text += "outputs were not compared: --against MODEL names the source\n";
+  return text;
+}
+
+Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
+  SessionOptions options;
+  options.threads = static_cast<int>(flags.threads);
+  const auto findings = CTXGEN_TRY(verify_integrity(flags.context, options));
+  const auto damaged = std::ranges::find(findings, false, &IntegrityFinding::intact);
+  const bool intact = damaged == findings.end();
+  std::vector<VerificationRun> runs;
+  const bool compared = intact && !flags.source.empty();
+  if (compared) runs = CTXGEN_TRY(compare_with_source(flags));
+  const auto* shown = compared ? &runs : nullptr;
+  CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, intact, shown)
+                                : plain_text(flags, findings, shown)));
+  if (!intact)
+    return fail(ErrorCode::kCorruptContext, "{}: {}", damaged->what, damaged->detail);
+  if (const auto divergence = first_divergence(runs))
+    return fail(ErrorCode::kNotSatisfied, "{}", divergence_text(*divergence));
+  return 0;
+}
+
+/// Options that the chosen way of verifying would ignore.
+Status check_given(const CLI::App& verb) {
+  for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs", "--rtol",
+                           "--atol", "--external-data-dir"})
+    if (verb.count("--against") == 0 && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} needs --against", name);
+  for (const char* name : {"--input", "--dim", "--shape", "--seed", "--runs"})
+    if (verb.count("--test-data") > 0 && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
+  return {};
+}
+
+void add_input_flags(CLI::App& verb, Flags& flags) {
+  verb.add_option("--input", flags.inputs,
+                  "an input from a file, as ctxgen run takes it; may be repeated; others are random")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  verb.add_option("--test-data", flags.test_data,
+                  "inputs from input_N.pb in DIR or in each DIR/test_data_set_*")
+      ->type_name("DIR");
+  verb.add_option("--dim", flags.dims, "sizes of a symbolic dimension; each is run; may be repeated")
+      ->type_name("NAME=N[,N...]")
+      ->allow_extra_args(false);
+  verb.add_option("--shape", flags.shapes, "shapes of an input; each is run; may be repeated")
+      ->type_name("INPUT=1x3x224x224[,...]")
+      ->allow_extra_args(false);
+  verb.add_option("--seed", flags.seed, "of the first random inputs")->capture_default_str();
+  verb.add_option("--runs", flags.runs, "random inputs per size")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
+}
+
+}  // namespace
+
+void add_verify(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* verb = cli.app.add_subcommand(
+      "verify", "is a context model intact, and does it compute what its source does?");
+  verb->add_option("context", flags->context, "a context model")->type_name("CONTEXT")->required();
+  verb->add_option("--against", flags->source,
+                   "the model that it was compiled from, run on CPU kernels")
+      ->type_name("MODEL");
+  verb->add_option("--external-data-dir", flags->external_data_folder,
+                   "folder of the source's external data (default: the source's folder)")
+      ->type_name("DIR");
+  add_input_flags(*verb, *flags);
+  verb->add_option("--rtol", flags->tolerance.rtol,
+                   "tolerance, relative to the element or to the tensor's root mean square if that is "
+                   "larger (default: 1e-3; float16 1e-2, bfloat16 5e-2)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--atol", flags->tolerance.atol, "absolute tolerance")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", flags->threads, "threads to run with")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+  verb->add_flag("--json", flags->json, "print JSON");
+  add_verbosity(*verb, flags->verbosity);
+  verb->footer(kExamples);
+  verb->callback([&cli, flags, verb] {
+    cli.action = [flags, verb]() -> Result<int> {
+      CTXGEN_CHECK(check_given(*verb));
+      return run(*flags);
+    };
+  });
+}
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctxgen/runtime/compare.h"
+#include "ctxgen/runtime/session.h"
+
+namespace ctxgen {
+
+/// One part of a context model that was looked at whole.
+struct IntegrityFinding {
+  std::string what;    // "model_ctx.onnx", "model_dnnl.bin", a partition's name
+  std::string detail;  // what it holds; or what is wrong with it
+  bool intact = true;
+};
+
+/// Reads every byte of a context model's binaries: headers, manifests, blobs against their hashes,
+/// padding against zero; and that nodes, programs and metadata belong together.
+///
+/// Errors  IO_ERROR, INVALID_GRAPH where the model itself cannot be read. What is wrong with a
+///         context is a finding.
+[[nodiscard]] Result<std::vector<IntegrityFinding>> verify_integrity(
+    const std::filesystem::path& path, const SessionOptions& options = {});
+
+/// How far a compiled model may be from its source. Partitions compute in f32 where the source rounds
+/// after each operator, so the type says what to expect.
+struct VerifyTolerance {
+  /// Counts from the scale of the tensor (Tolerance::from_scale); nothing: 1e-3, for float16 1e-2,
+  /// for bfloat16 5e-2, that is about ten roundings of the two short types.
+  std::optional<double> rtol;
+  double atol = 1e-5;
+};
+
+/// The tolerance for values of one type.
+[[nodiscard]] Tolerance tolerance_for(const RuntimeValue& expected, const VerifyTolerance& tolerance);
+
+/// An output of a partition, or of the model.
+struct ValueComparison {
+  std::string partition;  // "": an output of the model
+  std::string value;
+  Comparison comparison;
+};
+
+struct OutputVerification {
+  std::vector<ValueComparison> outputs;
+  /// Outputs of partitions, in the order in which they ran, each partition on the reference's inputs,
+  /// so that none answers for the one before it.
+  std::vector<ValueComparison> partitions;
+  /// Outputs of partitions that the reference has no value for (it came from inside an operator).
+  std::vector<std::string> without_reference;
+};
+
+/// Runs a context model and the plain model that it was made from on the same inputs, and compares
+/// what comes out of the model and of each partition.
+///
+/// `reference`  the source on CPU kernels, which sum products in double precision.
+/// Errors  INVALID_ARGUMENT (the two have other inputs or outputs: another model's source), those of
+///         a run.
+[[nodiscard]] Result<OutputVerification> verify_outputs(const Session& context,
+                                                        const Session& reference,
+                                                        std::span<const NamedValue> inputs,
+                                                        const VerifyTolerance& tolerance);
+
+}  // namespace ctxgen

@@ -1,0 +1,184 @@
+#include "ctxgen/runtime/verify.h"
+
+#include <algorithm>
+#include <format>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "context_set.h"
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/registry/loaders.h"
+#include "signature.h"
+
+namespace ctxgen {
+namespace {
+
+using Findings = std::vector<IntegrityFinding>;
+
+/// What the model's metadata and the binary's header say of the target they were made for.
+IntegrityFinding compare_fingerprints(const Model& model, const OpenContext& context) {
+  const std::string key = kCompatibilityKeyPrefix + context.source;
+  const std::string& found = context.reader->info().fingerprint;
+  const auto entry = std::ranges::find(model.metadata, key, &std::pair<std::string, std::string>::first);
+  if (entry == model.metadata.end())
+    return {"metadata", std::format("\"{}\" is missing", key), false};
+  if (entry->second != found)
+    return {"metadata", std::format("\"{}\" is \"{}\", context \"{}\" says \"{}\"", key, entry->second,
+                                    context.name, found), false};
+  return {"metadata", found, true};
+}
+
+void add_partitions(const Model& model, const ContextSet& set, Findings& findings) {
+  for (const ResolvedNode& resolved : set.nodes) {
+    const Node& node = model.graph.node(resolved.node);
+    const ContextReader& reader = *set.contexts[resolved.context].reader;
+    const Program& program = reader.programs()[resolved.program];
+    const auto signature = bind_signature(model.graph, node, program);
+    if (!signature) {
+      findings.push_back({program.name, signature.error().message, false});
+      continue;
+    }
+    findings.push_back({program.name, std::format("{} ops, {} weights, {} plans, program {}",
+                                                  program.ops.size(), program.weights.size(),
+                                                  program.plans.size(),
+                                                  reader.program_hash(resolved.program).hex()),
+                        true});
+  }
+}
+
+Result<Findings> find_faults(const std::filesystem::path& path, const SessionOptions& options) {
+  const auto loaders = options.loaders.empty() ? default_loaders() : std::span(options.loaders);
+  ReadModelOptions read;
+  read.external_data_folder = options.external_data_folder;
+  const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path, read)));
+  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
+                             options.bin_source, VerifyBlobs::kAlways};
+  Findings findings;
+  const auto set = open_contexts(model, places, loaders);
+  if (!set) {
+    if (set.error().code == ErrorCode::kResourceLimit) return std::unexpected(set.error());
+    findings.push_back({path.filename().string(), set.error().message, false});
+    return findings;
+  }
+  findings.push_back({path.filename().string(),
+                      std::format("{} nodes, {} partitions", model->graph.node_count(),
+                                  set->nodes.size()), true});
+  for (const OpenContext& context : set->contexts) {
+    findings.push_back({context.name, std::format("{} programs, {} blobs, {} bytes",
+                                                  context.reader->programs().size(),
+                                                  context.reader->blobs().size(),
+                                                  context.reader->file_size()), true});
+    findings.push_back(compare_fingerprints(*model, context));
+  }
+  add_partitions(*model, *set, findings);
+  return findings;
+}
+
+/// Whether one value can be both: sizes that only one of them knows (--fix-dim) may differ.
+bool may_be_same(const ValueType& a, const ValueType& b) {
+  if (a.kind != b.kind || a.element != b.element) return false;
+  if (!a.has_rank() || !b.has_rank()) return true;
+  return std::ranges::equal(*a.shape, *b.shape, [](const Dim& x, const Dim& y) {
+    return !x.is_fixed() || !y.is_fixed() || x.value() == y.value();
+  });
+}
+
+/// The source must know every input that the context takes; it may have more, with defaults.
+Status check_interfaces(const Session& context, const Session& reference) {
+  const auto names = [](std::span<const IoInfo> infos) {
+    std::string text;
+    for (const IoInfo& info : infos) text += std::format("{}\"{}\"", text.empty() ? "" : ", ", info.name);
+    return text;
+  };
+  const auto outputs = context.outputs(), expected = reference.outputs();
+  if (!std::ranges::equal(outputs, expected, {}, &IoInfo::name, &IoInfo::name))
+    return fail(ErrorCode::kInvalidArgument,
+                "the context model has the outputs {}, the source {}: it is another model's",
+                names(outputs), names(expected));
+  for (const IoInfo& input : context.inputs()) {
+    const auto source = std::ranges::find(reference.inputs(), input.name, &IoInfo::name);
+    if (source == reference.inputs().end() || !may_be_same(input.type, source->type))
+      return fail(ErrorCode::kInvalidArgument,
+                  "the context model has the input \"{}\" ({}), the source {}: it is another model's",
+                  input.name, input.type_text,
+                  source == reference.inputs().end() ? "has none" : source->type_text);
+  }
+  return {};
+}
+
+using ValuesByName = std::map<std::string, RuntimeValue, std::less<>>;
+
+bool same_form(const RuntimeValue& a, const RuntimeValue& b) {
+  return a.is_tensor() && b.is_tensor() && a.tensor().type() == b.tensor().type() &&
+         a.tensor().dims() == b.tensor().dims();
+}
+
+/// Runs the context model with every partition on the reference's values: what a partition gave is
+/// compared, then replaced.
+Status compare_partitions(const Session& context, std::span<const NamedValue> inputs,
+                          const ValuesByName& expected, const VerifyTolerance& tolerance,
+                          OutputVerification& result) {
+  const ValueObserver observer = [&](const Node& node, std::string_view name, RuntimeValue& value) {
+    const auto wanted = expected.find(name);
+    if (is_ep_context(node)) {
+      if (wanted == expected.end()) {
+        result.without_reference.emplace_back(name);
+        return;
+      }
+      result.partitions.push_back({std::string(node.string_or("partition_name", node.name)),
+                                   std::string(name), compare(value, wanted->second, tolerance_for(wanted->second, tolerance))});
+    }
+    if (wanted != expected.end() && same_form(value, wanted->second)) value = wanted->second;
+  };
+  const auto ran = context.run_values(inputs, {.observer = &observer});
+  if (!ran) return std::unexpected(ran.error());
+  return {};
+}
+
+Result<OutputVerification> compare_outputs(const Session& context, const Session& reference,
+                                           std::span<const NamedValue> inputs,
+                                           const VerifyTolerance& tolerance) {
+  CTXGEN_CHECK(check_interfaces(context, reference));
+  ValuesByName boundary;  // every value that a node of the context model makes
+  const ValueObserver note = [&](const Node&, std::string_view name, RuntimeValue&) {
+    boundary.try_emplace(std::string(name));
+  };
+  const auto found = CTXGEN_TRY(context.run_values(inputs, {.observer = &note}));
+  ValuesByName expected;
+  const ValueObserver keep = [&](const Node&, std::string_view name, RuntimeValue& value) {
+    if (boundary.contains(name)) expected.insert_or_assign(std::string(name), value);
+  };
+  const auto wanted = CTXGEN_TRY(reference.run_values(inputs, {.observer = &keep}));
+  OutputVerification result;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    result.outputs.push_back(
+        {"", context.outputs()[i].name, compare(found[i], wanted[i], tolerance_for(wanted[i], tolerance))});
+  CTXGEN_CHECK(compare_partitions(context, inputs, expected, tolerance, result));
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<IntegrityFinding>> verify_integrity(const std::filesystem::path& path,
+                                                       const SessionOptions& options) {
+  return at_boundary("verifying a context", [&] { return find_faults(path, options); });
+}
+
+Tolerance tolerance_for(const RuntimeValue& expected, const VerifyTolerance& tolerance) {
+  double rtol = 1e-3;
+  if (expected.is_tensor() && expected.tensor().type() == DataType::kFloat16) rtol = 1e-2;
+  if (expected.is_tensor() && expected.tensor().type() == DataType::kBfloat16) rtol = 5e-2;
+  return {.rtol = tolerance.rtol.value_or(rtol), .atol = tolerance.atol, .from_scale = true};
+}
+
+Result<OutputVerification> verify_outputs(const Session& context, const Session& reference,
+                                          std::span<const NamedValue> inputs,
+                                          const VerifyTolerance& tolerance) {
+  return at_boundary("verifying outputs",
+                     [&] { return compare_outputs(context, reference, inputs, tolerance); });
+}
+
+}  // namespace ctxgen
