@@ -13,6 +13,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/config_keys.h"
 #include "interrupt.h"
 #include "model_flags.h"
 #include "planned.h"
@@ -39,6 +40,7 @@ struct Flags {
   std::string output;
   std::string bin;
   std::string report_file;
+  std::vector<std::string> config;
   ModelFlags model;
   CompileOptions switches;  // the plain flags of the same names
   bool verify = false;
@@ -86,22 +88,22 @@ class NewFolder {
   fs::path path_;
 };
 
-Status check_flags(const Flags& flags, const OutputPlan& plan) {
-  if (flags.switches.embed && plan.inputs.size() > 1)
-    return fail(ErrorCode::kInvalidArgument,
-                "--embed: a batch shares one context binary, it cannot be embedded");
-  if (flags.switches.embed && !flags.bin.empty())
-    return fail(ErrorCode::kInvalidArgument, "--embed and --bin contradict each other");
-  if (plan.to_stdout && !flags.switches.embed && flags.bin.empty())
+Status check_flags(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
+  CTXGEN_CHECK(check_options(options, plan.inputs.size()));
+  if (plan.to_stdout && !options.embed && options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "-o -: the context binary needs a place: give --embed or --bin FILE");
-  if (plan.to_stdout && !flags.switches.external_initializers.empty())
+  if (plan.to_stdout && !options.external_initializers.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --external-initializers contradict each other: the file would lie beside "
                 "the model");
   if (plan.to_stdout && flags.verify)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --verify contradict each other: what is verified is the written file");
+  if (plan.to_stdout && !options.context_file_path.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - and ep.context_file_path={} contradict each other",
+                options.context_file_path.string());
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
@@ -123,6 +125,18 @@ Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOp
   CTXGEN_CHECK(print_bytes(bytes.bytes));
   report.models.front().output_name = "-";
   return report;
+}
+
+/// KEY=VALUE, at the first "=": keys have none.
+Result<std::vector<ConfigEntry>> parse_config(const std::vector<std::string>& texts) {
+  std::vector<ConfigEntry> entries;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return fail(ErrorCode::kInvalidArgument, "--config: \"{}\" is not KEY=VALUE", text);
+    entries.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return entries;
 }
 
 Status write_report(const std::string& path, const CompileReport& report,
@@ -173,10 +187,8 @@ Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport
   return {};
 }
 
-Result<int> run(const Flags& flags) {
-  apply(flags.verbosity);
-  const OutputPlan plan = CTXGEN_TRY(plan_outputs(flags.models, flags.output));
-  CTXGEN_CHECK(check_flags(flags, plan));
+/// What the flags say, then ONNX Runtime's keys.
+Result<CompileOptions> all_options(const Flags& flags) {
   CompileOptions options = CTXGEN_TRY(compile_options(flags.model));
   options.embed = flags.switches.embed;
   options.node_prefix = flags.switches.node_prefix;
@@ -187,6 +199,19 @@ Result<int> run(const Flags& flags) {
   options.bin = flags.bin;
   options.external_initializers = flags.switches.external_initializers;
   options.external_threshold = flags.switches.external_threshold;
+  CTXGEN_CHECK(apply_config(options, CTXGEN_TRY(parse_config(flags.config))));
+  // The command line's default is that of ONNX Runtime's key, not that of its Compile API.
+  if (!options.external_initializers.empty() && !options.external_threshold)
+    options.external_threshold = 0;
+  return options;
+}
+
+Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
+  CompileOptions options = CTXGEN_TRY(all_options(flags));
+  const OutputPlan plan = CTXGEN_TRY(plan_outputs(
+      flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
+  CTXGEN_CHECK(check_flags(flags, options, plan));
   Progress progress(flags.verbosity.quiet, flags.verbosity.verbose > 0);
   options.progress = [&progress](CompileStage stage, double fraction) {
     progress.update(stage, fraction);
@@ -236,6 +261,11 @@ void add_compile(Cli& cli) {
   verb.add_option("--external-threshold", flags->switches.external_threshold,
                   "keep smaller initializers in the model (default: 0)")
       ->type_name("BYTES");
+  verb.add_option("--config", flags->config,
+                  "one of ONNX Runtime's session keys, with its meaning (docs/options.md); may be "
+                  "repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   add_model_flags(verb, flags->model);
   verb.add_flag("--strict", flags->switches.strict, "fail if anything falls back to cpu");
   verb.add_flag("--require-compiled", flags->switches.require_compiled,

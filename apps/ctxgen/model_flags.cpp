@@ -16,9 +16,8 @@ constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("--provider", flags.providers,
-                  "providers by priority, separated by commas; cpu takes what is left")
-      ->type_name("A,B,...")
-      ->capture_default_str();
+                  "providers by priority, separated by commas; cpu takes what is left (default: dnnl,cpu)")
+      ->type_name("A,B,...");
   verb.add_option("--provider-option", flags.provider_options,
                   "an option of one provider (ctxgen providers lists them); may be repeated")
       ->type_name("NAME:KEY=VALUE")
@@ -55,11 +54,11 @@ void add_run_flags(CLI::App& verb, ModelFlags& flags) {
 
 Result<CompileOptions> compile_options(const ModelFlags& flags) {
   CompileOptions options;
-  options.providers = split(flags.providers, ',');
+  if (flags.providers) options.providers = split(*flags.providers, ',');
   for (const std::string& name : options.providers)
     if (name.empty())
       return fail(ErrorCode::kInvalidArgument, "--provider: \"{}\" has an empty name",
-                  flags.providers);
+                  *flags.providers);
   for (const std::string& text : flags.provider_options) {
     const std::size_t colon = text.find(':');
     const std::size_t equals = text.find('=', colon == std::string::npos ? 0 : colon);

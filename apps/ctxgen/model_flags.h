@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace ctxgen::cli {
 
 /// Flags about how a model is compiled, shared by compile, explain, run and bench.
 struct ModelFlags {
-  std::string providers = "dnnl,cpu";
+  std::optional<std::string> providers;
   std::vector<std::string> provider_options;
   std::vector<std::string> dims;
   std::vector<std::string> shapes;

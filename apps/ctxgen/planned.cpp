@@ -13,7 +13,6 @@ constexpr Planned kPlanned[] = {
     {"compile", "--append"},
     {"compile", "--cache-dir"},
     {"compile", "--compress"},
-    {"compile", "--config"},
     {"compile", "--depfile"},
     {"compile", "-MD"},
     {"compile", "-MF"},

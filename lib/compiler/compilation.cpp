@@ -25,6 +25,7 @@ Status Compilation::prepare(const std::vector<ModelInput>& inputs) {
 
 Status Compilation::compile() {
   for (PreparedModel& prepared : models_) {
+    if (options_.disable_model_compile) CTXGEN_CHECK(check_nothing_to_compile(prepared));
     CTXGEN_CHECK(enter(CompileStage::kCompile, static_cast<double>(built_.size()) /
                                                    static_cast<double>(models_.size())));
     built_.push_back(CTXGEN_TRY(build(prepared)));
@@ -39,6 +40,7 @@ Status Compilation::compile() {
   }
   for (std::size_t p = 0; p < providers_.all().size(); ++p)
     contents_.push_back(CTXGEN_TRY(builder_.content(p)));
+  if (options_.fail_on_suboptimal) CTXGEN_CHECK(check_optimal());
   report_.bytes_added = builder_.weight_bytes_added();
   for (const auto& content : contents_)
     if (content)
@@ -61,6 +63,19 @@ Status Compilation::rewrite(const BinName& bin_name) {
 Status Compilation::enter(CompileStage stage, double fraction) const {
   if (options_.cancelled && options_.cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
   if (options_.progress) options_.progress(stage, fraction);
+  return {};
+}
+
+/// session.disable_model_compile. A model of which nothing would be compiled passes: it runs on cpu,
+/// or holds nodes that another provider compiled.
+Status Compilation::check_nothing_to_compile(const PreparedModel& prepared) const {
+  for (std::size_t p = 0; p < providers_.all().size(); ++p)
+    for (const Partition& partition : prepared.assignment.partitions[p])
+      return fail(ErrorCode::kNotSatisfied,
+                  "{}: the model requires compilation: provider \"{}\" would compile {} and {} more "
+                  "(session.disable_model_compile)", prepared.name, providers_.all()[p]->name(),
+                  prepared.model.graph.node(partition.nodes.front()).describe(),
+                  partition.nodes.size() - 1);
   return {};
 }
 
@@ -128,6 +143,20 @@ Result<ModelRewrite> Compilation::rewrite_model(std::size_t m, const BinName& bi
   }
   return plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
                       options_.freeze_initializers);
+}
+
+/// What a load on this machine would say about the bins.
+Status Compilation::check_optimal() const {
+  for (std::size_t p = 0; p < contents_.size(); ++p) {
+    if (!contents_[p]) continue;
+    const Provider& provider = *providers_.all()[p];
+    const auto [verdict, reason] = provider.loader()->compatibility(contents_[p]->fingerprint, 0);
+    if (verdict != Compatibility::kOptimal)
+      return fail(ErrorCode::kNotSatisfied,
+                  "provider \"{}\": the compiled model is not optimal for this machine: {} "
+                  "(session.fail_on_suboptimal_compiled_model)", provider.name(), reason);
+  }
+  return {};
 }
 
 Status Compilation::report_external() {

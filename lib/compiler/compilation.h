@@ -48,6 +48,8 @@ class Compilation {
   [[nodiscard]] std::vector<ProviderCompileOptions> provider_options(
       const PreparedModel& prepared) const;
   [[nodiscard]] Result<ModelRewrite> rewrite_model(std::size_t m, const BinName& bin_name);
+  [[nodiscard]] Status check_nothing_to_compile(const PreparedModel& prepared) const;
+  [[nodiscard]] Status check_optimal() const;
   [[nodiscard]] Status report_external();
 
   const CompileOptions& options_;

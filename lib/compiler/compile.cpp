@@ -4,7 +4,6 @@
 
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
-#include "external_initializers.h"
 #include "names.h"
 #include "output_files.h"
 #include "prepare.h"
@@ -22,11 +21,16 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOptions& options) {
   return at_boundary("compiling", [&]() -> Result<CompiledModel> {
     const auto start = std::chrono::steady_clock::now();
-    CTXGEN_CHECK(check_external_options(options));
+    CTXGEN_CHECK(check_options(options, 1));
+    if (!options.bin.empty())
+      return fail(ErrorCode::kInvalidArgument,
+                  "a bin \"{}\" is given, but a compile in memory writes no file", options.bin.string());
     Compilation work(options, CTXGEN_TRY(ProviderList::make(options)));
     CTXGEN_CHECK(work.prepare({input}));
     CTXGEN_CHECK(work.compile());
-    const std::string output = default_output_name(input.name);
+    const std::string output = options.context_file_path.empty()
+                                   ? default_output_name(input.name)
+                                   : options.context_file_path.filename().string();
     CTXGEN_CHECK(work.rewrite([&](std::string_view provider) -> Result<std::string> {
       return default_bin_name(output, provider);
     }));

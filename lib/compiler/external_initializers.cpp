@@ -6,10 +6,10 @@ namespace ctxgen {
 
 Status check_external_options(const CompileOptions& options) {
   const std::string& name = options.external_initializers;
-  if (name.empty() && options.external_threshold != 0)
+  if (name.empty() && options.external_threshold)
     return fail(ErrorCode::kInvalidArgument,
                 "a threshold of {} bytes is given, but no file for external initializers",
-                options.external_threshold);
+                *options.external_threshold);
   if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." ||
       name == "..")
     return fail(ErrorCode::kInvalidArgument,
@@ -22,12 +22,13 @@ Status move_initializers(const Model& model, const CompileOptions& options, Mode
                          ExternalFileBuilder& file) {
   if (options.external_initializers.empty()) return {};
   rewrite.external_location = options.external_initializers;
+  const std::uint64_t threshold = options.external_threshold.value_or(kDefaultExternalThreshold);
   for (const ValueId id : rewrite.initializers) {
     const Value& value = model.graph.value(id);
     // ONNX has no external form of strings and of sparse tensors.
     if (!value.initializer || value.is_sparse || value.initializer->is_string()) continue;
     const auto bytes = value.initializer->bytes();
-    if (bytes.size() < options.external_threshold) continue;
+    if (bytes.size() < threshold) continue;
     const std::uint64_t offset = CTXGEN_TRY(file.add({value.initializer->owner(), bytes}));
     rewrite.external.emplace(id, ExternalPlace{offset, bytes.size()});
   }

@@ -1,10 +1,21 @@
 #include "names.h"
 
+#include <algorithm>
+#include <cctype>
 #include <format>
 
 #include "ctxgen/compiler/compile.h"
 
 namespace ctxgen {
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
+                            [](unsigned char c) { return std::tolower(c); });
+}
+
+bool is_cpu_provider(std::string_view name) {
+  return same_name(name, "cpu") || same_name(name, "CtxgenCpuExecutionProvider");
+}
 
 std::string stem_without_ctx(std::string_view file_name) {
   std::string stem = std::filesystem::path(file_name).stem().string();

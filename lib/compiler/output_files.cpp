@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "external_initializers.h"
 #include "names.h"
 
 namespace ctxgen {
@@ -38,11 +37,11 @@ Status check_file_options(const std::vector<ModelInput>& inputs,
   if (inputs.empty() || inputs.size() != outputs.size())
     return fail(ErrorCode::kInvalidArgument, "{} models and {} outputs", inputs.size(),
                 outputs.size());
-  if (options.embed && inputs.size() > 1)
-    return fail(ErrorCode::kInvalidArgument, "a batch of models cannot be embedded: they share a bin");
-  if (options.embed && !options.bin.empty())
-    return fail(ErrorCode::kInvalidArgument, "an embedded context has no context binary to name");
-  CTXGEN_CHECK(check_external_options(options));
+  CTXGEN_CHECK(check_options(options, inputs.size()));
+  if (!options.context_file_path.empty() && options.context_file_path != outputs.front())
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.context_file_path \"{}\" and output \"{}\" contradict each other",
+                options.context_file_path.string(), outputs.front().string());
   std::set<std::filesystem::path> seen;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto normal = std::filesystem::absolute(outputs[i]).lexically_normal();

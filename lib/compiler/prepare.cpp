@@ -10,6 +10,7 @@
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/providers.h"
+#include "names.h"
 
 namespace ctxgen {
 namespace {
@@ -19,11 +20,6 @@ constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
 /// Rounds of "fold, infer again". Each round needs a new constant, so real models end after two or
 /// three; the limit is for hostile ones.
 constexpr int kMaxFoldRounds = 8;
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
-                            [](unsigned char c) { return std::tolower(c); });
-}
 
 Result<Model> import_model(const ModelInput& input, const CompileOptions& options) {
   ReadModelOptions read;
@@ -147,10 +143,8 @@ Status find_profile_dims(PreparedModel& prepared, const CompileOptions& options)
 Result<ProviderList> ProviderList::make(const CompileOptions& options) {
   ProviderList list;
   std::vector<std::string> names = options.providers;
-  const auto is_cpu = [](const std::string& name) {
-    return same_name(name, "cpu") || same_name(name, "CtxgenCpuExecutionProvider");
-  };
-  if (std::ranges::none_of(names, is_cpu)) names.push_back("cpu");
+  if (names.empty()) names.emplace_back("dnnl");
+  if (std::ranges::none_of(names, is_cpu_provider)) names.emplace_back("cpu");
   for (const std::string& name : names) {
     const Provider* provider = nullptr;
     for (const Provider* extra : options.extra_providers)

@@ -26,8 +26,11 @@ struct ModelInput {
 /// Stages as reported to `progress`, in order.
 enum class CompileStage { kImport, kCheck, kInfer, kFold, kPartition, kCompile, kRewrite, kWrite };
 
+/// ONNX Runtime's default where its Compile API is told to move initializers to a file.
+inline constexpr std::uint64_t kDefaultExternalThreshold = 1024;
+
 struct CompileOptions {
-  std::vector<std::string> providers = {"dnnl", "cpu"};
+  std::vector<std::string> providers;  // by priority; empty: dnnl, cpu
   /// Providers to use instead of the built-in ones of those names (tests; not owned).
   std::vector<const Provider*> extra_providers;
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> provider_options;
@@ -40,15 +43,30 @@ struct CompileOptions {
   bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
   bool require_runnable = false;   // NOT_SATISFIED on a node that cpu cannot run
   bool no_clobber = false;         // INVALID_ARGUMENT if an output exists
+  bool disable_model_compile = false;  // NOT_SATISFIED if a node would be compiled
+  bool fail_on_suboptimal = false;     // NOT_SATISFIED if the result is not optimal for this machine
+  /// Whether the models of this compile share a bin: a batch does, so `false` contradicts one.
+  std::optional<bool> share_ep_contexts;
+  /// Whether the group ends with this compile: it does, so `false` contradicts sharing.
+  std::optional<bool> stop_share_ep_contexts;
+  /// The context model of a compile with one model. In files: must name the output. In memory: its
+  /// base name gives those of the outputs.
+  std::filesystem::path context_file_path;
   std::filesystem::path external_data_folder;  // default: the model's folder
   std::filesystem::path bin;       // default: beside the output
   std::string external_initializers;     // bare name of a file beside the output for what stays
-  std::uint64_t external_threshold = 0;  // bytes; smaller initializers stay in the model
+  /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
+  std::optional<std::uint64_t> external_threshold;
   int threads = 0;                 // target threads of the plans
   int jobs = 0;                    // compile threads; never changes the bytes
   std::function<void(CompileStage, double fraction)> progress;
   std::function<bool()> cancelled;
 };
+
+/// Options that contradict each other, or a compile of so many models, whatever is in these. Every
+/// compile checks this first.
+/// Errors  INVALID_ARGUMENT naming both.
+[[nodiscard]] Status check_options(const CompileOptions& options, std::size_t models);
 
 struct PartitionReport {
   std::string name, provider;

@@ -1,0 +1,59 @@
+#include "ctxgen/compiler/compile.h"
+#include "external_initializers.h"
+
+namespace ctxgen {
+namespace {
+
+Status check_sharing(const CompileOptions& options, std::size_t models) {
+  if (models > 1 && options.share_ep_contexts == false)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.share_ep_contexts=0 and a batch of {} models contradict each other: they share "
+                "one context binary", models);
+  const bool shares = options.share_ep_contexts == true;
+  if (shares && options.embed)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.share_ep_contexts=1 and --embed (ep.context_embed_mode=1) contradict each other: "
+                "nobody can share what lies inside a model");
+  if (options.stop_share_ep_contexts == true && !shares && models == 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.stop_share_ep_contexts=1 without ep.share_ep_contexts=1: there is no group to "
+                "end");
+  if (options.stop_share_ep_contexts == false && (shares || models > 1))
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.stop_share_ep_contexts=0 and ep.share_ep_contexts=1 contradict each other here: "
+                "the models of one compile are a whole group, which ends with it");
+  return {};
+}
+
+/// ONNX Runtime's rule: a file name with an extension, else it is taken for a folder.
+Status check_context_path(const CompileOptions& options, std::size_t models) {
+  const auto& path = options.context_file_path;
+  if (path.empty()) return {};
+  if (models > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.context_file_path \"{}\" and a batch of {} models contradict each other: it names "
+                "one output", path.string(), models);
+  std::error_code ignored;
+  if (path.extension().string().size() < 2 || std::filesystem::is_directory(path, ignored))
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.context_file_path \"{}\" should not point to a folder: expected a file name with "
+                "an extension", path.string());
+  return {};
+}
+
+}  // namespace
+
+Status check_options(const CompileOptions& options, std::size_t models) {
+  if (options.embed && models > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed (ep.context_embed_mode=1) and a batch of {} models contradict each other: "
+                "they share one context binary", models);
+  if (options.embed && !options.bin.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed (ep.context_embed_mode=1) and --bin contradict each other");
+  CTXGEN_CHECK(check_sharing(options, models));
+  CTXGEN_CHECK(check_context_path(options, models));
+  return check_external_options(options);
+}
+
+}  // namespace ctxgen
