@@ -101,7 +101,9 @@ std::string model_text(const ModelReport& model, bool verbose) {
 void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
   json.begin_array();
   for (const NodeReport& node : nodes) {
-    json.begin_object().field("name", node.name).field("op_type", node.op_type).key("provider");
+    json.begin_object().field("name", node.name);
+    if (!node.graph.empty()) json.field("graph", node.graph);
+    json.field("op_type", node.op_type).key("provider");
     node.provider.empty() ? json.null() : json.value(node.provider);
     json.key("partition");
     node.partition < 0 ? json.null() : json.value(node.partition);

@@ -35,6 +35,8 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
       ->allow_extra_args(false);
   verb.add_flag("--freeze-initializers", flags.freeze_initializers,
                 "treat initializers that are graph inputs as constants");
+  verb.add_flag("--subgraphs", flags.subgraphs,
+                "compile in bodies of If, Loop and Scan too; stock ONNX Runtime may not load that");
   verb.add_option("--external-data-dir", flags.external_data_folder,
                   "folder of the model's external data (default: the model's folder)")
       ->type_name("DIR");
@@ -76,6 +78,7 @@ Result<CompileOptions> compile_options(const ModelFlags& flags) {
     options.fix_dims.emplace_back(name, CTXGEN_TRY(parse_count(value, "--fix-dim")));
   }
   options.freeze_initializers = flags.freeze_initializers;
+  options.subgraphs = flags.subgraphs;
   options.external_data_folder = flags.external_data_folder;
   options.threads = static_cast<int>(flags.threads);
   options.jobs = static_cast<int>(flags.jobs);
@@ -98,7 +101,7 @@ Result<ModelInput> model_input(const std::string& argument) {
 
 std::string compile_only_flag(const CLI::App& verb) {
   for (const char* name : {"--provider", "--provider-option", "--fix-dim",
-                           "--freeze-initializers", "--external-data-dir"})
+                           "--freeze-initializers", "--subgraphs", "--external-data-dir"})
     if (verb.count(name) > 0) return name;
   return "";
 }

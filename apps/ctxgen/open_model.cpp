@@ -19,8 +19,19 @@ double milliseconds_since(Clock::time_point start) {
 /// Nothing to compile and nothing to change: provider cpu alone.
 bool runs_as_it_stands(const CompileOptions& options) {
   return options.providers == std::vector<std::string>{"cpu"} && options.fix_dims.empty() &&
-         !options.freeze_initializers && options.external_data_folder.empty() &&
+         !options.freeze_initializers && !options.subgraphs && options.external_data_folder.empty() &&
          options.provider_options.empty();
+}
+
+/// In the graph and in the bodies of its nodes.
+bool has_ep_context(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    if (node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain) return true;
+    return std::ranges::any_of(node.attributes, [](const Attribute& attribute) {
+      return std::ranges::any_of(attribute.graphs,
+                                 [](const auto& body) { return has_ep_context(*body); });
+    });
+  });
 }
 
 Result<OpenModel> open_file(const std::string& path, const SessionOptions& options) {
@@ -60,9 +71,7 @@ Result<bool> is_context_model(const std::string& path, const std::string& extern
   ReadModelOptions options;
   options.external_data_folder = external_data_folder;
   const Model model = CTXGEN_TRY(read_model_file(path, options));
-  return std::ranges::any_of(model.graph.nodes(), [](const Node& node) {
-    return node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain;
-  });
+  return has_ep_context(model.graph);
 }
 
 Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,

@@ -23,7 +23,6 @@ constexpr Planned kPlanned[] = {
     {"compile", "--keep-unchanged"},
     {"compile", "--options"},
     {"compile", "--portable"},
-    {"compile", "--subgraphs"},
     {"compile", "--tune"},
     {"run", "--options"},
     {"bench", "--options"},

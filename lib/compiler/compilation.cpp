@@ -69,42 +69,66 @@ Status Compilation::enter(CompileStage stage, double fraction) const {
 /// session.disable_model_compile. A model of which nothing would be compiled passes: it runs on cpu,
 /// or holds nodes that another provider compiled.
 Status Compilation::check_nothing_to_compile(const PreparedModel& prepared) const {
-  for (std::size_t p = 0; p < providers_.all().size(); ++p)
-    for (const Partition& partition : prepared.assignment.partitions[p])
-      return fail(ErrorCode::kNotSatisfied,
-                  "{}: the model requires compilation: provider \"{}\" would compile {} and {} more "
-                  "(session.disable_model_compile)", prepared.name, providers_.all()[p]->name(),
-                  prepared.model.graph.node(partition.nodes.front()).describe(),
-                  partition.nodes.size() - 1);
-  return {};
+  const auto check = [&](const Graph& graph, const Assignment& assignment) -> Status {
+    for (std::size_t p = 0; p < providers_.all().size(); ++p)
+      for (const Partition& partition : assignment.partitions[p])
+        return fail(ErrorCode::kNotSatisfied,
+                    "{}: the model requires compilation: provider \"{}\" would compile {} and {} "
+                    "more (session.disable_model_compile)", prepared.name,
+                    providers_.all()[p]->name(), graph.node(partition.nodes.front()).describe(),
+                    partition.nodes.size() - 1);
+    return {};
+  };
+  for (const PreparedBody& body : prepared.bodies) CTXGEN_CHECK(check(*body.graph, body.assignment));
+  return check(prepared.model.graph, prepared.assignment);
 }
 
-/// Programs of all partitions. What a provider claimed and then cannot compile goes to the next
-/// one: the nodes are left out and the graph is partitioned again.
+/// Programs of all partitions, of the main graph first.
 Result<std::vector<BuiltPartition>> Compilation::build(PreparedModel& prepared) {
-  const auto options = provider_options(prepared);
+  const Model& model = prepared.model;
+  std::vector<BuiltPartition> all = CTXGEN_TRY(
+      build_graph(model, model.graph, prepared.assignment, provider_options(prepared, true), 0));
+  for (std::size_t b = 0; b < prepared.bodies.size(); ++b) {
+    PreparedBody& body = prepared.bodies[b];
+    auto built = build_graph(model, *body.graph, body.assignment,
+                             provider_options(prepared, false), all.size());
+    if (!built) return std::unexpected(with_context(std::move(built).error(), body.name));
+    for (BuiltPartition& one : *built) {
+      one.body = static_cast<int>(b);
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+/// What a provider claimed and then cannot compile goes to the next one: the nodes are left out and
+/// the graph is partitioned again.
+Result<std::vector<BuiltPartition>> Compilation::build_graph(
+    const Model& model, const Graph& graph, Assignment& assignment,
+    std::span<const ProviderCompileOptions> options, std::size_t first_ordinal) {
   std::vector<Exclusion> exclusions;
   while (true) {
-    auto built = builder_.add_model(prepared.model, prepared.model.graph, prepared.assignment,
-                                    options, options_.node_prefix);
+    auto built = builder_.add_model(model, graph, assignment, options, options_.node_prefix,
+                                    first_ordinal);
     if (built) return built;
-    const GraphView view(prepared.model, prepared.model.graph);
+    const GraphView view(model, graph);
     const std::size_t before = exclusions.size();
     for (std::size_t p = 0; p < providers_.all().size(); ++p)
-      for (Rejection& rejection : providers_.all()[p]->refused_after_all(
-               view, prepared.assignment.partitions[p], options[p]))
+      for (Rejection& rejection :
+           providers_.all()[p]->refused_after_all(view, assignment.partitions[p], options[p]))
         exclusions.push_back({p, std::move(rejection)});
     if (exclusions.size() == before) return built;
-    prepared.assignment = CTXGEN_TRY(partition_graph(prepared.model, prepared.model.graph,
-                                                     providers_.all(), exclusions));
+    assignment = CTXGEN_TRY(partition_graph(model, graph, providers_.all(), exclusions));
   }
 }
 
-std::vector<ProviderCompileOptions> Compilation::provider_options(const PreparedModel& prepared) const {
+/// Dims under a profile are known for values of the main graph only.
+std::vector<ProviderCompileOptions> Compilation::provider_options(const PreparedModel& prepared,
+                                                                  bool main) const {
   std::vector<ProviderCompileOptions> all;
   for (std::size_t p = 0; p < providers_.all().size(); ++p) {
     ProviderCompileOptions one;
-    one.profiles = options_.profiles;
+    if (main) one.profiles = options_.profiles;
     one.threads = options_.threads;
     one.jobs = options_.jobs;
     one.profile_dims = [&prepared](std::size_t profile, ValueId value) -> std::optional<Dims> {
@@ -117,32 +141,62 @@ std::vector<ProviderCompileOptions> Compilation::provider_options(const Prepared
   return all;
 }
 
-Result<ModelRewrite> Compilation::rewrite_model(std::size_t m, const BinName& bin_name) {
+/// The EPContext nodes of one graph: the first of each provider in it is primary.
+Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int body,
+                                                              const BinName& bin_name) {
   PreparedModel& prepared = models_[m];
+  const Assignment& assignment =
+      body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
   std::vector<CompiledNode> nodes;
   std::set<std::size_t> with_primary;
-  std::vector<std::pair<std::string, std::string>> metadata;
   for (const BuiltPartition& built : built_[m]) {
+    if (built.body != body) continue;
     const std::size_t p = built.provider;
     CompiledNode node;
-    node.partition = &prepared.assignment.partitions[p][built.partition];
+    node.partition = &assignment.partitions[p][built.partition];
     node.attributes = built.attributes;
     node.attributes.onnx_model_filename = prepared.name;
     node.attributes.embed_mode = options_.embed ? 1 : 0;
     node.attributes.main_context = with_primary.insert(p).second ? 1 : 0;
-    if (node.attributes.main_context == 1) {
-      metadata.emplace_back(kCompatibilityKeyPrefix + std::string(providers_.all()[p]->source()),
-                            contents_[p]->fingerprint);
-      if (options_.embed)
-        node.payload = CTXGEN_TRY(write_to_memory(
-            [&](const ByteSink& sink) { return write_context(*contents_[p], sink); }));
-      else
-        node.attributes.ep_cache_context = CTXGEN_TRY(bin_name(providers_.all()[p]->name()));
-    }
+    if (node.attributes.main_context == 1 && options_.embed)
+      node.payload = CTXGEN_TRY(write_to_memory(
+          [&](const ByteSink& sink) { return write_context(*contents_[p], sink); }));
+    else if (node.attributes.main_context == 1)
+      node.attributes.ep_cache_context = CTXGEN_TRY(bin_name(providers_.all()[p]->name()));
     nodes.push_back(std::move(node));
   }
+  return nodes;
+}
+
+Result<std::vector<BodyRewrite>> Compilation::rewrite_bodies(std::size_t m,
+                                                             std::span<const std::size_t> bodies,
+                                                             const BinName& bin_name) {
+  std::vector<BodyRewrite> rewrites;
+  for (const std::size_t b : bodies) {
+    const PreparedBody& body = models_[m].bodies[b];
+    const auto nodes = CTXGEN_TRY(compiled_nodes(m, static_cast<int>(b), bin_name));
+    auto inner = CTXGEN_TRY(rewrite_bodies(m, body.bodies, bin_name));
+    if (nodes.empty() && inner.empty()) continue;  // stays as it stands
+    rewrites.push_back({body.graph, plan_graph_rewrite(*body.graph, body.assignment, nodes,
+                                                       std::move(inner),
+                                                       options_.freeze_initializers)});
+  }
+  return rewrites;
+}
+
+Result<ModelRewrite> Compilation::rewrite_model(std::size_t m, const BinName& bin_name) {
+  PreparedModel& prepared = models_[m];
+  std::vector<std::pair<std::string, std::string>> metadata;
+  std::set<std::size_t> named;
+  for (const BuiltPartition& built : built_[m])
+    if (named.insert(built.provider).second)
+      metadata.emplace_back(
+          kCompatibilityKeyPrefix + std::string(providers_.all()[built.provider]->source()),
+          contents_[built.provider]->fingerprint);
+  const auto nodes = CTXGEN_TRY(compiled_nodes(m, -1, bin_name));
   return plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
-                      options_.freeze_initializers);
+                      options_.freeze_initializers,
+                      CTXGEN_TRY(rewrite_bodies(m, prepared.main_bodies, bin_name)));
 }
 
 /// What a load on this machine would say about the bins.

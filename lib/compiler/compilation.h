@@ -10,6 +10,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/onnx_lite/write_model.h"
+#include "ctxgen/partition/rewrite.h"
 #include "ctxgen/weights/external_file.h"
 #include "prepare.h"
 
@@ -45,11 +46,18 @@ class Compilation {
 
  private:
   [[nodiscard]] Result<std::vector<BuiltPartition>> build(PreparedModel& prepared);
-  [[nodiscard]] std::vector<ProviderCompileOptions> provider_options(
-      const PreparedModel& prepared) const;
+  [[nodiscard]] Result<std::vector<BuiltPartition>> build_graph(
+      const Model& model, const Graph& graph, Assignment& assignment,
+      std::span<const ProviderCompileOptions> options, std::size_t first_ordinal);
+  [[nodiscard]] std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepared,
+                                                                     bool main) const;
   [[nodiscard]] Result<ModelRewrite> rewrite_model(std::size_t m, const BinName& bin_name);
   [[nodiscard]] Status check_nothing_to_compile(const PreparedModel& prepared) const;
   [[nodiscard]] Status check_optimal() const;
+  [[nodiscard]] Result<std::vector<CompiledNode>> compiled_nodes(std::size_t m, int body,
+                                                                 const BinName& bin_name);
+  [[nodiscard]] Result<std::vector<BodyRewrite>> rewrite_bodies(
+      std::size_t m, std::span<const std::size_t> bodies, const BinName& bin_name);
   [[nodiscard]] Status report_external();
 
   const CompileOptions& options_;

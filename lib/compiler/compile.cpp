@@ -106,13 +106,19 @@ Result<ModelReport> explain(const ModelInput& input, const CompileOptions& optio
     };
     const PreparedModel prepared = CTXGEN_TRY(prepare_model(input, options, providers, stage));
     std::vector<BuiltPartition> partitions;
-    for (std::size_t p = 0; p < providers.all().size(); ++p)
-      for (std::size_t i = 0; i < prepared.assignment.partitions[p].size(); ++i) {
-        BuiltPartition one;
-        one.provider = p;
-        one.partition = i;
-        partitions.push_back(std::move(one));
-      }
+    const auto add = [&](const Assignment& assignment, int body) {
+      for (std::size_t p = 0; p < providers.all().size(); ++p)
+        for (std::size_t i = 0; i < assignment.partitions[p].size(); ++i) {
+          BuiltPartition one;
+          one.provider = p;
+          one.partition = i;
+          one.body = body;
+          partitions.push_back(std::move(one));
+        }
+    };
+    add(prepared.assignment, -1);
+    for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
+      add(prepared.bodies[b].assignment, static_cast<int>(b));
     return report_model(prepared, providers, partitions);
   });
 }

@@ -64,7 +64,8 @@ Result<std::string> ContextBuilder::add_program(std::size_t provider, Program pr
 
 Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
     const Model& model, const Graph& graph, const Assignment& assignment,
-    std::span<const ProviderCompileOptions> options, std::string_view prefix) {
+    std::span<const ProviderCompileOptions> options, std::string_view prefix,
+    std::size_t first_ordinal) {
   CTXGEN_ASSERT(options.size() == providers_.size());
   const GraphView view(model, graph);
   std::vector<BuiltPartition> built;
@@ -83,7 +84,7 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
     for (std::size_t i = 0; i < partitions.size(); ++i) {
       of_provider[i].source = providers_[p]->source();
       bin.bytes_added += packed_bytes(of_provider[i], bin.store);
-      built.push_back({p, i, attributes[i], packed_bytes(of_provider[i], bin.store)});
+      built.push_back({p, i, -1, attributes[i], packed_bytes(of_provider[i], bin.store)});
       programs.emplace_back(built.size() - 1, std::move(of_provider[i]));
     }
   }
@@ -98,7 +99,7 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
     const std::string hash =
         hash_program(program, [&](std::uint32_t id) { return store.hash(id); }).hex();
     const std::string base = std::format("{}{}_{}_{}", prefix, providers_[b.provider]->name(),
-                                         hash.substr(0, 16), ordered.size());
+                                         hash.substr(0, 16), first_ordinal + ordered.size());
     b.attributes.partition_name =
         CTXGEN_TRY(add_program(b.provider, std::move(program), base));
     b.attributes.source = providers_[b.provider]->source();

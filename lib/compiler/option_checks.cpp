@@ -51,6 +51,10 @@ Status check_options(const CompileOptions& options, std::size_t models) {
   if (options.embed && !options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "--embed (ep.context_embed_mode=1) and --bin contradict each other");
+  if (options.embed && options.subgraphs)
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed (ep.context_embed_mode=1) and --subgraphs contradict each other: every graph "
+                "with compiled nodes would hold the whole context");
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));
   return check_external_options(options);

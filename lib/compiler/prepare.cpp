@@ -66,36 +66,49 @@ std::size_t count_overridable(const Graph& graph) {
       std::ranges::count_if(graph.values(), [](const Value& v) { return v.is_overridable; }));
 }
 
-/// Refuses our own EPContext nodes and fetches the bins of foreign ones.
-Status check_ep_contexts(PreparedModel& prepared, const ModelInput& input,
-                         const ProviderList& providers) {
-  // Beside the model, wherever its external data lies.
-  std::filesystem::path folder = prepared.model.folder;
-  if (!input.path.empty()) folder = input.path.has_parent_path() ? input.path.parent_path() : ".";
-  const Graph& graph = prepared.model.graph;
+/// One EPContext node of the source: ours is refused, a foreign one brings its bin.
+Status check_ep_context(PreparedModel& prepared, const Node& node,
+                        const std::filesystem::path& folder, const ProviderList& providers) {
+  const std::string_view source = node.string_or("source", "");
+  if (providers.find_source(source) >= 0)
+    return fail(ErrorCode::kInvalidGraph,
+                "{} is an EPContext node of {}: the model is compiled already", node.describe(),
+                source);
+  prepared.warnings.push_back(
+      std::format("{} is an EPContext node of \"{}\": passed through", node.describe(), source));
+  const bool embedded = node.int_or("embed_mode", 1) == 1;
+  const std::string file(node.string_or("ep_cache_context", ""));
+  if (embedded || file.empty()) return {};
+  auto bin = map_file_beneath(folder, file);
+  if (!bin)
+    return std::unexpected(with_context(
+        bin.error(), std::format("{}: context binary \"{}\"", node.describe(), file)));
+  prepared.foreign_bins.emplace_back(file, std::move(*bin));
+  return {};
+}
+
+/// In the graph and in the bodies of its nodes.
+Status check_ep_contexts(PreparedModel& prepared, const Graph& graph,
+                         const std::filesystem::path& folder, const ProviderList& providers) {
   for (const Node& node : graph.nodes()) {
-    if (node.op_type != kEpContextOpType || node.domain != kMicrosoftDomain) continue;
-    const std::string_view source = node.string_or("source", "");
-    if (providers.find_source(source) >= 0)
-      return fail(ErrorCode::kInvalidGraph,
-                  "{} is an EPContext node of {}: the model is compiled already", node.describe(),
-                  source);
-    prepared.warnings.push_back(std::format(
-        "{} is an EPContext node of \"{}\": passed through", node.describe(), source));
-    const bool embedded = node.int_or("embed_mode", 1) == 1;
-    const std::string file(node.string_or("ep_cache_context", ""));
-    if (embedded || file.empty()) continue;
-    auto bin = map_file_beneath(folder, file);
-    if (!bin)
-      return std::unexpected(with_context(
-          bin.error(), std::format("{}: context binary \"{}\"", node.describe(), file)));
-    prepared.foreign_bins.emplace_back(file, std::move(*bin));
+    if (node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain)
+      CTXGEN_CHECK(check_ep_context(prepared, node, folder, providers));
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs)
+        CTXGEN_CHECK(check_ep_contexts(prepared, *body, folder, providers));
   }
   return {};
 }
 
+/// Where binaries of foreign EPContext nodes lie: beside the model, wherever its external data is.
+std::filesystem::path bin_folder(const ModelInput& input, const Model& model) {
+  if (input.path.empty()) return model.folder;
+  return input.path.has_parent_path() ? input.path.parent_path() : ".";
+}
+
 /// Shape inference and folding feed each other: a folded shape makes more shapes known.
-Status infer_and_fold(PreparedModel& prepared, const StageFunction& stage) {
+Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
+                      const StageFunction& stage) {
   Model& model = prepared.model;
   CTXGEN_CHECK(stage(CompileStage::kInfer));
   CTXGEN_CHECK(infer_shapes(model));
@@ -109,8 +122,10 @@ Status infer_and_fold(PreparedModel& prepared, const StageFunction& stage) {
   CTXGEN_CHECK(stage(CompileStage::kFold));
   std::uint64_t used_bytes = 0;
   for (int round = 0; round < kMaxFoldRounds; ++round) {
-    const std::size_t folded =
+    std::size_t folded =
         CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes));
+    if (options.subgraphs)
+      folded += CTXGEN_TRY(cpu::fold_bodies(model, kMaxFoldedBytes - used_bytes, &used_bytes));
     prepared.folded_nodes += folded;
     if (folded == 0) break;
     CTXGEN_CHECK(infer_shapes(model));
@@ -136,6 +151,26 @@ Status find_profile_dims(PreparedModel& prepared, const CompileOptions& options)
         CTXGEN_TRY(infer_dims_with(model, profile.symbols, profile.inputs)));
   }
   return {};
+}
+
+/// Bodies of nodes that are written from the source; those inside of expanded functions are not.
+std::vector<std::size_t> collect_bodies(Graph& graph, std::vector<PreparedBody>& bodies) {
+  std::vector<std::size_t> found;
+  for (std::uint32_t n = 0; n < graph.node_count(); ++n) {
+    const Node& node = graph.node(NodeId{n});
+    if (node.source.empty() || node.call >= 0) continue;
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs) {
+        if (attribute.source.empty()) continue;
+        PreparedBody prepared{.graph = body.get(), .name = {}, .bodies = {}, .assignment = {}};
+        prepared.name = std::format("{}/{}", node.name.empty() ? node.first_output_name : node.name,
+                                    attribute.name);
+        prepared.bodies = collect_bodies(*body, bodies);
+        found.push_back(bodies.size());
+        bodies.push_back(std::move(prepared));
+      }
+  }
+  return found;
 }
 
 }  // namespace
@@ -191,7 +226,8 @@ Result<PreparedModel> prepare_model(const ModelInput& input, const CompileOption
 
   CTXGEN_CHECK(stage(CompileStage::kCheck));
   CTXGEN_CHECK(check_with_onnx(model));
-  CTXGEN_CHECK(check_ep_contexts(prepared, input, providers));
+  CTXGEN_CHECK(
+      check_ep_contexts(prepared, model.graph, bin_folder(input, model), providers));
   CTXGEN_CHECK(fix_dims(model, options));
   if (options.freeze_initializers) freeze_initializers(model);
   if (const std::size_t count = count_overridable(model.graph); count > 0)
@@ -200,12 +236,18 @@ Result<PreparedModel> prepare_model(const ModelInput& input, const CompileOption
         "from {}; --freeze-initializers bakes the values in",
         count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them"));
 
-  CTXGEN_CHECK(infer_and_fold(prepared, stage));
+  CTXGEN_CHECK(infer_and_fold(prepared, options, stage));
   if (!options.fix_dims.empty()) mark_types_changed(model);
   CTXGEN_CHECK(find_profile_dims(prepared, options));
   CTXGEN_CHECK(stage(CompileStage::kPartition));
   prepared.assignment = CTXGEN_TRY(partition_graph(model, model.graph, providers.all()));
   std::ranges::copy(prepared.assignment.warnings, std::back_inserter(prepared.warnings));
+  if (options.subgraphs) prepared.main_bodies = collect_bodies(model.graph, prepared.bodies);
+  for (PreparedBody& body : prepared.bodies) {
+    body.assignment = CTXGEN_TRY(partition_graph(model, *body.graph, providers.all()));
+    for (const std::string& warning : body.assignment.warnings)
+      prepared.warnings.push_back(std::format("{}: {}", body.name, warning));
+  }
   return prepared;
 }
 

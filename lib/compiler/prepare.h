@@ -33,11 +33,22 @@ class ProviderList {
   std::vector<std::vector<std::pair<std::string, std::string>>> options_;
 };
 
+/// A body of an If, Loop or Scan node in which nodes are compiled.
+struct PreparedBody {
+  Graph* graph = nullptr;
+  std::string name;        // "If_0/then_branch", of the node and its attribute
+  std::vector<std::size_t> bodies;  // those of nodes in this one, as indices
+  Assignment assignment;
+};
+
 /// A model after import, checks, inference, folding and partitioning.
 struct PreparedModel {
   std::string name;  // base name of the input
   Model model;
-  Assignment assignment;
+  Assignment assignment;  // of the main graph
+  /// With --subgraphs: every body that is written as it is read, inner ones first.
+  std::vector<PreparedBody> bodies;
+  std::vector<std::size_t> main_bodies;  // those of nodes in the main graph, as indices
   std::vector<std::string> warnings;
   std::size_t folded_nodes = 0;
   /// Per profile: dims by value, where known.

@@ -16,46 +16,57 @@ std::string list_nodes(std::span<const NodeReport* const> nodes) {
   return text;
 }
 
-}  // namespace
+const Assignment& assignment_of(const PreparedModel& prepared, int body) {
+  return body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
+}
 
-ModelReport report_model(const PreparedModel& prepared, const ProviderList& providers,
-                         std::span<const BuiltPartition> built) {
-  const Graph& graph = prepared.model.graph;
-  ModelReport report;
-  report.input_name = prepared.name;
-  report.warnings = prepared.warnings;
-  for (const BuiltPartition& b : built) {
-    const Partition& partition = prepared.assignment.partitions[b.provider][b.partition];
-    report.partitions.push_back({b.attributes.partition_name,
-                                 std::string(providers.all()[b.provider]->name()),
-                                 partition.nodes.size(), partition.inputs.size(),
-                                 partition.outputs.size(), b.weight_bytes});
-  }
-  std::size_t stays = 0;
+/// What happened to the nodes of one graph.
+void add_nodes(ModelReport& report, const Graph& graph, const Assignment& assignment,
+               const ProviderList& providers, std::span<const BuiltPartition> built, int body,
+               const std::string& name) {
   for (std::uint32_t n = 0; n < graph.node_count(); ++n) {
-    const NodeAssignment& a = prepared.assignment.nodes[n];
+    const NodeAssignment& a = assignment.nodes[n];
     const Node& node = graph.node(NodeId{n});
     NodeReport row;
     row.name = node.name.empty() ? node.first_output_name : node.name;
+    row.graph = name;
     row.op_type = node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
     row.reasons = a.reasons;
     row.folded = a.folded;
     if (a.provider >= 0) row.provider = providers.all()[static_cast<std::size_t>(a.provider)]->name();
+    ++report.nodes;
     if (a.partition >= 0) {
       ++report.compiled_nodes;
       const auto it = std::ranges::find_if(built, [&](const BuiltPartition& b) {
-        return static_cast<int>(b.provider) == a.provider &&
+        return b.body == body && static_cast<int>(b.provider) == a.provider &&
                static_cast<int>(b.partition) == a.partition;
       });
       row.partition = it == built.end() ? a.partition : static_cast<int>(it - built.begin());
     } else if (a.folded) {
       ++report.folded_nodes;
-    } else {
-      ++stays;
     }
     report.assignment.push_back(std::move(row));
   }
-  report.nodes = report.compiled_nodes + report.folded_nodes + stays;
+}
+
+}  // namespace
+
+ModelReport report_model(const PreparedModel& prepared, const ProviderList& providers,
+                         std::span<const BuiltPartition> built) {
+  ModelReport report;
+  report.input_name = prepared.name;
+  report.warnings = prepared.warnings;
+  for (const BuiltPartition& b : built) {
+    const Partition& partition = assignment_of(prepared, b.body).partitions[b.provider][b.partition];
+    report.partitions.push_back({b.attributes.partition_name,
+                                 std::string(providers.all()[b.provider]->name()),
+                                 partition.nodes.size(), partition.inputs.size(),
+                                 partition.outputs.size(), b.weight_bytes});
+  }
+  add_nodes(report, prepared.model.graph, prepared.assignment, providers, built, -1, "");
+  for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
+    add_nodes(report, *prepared.bodies[b].graph, prepared.bodies[b].assignment, providers, built,
+              static_cast<int>(b), prepared.bodies[b].name);
   return report;
 }
 

@@ -17,19 +17,20 @@ struct Unit {
 
 class RewritePlanner {
  public:
-  RewritePlanner(const Model& model, const Assignment& assignment,
-                 std::span<const CompiledNode> compiled, bool freeze)
-      : model_(model), graph_(model.graph), assignment_(assignment), compiled_(compiled),
-        freeze_(freeze), unit_of_(graph_.node_count(), kDropped) {}
+  RewritePlanner(const Graph& graph, const Assignment& assignment,
+                 std::span<const CompiledNode> compiled, std::vector<BodyRewrite> bodies,
+                 bool freeze)
+      : graph_(graph), assignment_(assignment), compiled_(compiled), freeze_(freeze),
+        unit_of_(graph_.node_count(), kDropped) {
+    rewrite_.bodies = std::move(bodies);
+  }
 
-  ModelRewrite run() {
+  GraphRewrite run() {
     add_partitions();
     add_remaining_nodes();
     find_reads();
     order_units();
     keep_values();
-    keep_functions();
-    rewrite_.needs_microsoft_opset = !compiled_.empty();
     return std::move(rewrite_);
   }
 
@@ -125,9 +126,36 @@ class RewritePlanner {
     }
   }
 
-  static void add_reads(const Node& node, std::vector<ValueId>& reads) {
+  void add_reads(const Node& node, std::vector<ValueId>& reads) const {
     reads.insert(reads.end(), node.inputs.begin(), node.inputs.end());
-    reads.insert(reads.end(), node.captures.begin(), node.captures.end());
+    const bool changes = std::ranges::any_of(node.attributes, [this](const Attribute& attribute) {
+      return std::ranges::any_of(attribute.graphs,
+                                 [this](const auto& body) { return find_body(*body) != nullptr; });
+    });
+    if (!changes) {
+      reads.insert(reads.end(), node.captures.begin(), node.captures.end());
+      return;
+    }
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs) add_captures(*body, reads);
+  }
+
+  [[nodiscard]] const GraphRewrite* find_body(const Graph& body) const {
+    const auto it = std::ranges::find(rewrite_.bodies, &body, &BodyRewrite::graph);
+    return it == rewrite_.bodies.end() ? nullptr : &it->rewrite;
+  }
+
+  /// What a body reads of this graph; what only its partitions read as constants is packed in them.
+  void add_captures(const Graph& body, std::vector<ValueId>& reads) const {
+    const auto add = [&](ValueId inner) { reads.push_back(graph_.find(body.value(inner).name)); };
+    if (const GraphRewrite* changed = find_body(body)) {
+      std::ranges::for_each(changed->captures, add);
+      return;
+    }
+    for (std::uint32_t v = 0; v < body.value_count(); ++v) {
+      const Value& value = body.value(ValueId{v});
+      if (value.is_outer && (value.is_output || !value.consumers.empty())) add(ValueId{v});
+    }
   }
 
   /// Kahn's algorithm; among ready units the one whose last node stands first in the source.
@@ -175,6 +203,10 @@ class RewritePlanner {
             if (id.valid()) exists[id.index] = true;
       }
     }
+    for (std::uint32_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId{v});
+      if (value.is_outer && (read[v] || value.is_output)) rewrite_.captures.push_back(ValueId{v});
+    }
     std::vector<bool> initializer_kept(graph_.value_count(), false);
     for (std::uint32_t v = 0; v < graph_.value_count(); ++v) {
       const Value& value = graph_.value(ValueId{v});
@@ -203,18 +235,6 @@ class RewritePlanner {
     }
   }
 
-  /// Functions that something written calls, and those that nothing called in the source either:
-  /// what compiling did not touch stays.
-  void keep_functions() {
-    if (model_.functions.empty()) return;
-    std::vector<bool> dropped(model_.functions.size(), false);
-    for (std::size_t f : functions_in_use(model_, identity_rewrite(model_).nodes)) dropped[f] = true;
-    for (std::size_t f : functions_in_use(model_, rewrite_.nodes)) dropped[f] = false;
-    for (std::size_t f = 0; f < dropped.size(); ++f)
-      if (!dropped[f]) rewrite_.functions.push_back(f);
-  }
-
-  const Model& model_;
   const Graph& graph_;
   const Assignment& assignment_;
   std::span<const CompiledNode> compiled_;
@@ -222,16 +242,45 @@ class RewritePlanner {
   std::vector<std::size_t> unit_of_;  // by node; kDropped: not written
   std::vector<Unit> units_;
   std::unordered_set<std::string> names_;
-  ModelRewrite rewrite_;
+  GraphRewrite rewrite_;
 };
 
+/// Functions that something written calls, and those that nothing called in the source either: what
+/// compiling did not touch stays.
+std::vector<std::size_t> functions_to_keep(const Model& model, const GraphRewrite& rewrite) {
+  std::vector<std::size_t> kept;
+  if (model.functions.empty()) return kept;
+  std::vector<bool> dropped(model.functions.size(), false);
+  for (std::size_t f : functions_in_use(model, identity_rewrite(model).nodes)) dropped[f] = true;
+  for (std::size_t f : functions_in_use(model, rewrite.nodes)) dropped[f] = false;
+  for (std::size_t f = 0; f < dropped.size(); ++f)
+    if (!dropped[f]) kept.push_back(f);
+  return kept;
+}
+
+bool has_ep_context(const GraphRewrite& rewrite) {
+  return !rewrite.ep_contexts.empty() ||
+         std::ranges::any_of(rewrite.bodies,
+                             [](const BodyRewrite& body) { return has_ep_context(body.rewrite); });
+}
+
 }  // namespace
+
+GraphRewrite plan_graph_rewrite(const Graph& graph, const Assignment& assignment,
+                                std::span<const CompiledNode> compiled,
+                                std::vector<BodyRewrite> bodies, bool freeze_initializers) {
+  return RewritePlanner(graph, assignment, compiled, std::move(bodies), freeze_initializers).run();
+}
 
 ModelRewrite plan_rewrite(const Model& model, const Assignment& assignment,
                           std::span<const CompiledNode> compiled,
                           std::span<const std::pair<std::string, std::string>> metadata,
-                          bool freeze_initializers) {
-  ModelRewrite rewrite = RewritePlanner(model, assignment, compiled, freeze_initializers).run();
+                          bool freeze_initializers, std::vector<BodyRewrite> bodies) {
+  ModelRewrite rewrite;
+  static_cast<GraphRewrite&>(rewrite) = plan_graph_rewrite(
+      model.graph, assignment, compiled, std::move(bodies), freeze_initializers);
+  rewrite.functions = functions_to_keep(model, rewrite);
+  rewrite.needs_microsoft_opset = has_ep_context(rewrite);
   rewrite.metadata.assign(metadata.begin(), metadata.end());
   return rewrite;
 }

@@ -45,7 +45,7 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
                 context.loader->compatibility(context.reader->info().fingerprint, threads)});
   for (const ResolvedNode& node : set.nodes) {
     const auto signature =
-        bind_signature(model->graph, model->graph.node(node.node),
+        bind_signature(*node.graph, node.graph->node(node.node),
                        set.contexts[node.context].reader->programs()[node.program]);
     if (!signature) return std::unexpected(signature.error());
   }
@@ -57,8 +57,7 @@ Result<ContextCheck> check_model(const std::filesystem::path& path,
   const auto loaders = options.loaders.empty() ? default_loaders() : std::span(options.loaders);
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
   ContextCheck check;
-  check.partitions =
-      static_cast<std::size_t>(std::ranges::count_if(model->graph.nodes(), is_ep_context));
+  check.partitions = count_ep_contexts(model->graph);
   check_metadata(*model, loaders, options.threads, check);
   const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
                              options.bin_source, VerifyBlobs::kNever};

@@ -73,6 +73,7 @@ Result<Blob> open_bin(const Node& node, const std::string& name, const ContextPl
 
 /// One EPContext node while its context is looked for.
 struct Candidate {
+  const Graph* graph = nullptr;
   NodeId node;
   EpContextAttributes attributes;
   const ProgramLoader* loader = nullptr;
@@ -85,13 +86,16 @@ std::string sources_of(std::span<const ProgramLoader* const> loaders) {
   return text;
 }
 
-Result<std::vector<Candidate>> candidates(const Graph& graph,
-                                          std::span<const ProgramLoader* const> loaders) {
-  std::vector<Candidate> found;
+/// In the order of the graph, the bodies of a node right after it.
+Status find_candidates(const Graph& graph, std::span<const ProgramLoader* const> loaders,
+                       std::vector<Candidate>& found) {
   for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.node(NodeId{i});
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs)
+        CTXGEN_CHECK(find_candidates(*body, loaders, found));
     if (!is_ep_context(node)) continue;
-    Candidate candidate{NodeId{i}, CTXGEN_TRY(read_ep_context(node)), nullptr};
+    Candidate candidate{&graph, NodeId{i}, CTXGEN_TRY(read_ep_context(node)), nullptr};
     const std::string& source = candidate.attributes.source;
     candidate.loader = find_loader(loaders, source);
     if (candidate.loader == nullptr)
@@ -100,14 +104,14 @@ Result<std::vector<Candidate>> candidates(const Graph& graph,
                   node.describe(), source, sources_of(loaders));
     found.push_back(std::move(candidate));
   }
-  return found;
+  return {};
 }
 
 /// Opens the context of a primary node, once per name and source; returns its index.
 Result<std::size_t> open_primary(const std::shared_ptr<const Model>& model,
                                  const Candidate& candidate, const ContextPlaces& places,
                                  ContextSet& set) {
-  const Node& node = model->graph.node(candidate.node);
+  const Node& node = candidate.graph->node(candidate.node);
   const EpContextAttributes& attributes = candidate.attributes;
   OpenContext context;
   context.source = attributes.source;
@@ -153,7 +157,7 @@ Result<ResolvedNode> find_in_all(const Node& node, const Candidate& candidate,
       return fail(ErrorCode::kCorruptContext,
                   "{}: partition \"{}\" is in two contexts, \"{}\" and \"{}\"", node.describe(),
                   name, set.contexts[found->context].name, context.name);
-    found = ResolvedNode{candidate.node, i, *program};
+    found = ResolvedNode{candidate.graph, candidate.node, i, *program};
   }
   if (found) return *found;
   if (looked.empty())
@@ -190,6 +194,16 @@ bool is_ep_context(const Node& node) {
   return node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain;
 }
 
+std::size_t count_ep_contexts(const Graph& graph) {
+  std::size_t count = 0;
+  for (const Node& node : graph.nodes()) {
+    if (is_ep_context(node)) ++count;
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs) count += count_ep_contexts(*body);
+  }
+  return count;
+}
+
 Result<EpContextAttributes> read_ep_context(const Node& node) {
   EpContextAttributes result;
   result.main_context = CTXGEN_TRY(flag_attribute(node, "main_context"));
@@ -211,28 +225,28 @@ Result<ContextSet> open_contexts(const std::shared_ptr<const Model>& model,
                                  std::span<const ProgramLoader* const> loaders) {
   for (const auto& [key, value] : model->metadata)
     if (key == kExternalFileKey) CTXGEN_CHECK(check_external_file(model->folder, value));
-  const Graph& graph = model->graph;
-  const std::vector<Candidate> all = CTXGEN_TRY(candidates(graph, loaders));
+  std::vector<Candidate> all;
+  CTXGEN_CHECK(find_candidates(model->graph, loaders, all));
   ContextSet set;
-  for (const Candidate& candidate : all) {
-    if (candidate.attributes.main_context == 0) continue;
-    const std::size_t context = CTXGEN_TRY(open_primary(model, candidate, places, set));
-    auto program = set.contexts[context].reader->find(candidate.attributes.partition_name);
+  set.nodes.resize(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].attributes.main_context == 0) continue;
+    const Node& node = all[i].graph->node(all[i].node);
+    const std::size_t context = CTXGEN_TRY(open_primary(model, all[i], places, set));
+    auto program = set.contexts[context].reader->find(all[i].attributes.partition_name);
     if (!program) {
-      Error error = with_context(std::move(program).error(), graph.node(candidate.node).describe());
+      Error error = with_context(std::move(program).error(), node.describe());
       error.message += kOtherCompile;
       return std::unexpected(std::move(error));
     }
-    set.nodes.push_back({candidate.node, context, *program});
+    set.nodes[i] = {all[i].graph, all[i].node, context, *program};
   }
-  for (const Candidate& candidate : all)
-    if (candidate.attributes.main_context == 0)
-      set.nodes.push_back(
-          CTXGEN_TRY(find_in_all(graph.node(candidate.node), candidate, set)));
-  std::ranges::sort(set.nodes, {}, &ResolvedNode::node);
-  for (std::size_t i = 0; i < all.size(); ++i) {  // `all` and `nodes` both ascend by node
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].attributes.main_context == 0)
+      set.nodes[i] = CTXGEN_TRY(find_in_all(all[i].graph->node(all[i].node), all[i], set));
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const ResolvedNode& resolved = set.nodes[i];
-    CTXGEN_CHECK(check_hash(graph.node(resolved.node), all[i].attributes,
+    CTXGEN_CHECK(check_hash(all[i].graph->node(resolved.node), all[i].attributes,
                             set.contexts[resolved.context].reader->program_hash(resolved.program)));
   }
   return set;

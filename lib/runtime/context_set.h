@@ -34,6 +34,7 @@ struct OpenContext {
 
 /// An EPContext node and the program that it stands for.
 struct ResolvedNode {
+  const Graph* graph = nullptr;  // the main graph, or a body of a node in it
   NodeId node;
   std::size_t context = 0;  // index into ContextSet::contexts
   std::size_t program = 0;
@@ -46,13 +47,16 @@ struct ContextSet {
 
 [[nodiscard]] bool is_ep_context(const Node& node);
 
+/// How many EPContext nodes a graph and the bodies in it have, of whatever source.
+[[nodiscard]] std::size_t count_ep_contexts(const Graph& graph);
+
 /// The attributes of an EPContext node but for an embedded payload, which stays where it is; what
 /// is absent has the schema's default.
 /// Errors  INVALID_GRAPH (wrong kind or value).
 [[nodiscard]] Result<EpContextAttributes> read_ep_context(const Node& node);
 
-/// Opens the context binaries of all EPContext nodes of the main graph and finds each node's
-/// program: primary nodes (main_context=1) first, then the others through all primary contexts.
+/// Opens the context binaries of all EPContext nodes of the model, those in bodies of If, Loop and Scan
+/// too, and finds each node's program: primary nodes (main_context=1) first, then the others through all primary contexts.
 ///
 /// Errors  UNSUPPORTED (foreign source, naming the EP), kCorruptContext (missing, damaged, partition
 ///         not there or there twice, program of an interrupted compile), kVersionMismatch (another

@@ -43,8 +43,7 @@ Status check_fitness(const OpenContext& context, int threads) {
   return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
 }
 
-Result<std::vector<LoadedPartition>> load_partitions(const std::shared_ptr<const Model>& model,
-                                                     const ContextSet& set,
+Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
                                                      const SessionOptions& options,
                                                      LoadStatistics& statistics) {
   const LoadOptions load_options{.threads = options.threads,
@@ -54,17 +53,18 @@ Result<std::vector<LoadedPartition>> load_partitions(const std::shared_ptr<const
   std::vector<LoadedPartition> partitions;
   for (const ResolvedNode& resolved : set.nodes) {
     const OpenContext& context = set.contexts[resolved.context];
-    const Node& node = model->graph.node(resolved.node);
+    const Graph& graph = *resolved.graph;
+    const Node& node = graph.node(resolved.node);
     const Program& program = context.reader->programs()[resolved.program];
-    BoundSignature signature = CTXGEN_TRY(bind_signature(model->graph, node, program));
+    BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, program));
     const BlobSource blobs = [reader = context.reader](std::uint32_t index) {
       return reader->blob(index);
     };
     auto executable = context.loader->load(program, blobs, load_options, &statistics);
     if (!executable)
       return std::unexpected(with_context(std::move(executable).error(), node.describe()));
-    partitions.push_back({&model->graph, resolved.node, std::move(*executable), std::move(signature.inputs),
-                          std::move(signature.outputs)});
+    partitions.push_back({&graph, resolved.node, std::move(*executable),
+                          std::move(signature.inputs), std::move(signature.outputs)});
   }
   return partitions;
 }
@@ -175,7 +175,7 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
   statistics.context_read_ms = milliseconds_since(start);
   start = Clock::now();
-  auto partitions = CTXGEN_TRY(load_partitions(model, set, options, statistics.load));
+  auto partitions = CTXGEN_TRY(load_partitions(set, options, statistics.load));
   statistics.partitions = partitions.size();
   statistics.program_load_ms = milliseconds_since(start);
   auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(partitions)));

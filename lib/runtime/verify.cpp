@@ -31,12 +31,12 @@ IntegrityFinding compare_fingerprints(const Model& model, const OpenContext& con
   return {"metadata", found, true};
 }
 
-void add_partitions(const Model& model, const ContextSet& set, Findings& findings) {
+void add_partitions(const ContextSet& set, Findings& findings) {
   for (const ResolvedNode& resolved : set.nodes) {
-    const Node& node = model.graph.node(resolved.node);
+    const Node& node = resolved.graph->node(resolved.node);
     const ContextReader& reader = *set.contexts[resolved.context].reader;
     const Program& program = reader.programs()[resolved.program];
-    const auto signature = bind_signature(model.graph, node, program);
+    const auto signature = bind_signature(*resolved.graph, node, program);
     if (!signature) {
       findings.push_back({program.name, signature.error().message, false});
       continue;
@@ -73,7 +73,7 @@ Result<Findings> find_faults(const std::filesystem::path& path, const SessionOpt
                                                   context.reader->file_size()), true});
     findings.push_back(compare_fingerprints(*model, context));
   }
-  add_partitions(*model, *set, findings);
+  add_partitions(*set, findings);
   return findings;
 }
 

@@ -130,7 +130,38 @@ class Folder {
   std::uint64_t left_bytes_;
 };
 
+void bring_captured_constants(const Graph& outer, Graph& body) {
+  for (std::uint32_t v = 0; v < body.value_count(); ++v) {
+    Value& value = body.value(ValueId{v});
+    if (!value.is_outer || value.folded) continue;
+    const ValueId source = outer.find(value.name);
+    if (source.valid() && outer.value(source).constant() != nullptr)
+      value.folded = *outer.value(source).constant();
+  }
+}
+
+std::size_t fold_bodies_of(Graph& graph, std::uint64_t& left_bytes) {
+  std::size_t folded = 0;
+  for (std::uint32_t n = 0; n < graph.node_count(); ++n)
+    for (const Attribute& attribute : graph.node(NodeId{n}).attributes)
+      for (const auto& body : attribute.graphs) {
+        bring_captured_constants(graph, *body);
+        Folder folder(*body, left_bytes);
+        folded += folder.run();
+        left_bytes = folder.left_bytes();
+        folded += fold_bodies_of(*body, left_bytes);
+      }
+  return folded;
+}
+
 }  // namespace
+
+Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes) {
+  std::uint64_t left_bytes = max_bytes;
+  const std::size_t folded = fold_bodies_of(model.graph, left_bytes);
+  if (used_bytes != nullptr) *used_bytes += max_bytes - left_bytes;
+  return folded;
+}
 
 Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
                                    std::uint64_t* used_bytes) {

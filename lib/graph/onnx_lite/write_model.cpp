@@ -4,6 +4,7 @@
 #include <format>
 
 #include "encode.h"
+#include "graph_writer.h"
 #include "initializer_fields.h"
 #include "onnx_fields.h"
 #include "wire.h"
@@ -11,7 +12,6 @@
 namespace ctxgen {
 
 namespace fm = field::model;
-namespace fg = field::graph;
 
 namespace {
 
@@ -21,128 +21,19 @@ constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 class ModelWriter {
  public:
   ModelWriter(const Model& model, const ModelRewrite& rewrite)
-      : model_(model), graph_(model.graph), rewrite_(rewrite), encoder_(model) {}
+      : model_(model), rewrite_(rewrite), encoder_(model) {}
 
   Result<Pieces> build();
 
  private:
-  Status add_node(const NodeToWrite& what, Pieces& out);
-  Status add_initializer(ValueId id, Pieces& out);
-  Status add_interface(Pieces& out);
-  Status add_value_infos(Pieces& out);
-  Status add_info(std::uint32_t number, SourceRange source, const Value& value, Pieces& out);
-  Result<Pieces> build_nodes();
-  Result<Pieces> build_graph(Pieces nodes);
   Status add_header(Pieces& out);
   void add_opsets(Pieces& out);
   Status add_metadata(Pieces& out);
 
   const Model& model_;
-  const Graph& graph_;
   const ModelRewrite& rewrite_;
   Encoder encoder_;
-  std::uint64_t graph_offset_ = 0;  // of the graph's first byte in the file
 };
-
-Status ModelWriter::add_node(const NodeToWrite& what, Pieces& out) {
-  if (what.kind == NodeToWrite::Kind::kEpContext) {
-    out.message_field(fg::kNode,
-                      encoder_.ep_context(graph_, rewrite_.ep_contexts.at(what.ep_context)));
-    return {};
-  }
-  SourceRange source;
-  if (what.kind == NodeToWrite::Kind::kCall)
-    source = graph_.calls()[static_cast<std::size_t>(what.call)].source;
-  else
-    source = graph_.node(what.node).source;
-  if (!source.empty())
-    return encoder_.relocator().copy_field(fg::kNode, Relocator::Kind::kNode,
-                                           model_.bytes(source), out);
-  out.message_field(fg::kNode, CTXGEN_TRY(encoder_.node(graph_, graph_.node(what.node))));
-  return {};
-}
-
-Status ModelWriter::add_initializer(ValueId id, Pieces& out) {
-  const Value& value = graph_.value(id);
-  if (const auto place = rewrite_.external.find(id); place != rewrite_.external.end()) {
-    out.message_field(fg::kInitializer,
-                      CTXGEN_TRY(external_tensor(model_, value, rewrite_.external_location,
-                                                 place->second)));
-    return {};
-  }
-  if (value.initializer_source.empty()) {
-    out.message_field(fg::kInitializer, Encoder::tensor(*value.initializer, value.name));
-    return {};
-  }
-  if (is_aligned_when_written(value)) {
-    auto tensor = CTXGEN_TRY(aligned_tensor(model_, value, graph_offset_ + out.size()));
-    if (tensor) {
-      out.wide_message_field(fg::kInitializer, std::move(*tensor));
-      return {};
-    }
-  }
-  return encoder_.relocator().copy_field(
-      value.is_sparse ? fg::kSparseInitializer : fg::kInitializer,
-      value.is_sparse ? Relocator::Kind::kSparseTensor : Relocator::Kind::kTensor,
-      model_.bytes(value.initializer_source), out);
-}
-
-Status ModelWriter::add_info(std::uint32_t number, SourceRange source, const Value& value,
-                             Pieces& out) {
-  if (source.empty())
-    out.message_field(number, encoder_.value_info(value.name, value.type));
-  else if (value.type_changed)
-    out.message_field(number, CTXGEN_TRY(encoder_.retyped(source, value)));
-  else
-    out.bytes_field(number, model_.bytes(source));
-  return {};
-}
-
-Status ModelWriter::add_interface(Pieces& out) {
-  for (const ValueId id : rewrite_.inputs)
-    CTXGEN_CHECK(add_info(fg::kInput, graph_.value(id).input_source, graph_.value(id), out));
-  for (const ValueId id : graph_.outputs) {
-    // Programs bind by type, so what a partition makes is written as it is; inference may be wrong
-    // about what other nodes make.
-    const Value& value = graph_.value(id);
-    const bool made_by_program =
-        value.type_contradicts && std::ranges::any_of(rewrite_.ep_contexts, [id](const auto& node) {
-          return std::ranges::find(node.outputs, id) != node.outputs.end();
-        });
-    if (made_by_program && !value.output_source.empty())
-      out.message_field(fg::kOutput, CTXGEN_TRY(encoder_.retyped(value.output_source, value)));
-    else
-      CTXGEN_CHECK(add_info(fg::kOutput, value.output_source, value, out));
-  }
-  return {};
-}
-
-Status ModelWriter::add_value_infos(Pieces& out) {
-  for (const ValueId id : rewrite_.value_infos) {
-    const Value& value = graph_.value(id);
-    const bool told_elsewhere = value.is_input || value.is_output;
-    if (value.info_source.empty() && told_elsewhere) continue;
-    if (value.info_source.empty() && value.type.kind == ValueType::Kind::kUnknown)
-      return fail(ErrorCode::kInvalidGraph, "value \"{}\": its type is not known", value.name);
-    CTXGEN_CHECK(add_info(fg::kValueInfo, value.info_source, value, out));
-  }
-  return {};
-}
-
-Result<Pieces> ModelWriter::build_nodes() {
-  Pieces out;
-  for (const SourceRange range : model_.graph_other_sources) out.fields(model_.bytes(range));
-  for (const NodeToWrite& what : rewrite_.nodes) CTXGEN_CHECK(add_node(what, out));
-  return out;
-}
-
-Result<Pieces> ModelWriter::build_graph(Pieces out) {
-  for (const ValueId id : rewrite_.initializers)
-    CTXGEN_CHECK(add_initializer(id, out));
-  CTXGEN_CHECK(add_interface(out));
-  CTXGEN_CHECK(add_value_infos(out));
-  return out;
-}
 
 Status ModelWriter::add_header(Pieces& out) {
   for (const SourceRange range : model_.header_sources) {
@@ -204,12 +95,14 @@ Status ModelWriter::add_metadata(Pieces& out) {
 Result<Pieces> ModelWriter::build() {
   Pieces out;
   CTXGEN_CHECK(add_header(out));
-  Pieces nodes = CTXGEN_TRY(build_nodes());
+  GraphWriter writer(model_, model_.graph, rewrite_, encoder_);
+  Pieces graph;
+  for (const SourceRange range : model_.graph_other_sources) graph.fields(model_.bytes(range));
+  CTXGEN_CHECK(writer.add_nodes(graph));
   add_opsets(out);  // after the nodes: encoded ones may need more
-  graph_offset_ = out.size() + 1 + Pieces::kWideBytes;
-  Pieces graph = CTXGEN_TRY(build_graph(std::move(nodes)));
+  CTXGEN_CHECK(writer.add_values(&rewrite_, out.size() + 1 + Pieces::kWideBytes, graph));
   if (std::ranges::any_of(rewrite_.initializers, [this](ValueId id) {
-        return !rewrite_.external.contains(id) && is_aligned_when_written(graph_.value(id));
+        return !rewrite_.external.contains(id) && is_aligned_when_written(model_.graph.value(id));
       }))
     out.wide_message_field(fm::kGraph, std::move(graph));
   else

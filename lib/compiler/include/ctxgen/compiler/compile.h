@@ -39,6 +39,7 @@ struct CompileOptions {
   std::vector<ShapeProfile> profiles;
   std::vector<std::pair<std::string, std::int64_t>> fix_dims;
   bool freeze_initializers = false;
+  bool subgraphs = false;          // compile in bodies of If, Loop and Scan too
   bool strict = false;             // NOT_SATISFIED if anything falls back to cpu
   bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
   bool require_runnable = false;   // NOT_SATISFIED on a node that cpu cannot run
@@ -76,6 +77,7 @@ struct PartitionReport {
 
 struct NodeReport {
   std::string name, op_type, provider;  // provider "": nobody
+  std::string graph;      // "": the main graph; else "If_0/then_branch", with `subgraphs` only
   int partition = -1;     // index into ModelReport::partitions
   bool folded = false;    // computed at compile time
   std::vector<std::string> reasons;     // "dnnl: pads are not constant"

@@ -18,6 +18,7 @@ namespace ctxgen {
 struct BuiltPartition {
   std::size_t provider = 0;   // index into the provider list
   std::size_t partition = 0;  // index into Assignment::partitions[provider]
+  int body = -1;              // the main graph, or a body of a node (PreparedModel::bodies)
   EpContextAttributes attributes;
   std::uint64_t weight_bytes = 0;  // of the program, before deduplication
 };
@@ -30,13 +31,14 @@ class ContextBuilder {
   ContextBuilder(std::span<const Provider* const> providers, int threads);
   ~ContextBuilder();
 
-  /// Compiles every partition of one model. `options[p]` belongs to provider p. Programs get
-  /// partition names `<prefix><provider>_<hash>_<ordinal>`; one that is there already, equal in
+  /// Compiles every partition of one graph of a model. `options[p]` belongs to provider p. Programs
+  /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; one that is there already, equal in
   /// everything, is shared.
   /// Returns the partitions in the order in which their nodes stand in the model.
   [[nodiscard]] Result<std::vector<BuiltPartition>> add_model(
       const Model& model, const Graph& graph, const Assignment& assignment,
-      std::span<const ProviderCompileOptions> options, std::string_view prefix);
+      std::span<const ProviderCompileOptions> options, std::string_view prefix,
+      std::size_t first_ordinal = 0);
 
   /// The bin of provider p, or nothing if it has no program. Blobs stand in the order in which the
   /// programs refer to them first.

@@ -26,6 +26,13 @@ struct CompiledNode {
 ///        initializer goes with it; IR >= 4 and `freeze`: inputs that are initializers go.
 [[nodiscard]] ModelRewrite plan_rewrite(
     const Model& model, const Assignment& assignment, std::span<const CompiledNode> compiled,
-    std::span<const std::pair<std::string, std::string>> metadata, bool freeze_initializers);
+    std::span<const std::pair<std::string, std::string>> metadata, bool freeze_initializers,
+    std::vector<BodyRewrite> bodies = {});
+
+/// The same for a body of a node. `bodies`: those of nodes in this graph that change.
+[[nodiscard]] GraphRewrite plan_graph_rewrite(const Graph& graph, const Assignment& assignment,
+                                              std::span<const CompiledNode> compiled,
+                                              std::vector<BodyRewrite> bodies,
+                                              bool freeze_initializers);
 
 }  // namespace ctxgen

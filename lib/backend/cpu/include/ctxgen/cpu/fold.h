@@ -22,4 +22,9 @@ inline constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{2} << 30;
 [[nodiscard]] Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
                                                  std::uint64_t* used_bytes = nullptr);
 
+/// The same for the bodies of the main graph's nodes, and theirs. What a body captures from an
+/// enclosing graph and is a constant there becomes one in the body, sharing its bytes.
+[[nodiscard]] Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes,
+                                              std::uint64_t* used_bytes = nullptr);
+
 }  // namespace ctxgen::cpu

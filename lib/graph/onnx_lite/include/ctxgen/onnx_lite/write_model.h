@@ -35,14 +35,28 @@ struct ExternalPlace {
   std::uint64_t length = 0;
 };
 
-/// What of a model is written, and with what changes. Everything not named here is written as it
+struct BodyRewrite;
+
+/// What of a graph is written, and with what changes. Everything not named here is written as it
 /// stood in the source, byte for byte.
-struct ModelRewrite {
+struct GraphRewrite {
   std::vector<NodeToWrite> nodes;          // topological order
   std::vector<EpContextNode> ep_contexts;
   std::vector<ValueId> inputs;             // graph inputs kept, in order
   std::vector<ValueId> initializers;       // kept, in order of the source
   std::vector<ValueId> value_infos;        // written from ValueType where the source has none
+  std::vector<ValueId> captures;           // values of enclosing graphs that what is written reads
+  std::vector<BodyRewrite> bodies;         // bodies of written nodes that change
+};
+
+/// A body of an If, Loop or Scan node.
+struct BodyRewrite {
+  const Graph* graph = nullptr;
+  GraphRewrite rewrite;
+};
+
+/// What of a model is written: its main graph, and what belongs to no graph.
+struct ModelRewrite : GraphRewrite {
   std::vector<std::size_t> functions;      // indices of functions kept
   std::string external_location;           // name of the file that holds `external`
   std::unordered_map<ValueId, ExternalPlace> external;  // kept initializers without bytes inline
