@@ -41,6 +41,7 @@ void write_model(JsonWriter& json, const ModelReport& model,
       .field("nodes", std::uint64_t{model.nodes})
       .field("compiled_nodes", std::uint64_t{model.compiled_nodes})
       .field("folded_nodes", std::uint64_t{model.folded_nodes})
+      .field("removed_nodes", std::uint64_t{model.removed_nodes})
       .field("model_bytes", model.model_bytes);
   write_partitions(json.key("partitions"), model.partitions);
   write_assignment(json.key("fallbacks"), fallbacks(model));
@@ -84,6 +85,9 @@ std::string model_text(const ModelReport& model, bool verbose) {
   text += std::format("  {}, {} compiled into {}, {} folded, {} left\n",
                       count_text(model.nodes, "node"), model.compiled_nodes,
                       count_text(model.partitions.size(), "partition"), model.folded_nodes, left);
+  if (model.removed_nodes > 0)
+    text += std::format("  {} removed by --graph-optimization\n",
+                        count_text(model.removed_nodes, "node"));
   if (verbose) {
     TextTable table({2, 3, 4});
     for (const PartitionReport& partition : model.partitions)

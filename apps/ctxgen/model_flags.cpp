@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <map>
+
 
 #include "arguments.h"
 #include "ctxgen/base/file.h"
@@ -11,6 +13,13 @@ namespace {
 
 /// Protobuf's own limit: no ModelProto is larger.
 constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
+
+const std::map<std::string, GraphOptimization> kOptimizationLevels = {
+    {"none", GraphOptimization::kNone},
+    {"basic", GraphOptimization::kBasic},
+    {"extended", GraphOptimization::kExtended},
+    {"all", GraphOptimization::kAll},
+};
 
 }  // namespace
 
@@ -35,6 +44,10 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
       ->allow_extra_args(false);
   verb.add_flag("--freeze-initializers", flags.freeze_initializers,
                 "treat initializers that are graph inputs as constants");
+  verb.add_option("--graph-optimization", flags.graph_optimization,
+                  "simplify nodes outside of partitions too (default: none)")
+      ->type_name("none|basic|extended|all")
+      ->transform(CLI::CheckedTransformer(kOptimizationLevels, CLI::ignore_case).description(""));
   verb.add_flag("--subgraphs", flags.subgraphs,
                 "compile in bodies of If, Loop and Scan too; stock ONNX Runtime may not load that");
   verb.add_option("--external-data-dir", flags.external_data_folder,
@@ -78,6 +91,7 @@ Result<CompileOptions> compile_options(const ModelFlags& flags) {
     options.fix_dims.emplace_back(name, CTXGEN_TRY(parse_count(value, "--fix-dim")));
   }
   options.freeze_initializers = flags.freeze_initializers;
+  options.graph_optimization = flags.graph_optimization;
   options.subgraphs = flags.subgraphs;
   options.external_data_folder = flags.external_data_folder;
   options.threads = static_cast<int>(flags.threads);
@@ -101,7 +115,8 @@ Result<ModelInput> model_input(const std::string& argument) {
 
 std::string compile_only_flag(const CLI::App& verb) {
   for (const char* name : {"--provider", "--provider-option", "--fix-dim",
-                           "--freeze-initializers", "--subgraphs", "--external-data-dir"})
+                           "--freeze-initializers", "--graph-optimization", "--subgraphs",
+                           "--external-data-dir"})
     if (verb.count(name) > 0) return name;
   return "";
 }

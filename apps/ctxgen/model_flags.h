@@ -18,6 +18,7 @@ struct ModelFlags {
   std::vector<std::string> fix_dims;
   bool freeze_initializers = false;
   bool subgraphs = false;
+  GraphOptimization graph_optimization = GraphOptimization::kNone;
   std::string external_data_folder;
   std::int64_t threads = 0;
   std::int64_t kept_plans = 8;

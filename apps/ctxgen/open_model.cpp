@@ -19,7 +19,8 @@ double milliseconds_since(Clock::time_point start) {
 /// Nothing to compile and nothing to change: provider cpu alone.
 bool runs_as_it_stands(const CompileOptions& options) {
   return options.providers == std::vector<std::string>{"cpu"} && options.fix_dims.empty() &&
-         !options.freeze_initializers && !options.subgraphs && options.external_data_folder.empty() &&
+         !options.freeze_initializers && !options.subgraphs &&
+         options.graph_optimization == GraphOptimization::kNone && options.external_data_folder.empty() &&
          options.provider_options.empty();
 }
 

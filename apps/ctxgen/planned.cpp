@@ -17,7 +17,6 @@ constexpr Planned kPlanned[] = {
     {"compile", "-MD"},
     {"compile", "-MF"},
     {"compile", "--dry-run"},
-    {"compile", "--graph-optimization"},
     {"compile", "--if-needed"},
     {"compile", "--isa"},
     {"compile", "--keep-unchanged"},

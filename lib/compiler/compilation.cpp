@@ -1,5 +1,6 @@
 #include "compilation.h"
 
+#include <algorithm>
 #include <set>
 
 #include "ctxgen/partition/partitioner.h"
@@ -194,9 +195,13 @@ Result<ModelRewrite> Compilation::rewrite_model(std::size_t m, const BinName& bi
           kCompatibilityKeyPrefix + std::string(providers_.all()[built.provider]->source()),
           contents_[built.provider]->fingerprint);
   const auto nodes = CTXGEN_TRY(compiled_nodes(m, -1, bin_name));
-  return plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
-                      options_.freeze_initializers,
-                      CTXGEN_TRY(rewrite_bodies(m, prepared.main_bodies, bin_name)));
+  ModelRewrite rewrite = plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
+                                      options_.freeze_initializers,
+                                      CTXGEN_TRY(rewrite_bodies(m, prepared.main_bodies, bin_name)));
+  for (NodeToWrite& node : rewrite.nodes)
+    node.rewired = node.kind == NodeToWrite::Kind::kNode &&
+                   std::ranges::binary_search(prepared.rewired, node.node);
+  return rewrite;
 }
 
 /// What a load on this machine would say about the bins.

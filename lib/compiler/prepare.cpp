@@ -10,6 +10,7 @@
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/providers.h"
+#include "optimize_graph.h"
 #include "names.h"
 
 namespace ctxgen {
@@ -237,6 +238,9 @@ Result<PreparedModel> prepare_model(const ModelInput& input, const CompileOption
         count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them"));
 
   CTXGEN_CHECK(infer_and_fold(prepared, options, stage));
+  OptimizedGraph optimized = optimize_graph(model, options.graph_optimization);
+  prepared.removed_nodes = optimized.removed_nodes;
+  prepared.rewired = std::move(optimized.rewired);
   if (!options.fix_dims.empty()) mark_types_changed(model);
   CTXGEN_CHECK(find_profile_dims(prepared, options));
   CTXGEN_CHECK(stage(CompileStage::kPartition));

@@ -51,6 +51,8 @@ struct PreparedModel {
   std::vector<std::size_t> main_bodies;  // those of nodes in the main graph, as indices
   std::vector<std::string> warnings;
   std::size_t folded_nodes = 0;
+  std::size_t removed_nodes = 0;  // by --graph-optimization
+  std::vector<NodeId> rewired;    // nodes of the main graph that read other values now, ascending
   /// Per profile: dims by value, where known.
   std::vector<std::vector<std::optional<Dims>>> profile_dims;
   /// Bins of foreign EPContext nodes, to be copied to the same relative path.

@@ -56,6 +56,7 @@ ModelReport report_model(const PreparedModel& prepared, const ProviderList& prov
   ModelReport report;
   report.input_name = prepared.name;
   report.warnings = prepared.warnings;
+  report.removed_nodes = prepared.removed_nodes;
   for (const BuiltPartition& b : built) {
     const Partition& partition = assignment_of(prepared, b.body).partitions[b.provider][b.partition];
     report.partitions.push_back({b.attributes.partition_name,

@@ -152,7 +152,7 @@ def test_wrong_usage_writes_nothing(model, tmp_path, arguments):
 
 @pytest.mark.parametrize("arguments", [
     ["--append", "x.bin"], ["--cache-dir", "c"], ["--compress"], ["--compress=3"], ["--config", "ep.context_enable=1"],
-    ["--depfile", "d"], ["-MD"], ["-MF", "d"], ["--dry-run"], ["--graph-optimization", "all"], ["--if-needed"], ["--isa", "avx2"],
+    ["--depfile", "d"], ["-MD"], ["-MF", "d"], ["--dry-run"], ["--if-needed"], ["--isa", "avx2"],
     ["--keep-unchanged"], ["--options", "f"], ["--portable"], ["--tune"], ["--tune=3"],
 ])
 def test_planned_options_are_refused_by_name(model, tmp_path, arguments):

@@ -32,11 +32,15 @@ bool GraphWriter::body_changes(const Attribute& attribute) const {
   });
 }
 
-/// The NodeProto as it stood, but for attributes whose graphs change.
-Result<Pieces> GraphWriter::node_with_bodies(const Node& node) {
+/// The NodeProto as it stood, but for inputs if it is rewired, and attributes whose graphs change.
+Result<Pieces> GraphWriter::changed_node(const Node& node, bool rewired) {
   Pieces out;
+  for (std::size_t i = 0; rewired && i < node.inputs.size(); ++i)
+    out.text_field(field::node::kInput,
+                   node.inputs[i].valid() ? graph_.value(node.inputs[i]).name : std::string_view());
   wire::Reader reader(model_.bytes(node.source), "node");
   while (const wire::Field* f = reader.next()) {
+    if (rewired && f->tag == wire::bytes(field::node::kInput)) continue;
     const auto attribute = std::ranges::find_if(node.attributes, [&](const Attribute& a) {
       return f->tag == wire::bytes(field::node::kAttribute) && !a.source.empty() &&
              model_.bytes(a.source).data() == f->body.data() && body_changes(a);
@@ -96,11 +100,14 @@ Status GraphWriter::add_node(const NodeToWrite& what, Pieces& out) {
     source = graph_.calls()[static_cast<std::size_t>(what.call)].source;
   else
     source = graph_.node(what.node).source;
-  if (what.kind == NodeToWrite::Kind::kNode && !source.empty() &&
-      std::ranges::any_of(graph_.node(what.node).attributes,
-                          [this](const Attribute& a) { return body_changes(a); })) {
-    out.message_field(fg::kNode, CTXGEN_TRY(node_with_bodies(graph_.node(what.node))));
-    return {};
+  if (what.kind == NodeToWrite::Kind::kNode && !source.empty()) {
+    const Node& node = graph_.node(what.node);
+    const bool changes = std::ranges::any_of(
+        node.attributes, [this](const Attribute& a) { return body_changes(a); });
+    if (what.rewired || changes) {
+      out.message_field(fg::kNode, CTXGEN_TRY(changed_node(node, what.rewired)));
+      return {};
+    }
   }
   if (!source.empty())
     return encoder_.relocator().copy_field(fg::kNode, Relocator::Kind::kNode,

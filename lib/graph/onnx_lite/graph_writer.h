@@ -27,7 +27,7 @@ class GraphWriter {
  private:
   [[nodiscard]] Status add_node(const NodeToWrite& what, Pieces& out);
   [[nodiscard]] bool body_changes(const Attribute& attribute) const;
-  [[nodiscard]] Result<Pieces> node_with_bodies(const Node& node);
+  [[nodiscard]] Result<Pieces> changed_node(const Node& node, bool rewired);
   [[nodiscard]] Result<Pieces> attribute_with_bodies(const Attribute& attribute);
   [[nodiscard]] Status add_body(std::uint32_t number, const Graph& body,
                                 std::span<const std::byte> text, Pieces& out);

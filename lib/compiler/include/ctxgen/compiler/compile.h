@@ -29,6 +29,9 @@ enum class CompileStage { kImport, kCheck, kInfer, kFold, kPartition, kCompile, 
 /// ONNX Runtime's default where its Compile API is told to move initializers to a file.
 inline constexpr std::uint64_t kDefaultExternalThreshold = 1024;
 
+/// What is simplified in the model itself, beyond partitions (docs/cli.md).
+enum class GraphOptimization { kNone, kBasic, kExtended, kAll };
+
 struct CompileOptions {
   std::vector<std::string> providers;  // by priority; empty: dnnl, cpu
   /// Providers to use instead of the built-in ones of those names (tests; not owned).
@@ -39,6 +42,7 @@ struct CompileOptions {
   std::vector<ShapeProfile> profiles;
   std::vector<std::pair<std::string, std::int64_t>> fix_dims;
   bool freeze_initializers = false;
+  GraphOptimization graph_optimization = GraphOptimization::kNone;
   bool subgraphs = false;          // compile in bodies of If, Loop and Scan too
   bool strict = false;             // NOT_SATISFIED if anything falls back to cpu
   bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
@@ -86,6 +90,7 @@ struct NodeReport {
 struct ModelReport {
   std::string input_name, output_name;
   std::size_t nodes = 0, compiled_nodes = 0, folded_nodes = 0;
+  std::size_t removed_nodes = 0;  // by graph_optimization; not among `nodes`
   std::vector<PartitionReport> partitions;
   std::vector<NodeReport> assignment;
   std::vector<std::string> warnings;

@@ -27,6 +27,7 @@ struct NodeToWrite {
   NodeId node;               // kNode
   std::int32_t call = -1;    // kCall
   std::size_t ep_context = 0;  // kEpContext: index into ModelRewrite::ep_contexts
+  bool rewired = false;      // kNode: its inputs are Node::inputs, not those of the source
 };
 
 /// Where the bytes of an initializer are in a file beside the model.
