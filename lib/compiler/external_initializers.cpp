@@ -3,6 +3,18 @@
 #include <format>
 
 namespace ctxgen {
+namespace {
+
+/// Pads, shapes, axes, scales: shape inference, ONNX Runtime's too, reads such tensors and refuses a model
+/// in which they are external ("Cannot parse data from external tensors").
+bool may_be_read_by_shape_inference(const Tensor& tensor) {
+  constexpr std::uint64_t kMaxBytes = 256;  // pads of the largest rank have 2 * 12 * 8
+  const bool type = tensor.type() == DataType::kInt64 || tensor.type() == DataType::kInt32 ||
+                    tensor.type() == DataType::kFloat;
+  return type && tensor.dims().size() <= 1 && tensor.bytes().size() <= kMaxBytes;
+}
+
+}  // namespace
 
 Status check_external_options(const CompileOptions& options) {
   const std::string& name = options.external_initializers;
@@ -28,7 +40,7 @@ Status move_initializers(const Model& model, const CompileOptions& options, Mode
     // ONNX has no external form of strings and of sparse tensors.
     if (!value.initializer || value.is_sparse || value.initializer->is_string()) continue;
     const auto bytes = value.initializer->bytes();
-    if (bytes.size() < threshold) continue;
+    if (bytes.size() < threshold || may_be_read_by_shape_inference(*value.initializer)) continue;
     const std::uint64_t offset = CTXGEN_TRY(file.add({value.initializer->owner(), bytes}));
     rewrite.external.emplace(id, ExternalPlace{offset, bytes.size()});
   }

@@ -28,7 +28,7 @@ def lookup_model(seed=0, rows=ROWS):
         [
             numpy_helper.from_array(table, "table"),
             numpy_helper.from_array(random.standard_normal((4, 8), dtype=np.float32), "w"),
-            numpy_helper.from_array(np.full(8, 3, np.float32), "small"),
+            numpy_helper.from_array(np.full((1, 8), 3, np.float32), "small"),
         ],
     )
     return make_model(graph)
