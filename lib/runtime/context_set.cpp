@@ -7,6 +7,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/registry/loaders.h"
 #include "ctxgen/weights/external_file.h"
+#include "workspace.h"
 
 namespace ctxgen {
 namespace {
@@ -123,15 +124,22 @@ Result<std::size_t> open_primary(const std::shared_ptr<const Model>& model,
       if (!set.contexts[i].embedded && set.contexts[i].name == context.name &&
           set.contexts[i].source == context.source)
         return i;
-  const Blob blob = CTXGEN_TRY(context.embedded ? payload(model, node)
-                                                : open_bin(node, context.name, places));
-  auto reader = ContextReader::open(blob, context.name, places.verify);
-  if (!reader) return std::unexpected(std::move(reader).error());
-  if (reader->info().source != context.source)
+  const auto open = [&]() -> Result<ContextReader> {
+    const Blob blob = CTXGEN_TRY(context.embedded ? payload(model, node)
+                                                  : open_bin(node, context.name, places));
+    return ContextReader::open(blob, context.name, places.verify);
+  };
+  const bool shared = places.workspace != nullptr && !context.embedded && !places.bin_source &&
+                      !places.folder.empty();
+  if (shared)
+    context.reader =
+        CTXGEN_TRY(places.workspace->get(places.folder, context.name, places.verify, open));
+  else
+    context.reader = std::make_shared<const ContextReader>(CTXGEN_TRY(open()));
+  if (context.reader->info().source != context.source)
     return fail(ErrorCode::kCorruptContext,
                 "{}: context \"{}\" was written by \"{}\", expected \"{}\"", node.describe(),
-                context.name, reader->info().source, context.source);
-  context.reader = std::make_shared<const ContextReader>(std::move(*reader));
+                context.name, context.reader->info().source, context.source);
   set.contexts.push_back(std::move(context));
   return set.contexts.size() - 1;
 }

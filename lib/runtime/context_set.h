@@ -16,11 +16,14 @@
 
 namespace ctxgen {
 
+class Workspace;
+
 /// Where a model's context binaries are looked for.
 struct ContextPlaces {
   std::filesystem::path folder;  // empty: none known (a model from memory)
   std::function<Result<Blob>(std::string_view relative_name)> bin_source;  // instead of files
   VerifyBlobs verify = VerifyBlobs::kAuto;
+  Workspace* workspace = nullptr;  // of the session's group, if it shares; binaries from files only
 };
 
 /// A context binary that a primary node named.

@@ -12,6 +12,7 @@
 #include "executor.h"
 #include "inputs.h"
 #include "signature.h"
+#include "workspace.h"
 
 namespace ctxgen {
 namespace {
@@ -73,8 +74,9 @@ class LoadedSession final : public Session {
  public:
   LoadedSession(std::shared_ptr<const Model> model, InputTable inputs,
                 std::unique_ptr<GraphExecutor> executor, SessionStatistics statistics,
-                std::uint64_t max_run_bytes)
-      : model_(std::move(model)),
+                std::uint64_t max_run_bytes, std::shared_ptr<Workspace> group)
+      : group_(std::move(group)),
+        model_(std::move(model)),
         inputs_(std::move(inputs)),
         outputs_(output_infos(*model_)),
         executor_(std::move(executor)),
@@ -155,6 +157,7 @@ class LoadedSession final : public Session {
     parked_.push_back(std::move(context));
   }
 
+  std::shared_ptr<Workspace> group_;  // kept alive for the other sessions in it; may be null
   std::shared_ptr<const Model> model_;
   InputTable inputs_;
   std::vector<IoInfo> outputs_;
@@ -168,10 +171,15 @@ class LoadedSession final : public Session {
 Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
                                       const SessionOptions& options,
                                       SessionStatistics statistics) {
+  if (options.stop_share_ep_contexts && !options.share_ep_contexts)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
   const auto model = std::make_shared<const Model>(std::move(read));
   InputTable inputs = CTXGEN_TRY(InputTable::build(*model));
   auto start = Clock::now();
-  const ContextPlaces places{std::move(folder), options.bin_source, options.verify_blobs};
+  std::shared_ptr<Workspace> group = options.share_ep_contexts ? Workspace::join() : nullptr;
+  const ContextPlaces places{std::move(folder), options.bin_source, options.verify_blobs,
+                             group.get()};
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
   statistics.context_read_ms = milliseconds_since(start);
   start = Clock::now();
@@ -182,8 +190,9 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   statistics.nodes = executor->step_count();
   const std::uint64_t max_run_bytes =
       options.max_run_bytes > 0 ? options.max_run_bytes : default_run_limit_bytes();
+  if (options.stop_share_ep_contexts) Workspace::stop(group);
   return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
-                                         statistics, max_run_bytes);
+                                         statistics, max_run_bytes, std::move(group));
 }
 
 /// The folder that a path's neighbours lie in.

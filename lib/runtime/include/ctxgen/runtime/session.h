@@ -30,6 +30,13 @@ struct SessionOptions {
   /// Where the model's external data lies; empty: the model's folder. Never moves the bin (ONNX
   /// Runtime's session.model_external_initializers_file_folder_path).
   std::filesystem::path external_data_folder;
+  /// Joins the process's group of sessions, which open each context binary once and keep it while one
+  /// of them lives (ONNX Runtime's ep.share_ep_contexts). Without it mappings are shared all the same,
+  /// but each session opens and reads its binaries itself.
+  bool share_ep_contexts = false;
+  /// This session is the last to join: sessions that come later start another group
+  /// (ep.stop_share_ep_contexts). Requires share_ep_contexts.
+  bool stop_share_ep_contexts = false;
   /// Replaces file access for bins: relative name -> bytes (models compiled in memory).
   std::function<Result<Blob>(std::string_view relative_name)> bin_source;
   /// What one run may hold at once in tensors that it makes, strings and sequences (not weights and
