@@ -143,6 +143,11 @@ std::string report_json(const CompileReport& report,
         .end_object();
   json.field("weight_bytes_added", report.bytes_added)
       .field("weight_bytes_stored", report.bytes_stored)
+      .field("key", report.key.hex())
+      .key("files_read")
+      .begin_array();
+  for (const auto& file : report.files_read) json.value(file.string());
+  json.end_array()
       .field("seconds", report.seconds)
       .end_object();
   return json.finish();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compile_key.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
 #include "external_initializers.h"
@@ -11,15 +12,32 @@
 
 namespace ctxgen {
 
-Compilation::Compilation(const CompileOptions& options, ProviderList providers)
-    : options_(options), providers_(std::move(providers)),
+Compilation::Compilation(const CompileOptions& options, ProviderList providers, BinName bin_name)
+    : options_(options), providers_(std::move(providers)), bin_name_(std::move(bin_name)),
       builder_(providers_.all(), options.threads) {}
 
-Status Compilation::prepare(const std::vector<ModelInput>& inputs) {
-  for (std::size_t m = 0; m < inputs.size(); ++m) {
-    const double share = 1.0 / static_cast<double>(inputs.size());
-    const auto stage = [&, m](CompileStage s) { return enter(s, static_cast<double>(m) * share); };
-    models_.push_back(CTXGEN_TRY(prepare_model(inputs[m], options_, providers_, stage)));
+Status Compilation::import(const std::vector<ModelInput>& inputs) {
+  for (const Provider* provider : providers_.all())
+    bin_references_.push_back(provider->compiles() && !options_.embed
+                                  ? CTXGEN_TRY(bin_name_(provider->name()))
+                                  : std::string());
+  for (const ModelInput& input : inputs) {
+    CTXGEN_CHECK(enter(CompileStage::kImport, static_cast<double>(imported_.size()) /
+                                                  static_cast<double>(inputs.size())));
+    imported_.push_back(CTXGEN_TRY(import_model(input, options_, providers_)));
+  }
+  report_.key = key_of(imported_, providers_, bin_references_, options_);
+  report_.files_read = files_read(imported_);
+  return {};
+}
+
+Status Compilation::prepare() {
+  const double share = 1.0 / static_cast<double>(imported_.size());
+  for (ImportedModel& imported : std::exchange(imported_, {})) {
+    const double before = static_cast<double>(models_.size()) * share;
+    const auto stage = [&](CompileStage s) { return enter(s, before); };
+    models_.push_back(
+        CTXGEN_TRY(prepare_model(std::move(imported), options_, providers_, stage)));
   }
   return {};
 }
@@ -49,10 +67,10 @@ Status Compilation::compile() {
   return {};
 }
 
-Status Compilation::rewrite(const BinName& bin_name) {
+Status Compilation::rewrite() {
   CTXGEN_CHECK(enter(CompileStage::kRewrite, 0));
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    rewrites_.push_back(CTXGEN_TRY(rewrite_model(m, bin_name)));
+    rewrites_.push_back(CTXGEN_TRY(rewrite_model(m)));
     CTXGEN_CHECK(move_initializers(models_[m].model, options_, rewrites_[m], external_));
   }
   name_external_file(options_, external_, rewrites_);
@@ -143,8 +161,7 @@ std::vector<ProviderCompileOptions> Compilation::provider_options(const Prepared
 }
 
 /// The EPContext nodes of one graph: the first of each provider in it is primary.
-Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int body,
-                                                              const BinName& bin_name) {
+Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int body) {
   PreparedModel& prepared = models_[m];
   const Assignment& assignment =
       body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
@@ -163,20 +180,19 @@ Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int
       node.payload = CTXGEN_TRY(write_to_memory(
           [&](const ByteSink& sink) { return write_context(*contents_[p], sink); }));
     else if (node.attributes.main_context == 1)
-      node.attributes.ep_cache_context = CTXGEN_TRY(bin_name(providers_.all()[p]->name()));
+      node.attributes.ep_cache_context = bin_references_[p];
     nodes.push_back(std::move(node));
   }
   return nodes;
 }
 
 Result<std::vector<BodyRewrite>> Compilation::rewrite_bodies(std::size_t m,
-                                                             std::span<const std::size_t> bodies,
-                                                             const BinName& bin_name) {
+                                                             std::span<const std::size_t> bodies) {
   std::vector<BodyRewrite> rewrites;
   for (const std::size_t b : bodies) {
     const PreparedBody& body = models_[m].bodies[b];
-    const auto nodes = CTXGEN_TRY(compiled_nodes(m, static_cast<int>(b), bin_name));
-    auto inner = CTXGEN_TRY(rewrite_bodies(m, body.bodies, bin_name));
+    const auto nodes = CTXGEN_TRY(compiled_nodes(m, static_cast<int>(b)));
+    auto inner = CTXGEN_TRY(rewrite_bodies(m, body.bodies));
     if (nodes.empty() && inner.empty()) continue;  // stays as it stands
     rewrites.push_back({body.graph, plan_graph_rewrite(*body.graph, body.assignment, nodes,
                                                        std::move(inner),
@@ -185,19 +201,20 @@ Result<std::vector<BodyRewrite>> Compilation::rewrite_bodies(std::size_t m,
   return rewrites;
 }
 
-Result<ModelRewrite> Compilation::rewrite_model(std::size_t m, const BinName& bin_name) {
+Result<ModelRewrite> Compilation::rewrite_model(std::size_t m) {
   PreparedModel& prepared = models_[m];
-  std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<std::pair<std::string, std::string>> metadata{
+      {std::string(kCompileKeyMetadata), report_.key.hex()}};
   std::set<std::size_t> named;
   for (const BuiltPartition& built : built_[m])
     if (named.insert(built.provider).second)
       metadata.emplace_back(
           kCompatibilityKeyPrefix + std::string(providers_.all()[built.provider]->source()),
           contents_[built.provider]->fingerprint);
-  const auto nodes = CTXGEN_TRY(compiled_nodes(m, -1, bin_name));
+  const auto nodes = CTXGEN_TRY(compiled_nodes(m, -1));
   ModelRewrite rewrite = plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
                                       options_.freeze_initializers,
-                                      CTXGEN_TRY(rewrite_bodies(m, prepared.main_bodies, bin_name)));
+                                      CTXGEN_TRY(rewrite_bodies(m, prepared.main_bodies)));
   for (NodeToWrite& node : rewrite.nodes)
     node.rewired = node.kind == NodeToWrite::Kind::kNode &&
                    std::ranges::binary_search(prepared.rewired, node.node);

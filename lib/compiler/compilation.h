@@ -12,11 +12,13 @@
 #include "ctxgen/onnx_lite/write_model.h"
 #include "ctxgen/partition/rewrite.h"
 #include "ctxgen/weights/external_file.h"
+#include "import.h"
 #include "prepare.h"
+#include "provider_list.h"
 
 namespace ctxgen {
 
-/// One compile, from inputs to the bytes of every output. Stages in order: prepare (import, check,
+/// One compile, from inputs to the bytes of every output. Stages in order: import, prepare (check,
 /// infer, fold, partition), compile and store, rewrite; the callers write.
 class Compilation {
  public:
@@ -24,11 +26,13 @@ class Compilation {
   using BinName = std::function<Result<std::string>(std::string_view provider)>;
 
   /// `options` must outlive the compilation.
-  Compilation(const CompileOptions& options, ProviderList providers);
+  Compilation(const CompileOptions& options, ProviderList providers, BinName bin_name);
 
-  [[nodiscard]] Status prepare(const std::vector<ModelInput>& inputs);
+  /// Reads the inputs; then report() has the key of the compile and the files that were read.
+  [[nodiscard]] Status import(const std::vector<ModelInput>& inputs);
+  [[nodiscard]] Status prepare();
   [[nodiscard]] Status compile();
-  [[nodiscard]] Status rewrite(const BinName& bin_name);
+  [[nodiscard]] Status rewrite();
   /// Tells the caller where the compile is.
   /// Errors  CANCELLED.
   [[nodiscard]] Status enter(CompileStage stage, double fraction) const;
@@ -51,18 +55,20 @@ class Compilation {
       std::span<const ProviderCompileOptions> options, std::size_t first_ordinal);
   [[nodiscard]] std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepared,
                                                                      bool main) const;
-  [[nodiscard]] Result<ModelRewrite> rewrite_model(std::size_t m, const BinName& bin_name);
+  [[nodiscard]] Result<ModelRewrite> rewrite_model(std::size_t m);
   [[nodiscard]] Status check_nothing_to_compile(const PreparedModel& prepared) const;
   [[nodiscard]] Status check_optimal() const;
-  [[nodiscard]] Result<std::vector<CompiledNode>> compiled_nodes(std::size_t m, int body,
-                                                                 const BinName& bin_name);
+  [[nodiscard]] Result<std::vector<CompiledNode>> compiled_nodes(std::size_t m, int body);
   [[nodiscard]] Result<std::vector<BodyRewrite>> rewrite_bodies(
-      std::size_t m, std::span<const std::size_t> bodies, const BinName& bin_name);
+      std::size_t m, std::span<const std::size_t> bodies);
   [[nodiscard]] Status report_external();
 
   const CompileOptions& options_;
   ProviderList providers_;
+  BinName bin_name_;
   ContextBuilder builder_;
+  std::vector<ImportedModel> imported_;      // empty again after prepare()
+  std::vector<std::string> bin_references_;  // by provider; "" where there is no bin to name
   std::vector<PreparedModel> models_;
   std::vector<std::vector<BuiltPartition>> built_;
   std::vector<std::optional<ContextContent>> contents_;

@@ -16,6 +16,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// `outputs` and `options` must outlive it.
+Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
+                               const CompileOptions& options) {
+  return [&](std::string_view provider) {
+    return shared_bin_reference(outputs, bin_path(outputs, options, provider));
+  };
+}
+
 }  // namespace
 
 Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOptions& options) {
@@ -25,15 +33,17 @@ Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOp
     if (!options.bin.empty())
       return fail(ErrorCode::kInvalidArgument,
                   "a bin \"{}\" is given, but a compile in memory writes no file", options.bin.string());
-    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)));
-    CTXGEN_CHECK(work.prepare({input}));
-    CTXGEN_CHECK(work.compile());
     const std::string output = options.context_file_path.empty()
                                    ? default_output_name(input.name)
                                    : options.context_file_path.filename().string();
-    CTXGEN_CHECK(work.rewrite([&](std::string_view provider) -> Result<std::string> {
-      return default_bin_name(output, provider);
-    }));
+    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
+                     [&](std::string_view provider) -> Result<std::string> {
+                       return default_bin_name(output, provider);
+                     });
+    CTXGEN_CHECK(work.import({input}));
+    CTXGEN_CHECK(work.prepare());
+    CTXGEN_CHECK(work.compile());
+    CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
     CompiledModel result;
     for (std::size_t p = 0; p < work.contents().size(); ++p) {
@@ -50,7 +60,8 @@ Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOp
                                CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
                                  return work.external().write(sink);
                                })));
-    for (const auto& bin : work.models().front().foreign_bins) result.bins.push_back(bin);
+    for (const auto& [name, file] : work.models().front().foreign_bins)
+      result.bins.emplace_back(name, file.bytes);
     work.report().models.front().output_name = output;
     result.model = CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
       return write_model(work.models().front().model, work.rewrite_of(0), sink);
@@ -69,21 +80,12 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     CTXGEN_CHECK(check_file_options(inputs, outputs, options));
     if (options.no_clobber)
       for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
-    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)));
-    CTXGEN_CHECK(work.prepare(inputs));
+    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
+                     bin_names(outputs, options));
+    CTXGEN_CHECK(work.import(inputs));
+    CTXGEN_CHECK(work.prepare());
     CTXGEN_CHECK(work.compile());
-    CTXGEN_CHECK(work.rewrite([&](std::string_view provider) -> Result<std::string> {
-      const auto bin = bin_path(outputs, options, provider);
-      std::string reference;
-      for (const auto& output : outputs) {
-        reference = CTXGEN_TRY(bin_reference(output.parent_path(), bin));
-        if (output.parent_path() != outputs.front().parent_path())
-          return fail(ErrorCode::kInvalidArgument,
-                      "models that share a bin must be written to one folder: \"{}\" and \"{}\"",
-                      outputs.front().parent_path().string(), output.parent_path().string());
-      }
-      return reference;
-    }));
+    CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
     const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
     if (options.no_clobber)
@@ -96,6 +98,18 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
   });
 }
 
+Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
+                               const std::vector<std::filesystem::path>& outputs,
+                               const CompileOptions& options) {
+  return at_boundary("finding the key of a compile", [&]() -> Result<CompileKey> {
+    CTXGEN_CHECK(check_file_options(inputs, outputs, options));
+    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
+                     bin_names(outputs, options));
+    CTXGEN_CHECK(work.import(inputs));
+    return CompileKey{work.report().key, work.report().files_read};
+  });
+}
+
 Result<ModelReport> explain(const ModelInput& input, const CompileOptions& options) {
   return at_boundary("compiling", [&]() -> Result<ModelReport> {
     const ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
@@ -104,7 +118,10 @@ Result<ModelReport> explain(const ModelInput& input, const CompileOptions& optio
       if (options.progress) options.progress(s, 0);
       return {};
     };
-    const PreparedModel prepared = CTXGEN_TRY(prepare_model(input, options, providers, stage));
+    CTXGEN_CHECK(stage(CompileStage::kImport));
+    ImportedModel imported = CTXGEN_TRY(import_model(input, options, providers));
+    const PreparedModel prepared =
+        CTXGEN_TRY(prepare_model(std::move(imported), options, providers, stage));
     std::vector<BuiltPartition> partitions;
     const auto add = [&](const Assignment& assignment, int body) {
       for (std::size_t p = 0; p < providers.all().size(); ++p)

@@ -65,6 +65,17 @@ std::filesystem::path bin_path(const std::vector<std::filesystem::path>& outputs
          default_bin_name(outputs.front().filename().string(), provider);
 }
 
+Result<std::string> shared_bin_reference(const std::vector<std::filesystem::path>& outputs,
+                                         const std::filesystem::path& bin) {
+  const auto folder = outputs.front().parent_path();
+  for (const auto& output : outputs)
+    if (output.parent_path() != folder)
+      return fail(ErrorCode::kInvalidArgument,
+                  "models that share a bin must be written to one folder: \"{}\" and \"{}\"",
+                  folder.string(), output.parent_path().string());
+  return bin_reference(folder, bin);
+}
+
 Status refuse_existing(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored))
@@ -94,9 +105,12 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
     files.push_back({path, [&work](const ByteSink& sink) { return work.external().write(sink); }});
   }
   for (std::size_t m = 0; m < outputs.size(); ++m) {
-    for (const auto& [name, bin] : work.models()[m].foreign_bins)
-      files.push_back({outputs[m].parent_path() / name,
-                       [&bin](const ByteSink& sink) { return sink(bin.bytes); }});
+    for (const auto& [name, file] : work.models()[m].foreign_bins) {
+      const auto path = outputs[m].parent_path() / name;
+      std::error_code ignored;
+      if (std::filesystem::equivalent(path, file.path, ignored)) continue;  // it lies there already
+      files.push_back({path, [&file](const ByteSink& sink) { return sink(file.bytes.bytes); }});
+    }
   }
   for (std::size_t m = 0; m < outputs.size(); ++m) {
     work.report().models[m].output_name = outputs[m].filename().string();

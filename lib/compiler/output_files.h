@@ -21,6 +21,11 @@ namespace ctxgen {
                                              const CompileOptions& options,
                                              std::string_view provider);
 
+/// How every one of `outputs` names the bin that they share.
+/// Errors  INVALID_ARGUMENT: outputs of several folders, a bin that does not lie below theirs.
+[[nodiscard]] Result<std::string> shared_bin_reference(
+    const std::vector<std::filesystem::path>& outputs, const std::filesystem::path& bin);
+
 /// --no-clobber.
 /// Errors  INVALID_ARGUMENT if `path` exists.
 [[nodiscard]] Status refuse_existing(const std::filesystem::path& path);

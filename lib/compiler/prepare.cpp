@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <format>
 
-#include "ctxgen/base/file.h"
-#include "ctxgen/base/log.h"
 #include "ctxgen/cpu/fold.h"
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/onnx/infer.h"
-#include "ctxgen/onnx_lite/read_model.h"
-#include "ctxgen/registry/providers.h"
 #include "optimize_graph.h"
-#include "names.h"
 
 namespace ctxgen {
 namespace {
@@ -21,14 +16,6 @@ constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
 /// Rounds of "fold, infer again". Each round needs a new constant, so real models end after two or
 /// three; the limit is for hostile ones.
 constexpr int kMaxFoldRounds = 8;
-
-Result<Model> import_model(const ModelInput& input, const CompileOptions& options) {
-  ReadModelOptions read;
-  read.file_name = input.name;
-  read.external_data_folder = options.external_data_folder;
-  if (input.path.empty()) return read_model(input.bytes, read);
-  return read_model_file(input.path, read);
-}
 
 /// --fix-dim: the symbol becomes a number in the model's own inputs.
 Status fix_dims(Model& model, const CompileOptions& options) {
@@ -65,46 +52,6 @@ void freeze_initializers(Model& model) {
 std::size_t count_overridable(const Graph& graph) {
   return static_cast<std::size_t>(
       std::ranges::count_if(graph.values(), [](const Value& v) { return v.is_overridable; }));
-}
-
-/// One EPContext node of the source: ours is refused, a foreign one brings its bin.
-Status check_ep_context(PreparedModel& prepared, const Node& node,
-                        const std::filesystem::path& folder, const ProviderList& providers) {
-  const std::string_view source = node.string_or("source", "");
-  if (providers.find_source(source) >= 0)
-    return fail(ErrorCode::kInvalidGraph,
-                "{} is an EPContext node of {}: the model is compiled already", node.describe(),
-                source);
-  prepared.warnings.push_back(
-      std::format("{} is an EPContext node of \"{}\": passed through", node.describe(), source));
-  const bool embedded = node.int_or("embed_mode", 1) == 1;
-  const std::string file(node.string_or("ep_cache_context", ""));
-  if (embedded || file.empty()) return {};
-  auto bin = map_file_beneath(folder, file);
-  if (!bin)
-    return std::unexpected(with_context(
-        bin.error(), std::format("{}: context binary \"{}\"", node.describe(), file)));
-  prepared.foreign_bins.emplace_back(file, std::move(*bin));
-  return {};
-}
-
-/// In the graph and in the bodies of its nodes.
-Status check_ep_contexts(PreparedModel& prepared, const Graph& graph,
-                         const std::filesystem::path& folder, const ProviderList& providers) {
-  for (const Node& node : graph.nodes()) {
-    if (node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain)
-      CTXGEN_CHECK(check_ep_context(prepared, node, folder, providers));
-    for (const Attribute& attribute : node.attributes)
-      for (const auto& body : attribute.graphs)
-        CTXGEN_CHECK(check_ep_contexts(prepared, *body, folder, providers));
-  }
-  return {};
-}
-
-/// Where binaries of foreign EPContext nodes lie: beside the model, wherever its external data is.
-std::filesystem::path bin_folder(const ModelInput& input, const Model& model) {
-  if (input.path.empty()) return model.folder;
-  return input.path.has_parent_path() ? input.path.parent_path() : ".";
 }
 
 /// Shape inference and folding feed each other: a folded shape makes more shapes known.
@@ -176,59 +123,17 @@ std::vector<std::size_t> collect_bodies(Graph& graph, std::vector<PreparedBody>&
 
 }  // namespace
 
-Result<ProviderList> ProviderList::make(const CompileOptions& options) {
-  ProviderList list;
-  std::vector<std::string> names = options.providers;
-  if (names.empty()) names.emplace_back("dnnl");
-  if (std::ranges::none_of(names, is_cpu_provider)) names.emplace_back("cpu");
-  for (const std::string& name : names) {
-    const Provider* provider = nullptr;
-    for (const Provider* extra : options.extra_providers)
-      if (same_name(extra->name(), name) || same_name(extra->source(), name)) provider = extra;
-    if (provider == nullptr) {
-      list.owned_.push_back(CTXGEN_TRY(make_provider(name)));
-      provider = list.owned_.back().get();
-    }
-    for (const Provider* other : list.all_)
-      if (other->name() == provider->name())
-        return fail(ErrorCode::kInvalidArgument, "provider \"{}\" is given twice", provider->name());
-    list.all_.push_back(provider);
-    list.options_.emplace_back();
-  }
-  for (const auto& [name, option] : options.provider_options) {
-    const auto it = std::ranges::find_if(list.all_, [&](const Provider* p) {
-      return same_name(p->name(), name) || same_name(p->source(), name);
-    });
-    if (it == list.all_.end())
-      return fail(ErrorCode::kInvalidArgument, "option \"{}\" is for provider \"{}\", which is not used",
-                  option.first, name);
-    const auto known = (*it)->option_names();
-    if (std::ranges::find(known, option.first) == known.end())
-      return fail(ErrorCode::kInvalidArgument, "provider \"{}\" has no option \"{}\"", name,
-                  option.first);
-    list.options_[static_cast<std::size_t>(it - list.all_.begin())].push_back(option);
-  }
-  return list;
-}
-
-int ProviderList::find_source(std::string_view source) const {
-  for (std::size_t p = 0; p < all_.size(); ++p)
-    if (all_[p]->source() == source) return static_cast<int>(p);
-  return -1;
-}
-
-Result<PreparedModel> prepare_model(const ModelInput& input, const CompileOptions& options,
+Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions& options,
                                     const ProviderList& providers, const StageFunction& stage) {
-  CTXGEN_CHECK(stage(CompileStage::kImport));
   PreparedModel prepared;
-  prepared.name = input.name;
-  prepared.model = CTXGEN_TRY(import_model(input, options));
+  prepared.name = std::move(imported.name);
+  prepared.model = std::move(imported.model);
+  prepared.warnings = std::move(imported.warnings);
+  prepared.foreign_bins = std::move(imported.foreign_bins);
   Model& model = prepared.model;
 
   CTXGEN_CHECK(stage(CompileStage::kCheck));
   CTXGEN_CHECK(check_with_onnx(model));
-  CTXGEN_CHECK(
-      check_ep_contexts(prepared, model.graph, bin_folder(input, model), providers));
   CTXGEN_CHECK(fix_dims(model, options));
   if (options.freeze_initializers) freeze_initializers(model);
   if (const std::size_t count = count_overridable(model.graph); count > 0)

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,28 +8,10 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/partition/partitioner.h"
+#include "import.h"
+#include "provider_list.h"
 
 namespace ctxgen {
-
-/// The providers of one compile, in priority order, "cpu" last.
-class ProviderList {
- public:
-  /// Errors  INVALID_ARGUMENT: an unknown name, one that is there twice, an option of a provider
-  ///         that is not in the list or that the provider does not know.
-  [[nodiscard]] static Result<ProviderList> make(const CompileOptions& options);
-
-  [[nodiscard]] std::span<const Provider* const> all() const { return all_; }
-  [[nodiscard]] std::span<const std::pair<std::string, std::string>> options(std::size_t p) const {
-    return options_[p];
-  }
-  /// Index of the provider whose source is `source`, or -1.
-  [[nodiscard]] int find_source(std::string_view source) const;
-
- private:
-  std::vector<std::unique_ptr<Provider>> owned_;
-  std::vector<const Provider*> all_;
-  std::vector<std::vector<std::pair<std::string, std::string>>> options_;
-};
 
 /// A body of an If, Loop or Scan node in which nodes are compiled.
 struct PreparedBody {
@@ -56,12 +36,12 @@ struct PreparedModel {
   /// Per profile: dims by value, where known.
   std::vector<std::vector<std::optional<Dims>>> profile_dims;
   /// Bins of foreign EPContext nodes, to be copied to the same relative path.
-  std::vector<std::pair<std::string, Blob>> foreign_bins;
+  std::vector<std::pair<std::string, FileRead>> foreign_bins;
 };
 
 using StageFunction = std::function<Status(CompileStage)>;  // an error cancels
 
-[[nodiscard]] Result<PreparedModel> prepare_model(const ModelInput& input,
+[[nodiscard]] Result<PreparedModel> prepare_model(ImportedModel imported,
                                                   const CompileOptions& options,
                                                   const ProviderList& providers,
                                                   const StageFunction& stage);

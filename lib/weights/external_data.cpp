@@ -76,12 +76,13 @@ Result<Blob> ExternalDataResolver::resolve(const ExternalDataRef& ref, std::uint
   return file.slice(ref.offset, size_bytes);
 }
 
-std::vector<std::filesystem::path> ExternalDataResolver::files() const {
-  std::vector<std::filesystem::path> paths;
-  paths.reserve(order_.size());
-  std::ranges::transform(order_, std::back_inserter(paths),
-                         [&](const std::string& location) { return folder_ / location; });
-  return paths;
+std::vector<FileRead> ExternalDataResolver::files() const {
+  std::vector<FileRead> files;
+  files.reserve(order_.size());
+  for (const std::string& location : order_)
+    files.push_back({folder_ == "." ? std::filesystem::path(location) : folder_ / location,
+                     mapped_.find(location)->second});
+  return files;
 }
 
 }  // namespace ctxgen

@@ -212,7 +212,9 @@ Result<Model> read_source(Blob source, const ReadModelOptions& options) {
       .function_by_key = {}};
   if (auto read = read_all(context); !read)
     return std::unexpected(with_context(std::move(read).error(), what));
-  model.files_read = resolver.files();
+  std::vector<FileRead> files = resolver.files();
+  for (const FileRead& file : files) model.files_read.push_back(file.path);
+  if (options.external_files != nullptr) *options.external_files = std::move(files);
   return model;
 }
 

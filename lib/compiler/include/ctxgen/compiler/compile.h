@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/partition/partitioner.h"
@@ -104,8 +105,16 @@ struct CompileReport {
   struct ExternalFile { std::string name; std::uint64_t bytes = 0, tensors = 0; };
   std::optional<ExternalFile> external;  // where initializers were moved to a file
   std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
+  /// Identifies what was asked for (compile_key()); the context models hold it as metadata.
+  Hash128 key;
+  /// Every file that the compile read, as the caller spells it: the models in their order, each
+  /// followed by its external data and the context binaries of its foreign EPContext nodes.
+  std::vector<std::filesystem::path> files_read;
   double seconds = 0;
 };
+
+/// Metadata key under which context models hold CompileReport::key as 32 hex digits.
+inline constexpr std::string_view kCompileKeyMetadata = "ctxgen.compile_key";
 
 /// A compiled model in memory: the context model and the bins it names.
 struct CompiledModel {
@@ -123,6 +132,18 @@ struct CompiledModel {
 [[nodiscard]] Result<CompileReport> compile_to_files(
     const std::vector<ModelInput>& inputs, const std::vector<std::filesystem::path>& outputs,
     const CompileOptions& options);
+
+struct CompileKey {
+  Hash128 hash;                                   // as CompileReport::key
+  std::vector<std::filesystem::path> files_read;  // as CompileReport::files_read
+};
+
+/// The key that compile_to_files() with these arguments would write, found by reading the inputs:
+/// one hash over everything that decides the outputs (contents of all files read, options,
+/// versions, target). Equal keys mean equal outputs.
+[[nodiscard]] Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
+                                             const std::vector<std::filesystem::path>& outputs,
+                                             const CompileOptions& options);
 
 /// Assigns nodes without compiling (`ctxgen explain`).
 [[nodiscard]] Result<ModelReport> explain(const ModelInput& input, const CompileOptions& options);

@@ -32,6 +32,12 @@ struct ExternalDataRef {
     std::span<const std::pair<std::string_view, std::string_view>> entries,
     std::string_view tensor_name);
 
+/// A file that was read: its path as the caller spells it, and its bytes, all of them.
+struct FileRead {
+  std::filesystem::path path;
+  Blob bytes;
+};
+
 /// Finds the bytes of external tensors. Files are mapped once and stay mapped while a blob lives.
 ///
 /// Rules   location is relative and stays inside `folder` after links are resolved; offset and
@@ -46,8 +52,9 @@ class ExternalDataResolver {
 
   [[nodiscard]] Result<Blob> resolve(const ExternalDataRef& ref, std::uint64_t size_bytes,
                                      std::string_view tensor_name);
-  /// Every file that was opened, in order of first use, as `folder / location`.
-  [[nodiscard]] std::vector<std::filesystem::path> files() const;
+  /// Every file that was opened, in order of first use, as `folder / location` (`location` alone
+  /// in the current folder, "."), whole.
+  [[nodiscard]] std::vector<FileRead> files() const;
 
  private:
   std::filesystem::path folder_;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/runtime_value.h"
@@ -28,11 +29,15 @@ struct ModelLimits {  // what passes one is refused with RESOURCE_LIMIT
   std::uint64_t external_files = 16'384;
 };
 
+struct FileRead;  // ctxgen/weights/external_data.h
+
 struct ReadModelOptions {
   std::filesystem::path external_data_folder;  // empty: external data is an error
   std::string file_name;                       // base name, for messages and attributes
   bool expand_functions = true;                // calls of model-local functions, in place
   ModelLimits limits = {};
+  /// Gets every file of external data in order of first use, the very bytes that tensors refer to.
+  std::vector<FileRead>* external_files = nullptr;
 };
 
 /// Reads a serialised ModelProto with a bounds-checked walk of the wire format, without protobuf
