@@ -151,7 +151,7 @@ def test_wrong_usage_writes_nothing(model, tmp_path, arguments):
 
 
 @pytest.mark.parametrize("arguments", [
-    ["--append", "x.bin"], ["--cache-dir", "c"], ["--compress"], ["--compress=3"], ["--config", "ep.context_enable=1"],
+    ["--append", "x.bin"], ["--cache-dir", "c"], ["--compress"], ["--compress=3"],
     ["--depfile", "d"], ["-MD"], ["-MF", "d"], ["--dry-run"], ["--if-needed"], ["--isa", "avx2"],
     ["--keep-unchanged"], ["--options", "f"], ["--portable"], ["--tune"], ["--tune=3"],
 ])
