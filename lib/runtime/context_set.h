@@ -12,28 +12,10 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/ctxfile/resolve.h"
 #include "ctxgen/graph/graph.h"
 
 namespace ctxgen {
-
-class Workspace;
-
-/// Where a model's context binaries are looked for.
-struct ContextPlaces {
-  std::filesystem::path folder;  // empty: none known (a model from memory)
-  std::function<Result<Blob>(std::string_view relative_name)> bin_source;  // instead of files
-  VerifyBlobs verify = VerifyBlobs::kAuto;
-  Workspace* workspace = nullptr;  // of the session's group, if it shares; binaries from files only
-};
-
-/// A context binary that a primary node named.
-struct OpenContext {
-  std::string name;    // relative name, or the node's for an embedded payload
-  std::string source;  // the EP name
-  bool embedded = false;
-  std::shared_ptr<const ContextReader> reader;
-  const ProgramLoader* loader = nullptr;
-};
 
 /// An EPContext node and the program that it stands for.
 struct ResolvedNode {

@@ -12,7 +12,7 @@
 #include "executor.h"
 #include "inputs.h"
 #include "signature.h"
-#include "workspace.h"
+#include "ctxgen/ctxfile/workspace.h"
 
 namespace ctxgen {
 namespace {

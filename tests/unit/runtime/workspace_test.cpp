@@ -1,5 +1,5 @@
 // Sessions of a group (ep.share_ep_contexts) and the context binaries that they hold together.
-#include "workspace.h"
+#include "ctxgen/ctxfile/workspace.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

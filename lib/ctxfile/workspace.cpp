@@ -1,4 +1,4 @@
-#include "workspace.h"
+#include "ctxgen/ctxfile/workspace.h"
 
 #include <sys/stat.h>
 

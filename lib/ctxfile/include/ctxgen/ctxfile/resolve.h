@@ -1,0 +1,66 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/ctxfile/executable.h"
+
+namespace ctxgen {
+
+class Workspace;
+
+/// An EPContext node of ours, whoever read it.
+struct ContextNode {
+  std::string where;               // for messages: `node "dnnl_0" (EPContext)`
+  EpContextAttributes attributes;  // an embedded payload is not here
+  Blob payload;                    // embed_mode=1
+  const ProgramLoader* loader = nullptr;  // of attributes.source
+};
+
+/// Where a model's context binaries are looked for.
+struct ContextPlaces {
+  std::filesystem::path folder;  // empty: none known (a model from memory)
+  std::function<Result<Blob>(std::string_view relative_name)> bin_source;  // instead of files
+  VerifyBlobs verify = VerifyBlobs::kAuto;
+  Workspace* workspace = nullptr;  // of the session's group, if it shares; binaries from files only
+};
+
+/// A context binary that a primary node named.
+struct OpenContext {
+  std::string name;    // relative name, or the node's for an embedded payload
+  std::string source;  // the EP name
+  bool embedded = false;
+  std::shared_ptr<const ContextReader> reader;
+  const ProgramLoader* loader = nullptr;
+};
+
+/// A program of an open context.
+struct ProgramPlace {
+  std::size_t context = 0;  // index into ResolvedContexts::contexts
+  std::size_t program = 0;
+};
+
+struct ResolvedContexts {
+  std::vector<OpenContext> contexts;
+  std::vector<ProgramPlace> programs;  // one per node
+};
+
+/// Opens the context binaries that `nodes` name and finds each node's program: primary nodes
+/// (main_context=1) in theirs, the others in any primary context of their source.
+///
+/// Requires  every node has a loader.
+/// Errors    kCorruptContext (missing, damaged, partition not there or there twice, program of an
+///           interrupted compile), kVersionMismatch (another format major), INVALID_ARGUMENT (no
+///           folder to look in).
+[[nodiscard]] Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
+                                                        const ContextPlaces& places);
+
+}  // namespace ctxgen
