@@ -7,6 +7,7 @@
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
 #include "external_initializers.h"
+#include "initializer_locations.h"
 #include "output.h"
 #include "report.h"
 
@@ -72,6 +73,9 @@ Status Compilation::rewrite() {
   for (std::size_t m = 0; m < models_.size(); ++m) {
     rewrites_.push_back(CTXGEN_TRY(rewrite_model(m)));
     CTXGEN_CHECK(move_initializers(models_[m].model, options_, rewrites_[m], external_));
+    const std::filesystem::path folder = outputs_.empty() ? "" : outputs_[m].parent_path();
+    CTXGEN_CHECK(locate_initializers(models_[m].model, options_,
+                                     outputs_.empty() ? nullptr : &folder, rewrites_[m]));
   }
   name_external_file(options_, external_, rewrites_);
   for (std::size_t m = 0; m < models_.size(); ++m)

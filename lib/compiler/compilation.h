@@ -28,6 +28,8 @@ class Compilation {
   /// `options` must outlive the compilation.
   Compilation(const CompileOptions& options, ProviderList providers, BinName bin_name);
 
+  /// Where the context models will be written; not called: nowhere that is known.
+  void set_outputs(std::vector<std::filesystem::path> outputs) { outputs_ = std::move(outputs); }
   /// Reads the inputs; then report() has the key of the compile and the files that were read.
   [[nodiscard]] Status import(const std::vector<ModelInput>& inputs);
   [[nodiscard]] Status prepare();
@@ -74,6 +76,7 @@ class Compilation {
   std::vector<std::optional<ContextContent>> contents_;
   std::vector<ModelRewrite> rewrites_;
   ExternalFileBuilder external_;
+  std::vector<std::filesystem::path> outputs_;
   CompileReport report_;
 };
 

@@ -82,6 +82,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
     Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
                      bin_names(outputs, options));
+    work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
     CTXGEN_CHECK(work.prepare());
     CTXGEN_CHECK(work.compile());
@@ -103,6 +104,9 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
                                const CompileOptions& options) {
   return at_boundary("finding the key of a compile", [&]() -> Result<CompileKey> {
     CTXGEN_CHECK(check_file_options(inputs, outputs, options));
+    if (options.initializer_location)
+      return fail(ErrorCode::kInvalidArgument,
+                  "a compile with an initializer location function has no key");
     Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
                      bin_names(outputs, options));
     CTXGEN_CHECK(work.import(inputs));

@@ -96,7 +96,7 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
                freeze_initializers, graph_optimization, subgraphs, strict, require_compiled,
                require_runnable, no_clobber, disable_model_compile, fail_on_suboptimal,
                share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
-               bin, external_initializers, external_threshold, threads, jobs, progress,
+               bin, external_initializers, external_threshold, initializer_location, threads, jobs, progress,
                cancelled] = options;
   key.add(embed);
   key.add(node_prefix);
@@ -117,6 +117,9 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
   key.add(external_initializers);
   if (!external_initializers.empty())
     key.add(external_threshold.value_or(kDefaultExternalThreshold));
+
+  // What a function answers is not known: compile_key() refuses it, and no other request has this.
+  key.add(static_cast<bool>(initializer_location));
 
   (void)providers, (void)extra_providers, (void)provider_options;  // add_providers
   (void)threads;               // in the fingerprints, where a provider depends on it

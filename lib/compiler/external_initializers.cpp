@@ -22,6 +22,10 @@ Status check_external_options(const CompileOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "a threshold of {} bytes is given, but no file for external initializers",
                 *options.external_threshold);
+  if (!name.empty() && options.initializer_location)
+    return fail(ErrorCode::kInvalidArgument,
+                "--external-initializers {} and an initializer location function contradict each "
+                "other", name);
   if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." ||
       name == "..")
     return fail(ErrorCode::kInvalidArgument,

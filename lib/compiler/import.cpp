@@ -15,6 +15,7 @@ Result<Model> read(const ModelInput& input, const CompileOptions& options,
   ReadModelOptions how;
   how.file_name = input.name;
   how.external_data_folder = options.external_data_folder;
+  how.external_buffers = input.external_data;
   how.external_files = &external_files;
   if (input.path.empty()) return read_model(input.bytes, how);
   return read_model_file(input.path, how);

@@ -31,18 +31,25 @@ std::string default_bin_name(const std::string& output_name, std::string_view pr
   return std::format("{}_{}.bin", stem_without_ctx(output_name), provider);
 }
 
-Result<std::string> bin_reference(const std::filesystem::path& model_folder,
-                                  const std::filesystem::path& bin) {
+Result<std::string> file_reference(const std::filesystem::path& model_folder,
+                                   const std::filesystem::path& file) {
   const auto absolute = [](const std::filesystem::path& path) {
     return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
   };
   const std::string relative =
-      absolute(bin).lexically_relative(absolute(model_folder / "x").parent_path()).generic_string();
+      absolute(file).lexically_relative(absolute(model_folder / "x").parent_path()).generic_string();
   if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
     return fail(ErrorCode::kInvalidArgument,
-                "context binary \"{}\" must lie in or below the folder of the context model (\"{}\")",
-                bin.string(), model_folder.string());
+                "\"{}\" must lie in or below the folder of the context model (\"{}\")", file.string(),
+                model_folder.string());
   return relative;
+}
+
+Result<std::string> bin_reference(const std::filesystem::path& model_folder,
+                                  const std::filesystem::path& bin) {
+  auto reference = file_reference(model_folder, bin);
+  if (!reference) return std::unexpected(with_context(reference.error(), "context binary"));
+  return reference;
 }
 
 }  // namespace ctxgen

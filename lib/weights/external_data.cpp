@@ -61,7 +61,13 @@ Result<Blob> ExternalDataResolver::resolve(const ExternalDataRef& ref, std::uint
     if (mapped_.size() >= max_files_)
       return fail(ErrorCode::kResourceLimit, "tensor \"{}\": external data in more than {} files",
                   tensor_name, max_files_);
-    auto blob = map_file_beneath(folder_, ref.location);
+    const auto given = buffers_.find(ref.location);
+    if (given == buffers_.end() && folder_.empty())
+      return fail(ErrorCode::kIoError,
+                  "tensor \"{}\": external data \"{}\" is in none of the given buffers, and no folder "
+                  "is given", tensor_name, ref.location);
+    auto blob = given != buffers_.end() ? Result<Blob>(given->second)
+                                        : map_file_beneath(folder_, ref.location);
     if (!blob)
       return std::unexpected(
           with_context(std::move(blob).error(), std::format("tensor \"{}\"", tensor_name)));

@@ -86,7 +86,7 @@ Result<Pieces> external_tensor(const Model& model, const Value& value, std::stri
       if (!is_data(f->field_number())) tensor.fields(f->whole);
     CTXGEN_CHECK(reader.status());
   }
-  add_entry("location", location, tensor);
+  add_entry("location", place.location.empty() ? location : place.location, tensor);
   add_entry("offset", std::to_string(place.offset), tensor);
   add_entry("length", std::to_string(place.length), tensor);
   tensor.varint_field(ft::kDataLocation, 1);

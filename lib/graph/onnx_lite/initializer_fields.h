@@ -20,7 +20,8 @@ namespace ctxgen {
 [[nodiscard]] Result<std::optional<Pieces>> aligned_tensor(const Model& model, const Value& value,
                                                            std::uint64_t offset);
 
-/// The TensorProto of an initializer whose bytes lie in another file.
+/// The TensorProto of an initializer whose bytes lie in another file: `location`, or the one that
+/// `place` names.
 [[nodiscard]] Result<Pieces> external_tensor(const Model& model, const Value& value,
                                              std::string_view location, const ExternalPlace& place);
 

@@ -31,6 +31,8 @@ Status parse_decimal(std::string_view text, std::string_view key, Number& out) {
   return {};
 }
 
+}  // namespace
+
 Status read_external_entry(std::span<const std::byte> message, ExternalDataRef& ref) {
   std::string_view key, value;
   wire::Reader reader(message, "external_data");
@@ -44,6 +46,8 @@ Status read_external_entry(std::span<const std::byte> message, ExternalDataRef& 
   if (key == "length") return parse_decimal(value, key, ref.length.emplace());
   return {};
 }
+
+namespace {
 
 Status add_dims(const wire::Field& f, Dims& dims) {
   std::span<const std::byte> rest = f.body;

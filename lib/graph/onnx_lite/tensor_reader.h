@@ -19,6 +19,9 @@ struct NamedTensor {
   bool is_external = false;  // its bytes came from another file
 };
 
+/// One entry of TensorProto.external_data; keys that nothing here needs are passed over.
+[[nodiscard]] Status read_external_entry(std::span<const std::byte> message, ExternalDataRef& ref);
+
 /// Decodes TensorProto and SparseTensorProto. raw_data, one packed run of float_data or
 /// double_data, and external data are referenced in place; everything else goes to new memory,
 /// whose size is bounded by the bytes that the message really has.

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,34 @@ struct ModelInput {
   std::filesystem::path path;  // a file; "-" and memory: empty, with `bytes` set
   Blob bytes;                  // a serialised ModelProto in memory
   std::string name;            // base name used for outputs and attributes ("model.onnx")
+  /// External data in memory, by the locations that the model gives; looked at before any folder.
+  std::vector<std::pair<std::string, Blob>> external_data = {};
+};
+
+/// Where an initializer's bytes lie outside of its model: `offset` bytes into a file whose path is
+/// relative to the model's folder.
+struct InitializerPlace {
+  std::string file;
+  std::uint64_t offset = 0;
+};
+
+/// An initializer that a context model keeps, as its location function sees it.
+struct InitializerInfo {
+  std::string_view model, name;  // base name of the source, name of the initializer
+  DataType type = DataType::kUndefined;
+  std::span<const std::int64_t> dims;
+  std::span<const std::byte> bytes;          // dense row-major, little-endian
+  std::optional<InitializerPlace> external;  // where the source has it, if not inline
+};
+
+/// Where such an initializer goes.
+struct InitializerLocation {
+  enum class Kind {
+    kInline,  // into the context model
+    kKeep,    // stays where the source has it: the context model refers to that file
+    kPlace,   // `place`; its bytes are the caller's to write there
+  } kind = Kind::kInline;
+  InitializerPlace place = {};
 };
 
 /// Stages as reported to `progress`, in order.
@@ -63,6 +93,9 @@ struct CompileOptions {
   std::string external_initializers;     // bare name of a file beside the output for what stays
   /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
   std::optional<std::uint64_t> external_threshold;
+  /// Asked once for every dense, numeric initializer of the main graph that a context model keeps, in
+  /// the order of their names. An error ends the compile. Contradicts external_initializers.
+  std::function<Result<InitializerLocation>(const InitializerInfo&)> initializer_location;
   int threads = 0;                 // target threads of the plans
   int jobs = 0;                    // compile threads; never changes the bytes
   std::function<void(CompileStage, double fraction)> progress;

@@ -50,6 +50,10 @@ class ExternalDataResolver {
   explicit ExternalDataResolver(std::filesystem::path folder, std::uint64_t max_files = kMaxFiles)
       : folder_(std::move(folder)), max_files_(max_files) {}
 
+  /// Bytes that stand for the file `location`, wherever the folder is.
+  void add_buffer(std::string location, Blob bytes) {
+    buffers_.insert_or_assign(std::move(location), std::move(bytes));
+  }
   [[nodiscard]] Result<Blob> resolve(const ExternalDataRef& ref, std::uint64_t size_bytes,
                                      std::string_view tensor_name);
   /// Every file that was opened, in order of first use, as `folder / location` (`location` alone
@@ -59,6 +63,7 @@ class ExternalDataResolver {
  private:
   std::filesystem::path folder_;
   std::uint64_t max_files_;
+  std::map<std::string, Blob, std::less<>> buffers_;  // given, looked at first
   std::map<std::string, Blob, std::less<>> mapped_;
   std::vector<std::string> order_;
 };

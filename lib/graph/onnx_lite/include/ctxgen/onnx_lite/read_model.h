@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/base/blob.h"
@@ -33,6 +34,8 @@ struct FileRead;  // ctxgen/weights/external_data.h
 
 struct ReadModelOptions {
   std::filesystem::path external_data_folder;  // empty: external data is an error
+  /// External data in memory, by location; what is not there is looked for in the folder.
+  std::vector<std::pair<std::string, Blob>> external_buffers = {};
   std::string file_name;                       // base name, for messages and attributes
   bool expand_functions = true;                // calls of model-local functions, in place
   ModelLimits limits = {};

@@ -34,6 +34,7 @@ struct NodeToWrite {
 struct ExternalPlace {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
+  std::string location = {};  // empty: ModelRewrite::external_location
 };
 
 struct BodyRewrite;
@@ -59,7 +60,7 @@ struct BodyRewrite {
 /// What of a model is written: its main graph, and what belongs to no graph.
 struct ModelRewrite : GraphRewrite {
   std::vector<std::size_t> functions;      // indices of functions kept
-  std::string external_location;           // name of the file that holds `external`
+  std::string external_location;           // file of those in `external` that name none
   std::unordered_map<ValueId, ExternalPlace> external;  // kept initializers without bytes inline
   std::vector<std::pair<std::string, std::string>> metadata;  // added or replaced
   bool needs_microsoft_opset = false;
