@@ -1,6 +1,19 @@
 # Installs what exists under ctxgen::, its headers, the programs, and a CMake package of the same name.
 include(CMakePackageConfigHelpers)
 
+# The C API alone: `cmake --install BUILD --component compiler`. It needs no other package to be built against.
+function(ctxgen_install_c_api package)
+  install(TARGETS ctxgen_compiler_c EXPORT ctxgenCompilerTargets COMPONENT compiler
+    LIBRARY COMPONENT compiler NAMELINK_COMPONENT compiler FILE_SET HEADERS COMPONENT compiler)
+  install(EXPORT ctxgenCompilerTargets NAMESPACE ctxgen:: DESTINATION "${package}" COMPONENT compiler)
+  install(FILES "${PROJECT_BINARY_DIR}/ctxgenConfig.cmake" "${PROJECT_BINARY_DIR}/ctxgenConfigVersion.cmake"
+    DESTINATION "${package}" COMPONENT compiler)
+  cmake_path(SET folder NORMALIZE "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE CTXGEN_PC_PREFIX)
+  configure_file(cmake/ctxgen-compiler.pc.in ctxgen-compiler.pc @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/ctxgen-compiler.pc" DESTINATION "${folder}" COMPONENT compiler)
+endfunction()
+
 function(ctxgen_install)
   set(package "${CMAKE_INSTALL_LIBDIR}/cmake/ctxgen")
   get_property(libraries GLOBAL PROPERTY CTXGEN_LIBRARIES)
@@ -16,6 +29,7 @@ function(ctxgen_install)
     install(EXPORT ctxgenTargets NAMESPACE ctxgen:: DESTINATION "${package}")
     configure_package_config_file(cmake/ctxgenConfig.cmake.in ctxgenConfig.cmake INSTALL_DESTINATION "${package}")
     write_basic_package_version_file(ctxgenConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+    ctxgen_install_c_api("${package}")
     install(FILES
       "${PROJECT_BINARY_DIR}/ctxgenConfig.cmake" "${PROJECT_BINARY_DIR}/ctxgenConfigVersion.cmake"
       "${PROJECT_SOURCE_DIR}/cmake/CtxgenDependencies.cmake"

@@ -16,6 +16,7 @@
 #include "ctxgen/compiler/config_keys.h"
 #include "interrupt.h"
 #include "model_flags.h"
+#include "config_arguments.h"
 #include "planned.h"
 #include "progress.h"
 #include "verification.h"
@@ -41,6 +42,7 @@ struct Flags {
   std::string bin;
   std::string report_file;
   std::vector<std::string> config;
+  OldArguments old;
   ModelFlags model;
   CompileOptions switches;  // the plain flags of the same names
   bool verify = false;
@@ -127,18 +129,6 @@ Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOp
   return report;
 }
 
-/// KEY=VALUE, at the first "=": keys have none.
-Result<std::vector<ConfigEntry>> parse_config(const std::vector<std::string>& texts) {
-  std::vector<ConfigEntry> entries;
-  for (const std::string& text : texts) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return fail(ErrorCode::kInvalidArgument, "--config: \"{}\" is not KEY=VALUE", text);
-    entries.push_back({text.substr(0, equals), text.substr(equals + 1)});
-  }
-  return entries;
-}
-
 Status write_report(const std::string& path, const CompileReport& report,
                     const std::vector<std::vector<VerificationRun>>& verifications) {
   if (path.empty()) return {};
@@ -189,7 +179,10 @@ Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport
 
 /// What the flags say, then ONNX Runtime's keys.
 Result<CompileOptions> all_options(const Flags& flags) {
-  CompileOptions options = CTXGEN_TRY(compile_options(flags.model));
+  ModelFlags model = flags.model;
+  std::vector<ConfigEntry> config = CTXGEN_TRY(parse_config(flags.config));
+  CTXGEN_CHECK(apply_old_arguments(flags.old, model, config));
+  CompileOptions options = CTXGEN_TRY(compile_options(model));
   options.embed = flags.switches.embed;
   options.node_prefix = flags.switches.node_prefix;
   options.strict = flags.switches.strict;
@@ -199,7 +192,7 @@ Result<CompileOptions> all_options(const Flags& flags) {
   options.bin = flags.bin;
   options.external_initializers = flags.switches.external_initializers;
   options.external_threshold = flags.switches.external_threshold;
-  CTXGEN_CHECK(apply_config(options, CTXGEN_TRY(parse_config(flags.config))));
+  CTXGEN_CHECK(apply_config(options, config));
   // The command line's default is that of ONNX Runtime's key, not that of its Compile API.
   if (!options.external_initializers.empty() && !options.external_threshold)
     options.external_threshold = 0;
@@ -283,6 +276,7 @@ void add_compile(Cli& cli) {
       ->type_name("FILE.json");
   verb.add_flag("--json", flags->json, "print the summary as JSON");
   add_verbosity(verb, flags->verbosity);
+  add_old_arguments(verb, flags->old);
   verb.footer(kExamples + ("\n" + planned_options_text("compile")));
   verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
 }

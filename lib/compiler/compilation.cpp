@@ -26,6 +26,7 @@ Status Compilation::import(const std::vector<ModelInput>& inputs) {
     CTXGEN_CHECK(enter(CompileStage::kImport, static_cast<double>(imported_.size()) /
                                                   static_cast<double>(inputs.size())));
     imported_.push_back(CTXGEN_TRY(import_model(input, options_, providers_)));
+    external_data_.push_back(input.external_data);
   }
   report_.key = key_of(imported_, providers_, bin_references_, options_);
   report_.files_read = files_read(imported_);
@@ -72,6 +73,7 @@ Status Compilation::rewrite() {
   CTXGEN_CHECK(enter(CompileStage::kRewrite, 0));
   for (std::size_t m = 0; m < models_.size(); ++m) {
     rewrites_.push_back(CTXGEN_TRY(rewrite_model(m)));
+    rewrites_[m].external_buffers = external_data_[m];
     CTXGEN_CHECK(move_initializers(models_[m].model, options_, rewrites_[m], external_));
     const std::filesystem::path folder = outputs_.empty() ? "" : outputs_[m].parent_path();
     CTXGEN_CHECK(locate_initializers(models_[m].model, options_,

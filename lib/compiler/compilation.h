@@ -77,6 +77,7 @@ class Compilation {
   std::vector<ModelRewrite> rewrites_;
   ExternalFileBuilder external_;
   std::vector<std::filesystem::path> outputs_;
+  std::vector<std::vector<std::pair<std::string, Blob>>> external_data_;  // of the inputs, in memory
   CompileReport report_;
 };
 

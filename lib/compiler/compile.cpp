@@ -4,7 +4,6 @@
 
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
-#include "names.h"
 #include "output_files.h"
 #include "prepare.h"
 #include "report.h"
@@ -16,61 +15,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// `outputs` and `options` must outlive it.
-Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
-                               const CompileOptions& options) {
-  return [&](std::string_view provider) {
-    return shared_bin_reference(outputs, bin_path(outputs, options, provider));
-  };
-}
-
 }  // namespace
-
-Result<CompiledModel> compile_in_memory(const ModelInput& input, const CompileOptions& options) {
-  return at_boundary("compiling", [&]() -> Result<CompiledModel> {
-    const auto start = std::chrono::steady_clock::now();
-    CTXGEN_CHECK(check_options(options, 1));
-    if (!options.bin.empty())
-      return fail(ErrorCode::kInvalidArgument,
-                  "a bin \"{}\" is given, but a compile in memory writes no file", options.bin.string());
-    const std::string output = options.context_file_path.empty()
-                                   ? default_output_name(input.name)
-                                   : options.context_file_path.filename().string();
-    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
-                     [&](std::string_view provider) -> Result<std::string> {
-                       return default_bin_name(output, provider);
-                     });
-    CTXGEN_CHECK(work.import({input}));
-    CTXGEN_CHECK(work.prepare());
-    CTXGEN_CHECK(work.compile());
-    CTXGEN_CHECK(work.rewrite());
-    CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
-    CompiledModel result;
-    for (std::size_t p = 0; p < work.contents().size(); ++p) {
-      const auto& content = work.contents()[p];
-      if (!content || options.embed) continue;
-      const std::string name = default_bin_name(output, work.providers().all()[p]->name());
-      CTXGEN_CHECK(add_bin_report(work.report(), name, *content));
-      result.bins.emplace_back(name, CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
-                                 return write_context(*content, sink);
-                               })));
-    }
-    if (!work.external().empty())
-      result.bins.emplace_back(options.external_initializers,
-                               CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
-                                 return work.external().write(sink);
-                               })));
-    for (const auto& [name, file] : work.models().front().foreign_bins)
-      result.bins.emplace_back(name, file.bytes);
-    work.report().models.front().output_name = output;
-    result.model = CTXGEN_TRY(write_to_memory([&](const ByteSink& sink) {
-      return write_model(work.models().front().model, work.rewrite_of(0), sink);
-    }));
-    result.report = std::move(work.report());
-    result.report.seconds = seconds_since(start);
-    return result;
-  });
-}
 
 Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
                                        const std::vector<std::filesystem::path>& outputs,

@@ -4,7 +4,8 @@
 
 namespace ctxgen {
 
-Status write_files(const std::vector<OutputFile>& files) {
+Status write_files(const std::vector<OutputFile>& files,
+                   const std::function<Status()>& before_renames) {
   for (const OutputFile& file : files) remove_stale_temporaries(file.path);
   std::vector<AtomicFile> open;
   for (const OutputFile& file : files) {
@@ -14,6 +15,7 @@ Status write_files(const std::vector<OutputFile>& files) {
         file.write([&](std::span<const std::byte> bytes) { return target.write(bytes); }));
   }
   for (AtomicFile& file : open) CTXGEN_CHECK(file.flush());
+  if (before_renames) CTXGEN_CHECK(before_renames());
   for (AtomicFile& file : open) CTXGEN_CHECK(file.commit());
   return {};
 }

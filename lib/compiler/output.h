@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +20,9 @@ struct OutputFile {
 };
 
 /// Writes all files to temporaries, then renames them in order (bins before models), so that a
-/// failure leaves every old file as it was.
-[[nodiscard]] Status write_files(const std::vector<OutputFile>& files);
+/// failure leaves every old file as it was. `before_renames` may still end it when all is on disk.
+[[nodiscard]] Status write_files(const std::vector<OutputFile>& files,
+                                 const std::function<Status()>& before_renames = {});
 
 /// The bytes that `write` streams, in memory.
 [[nodiscard]] Result<Blob> write_to_memory(const std::function<Status(const ByteSink&)>& write);

@@ -76,6 +76,13 @@ Result<std::string> shared_bin_reference(const std::vector<std::filesystem::path
   return bin_reference(folder, bin);
 }
 
+Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
+                               const CompileOptions& options) {
+  return [&](std::string_view provider) {
+    return shared_bin_reference(outputs, bin_path(outputs, options, provider));
+  };
+}
+
 Status refuse_existing(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored))

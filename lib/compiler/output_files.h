@@ -26,6 +26,10 @@ namespace ctxgen {
 [[nodiscard]] Result<std::string> shared_bin_reference(
     const std::vector<std::filesystem::path>& outputs, const std::filesystem::path& bin);
 
+/// shared_bin_reference() of each provider's bin. `outputs` and `options` must outlive it.
+[[nodiscard]] Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
+                                             const CompileOptions& options);
+
 /// --no-clobber.
 /// Errors  INVALID_ARGUMENT if `path` exists.
 [[nodiscard]] Status refuse_existing(const std::filesystem::path& path);

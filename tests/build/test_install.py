@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
+from e2e.cli_support import conv_model, save
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BUILD"])
 
@@ -14,6 +15,8 @@ project(consumer CXX)
 find_package(ctxgen 0.1 CONFIG REQUIRED)
 add_executable(consumer main.cpp)
 target_link_libraries(consumer PRIVATE {targets})
+add_executable(compile_models "{source}")
+target_link_libraries(compile_models PRIVATE ctxgen::compiler)
 """
 
 
@@ -34,8 +37,10 @@ def test_consumer_builds_against_the_installed_tree(tmp_path):
     headers = sorted(str(header.relative_to(prefix / "include")) for header in prefix.glob("include/ctxgen/**/*.h"))
     assert libraries and headers
     consumer.mkdir()
-    (consumer / "CMakeLists.txt").write_text(CONSUMER.format(targets=" ".join(f"ctxgen::{name}" for name in libraries)))
+    (consumer / "CMakeLists.txt").write_text(CONSUMER.format(targets=" ".join(f"ctxgen::{name}" for name in libraries), source=pathlib.Path(__file__).with_name("consumer.cpp")))
     (consumer / "main.cpp").write_text("".join(f'#include "{header}"\n' for header in headers) + "int main() { return 0; }\n")
     run("cmake", "-G", "Ninja", "-S", consumer, "-B", consumer / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", consumer / "build")
     run(consumer / "build" / "consumer")
+    models = [save(conv_model(seed=seed), tmp_path / f"{seed}.onnx") for seed in (0, 1)]
+    assert run(consumer / "build" / "compile_models", *models) == "2 models, 1 bins\n"

@@ -203,7 +203,6 @@ Result<Model> read_source(Blob source, const ReadModelOptions& options) {
   model.folder = options.external_data_folder;
   model.file_name = options.file_name;
   ExternalDataResolver resolver(options.external_data_folder, options.limits.external_files);
-  model.external_buffers = options.external_buffers;
   for (const auto& [location, bytes] : options.external_buffers) resolver.add_buffer(location, bytes);
   const bool resolves = !model.folder.empty() || !options.external_buffers.empty();
   ImportContext context{

@@ -57,9 +57,7 @@ bool is_bytes(const wire::Field& f) {
 Relocator::Relocator(const Model& model)
     : nothing_external_(model.files_read.empty()),
       resolver_(model.folder),
-      tensors_(model.source, &resolver_) {
-  for (const auto& [location, bytes] : model.external_buffers) resolver_.add_buffer(location, bytes);
-}
+      tensors_(model.source, &resolver_) {}
 
 Result<bool> Relocator::has_external(Kind kind, std::span<const std::byte> message, int depth) {
   if (depth > kMaxDepth) return fail(ErrorCode::kResourceLimit, "messages nested too deeply");

@@ -15,6 +15,10 @@ class Relocator {
   enum class Kind { kGraph, kNode, kAttribute, kTensor, kSparseTensor, kFunction, kTraining };
 
   explicit Relocator(const Model& model);
+  /// As ExternalDataResolver::add_buffer.
+  void add_buffer(std::string location, Blob bytes) {
+    resolver_.add_buffer(std::move(location), std::move(bytes));
+  }
   /// Appends the message as field `number`.
   [[nodiscard]] Status copy_field(std::uint32_t number, Kind kind,
                                   std::span<const std::byte> message, Pieces& out);

@@ -21,7 +21,10 @@ constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 class ModelWriter {
  public:
   ModelWriter(const Model& model, const ModelRewrite& rewrite)
-      : model_(model), rewrite_(rewrite), encoder_(model) {}
+      : model_(model), rewrite_(rewrite), encoder_(model) {
+    for (const auto& [location, bytes] : rewrite.external_buffers)
+      encoder_.relocator().add_buffer(location, bytes);
+  }
 
   Result<Pieces> build();
 

@@ -85,8 +85,8 @@ struct CompileOptions {
   std::optional<bool> share_ep_contexts;
   /// Whether the group ends with this compile: it does, so `false` contradicts sharing.
   std::optional<bool> stop_share_ep_contexts;
-  /// The context model of a compile with one model. In files: must name the output. In memory: its
-  /// base name gives those of the outputs.
+  /// The context model of a compile with one model. Written to a file: must name it. Otherwise: its
+  /// base name gives the names of the outputs, its folder is that of the bin (compile_models).
   std::filesystem::path context_file_path;
   std::filesystem::path external_data_folder;  // default: the model's folder
   std::filesystem::path bin;       // default: beside the output

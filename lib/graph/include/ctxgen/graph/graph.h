@@ -211,7 +211,6 @@ class Model {
  public:
   Blob source;
   std::filesystem::path folder;  // of external data; empty: none allowed
-  std::vector<std::pair<std::string, Blob>> external_buffers;  // by location, before the folder
   std::string file_name;         // base name, "" from memory
   std::int64_t ir_version = 0;
   std::string producer_name, producer_version;

@@ -60,6 +60,8 @@ struct BodyRewrite {
 /// What of a model is written: its main graph, and what belongs to no graph.
 struct ModelRewrite : GraphRewrite {
   std::vector<std::size_t> functions;      // indices of functions kept
+  /// External data of the source that was read from memory, by location.
+  std::vector<std::pair<std::string, Blob>> external_buffers;
   std::string external_location;           // file of those in `external` that name none
   std::unordered_map<ValueId, ExternalPlace> external;  // kept initializers without bytes inline
   std::vector<std::pair<std::string, std::string>> metadata;  // added or replaced

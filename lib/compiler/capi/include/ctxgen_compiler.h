@@ -1,0 +1,271 @@
+/* The C API of ctxgen's compiler: ONNX models in, EPContext models out (libctxgen_compiler.so, C99).
+ *
+ * Status     Functions that can fail return NULL for success, else a status that the caller releases.
+ *            Nothing is thrown across. After a failure no output parameter was written.
+ * Ownership  ..._create gives an object to the caller, ..._release takes it back (NULL is allowed).
+ *            Texts, arrays and structs that are passed in are copied, unless a function says
+ *            otherwise. Pointers that are handed out belong to the object that they came from.
+ * Texts      are UTF-8 and end with a zero byte. Paths are as the file system has them.
+ * Threads    Different objects may be used at the same time; one object by one thread at a time.
+ * Stability  Functions and structs stay as they are. What is new comes with a new symbol version;
+ *            structs that may grow say their size in their first member.
+ */
+#ifndef CTXGEN_COMPILER_H
+#define CTXGEN_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CTXGEN_COMPILER_API __attribute__((visibility("default")))
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+typedef struct ctxgen_status ctxgen_status;
+
+typedef enum ctxgen_code {
+  CTXGEN_OK = 0,
+  CTXGEN_INVALID_ARGUMENT = 1, /* an option or argument is wrong, or two contradict each other */
+  CTXGEN_IO_ERROR = 2,         /* a file could not be opened, read, mapped, written or renamed */
+  CTXGEN_INVALID_GRAPH = 3,    /* the model breaks ONNX rules */
+  CTXGEN_CORRUPT_CONTEXT = 4,  /* a context binary is missing, unreadable or fails verification */
+  CTXGEN_VERSION_MISMATCH = 5, /* another format, oneDNN version or instruction set */
+  CTXGEN_NOT_IMPLEMENTED = 6,  /* valid, but not supported */
+  CTXGEN_RESOURCE_LIMIT = 7,   /* a declared size passes a limit, or memory ran out */
+  CTXGEN_NOT_SATISFIED = 8,    /* not what was asked for: strict, error if nothing was compiled, ... */
+  CTXGEN_BACKEND_ERROR = 9,    /* oneDNN failed */
+  CTXGEN_INTERNAL = 10,        /* a bug in ctxgen */
+  CTXGEN_CANCELLED = 11        /* a callback of the caller ended the compile */
+} ctxgen_code;
+
+/* CTXGEN_OK for NULL. */
+CTXGEN_COMPILER_API ctxgen_code ctxgen_status_code(const ctxgen_status* status);
+/* One line: names the culprit, gives expected and actual. "" for NULL. */
+CTXGEN_COMPILER_API const char* ctxgen_status_message(const ctxgen_status* status);
+CTXGEN_COMPILER_API void ctxgen_status_release(ctxgen_status* status);
+
+/* "0.1.0"; a constant. */
+CTXGEN_COMPILER_API const char* ctxgen_compiler_version(void);
+
+/* ---- log ---------------------------------------------------------------------------------- */
+
+typedef enum ctxgen_log_level {
+  CTXGEN_LOG_TRACE = 0,
+  CTXGEN_LOG_DEBUG = 1,
+  CTXGEN_LOG_INFO = 2,
+  CTXGEN_LOG_WARNING = 3,
+  CTXGEN_LOG_ERROR = 4
+} ctxgen_log_level;
+
+/* May be called from any thread, with a text that lives during the call. */
+typedef void (*ctxgen_log_function)(void* user, ctxgen_log_level level, const char* message);
+
+/* For the whole process; NULL: no messages (the default). Set it while nothing compiles. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_set_log_function(ctxgen_log_function function, void* user,
+                                                           ctxgen_log_level least);
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+typedef struct ctxgen_compile_options ctxgen_compile_options;
+
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_create(ctxgen_compile_options** options);
+CTXGEN_COMPILER_API void ctxgen_compile_options_release(ctxgen_compile_options* options);
+
+/* One of ONNX Runtime's session keys (docs/options.md). A setter and a key that say different things
+ * contradict each other: ctxgen_compiler_run then fails and names both. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_config(
+    ctxgen_compile_options* options, const char* key, const char* value);
+
+/* By priority; cpu, where it is missing, comes last. Default: dnnl, cpu. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_providers(
+    ctxgen_compile_options* options, const char* const* names, size_t count);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_provider_option(
+    ctxgen_compile_options* options, const char* provider, const char* key, const char* value);
+
+/* Nonzero: the context binary lies inside the model. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_embed(ctxgen_compile_options* options,
+                                                                    int embed);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_node_prefix(
+    ctxgen_compile_options* options, const char* prefix);
+/* The context binary; default: beside the output. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_bin_path(
+    ctxgen_compile_options* options, const char* path);
+/* Where the context binary goes, and after which model it is named, when the model goes to memory or
+ * to a function: `folder`/`model_name`_dnnl.bin. Neither may be empty. Sets ep.context_file_path. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_binary_information(
+    ctxgen_compile_options* options, const char* folder, const char* model_name);
+
+/* Initializers that stay, of `threshold` bytes and more, go to a file of this bare name beside the
+ * output. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_external_initializers(
+    ctxgen_compile_options* options, const char* name, uint64_t threshold);
+
+typedef struct ctxgen_initializer {
+  size_t struct_size;
+  const char* model;         /* base name of the source */
+  const char* name;
+  int32_t type;              /* TensorProto.DataType */
+  const int64_t* dims;
+  size_t rank;
+  const void* data;          /* dense row-major, little-endian */
+  uint64_t size;             /* bytes */
+  const char* external_file; /* where the source has it; NULL: inline */
+  uint64_t external_offset;
+} ctxgen_initializer;
+
+typedef enum ctxgen_location {
+  CTXGEN_LOCATION_INLINE = 0, /* into the context model */
+  CTXGEN_LOCATION_KEEP = 1,   /* stays where the source has it */
+  CTXGEN_LOCATION_PLACE = 2,  /* at *offset of *file; the caller writes the bytes there */
+  CTXGEN_LOCATION_FAIL = 3    /* ends the compile with CTXGEN_CANCELLED */
+} ctxgen_location;
+
+/* `*file`: relative to the context model's folder; must live until the next call or the end. */
+typedef ctxgen_location (*ctxgen_location_function)(void* user, const ctxgen_initializer* initializer,
+                                                    const char** file, uint64_t* offset);
+/* Asked once per initializer that stays, in the order of names. Contradicts a file of external
+ * initializers. NULL: nobody is asked. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
+    ctxgen_compile_options* options, ctxgen_location_function function, void* user);
+
+/* Folder of the sources' external data; default: each model's own. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_external_data_folder(
+    ctxgen_compile_options* options, const char* folder);
+
+typedef struct ctxgen_dim {
+  const char* name;
+  int64_t size;
+} ctxgen_dim;
+typedef struct ctxgen_shape {
+  const char* input;
+  const int64_t* dims;
+  size_t rank;
+} ctxgen_shape;
+/* Plans ahead for one combination of sizes of symbolic dimensions and shapes of inputs. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_profile(
+    ctxgen_compile_options* options, const ctxgen_dim* dims, size_t dim_count,
+    const ctxgen_shape* shapes, size_t shape_count);
+/* Replaces a symbolic dimension in the model itself. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_fixed_dim(
+    ctxgen_compile_options* options, const char* name, int64_t size);
+
+/* Nonzero: initializers that are graph inputs become constants. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_freeze_initializers(
+    ctxgen_compile_options* options, int freeze);
+/* Nonzero: compile in bodies of If, Loop and Scan too. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_subgraphs(
+    ctxgen_compile_options* options, int subgraphs);
+
+typedef enum ctxgen_graph_optimization { /* ONNX Runtime's numbers */
+  CTXGEN_OPTIMIZE_NONE = 0,              /* the default */
+  CTXGEN_OPTIMIZE_BASIC = 1,
+  CTXGEN_OPTIMIZE_EXTENDED = 2,
+  CTXGEN_OPTIMIZE_ALL = 99
+} ctxgen_graph_optimization;
+/* What is simplified outside of partitions. Any other level: CTXGEN_INVALID_ARGUMENT. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_graph_optimization(
+    ctxgen_compile_options* options, ctxgen_graph_optimization level);
+
+enum {
+  CTXGEN_ERROR_IF_NO_NODES_COMPILED = 1 << 0,
+  CTXGEN_ERROR_IF_OUTPUT_EXISTS = 1 << 1
+};
+/* Replaces all flags. Unknown bits: CTXGEN_INVALID_ARGUMENT. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_flags(ctxgen_compile_options* options,
+                                                                    uint32_t flags);
+/* Nonzero: fail if anything is left to cpu. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_strict(ctxgen_compile_options* options,
+                                                                     int strict);
+/* Nonzero: fail on a node that cpu cannot run. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_require_runnable(
+    ctxgen_compile_options* options, int require);
+
+/* Threads of the machine that will run the result; 0: of this one. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_threads(
+    ctxgen_compile_options* options, int threads);
+/* Threads that compile; 0: as many; never changes the output. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_jobs(ctxgen_compile_options* options,
+                                                                   int jobs);
+
+/* `stage`: "import", "check", "infer", "fold", "partition", "compile", "rewrite" or "write";
+ * `fraction`: of that stage, 0 to 1. Called by the thread that compiles. */
+typedef void (*ctxgen_progress_function)(void* user, const char* stage, double fraction);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_progress_function(
+    ctxgen_compile_options* options, ctxgen_progress_function function, void* user);
+/* Asked between stages; nonzero ends the compile with CTXGEN_CANCELLED and nothing written. */
+typedef int (*ctxgen_cancel_function)(void* user);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cancel_function(
+    ctxgen_compile_options* options, ctxgen_cancel_function function, void* user);
+
+/* ---- compiling ---------------------------------------------------------------------------- */
+
+/* The models of one group: one context model each, one context binary for all. */
+typedef struct ctxgen_compiler ctxgen_compiler;
+
+/* Copies the options as they are now. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_create(const ctxgen_compile_options* options,
+                                                          ctxgen_compiler** compiler);
+CTXGEN_COMPILER_API void ctxgen_compiler_release(ctxgen_compiler* compiler);
+
+/* Adds a model. Its output is <stem>_ctx.onnx beside it unless set otherwise. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_add_model_file(ctxgen_compiler* compiler,
+                                                                  const char* path);
+/* Adds a serialised ModelProto, called `name` ("model.onnx") in outputs and messages. The bytes are
+ * not copied and must live until the compiler is released. Its output must be set. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_add_model_memory(ctxgen_compiler* compiler,
+                                                                    const char* name,
+                                                                    const void* data, size_t size);
+/* External data of the model added last: the bytes of the file that it calls `location`. Not copied;
+ * they must live until the compiler is released. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_add_external_data(ctxgen_compiler* compiler,
+                                                                     const char* location,
+                                                                     const void* data, size_t size);
+
+/* Where the model added last goes. All models of a group go to files, or none does. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_set_output_file(ctxgen_compiler* compiler,
+                                                                   const char* path);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_set_output_memory(ctxgen_compiler* compiler);
+/* Gets the model piece by piece, in order; nonzero ends the compile with CTXGEN_CANCELLED. */
+typedef int (*ctxgen_write_function)(void* user, const void* data, size_t size);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_set_output_function(
+    ctxgen_compiler* compiler, ctxgen_write_function function, void* user);
+
+/* Compiles what was added. Files appear complete or not at all. Once per compiler. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_run(ctxgen_compiler* compiler);
+
+/* ---- results, after ctxgen_compiler_run; they live as long as the compiler ----------------- */
+
+CTXGEN_COMPILER_API size_t ctxgen_compiler_model_count(const ctxgen_compiler* compiler);
+/* A context model that went to memory, else CTXGEN_INVALID_ARGUMENT. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_model(const ctxgen_compiler* compiler,
+                                                         size_t index, const void** data,
+                                                         size_t* size);
+/* What was not written to files: context binaries, and the file of external initializers. */
+CTXGEN_COMPILER_API size_t ctxgen_compiler_bin_count(const ctxgen_compiler* compiler);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_bin(const ctxgen_compiler* compiler, size_t index,
+                                                       const char** name, const void** data,
+                                                       size_t* size);
+
+typedef struct ctxgen_model_report {
+  size_t struct_size; /* in: sizeof(ctxgen_model_report) */
+  const char* input;  /* base names */
+  const char* output;
+  uint64_t nodes, compiled_nodes, folded_nodes, partitions;
+  uint64_t model_bytes;
+  size_t warnings;
+} ctxgen_model_report;
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_report(const ctxgen_compiler* compiler,
+                                                          size_t index,
+                                                          ctxgen_model_report* report);
+/* NULL where there is no such warning. */
+CTXGEN_COMPILER_API const char* ctxgen_compiler_warning(const ctxgen_compiler* compiler,
+                                                        size_t model, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CTXGEN_COMPILER_H */

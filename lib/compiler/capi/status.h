@@ -1,0 +1,24 @@
+#pragma once
+
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/base/status.h"
+#include "ctxgen_compiler.h"
+
+namespace ctxgen::capi {
+
+/// NULL for success. Never fails: where there is no memory, a constant status says so.
+[[nodiscard]] ctxgen_status* to_status(const Status& status) noexcept;
+
+/// Calls `function`, which returns Status, at the edge to C.
+template <class Function>
+[[nodiscard]] ctxgen_status* guarded(std::string_view doing, Function&& function) noexcept {
+  return to_status(at_boundary(doing, std::forward<Function>(function)));
+}
+
+/// Errors  INVALID_ARGUMENT naming `what` where the caller passes NULL.
+[[nodiscard]] inline Status not_null(const void* pointer, std::string_view what) {
+  if (pointer != nullptr) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} is NULL", what);
+}
+
+}  // namespace ctxgen::capi

@@ -1,0 +1,609 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ctxgen/onnx_lite/external_place.h"
+#include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen_compiler.h"
+#include "parse_model.h"
+#include "temp_folder.h"
+
+namespace ctxgen {
+namespace {
+
+// MatMul and Relu are compiled, Mod stays on cpu with what it reads. `n` is a dimension to plan for.
+constexpr const char* kModel = R"(
+<ir_version: 8, opset_import: ["" : 17]>
+graph (float[n, 4] x) => (float[n, 2] z) <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] kept = {2, 3}> {
+  m = MatMul(x, w)
+  y = Relu(m)
+  z = Mod <fmod = 1> (y, kept)
+})";
+
+constexpr const char* kOverridable = R"(
+<ir_version: 8, opset_import: ["" : 17]>
+graph (float[n, 4] x, float[4, 2] w) => (float[n, 2] y) <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
+  y = MatMul(x, w)
+})";
+
+constexpr const char* kNobodyRuns = R"(
+<ir_version: 8, opset_import: ["" : 17, "test.unknown" : 1]>
+graph (float[2] x) => (float[2] y) {
+  y = test.unknown.Frobnicate(x)
+})";
+
+struct Failure {
+  ctxgen_code code = CTXGEN_OK;
+  std::string message;
+};
+
+/// Takes a status over.
+Failure take(ctxgen_status* status) {
+  Failure failure{ctxgen_status_code(status), ctxgen_status_message(status)};
+  ctxgen_status_release(status);
+  return failure;
+}
+
+ctxgen_code code(ctxgen_status* status) { return take(status).code; }
+
+#define ASSERT_DONE(call)                                                     \
+  do {                                                                        \
+    const Failure failure_ = take(call);                                      \
+    ASSERT_EQ(failure_.code, CTXGEN_OK) << failure_.message;                  \
+  } while (false)
+
+class CApi : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_DONE(ctxgen_compile_options_create(&options)); }
+  void TearDown() override {
+    ctxgen_compiler_release(compiler);
+    ctxgen_compile_options_release(options);
+  }
+
+  /// Compiles `text` to memory with `options`.
+  Failure compile(const char* text = kModel) {
+    ctxgen_compiler_release(compiler);
+    compiler = nullptr;
+    source = parse_model(text);
+    if (Failure f = take(ctxgen_compiler_create(options, &compiler)); f.code != CTXGEN_OK) return f;
+    if (Failure f = take(ctxgen_compiler_add_model_memory(compiler, "net.onnx", source.bytes.data(),
+                                                          source.bytes.size()));
+        f.code != CTXGEN_OK)
+      return f;
+    if (Failure f = take(ctxgen_compiler_set_output_memory(compiler)); f.code != CTXGEN_OK) return f;
+    return take(ctxgen_compiler_run(compiler));
+  }
+
+  /// The model that went to memory.
+  Model model() {
+    const void* data = nullptr;
+    size_t size = 0;
+    EXPECT_EQ(code(ctxgen_compiler_model(compiler, 0, &data, &size)), CTXGEN_OK);
+    ReadModelOptions read;
+    for (auto& [name, bytes] : bins()) read.external_buffers.emplace_back(name, Blob::own(bytes));
+    read.external_buffers.emplace_back("mine.data", Blob::own(std::vector<std::byte>(72)));
+    auto result = read_model(Blob{nullptr, {static_cast<const std::byte*>(data), size}}, read);
+    EXPECT_TRUE(result) << result.error().message;
+    return result ? std::move(*result) : Model();
+  }
+
+  const Node* ep_context(const Model& m) {
+    for (const Node& node : m.graph.nodes())
+      if (node.op_type == "EPContext") return &node;
+    return nullptr;
+  }
+
+  std::map<std::string, std::vector<std::byte>> bins() {
+    std::map<std::string, std::vector<std::byte>> all;
+    for (size_t i = 0; i < ctxgen_compiler_bin_count(compiler); ++i) {
+      const char* name = nullptr;
+      const void* data = nullptr;
+      size_t size = 0;
+      EXPECT_EQ(code(ctxgen_compiler_bin(compiler, i, &name, &data, &size)), CTXGEN_OK);
+      const auto* bytes = static_cast<const std::byte*>(data);
+      all.emplace(name, std::vector<std::byte>(bytes, bytes + size));
+    }
+    return all;
+  }
+
+  ctxgen_model_report report() {
+    ctxgen_model_report r{};
+    r.struct_size = sizeof(r);
+    EXPECT_EQ(code(ctxgen_compiler_report(compiler, 0, &r)), CTXGEN_OK);
+    return r;
+  }
+
+  std::string write_source(const char* name, const char* text = kModel) {
+    const Blob bytes = parse_model(text);
+    const std::filesystem::path path = folder.path() / name;
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.bytes.data()),
+               static_cast<std::streamsize>(bytes.bytes.size()));
+    return path.string();
+  }
+
+  std::vector<std::string> files() {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      names.push_back(entry.path().filename().string());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  ctxgen_compile_options* options = nullptr;
+  ctxgen_compiler* compiler = nullptr;
+  Blob source;
+  test::TempFolder folder;
+};
+
+TEST(CStatus, NullIsSuccess) {
+  EXPECT_EQ(ctxgen_status_code(nullptr), CTXGEN_OK);
+  EXPECT_STREQ(ctxgen_status_message(nullptr), "");
+  ctxgen_status_release(nullptr);
+  EXPECT_NE(std::string(ctxgen_compiler_version()), "");
+}
+
+TEST(CStatus, NullArgumentsAreRefused) {
+  EXPECT_EQ(code(ctxgen_compile_options_create(nullptr)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_embed(nullptr, 1)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compiler_create(nullptr, nullptr)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compiler_run(nullptr)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(ctxgen_compiler_model_count(nullptr), 0U);
+  EXPECT_EQ(ctxgen_compiler_bin_count(nullptr), 0U);
+  EXPECT_EQ(ctxgen_compiler_warning(nullptr, 0, 0), nullptr);
+  ctxgen_compiler_release(nullptr);
+  ctxgen_compile_options_release(nullptr);
+}
+
+TEST_F(CApi, SetConfig) {
+  ASSERT_DONE(ctxgen_compile_options_set_config(options, "ep.context_embed_mode", "1"));
+  EXPECT_EQ(code(ctxgen_compile_options_set_config(options, "ep.context_embed_mode", "1")),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_config(options, "ep.unknown", "1")),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_config(options, nullptr, "1")), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_TRUE(bins().empty());
+}
+
+TEST_F(CApi, SettersAndKeysThatDifferContradictEachOther) {
+  ASSERT_DONE(ctxgen_compile_options_set_config(options, "ep.context_node_name_prefix", "a"));
+  ASSERT_DONE(ctxgen_compile_options_set_node_prefix(options, "b"));
+  const Failure failure = compile();
+  EXPECT_EQ(failure.code, CTXGEN_INVALID_ARGUMENT);
+  EXPECT_NE(failure.message.find("ep.context_node_name_prefix"), std::string::npos);
+  EXPECT_NE(failure.message.find("--node-prefix"), std::string::npos);
+}
+
+TEST_F(CApi, SetProviders) {
+  const char* const cpu[] = {"cpu"};
+  ASSERT_DONE(ctxgen_compile_options_set_providers(options, cpu, 1));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(report().compiled_nodes, 0U);
+  EXPECT_EQ(report().warnings, 1U);
+  EXPECT_NE(ctxgen_compiler_warning(compiler, 0, 0), nullptr);
+  EXPECT_EQ(ctxgen_compiler_warning(compiler, 0, 1), nullptr);
+  const char* const unknown[] = {"abacus"};
+  ASSERT_DONE(ctxgen_compile_options_set_providers(options, unknown, 1));
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, AddProviderOption) {
+  ASSERT_DONE(ctxgen_compile_options_add_provider_option(options, "dnnl", "no_such_option", "1"));
+  const Failure failure = compile();
+  EXPECT_EQ(failure.code, CTXGEN_INVALID_ARGUMENT);
+  EXPECT_NE(failure.message.find("no_such_option"), std::string::npos);
+}
+
+TEST_F(CApi, SetEmbed) {
+  ASSERT_DONE(ctxgen_compile_options_set_embed(options, 1));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_TRUE(bins().empty());
+  const Model m = model();
+  ASSERT_NE(ep_context(m), nullptr);
+  EXPECT_EQ(ep_context(m)->int_or("embed_mode", 0), 1);
+}
+
+TEST_F(CApi, SetNodePrefix) {
+  ASSERT_DONE(ctxgen_compile_options_set_node_prefix(options, "left_"));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  const Model m = model();
+  ASSERT_NE(ep_context(m), nullptr);
+  EXPECT_TRUE(ep_context(m)->string_or("partition_name", "").starts_with("left_"));
+}
+
+TEST_F(CApi, SetBinPath) {
+  const std::string bin = (folder.path() / "weights.bin").string();
+  ASSERT_DONE(ctxgen_compile_options_set_bin_path(options, bin.c_str()));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(files(), std::vector<std::string>{"weights.bin"});
+  EXPECT_EQ(ep_context(model())->string_or("ep_cache_context", ""), "weights.bin");
+}
+
+TEST_F(CApi, SetBinaryInformation) {
+  EXPECT_EQ(code(ctxgen_compile_options_set_binary_information(options, "", "net")),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_binary_information(options, "f", "")),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_binary_information(options, "f", "a/b")),
+            CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(
+      ctxgen_compile_options_set_binary_information(options, folder.path().c_str(), "other"));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(files(), std::vector<std::string>{"other_dnnl.bin"});
+  EXPECT_EQ(ep_context(model())->string_or("ep_cache_context", ""), "other_dnnl.bin");
+}
+
+TEST_F(CApi, SetExternalInitializers) {
+  EXPECT_EQ(code(ctxgen_compile_options_set_external_initializers(options, "", 0)),
+            CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_external_initializers(options, "net.weights", 8));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_TRUE(bins().contains("net.weights"));
+  ASSERT_DONE(ctxgen_compile_options_set_external_initializers(options, "net.weights", 9));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_FALSE(bins().contains("net.weights"));
+}
+
+TEST_F(CApi, SetInitializerLocationFunction) {
+  struct Seen {
+    ctxgen_location answer = CTXGEN_LOCATION_PLACE;
+    std::vector<std::string> names;
+  } seen;
+  const ctxgen_location_function function = [](void* user, const ctxgen_initializer* initializer,
+                                               const char** file, uint64_t* offset) {
+    auto& s = *static_cast<Seen*>(user);
+    s.names.emplace_back(initializer->name);
+    EXPECT_STREQ(initializer->model, "net.onnx");
+    EXPECT_EQ(initializer->rank, 1U);
+    EXPECT_EQ(initializer->size, 8U);
+    EXPECT_EQ(initializer->external_file, nullptr);
+    *file = "mine.data";
+    *offset = 64;
+    return s.answer;
+  };
+  ASSERT_DONE(
+      ctxgen_compile_options_set_initializer_location_function(options, function, &seen));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(seen.names, std::vector<std::string>{"kept"});
+  const Model m = model();
+  const auto place = external_place(m, m.graph.value(m.graph.find("kept")));
+  ASSERT_TRUE(place && *place);
+  EXPECT_EQ((*place)->location, "mine.data");
+  EXPECT_EQ((*place)->offset, 64U);
+  seen.answer = CTXGEN_LOCATION_FAIL;
+  EXPECT_EQ(compile().code, CTXGEN_CANCELLED);
+  seen.answer = CTXGEN_LOCATION_KEEP;  // it is inline
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_external_initializers(options, "w", 0));
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, SetExternalDataFolder) {
+  constexpr const char* kExternal = R"(
+<ir_version: 8, opset_import: ["" : 17]>
+graph (float[2] x) => (float[2] y) <float[2] far = ["location": "far.data", "offset": "0", "length": "8"]> {
+  y = Mod <fmod = 1> (x, far)
+})";
+  EXPECT_NE(compile(kExternal).code, CTXGEN_OK);
+  std::ofstream(folder.path() / "far.data", std::ios::binary) << "\0\0\200\077\0\0\200\077";
+  std::filesystem::resize_file(folder.path() / "far.data", 8);
+  ASSERT_DONE(ctxgen_compile_options_set_external_data_folder(options, folder.path().c_str()));
+  EXPECT_EQ(compile(kExternal).code, CTXGEN_OK);
+}
+
+TEST_F(CApi, AddProfile) {
+  const ctxgen_dim dim{"n", 7};
+  ASSERT_DONE(ctxgen_compile_options_add_profile(options, &dim, 1, nullptr, 0));
+  const int64_t sizes[] = {9, 4};
+  const ctxgen_shape shape{"x", sizes, 2};
+  ASSERT_DONE(ctxgen_compile_options_add_profile(options, nullptr, 0, &shape, 1));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  const auto planned = bins().begin()->second.size();
+  ctxgen_compile_options_release(options);
+  options = nullptr;
+  ASSERT_DONE(ctxgen_compile_options_create(&options));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_NE(bins().begin()->second, std::vector<std::byte>());
+  EXPECT_GE(planned, bins().begin()->second.size());
+  EXPECT_EQ(ep_context(model())->int_or("max_size", -1), 0);  // nothing was planned ahead
+  const ctxgen_dim unknown{"no_such_dim", 7};
+  ASSERT_DONE(ctxgen_compile_options_add_profile(options, &unknown, 1, nullptr, 0));
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);
+  const ctxgen_dim negative{"n", -1};
+  EXPECT_EQ(code(ctxgen_compile_options_add_profile(options, &negative, 1, nullptr, 0)),
+            CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, AddFixedDim) {
+  ASSERT_DONE(ctxgen_compile_options_add_fixed_dim(options, "n", 5));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  const Model m = model();
+  EXPECT_EQ(m.graph.value(m.graph.inputs.front()).type.fixed_dims(), (Dims{5, 4}));
+}
+
+TEST_F(CApi, SetFreezeInitializers) {
+  ASSERT_EQ(compile(kOverridable).code, CTXGEN_OK);
+  EXPECT_EQ(model().graph.inputs.size(), 2U);
+  ASSERT_DONE(ctxgen_compile_options_set_freeze_initializers(options, 1));
+  ASSERT_EQ(compile(kOverridable).code, CTXGEN_OK);
+  EXPECT_EQ(model().graph.inputs.size(), 1U);
+}
+
+TEST_F(CApi, SetSubgraphs) {
+  ASSERT_DONE(ctxgen_compile_options_set_subgraphs(options, 1));
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+  ASSERT_DONE(ctxgen_compile_options_set_embed(options, 1));
+  const Failure failure = compile();  // DESIGN: an embedded payload has no place in a body
+  EXPECT_EQ(failure.code, CTXGEN_INVALID_ARGUMENT);
+  EXPECT_NE(failure.message.find("subgraphs"), std::string::npos);
+}
+
+TEST_F(CApi, SetGraphOptimization) {
+  for (const int level : {0, 1, 2, 99}) {
+    ASSERT_DONE(ctxgen_compile_options_set_graph_optimization(
+        options, static_cast<ctxgen_graph_optimization>(level)));
+    EXPECT_EQ(compile().code, CTXGEN_OK) << level;
+  }
+  for (const int level : {3, 4, 98, -1})
+    EXPECT_EQ(code(ctxgen_compile_options_set_graph_optimization(
+                  options, static_cast<ctxgen_graph_optimization>(level))),
+              CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, SetFlagsNoNodesCompiled) {
+  ASSERT_DONE(ctxgen_compile_options_set_flags(options, CTXGEN_ERROR_IF_NO_NODES_COMPILED));
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(compile(kNobodyRuns).code, CTXGEN_NOT_SATISFIED);
+  EXPECT_EQ(code(ctxgen_compile_options_set_flags(options, 4)), CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, SetFlagsOutputExists) {
+  ASSERT_DONE(ctxgen_compile_options_set_flags(options, CTXGEN_ERROR_IF_OUTPUT_EXISTS));
+  const std::string net = write_source("net.onnx");
+  for (const ctxgen_code expected : {CTXGEN_OK, CTXGEN_INVALID_ARGUMENT}) {
+    ctxgen_compiler* one = nullptr;
+    ASSERT_DONE(ctxgen_compiler_create(options, &one));
+    ASSERT_DONE(ctxgen_compiler_add_model_file(one, net.c_str()));
+    EXPECT_EQ(code(ctxgen_compiler_run(one)), expected);
+    ctxgen_compiler_release(one);
+  }
+}
+
+TEST_F(CApi, SetStrict) {
+  ASSERT_DONE(ctxgen_compile_options_set_strict(options, 1));
+  EXPECT_EQ(compile().code, CTXGEN_NOT_SATISFIED);
+}
+
+TEST_F(CApi, SetRequireRunnable) {
+  EXPECT_EQ(compile(kNobodyRuns).code, CTXGEN_OK);
+  ASSERT_DONE(ctxgen_compile_options_set_require_runnable(options, 1));
+  EXPECT_EQ(compile(kNobodyRuns).code, CTXGEN_NOT_SATISFIED);
+}
+
+TEST_F(CApi, SetThreads) {
+  EXPECT_EQ(code(ctxgen_compile_options_set_threads(options, -1)), CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_threads(options, 3));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  bool found = false;
+  for (const auto& [key, value] : model().metadata)
+    found = found || value.find("threads=3") != std::string::npos;
+  EXPECT_TRUE(found);
+}
+
+TEST_F(CApi, SetJobs) {
+  EXPECT_EQ(code(ctxgen_compile_options_set_jobs(options, 5000)), CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_jobs(options, 1));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  const auto one = bins();
+  ASSERT_DONE(ctxgen_compile_options_set_jobs(options, 2));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(bins(), one);
+}
+
+TEST_F(CApi, SetProgressFunction) {
+  std::vector<std::string> stages;
+  const ctxgen_progress_function function = [](void* user, const char* stage, double fraction) {
+    EXPECT_GE(fraction, 0);
+    EXPECT_LE(fraction, 1);
+    auto& all = *static_cast<std::vector<std::string>*>(user);
+    if (all.empty() || all.back() != stage) all.emplace_back(stage);
+  };
+  ASSERT_DONE(ctxgen_compile_options_set_progress_function(options, function, &stages));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(stages, (std::vector<std::string>{"import", "check", "infer", "fold", "partition",
+                                              "compile", "rewrite", "write"}));
+}
+
+TEST_F(CApi, SetCancelFunction) {
+  int left = 3;
+  const ctxgen_cancel_function function = [](void* user) {
+    return --*static_cast<int*>(user) <= 0 ? 1 : 0;
+  };
+  ASSERT_DONE(ctxgen_compile_options_set_cancel_function(options, function, &left));
+  EXPECT_EQ(compile().code, CTXGEN_CANCELLED);
+  ASSERT_DONE(ctxgen_compile_options_set_cancel_function(options, nullptr, nullptr));
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+}
+
+TEST_F(CApi, SetLogFunction) {
+  std::vector<std::string> lines;
+  const ctxgen_log_function function = [](void* user, ctxgen_log_level, const char* message) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(message);
+  };
+  EXPECT_EQ(code(ctxgen_set_log_function(function, &lines, static_cast<ctxgen_log_level>(9))),
+            CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_set_log_function(function, &lines, CTXGEN_LOG_TRACE));
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+  ASSERT_DONE(ctxgen_set_log_function(nullptr, nullptr, CTXGEN_LOG_ERROR));
+  const std::size_t said = lines.size();
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(lines.size(), said);
+}
+
+TEST_F(CApi, AModelFromMemoryNeedsAnOutput) {
+  source = parse_model(kModel);
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  EXPECT_EQ(code(ctxgen_compiler_run(compiler)), CTXGEN_INVALID_ARGUMENT);  // no model
+  EXPECT_EQ(code(ctxgen_compiler_set_output_memory(compiler)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compiler_add_model_memory(compiler, "net.onnx", "", 0)),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compiler_add_model_memory(compiler, "a/b.onnx", "x", 1)),
+            CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compiler_add_model_memory(compiler, "net.onnx", source.bytes.data(),
+                                               source.bytes.size()));
+  EXPECT_EQ(code(ctxgen_compiler_run(compiler)), CTXGEN_INVALID_ARGUMENT);  // no output
+  ASSERT_DONE(ctxgen_compiler_set_output_memory(compiler));
+  ASSERT_DONE(ctxgen_compiler_run(compiler));
+  EXPECT_EQ(code(ctxgen_compiler_run(compiler)), CTXGEN_INVALID_ARGUMENT);  // once
+}
+
+TEST_F(CApi, TheContextPathIsTheOutputOfAModelFromMemory) {
+  source = parse_model(kModel);
+  const std::string output = (folder.path() / "from_memory.onnx").string();
+  ASSERT_DONE(ctxgen_compile_options_set_config(options, "ep.context_file_path", output.c_str()));
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  ASSERT_DONE(ctxgen_compiler_add_model_memory(compiler, "net.onnx", source.bytes.data(),
+                                               source.bytes.size()));
+  ASSERT_DONE(ctxgen_compiler_run(compiler));
+  EXPECT_EQ(files(), (std::vector<std::string>{"from_memory.onnx", "from_memory_dnnl.bin"}));
+}
+
+TEST_F(CApi, ModelFilesShareOneBinAndFilesAreNotMixedWithMemory) {
+  const std::string a = write_source("a.onnx"), b = write_source("b.onnx");
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  ASSERT_DONE(ctxgen_compiler_add_model_file(compiler, a.c_str()));
+  ASSERT_DONE(ctxgen_compiler_add_model_file(compiler, b.c_str()));
+  ASSERT_DONE(ctxgen_compiler_set_output_memory(compiler));
+  EXPECT_EQ(code(ctxgen_compiler_run(compiler)), CTXGEN_INVALID_ARGUMENT);
+  ctxgen_compiler_release(compiler);
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  ASSERT_DONE(ctxgen_compiler_add_model_file(compiler, a.c_str()));
+  ASSERT_DONE(ctxgen_compiler_add_model_file(compiler, b.c_str()));
+  ASSERT_DONE(ctxgen_compiler_run(compiler));
+  EXPECT_EQ(files(), (std::vector<std::string>{"a.onnx", "a_ctx.onnx", "a_dnnl.bin", "b.onnx",
+                                               "b_ctx.onnx"}));
+  const void* data = nullptr;
+  size_t size = 0;
+  EXPECT_EQ(code(ctxgen_compiler_model(compiler, 0, &data, &size)), CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, GroupsInMemoryShareOneBin) {
+  source = parse_model(kModel);
+  ASSERT_DONE(ctxgen_compile_options_set_config(options, "ep.share_ep_contexts", "1"));
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  for (const char* name : {"a.onnx", "b.onnx"}) {
+    ASSERT_DONE(
+        ctxgen_compiler_add_model_memory(compiler, name, source.bytes.data(), source.bytes.size()));
+    ASSERT_DONE(ctxgen_compiler_set_output_memory(compiler));
+  }
+  ASSERT_DONE(ctxgen_compiler_run(compiler));
+  EXPECT_EQ(ctxgen_compiler_model_count(compiler), 2U);
+  EXPECT_EQ(ctxgen_compiler_bin_count(compiler), 1U);
+}
+
+TEST_F(CApi, AddExternalData) {
+  constexpr const char* kExternal = R"(
+<ir_version: 8, opset_import: ["" : 17]>
+graph (float[2] x) => (float[2] y) <float[2] far = ["location": "far.data", "offset": "0", "length": "8"]> {
+  y = Mod <fmod = 1> (x, far)
+})";
+  source = parse_model(kExternal);
+  const float values[] = {2, 3};
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  EXPECT_EQ(code(ctxgen_compiler_add_external_data(compiler, "far.data", values, sizeof(values))),
+            CTXGEN_INVALID_ARGUMENT);  // of which model?
+  ASSERT_DONE(ctxgen_compiler_add_model_memory(compiler, "net.onnx", source.bytes.data(),
+                                               source.bytes.size()));
+  ASSERT_DONE(ctxgen_compiler_add_external_data(compiler, "far.data", values, sizeof(values)));
+  EXPECT_EQ(code(ctxgen_compiler_add_external_data(compiler, "far.data", values, sizeof(values))),
+            CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compiler_set_output_memory(compiler));
+  ASSERT_DONE(ctxgen_compiler_run(compiler));
+  const Model m = model();
+  const auto far = m.graph.value(m.graph.find("far")).initializer->elements<float>();
+  EXPECT_EQ(std::vector<float>(far.begin(), far.end()), (std::vector<float>{2, 3}));
+}
+
+TEST_F(CApi, SetOutputFunction) {
+  struct Sink {
+    std::vector<std::byte> bytes;
+    bool fails = false;
+  } sink;
+  const ctxgen_write_function function = [](void* user, const void* data, size_t size) {
+    auto& s = *static_cast<Sink*>(user);
+    const auto* bytes = static_cast<const std::byte*>(data);
+    s.bytes.insert(s.bytes.end(), bytes, bytes + size);
+    return s.fails ? 1 : 0;
+  };
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  const void* data = nullptr;
+  size_t size = 0;
+  ASSERT_DONE(ctxgen_compiler_model(compiler, 0, &data, &size));
+  for (const bool fails : {false, true}) {
+    sink = {{}, fails};
+    ctxgen_compiler* one = nullptr;
+    ASSERT_DONE(ctxgen_compiler_create(options, &one));
+    ASSERT_DONE(ctxgen_compiler_add_model_memory(one, "net.onnx", source.bytes.data(),
+                                                 source.bytes.size()));
+    EXPECT_EQ(code(ctxgen_compiler_set_output_function(one, nullptr, nullptr)),
+              CTXGEN_INVALID_ARGUMENT);
+    ASSERT_DONE(ctxgen_compiler_set_output_function(one, function, &sink));
+    EXPECT_EQ(code(ctxgen_compiler_run(one)), fails ? CTXGEN_CANCELLED : CTXGEN_OK);
+    if (!fails) {
+      ASSERT_EQ(sink.bytes.size(), size);
+      EXPECT_EQ(std::memcmp(sink.bytes.data(), data, size), 0);
+    }
+    ctxgen_compiler_release(one);
+  }
+}
+
+TEST_F(CApi, AFailedWriteFunctionLeavesNoBin) {
+  const ctxgen_write_function function = [](void*, const void*, size_t) { return 1; };
+  ASSERT_DONE(ctxgen_compile_options_set_binary_information(options, folder.path().c_str(), "net"));
+  source = parse_model(kModel);
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  ASSERT_DONE(ctxgen_compiler_add_model_memory(compiler, "net.onnx", source.bytes.data(),
+                                               source.bytes.size()));
+  ASSERT_DONE(ctxgen_compiler_set_output_function(compiler, function, nullptr));
+  EXPECT_EQ(code(ctxgen_compiler_run(compiler)), CTXGEN_CANCELLED);
+  EXPECT_EQ(files(), std::vector<std::string>());
+}
+
+TEST_F(CApi, SetOutputFile) {
+  const std::string net = write_source("net.onnx");
+  ASSERT_DONE(ctxgen_compiler_create(options, &compiler));
+  ASSERT_DONE(ctxgen_compiler_add_model_file(compiler, net.c_str()));
+  EXPECT_EQ(code(ctxgen_compiler_set_output_file(compiler, "")), CTXGEN_INVALID_ARGUMENT);
+  const std::string output = (folder.path() / "other_ctx.onnx").string();
+  ASSERT_DONE(ctxgen_compiler_set_output_file(compiler, output.c_str()));
+  ASSERT_DONE(ctxgen_compiler_run(compiler));
+  EXPECT_EQ(files(),
+            (std::vector<std::string>{"net.onnx", "other_ctx.onnx", "other_dnnl.bin"}));
+  EXPECT_EQ(code(ctxgen_compiler_add_model_file(compiler, net.c_str())), CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, ReportsSayTheirSize) {
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  ctxgen_model_report small{};
+  small.struct_size = 8;
+  EXPECT_EQ(code(ctxgen_compiler_report(compiler, 0, &small)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_STREQ(report().input, "net.onnx");
+  EXPECT_STREQ(report().output, "net_ctx.onnx");
+  EXPECT_EQ(report().nodes, 3U);
+  EXPECT_EQ(report().compiled_nodes, 2U);
+  EXPECT_EQ(report().partitions, 1U);
+  EXPECT_GT(report().model_bytes, 0U);
+  small.struct_size = sizeof(small);
+  EXPECT_EQ(code(ctxgen_compiler_report(compiler, 1, &small)), CTXGEN_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace ctxgen
