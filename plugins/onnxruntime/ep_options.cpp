@@ -1,0 +1,80 @@
+#include "ep_options.h"
+
+#include <charconv>
+#include <memory>
+#include <string_view>
+
+namespace ctxgen::plugin {
+namespace {
+
+constexpr std::string_view kPrefix = "ep.ctxgendnnlexecutionprovider.";
+
+Result<bool> parse_flag(std::string_view key, std::string_view value) {
+  if (value == "0" || value == "1") return value == "1";
+  return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected 0 or 1", key, value);
+}
+
+Result<int> parse_number(std::string_view key, std::string_view value, int least, int greatest) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < least || number > greatest)
+    return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected {} to {}", key, value,
+                least, greatest);
+  return number;
+}
+
+Status set_own(EpOptions& options, std::string_view key, std::string_view value) {
+  if (key == "threads") {
+    options.threads = CTXGEN_TRY(parse_number(key, value, 0, 4096));
+  } else if (key == "kept_plans") {
+    options.kept_plans = static_cast<std::size_t>(CTXGEN_TRY(parse_number(key, value, 1, 4096)));
+  } else if (key == "verify_blobs") {
+    if (value == "auto") options.verify_blobs = VerifyBlobs::kAuto;
+    else if (value == "always") options.verify_blobs = VerifyBlobs::kAlways;
+    else if (value == "never") options.verify_blobs = VerifyBlobs::kNever;
+    else
+      return fail(ErrorCode::kInvalidArgument,
+                  "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
+  } else {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} has no option \"{}\"; it has threads, kept_plans, verify_blobs", kEpName, key);
+  }
+  return {};
+}
+
+Status set(EpOptions& options, std::string_view key, std::string_view value) {
+  if (key.starts_with(kPrefix)) return set_own(options, key.substr(kPrefix.size()), value);
+  if (key == "ep.context_file_path") options.context_file_path = value;
+  if (key == "ep.context_enable") options.generates = CTXGEN_TRY(parse_flag(key, value));
+  if (key == "ep.share_ep_contexts") options.share_ep_contexts = CTXGEN_TRY(parse_flag(key, value));
+  if (key == "ep.stop_share_ep_contexts")
+    options.stop_share_ep_contexts = CTXGEN_TRY(parse_flag(key, value));
+  if (key == "session.fail_on_suboptimal_compiled_model")
+    options.fail_on_suboptimal = CTXGEN_TRY(parse_flag(key, value));
+  return {};  // the others are ONNX Runtime's
+}
+
+}  // namespace
+
+Result<EpOptions> read_options(const OrtApis& ort, const OrtSessionOptions& session) {
+  OrtKeyValuePairs* pairs = nullptr;
+  CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetSessionOptionsConfigEntries(&session, &pairs)));
+  const std::unique_ptr<OrtKeyValuePairs, decltype(ort.api->ReleaseKeyValuePairs)> owner(
+      pairs, ort.api->ReleaseKeyValuePairs);
+  const char* const* keys = nullptr;
+  const char* const* values = nullptr;
+  std::size_t count = 0;
+  ort.api->GetKeyValuePairs(pairs, &keys, &values, &count);
+  EpOptions options;
+  for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, keys[i], values[i]));
+  if (options.generates)
+    return fail(ErrorCode::kUnsupported,
+                "{} does not compile models inside ONNX Runtime (ep.context_enable=1) yet; ctxgen "
+                "compile does", kEpName);
+  if (options.stop_share_ep_contexts && !options.share_ep_contexts)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
+  return options;
+}
+
+}  // namespace ctxgen::plugin

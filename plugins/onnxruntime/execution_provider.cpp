@@ -1,0 +1,148 @@
+#include "execution_provider.h"
+
+#include <format>
+#include <utility>
+
+namespace ctxgen::plugin {
+namespace {
+
+/// ONNX Runtime before 1.25 gives nodes that two graphs of one model claim the same names.
+constexpr int kFirstWithSeveralGraphs = 25;
+
+}  // namespace
+
+ExecutionProvider::ExecutionProvider(OrtApis ort, Result<EpOptions> options,
+                                     const OrtLogger* logger)
+    : OrtEp{}, ort_(ort), logger_(logger) {
+  if (options) {
+    options_ = *std::move(options);
+  } else {
+    log_message(ORT_LOGGING_LEVEL_ERROR, options.error().message);
+    options_status_ = std::unexpected(std::move(options).error());
+  }
+  if (options_.share_ep_contexts) group_ = Workspace::join();
+  if (options_.stop_share_ep_contexts) Workspace::stop(group_);
+  ort_version_supported = kOrtApiVersion;
+  OrtEp::GetName = [](const OrtEp*) noexcept { return kEpName; };
+  // An error from here is only logged, and hides the node's: faults are found in Compile.
+  OrtEp::GetCapability = [](OrtEp* self, const OrtGraph* graph,
+                            OrtEpGraphSupportInfo* info) noexcept -> OrtStatus* {
+    auto& ep = *static_cast<ExecutionProvider*>(self);
+    return guarded(*ep.ort_.api, "claiming nodes", [&] { return ep.claim(*graph, *info); });
+  };
+  OrtEp::Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
+                      OrtNodeComputeInfo** kernels, OrtNode**) noexcept -> OrtStatus* {
+    auto& ep = *static_cast<ExecutionProvider*>(self);
+    return guarded(*ep.ort_.api, "loading a context", [&] {
+      return ep.compile(std::span(graphs, count), std::span(fused, count), kernels);
+    });
+  };
+  OrtEp::ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** kernels, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) delete static_cast<PartitionKernel*>(kernels[i]);
+  };
+}
+
+void ExecutionProvider::log_message(OrtLoggingLevel level, const std::string& message) const {
+  if (OrtStatus* status = ort_.api->Logger_LogMessage(logger_, level, message.c_str(), ORT_FILE,
+                                                      __LINE__, __func__))
+    ort_.api->ReleaseStatus(status);
+}
+
+Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) const {
+  const OrtNodeFusionOptions fusion{.ort_version_supported = kOrtApiVersion,
+                                    .drop_constant_initializers = false};
+  for (const OrtNode* node : CTXGEN_TRY(nodes_of(ort_, graph)))
+    if (is_ours(ort_, *node))
+      CTXGEN_CHECK(from_ort(
+          *ort_.api, ort_.ep->EpGraphSupportInfo_AddNodesToFuse(&info, &node, 1, &fusion)));
+  return {};
+}
+
+Status ExecutionProvider::check_graph_count() {
+  if (++compiled_graphs_ == 1 || ort_.minor_version >= kFirstWithSeveralGraphs) return {};
+  return fail(ErrorCode::kUnsupported,
+              "the model has EPContext nodes in several graphs (--subgraphs): ONNX Runtime 1.{} loads "
+              "them in one graph only, 1.{} and later in all", ort_.minor_version,
+              kFirstWithSeveralGraphs);
+}
+
+/// Beside the model; for one from memory beside ep.context_file_path.
+Result<ContextPlaces> ExecutionProvider::places(const OrtGraph& graph) const {
+  ContextPlaces places;
+  places.verify = options_.verify_blobs;
+  places.workspace = group_.get();
+  std::filesystem::path path = CTXGEN_TRY(model_path(ort_, graph));
+  if (path.empty()) path = options_.context_file_path;
+  if (path.empty()) return places;
+  places.folder = path.has_parent_path() ? path.parent_path() : ".";
+  return places;
+}
+
+Status ExecutionProvider::check_fitness(const ResolvedContexts& contexts) const {
+  for (const OpenContext& context : contexts.contexts) {
+    const CompatibilityVerdict verdict =
+        context.loader->compatibility(context.reader->info().fingerprint, options_.threads);
+    if (verdict.verdict == Compatibility::kOptimal) continue;
+    if (verdict.verdict == Compatibility::kUnsupported)
+      return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
+    const std::string text = std::format("context \"{}\" runs, but should be compiled again: {}",
+                                         context.name, verdict.reason);
+    if (options_.fail_on_suboptimal) return fail(ErrorCode::kVersionMismatch, "{}", text);
+    log_message(ORT_LOGGING_LEVEL_WARNING, text);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNode& node,
+                                                                 const OrtNode& source,
+                                                                 const OrtNode& fused,
+                                                                 const OpenContext& context,
+                                                                 std::size_t program_index) const {
+  const Program& program = context.reader->programs()[program_index];
+  PartitionKernel::NodeNames node_names, fused_names;
+  node_names.inputs = CTXGEN_TRY(input_names(ort_, source));
+  node_names.outputs = CTXGEN_TRY(output_names(ort_, source));
+  fused_names.inputs = CTXGEN_TRY(input_names(ort_, fused));
+  fused_names.outputs = CTXGEN_TRY(output_names(ort_, fused));
+  auto bindings = PartitionKernel::bind(program, node_names, fused_names);
+  if (!bindings) return std::unexpected(with_context(std::move(bindings).error(), node.where));
+  const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
+  LoadStatistics statistics;
+  const BlobSource blobs = [reader = context.reader](std::uint32_t index) {
+    return reader->blob(index);
+  };
+  auto executable = context.loader->load(program, blobs, load, &statistics);
+  if (!executable) return std::unexpected(with_context(std::move(executable).error(), node.where));
+  return std::make_unique<PartitionKernel>(ort_, node.where, std::move(*executable),
+                                           std::move(*bindings));
+}
+
+Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
+                                  std::span<const OrtNode* const> fused_nodes,
+                                  OrtNodeComputeInfo** kernels) {
+  if (graphs.empty()) return {};
+  CTXGEN_CHECK(options_status_);
+  CTXGEN_CHECK(check_graph_count());
+  std::vector<const OrtNode*> sources;
+  std::vector<ContextNode> nodes;
+  for (const OrtGraph* graph : graphs) {
+    const auto inside = CTXGEN_TRY(nodes_of(ort_, *graph));
+    if (inside.size() != 1 || !is_ours(ort_, *inside.front()))
+      return fail(ErrorCode::kInternal, "a claim of one EPContext node came back as {} nodes",
+                  inside.size());
+    sources.push_back(inside.front());
+    nodes.push_back(CTXGEN_TRY(read_context_node(ort_, *inside.front())));
+  }
+  const ContextPlaces where = CTXGEN_TRY(places(*graphs.front()));
+  const ResolvedContexts contexts = CTXGEN_TRY(resolve_contexts(nodes, where));
+  CTXGEN_CHECK(check_fitness(contexts));
+  // What is stored is ONNX Runtime's, also where a later node fails.
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto [context, program] = contexts.programs[i];
+    kernels[i] = CTXGEN_TRY(load(nodes[i], *sources[i], *fused_nodes[i],
+                                 contexts.contexts[context], program)).release();
+  }
+  return {};
+}
+
+}  // namespace ctxgen::plugin

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ctxgen/ctxfile/workspace.h"
+#include "ep_options.h"
+#include "graph_nodes.h"
+#include "ort_edge.h"
+#include "partition_kernel.h"
+
+namespace ctxgen::plugin {
+
+/// The execution provider of one session. Refers to nothing of the factory: an application may
+/// unregister the library while sessions live.
+class ExecutionProvider final : public OrtEp {
+ public:
+  /// `options`: an error in them is logged now and returned by Compile: ONNX Runtime's Python package
+  /// would answer an error from here by a session without the EP.
+  ExecutionProvider(OrtApis ort, Result<EpOptions> options, const OrtLogger* logger);
+
+ private:
+  [[nodiscard]] Status claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) const;
+  [[nodiscard]] Status compile(std::span<const OrtGraph* const> graphs,
+                               std::span<const OrtNode* const> fused_nodes,
+                               OrtNodeComputeInfo** kernels);
+  [[nodiscard]] Status check_graph_count();
+  [[nodiscard]] Result<ContextPlaces> places(const OrtGraph& graph) const;
+  [[nodiscard]] Status check_fitness(const ResolvedContexts& contexts) const;
+  [[nodiscard]] Result<std::unique_ptr<PartitionKernel>> load(const ContextNode& node,
+                                                              const OrtNode& source,
+                                                              const OrtNode& fused,
+                                                              const OpenContext& context,
+                                                              std::size_t program) const;
+  void log_message(OrtLoggingLevel level, const std::string& message) const;
+
+  OrtApis ort_;
+  EpOptions options_;
+  Status options_status_;
+  const OrtLogger* logger_;
+  std::shared_ptr<Workspace> group_;
+  int compiled_graphs_ = 0;
+};
+
+}  // namespace ctxgen::plugin

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include <string>
+#include <utility>
+
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::plugin {
+
+/// The lowest ONNX Runtime API that the plugin needs: it is what is asked for, and what every structure
+/// says, whatever headers it was built with.
+inline constexpr std::uint32_t kOrtApiVersion = 23;
+
+inline constexpr const char* kEpName = "CtxgenDnnlExecutionProvider";
+
+/// ONNX Runtime as the process has it. Copied freely; the tables live as long as the process.
+struct OrtApis {
+  const OrtApi* api = nullptr;
+  const OrtEpApi* ep = nullptr;
+  int minor_version = 0;  // of the running library: 1.<minor>
+};
+
+/// Takes the status over.
+[[nodiscard]] Status from_ort(const OrtApi& api, OrtStatus* status);
+
+/// What ONNX Runtime's user gets: the code of the table in STYLE.md section 3 and our text.
+[[nodiscard]] OrtStatus* to_ort(const OrtApi& api, const Error& error) noexcept;
+
+/// Runs a callback of ONNX Runtime: nothing is thrown across.
+template <class Body>
+OrtStatus* guarded(const OrtApi& api, const char* doing, Body&& body) noexcept {
+  const Status status = at_boundary(doing, std::forward<Body>(body));
+  return status ? nullptr : to_ort(api, status.error());
+}
+
+}  // namespace ctxgen::plugin

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "ort_edge.h"
+
+namespace ctxgen::plugin {
+
+/// What ONNX Runtime runs in place of one EPContext node.
+///
+/// ONNX Runtime runs a fused node whose inputs and outputs are not those of the EPContext node:
+/// duplicates, absent and unused ones are gone, the order may be another. Their names are the same.
+///
+/// Threads  ONNX Runtime may run one node from several threads at once; each call takes an execution
+///          state of its own from a pool.
+class PartitionKernel final : public OrtNodeComputeInfo {
+ public:
+  struct Bindings {
+    std::vector<std::size_t> inputs;                  // of the fused node, by program input
+    std::vector<std::optional<std::size_t>> outputs;  // likewise; nothing: nobody wants it
+  };
+  PartitionKernel(OrtApis ort, std::string where, std::unique_ptr<Executable> executable,
+                  Bindings bindings);
+
+  /// Values of a node, "" where one is absent.
+  struct NodeNames {
+    std::vector<std::string> inputs, outputs;
+  };
+  /// `node`: the EPContext node as it stands in the model now; `fused`: what ONNX Runtime runs.
+  /// Errors  kCorruptContext: the node has not as many values as the program, or one is absent.
+  [[nodiscard]] static Result<Bindings> bind(const Program& program, const NodeNames& node,
+                                             const NodeNames& fused);
+
+ private:
+  class Outputs;
+  [[nodiscard]] Status run(OrtKernelContext& context);
+  [[nodiscard]] Result<TensorView> input_view(OrtKernelContext& context, std::size_t index) const;
+  [[nodiscard]] Result<std::unique_ptr<ExecutionState>> take_state();
+
+  OrtApis ort_;
+  std::string where_;
+  std::unique_ptr<Executable> executable_;
+  Bindings bindings_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ExecutionState>> parked_;
+};
+
+}  // namespace ctxgen::plugin

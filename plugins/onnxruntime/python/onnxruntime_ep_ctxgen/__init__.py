@@ -1,0 +1,34 @@
+"""Where the ctxgen execution provider for ONNX Runtime lies, as packages of plugin EPs tell it.
+
+    import onnxruntime, onnxruntime_ep_ctxgen as ctxgen
+    onnxruntime.register_execution_provider_library("ctxgen", ctxgen.get_library_path())
+"""
+
+import os
+from pathlib import Path
+
+_NAME = "libctxgen_onnxruntime.so"
+
+
+def get_library_path() -> str:
+    """The plugin's library: CTXGEN_ONNXRUNTIME_PLUGIN if it is set, else beside or above this package, as ctxgen is installed.
+
+    Raises FileNotFoundError naming every place that was tried.
+    """
+    given = os.environ.get("CTXGEN_ONNXRUNTIME_PLUGIN")
+    here = Path(__file__).resolve().parent
+    places = [Path(given)] if given else [folder / _NAME for folder in [here, *here.parents[:3]]]
+    for place in places:
+        if place.is_file():
+            return str(place)
+    raise FileNotFoundError(f"{_NAME} is in none of {', '.join(map(str, places))}")
+
+
+def get_ep_name() -> str:
+    """The name of the execution provider."""
+    return get_ep_names()[0]
+
+
+def get_ep_names() -> list[str]:
+    """The names of all execution providers in the library."""
+    return ["CtxgenDnnlExecutionProvider"]
