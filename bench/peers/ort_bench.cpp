@@ -19,6 +19,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #define ORT_API_MANUAL_INIT
@@ -39,12 +41,13 @@ constexpr const char* kUsage =
     "  --iterations N           timed runs after the first one (default 10)\n"
     "  --optimization LEVEL     0 none, 1 basic, 2 extended, 99 all (default 99)\n"
     "  --provider NAME          cpu, dnnl or xnnpack (default cpu)\n"
+    "  --plugin FILE            register this plugin EP and give it the session, with --threads\n"
     "  --save-optimized FILE    write the optimised model, initializers prepacked in FILE.data, "
     "and stop\n"
     "  --outputs DIR            write the first run's outputs as DIR/output_K.npy\n";
 
 struct Options {
-  std::string library, model, provider = "cpu", save_optimized, outputs;
+  std::string library, model, provider = "cpu", save_optimized, outputs, plugin;
   std::vector<std::pair<std::string, std::string>> inputs;
   int threads = 1, iterations = 10, optimization = 99;
   bool list_providers = false;
@@ -56,6 +59,7 @@ Options parse(int argc, char** argv) {
                                                      {"--model", &options.model},
                                                      {"--provider", &options.provider},
                                                      {"--save-optimized", &options.save_optimized},
+                                                     {"--plugin", &options.plugin},
                                                      {"--outputs", &options.outputs}};
   const std::map<std::string, int*> numbers = {{"--threads", &options.threads},
                                                {"--iterations", &options.iterations},
@@ -123,13 +127,26 @@ void append_provider(Ort::SessionOptions& session, const Options& options) {
   }
 }
 
-Ort::SessionOptions session_options(const Options& options) {
+/// Every device of the plugin, which names them by its EP.
+void append_plugin(Ort::Env& env, Ort::SessionOptions& session, const Options& options) {
+  constexpr const char* kName = "CtxgenDnnlExecutionProvider";
+  env.RegisterExecutionProviderLibrary("ctxgen", options.plugin);
+  std::vector<Ort::ConstEpDevice> devices;
+  for (const Ort::ConstEpDevice& device : env.GetEpDevices())
+    if (std::string_view(device.EpName()) == kName) devices.push_back(device);
+  const std::unordered_map<std::string, std::string> settings = {
+      {"threads", std::to_string(options.threads)}};
+  session.AppendExecutionProvider_V2(env, devices, settings);
+}
+
+Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
   Ort::SessionOptions session;
   session.SetIntraOpNumThreads(options.threads);
   session.SetInterOpNumThreads(1);
   session.SetLogSeverityLevel(3);
   session.SetGraphOptimizationLevel(static_cast<GraphOptimizationLevel>(options.optimization));
   append_provider(session, options);
+  if (!options.plugin.empty()) append_plugin(env, session, options);
   if (!options.save_optimized.empty()) {
     const std::string data =
         std::filesystem::path(options.save_optimized).filename().string() + ".data";
@@ -228,7 +245,7 @@ nlohmann::json measure(const Options& options, const OrtApiBase& base, Clock::ti
   Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "ort_bench");
   nlohmann::json result = {{"version", base.GetVersionString()},
                            {"library_load_ms", ms_since(opened)}};
-  const Ort::SessionOptions session_setup = session_options(options);
+  const Ort::SessionOptions session_setup = session_options(env, options);
   const auto start = Clock::now();
   Ort::Session session(env, options.model.c_str(), session_setup);
   result["load_ms"] = ms_since(start);
