@@ -10,6 +10,7 @@
 #include "console.h"
 #include "ctxgen/base/json.h"
 #include "open_model.h"
+#include "options_file.h"
 #include "planned.h"
 #include "text_table.h"
 
@@ -25,6 +26,7 @@ constexpr const char* kExamples =
 struct Flags {
   BenchRequest request;
   std::string other;
+  std::string options_file;
   bool json = false;
   Verbosity verbosity;
 };
@@ -218,6 +220,7 @@ void add_bench(Cli& cli) {
   add_model_flags(*verb, flags->request.flags);
   add_run_flags(*verb, flags->request.flags);
   verb->add_flag("--json", flags->json, "print JSON");
+  add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);
   verb->footer(kExamples + ("\n" + planned_options_text("bench")));
   verb->callback([&cli, flags, verb] {

@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <format>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "build_flags.h"
 #include "cli.h"
 #include "compile_outputs.h"
 #include "compile_report.h"
@@ -17,8 +19,10 @@
 #include "interrupt.h"
 #include "model_flags.h"
 #include "config_arguments.h"
+#include "options_file.h"
 #include "planned.h"
 #include "progress.h"
+#include "up_to_date.h"
 #include "verification.h"
 
 namespace ctxgen::cli {
@@ -34,7 +38,9 @@ constexpr const char* kExamples =
     "  ctxgen compile encoder.onnx,decoder.onnx -o out/\n"
     "      two context models that share out/encoder_dnnl.bin\n"
     "  ctxgen compile model.onnx --embed -o - > model_ctx.onnx\n"
-    "  ctxgen compile model.onnx --strict --report report.json\n";
+    "  ctxgen compile model.onnx --strict --report report.json\n"
+    "  ctxgen compile model.onnx --if-needed --depfile model.d\n"
+    "      does nothing where the outputs are current; model.d is for make and ninja\n";
 
 struct Flags {
   std::vector<std::string> models;
@@ -43,6 +49,8 @@ struct Flags {
   std::string report_file;
   std::vector<std::string> config;
   OldArguments old;
+  std::string options_file;
+  BuildFlags build;
   ModelFlags model;
   CompileOptions switches;  // the plain flags of the same names
   bool verify = false;
@@ -61,30 +69,6 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-/// A folder made for the outputs; it goes again if nothing came into it.
-class NewFolder {
- public:
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove(path_, ignored);  // refuses a folder that is not empty
-  }
-  NewFolder() = default;
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  Status make(const fs::path& path) {
-    if (path.empty()) return {};
-    std::error_code error;
-    fs::create_directory(path.has_filename() ? path : path.parent_path(), error);
-    if (error)
-      return fail(ErrorCode::kIoError, "folder \"{}\": {}", path.string(), error.message());
-    path_ = path.has_filename() ? path : path.parent_path();
-    return {};
-  }
 
  private:
   fs::path path_;
@@ -109,7 +93,7 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
-  return {};
+  return check_build_flags(flags.build, options, plan, flags.verify);
 }
 
 /// Model to stdout, bin (if any) to its file. The bin's name in the model is the file's, so the model
@@ -126,6 +110,8 @@ Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOp
   const Blob bytes = CTXGEN_TRY(map_file(model.path()));
   CTXGEN_CHECK(print_bytes(bytes.bytes));
   report.models.front().output_name = "-";
+  for (FileReport& file : report.files)
+    if (file.path == model.path()) file.path = "-";
   return report;
 }
 
@@ -189,6 +175,8 @@ Result<CompileOptions> all_options(const Flags& flags) {
   options.require_compiled = flags.switches.require_compiled;
   options.require_runnable = flags.switches.require_runnable;
   options.no_clobber = flags.switches.no_clobber;
+  options.keep_unchanged = flags.build.keep_unchanged;
+  options.dry_run = flags.build.dry_run;
   options.bin = flags.bin;
   options.external_initializers = flags.switches.external_initializers;
   options.external_threshold = flags.switches.external_threshold;
@@ -197,6 +185,36 @@ Result<CompileOptions> all_options(const Flags& flags) {
   if (!options.external_initializers.empty() && !options.external_threshold)
     options.external_threshold = 0;
   return options;
+}
+
+/// What --if-needed leaves to say; nothing if there is something to do.
+Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelInput>& inputs,
+                                                       const OutputPlan& plan,
+                                                       const CompileOptions& options) {
+  CompileKey key = CTXGEN_TRY(compile_key(inputs, plan.outputs, options));
+  Currency currency = look_at_outputs(plan.outputs, options, key);
+  if (!currency.why_not.empty()) {
+    log(LogLevel::kInfo, "compiling: {}", currency.why_not);
+    return std::nullopt;
+  }
+  CompileReport report;
+  report.up_to_date = true;
+  report.key = key.hash;
+  report.files_read = std::move(key.files_read);
+  report.files = std::move(currency.files);
+  return report;
+}
+
+Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
+                              const std::vector<ModelInput>& inputs,
+                              const CompileOptions& options) {
+  std::optional<CompileReport> report;
+  if (flags.build.if_needed) report = CTXGEN_TRY(report_if_current(inputs, plan, options));
+  if (!report)
+    report = CTXGEN_TRY(plan.to_stdout ? compile_to_stdout(inputs.front(), options)
+                                       : compile_to_files(inputs, plan.outputs, options));
+  if (!flags.options_file.empty()) report->files_read.emplace_back(flags.options_file);
+  return std::move(*report);
 }
 
 Result<int> run(const Flags& flags) {
@@ -213,16 +231,16 @@ Result<int> run(const Flags& flags) {
   std::vector<ModelInput> inputs;
   for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
   handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin asks nobody
-  NewFolder folder;
-  CTXGEN_CHECK(folder.make(plan.new_folder));
-  const auto report = plan.to_stdout ? compile_to_stdout(inputs.front(), options)
-                                     : compile_to_files(inputs, plan.outputs, options);
+  options.make_folder = !plan.new_folder.empty();
+  const auto report = compile(flags, plan, inputs, options);
   progress.clear();
   if (!report) return std::unexpected(report.error());
+  const Depfile depfile = CTXGEN_TRY(make_depfile(flags.build, plan, *report));
   Verifications verifications;
   if (flags.verify) verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
   CTXGEN_CHECK(summarise(flags, plan, *report, verifications));
   CTXGEN_CHECK(check_verifications(plan, verifications));
+  CTXGEN_CHECK(write_depfile(depfile));
   return 0;
 }
 
@@ -267,6 +285,7 @@ void add_compile(Cli& cli) {
                 "fail on a node that cpu cannot run");
   verb.add_flag("--verify", flags->verify,
                 "run what was written against its source on random inputs; status 4 if they differ");
+  add_build_flags(verb, flags->build);
   verb.add_flag("--no-clobber", flags->switches.no_clobber, "fail if an output exists");
   verb.add_option("-j,--jobs", flags->model.jobs,
                   "threads to compile with (default: as --threads); never changes the output")
@@ -275,6 +294,7 @@ void add_compile(Cli& cli) {
   verb.add_option("--report", flags->report_file, "write the summary as JSON")
       ->type_name("FILE.json");
   verb.add_flag("--json", flags->json, "print the summary as JSON");
+  add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);
   add_old_arguments(verb, flags->old);
   verb.footer(kExamples + ("\n" + planned_options_text("compile")));

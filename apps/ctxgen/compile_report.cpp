@@ -100,6 +100,51 @@ std::string model_text(const ModelReport& model, bool verbose) {
   return text;
 }
 
+std::string_view kind_text(FileReport::Kind kind) {
+  switch (kind) {
+    case FileReport::Kind::kBin: return "bin";
+    case FileReport::Kind::kExternalInitializers: return "external_initializers";
+    case FileReport::Kind::kForeignBin: return "foreign_bin";
+    case FileReport::Kind::kModel: break;
+  }
+  return "model";
+}
+
+std::string_view state_text(FileReport::State state) {
+  switch (state) {
+    case FileReport::State::kUnchanged: return "unchanged";
+    case FileReport::State::kPlanned: return "planned";
+    case FileReport::State::kWritten: break;
+  }
+  return "written";
+}
+
+void write_files(JsonWriter& json, const std::vector<FileReport>& files) {
+  json.begin_array();
+  for (const FileReport& file : files)
+    json.begin_object()
+        .field("path", file.path.string())
+        .field("kind", kind_text(file.kind))
+        .field("bytes", file.bytes)
+        .field("state", state_text(file.state))
+        .end_object();
+  json.end_array();
+}
+
+/// What became of the outputs, where that is not that they were written.
+std::string files_text(const CompileReport& report) {
+  std::string text;
+  for (const FileReport& file : report.files) {
+    const char* const what = report.up_to_date                                ? "up to date"
+                             : file.state == FileReport::State::kUnchanged    ? "unchanged"
+                             : file.state == FileReport::State::kPlanned      ? "would be written"
+                                                                              : nullptr;
+    if (what != nullptr)
+      text += std::format("{}: {} ({} bytes)\n", what, file.path.string(), file.bytes);
+  }
+  return text;
+}
+
 }  // namespace
 
 void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
@@ -141,7 +186,10 @@ std::string report_json(const CompileReport& report,
         .field("bytes", report.external->bytes)
         .field("tensors", report.external->tensors)
         .end_object();
-  json.field("weight_bytes_added", report.bytes_added)
+  write_files(json.key("files"), report.files);
+  json.field("up_to_date", report.up_to_date)
+      .field("dry_run", report.dry_run)
+      .field("weight_bytes_added", report.bytes_added)
       .field("weight_bytes_stored", report.bytes_stored)
       .field("key", report.key.hex())
       .key("files_read")
@@ -169,7 +217,8 @@ std::string report_text(const CompileReport& report,
   if (report.bytes_added > report.bytes_stored)
     text += std::format("shared weights saved {}\n",
                         size_text(report.bytes_added - report.bytes_stored));
-  return text + std::format("{:.2f} s\n", report.seconds);
+  text += files_text(report);
+  return report.up_to_date ? text : text + std::format("{:.2f} s\n", report.seconds);
 }
 
 }  // namespace ctxgen::cli

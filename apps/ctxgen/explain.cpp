@@ -10,6 +10,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "interrupt.h"
 #include "model_flags.h"
+#include "options_file.h"
 #include "planned.h"
 #include "text_table.h"
 
@@ -24,6 +25,7 @@ constexpr const char* kExamples =
 struct Flags {
   std::string model;
   ModelFlags options;
+  std::string options_file;
   bool json = false;
   Verbosity verbosity;
 };
@@ -97,6 +99,7 @@ void add_explain(Cli& cli) {
       ->required();
   add_model_flags(verb, flags->options);
   verb.add_flag("--json", flags->json, "print JSON");
+  add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);
   verb.footer(kExamples + ("\n" + planned_options_text("explain")));
   verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "build_flags.h"
 #include "cli.h"
 #include "console.h"
 #include "ctxgen/base/log.h"
@@ -16,6 +17,7 @@
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onnx/infer.h"
 #include "interrupt.h"
+#include "options_file.h"
 #include "planned.h"
 #include "text_table.h"
 
@@ -72,10 +74,12 @@ void declare(Cli& cli) {
 }
 
 /// Reads the arguments. Gives an exit status where there is nothing more to do (help, version).
-Result<int> parse(Cli& cli, int argc, char** argv, bool& finished) {
+Result<int> parse(Cli& cli, std::span<const char* const> arguments, bool& finished) {
   finished = true;
   try {
-    cli.app.parse(argc, argv);
+    std::vector<std::string> words = with_long_names(arguments.subspan(arguments.empty() ? 0 : 1));
+    std::ranges::reverse(words);  // as CLI11 wants them
+    cli.app.parse(std::move(words));
   } catch (const CLI::CallForVersion&) {
     CTXGEN_CHECK(print(version_text()));
     return 0;
@@ -85,18 +89,20 @@ Result<int> parse(Cli& cli, int argc, char** argv, bool& finished) {
   } catch (const CLI::ParseError& error) {
     return fail(ErrorCode::kInvalidArgument, "{} (ctxgen --help)", error.what());
   }
+  for (CLI::App* verb : cli.app.get_subcommands()) CTXGEN_CHECK(apply_options_file(*verb));
   finished = false;
   return 0;
 }
 
 Result<int> run(int argc, char** argv) {
-  CTXGEN_CHECK(refuse_planned(std::span<const char* const>(argv, static_cast<std::size_t>(argc))));
+  const std::span<const char* const> arguments(argv, static_cast<std::size_t>(argc));
+  CTXGEN_CHECK(refuse_planned(arguments));
   CLI::App app("ctxgen compiles ONNX models ahead of time with oneDNN and runs the result.",
                "ctxgen");
   Cli cli{app, {}};
   declare(cli);
   bool finished = false;
-  const int status = CTXGEN_TRY(parse(cli, argc, argv, finished));
+  const int status = CTXGEN_TRY(parse(cli, arguments, finished));
   if (finished) return status;
   return cli.action();
 }

@@ -13,19 +13,9 @@ constexpr Planned kPlanned[] = {
     {"compile", "--append"},
     {"compile", "--cache-dir"},
     {"compile", "--compress"},
-    {"compile", "--depfile"},
-    {"compile", "-MD"},
-    {"compile", "-MF"},
-    {"compile", "--dry-run"},
-    {"compile", "--if-needed"},
     {"compile", "--isa"},
-    {"compile", "--keep-unchanged"},
-    {"compile", "--options"},
     {"compile", "--portable"},
     {"compile", "--tune"},
-    {"run", "--options"},
-    {"bench", "--options"},
-    {"explain", "--options"},
 };
 
 constexpr std::string_view kText = "not built yet (planned)";

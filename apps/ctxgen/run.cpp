@@ -15,6 +15,7 @@
 #include "ctxgen/runtime/elements.h"
 #include "model_flags.h"
 #include "open_model.h"
+#include "options_file.h"
 #include "planned.h"
 #include "random_inputs.h"
 #include "tensor_files.h"
@@ -39,6 +40,7 @@ struct Flags {
   std::string output_folder;
   std::uint64_t seed = 0;
   Tolerance tolerance;
+  std::string options_file;
   bool json = false;
   Verbosity verbosity;
 };
@@ -242,6 +244,7 @@ void add_run(Cli& cli) {
   add_model_flags(*verb, flags->options);
   add_run_flags(*verb, flags->options);
   verb->add_flag("--json", flags->json, "print JSON");
+  add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);
   verb->footer(kExamples + ("\n" + planned_options_text("run")));
   verb->callback([&cli, flags, verb] {

@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "cli.h"
 #include "console.h"
+#include "options_file.h"
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/verify.h"
 #include "tensor_files.h"
@@ -36,6 +37,7 @@ struct Flags {
   std::uint64_t seed = 0, runs = 3;
   std::int64_t threads = 0;
   VerifyTolerance tolerance;
+  std::string options_file;
   bool json = false;
   Verbosity verbosity;
 };
@@ -175,6 +177,7 @@ void add_verify(Cli& cli) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   verb->add_flag("--json", flags->json, "print JSON");
+  add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);
   verb->footer(kExamples);
   verb->callback([&cli, flags, verb] {

@@ -25,6 +25,8 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     CTXGEN_CHECK(check_file_options(inputs, outputs, options));
     if (options.no_clobber)
       for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
+    OutputFolder folder;
+    CTXGEN_CHECK(folder.prepare(outputs.front().parent_path(), options));
     Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
                      bin_names(outputs, options));
     work.set_outputs(outputs);
@@ -36,7 +38,8 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
     if (options.no_clobber)
       for (const OutputFile& file : files) CTXGEN_CHECK(refuse_existing(file.path));
-    CTXGEN_CHECK(write_files(files));
+    work.report().files = CTXGEN_TRY(write_files(files, options));
+    work.report().dry_run = options.dry_run;
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
     CompileReport report = std::move(work.report());
     report.seconds = seconds_since(start);

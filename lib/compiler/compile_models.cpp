@@ -54,6 +54,10 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   const auto start = std::chrono::steady_clock::now();
   const Paths paths = paths_without_files(inputs, options);
   CTXGEN_CHECK(check_file_options(inputs, paths, options));
+  if (options.keep_unchanged || options.dry_run || options.make_folder)
+    return fail(ErrorCode::kInvalidArgument,
+                "keep_unchanged, dry_run and make_folder are about models in files, and these go to "
+                "memory or functions");
   Compilation work(options, CTXGEN_TRY(ProviderList::make(options)), bin_names(paths, options));
   if (bins == Bins::kFiles) work.set_outputs(paths);
   CTXGEN_CHECK(work.import(inputs));
@@ -75,8 +79,9 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   } else {
     if (options.no_clobber)
       for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path));
-    CTXGEN_CHECK(write_files({beside.begin(), beside.end()},
-                             [&] { return hand_out(models, outputs, result); }));
+    work.report().files =
+        CTXGEN_TRY(write_files({beside.begin(), beside.end()}, options,
+                               [&] { return hand_out(models, outputs, result); }));
   }
   CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
   result.report = std::move(work.report());

@@ -55,6 +55,10 @@ Status check_options(const CompileOptions& options, std::size_t models) {
     return fail(ErrorCode::kInvalidArgument,
                 "--embed (ep.context_embed_mode=1) and --subgraphs contradict each other: every graph "
                 "with compiled nodes would hold the whole context");
+  if (options.keep_unchanged && options.no_clobber)
+    return fail(ErrorCode::kInvalidArgument,
+                "--keep-unchanged and --no-clobber contradict each other: one keeps outputs that are "
+                "there, the other refuses them");
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));
   return check_external_options(options);

@@ -104,24 +104,28 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
       return fail(ErrorCode::kInvalidArgument, "two providers would write the bin \"{}\"",
                   path.string());
     CTXGEN_CHECK(add_bin_report(work.report(), path.filename().string(), *content));
-    files.push_back({path, [&content](const ByteSink& sink) { return write_context(*content, sink); }});
+    files.push_back({path, FileReport::Kind::kBin, work.report().bins.back().bytes,
+                     [&content](const ByteSink& sink) { return write_context(*content, sink); }});
   }
   if (!work.external().empty()) {
     const auto path = outputs.front().parent_path() / options.external_initializers;
     CTXGEN_CHECK(check_external_path(path, files, outputs, inputs));
-    files.push_back({path, [&work](const ByteSink& sink) { return work.external().write(sink); }});
+    files.push_back({path, FileReport::Kind::kExternalInitializers, work.external().size(),
+                     [&work](const ByteSink& sink) { return work.external().write(sink); }});
   }
   for (std::size_t m = 0; m < outputs.size(); ++m) {
     for (const auto& [name, file] : work.models()[m].foreign_bins) {
       const auto path = outputs[m].parent_path() / name;
       std::error_code ignored;
       if (std::filesystem::equivalent(path, file.path, ignored)) continue;  // it lies there already
-      files.push_back({path, [&file](const ByteSink& sink) { return sink(file.bytes.bytes); }});
+      files.push_back({path, FileReport::Kind::kForeignBin, file.bytes.bytes.size(),
+                       [&file](const ByteSink& sink) { return sink(file.bytes.bytes); }});
     }
   }
   for (std::size_t m = 0; m < outputs.size(); ++m) {
     work.report().models[m].output_name = outputs[m].filename().string();
-    files.push_back({outputs[m], [&work, m](const ByteSink& sink) {
+    files.push_back({outputs[m], FileReport::Kind::kModel, work.report().models[m].model_bytes,
+                     [&work, m](const ByteSink& sink) {
                        return write_model(work.models()[m].model, work.rewrite_of(m), sink);
                      }});
   }

@@ -112,9 +112,14 @@ TEST_F(CompileKeys, DoNotDependOnTheRest) {
   CompileOptions options;
   options.jobs = 3;
   options.no_clobber = true;
+  options.dry_run = true;
+  options.make_folder = true;
   options.progress = [](CompileStage, double) {};
   options.cancelled = [] { return false; };
   options.external_data_folder = temp_.path();
+  EXPECT_EQ(key({net()}, options), base);
+  options = {};
+  options.keep_unchanged = true;
   EXPECT_EQ(key({net()}, options), base);
   options = {};
   options.providers = {"CtxgenDnnlExecutionProvider"};  // cpu is appended

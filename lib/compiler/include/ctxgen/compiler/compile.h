@@ -79,6 +79,9 @@ struct CompileOptions {
   bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
   bool require_runnable = false;   // NOT_SATISFIED on a node that cpu cannot run
   bool no_clobber = false;         // INVALID_ARGUMENT if an output exists
+  bool keep_unchanged = false;     // files: leave one alone that has the same bytes already
+  bool dry_run = false;            // files: do everything but write; the report has names and sizes
+  bool make_folder = false;        // files: make the outputs' folder, if its parent is there
   bool disable_model_compile = false;  // NOT_SATISFIED if a node would be compiled
   bool fail_on_suboptimal = false;     // NOT_SATISFIED if the result is not optimal for this machine
   /// Whether the models of this compile share a bin: a batch does, so `false` contradicts one.
@@ -131,6 +134,16 @@ struct ModelReport {
   std::uint64_t model_bytes = 0;
 };
 
+/// One output of a compile to files.
+struct FileReport {
+  enum class Kind { kBin, kExternalInitializers, kForeignBin, kModel };
+  enum class State { kWritten, kUnchanged, kPlanned };
+  std::filesystem::path path;  // as the caller spells it
+  Kind kind = Kind::kModel;
+  std::uint64_t bytes = 0;
+  State state = State::kWritten;  // kPlanned: with dry_run, kUnchanged: with keep_unchanged
+};
+
 struct CompileReport {
   std::vector<ModelReport> models;
   struct Bin { std::string name; std::uint64_t bytes = 0, weight_bytes = 0, blobs = 0; };
@@ -138,6 +151,9 @@ struct CompileReport {
   struct ExternalFile { std::string name; std::uint64_t bytes = 0, tensors = 0; };
   std::optional<ExternalFile> external;  // where initializers were moved to a file
   std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
+  std::vector<FileReport> files;  // of a compile to files, in the order of writing
+  bool dry_run = false;           // nothing was written
+  bool up_to_date = false;        // for callers that find that there is nothing to do
   /// Identifies what was asked for (compile_key()); the context models hold it as metadata.
   Hash128 key;
   /// Every file that the compile read, as the caller spells it: the models in their order, each

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::cli {
+
+/// --options FILE: more options of the verb, as docs/cli.md says. `file` keeps the name.
+void add_options_file(CLI::App& verb, std::string& file);
+
+/// Reads the file that --options of a verb names, after the command line was read: an option that
+/// stands there too is passed over, with all its values.
+/// Errors  IO_ERROR; INVALID_ARGUMENT naming file and line (no option of the verb, a value missing or
+///         wrong, an open quote, an argument that is no option); RESOURCE_LIMIT.
+[[nodiscard]] Status apply_options_file(CLI::App& verb);
+
+}  // namespace ctxgen::cli
