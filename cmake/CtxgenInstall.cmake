@@ -32,11 +32,16 @@ function(ctxgen_install)
     ctxgen_install_c_api("${package}")
     install(FILES
       "${PROJECT_BINARY_DIR}/ctxgenConfig.cmake" "${PROJECT_BINARY_DIR}/ctxgenConfigVersion.cmake"
-      "${PROJECT_SOURCE_DIR}/cmake/CtxgenDependencies.cmake"
+      "${PROJECT_SOURCE_DIR}/cmake/CtxgenCompile.cmake" "${PROJECT_SOURCE_DIR}/cmake/CtxgenDependencies.cmake"
       DESTINATION "${package}")
   endif()
   if(TARGET ctxgen)
-    install(TARGETS ctxgen RUNTIME)
+    install(TARGETS ctxgen EXPORT ctxgenTargets RUNTIME)
+    set(documents "${PROJECT_BINARY_DIR}/documents/") # apps/ctxgen writes them
+    install(DIRECTORY "${documents}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" FILES_MATCHING PATTERN "*.1")
+    install(FILES "${documents}/ctxgen.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME ctxgen)
+    install(FILES "${documents}/_ctxgen" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+    install(FILES "${documents}/ctxgen.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
   endif()
   install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endfunction()

@@ -16,6 +16,7 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onnx/infer.h"
+#include "documents.h"
 #include "interrupt.h"
 #include "options_file.h"
 #include "planned.h"
@@ -71,6 +72,7 @@ void declare(Cli& cli) {
   add_explain(cli);
   add_bench(cli);
   add_providers(cli);
+  add_documents(cli);
 }
 
 /// Reads the arguments. Gives an exit status where there is nothing more to do (help, version).

@@ -1,0 +1,144 @@
+"""The samples, run against an installed tree: what changed is built again, and nothing else runs."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).parents[2]
+BUILD = pathlib.Path(os.environ["CTXGEN_BUILD"])
+
+pytestmark = pytest.mark.skipif(os.environ.get("CTXGEN_PRESET") in ("asan", "tsan", "fuzz"),
+                                reason="libraries built with a sanitizer are not for others")
+
+
+def run(*command, **more):
+    finished = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, **more)
+    assert finished.returncode == 0, f"{command}\n{finished.stdout}"
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed") / "prefix"
+    run("cmake", "--install", BUILD, "--prefix", folder)
+    return folder
+
+
+@pytest.fixture
+def models(tmp_path):
+    run(sys.executable, SOURCE / "samples" / "models.py", tmp_path / "models")
+    old = 1_000_000_000
+    for path in (tmp_path / "models").iterdir():
+        os.utime(path, (old, old))
+    return tmp_path / "models"
+
+
+def times(folder):
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*")
+            if path.suffix in (".onnx", ".bin") and path.is_file()}
+
+
+def changed(before, after):
+    assert before.keys() == after.keys()
+    return {name for name in after if after[name] != before[name]}
+
+
+def test_installed_documents(prefix):
+    for name in ("man/man1/ctxgen.1", "man/man1/ctxgen-compile.1", "bash-completion/completions/ctxgen",
+                 "zsh/site-functions/_ctxgen", "fish/vendor_completions.d/ctxgen.fish"):
+        assert (prefix / "share" / name).stat().st_size > 0
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_make(prefix, models, tmp_path):
+    shutil.copy(SOURCE / "samples" / "make" / "Makefile", tmp_path)
+    out = tmp_path / "out"
+
+    def make():
+        return run("make", f"CTXGEN={prefix}/bin/ctxgen", cwd=tmp_path)
+
+    assert make().count(" compile ") == 2
+    first = times(out)
+    assert set(first) == {"classifier_ctx.onnx", "classifier_dnnl.bin", "group/encoder_ctx.onnx", "group/decoder_ctx.onnx",
+                          "group/encoder_dnnl.bin"}
+    assert make().count(" compile ") == 0
+    assert times(out) == first
+
+    os.utime(models / "decoder.data")
+    assert make().count(" compile ") == 1
+    assert changed(first, times(out)) == {"group/encoder_ctx.onnx", "group/decoder_ctx.onnx", "group/encoder_dnnl.bin"}
+
+    (models / "classifier.data").unlink()  # and a model without it: the empty rule lets make go on
+    run(sys.executable, "-c", "import onnx, sys; onnx.save(onnx.load('encoder.onnx'), 'classifier.onnx')", cwd=models)
+    assert make().count(" compile ") == 1
+    assert make().count(" compile ") == 0
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_cmake(prefix, models, tmp_path, generator):
+    if shutil.which("make" if "Make" in generator else "ninja") is None:
+        pytest.skip(f"no {generator} here")
+    build = tmp_path / "build"
+    run("cmake", "-G", generator, "-S", SOURCE / "samples" / "cmake", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DMODELS={models}")
+
+    def outputs():
+        return {name: time for name, time in times(build).items() if "CMakeFiles" not in name}
+
+    run("cmake", "--build", build)
+    first = outputs()
+    group = {f"translator/{name}" for name in ("encoder_ctx.onnx", "decoder_ctx.onnx", "encoder_dnnl.bin")}
+    assert set(first) == {"classifier_ctx.onnx"} | group
+    program = build / "classify"
+    zeros = run(program)
+    assert len(zeros.split()) == 8
+    assert run(program, *"1 2 3 4 5 6 7 8".split()) != zeros
+    program_time = program.stat().st_mtime_ns
+
+    run("cmake", "--build", build)
+    assert outputs() == first and program.stat().st_mtime_ns == program_time
+
+    os.utime(models / "encoder.data")
+    run("cmake", "--build", build)
+    second = outputs()
+    assert changed(first, second) == group
+    assert program.stat().st_mtime_ns == program_time
+
+    (build / "classifier_ctx.onnx").unlink()
+    run("cmake", "--build", build)
+    assert changed({name: time for name, time in second.items()}, outputs()) == {"classifier_ctx.onnx"}
+    assert program.stat().st_mtime_ns != program_time
+
+
+def test_cmake_refuses_what_it_sets_itself(prefix, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("""\
+cmake_minimum_required(VERSION 3.28)
+project(x CXX)
+find_package(ctxgen CONFIG REQUIRED)
+ctxgen_compile(TARGET m MODELS m.onnx OPTIONS --bin=x.bin)
+""")
+    finished = subprocess.run(["cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"],
+                              capture_output=True, text=True)
+    assert finished.returncode != 0 and "--bin=x.bin cannot stand in OPTIONS" in finished.stderr
+
+
+def test_ci(prefix, models, tmp_path):
+    def step():
+        return run(SOURCE / "samples" / "ci" / "compile-models.sh", models, tmp_path / "out", "--require-compiled",
+                   env=os.environ | {"CTXGEN": str(prefix / "bin" / "ctxgen")})
+
+    step()
+    first = times(tmp_path / "out")
+    assert len(first) == 6
+    assert step().count("up to date: ") == 6
+    assert times(tmp_path / "out") == first
+    data = bytearray((models / "encoder.data").read_bytes())
+    data[0] ^= 1
+    (models / "encoder.data").write_bytes(data)
+    step()
+    assert changed(first, times(tmp_path / "out")) == {"encoder_ctx.onnx", "encoder_dnnl.bin"}
