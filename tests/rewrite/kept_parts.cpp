@@ -155,7 +155,8 @@ class Judge {
         lost("metadata \"{}\" is gone", entry.key());
     for (const auto& entry : context_.metadata_props())
       if (!texts(source_.metadata_props()).contains(entry.SerializeAsString()) &&
-          !entry.key().starts_with("ep_compatibility_info."))
+          !entry.key().starts_with("ep_compatibility_info.") &&
+          entry.key() != "ctxgen.compile_key")
         lost("metadata \"{}\" is new", entry.key());
   }
 
