@@ -23,9 +23,10 @@ struct ManifestLimits {  // tests lower them
 /// manifest.proto's Blob, in memory.
 struct ManifestBlob {
   std::uint64_t offset = 0;  // from the start of the data section
-  std::uint64_t size = 0;
+  std::uint64_t size = 0;    // bytes stored
   Hash128 hash;
   std::uint32_t encoding = 0;
+  std::uint64_t content_size = 0;  // where it is encoded
   [[nodiscard]] bool operator==(const ManifestBlob&) const = default;
 };
 

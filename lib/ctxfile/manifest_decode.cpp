@@ -101,6 +101,7 @@ class Decoder {
         case 3: out.hash.high = CTXGEN_TRY(field.fixed64()); break;
         case 4: out.hash.low = CTXGEN_TRY(field.fixed64()); break;
         case 5: out.encoding = CTXGEN_TRY(field.u32()); break;
+        case 6: out.content_size = CTXGEN_TRY(field.varint()); break;
         default: break;
       }
       return {};
@@ -126,6 +127,8 @@ class Decoder {
         case 9: out.plans.push_back(CTXGEN_TRY(plan(field))); break;
         case 10: hash.high = CTXGEN_TRY(field.fixed64()); break;
         case 11: hash.low = CTXGEN_TRY(field.fixed64()); break;
+        case 12: out.isa = text_of(CTXGEN_TRY(field.bytes())); break;
+        case 13: out.variant_of = text_of(CTXGEN_TRY(field.bytes())); break;
         default: break;
       }
       return {};

@@ -16,6 +16,7 @@ class Encoder {
     out.fixed64(3, blob.hash.high);
     out.fixed64(4, blob.hash.low);
     out.varint(5, blob.encoding);
+    out.varint(6, blob.content_size);
     return out;
   }
 
@@ -33,6 +34,8 @@ class Encoder {
     for (const auto& p : program.plans) out.message(9, plan(p));
     out.fixed64(10, hash.high);
     out.fixed64(11, hash.low);
+    out.text(12, program.isa);
+    out.text(13, program.variant_of);
     return out;
   }
 

@@ -2,11 +2,13 @@
 #include <cstring>
 #include <map>
 
+#include "blob_cache.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "header.h"
 #include "manifest.h"
+#include "variants.h"
 
 namespace ctxgen {
 namespace {
@@ -33,6 +35,16 @@ Status check_manifest_hash(const Header& header, std::span<const std::byte> file
               header.manifest_hash.hex());
 }
 
+/// Only what shrinks is compressed, and the sizes of tensors bound it.
+Status check_content_size(std::size_t i, const ManifestBlob& blob, BlobEncoding encoding) {
+  const bool right = encoding == BlobEncoding::kNone
+                         ? blob.content_size == 0
+                         : blob.content_size > blob.size && blob.content_size <= kMaxTensorBytes;
+  if (right) return {};
+  return fail(ErrorCode::kCorruptContext, "blob {}: {} bytes of encoding {} hold {}", i, blob.size,
+              blob.encoding, blob.content_size);
+}
+
 /// Blobs stand in order, apart, aligned and inside the file.
 Result<std::vector<BlobEntry>> check_blobs(const Header& header,
                                            std::span<const ManifestBlob> blobs) {
@@ -42,9 +54,11 @@ Result<std::vector<BlobEntry>> check_blobs(const Header& header,
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < blobs.size(); ++i) {
     const ManifestBlob& blob = blobs[i];
-    if (blob.encoding != 0)
-      return fail(ErrorCode::kVersionMismatch, "blob {} has encoding {}, expected 0 (none)", i,
-                  blob.encoding);
+    if (blob.encoding > static_cast<std::uint32_t>(BlobEncoding::kZstd))
+      return fail(ErrorCode::kVersionMismatch,
+                  "blob {} has encoding {}, expected 0 (none) or 1 (zstd)", i, blob.encoding);
+    const auto encoding = static_cast<BlobEncoding>(blob.encoding);
+    CTXGEN_CHECK(check_content_size(i, blob, encoding));
     if (!range_fits(blob.offset, blob.size, data_size))
       return fail(ErrorCode::kCorruptContext,
                   "blob {}: {} bytes at offset {} of a data section of {}", i, blob.size,
@@ -56,7 +70,9 @@ Result<std::vector<BlobEntry>> check_blobs(const Header& header,
       return fail(ErrorCode::kCorruptContext, "blob {}: offset {} is before the end {} of the blob "
                   "before", i, blob.offset, end);
     end = blob.offset + blob.size;
-    entries.push_back({header.data_offset + blob.offset, blob.size, blob.hash});
+    entries.push_back({header.data_offset + blob.offset,
+                       encoding == BlobEncoding::kNone ? blob.size : blob.content_size, blob.hash,
+                       blob.size, encoding});
   }
   // Newer minor versions may add sections behind the blobs.
   if (header.info.format_minor <= kFormatMinor && end != data_size)
@@ -78,7 +94,7 @@ Status check_programs(const Manifest& manifest) {
       return fail(ErrorCode::kCorruptContext, "program \"{}\": content hash is {}, expected {}",
                   program.name, found.hex(), manifest.program_hashes[i].hex());
   }
-  return {};
+  return check_variants(manifest.programs);
 }
 
 Status check_zero(std::span<const std::byte> file, std::uint64_t begin, std::uint64_t end) {
@@ -109,6 +125,7 @@ Result<ContextReader> ContextReader::open(Blob file, std::string_view name, Veri
     Manifest manifest = CTXGEN_TRY(
         decode_manifest(file.bytes.subspan(header.manifest_offset, header.manifest_size)));
     reader.blobs_ = CTXGEN_TRY(check_blobs(header, manifest.blobs));
+    reader.cache_ = std::make_shared<BlobCache>(reader.blobs_.size());
     CTXGEN_CHECK(check_programs(manifest));
     reader.file_ = CTXGEN_TRY(align(std::move(file)));
     reader.info_ = std::move(header.info);
@@ -132,7 +149,7 @@ Result<ContextReader> ContextReader::open(Blob file, std::string_view name, Veri
 
 Result<std::size_t> ContextReader::find(std::string_view partition_name) const {
   const auto found = std::ranges::find(programs_, partition_name, &Program::name);
-  if (found != programs_.end()) return static_cast<std::size_t>(found - programs_.begin());
+  if (found != programs_.end() && found->variant_of.empty()) return static_cast<std::size_t>(found - programs_.begin());
   constexpr std::size_t kListed = 20;
   std::string names;
   for (std::size_t i = 0; i < std::min(programs_.size(), kListed); ++i)
@@ -142,11 +159,39 @@ Result<std::size_t> ContextReader::find(std::string_view partition_name) const {
               name_, partition_name, names.empty() ? "none" : names);
 }
 
+std::vector<std::size_t> ContextReader::variants(std::size_t index) const {
+  std::vector<std::size_t> all{index};
+  if (programs_[index].isa.empty()) return all;
+  for (std::size_t i = 0; i < programs_.size(); ++i)
+    if (programs_[i].variant_of == programs_[index].name) all.push_back(i);
+  return all;
+}
+
 Result<Blob> ContextReader::blob(std::uint32_t index) const {
   if (index >= blobs_.size())
     return fail(ErrorCode::kCorruptContext, "context \"{}\" has {} blobs, blob {} was asked for",
                 name_, blobs_.size(), index);
-  return file_.slice(blobs_[index].offset, blobs_[index].size);
+  auto found = content(index);
+  if (!found) return named(std::move(found).error(), name_);
+  return found;
+}
+
+Result<Blob> ContextReader::content(std::uint32_t index) const {
+  const BlobEntry& entry = blobs_[index];
+  Blob stored = file_.slice(entry.offset, entry.stored);
+  if (entry.encoding == BlobEncoding::kNone) return stored;
+  return cache_->get(index, entry, stored.bytes);
+}
+
+Status ContextReader::decompress_blobs(std::span<const std::uint32_t> indices, int threads) const {
+  std::vector<std::uint32_t> compressed;
+  for (const std::uint32_t index : indices)
+    if (index < blobs_.size() && blobs_[index].encoding != BlobEncoding::kNone)
+      compressed.push_back(index);
+  return for_each_index(compressed.size(), threads, [&](std::size_t i) -> Status {
+    (void)CTXGEN_TRY(blob(compressed[i]));
+    return {};
+  });
 }
 
 Status ContextReader::verify_blobs() const {
@@ -155,13 +200,14 @@ Status ContextReader::verify_blobs() const {
     CTXGEN_CHECK(check_zero(file_.bytes, manifest_end_, data_begin_));
     std::uint64_t end = data_begin_;
     for (std::size_t i = 0; i < blobs_.size(); ++i) {
-      const BlobEntry& blob = blobs_[i];
-      CTXGEN_CHECK(check_zero(file_.bytes, end, blob.offset));
-      end = blob.offset + blob.size;
-      const Hash128 found = hash_bytes(file_.bytes.subspan(blob.offset, blob.size));
-      if (found != blob.hash)
+      const BlobEntry& entry = blobs_[i];
+      CTXGEN_CHECK(check_zero(file_.bytes, end, entry.offset));
+      end = entry.offset + entry.stored;
+      const Blob content = CTXGEN_TRY(this->content(static_cast<std::uint32_t>(i)));
+      const Hash128 found = hash_bytes(content.bytes);
+      if (found != entry.hash)
         return fail(ErrorCode::kCorruptContext, "blob {} ({} bytes): checksum is {}, expected {}",
-                    i, blob.size, found.hex(), blob.hash.hex());
+                    i, entry.size, found.hex(), entry.hash.hex());
     }
     return {};
   };

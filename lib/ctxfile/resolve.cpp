@@ -108,6 +108,17 @@ Result<ProgramPlace> find_in_all(const ContextNode& node, const ResolvedContexts
               node.where, name, looked, kOtherCompile);
 }
 
+/// Of the programs of one partition the one for the best instruction set that this machine has.
+/// Where it has none of them, the fingerprint says so, too, and whoever loads refuses the context.
+std::size_t best_variant(const OpenContext& context, std::size_t program) {
+  const std::vector<std::size_t> all = context.reader->variants(program);
+  if (all.size() == 1) return program;
+  std::vector<std::string> isas;
+  for (const std::size_t index : all) isas.push_back(context.reader->programs()[index].isa);
+  const auto best = context.loader->best_isa(isas);
+  return best ? all[*best] : program;
+}
+
 /// The model and its bin are renamed one after the other: a kill in between leaves two that do not
 /// belong together, which shows in the program's hash.
 Status check_hash(const ContextNode& node, Hash128 found) {
@@ -155,6 +166,7 @@ Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = set.programs[i];
     CTXGEN_CHECK(check_hash(nodes[i], set.contexts[context].reader->program_hash(program)));
+    set.programs[i].program = best_variant(set.contexts[context], program);
   }
   return set;
 }

@@ -7,6 +7,7 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "header.h"
 #include "manifest.h"
+#include "variants.h"
 
 namespace ctxgen {
 namespace {
@@ -25,6 +26,9 @@ Status check_content(const ContextContent& content) {
   if (content.blobs.size() != content.blob_hashes.size())
     return fail(ErrorCode::kInternal, "{} blobs with {} hashes", content.blobs.size(),
                 content.blob_hashes.size());
+  if (!content.compressed.empty() && content.compressed.size() != content.blobs.size())
+    return fail(ErrorCode::kInternal, "{} blobs, {} of them compressed", content.blobs.size(),
+                content.compressed.size());
   std::set<std::string_view> names;
   for (const Program& program : content.programs) {
     auto status = validate(program, content.blobs.size());
@@ -32,7 +36,17 @@ Status check_content(const ContextContent& content) {
     if (!names.insert(program.name).second)
       return fail(ErrorCode::kInternal, "two programs are named \"{}\"", program.name);
   }
+  auto variants = check_variants(content.programs);
+  if (!variants) return fail(ErrorCode::kInternal, "{}", variants.error().message);
   return {};
+}
+
+/// What stands in the file for blob `i`, and whether that is its compressed form.
+std::pair<std::span<const std::byte>, bool> stored_form(const ContextContent& content,
+                                                        std::size_t i) {
+  if (content.compressed.empty() || content.compressed[i].owner == nullptr)
+    return {content.blobs[i].bytes, false};
+  return {content.compressed[i].bytes, true};
 }
 
 Result<std::vector<ManifestBlob>> place_blobs(const ContextContent& content) {
@@ -40,15 +54,30 @@ Result<std::vector<ManifestBlob>> place_blobs(const ContextContent& content) {
   blobs.reserve(content.blobs.size());
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < content.blobs.size(); ++i) {
-    const std::uint64_t size = content.blobs[i].bytes.size();
+    const auto [bytes, compressed] = stored_form(content, i);
+    const std::uint64_t size = bytes.size();
     const std::uint64_t offset = align_up(end, blob_alignment(size));
     const auto next = checked_add(offset, size);
     if (!next || *next > std::uint64_t{1} << 62)
       return fail(ErrorCode::kResourceLimit, "the weights take more than 2^62 bytes");
-    blobs.push_back({.offset = offset, .size = size, .hash = content.blob_hashes[i]});
+    ManifestBlob& blob = blobs.emplace_back();
+    blob = {.offset = offset, .size = size, .hash = content.blob_hashes[i]};
+    if (compressed) {
+      blob.encoding = static_cast<std::uint32_t>(BlobEncoding::kZstd);
+      blob.content_size = content.blobs[i].bytes.size();
+    }
     end = *next;
   }
   return blobs;
+}
+
+/// The oldest minor version that has all that the content needs.
+std::uint16_t minor_of(const ContextContent& content) {
+  for (std::size_t i = 0; i < content.compressed.size(); ++i)
+    if (stored_form(content, i).second) return 1;
+  for (const Program& program : content.programs)
+    if (!program.isa.empty()) return 1;
+  return 0;
 }
 
 Result<Layout> lay_out(const ContextContent& content) {
@@ -63,7 +92,7 @@ Result<Layout> lay_out(const ContextContent& content) {
 
   Header header;
   header.info = {.format_major = kFormatMajor,
-                 .format_minor = kFormatMinor,
+                 .format_minor = minor_of(content),
                  .source = content.source,
                  .fingerprint = content.fingerprint,
                  .producer = content.producer.empty() ? "ctxgen " CTXGEN_VERSION_STRING
@@ -113,7 +142,7 @@ Status write_context(const ContextContent& content, const ByteSink& sink) {
   CTXGEN_CHECK(out.pad_to(layout.data_offset));
   for (std::size_t i = 0; i < layout.blobs.size(); ++i) {
     CTXGEN_CHECK(out.pad_to(layout.data_offset + layout.blobs[i].offset));
-    CTXGEN_CHECK(out.write(content.blobs[i].bytes));
+    CTXGEN_CHECK(out.write(stored_form(content, i).first));
   }
   CTXGEN_ASSERT(out.position() == layout.file_size);
   return {};

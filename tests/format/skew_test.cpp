@@ -106,11 +106,41 @@ TEST(Skew, AnotherMajorIsNamedWhateverStandsBehindThePrefix) {
 
 TEST(Skew, ANewerMinorIsRead) {
   Sections sections;
-  sections.set_version(1, 1);
+  sections.set_version(1, 2);
   const auto reader = open(sections.file());
   ASSERT_EQ(code_of(reader), test::kOk);
-  EXPECT_EQ(reader->info().format_minor, 1);
+  EXPECT_EQ(reader->info().format_minor, 2);
   EXPECT_EQ(reader->programs()[0], test::sample_dense());
+}
+
+/// To a 1.0 reader the fields of 1.1 are unknown ones: a file that has them under numbers that this
+/// reader does not know opens as it does there.
+TEST(Skew, A1_0ReaderSeesVariantsAsFurtherPrograms) {
+  ContextContent content = test::sample_content_1_1();
+  const auto file = test::file_of(content);  // not compressed
+  ASSERT_EQ(number_at<std::uint16_t>(file, 10), 1);
+  auto old = file;
+  const auto begin = number_at<std::uint64_t>(file, 40), size = number_at<std::uint64_t>(file, 48);
+  int renamed = 0;
+  for (std::uint64_t at = begin; at + 2 < begin + size; ++at) {
+    // Tags of text fields 12 and 13 before what they hold here; 14 and 15 are not known.
+    const auto tag = std::to_integer<unsigned>(old[at]);
+    const std::string_view text = as_text(std::span<const std::byte>(old).subspan(at + 2, 4));
+    if ((tag != 0x62 && tag != 0x6a) || (text != "avx2" && text != "avx5" && text != "dnnl")) continue;
+    old[at] = static_cast<std::byte>(tag + 0x10);
+    ++renamed;
+  }
+  ASSERT_EQ(renamed, 3);
+  put_hash(old, 56, hash_bytes(std::span<const std::byte>(old).subspan(begin, size)));
+  put_hash(old, 16, Hash128{});
+  put_hash(old, 16, hash_bytes(std::span<const std::byte>(old).first(number_at<std::uint32_t>(old, 12))));
+  const auto reader = open(old);
+  ASSERT_EQ(code_of(reader), test::kOk) << reader.error().message;
+  EXPECT_EQ(reader->find("dnnl_sample_0").value(), 0U);
+  EXPECT_EQ(reader->programs()[0], test::sample_dense());
+  EXPECT_EQ(reader->variants(0).size(), 1U);
+  // The fingerprint names no single instruction set, which refuses the file before any of this.
+  EXPECT_NE(reader->info().fingerprint.find("isa=avx2,avx512_core"), std::string::npos);
 }
 
 TEST(Skew, WhatANewerMinorAddsIsPassedOver) {
@@ -138,7 +168,7 @@ TEST(Skew, OurOwnMinorHasNothingToPassOver) {
 
 TEST(Skew, ANewerMinorIsVerifiedAllTheSame) {
   Sections sections;
-  sections.set_version(1, 1);
+  sections.set_version(1, 2);
   auto file = sections.file();
   file[20] ^= std::byte{1};
   EXPECT_EQ(code_of(open(file)), ErrorCode::kCorruptContext);

@@ -1,5 +1,6 @@
 // A context binary from its bytes: as it is, and once more with the checksums of header and manifest put right.
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "ctxgen/base/checked.h"
@@ -19,13 +20,25 @@ void open_all(const Blob& file) {
     fuzz::expect(info.has_value(), "a context opens whose header is refused");
     for (std::size_t i = 0; i < reader->blobs().size(); ++i) {
       const auto blob = reader->blob(static_cast<std::uint32_t>(i));
-      fuzz::expect(blob.has_value(), "a blob that is not there");
+      const bool compressed = reader->blobs()[i].encoding != BlobEncoding::kNone;
+      fuzz::expect(blob.has_value() || (compressed && verify == VerifyBlobs::kNever),
+                   "a blob that is not there");
+      if (!blob) continue;
+      fuzz::expect(blob->bytes.size() == reader->blobs()[i].size, "a blob of another size");
       fuzz::expect(verify == VerifyBlobs::kNever ||
                        hash_bytes(blob->bytes) == reader->blobs()[i].hash,
                    "a verified blob has another hash");
     }
-    for (const Program& program : reader->programs())
-      fuzz::expect(reader->find(program.name).has_value(), "a program is not found");
+    for (std::size_t i = 0; i < reader->programs().size(); ++i) {
+      const Program& program = reader->programs()[i];
+      fuzz::expect(reader->find(program.name).has_value() == program.variant_of.empty(),
+                   "a program is not found, or a variant is");
+      for (const std::size_t variant : reader->variants(i))
+        fuzz::expect(variant < reader->programs().size(), "a variant that is not there");
+    }
+    std::vector<std::uint32_t> all(reader->blobs().size());
+    std::iota(all.begin(), all.end(), 0U);
+    static_cast<void>(reader->decompress_blobs(all, 2));
     static_cast<void>(reader->verify_blobs());
   }
 }

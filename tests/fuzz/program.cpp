@@ -28,6 +28,7 @@ std::optional<std::vector<std::byte>> file_of(Manifest manifest) {
     data.resize(align_up(data.size(), blob_alignment(blob.size)));
     blob.offset = data.size();
     blob.encoding = 0;
+    blob.content_size = 0;
     for (std::uint64_t i = 0; i < blob.size; ++i) data.push_back(static_cast<std::byte>(i % 4 == 3 ? 0x3E : 0));
     blob.hash = hash_bytes(std::span(data).subspan(blob.offset));
   }

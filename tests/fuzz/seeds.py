@@ -117,10 +117,11 @@ def _bins(ctxgen):
         for number, model in enumerate(models):
             out = folder / f"o{number}"
             out.mkdir()
-            extra = ["--dim", "n=1,2"] if number == 0 else []
-            subprocess.run([ctxgen, "compile", "-q", model, "-o", out / "m_ctx.onnx", *extra], capture_output=True, check=False)
-            for path in out.glob("*.bin"):
-                yield f"{number}-{model.parent.name if number else 'net'}", path.read_bytes()
+            for form in ([], ["--compress"], ["--portable"]) if number == 0 else ([],):
+                extra = ["--dim", "n=1,2"] if number == 0 else []
+                subprocess.run([ctxgen, "compile", "-q", model, "-o", out / "m_ctx.onnx", *extra, *form], capture_output=True, check=False)
+                for path in out.glob("*.bin"):
+                    yield f"{number}-{model.parent.name if number else 'net'}{''.join(form)}", path.read_bytes()
 
 
 def make(target, folder, ctxgen=None):

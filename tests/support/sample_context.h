@@ -87,6 +87,24 @@ inline ContextContent sample_content() {
   return content;
 }
 
+/// What came with 1.1: a program for a second instruction set, and a blob that shrinks.
+/// tests/format/golden/v1_1_variant_zstd.ctx was made of this content.
+inline ContextContent sample_content_1_1() {
+  ContextContent content = sample_content();
+  content.fingerprint = "format=1;onednn=3.12.0;isa=avx2,avx512_core;threads=1";
+  Program variant = content.programs[0];
+  content.programs[0].isa = "avx2";
+  variant.variant_of = variant.name;
+  variant.name += "@avx512_core";
+  variant.isa = "avx512_core";
+  variant.plans.pop_back();
+  variant.weights[0].packed[0].blob = 3;
+  content.programs.push_back(std::move(variant));
+  content.blobs.push_back(Blob::own(std::vector<std::byte>(300, std::byte{7})));
+  content.blob_hashes.push_back(hash_bytes(content.blobs.back().bytes));
+  return content;
+}
+
 inline std::vector<std::byte> file_of(const ContextContent& content) {
   std::vector<std::byte> file;
   const Status status = write_context(content, [&](std::span<const std::byte> bytes) -> Status {

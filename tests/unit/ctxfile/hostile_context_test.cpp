@@ -136,8 +136,57 @@ TEST(HostileContext, ALargeBlobNeedsAPage) {
 }
 
 TEST(HostileContext, AnEncodingThatIsNotKnownIsAVersionMismatch) {
-  EXPECT_EQ(open_changed([](Pieces& p) { p.manifest.blobs[0].encoding = 1; }),
+  EXPECT_EQ(open_changed([](Pieces& p) { p.manifest.blobs[0].encoding = 2; }),
             ErrorCode::kVersionMismatch);
+  EXPECT_EQ(open_changed([](Pieces& p) { p.manifest.blobs[0].encoding = 0xffffffff; }),
+            ErrorCode::kVersionMismatch);
+}
+
+TEST(HostileContext, SizesThatACompressedBlobCannotHave) {
+  const auto with_size = [](std::uint32_t encoding, std::uint64_t size) {
+    return open_changed([&](Pieces& p) {
+      p.manifest.blobs[0].encoding = encoding;
+      p.manifest.blobs[0].content_size = size;
+    });
+  };
+  EXPECT_EQ(with_size(0, 1), ErrorCode::kCorruptContext);
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{32}, kMaxTensorBytes + 1, kMax})
+    EXPECT_EQ(with_size(1, size), ErrorCode::kCorruptContext) << size;
+  // The blob's 32 bytes are no frame: seen when they are verified, before anything is allocated.
+  for (const std::uint64_t size : {std::uint64_t{33}, std::uint64_t{1} << 20, kMaxTensorBytes})
+    EXPECT_TRUE(with_size(1, size) == ErrorCode::kCorruptContext || with_size(1, size) == ErrorCode::kResourceLimit) << size;
+}
+
+TEST(HostileContext, VariantsThatAreNone) {
+  const auto with_variant = [](const std::function<void(Manifest&, Program&)>& change) {
+    return open_changed([&](Pieces& p) {
+      p.manifest.programs[0].isa = "avx2";
+      Program variant = p.manifest.programs[0];
+      variant.variant_of = variant.name;
+      variant.name = "other";
+      variant.isa = "avx512_core";
+      change(p.manifest, variant);
+      p.manifest.programs.push_back(std::move(variant));
+      p.manifest.program_hashes.emplace_back();
+      p.rehash_programs();
+    });
+  };
+  EXPECT_EQ(with_variant([](auto&, auto&) {}), test::kOk);
+  const std::function<void(Manifest&, Program&)> changes[] = {
+      [](auto&, Program& v) { v.isa.clear(); },
+      [](auto&, Program& v) { v.isa = "avx2"; },                         // the partition's own
+      [](auto&, Program& v) { v.variant_of = "nobody"; },
+      [](auto&, Program& v) { v.variant_of = v.name; },                  // itself
+      [](Manifest& m, auto&) { m.programs[0].isa.clear(); },
+      [](Manifest& m, auto&) { m.programs[0].variant_of = m.programs[1].name; },  // a chain
+      [](auto&, Program& v) { v.source = "somebody else"; },
+      [](auto&, Program& v) { v.values[0].name = "renamed"; },
+      [](auto&, Program& v) { std::swap(v.outputs[0], v.outputs[1]); },
+      [](auto&, Program& v) { v.outputs.pop_back(); },
+  };
+  int number = 0;
+  for (const auto& change : changes)
+    EXPECT_EQ(with_variant(change), ErrorCode::kCorruptContext) << "change " << number++;
 }
 
 TEST(HostileContext, ProgramsThatAreNotWhatTheirHashSays) {

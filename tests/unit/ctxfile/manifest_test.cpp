@@ -67,6 +67,25 @@ TEST(Manifest, IsWhatProtobufWrites) {
   EXPECT_EQ(message.blobs(1).offset(), 64U);
 }
 
+TEST(Manifest, IsWhatProtobufWritesOf1_1) {
+  const ContextContent content = test::sample_content_1_1();
+  const std::vector<Hash128> hashes(content.programs.size());
+  std::vector<ManifestBlob> blobs = kBlobs;
+  blobs.push_back({192, 20, {9, 9}, 1, 300});
+  const auto bytes = encode_manifest(content.programs, hashes, blobs).value();
+  manifest::Manifest message;
+  ASSERT_TRUE(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  EXPECT_EQ(as_text(bytes), message.SerializeAsString());
+  EXPECT_EQ(message.programs(0).isa(), "avx2");
+  EXPECT_EQ(message.programs(2).isa(), "avx512_core");
+  EXPECT_EQ(message.programs(2).variant_of(), "dnnl_sample_0");
+  EXPECT_EQ(message.blobs(3).encoding(), 1U);
+  EXPECT_EQ(message.blobs(3).content_size(), 300U);
+  const Manifest back = decode_manifest(bytes).value();
+  EXPECT_EQ(back.programs, content.programs);
+  EXPECT_EQ(back.blobs, blobs);
+}
+
 TEST(Manifest, PassesOverFieldsOfNewerVersions) {
   auto bytes = sample_bytes();
   WireWriter unknown;

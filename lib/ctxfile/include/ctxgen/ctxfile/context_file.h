@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,7 @@ namespace ctxgen {
 
 /// The context binary (docs/format.md is normative).
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 0;
+inline constexpr std::uint16_t kFormatMinor = 1;  // written only where it is needed
 
 /// Small facts that stand in the header and can be read without the manifest.
 struct ContextInfo {
@@ -33,13 +34,20 @@ struct ContextInfo {
 [[nodiscard]] Result<ContextInfo> read_context_info(std::span<const std::byte> file,
                                                     std::string_view name);
 
+/// How a blob's bytes stand in the file.
+enum class BlobEncoding : std::uint32_t { kNone = 0, kZstd = 1 };
+
 struct BlobEntry {
   std::uint64_t offset = 0;  // from the start of the file
-  std::uint64_t size = 0;    // bytes stored
+  std::uint64_t size = 0;    // bytes of the content
   Hash128 hash;              // of the content
+  std::uint64_t stored = 0;  // bytes in the file
+  BlobEncoding encoding = BlobEncoding::kNone;
 };
 
 enum class VerifyBlobs { kAuto, kAlways, kNever };  // auto: when the file is below 16 MiB
+
+class BlobCache;  // decompressed blobs
 
 /// A context binary opened for reading: header and manifest verified, blobs used in place.
 class ContextReader {
@@ -57,20 +65,31 @@ class ContextReader {
   [[nodiscard]] Hash128 program_hash(std::size_t index) const { return program_hashes_[index]; }
   /// Index of the program with this partition_name, or kCorruptContext listing what there is.
   [[nodiscard]] Result<std::size_t> find(std::string_view partition_name) const;
+  /// Indices of all programs of the partition whose program find() gave: one per instruction set,
+  /// that one first.
+  [[nodiscard]] std::vector<std::size_t> variants(std::size_t index) const;
   [[nodiscard]] std::span<const BlobEntry> blobs() const { return blobs_; }
+  /// A blob's content, in place or decompressed; the latter is kept while the reader lives.
+  /// Errors  kCorruptContext, RESOURCE_LIMIT (decompressed weights pass the machine's memory).
   [[nodiscard]] Result<Blob> blob(std::uint32_t index) const;
+  /// Decompresses these blobs, where they are compressed, on up to `threads` threads; blob() then has
+  /// them at hand.
+  [[nodiscard]] Status decompress_blobs(std::span<const std::uint32_t> indices, int threads) const;
   /// Every blob against its hash and all padding against zero. Not in question: header and manifest,
   /// which open() always verifies.
   [[nodiscard]] Status verify_blobs() const;
   [[nodiscard]] std::uint64_t file_size() const { return file_.bytes.size(); }
 
  private:
+  [[nodiscard]] Result<Blob> content(std::uint32_t index) const;  // index is in range
+
   Blob file_;
   std::string name_;
   ContextInfo info_;
   std::vector<Program> programs_;
   std::vector<Hash128> program_hashes_;
   std::vector<BlobEntry> blobs_;
+  std::shared_ptr<BlobCache> cache_;
   // Where the sections lie in the file: verify_blobs() finds the padding by them.
   std::uint64_t header_end_ = 0;
   std::uint64_t manifest_begin_ = 0;
@@ -91,7 +110,13 @@ struct ContextContent {
   std::vector<Blob> blobs;
   std::vector<Hash128> blob_hashes;
   std::string producer = {};  // empty: this version of ctxgen
+  /// Of compress_blobs(): empty, or one per blob, without an owner where it is stored as it is.
+  std::vector<Blob> compressed = {};
 };
+
+/// Has each blob that shrinks by it stored as zstd. `threads` never change the bytes.
+/// Errors  RESOURCE_LIMIT. The compressed bytes are held in memory.
+[[nodiscard]] Status compress_blobs(ContextContent& content, int level, int threads);
 
 /// Receives the file's bytes in order (an AtomicFile, a vector).
 using ByteSink = std::function<Status(std::span<const std::byte>)>;

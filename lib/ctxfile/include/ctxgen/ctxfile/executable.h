@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,6 +81,15 @@ class Executable {
   [[nodiscard]] virtual PlanStatistics plan_statistics() const { return {}; }
 };
 
+/// The machines that programs are compiled for.
+struct CompileTarget {
+  /// Any machine that the library knows and any minor version of the library: nothing in a program
+  /// depends on the machine that compiled it, weights are stored plain and packed at load.
+  bool portable = false;
+  /// Instruction sets in the provider's words, smallest first; none: that of this process.
+  std::vector<std::string> isas;
+};
+
 /// Whether a context fits this machine (ORT's OrtCompiledModelCompatibility without "n/a").
 enum class Compatibility { kOptimal, kPreferRecompilation, kUnsupported };
 
@@ -120,6 +130,33 @@ class ProgramLoader {
       LoadStatistics* statistics) const = 0;
   /// The fingerprint of what this process would write now (format, library, ISA, threads, caches).
   [[nodiscard]] virtual std::string fingerprint(int threads) const = 0;
+  /// The fingerprint of programs for `target`.
+  /// Errors  INVALID_ARGUMENT: the provider has no programs for such a target.
+  [[nodiscard]] virtual Result<std::string> fingerprint_of(const CompileTarget& target,
+                                                           int threads) const {
+    if (target.portable)
+      return fail(ErrorCode::kInvalidArgument, "\"{}\" has no portable programs", source());
+    return fingerprint(threads);
+  }
+  /// The provider's own names for instruction sets, each once, one that another includes before it.
+  /// Errors  INVALID_ARGUMENT: unknown (naming the known ones), there twice, or the first one is not
+  ///         part of all others.
+  [[nodiscard]] virtual Result<std::vector<std::string>> sort_isas(
+      std::span<const std::string> names) const {
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" knows no instruction set \"{}\"", source(),
+                names.empty() ? "" : names.front());
+  }
+  /// Limits this process to `isa`, for good: what it compiles and runs from now on uses nothing
+  /// beyond. The library allows that once, before its first use.
+  /// Errors  INVALID_ARGUMENT: unknown, beyond this machine, or the library is in use with another.
+  [[nodiscard]] virtual Status use_isa(std::string_view isa) const {
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" knows no instruction set \"{}\"", source(), isa);
+  }
+  /// Index of the one to use in this process, where it has any of them.
+  [[nodiscard]] virtual std::optional<std::size_t> best_isa(
+      std::span<const std::string> /*isas*/) const {
+    return std::nullopt;
+  }
   /// Compares a fingerprint from a model's metadata or a context binary with this machine.
   [[nodiscard]] virtual CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                            int threads) const = 0;

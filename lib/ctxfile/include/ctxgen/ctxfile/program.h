@@ -106,6 +106,10 @@ struct Program {
   std::vector<ProgramWeight> weights;
   std::vector<ProgramOp> ops;
   std::vector<StoredPlan> plans;
+  // A partition may have a program for each of several instruction sets. One of them, for the
+  // smallest, has the partition's name; the others say so in variant_of. No part of the hash.
+  std::string isa = {};         // the provider's word; empty: what the fingerprint says
+  std::string variant_of = {};  // partition_name that this program is another form of
   [[nodiscard]] bool operator==(const Program&) const = default;
 };
 

@@ -54,7 +54,8 @@ struct ResolvedContexts {
 };
 
 /// Opens the context binaries that `nodes` name and finds each node's program: primary nodes
-/// (main_context=1) in theirs, the others in any primary context of their source.
+/// (main_context=1) in theirs, the others in any primary context of their source. Where a partition
+/// has programs for several instruction sets, it is the best that this machine has.
 ///
 /// Requires  every node has a loader.
 /// Errors    kCorruptContext (missing, damaged, partition not there or there twice, program of an

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "ctxgen/ctxfile/context_file.h"
+
+namespace ctxgen {
+
+/// The compressed blobs of a file, each decompressed when it is first asked for, and kept.
+///
+/// Threads  get() may be called from several threads; different blobs decompress side by side.
+class BlobCache {
+ public:
+  explicit BlobCache(std::size_t count) : slots_(count) {}
+  /// Errors  kCorruptContext, RESOURCE_LIMIT.
+  [[nodiscard]] Result<Blob> get(std::uint32_t index, const BlobEntry& entry,
+                                 std::span<const std::byte> stored);
+
+ private:
+  struct Slot {
+    std::mutex mutex;
+    Blob blob;
+  };
+  [[nodiscard]] Status reserve(std::uint64_t bytes);
+
+  std::vector<Slot> slots_;
+  std::mutex mutex_;
+  std::uint64_t bytes_ = 0;  // of all blobs that are decompressed, or being so
+};
+
+/// Calls work(i) for each i below `count` on up to `threads` threads, in no order, and gives the
+/// error of the smallest i that failed.
+[[nodiscard]] Status for_each_index(std::size_t count, int threads,
+                                    const std::function<Status(std::size_t)>& work);
+
+}  // namespace ctxgen
