@@ -51,8 +51,11 @@ class Components {
 class Partitioner {
  public:
   Partitioner(const Model& model, const Graph& graph, std::span<const Provider* const> providers,
-              std::span<const Exclusion> exclusions)
-      : graph_(graph), providers_(providers), exclusions_(exclusions), view_(model, graph) {
+              std::span<const Exclusion> exclusions, const CompileTarget& target)
+      : graph_(graph),
+        providers_(providers),
+        exclusions_(exclusions),
+        view_(model, graph, target) {
     assignment_.nodes.resize(graph.node_count());
     assignment_.partitions.resize(providers.size());
     for (std::uint32_t n = 0; n < graph.node_count(); ++n)
@@ -322,8 +325,9 @@ class Partitioner {
 
 Result<Assignment> partition_graph(const Model& model, const Graph& graph,
                                    std::span<const Provider* const> providers,
-                                   std::span<const Exclusion> exclusions) {
-  return Partitioner(model, graph, providers, exclusions).run();
+                                   std::span<const Exclusion> exclusions,
+                                   const CompileTarget& target) {
+  return Partitioner(model, graph, providers, exclusions, target).run();
 }
 
 }  // namespace ctxgen

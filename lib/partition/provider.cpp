@@ -2,7 +2,7 @@
 
 namespace ctxgen {
 
-GraphView::GraphView(const Model& model, const Graph& graph)
-    : model_(&model), graph_(&graph), taken_(graph.node_count(), false) {}
+GraphView::GraphView(const Model& model, const Graph& graph, const CompileTarget& target)
+    : model_(&model), graph_(&graph), target_(target), taken_(graph.node_count(), false) {}
 
 }  // namespace ctxgen

@@ -214,5 +214,34 @@ TEST(ExecMachine, FingerprintVerdicts) {
   EXPECT_GE(default_threads(), 1);
 }
 
+TEST(ExecMachine, PortableRunsWhereTheMajorVersionIsTheSame) {
+  const std::string portable = loader().fingerprint_of({.portable = true, .isas = {}}, 2).value();
+  EXPECT_EQ(portable.find(isa_name()), std::string::npos) << portable;
+  const auto found = loader().compatibility(portable, 2);
+  EXPECT_EQ(found.verdict, Compatibility::kPreferRecompilation);
+  EXPECT_NE(found.reason.find("portable"), std::string::npos);
+  for (const std::string_view other : {"format=2;onednn=3;isa=portable", "format=1;onednn=2;isa=portable",
+                                       "format=1;onednn=3.1.0;isa=portable", "isa=portable"})
+    EXPECT_EQ(loader().compatibility(other, 2).verdict, Compatibility::kUnsupported) << other;
+}
+
+TEST(ExecPlan, PortableProgramsHoldPlainWeightsAndNoChoices) {
+  Maker maker(12);
+  make_network(maker, 1, 16);
+  const Packed native = pack(maker, {{maker.input_dims()}}).value();
+  const Packed portable = pack(maker, {{maker.input_dims()}}, 1, true).value();
+  for (const ProgramWeight& weight : portable.program.weights) {
+    ASSERT_EQ(weight.packed.size(), 1U);
+    EXPECT_TRUE(weight.packed[0].layout.empty());
+  }
+  ASSERT_EQ(portable.program.plans.size(), 1U);
+  EXPECT_EQ(portable.program.plans[0].arena_bytes, 0U);
+  EXPECT_EQ(portable.program.plans[0].scratch_bytes, 0U);
+  LoadStatistics statistics;
+  const auto loaded = load(portable, &statistics).value();
+  EXPECT_GT(statistics.repacked_weights, 0U);
+  EXPECT_EQ(run(*loaded, maker.inputs()).value(), run(*load(native).value(), maker.inputs()).value());
+}
+
 }  // namespace
 }  // namespace ctxgen::onednn::test

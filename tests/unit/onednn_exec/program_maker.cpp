@@ -79,10 +79,14 @@ BlobSource Packed::blobs() const {
   };
 }
 
-Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, int threads) {
+Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, int threads,
+                    bool portable) {
   Packed packed{maker.program(), std::make_shared<WeightStore>()};
   CTXGEN_CHECK(plan_and_pack(packed.program, maker.weights(),
-                             PackOptions{std::move(profiles), threads}, *packed.store));
+                             PackOptions{.profiles = std::move(profiles),
+                                         .threads = threads,
+                                         .portable = portable},
+                             *packed.store));
   return packed;
 }
 

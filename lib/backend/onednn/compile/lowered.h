@@ -25,6 +25,7 @@ struct Lowered {
   Program program;
   std::vector<Tensor> weights;  // of program.weights, by index
   std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
+  bool integer_products = true;  // false: not every machine of the target has instructions for them
 };
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.

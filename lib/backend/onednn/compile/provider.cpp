@@ -65,10 +65,12 @@ std::uint64_t plain_weight_bytes(const Program& program) {
 Result<Program> compile_one(const GraphView& view, const Partition& partition,
                             const ProviderCompileOptions& options, WeightStore& store) {
   Lowered lowered = CTXGEN_TRY(lower_partition(view, partition));
+  lowered.integer_products = !view.target().portable;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .threads = options.threads,
-                         .jobs = options.jobs};
+                         .jobs = options.jobs,
+                         .portable = view.target().portable};
   CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
   return std::move(lowered.program);
 }

@@ -256,8 +256,10 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
   return {};
 }
 
-Result<NodeBuild> build_node(const BuildContext& context, const Node& node) {
-  NodeBuilder builder(context, node);
+namespace {
+
+Result<NodeBuild> build_with(const BuildContext& context, const Node& node, References references) {
+  NodeBuilder builder(context, node, references);
   // Nothing to compute; a reduction over nothing is refused by check_nonempty before.
   if (volume(builder.output().dims) == 0) return builder.take();
   if (node.program_op == nullptr) {
@@ -271,6 +273,16 @@ Result<NodeBuild> build_node(const BuildContext& context, const Node& node) {
     return fail(ErrorCode::kInternal, "{}: no builder", label(*node.program_op));
   CTXGEN_CHECK(build(builder));
   return builder.take();
+}
+
+}  // namespace
+
+Result<NodeBuild> build_node(const BuildContext& context, const Node& node) {
+  auto built = build_with(context, node, References::kRefused);
+  if (built || built.error().code != ErrorCode::kUnsupported ||
+      context.references == References::kRefused)
+    return built;
+  return build_with(context, node, References::kAllowed);
 }
 
 }  // namespace ctxgen::onednn

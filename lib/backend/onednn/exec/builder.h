@@ -18,6 +18,9 @@ struct WeightForm {
 };
 using WeightForms = std::vector<std::vector<WeightForm>>;
 
+/// Whether a kernel that oneDNN calls a reference may be used: some are no slow ones.
+enum class References : std::uint8_t { kRefused, kAllowed };
+
 /// What all builders read. Nothing here changes while nodes are built, on any number of threads.
 struct BuildContext {
   const Program& program;
@@ -25,6 +28,8 @@ struct BuildContext {
   const WeightForms* forms = nullptr;                // null while packing
   std::span<const std::uint16_t> choices;            // per op: form of its weight, or empty
   bool create_primitives = true;
+  /// kAllowed: a node that oneDNN has nothing else for gets its reference kernel.
+  References references = References::kRefused;
 };
 
 /// The steps that one node becomes.
@@ -37,8 +42,8 @@ struct NodeBuild {
 
 [[nodiscard]] const dnnl::engine& cpu_engine();
 
-/// The steps of a node. Errors  UNSUPPORTED when oneDNN has only a reference kernel and there is no
-/// own loop; kSumRefused (below) when a sum in place is what it refuses.
+/// The steps of a node. Errors  UNSUPPORTED when oneDNN has only a reference kernel, the context
+/// refuses those and there is no own loop; kSumRefused (below) when a sum in place is what it refuses.
 [[nodiscard]] Result<NodeBuild> build_node(const BuildContext& context, const Node& node);
 
 /// Words of PostOp::kind and `alg`, as oneDNN names them; undef if it is no such word.
@@ -52,13 +57,12 @@ struct NodeBuild {
 /// the op's (dims merged or added); nothing if it has no such form, the op then runs on its own.
 using OperandView = std::function<std::optional<dnnl::memory::desc>(const Slot&)>;
 
-/// Whether a kernel that oneDNN calls a reference may be used: some are no slow ones.
-enum class References : std::uint8_t { kRefused, kAllowed };
-
 /// Helpers of the family builders for one node.
 class NodeBuilder {
  public:
-  NodeBuilder(const BuildContext& context, const Node& node) : context_(context), node_(node) {}
+  NodeBuilder(const BuildContext& context, const Node& node,
+              References references = References::kRefused)
+      : context_(context), node_(node), references_(references) {}
 
   [[nodiscard]] const BuildContext& context() const { return context_; }
   [[nodiscard]] const Node& node() const { return node_; }
@@ -111,6 +115,7 @@ class NodeBuilder {
 
   const BuildContext& context_;
   const Node& node_;
+  References references_;  // of every primitive
   NodeBuild build_;
 };
 

@@ -41,7 +41,7 @@ Status NodeBuilder::add_fused(
     if (!pd) continue;
     Step step;
     step.implementation = pd->impl_info_str();
-    if (is_reference(step.implementation)) {
+    if (references_ == References::kRefused && is_reference(step.implementation)) {
       refusal = step.implementation;
       continue;
     }
@@ -67,7 +67,8 @@ Status NodeBuilder::add_primitive(
   const auto pd = CTXGEN_TRY(guarded(what, [&] { return make(attr); }));
   Step step;
   step.implementation = pd.impl_info_str();
-  if (references == References::kRefused && is_reference(step.implementation))
+  if (references == References::kRefused && references_ == References::kRefused &&
+      is_reference(step.implementation))
     return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", what, step.implementation);
   if (context_.create_primitives)
     step.primitive = CTXGEN_TRY(guarded(what, [&] { return Primitive(pd); }));

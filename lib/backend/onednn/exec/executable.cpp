@@ -52,7 +52,8 @@ Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
                                                            .input_dims = input_dims,
                                                            .forms = &bank_->forms(),
                                                            .choices = choices,
-                                                           .threads = threads_})));
+                                                           .threads = threads_,
+                                                           .references = References::kAllowed})));
   CTXGEN_CHECK(bank_->bind(*plan));
   return plan;
 }

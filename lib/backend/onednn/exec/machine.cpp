@@ -3,37 +3,19 @@
 
 #include <array>
 #include <fstream>
+#include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
+#include "isa.h"
 #include "machine.h"
 
 namespace ctxgen::onednn {
 namespace {
-
-struct IsaRow {
-  dnnl::cpu_isa isa;
-  std::string_view name;
-};
-constexpr IsaRow kIsas[] = {
-    {dnnl::cpu_isa::sse41, "sse41"},
-    {dnnl::cpu_isa::avx, "avx"},
-    {dnnl::cpu_isa::avx2, "avx2"},
-    {dnnl::cpu_isa::avx2_vnni, "avx2_vnni"},
-    {dnnl::cpu_isa::avx2_vnni_2, "avx2_vnni_2"},
-    {dnnl::cpu_isa::avx512_core, "avx512_core"},
-    {dnnl::cpu_isa::avx512_core_vnni, "avx512_core_vnni"},
-    {dnnl::cpu_isa::avx512_core_bf16, "avx512_core_bf16"},
-    {dnnl::cpu_isa::avx512_core_fp16, "avx512_core_fp16"},
-    {dnnl::cpu_isa::avx10_1_512, "avx10_1_512"},
-    {dnnl::cpu_isa::avx512_core_amx, "avx512_core_amx"},
-    {dnnl::cpu_isa::avx512_core_amx_fp16, "avx512_core_amx_fp16"},
-    {dnnl::cpu_isa::avx10_1_512_amx, "avx10_1_512_amx"},
-    {dnnl::cpu_isa::avx10_1_512_amx_fp16, "avx10_1_512_amx_fp16"},
-};
 
 std::string topology(int cpu, const char* name) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/" + name);
@@ -54,17 +36,6 @@ std::string field(std::string_view fingerprint, std::string_view key) {
   return {};
 }
 
-/// Whether this process can run code for the instruction set `name`: oneDNN's values are bit sets
-/// of features.
-bool machine_has(std::string_view name) {
-  for (const IsaRow& row : kIsas)
-    if (row.name == name) {
-      const auto want = static_cast<unsigned>(row.isa);
-      return (want & static_cast<unsigned>(dnnl::get_effective_cpu_isa())) == want;
-    }
-  return false;
-}
-
 std::string cache_sizes() {
   std::string text;
   for (const int level : {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE}) {
@@ -78,14 +49,21 @@ CompatibilityVerdict verdict(Compatibility value, std::string reason) {
   return {value, std::move(reason)};
 }
 
-}  // namespace
+constexpr std::string_view kPortable = "portable";
 
-std::string isa_name() {
-  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  for (const IsaRow& row : kIsas)
-    if (row.isa == isa) return std::string(row.name);
-  return "isa" + std::to_string(static_cast<unsigned>(isa));
+/// The first key of which `found` and `expected` say different things.
+std::optional<CompatibilityVerdict> unsupported_key(std::string_view found,
+                                                    std::string_view expected,
+                                                    std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (field(found, key) != field(expected, key))
+      return verdict(Compatibility::kUnsupported,
+                     std::format("{} is \"{}\", expected \"{}\"", key, field(found, key),
+                                 field(expected, key)));
+  return std::nullopt;
 }
+
+}  // namespace
 
 std::string library_version() {
   const dnnl_version_t* version = dnnl_version();
@@ -110,29 +88,42 @@ int default_threads() {
   return count;
 }
 
-std::string make_fingerprint(int threads) {
+std::string make_fingerprint(int threads, std::span<const std::string> isas) {
+  std::string names;
+  for (const std::string& isa : isas) names += (names.empty() ? "" : ",") + isa;
   return std::format("format={};onednn={};isa={};threads={};cache={}", kFormatMajor,
-                     library_version(), isa_name(), threads > 0 ? threads : default_threads(),
-                     cache_sizes());
+                     library_version(), names.empty() ? isa_name() : names,
+                     threads > 0 ? threads : default_threads(), cache_sizes());
+}
+
+std::string portable_fingerprint() {
+  return std::format("format={};onednn={};isa={}", kFormatMajor, dnnl_version()->major, kPortable);
 }
 
 CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
+  if (field(found, "isa") == kPortable) {
+    if (auto refused = unsupported_key(found, portable_fingerprint(), {"format", "onednn"}))
+      return std::move(*refused);
+    return verdict(Compatibility::kPreferRecompilation,
+                   std::format("it is portable: each load packs its weights for {}", isa_name()));
+  }
   const std::string here = make_fingerprint(threads);
   if (found == here) return verdict(Compatibility::kOptimal, "");
-  for (const std::string_view key : {"format", "onednn"})
-    if (field(found, key) != field(here, key))
-      return verdict(Compatibility::kUnsupported, std::format("{} is \"{}\", expected \"{}\"", key,
-                                                              field(found, key), field(here, key)));
-  const std::string isa = field(found, "isa");
-  if (isa != field(here, "isa") && !machine_has(isa))
+  if (auto refused = unsupported_key(found, here, {"format", "onednn"}))
+    return std::move(*refused);
+  const std::vector<std::string> isas = split_isas(field(found, "isa"));
+  const auto best = best_isa(isas);
+  if (!best)
     return verdict(Compatibility::kUnsupported,
-                   std::format("instruction set is \"{}\", this machine has \"{}\"", isa,
-                               field(here, "isa")));
+                   std::format("instruction set is \"{}\", this machine has \"{}\"",
+                               field(found, "isa"), field(here, "isa")));
   std::string reason;
-  for (const std::string_view key : {"isa", "threads", "cache"})
-    if (field(found, key) != field(here, key))
-      reason += std::format("{}{} is \"{}\", here \"{}\"", reason.empty() ? "" : "; ", key,
-                            field(found, key), field(here, key));
+  for (const std::string_view key : {"isa", "threads", "cache"}) {
+    const std::string value = key == "isa" ? isas[*best] : field(found, key);
+    if (value != field(here, key))
+      reason += std::format("{}{} is \"{}\", here \"{}\"", reason.empty() ? "" : "; ", key, value,
+                            field(here, key));
+  }
   if (reason.empty()) return verdict(Compatibility::kOptimal, "");
   return verdict(Compatibility::kPreferRecompilation, std::move(reason));
 }

@@ -71,6 +71,20 @@ Status check_weights(const Program& program, std::span<const Tensor> plain) {
   return {};
 }
 
+/// A plan of which only the shapes are stored. It is made all the same: what no kernel takes here is
+/// to be refused.
+Status add_portable_profile(Program& program, std::span<const Dims> input_dims, int threads) {
+  const Plan plan = CTXGEN_TRY(make_plan({.program = program,
+                                          .input_dims = input_dims,
+                                          .forms = nullptr,
+                                          .choices = {},
+                                          .threads = threads,
+                                          .create_primitives = false}));
+  const std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
+  program.plans.push_back(StoredPlan{plan.input_dims, 0, 0, encode_choices(choices)});
+  return {};
+}
+
 Status pack_profile(Program& program, std::span<const Dims> input_dims, int threads,
                     Packer& packer) {
   const Plan plan = CTXGEN_TRY(make_plan(
@@ -156,9 +170,10 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   const OmpThreads scope(threads);
   Packer packer(program, plain_weights, options.jobs > 0 ? options.jobs : threads, store);
   for (const std::vector<Dims>& profile : options.profiles)
-    CTXGEN_CHECK(pack_profile(program, profile, threads, packer));
+    CTXGEN_CHECK(options.portable ? add_portable_profile(program, profile, threads)
+                                  : pack_profile(program, profile, threads, packer));
   for (const ProgramOp& op : program.ops) {
-    const bool open = op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight &&
+    const bool open = !options.portable && op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight &&
                       program.weights[op.inputs[1].index].packed.empty();
     if (open) CTXGEN_CHECK(pack_typical(program, op, threads, packer));
   }

@@ -75,10 +75,10 @@ void append_steps(Plan& plan, std::vector<NodeBuild> builds) {
 }
 
 Result<Plan> plan_once(const PlanRequest& request, std::span<const Dims> dims,
-                       const LayoutOptions& options) {
+                       const LayoutOptions& options, References references) {
   const NodeGraph graph = CTXGEN_TRY(choose_layouts(request.program, dims, options));
   const BuildContext context{request.program, graph, request.forms, request.choices,
-                             request.create_primitives};
+                             request.create_primitives, references};
   std::vector<NodeBuild> builds = CTXGEN_TRY(build_nodes(context, request.threads));
   Plan plan;
   plan.input_dims.assign(request.input_dims.begin(), request.input_dims.end());
@@ -106,11 +106,15 @@ Result<Plan> plan_plain(const PlanRequest& request, std::span<const Dims> dims) 
   // Where a kernel takes no sum, addition from a separate operand may still be possible, and where
   // it takes no strides, a copy.
   Result<Plan> plan = fail(ErrorCode::kUnsupported, "not planned");
-  for (const bool strided : {true, false})
-    for (const bool sums : {true, false}) {
-      plan = plan_once(request, dims, {.in_place_sums = sums, .strided_products = strided});
-      if (plan || plan.error().code != ErrorCode::kUnsupported) return plan;
-    }
+  for (const References references : {References::kRefused, References::kAllowed}) {
+    if (references == References::kAllowed && request.references == References::kRefused) break;
+    for (const bool strided : {true, false})
+      for (const bool sums : {true, false}) {
+        plan = plan_once(request, dims, {.in_place_sums = sums, .strided_products = strided},
+                         references);
+        if (plan || plan.error().code != ErrorCode::kUnsupported) return plan;
+      }
+  }
   return plan;
 }
 
@@ -123,7 +127,8 @@ Result<Plan> make_plan(const PlanRequest& request) {
   const Program plain = CTXGEN_TRY(without_dim_code(request.program, dims));
   return plan_plain({.program = plain, .input_dims = request.input_dims, .forms = request.forms,
                      .choices = request.choices, .threads = request.threads,
-                     .create_primitives = request.create_primitives}, dims);
+                     .create_primitives = request.create_primitives,
+                     .references = request.references}, dims);
 }
 
 }  // namespace ctxgen::onednn

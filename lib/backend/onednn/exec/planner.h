@@ -27,6 +27,8 @@ struct PlanRequest {
   std::span<const std::uint16_t> choices;  // of a stored plan, else empty
   int threads = 1;
   bool create_primitives = true;
+  /// Reference kernels are taken where no other way of planning succeeds: slow, but right.
+  References references = References::kRefused;
 };
 
 /// Program and dims to steps, buffers and arena; weights are not yet bound to memory.

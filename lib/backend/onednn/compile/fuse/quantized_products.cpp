@@ -145,7 +145,7 @@ Status join_integer_sums(Lowered& lowered) {
 }
 
 Status make_integer_products(Lowered& lowered) {
-  if (!has_fast_int8()) return {};
+  if (!lowered.integer_products || !has_fast_int8()) return {};
   ProgramEditor editor(lowered);
   for (std::uint32_t i = 0; i < editor.op_count(); ++i) {
     const ProgramOp& op = editor.op(i);

@@ -88,6 +88,8 @@ struct IntegerProduct {
 };
 
 Read<IntegerProduct> read_integer_product(const NodeView& n) {
+  if (n.view().target().portable)
+    return refuse("not every instruction set has products of 8-bit integers (--portable)");
   if (!has_fast_int8()) return refuse("this instruction set has no products of 8-bit integers");
   if (Refusal refusal = require_value(n, 0, kBytes)) return std::unexpected(*refusal);
   const Tensor* stored = n.constant(1);

@@ -38,7 +38,8 @@ struct Exclusion {
 /// Determinism  depends only on graph, list order and the providers' answers.
 [[nodiscard]] Result<Assignment> partition_graph(const Model& model, const Graph& graph,
                                                  std::span<const Provider* const> providers,
-                                                 std::span<const Exclusion> exclusions = {});
+                                                 std::span<const Exclusion> exclusions = {},
+                                                 const CompileTarget& target = {});
 
 /// Sets of nodes that are already one unit: a claim, or a partition of an earlier provider.
 using NodeSet = std::vector<NodeId>;

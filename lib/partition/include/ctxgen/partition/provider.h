@@ -36,10 +36,11 @@ struct Capabilities {
   std::vector<Rejection> rejections;  // every node that is in no claim has one
 };
 
-/// A graph as providers see it: with types, constants, and marks on nodes that are taken.
+/// A graph as providers see it: with types, constants, marks on nodes that are taken, and the
+/// machines to compile for.
 class GraphView {
  public:
-  GraphView(const Model& model, const Graph& graph);
+  GraphView(const Model& model, const Graph& graph, const CompileTarget& target = {});
   [[nodiscard]] const Model& model() const { return *model_; }
   [[nodiscard]] const Graph& graph() const { return *graph_; }
   [[nodiscard]] const Tensor* constant(ValueId id) const {
@@ -47,10 +48,12 @@ class GraphView {
   }
   [[nodiscard]] bool taken(NodeId id) const { return taken_[id.index]; }
   void take(NodeId id) { taken_[id.index] = true; }
+  [[nodiscard]] const CompileTarget& target() const { return target_; }
 
  private:
   const Model* model_;
   const Graph* graph_;
+  CompileTarget target_;
   std::vector<bool> taken_;
 };
 

@@ -20,12 +20,14 @@ struct PackOptions {
   std::vector<std::vector<Dims>> profiles;  // input dims (order of Program::inputs) per profile
   int threads = 0;                          // as LoadOptions::threads
   int jobs = 0;                             // threads that pack; 0: as threads
+  bool portable = false;                    // nothing of the result depends on this machine
 };
 
 /// Compile-time planning: for each profile chooses layouts, packs the weights that the plan wants
 /// (once per distinct layout, into `store`) and appends a StoredPlan. Weights that no plan packs
 /// are packed for unknown shapes (matmul: a packing that serves every M; convolution: the choice
-/// for a typical size) or stored plain.
+/// for a typical size) or stored plain. Portable: all weights are stored plain, and of a plan only
+/// its shapes: loading makes the rest.
 ///
 /// In       program: complete but for weights[i].packed and plans; weights[i] is plain_weights[i],
 ///          dense row-major in its ONNX dims.
