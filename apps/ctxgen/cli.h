@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ctxgen/base/status.h"
 
@@ -16,6 +17,7 @@ using Action = std::function<Result<int>()>;
 struct Cli {
   CLI::App& app;
   Action action;
+  std::vector<std::string> arguments;  // as given, the program's name first
 };
 
 void add_compile(Cli& cli);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "build_flags.h"
+#include "arguments.h"
 #include "cli.h"
 #include "compile_outputs.h"
 #include "compile_report.h"
@@ -24,6 +25,7 @@
 #include "progress.h"
 #include "up_to_date.h"
 #include "verification.h"
+#include "variant_process.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -46,6 +48,9 @@ struct Flags {
   std::vector<std::string> models;
   std::string output;
   std::string bin;
+  std::string append;
+  std::string compress;  // the level, as given
+  bool compresses = false;
   std::string report_file;
   std::vector<std::string> config;
   OldArguments old;
@@ -54,6 +59,7 @@ struct Flags {
   ModelFlags model;
   CompileOptions switches;  // the plain flags of the same names
   bool verify = false;
+  std::string variant;  // of variant_process.h
   bool json = false;
   Verbosity verbosity;
 };
@@ -76,6 +82,10 @@ class Scratch {
 
 Status check_flags(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
   CTXGEN_CHECK(check_options(options, plan.inputs.size()));
+  if (plan.to_stdout && !options.append.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - and --append contradict each other: the model names the bin by its place beside "
+                "it");
   if (plan.to_stdout && !options.embed && options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "-o -: the context binary needs a place: give --embed or --bin FILE");
@@ -163,6 +173,14 @@ Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport
   return {};
 }
 
+Result<int> compress_level(const Flags& flags) {
+  if (!flags.compresses) return 0;
+  const std::int64_t level = CTXGEN_TRY(parse_count(flags.compress, "--compress"));
+  if (level < 1 || level > 19)
+    return fail(ErrorCode::kInvalidArgument, "--compress: level {}, expected 1 to 19", level);
+  return static_cast<int>(level);
+}
+
 /// What the flags say, then ONNX Runtime's keys.
 Result<CompileOptions> all_options(const Flags& flags) {
   ModelFlags model = flags.model;
@@ -177,7 +195,9 @@ Result<CompileOptions> all_options(const Flags& flags) {
   options.no_clobber = flags.switches.no_clobber;
   options.keep_unchanged = flags.build.keep_unchanged;
   options.dry_run = flags.build.dry_run;
+  options.compress_level = CTXGEN_TRY(compress_level(flags));
   options.bin = flags.bin;
+  options.append = flags.append;
   options.external_initializers = flags.switches.external_initializers;
   options.external_threshold = flags.switches.external_threshold;
   CTXGEN_CHECK(apply_config(options, config));
@@ -217,8 +237,22 @@ Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
   return std::move(*report);
 }
 
-Result<int> run(const Flags& flags) {
+/// This process compiles for one of several instruction sets; the one that started it does the rest.
+Result<int> compile_variant(const Flags& flags) {
+  set_log_function({}, LogLevel::kError);  // the other process says it all
+  CompileOptions options = CTXGEN_TRY(all_options(flags));
+  options.isas = {flags.variant};
+  options.cancelled = interrupted;
+  std::vector<ModelInput> inputs;
+  for (const std::string& model : expand_models(flags.models))
+    inputs.push_back(CTXGEN_TRY(model_input(model)));
+  handle_interrupts(Interrupt::kCooperative);
+  return run_variant(inputs, options);
+}
+
+Result<int> run(const Flags& flags, const std::vector<std::string>& arguments) {
   apply(flags.verbosity);
+  if (!flags.variant.empty()) return compile_variant(flags);
   CompileOptions options = CTXGEN_TRY(all_options(flags));
   const OutputPlan plan = CTXGEN_TRY(plan_outputs(
       flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
@@ -230,6 +264,9 @@ Result<int> run(const Flags& flags) {
   options.cancelled = interrupted;
   std::vector<ModelInput> inputs;
   for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
+  options.start_variant = [&](const std::string& isa) {
+    return start_variant(isa, arguments, inputs);
+  };
   handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin asks nobody
   options.make_folder = !plan.new_folder.empty();
   const auto report = compile(flags, plan, inputs, options);
@@ -260,6 +297,9 @@ void add_compile(Cli& cli) {
   verb.add_flag("--embed", flags->switches.embed, "keep the context binary inside the model");
   verb.add_option("--bin", flags->bin, "the context binary (default: MODEL_dnnl.bin)")
       ->type_name("FILE");
+  verb.add_option("--append", flags->append,
+                  "add to this context binary, which other models go on using")
+      ->type_name("BIN");
   verb.add_option("--node-prefix", flags->switches.node_prefix,
                   "put before names of EPContext nodes and partitions")
       ->type_name("P");
@@ -278,6 +318,10 @@ void add_compile(Cli& cli) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   add_model_flags(verb, flags->model);
+  add_target_flags(verb, flags->model);
+  verb.add_flag("--compress{9}", flags->compress,
+                "store weights compressed (1 to 19): a smaller file, not used in place")
+      ->type_name("[=LEVEL]");
   verb.add_flag("--strict", flags->switches.strict, "fail if anything falls back to cpu");
   verb.add_flag("--require-compiled", flags->switches.require_compiled,
                 "fail if nothing was compiled");
@@ -298,7 +342,11 @@ void add_compile(Cli& cli) {
   add_verbosity(verb, flags->verbosity);
   add_old_arguments(verb, flags->old);
   verb.footer(kExamples + ("\n" + planned_options_text("compile")));
-  verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
+  verb.add_option("--variant", flags->variant)->group("");  // not for users
+  verb.callback([&cli, &verb, flags] {
+    flags->compresses = verb.count("--compress") > 0;
+    cli.action = [&cli, flags] { return run(*flags, cli.arguments); };
+  });
 }
 
 }  // namespace ctxgen::cli

@@ -177,6 +177,7 @@ std::string report_json(const CompileReport& report,
         .field("bytes", bin.bytes)
         .field("weight_bytes", bin.weight_bytes)
         .field("blobs", bin.blobs)
+        .field("kept_programs", bin.kept_programs)
         .end_object();
   json.end_array();
   if (report.external)
@@ -209,8 +210,11 @@ std::string report_text(const CompileReport& report,
     if (m < verifications.size()) text += runs_text(verifications[m], verbose, "  ");
   }
   for (const CompileReport::Bin& bin : report.bins)
-    text += std::format("{} ({}): {}, {} of weights\n", bin.name, size_text(bin.bytes),
-                        count_text(bin.blobs, "blob"), size_text(bin.weight_bytes));
+    text += std::format("{} ({}): {}, {} of weights{}\n", bin.name, size_text(bin.bytes),
+                        count_text(bin.blobs, "blob"), size_text(bin.weight_bytes),
+                        bin.kept_programs == 0
+                            ? ""
+                            : std::format("; {} kept", count_text(bin.kept_programs, "program")));
   if (report.external)
     text += std::format("{} ({}): {}\n", report.external->name, size_text(report.external->bytes),
                         count_text(report.external->tensors, "external initializer"));

@@ -98,6 +98,7 @@ void add_explain(Cli& cli) {
       ->type_name("MODEL")
       ->required();
   add_model_flags(verb, flags->options);
+  add_target_flags(verb, flags->options);
   verb.add_flag("--json", flags->json, "print JSON");
   add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);

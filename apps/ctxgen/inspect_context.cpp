@@ -31,7 +31,7 @@ std::vector<BlobUse> blob_uses(const ContextReader& reader) {
 }
 
 struct Totals {
-  std::uint64_t bytes = 0, shared_blobs = 0, saved_bytes = 0;
+  std::uint64_t bytes = 0, stored_bytes = 0, shared_blobs = 0, saved_bytes = 0;
 };
 
 Totals totals(const ContextReader& reader, const std::vector<BlobUse>& uses) {
@@ -39,6 +39,7 @@ Totals totals(const ContextReader& reader, const std::vector<BlobUse>& uses) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const std::uint64_t size = reader.blobs()[i].size;
     sum.bytes += size;
+    sum.stored_bytes += reader.blobs()[i].stored;
     if (uses[i].weights < 2) continue;
     ++sum.shared_blobs;
     sum.saved_bytes += size * (uses[i].weights - 1);
@@ -82,6 +83,9 @@ std::string program_text(const ContextReader& reader, std::size_t index, bool ve
                                  count_text(program.ops.size(), "op"),
                                  count_text(program.weights.size(), "weight"),
                                  count_text(program.plans.size(), "plan"));
+  if (!program.isa.empty())
+    text += std::format("  for {}{}\n", program.isa,
+                        program.variant_of.empty() ? "" : ": another form of " + program.variant_of);
   for (const std::uint32_t id : program.inputs)
     text += "  input   " + value_text(program, id) + "\n";
   for (const std::uint32_t id : program.outputs)
@@ -103,6 +107,8 @@ void write_program(JsonWriter& json, const ContextReader& reader, std::size_t in
       .field("name", program.name)
       .field("hash", reader.program_hash(index).hex())
       .field("weights", std::uint64_t{program.weights.size()})
+      .field("isa", program.isa)
+      .field("variant_of", program.variant_of)
       .key("inputs")
       .begin_array();
   for (const std::uint32_t id : program.inputs) json.value(value_text(program, id));
@@ -139,15 +145,18 @@ std::string context_text(const std::string& name, const ContextReader& reader, b
   text += std::format("{}, {} of weights; {} used more than once, saving {}\n",
                       count_text(reader.blobs().size(), "blob"), size_text(sum.bytes),
                       sum.shared_blobs, size_text(sum.saved_bytes));
+  if (sum.stored_bytes != sum.bytes)
+    text += std::format("compressed: the weights take {} of the file\n", size_text(sum.stored_bytes));
   for (std::size_t i = 0; i < reader.programs().size(); ++i)
     text += program_text(reader, i, verbose);
   if (!verbose) return text;
-  TextTable table({0, 1, 2, 3, 4});
-  table.row({"blob", "offset", "bytes", "weights", "programs", "hash"});
+  TextTable table({0, 1, 2, 3, 4, 5});
+  table.row({"blob", "offset", "bytes", "stored", "weights", "programs", "hash"});
   for (std::size_t i = 0; i < uses.size(); ++i)
     table.row({std::to_string(i), std::to_string(reader.blobs()[i].offset),
-               std::to_string(reader.blobs()[i].size), std::to_string(uses[i].weights),
-               std::to_string(uses[i].programs.size()), reader.blobs()[i].hash.hex()});
+               std::to_string(reader.blobs()[i].size), std::to_string(reader.blobs()[i].stored),
+               std::to_string(uses[i].weights), std::to_string(uses[i].programs.size()),
+               reader.blobs()[i].hash.hex()});
   return text + table.text();
 }
 
@@ -163,6 +172,7 @@ void write_context(JsonWriter& json, const std::string& name, const ContextReade
       .field("source", info.source)
       .field("fingerprint", info.fingerprint)
       .field("weight_bytes", sum.bytes)
+      .field("stored_weight_bytes", sum.stored_bytes)
       .field("shared_blobs", sum.shared_blobs)
       .field("saved_bytes", sum.saved_bytes)
       .key("programs")
@@ -173,6 +183,7 @@ void write_context(JsonWriter& json, const std::string& name, const ContextReade
     json.begin_object()
         .field("offset", reader.blobs()[i].offset)
         .field("bytes", reader.blobs()[i].size)
+        .field("stored_bytes", reader.blobs()[i].stored)
         .field("hash", reader.blobs()[i].hash.hex())
         .field("weights", uses[i].weights)
         .field("programs", std::uint64_t{uses[i].programs.size()})

@@ -101,7 +101,7 @@ Result<int> run(int argc, char** argv) {
   CTXGEN_CHECK(refuse_planned(arguments));
   CLI::App app("ctxgen compiles ONNX models ahead of time with oneDNN and runs the result.",
                "ctxgen");
-  Cli cli{app, {}};
+  Cli cli{app, {}, {argv, argv + argc}};
   declare(cli);
   bool finished = false;
   const int status = CTXGEN_TRY(parse(cli, arguments, finished));

@@ -59,6 +59,18 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
 }
 
+void add_target_flags(CLI::App& verb, ModelFlags& flags) {
+  verb.add_flag("--portable", flags.portable,
+                "programs for any x86-64 machine: weights are stored plain and packed at load");
+  verb.add_option("--isa", flags.isas,
+                  "compile for this instruction set instead of this machine's (ctxgen providers names "
+                  "it); for several: a load picks the best")
+      ->type_name("NAME[,NAME...]")
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "expected the name of an instruction set" : "");
+      });
+}
+
 void add_run_flags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("--kept-plans", flags.kept_plans,
                   "plans that a partition keeps for shapes which were not planned ahead")
@@ -95,6 +107,8 @@ Result<CompileOptions> compile_options(const ModelFlags& flags) {
   options.subgraphs = flags.subgraphs;
   options.external_data_folder = flags.external_data_folder;
   options.threads = static_cast<int>(flags.threads);
+  options.portable = flags.portable;
+  if (!flags.isas.empty()) options.isas = split(flags.isas, ',');
   options.jobs = static_cast<int>(flags.jobs);
   return options;
 }

@@ -23,9 +23,13 @@ struct ModelFlags {
   std::int64_t threads = 0;
   std::int64_t kept_plans = 8;
   std::int64_t jobs = 0;
+  bool portable = false;
+  std::string isas;
 };
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags);
+/// Flags about the machines to compile for, of verbs whose result is for later.
+void add_target_flags(CLI::App& verb, ModelFlags& flags);
 /// Flags of verbs that run a model.
 void add_run_flags(CLI::App& verb, ModelFlags& flags);
 

@@ -10,11 +10,7 @@ struct Planned {
 
 constexpr Planned kPlanned[] = {
     {"cache", ""},
-    {"compile", "--append"},
     {"compile", "--cache-dir"},
-    {"compile", "--compress"},
-    {"compile", "--isa"},
-    {"compile", "--portable"},
     {"compile", "--tune"},
 };
 

@@ -1,21 +1,29 @@
 #include "compilation.h"
 
 #include <algorithm>
+#include <format>
 #include <set>
+#include <thread>
 
 #include "compile_key.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
+#include "append.h"
 #include "external_initializers.h"
 #include "initializer_locations.h"
 #include "output.h"
 #include "report.h"
+#include "variants.h"
 
 namespace ctxgen {
 
-Compilation::Compilation(const CompileOptions& options, ProviderList providers, BinName bin_name)
-    : options_(options), providers_(std::move(providers)), bin_name_(std::move(bin_name)),
-      builder_(providers_.all(), options.threads) {}
+Compilation::Compilation(const CompileOptions& options, ProviderList providers,
+                         CompileTarget target, BinName bin_name)
+    : options_(options),
+      providers_(std::move(providers)),
+      target_(std::move(target)),
+      bin_name_(std::move(bin_name)),
+      builder_(providers_.all(), options.threads, target_) {}
 
 Status Compilation::import(const std::vector<ModelInput>& inputs) {
   for (const Provider* provider : providers_.all())
@@ -28,18 +36,32 @@ Status Compilation::import(const std::vector<ModelInput>& inputs) {
     imported_.push_back(CTXGEN_TRY(import_model(input, options_, providers_)));
     external_data_.push_back(input.external_data);
   }
-  report_.key = key_of(imported_, providers_, bin_references_, options_);
+  report_.key = key_of(imported_, providers_, target_, bin_references_, options_);
   report_.files_read = files_read(imported_);
   return {};
 }
 
+Status Compilation::append_to(const ContextReader& bin) {
+  const int p = providers_.find_source(bin.info().source);
+  const ProgramLoader* loader =
+      p < 0 ? nullptr : providers_.all()[static_cast<std::size_t>(p)]->loader();
+  if (loader == nullptr)
+    return fail(ErrorCode::kVersionMismatch,
+                "the bin to add to is \"{}\"'s, none of the providers' that compile",
+                bin.info().source);
+  CTXGEN_CHECK(
+      check_same_target(bin, CTXGEN_TRY(loader->fingerprint_of(target_, options_.threads))));
+  return builder_.adopt(static_cast<std::size_t>(p), bin);
+}
+
 Status Compilation::prepare() {
+  CTXGEN_CHECK(start_variants());
   const double share = 1.0 / static_cast<double>(imported_.size());
   for (ImportedModel& imported : std::exchange(imported_, {})) {
     const double before = static_cast<double>(models_.size()) * share;
     const auto stage = [&](CompileStage s) { return enter(s, before); };
     models_.push_back(
-        CTXGEN_TRY(prepare_model(std::move(imported), options_, providers_, stage)));
+        CTXGEN_TRY(prepare_model(std::move(imported), options_, providers_, target_, stage)));
   }
   return {};
 }
@@ -59,13 +81,62 @@ Status Compilation::compile() {
           "nothing was compiled: the output is a plain model without a context binary");
     }
   }
+  CTXGEN_CHECK(add_variants());
   for (std::size_t p = 0; p < providers_.all().size(); ++p)
     contents_.push_back(CTXGEN_TRY(builder_.content(p)));
   if (options_.fail_on_suboptimal) CTXGEN_CHECK(check_optimal());
+  if (options_.compress_level > 0) {
+    const auto all = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    for (auto& content : contents_)
+      if (content)
+        CTXGEN_CHECK(compress_blobs(*content, options_.compress_level,
+                                    options_.jobs > 0 ? options_.jobs : all));
+  }
   report_.bytes_added = builder_.weight_bytes_added();
   for (const auto& content : contents_)
     if (content)
       for (const Blob& blob : content->blobs) report_.bytes_stored += blob.bytes.size();
+  return {};
+}
+
+/// All at once, before any work: each may refuse its instruction set.
+Status Compilation::start_variants() {
+  if (target_.isas.size() <= 1) return {};
+  if (!options_.start_variant)
+    return fail(ErrorCode::kInvalidArgument,
+                "several instruction sets need a process each: CompileOptions::start_variant is not "
+                "set");
+  for (const std::string& isa : std::span(target_.isas).subspan(1))
+    variants_.push_back(CTXGEN_TRY(options_.start_variant(isa)));
+  return {};
+}
+
+Status Compilation::add_variants() {
+  if (variants_.empty()) return {};
+  const std::vector<std::byte> request = encode_request(models_);
+  for (std::size_t v = 0; v < variants_.size(); ++v) {
+    CTXGEN_CHECK(enter(CompileStage::kCompile, 1));
+    const std::string& isa = target_.isas[v + 1];
+    auto response = variants_[v]->compile(request);
+    variants_[v].reset();  // and with it the other process and its memory
+    if (!response) return std::unexpected(with_context(std::move(response).error(), isa));
+    const VariantAnswer answer = CTXGEN_TRY(decode_answer(std::move(*response), models_.size()));
+    for (std::size_t m = 0; m < built_.size(); ++m) {
+      for (BuiltPartition& built : built_[m]) {
+        const auto graph = static_cast<std::size_t>(built.body + 1);
+        const auto found =
+            answer.reader.find(answer_name({m, graph, built.provider, built.partition}));
+        // Where it has none, that instruction set runs the program of the smallest.
+        if (found)
+          CTXGEN_CHECK(builder_.add_variant(built, isa, answer.reader.programs()[*found],
+                                            answer.reader));
+      }
+      if (const std::uint64_t left = answer.left_out[m]; left > 0)
+        report_.models[m].warnings.push_back(std::format(
+            "{} node{} may be compiled for {} alone, but {} cannot: left out for all",
+            left, left == 1 ? "" : "s", isa, target_.isas.front()));
+    }
+  }
   return {};
 }
 
@@ -112,11 +183,11 @@ Status Compilation::check_nothing_to_compile(const PreparedModel& prepared) cons
 Result<std::vector<BuiltPartition>> Compilation::build(PreparedModel& prepared) {
   const Model& model = prepared.model;
   std::vector<BuiltPartition> all = CTXGEN_TRY(
-      build_graph(model, model.graph, prepared.assignment, provider_options(prepared, true), 0));
+      build_graph(model, model.graph, prepared.assignment, provider_options(prepared, true, options_, providers_), 0));
   for (std::size_t b = 0; b < prepared.bodies.size(); ++b) {
     PreparedBody& body = prepared.bodies[b];
     auto built = build_graph(model, *body.graph, body.assignment,
-                             provider_options(prepared, false), all.size());
+                             provider_options(prepared, false, options_, providers_), all.size());
     if (!built) return std::unexpected(with_context(std::move(built).error(), body.name));
     for (BuiltPartition& one : *built) {
       one.body = static_cast<int>(b);
@@ -136,34 +207,16 @@ Result<std::vector<BuiltPartition>> Compilation::build_graph(
     auto built = builder_.add_model(model, graph, assignment, options, options_.node_prefix,
                                     first_ordinal);
     if (built) return built;
-    const GraphView view(model, graph);
+    const GraphView view(model, graph, target_);
     const std::size_t before = exclusions.size();
     for (std::size_t p = 0; p < providers_.all().size(); ++p)
       for (Rejection& rejection :
            providers_.all()[p]->refused_after_all(view, assignment.partitions[p], options[p]))
         exclusions.push_back({p, std::move(rejection)});
     if (exclusions.size() == before) return built;
-    assignment = CTXGEN_TRY(partition_graph(model, graph, providers_.all(), exclusions));
+    assignment = CTXGEN_TRY(
+        partition_graph(model, graph, providers_.all(), exclusions, target_));
   }
-}
-
-/// Dims under a profile are known for values of the main graph only.
-std::vector<ProviderCompileOptions> Compilation::provider_options(const PreparedModel& prepared,
-                                                                  bool main) const {
-  std::vector<ProviderCompileOptions> all;
-  for (std::size_t p = 0; p < providers_.all().size(); ++p) {
-    ProviderCompileOptions one;
-    if (main) one.profiles = options_.profiles;
-    one.threads = options_.threads;
-    one.jobs = options_.jobs;
-    one.profile_dims = [&prepared](std::size_t profile, ValueId value) -> std::optional<Dims> {
-      return prepared.profile_dims[profile][value.index];
-    };
-    const auto given = providers_.options(p);
-    one.provider_options.assign(given.begin(), given.end());
-    all.push_back(std::move(one));
-  }
-  return all;
 }
 
 /// The EPContext nodes of one graph: the first of each provider in it is primary.

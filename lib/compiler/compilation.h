@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,12 +27,16 @@ class Compilation {
   using BinName = std::function<Result<std::string>(std::string_view provider)>;
 
   /// `options` must outlive the compilation.
-  Compilation(const CompileOptions& options, ProviderList providers, BinName bin_name);
+  Compilation(const CompileOptions& options, ProviderList providers, CompileTarget target,
+              BinName bin_name);
 
   /// Where the context models will be written; not called: nowhere that is known.
   void set_outputs(std::vector<std::filesystem::path> outputs) { outputs_ = std::move(outputs); }
   /// Reads the inputs; then report() has the key of the compile and the files that were read.
   [[nodiscard]] Status import(const std::vector<ModelInput>& inputs);
+  /// Before prepare(): adds to what this bin holds.
+  /// Errors  kVersionMismatch: another provider's, or another target's.
+  [[nodiscard]] Status append_to(const ContextReader& bin);
   [[nodiscard]] Status prepare();
   [[nodiscard]] Status compile();
   [[nodiscard]] Status rewrite();
@@ -51,12 +56,12 @@ class Compilation {
   }
 
  private:
+  [[nodiscard]] Status start_variants();
+  [[nodiscard]] Status add_variants();
   [[nodiscard]] Result<std::vector<BuiltPartition>> build(PreparedModel& prepared);
   [[nodiscard]] Result<std::vector<BuiltPartition>> build_graph(
       const Model& model, const Graph& graph, Assignment& assignment,
       std::span<const ProviderCompileOptions> options, std::size_t first_ordinal);
-  [[nodiscard]] std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepared,
-                                                                     bool main) const;
   [[nodiscard]] Result<ModelRewrite> rewrite_model(std::size_t m);
   [[nodiscard]] Status check_nothing_to_compile(const PreparedModel& prepared) const;
   [[nodiscard]] Status check_optimal() const;
@@ -67,8 +72,10 @@ class Compilation {
 
   const CompileOptions& options_;
   ProviderList providers_;
+  CompileTarget target_;
   BinName bin_name_;
   ContextBuilder builder_;
+  std::vector<std::unique_ptr<VariantProcess>> variants_;  // of target_.isas but the first
   std::vector<ImportedModel> imported_;      // empty again after prepare()
   std::vector<std::string> bin_references_;  // by provider; "" where there is no bin to name
   std::vector<PreparedModel> models_;

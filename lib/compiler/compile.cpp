@@ -1,12 +1,16 @@
 #include "ctxgen/compiler/compile.h"
 
 #include <chrono>
+#include <optional>
 
+#include "append.h"
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
+#include "names.h"
 #include "output_files.h"
 #include "prepare.h"
 #include "report.h"
+#include "target.h"
 
 namespace ctxgen {
 namespace {
@@ -19,25 +23,44 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
                                        const std::vector<std::filesystem::path>& outputs,
-                                       const CompileOptions& options) {
+                                       const CompileOptions& given) {
   return at_boundary("compiling", [&]() -> Result<CompileReport> {
     const auto start = std::chrono::steady_clock::now();
-    CTXGEN_CHECK(check_file_options(inputs, outputs, options));
+    CTXGEN_CHECK(check_file_options(inputs, outputs, given));
+    CompileOptions options = given;
+    if (!options.append.empty()) {
+      options.bin = options.append;
+      for (const auto& output : outputs)
+        (void)CTXGEN_TRY(bin_reference(output.parent_path(), options.bin));
+    }
     if (options.no_clobber)
       for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
     OutputFolder folder;
     CTXGEN_CHECK(folder.prepare(outputs.front().parent_path(), options));
-    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
+    ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+    CompileTarget target = CTXGEN_TRY(make_target(options, providers));
+    CTXGEN_CHECK(limit_process(target, providers));
+    Compilation work(options, std::move(providers), std::move(target),
                      bin_names(outputs, options));
     work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
+    std::optional<AppendedBin> appended;  // until the files are there: others wait
+    if (!options.append.empty()) {
+      appended = CTXGEN_TRY(AppendedBin::open(options.append, options.cancelled));
+      CTXGEN_CHECK(work.append_to(appended->reader()));
+    }
     CTXGEN_CHECK(work.prepare());
     CTXGEN_CHECK(work.compile());
     CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
     const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
     if (options.no_clobber)
-      for (const OutputFile& file : files) CTXGEN_CHECK(refuse_existing(file.path));
+      for (const OutputFile& file : files)
+        if (file.path != options.append) CTXGEN_CHECK(refuse_existing(file.path));
+    if (appended)
+      for (CompileReport::Bin& bin : work.report().bins)
+        if (bin.name == options.append.filename())
+          bin.kept_programs = appended->reader().programs().size();
     work.report().files = CTXGEN_TRY(write_files(files, options));
     work.report().dry_run = options.dry_run;
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
@@ -49,13 +72,17 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
 
 Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
                                const std::vector<std::filesystem::path>& outputs,
-                               const CompileOptions& options) {
+                               const CompileOptions& given) {
   return at_boundary("finding the key of a compile", [&]() -> Result<CompileKey> {
-    CTXGEN_CHECK(check_file_options(inputs, outputs, options));
-    if (options.initializer_location)
+    CTXGEN_CHECK(check_file_options(inputs, outputs, given));
+    if (given.initializer_location)
       return fail(ErrorCode::kInvalidArgument,
                   "a compile with an initializer location function has no key");
-    Compilation work(options, CTXGEN_TRY(ProviderList::make(options)),
+    CompileOptions options = given;
+    if (!options.append.empty()) options.bin = options.append;
+    ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+    CompileTarget target = CTXGEN_TRY(make_target(options, providers));
+    Compilation work(options, std::move(providers), std::move(target),
                      bin_names(outputs, options));
     CTXGEN_CHECK(work.import(inputs));
     return CompileKey{work.report().key, work.report().files_read};
@@ -65,15 +92,17 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
 Result<ModelReport> explain(const ModelInput& input, const CompileOptions& options) {
   return at_boundary("compiling", [&]() -> Result<ModelReport> {
     const ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+    const CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     const StageFunction stage = [&](CompileStage s) -> Status {
       if (options.cancelled && options.cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
       if (options.progress) options.progress(s, 0);
       return {};
     };
+    CTXGEN_CHECK(limit_process(target, providers));
     CTXGEN_CHECK(stage(CompileStage::kImport));
     ImportedModel imported = CTXGEN_TRY(import_model(input, options, providers));
     const PreparedModel prepared =
-        CTXGEN_TRY(prepare_model(std::move(imported), options, providers, stage));
+        CTXGEN_TRY(prepare_model(std::move(imported), options, providers, target, stage));
     std::vector<BuiltPartition> partitions;
     const auto add = [&](const Assignment& assignment, int body) {
       for (std::size_t p = 0; p < providers.all().size(); ++p)

@@ -63,13 +63,15 @@ void add_model(KeyHasher& key, const ImportedModel& imported) {
 }
 
 /// The list of providers as it was understood: names in another spelling are the same request.
-void add_providers(KeyHasher& key, const ProviderList& providers, int threads) {
+void add_providers(KeyHasher& key, const ProviderList& providers, const CompileTarget& target,
+                   int threads) {
   std::size_t index = 0;
   key.add_list(providers.all(), [&](const Provider* provider) {
     key.add(provider->name());
     key.add(provider->source());
     const ProgramLoader* loader = provider->loader();
-    key.add(loader == nullptr ? std::string() : loader->fingerprint(threads));
+    key.add(loader == nullptr ? std::string()
+                              : loader->fingerprint_of(target, threads).value_or(std::string()));
     key.add_list(providers.options(index++), [&](const auto& option) {
       key.add(option.first);
       key.add(option.second);
@@ -97,7 +99,8 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
                require_runnable, no_clobber, keep_unchanged, dry_run, make_folder,
                disable_model_compile, fail_on_suboptimal,
                share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
-               bin, external_initializers, external_threshold, initializer_location, threads, jobs, progress,
+               bin, append, external_initializers, external_threshold, initializer_location,
+               compress_level, threads, portable, isas, start_variant, jobs, progress,
                cancelled] = options;
   key.add(embed);
   key.add(node_prefix);
@@ -122,6 +125,10 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
   // What a function answers is not known: compile_key() refuses it, and no other request has this.
   key.add(static_cast<bool>(initializer_location));
 
+  key.add(std::int64_t{compress_level});
+
+  (void)portable, (void)isas, (void)start_variant;  // in the fingerprints
+  (void)append;  // bin_references; what was in that bin goes into no model, and nothing goes out of it
   (void)providers, (void)extra_providers, (void)provider_options;  // add_providers
   (void)threads;               // in the fingerprints, where a provider depends on it
   (void)no_clobber, (void)keep_unchanged, (void)dry_run, (void)make_folder;  // about what is there
@@ -134,11 +141,12 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
 }  // namespace
 
 Hash128 key_of(std::span<const ImportedModel> models, const ProviderList& providers,
+               const CompileTarget& target,
                std::span<const std::string> bin_references, const CompileOptions& options) {
   KeyHasher key;
   add_versions(key);
   key.add_list(models, [&](const ImportedModel& imported) { add_model(key, imported); });
-  add_providers(key, providers, options.threads);
+  add_providers(key, providers, target, options.threads);
   key.add_list(bin_references, [&](const std::string& reference) { key.add(reference); });
   add_options(key, options);
   return key.finish();

@@ -17,7 +17,7 @@ namespace ctxgen {
 ///
 /// `bin_references`: how the context models name the bin, per provider; empty where there is none.
 /// Cost: one pass over all files; nothing is inferred or compiled.
-[[nodiscard]] Hash128 key_of(std::span<const ImportedModel> models, const ProviderList& providers,
+[[nodiscard]] Hash128 key_of(std::span<const ImportedModel> models, const ProviderList& providers, const CompileTarget& target,
                              std::span<const std::string> bin_references,
                              const CompileOptions& options);
 

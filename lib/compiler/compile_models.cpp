@@ -8,6 +8,7 @@
 #include "names.h"
 #include "output_files.h"
 #include "prepare.h"
+#include "target.h"
 
 namespace ctxgen {
 namespace {
@@ -58,7 +59,13 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
     return fail(ErrorCode::kInvalidArgument,
                 "keep_unchanged, dry_run and make_folder are about models in files, and these go to "
                 "memory or functions");
-  Compilation work(options, CTXGEN_TRY(ProviderList::make(options)), bin_names(paths, options));
+  if (!options.append.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "models that go to no files cannot add to a bin in a file (--append)");
+  ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+  CompileTarget target = CTXGEN_TRY(make_target(options, providers));
+  CTXGEN_CHECK(limit_process(target, providers));
+  Compilation work(options, std::move(providers), std::move(target), bin_names(paths, options));
   if (bins == Bins::kFiles) work.set_outputs(paths);
   CTXGEN_CHECK(work.import(inputs));
   CTXGEN_CHECK(work.prepare());

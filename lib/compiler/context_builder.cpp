@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ctxgen/base/checked.h"
+
 namespace ctxgen {
 namespace {
 
@@ -13,6 +15,24 @@ std::uint64_t packed_bytes(const Program& program, const WeightStore& store) {
   for (const ProgramWeight& weight : program.weights)
     for (const PackedWeight& packed : weight.packed) bytes += store.blob(packed.blob).bytes.size();
   return bytes;
+}
+
+/// Replaces indices of the reader's blobs by WeightStore ids.
+Status take_over_weights(Program& program, const ContextReader& reader, WeightStore& store) {
+  for (ProgramWeight& weight : program.weights)
+    for (PackedWeight& packed : weight.packed) {
+      Blob blob = CTXGEN_TRY(reader.blob(packed.blob));
+      packed.blob = CTXGEN_TRY(store.add(std::move(blob)));
+    }
+  return {};
+}
+
+/// "portable", "avx2,avx512_core"; empty where it is this machine.
+std::string name_of(const CompileTarget& target) {
+  if (target.portable) return "portable";
+  std::string names;
+  for (const std::string& isa : target.isas) names += (names.empty() ? "" : ",") + isa;
+  return names;
 }
 
 /// Replaces WeightStore ids by indices into the bin's blob table, in order of first reference.
@@ -39,8 +59,9 @@ class BlobTable {
 
 }  // namespace
 
-ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int threads)
-    : providers_(providers.begin(), providers.end()), threads_(threads) {
+ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int threads,
+                               const CompileTarget& target)
+    : providers_(providers.begin(), providers.end()), threads_(threads), target_(target) {
   for (std::size_t p = 0; p < providers_.size(); ++p) bins_.push_back(std::make_unique<Bin>());
 }
 
@@ -67,7 +88,7 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
     std::span<const ProviderCompileOptions> options, std::string_view prefix,
     std::size_t first_ordinal) {
   CTXGEN_ASSERT(options.size() == providers_.size());
-  const GraphView view(model, graph);
+  const GraphView view(model, graph, target_);
   std::vector<BuiltPartition> built;
   std::vector<std::pair<std::size_t, Program>> programs;
   for (std::size_t p = 0; p < providers_.size(); ++p) {
@@ -80,7 +101,10 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
                   providers_[p]->name(), compiled.size(), partitions.size());
     std::vector<Program> of_provider;
     for (CompiledPartition& one : compiled) of_provider.push_back(std::move(one.program));
-    const auto attributes = providers_[p]->context_nodes(of_provider);
+    auto attributes = providers_[p]->context_nodes(of_provider);
+    for (EpContextAttributes& one : attributes)
+      if (const std::string machines = name_of(target_); !machines.empty())
+        one.hardware_architecture = machines;
     for (std::size_t i = 0; i < partitions.size(); ++i) {
       of_provider[i].source = providers_[p]->source();
       bin.bytes_added += packed_bytes(of_provider[i], bin.store);
@@ -111,6 +135,41 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
   return ordered;
 }
 
+Status ContextBuilder::adopt(std::size_t provider, const ContextReader& reader) {
+  Bin& bin = *bins_[provider];
+  for (Program program : reader.programs()) {
+    if (program.variant_of.empty()) program.isa.clear();  // content() puts it back
+    CTXGEN_CHECK(take_over_weights(program, reader, bin.store));
+    bin.bytes_added += packed_bytes(program, bin.store);
+    bin.programs.push_back(std::move(program));
+  }
+  return {};
+}
+
+Status ContextBuilder::add_variant(BuiltPartition& built, std::string_view isa, Program program,
+                                   const ContextReader& reader) {
+  Bin& bin = *bins_[built.provider];
+  program.variant_of = built.attributes.partition_name;
+  program.name = std::format("{}@{}", program.variant_of, isa);
+  program.isa = isa;
+  program.source = providers_[built.provider]->source();
+  CTXGEN_CHECK(take_over_weights(program, reader, bin.store));
+  bin.bytes_added += packed_bytes(program, bin.store);
+  for (const StoredPlan& plan : program.plans) {
+    const std::uint64_t bytes = checked_add(plan.arena_bytes, plan.scratch_bytes).value_or(0);
+    built.attributes.max_size =
+        std::max(built.attributes.max_size, static_cast<std::int64_t>(bytes));
+  }
+  const auto same_name = std::ranges::find(bin.programs, program.name, &Program::name);
+  if (same_name == bin.programs.end()) {
+    bin.programs.push_back(std::move(program));
+    return {};
+  }
+  // Two models share the partition.
+  if (*same_name == program) return {};
+  return fail(ErrorCode::kInternal, "two different programs \"{}\"", program.name);
+}
+
 Result<std::optional<ContextContent>> ContextBuilder::content(std::size_t provider) const {
   const Bin& bin = *bins_[provider];
   if (bin.programs.empty()) return std::nullopt;
@@ -120,9 +179,10 @@ Result<std::optional<ContextContent>> ContextBuilder::content(std::size_t provid
   if (loader == nullptr)
     return fail(ErrorCode::kInternal, "provider \"{}\" compiles but has no loader",
                 providers_[provider]->name());
-  content.fingerprint = loader->fingerprint(threads_);
+  content.fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_, threads_));
   BlobTable table(bin.store);
   for (Program program : bin.programs) {
+    if (target_.isas.size() > 1 && program.variant_of.empty()) program.isa = target_.isas.front();
     table.renumber(program, content);
     content.programs.push_back(std::move(program));
   }

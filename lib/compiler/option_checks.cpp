@@ -1,3 +1,4 @@
+#include "append.h"
 #include "ctxgen/compiler/compile.h"
 #include "external_initializers.h"
 
@@ -59,6 +60,7 @@ Status check_options(const CompileOptions& options, std::size_t models) {
     return fail(ErrorCode::kInvalidArgument,
                 "--keep-unchanged and --no-clobber contradict each other: one keeps outputs that are "
                 "there, the other refuses them");
+  CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));
   return check_external_options(options);

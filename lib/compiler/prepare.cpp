@@ -124,7 +124,8 @@ std::vector<std::size_t> collect_bodies(Graph& graph, std::vector<PreparedBody>&
 }  // namespace
 
 Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions& options,
-                                    const ProviderList& providers, const StageFunction& stage) {
+                                    const ProviderList& providers, const CompileTarget& target,
+                                    const StageFunction& stage) {
   PreparedModel prepared;
   prepared.name = std::move(imported.name);
   prepared.model = std::move(imported.model);
@@ -149,15 +150,43 @@ Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions
   if (!options.fix_dims.empty()) mark_types_changed(model);
   CTXGEN_CHECK(find_profile_dims(prepared, options));
   CTXGEN_CHECK(stage(CompileStage::kPartition));
-  prepared.assignment = CTXGEN_TRY(partition_graph(model, model.graph, providers.all()));
+  prepared.assignment = CTXGEN_TRY(
+      partition_graph(model, model.graph, providers.all(), {}, target));
   std::ranges::copy(prepared.assignment.warnings, std::back_inserter(prepared.warnings));
   if (options.subgraphs) prepared.main_bodies = collect_bodies(model.graph, prepared.bodies);
   for (PreparedBody& body : prepared.bodies) {
-    body.assignment = CTXGEN_TRY(partition_graph(model, *body.graph, providers.all()));
+    body.assignment = CTXGEN_TRY(
+        partition_graph(model, *body.graph, providers.all(), {}, target));
     for (const std::string& warning : body.assignment.warnings)
       prepared.warnings.push_back(std::format("{}: {}", body.name, warning));
   }
   return prepared;
+}
+
+std::vector<PreparedGraph> graphs_of(PreparedModel& prepared) {
+  std::vector<PreparedGraph> graphs{{&prepared.model.graph, &prepared.assignment, true}};
+  for (PreparedBody& body : prepared.bodies)
+    graphs.push_back({body.graph, &body.assignment, false});
+  return graphs;
+}
+
+std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepared, bool main,
+                                                     const CompileOptions& options,
+                                                     const ProviderList& providers) {
+  std::vector<ProviderCompileOptions> all;
+  for (std::size_t p = 0; p < providers.all().size(); ++p) {
+    ProviderCompileOptions one;
+    if (main) one.profiles = options.profiles;
+    one.threads = options.threads;
+    one.jobs = options.jobs;
+    one.profile_dims = [&prepared](std::size_t profile, ValueId value) -> std::optional<Dims> {
+      return prepared.profile_dims[profile][value.index];
+    };
+    const auto given = providers.options(p);
+    one.provider_options.assign(given.begin(), given.end());
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 }  // namespace ctxgen

@@ -21,6 +21,13 @@ struct PreparedBody {
   Assignment assignment;
 };
 
+/// A graph of a model with what is compiled of it: the main graph, or a body.
+struct PreparedGraph {
+  const Graph* graph;
+  Assignment* assignment;
+  bool main;
+};
+
 /// A model after import, checks, inference, folding and partitioning.
 struct PreparedModel {
   std::string name;  // base name of the input
@@ -44,6 +51,17 @@ using StageFunction = std::function<Status(CompileStage)>;  // an error cancels
 [[nodiscard]] Result<PreparedModel> prepare_model(ImportedModel imported,
                                                   const CompileOptions& options,
                                                   const ProviderList& providers,
+                                                  const CompileTarget& target,
                                                   const StageFunction& stage);
+
+/// The main graph, then the bodies in order.
+[[nodiscard]] std::vector<PreparedGraph> graphs_of(PreparedModel& prepared);
+
+/// What each provider is told about compiling a graph of `prepared`, which they refer to. Dims under
+/// a profile are known for values of the main graph only.
+[[nodiscard]] std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepared,
+                                                                   bool main,
+                                                                   const CompileOptions& options,
+                                                                   const ProviderList& providers);
 
 }  // namespace ctxgen

@@ -1,7 +1,9 @@
 #include "ctxgen/runtime/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "context_set.h"
@@ -44,6 +46,21 @@ Status check_fitness(const OpenContext& context, int threads) {
   return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
 }
 
+/// Compressed weights of all programs to load, on all threads at once.
+Status decompress_weights(const ContextSet& set, int threads) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::vector<std::uint32_t>> blobs(set.contexts.size());
+  for (const ResolvedNode& resolved : set.nodes) {
+    const ContextReader& reader = *set.contexts[resolved.context].reader;
+    for (const ProgramWeight& weight : reader.programs()[resolved.program].weights)
+      for (const PackedWeight& packed : weight.packed)
+        blobs[resolved.context].push_back(packed.blob);
+  }
+  for (std::size_t i = 0; i < blobs.size(); ++i)
+    CTXGEN_CHECK(set.contexts[i].reader->decompress_blobs(blobs[i], threads));
+  return {};
+}
+
 Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
                                                      const SessionOptions& options,
                                                      LoadStatistics& statistics) {
@@ -51,6 +68,7 @@ Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
                                  .kept_plans = options.kept_plans};
   for (const OpenContext& context : set.contexts)
     CTXGEN_CHECK(check_fitness(context, options.threads));
+  CTXGEN_CHECK(decompress_weights(set, options.threads));
   std::vector<LoadedPartition> partitions;
   for (const ResolvedNode& resolved : set.nodes) {
     const OpenContext& context = set.contexts[resolved.context];

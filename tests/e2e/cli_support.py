@@ -104,6 +104,11 @@ def temporaries(folder):
     return [path.name for path in folder.rglob("*") if ".tmp" in path.name or path.name.startswith(".ctxgen")]
 
 
+def into(folder):
+    """The argument of -o for a folder that is to be made."""
+    return f"{folder}/"
+
+
 def ep_nodes(path):
     return [node for node in onnx.load(path).graph.node if node.op_type == "EPContext"]
 

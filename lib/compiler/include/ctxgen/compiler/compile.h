@@ -14,6 +14,7 @@
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/partition/partitioner.h"
 
@@ -63,6 +64,15 @@ inline constexpr std::uint64_t kDefaultExternalThreshold = 1024;
 /// What is simplified in the model itself, beyond partitions (docs/cli.md).
 enum class GraphOptimization { kNone, kBasic, kExtended, kAll };
 
+/// The other process of a compile for several instruction sets, as the first one sees it. Ends with
+/// the object.
+class VariantProcess {
+ public:
+  virtual ~VariantProcess() = default;
+  /// Hands over what serve_variant() reads; gives what it writes.
+  [[nodiscard]] virtual Result<Blob> compile(std::span<const std::byte> request) = 0;
+};
+
 struct CompileOptions {
   std::vector<std::string> providers;  // by priority; empty: dnnl, cpu
   /// Providers to use instead of the built-in ones of those names (tests; not owned).
@@ -93,13 +103,31 @@ struct CompileOptions {
   std::filesystem::path context_file_path;
   std::filesystem::path external_data_folder;  // default: the model's folder
   std::filesystem::path bin;       // default: beside the output
+  /// A bin to add to, instead of making one. What is in it stays, under its names, and is not compiled
+  /// again, so that the models that name it go on loading. It must be for the same target, from the same
+  /// versions (kVersionMismatch else). Other compiles that add to it wait.
+  std::filesystem::path append;
   std::string external_initializers;     // bare name of a file beside the output for what stays
   /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
   std::optional<std::uint64_t> external_threshold;
   /// Asked once for every dense, numeric initializer of the main graph that a context model keeps, in
   /// the order of their names. An error ends the compile. Contradicts external_initializers.
   std::function<Result<InitializerLocation>(const InitializerInfo&)> initializer_location;
+  int compress_level = 0;          // 1 to 19: weights that shrink are stored as zstd; 0: none is
   int threads = 0;                 // target threads of the plans
+  /// Programs for any x86-64 machine and any oneDNN of the same major version: weights are stored
+  /// plain and packed at each load; 8-bit products stay out, which not every machine has.
+  bool portable = false;
+  /// The instruction set to compile for, in the provider's words ("avx2"); none: this process's.
+  /// It limits this process for good, also in what it runs, and works once, before oneDNN is used
+  /// here in any other way; later it is INVALID_ARGUMENT, unless it is what the process has.
+  /// Several: programs for each in one bin, of which a load picks the best. The smallest one, which
+  /// the others must include, decides what is compiled; it limits this process, and each other one
+  /// needs a process of its own.
+  std::vector<std::string> isas;
+  /// Starts a process that compiles the same inputs with the same options for `isa`; needed where
+  /// `isas` names several (`ctxgen compile` starts itself). The process calls serve_variant().
+  std::function<Result<std::unique_ptr<VariantProcess>>(const std::string& isa)> start_variant;
   int jobs = 0;                    // compile threads; never changes the bytes
   std::function<void(CompileStage, double fraction)> progress;
   std::function<bool()> cancelled;
@@ -146,7 +174,11 @@ struct FileReport {
 
 struct CompileReport {
   std::vector<ModelReport> models;
-  struct Bin { std::string name; std::uint64_t bytes = 0, weight_bytes = 0, blobs = 0; };
+  struct Bin {
+    std::string name;
+    std::uint64_t bytes = 0, weight_bytes = 0, blobs = 0;
+    std::uint64_t kept_programs = 0;  // with CompileOptions::append: that were in it before
+  };
   std::vector<Bin> bins;
   struct ExternalFile { std::string name; std::uint64_t bytes = 0, tensors = 0; };
   std::optional<ExternalFile> external;  // where initializers were moved to a file
@@ -193,6 +225,13 @@ struct CompileKey {
 [[nodiscard]] Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
                                              const std::vector<std::filesystem::path>& outputs,
                                              const CompileOptions& options);
+
+/// The work of a process that CompileOptions::start_variant started. `isas` is the one instruction
+/// set. `request` is called when that was accepted and nothing else done.
+[[nodiscard]] Status serve_variant(const std::vector<ModelInput>& inputs,
+                                   const CompileOptions& options,
+                                   const std::function<Result<Blob>()>& request,
+                                   const ByteSink& response);
 
 /// Assigns nodes without compiling (`ctxgen explain`).
 [[nodiscard]] Result<ModelReport> explain(const ModelInput& input, const CompileOptions& options);

@@ -28,7 +28,8 @@ struct BuiltPartition {
 class ContextBuilder {
  public:
   /// `providers` and what it points to must outlive the builder. `threads`: of the target.
-  ContextBuilder(std::span<const Provider* const> providers, int threads);
+  ContextBuilder(std::span<const Provider* const> providers, int threads,
+                 const CompileTarget& target = {});
   ~ContextBuilder();
 
   /// Compiles every partition of one graph of a model. `options[p]` belongs to provider p. Programs
@@ -39,6 +40,15 @@ class ContextBuilder {
       const Model& model, const Graph& graph, const Assignment& assignment,
       std::span<const ProviderCompileOptions> options, std::string_view prefix,
       std::size_t first_ordinal = 0);
+
+  /// Takes over all programs of a bin of provider p, with their names and weights, before any model
+  /// is added. Requires  it was made for this builder's target.  Lifetime  keeps what `reader` maps.
+  [[nodiscard]] Status adopt(std::size_t provider, const ContextReader& reader);
+
+  /// Adds the program of a partition for a further instruction set of the target. `built` is a
+  /// partition of add_model(); the program's blobs are indices of `reader`.
+  [[nodiscard]] Status add_variant(BuiltPartition& built, std::string_view isa, Program program,
+                                   const ContextReader& reader);
 
   /// The bin of provider p, or nothing if it has no program. Blobs stand in the order in which the
   /// programs refer to them first.
@@ -58,6 +68,7 @@ class ContextBuilder {
   std::vector<const Provider*> providers_;
   std::vector<std::unique_ptr<Bin>> bins_;
   int threads_;
+  CompileTarget target_;
 };
 
 }  // namespace ctxgen
