@@ -38,6 +38,7 @@ std::vector<VerbEntry> flag_table(const CLI::App& app) {
     if (verb->get_group().empty()) continue;
     VerbEntry entry{verb->get_name(), verb->get_description(), verb->get_footer(), {}, {}};
     for (const CLI::Option* option : verb->get_options()) {
+      if (option->get_group().empty()) continue;  // not for users
       FlagEntry flag = entry_of(*option);
       (flag.names.empty() ? entry.arguments : entry.options).push_back(std::move(flag));
     }

@@ -348,7 +348,7 @@ def test_other_verbs_take_a_file_too(model, tmp_path, verb):
 @pytest.mark.parametrize("text, line", [
     ("--no-such", 1), ("--strict\n--threads", 2), ("--threads -3", 1), ("\n\n--threads many", 3), ("net.onnx", 1), ("--strict=1", 1),
     ("--options x", 1), ("--help", 1), ("'--strict", 1), ("--strict\n\"\n", 2), ("--strict \\", 1), ("--strict\0", 1),
-    ("--threads 1 --threads 2", 1), ("--append x", 1), ("--", 1), ("-", 1),
+    ("--threads 1 --threads 2", 1), ("--tune 3", 1), ("--", 1), ("-", 1),
 ])
 def test_a_wrong_file_names_the_line(model, tmp_path, text, line):
     (tmp_path / "opts").write_text(text)
