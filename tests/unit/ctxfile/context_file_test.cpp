@@ -223,8 +223,8 @@ TEST(ContextFile, CompressionChangesNoProgram) {
 
 TEST(ContextFile, DamageInACompressedBlobIsFound) {
   const auto file = test::file_of(compressed_content(9, 1));
-  const auto entries = ContextReader::open(Blob::own(file), "test")->blobs();
-  const BlobEntry entry = entries[0];
+  const ContextReader whole = ContextReader::open(Blob::own(file), "test").value();
+  const BlobEntry entry = whole.blobs()[0];
   for (std::uint64_t at = entry.offset; at < entry.offset + entry.stored; ++at)
     for (const unsigned char mask : {1, 128}) {
       auto damaged = file;
