@@ -229,8 +229,12 @@ TEST(ContextFile, DamageInACompressedBlobIsFound) {
     for (const unsigned char mask : {1, 128}) {
       auto damaged = file;
       damaged[at] ^= std::byte{mask};
-      EXPECT_EQ(code_of(ContextReader::open(Blob::own(damaged), "test", VerifyBlobs::kAlways)),
-                ErrorCode::kCorruptContext) << at;
+      // The hash is over the content: a few bits of a frame may change and leave it the same.
+      const auto verified = ContextReader::open(Blob::own(damaged), "test", VerifyBlobs::kAlways);
+      if (verified)
+        EXPECT_EQ(hash_bytes(verified->blob(0)->bytes), entry.hash) << at;
+      else
+        EXPECT_EQ(code_of(verified), ErrorCode::kCorruptContext) << at;
       const auto reader = ContextReader::open(Blob::own(damaged), "test", VerifyBlobs::kNever);
       ASSERT_EQ(code_of(reader), test::kOk);
       // The frame's own checksum: nobody gets wrong weights, verified or not.
