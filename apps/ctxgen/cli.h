@@ -28,6 +28,7 @@ void add_inspect(Cli& cli);
 void add_explain(Cli& cli);
 void add_bench(Cli& cli);
 void add_providers(Cli& cli);
+void add_cache(Cli& cli);
 
 /// -q and -v, which every verb takes.
 struct Verbosity {

@@ -42,7 +42,8 @@ constexpr const char* kExamples =
     "  ctxgen compile model.onnx --embed -o - > model_ctx.onnx\n"
     "  ctxgen compile model.onnx --strict --report report.json\n"
     "  ctxgen compile model.onnx --if-needed --depfile model.d\n"
-    "      does nothing where the outputs are current; model.d is for make and ninja\n";
+    "      does nothing where the outputs are current; model.d is for make and ninja\n"
+    "  ctxgen compile model.onnx --cache-dir ~/.cache/ctxgen/compile\n";
 
 struct Flags {
   std::vector<std::string> models;
@@ -200,6 +201,9 @@ Result<CompileOptions> all_options(const Flags& flags) {
   options.append = flags.append;
   options.external_initializers = flags.switches.external_initializers;
   options.external_threshold = flags.switches.external_threshold;
+  options.weight_memory_bytes = flags.switches.weight_memory_bytes;
+  options.cache_dir = flags.switches.cache_dir;
+  options.cache_max_bytes = flags.switches.cache_max_bytes;
   CTXGEN_CHECK(apply_config(options, config));
   // The command line's default is that of ONNX Runtime's key, not that of its Compile API.
   if (!options.external_initializers.empty() && !options.external_threshold)
@@ -317,6 +321,20 @@ void add_compile(Cli& cli) {
                   "repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  verb.add_option("--weight-memory", flags->switches.weight_memory_bytes,
+                  "keep packed weights in memory up to this sum, more of them in an unnamed file "
+                  "beside the output (default: 64 MiB)")
+      ->type_name("BYTES");
+  verb.add_option_function<std::string>(
+          "--cache-dir",
+          [flags](const std::string& folder) { flags->switches.cache_dir = folder; },
+          "keep programs and packed weights here and take them from here (default: "
+          "CTXGEN_CACHE_DIR; \"\": no cache); never changes the output")
+      ->type_name("DIR");
+  verb.add_option("--cache-size", flags->switches.cache_max_bytes,
+                  "remove from the cache what was not used for longest above this (default: 5GiB)")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false));
   add_model_flags(verb, flags->model);
   add_target_flags(verb, flags->model);
   verb.add_flag("--compress{9}", flags->compress,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "console.h"
+#include "sharing.h"
 #include "text_table.h"
 
 namespace ctxgen::cli {
@@ -188,10 +189,17 @@ std::string report_json(const CompileReport& report,
         .field("tensors", report.external->tensors)
         .end_object();
   write_files(json.key("files"), report.files);
+  write_sharing(json.key("sharing"), report.sharing);
+  write_split(json.key("split_layouts"), report.split);
   json.field("up_to_date", report.up_to_date)
       .field("dry_run", report.dry_run)
       .field("weight_bytes_added", report.bytes_added)
       .field("weight_bytes_stored", report.bytes_stored)
+      .field("programs_compiled", report.counts.programs_compiled)
+      .field("programs_cached", report.counts.programs_cached)
+      .field("bytes_packed", report.counts.bytes_packed)
+      .field("bytes_cached", report.counts.bytes_cached)
+      .field("outputs_cached", report.counts.outputs_cached)
       .field("key", report.key.hex())
       .key("files_read")
       .begin_array();
@@ -220,7 +228,16 @@ std::string report_text(const CompileReport& report,
                         count_text(report.external->tensors, "external initializer"));
   if (report.bytes_added > report.bytes_stored)
     text += std::format("shared weights saved {}\n",
-                        size_text(report.bytes_added - report.bytes_stored));
+                        size_text(report.bytes_added - report.bytes_stored)) +
+            sharing_text(report.sharing, verbose);
+  text += split_text(report.split);
+  if (report.counts.outputs_cached)
+    text += "all of it from the cache\n";
+  else if (report.counts.programs_cached > 0 || report.counts.bytes_cached > 0)
+    text += std::format("from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,
+                        count_text(report.counts.programs_cached + report.counts.programs_compiled,
+                                   "program"),
+                        size_text(report.counts.bytes_cached));
   text += files_text(report);
   return report.up_to_date ? text : text + std::format("{:.2f} s\n", report.seconds);
 }

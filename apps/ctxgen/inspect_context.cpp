@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "console.h"
+#include "sharing.h"
 #include "text_table.h"
 
 namespace ctxgen::cli {
@@ -45,6 +46,14 @@ Totals totals(const ContextReader& reader, const std::vector<BlobUse>& uses) {
     sum.saved_bytes += size * (uses[i].weights - 1);
   }
   return sum;
+}
+
+std::vector<SharedBlobs> sharing_of(const ContextReader& reader) {
+  std::vector<ProgramUser> users;
+  for (const Program& program : reader.programs()) users.push_back({program.name, &program});
+  std::vector<std::uint64_t> bytes;
+  for (const BlobEntry& blob : reader.blobs()) bytes.push_back(blob.size);
+  return find_shared_blobs(users, bytes);
 }
 
 std::string value_text(const Program& program, std::uint32_t index) {
@@ -147,6 +156,7 @@ std::string context_text(const std::string& name, const ContextReader& reader, b
                       sum.shared_blobs, size_text(sum.saved_bytes));
   if (sum.stored_bytes != sum.bytes)
     text += std::format("compressed: the weights take {} of the file\n", size_text(sum.stored_bytes));
+  text += sharing_text(sharing_of(reader), verbose);
   for (std::size_t i = 0; i < reader.programs().size(); ++i)
     text += program_text(reader, i, verbose);
   if (!verbose) return text;
@@ -174,9 +184,9 @@ void write_context(JsonWriter& json, const std::string& name, const ContextReade
       .field("weight_bytes", sum.bytes)
       .field("stored_weight_bytes", sum.stored_bytes)
       .field("shared_blobs", sum.shared_blobs)
-      .field("saved_bytes", sum.saved_bytes)
-      .key("programs")
-      .begin_array();
+      .field("saved_bytes", sum.saved_bytes);
+  write_sharing(json.key("sharing"), sharing_of(reader));
+  json.key("programs").begin_array();
   for (std::size_t i = 0; i < reader.programs().size(); ++i) write_program(json, reader, i);
   json.end_array().key("blobs").begin_array();
   for (std::size_t i = 0; i < uses.size(); ++i)

@@ -60,8 +60,7 @@ void declare(Cli& cli) {
   app.get_formatter()->enable_footer_formatting(false);
   app.get_formatter()->column_width(34);
   app.require_subcommand(1);
-  app.footer(std::string(kExamples) + "\n" + errors_text() +
-             "\nNot built yet, refused by name: ctxgen cache\n");
+  app.footer(std::string(kExamples) + "\n" + errors_text());
   app.set_version_flag("--version", version_text,
                        "versions of ctxgen, its file format, oneDNN and onnx");
   add_compile(cli);
@@ -72,6 +71,7 @@ void declare(Cli& cli) {
   add_explain(cli);
   add_bench(cli);
   add_providers(cli);
+  add_cache(cli);
   add_documents(cli);
 }
 

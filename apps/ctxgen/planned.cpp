@@ -9,8 +9,6 @@ struct Planned {
 };
 
 constexpr Planned kPlanned[] = {
-    {"cache", ""},
-    {"compile", "--cache-dir"},
     {"compile", "--tune"},
 };
 

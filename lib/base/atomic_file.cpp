@@ -15,6 +15,8 @@
 
 #include "ctxgen/base/file.h"
 #include "unique_fd.h"
+#include "unnamed_file.h"
+#include "write_all.h"
 
 namespace ctxgen {
 namespace {
@@ -23,12 +25,13 @@ namespace fs = std::filesystem;
 
 // ---- names: ".<name>.ctxgen-<pid>-<n>.tmp" ----
 
+constexpr std::string_view kTemporaryMark = ".ctxgen-";
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
 std::string temporary_prefix(const fs::path& target) {
   constexpr std::size_t kKeptLength = 200;  // NAME_MAX is 255, and the numbers want room
-  return "." + target.filename().string().substr(0, kKeptLength) + ".ctxgen-";
+  return "." + target.filename().string().substr(0, kKeptLength) + std::string(kTemporaryMark);
 }
-
-constexpr std::string_view kTemporarySuffix = ".tmp";
 
 fs::path folder_of(const fs::path& target) {
   return target.has_parent_path() ? target.parent_path() : fs::path(".");
@@ -88,16 +91,6 @@ class Registration {
 
 // ---- small system calls ----
 
-int write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return errno;
-    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
-  }
-  return 0;
-}
-
 int flush_to_disk(int fd) {
   while (::fsync(fd) != 0)
     if (errno != EINTR) return errno;
@@ -128,7 +121,7 @@ struct AtomicFile::Impl {
   fs::path folder;  // of the destination
   fs::path temporary;    // absolute
   UniqueFd fd;
-  UniqueFd lock;  // after flush(): keeps the lock that open_temporary() took
+  UniqueFd lock;  // after flush(): keeps the lock that create() took
   std::uint64_t size = 0;
   bool present = false;  // the temporary exists
   Registration registration;
@@ -137,35 +130,43 @@ struct AtomicFile::Impl {
     fd.reset();
     if (present) ::unlink(temporary.c_str());
   }
-  /// Takes a name that nobody has, and registers it before the file exists: a signal between the
-  /// two finds either nothing to unlink or the file.
-  Status open_temporary();
+  Status close(bool to_disk);
+  Status rename();  // over the target
 };
 
-Status AtomicFile::Impl::open_temporary() {
+namespace {
+
+/// A new file for `destination`, its path and its place in the registry.
+struct Temporary {
+  fs::path path;
+  UniqueFd fd;
+};
+
+/// Takes a name that nobody has, and registers it before the file exists: a signal between the two
+/// finds either nothing to unlink or the file. `target` is for messages.
+Result<Temporary> open_temporary(const fs::path& destination, const fs::path& target,
+                                 Registration& registration) {
   static std::atomic<std::uint64_t> counter{0};
   for (;;) {
-    temporary =
+    Temporary made;
+    made.path =
         folder_of(destination) / std::format("{}{}-{}{}", temporary_prefix(destination), ::getpid(),
                                              counter.fetch_add(1), kTemporarySuffix);
-    if (!registration.enter(temporary.string()))
+    if (!registration.enter(made.path.string()))
       return fail(ErrorCode::kResourceLimit, "cannot write \"{}\": more than {} files are being "
                   "written", target.string(), live_temporaries.size());
-    fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                         0666));
-    if (fd.valid()) break;
+    made.fd = UniqueFd(::open(made.path.c_str(),
+                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (made.fd.valid()) return made;
     const int error = errno;
     registration.leave();
     if (error != EEXIST && error != EINTR)
       return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(),
                   std::strerror(error));
   }
-  present = true;
-  // remove_stale_temporaries() takes a locked file as live: a process id says nothing about a
-  // process in another container that shares the folder. A file system without locks does without.
-  static_cast<void>(::flock(fd.get(), LOCK_EX | LOCK_NB));
-  return {};
 }
+
+}  // namespace
 
 AtomicFile::AtomicFile() : impl_(std::make_unique<Impl>()) {}
 AtomicFile::AtomicFile(AtomicFile&&) noexcept = default;
@@ -181,7 +182,14 @@ Result<AtomicFile> AtomicFile::create(const fs::path& target) {
   if (error)
     return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(), error.message());
   file.impl_->folder = folder_of(file.impl_->destination);
-  CTXGEN_CHECK(file.impl_->open_temporary());
+  Temporary made =
+      CTXGEN_TRY(open_temporary(file.impl_->destination, target, file.impl_->registration));
+  file.impl_->temporary = std::move(made.path);
+  file.impl_->fd = std::move(made.fd);
+  file.impl_->present = true;
+  // remove_stale_temporaries() takes a locked file as live: a process id says nothing about a
+  // process in another container that shares the folder. A file system without locks does without.
+  static_cast<void>(::flock(file.impl_->fd.get(), LOCK_EX | LOCK_NB));
   return file;
 }
 
@@ -207,28 +215,40 @@ Status AtomicFile::write_zeros(std::uint64_t count) {
 
 std::uint64_t AtomicFile::size() const { return impl_->size; }
 
-Status AtomicFile::flush() {
-  if (!impl_->fd.valid()) return {};
-  impl_->lock = UniqueFd(::fcntl(impl_->fd.get(), F_DUPFD_CLOEXEC, 0));
-  int error = impl_->lock.valid() ? flush_to_disk(impl_->fd.get()) : errno;
+Status AtomicFile::Impl::close(bool to_disk) {
+  if (!fd.valid()) return {};
+  lock = UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  int error = !lock.valid() ? errno : to_disk ? flush_to_disk(fd.get()) : 0;
   // close(2) reports late write errors of network file systems.
-  if (::close(impl_->fd.release()) != 0 && errno != EINTR && error == 0) error = errno;
+  if (::close(fd.release()) != 0 && errno != EINTR && error == 0) error = errno;
   if (error == 0) return {};
-  return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", impl_->target.string(),
+  return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(),
               std::strerror(error));
 }
 
-Status AtomicFile::commit() {
-  CTXGEN_ASSERT(impl_->present);
-  CTXGEN_CHECK(flush());
-  if (::rename(impl_->temporary.c_str(), impl_->destination.c_str()) != 0)
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", impl_->target.string(),
+Status AtomicFile::Impl::rename() {
+  CTXGEN_ASSERT(present);
+  if (::rename(temporary.c_str(), destination.c_str()) != 0)
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(),
                 std::strerror(errno));
-  impl_->present = false;
-  impl_->lock.reset();
-  impl_->registration.leave();
+  present = false;
+  lock.reset();
+  registration.leave();
+  return {};
+}
+
+Status AtomicFile::flush() { return impl_->close(/*to_disk=*/true); }
+
+Status AtomicFile::commit() {
+  CTXGEN_CHECK(flush());
+  CTXGEN_CHECK(impl_->rename());
   flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
   return {};
+}
+
+Status AtomicFile::commit_unflushed() {
+  CTXGEN_CHECK(impl_->close(/*to_disk=*/false));
+  return impl_->rename();
 }
 
 namespace {
@@ -249,6 +269,22 @@ struct CloseFolder {
 
 }  // namespace
 
+Result<UniqueFd> open_unnamed_file(const fs::path& beside, bool tmpfile) {
+  while (tmpfile) {
+    UniqueFd fd(::open(folder_of(beside).c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
+    if (fd.valid()) return fd;
+    if (errno == EINTR) continue;
+    // What kernels and file systems that do not know O_TMPFILE say.
+    if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) break;
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights beside it: {}",
+                beside.string(), std::strerror(errno));
+  }
+  Registration registration;
+  Temporary named = CTXGEN_TRY(open_temporary(beside, beside, registration));
+  ::unlink(named.path.c_str());
+  return std::move(named.fd);
+}
+
 void remove_stale_temporaries(const fs::path& target) {
   const std::string prefix = temporary_prefix(target);
   const fs::path folder = folder_of(target);
@@ -261,6 +297,14 @@ void remove_stale_temporaries(const fs::path& target) {
     const fs::path path = folder / entry->d_name;
     if (is_stale(path, process)) ::unlink(path.c_str());
   }
+}
+
+void remove_if_stale(const fs::path& temporary) {
+  const std::string name = temporary.filename().string();
+  const std::size_t mark = name.rfind(kTemporaryMark);
+  if (!name.starts_with('.') || mark == std::string::npos) return;
+  const pid_t process = process_of(name, name.substr(0, mark + kTemporaryMark.size()));
+  if (process > 0 && is_stale(temporary, process)) ::unlink(temporary.c_str());
 }
 
 void unlink_live_temporaries() noexcept {

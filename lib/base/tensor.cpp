@@ -5,6 +5,7 @@
 #include <format>
 
 #include "ctxgen/base/checked.h"
+#include "own_memory.h"
 
 namespace ctxgen {
 
@@ -71,7 +72,7 @@ Result<Tensor> Tensor::allocate(DataType type, const Dims& dims) {
   void* memory = std::aligned_alloc(64, align_up(std::max<std::uint64_t>(*bytes, 1), 64));
   if (memory == nullptr)
     return fail(ErrorCode::kResourceLimit, "out of memory for a tensor of {} bytes", *bytes);
-  tensor.owner_ = std::shared_ptr<void>(memory, std::free);
+  tensor.owner_ = std::shared_ptr<void>(memory, FreeOwnMemory());
   tensor.data_ = static_cast<std::byte*>(memory);
   return tensor;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <format>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -18,12 +19,15 @@
 namespace ctxgen {
 
 Compilation::Compilation(const CompileOptions& options, ProviderList providers,
-                         CompileTarget target, BinName bin_name)
+                         CompileTarget target, BinName bin_name,
+                         const std::filesystem::path& beside, CacheFolder* cache)
     : options_(options),
+      spill_(beside.empty() ? nullptr
+                            : std::make_unique<SpillFile>(beside, options.weight_memory_bytes)),
       providers_(std::move(providers)),
       target_(std::move(target)),
       bin_name_(std::move(bin_name)),
-      builder_(providers_.all(), options.threads, target_) {}
+      builder_(providers_.all(), options.threads, target_, spill_.get(), cache) {}
 
 Status Compilation::import(const std::vector<ModelInput>& inputs) {
   for (const Provider* provider : providers_.all())
@@ -33,12 +37,22 @@ Status Compilation::import(const std::vector<ModelInput>& inputs) {
   for (const ModelInput& input : inputs) {
     CTXGEN_CHECK(enter(CompileStage::kImport, static_cast<double>(imported_.size()) /
                                                   static_cast<double>(inputs.size())));
-    imported_.push_back(CTXGEN_TRY(import_model(input, options_, providers_)));
+    imported_.push_back(CTXGEN_TRY(import_model(input, options_, providers_, spill_.get())));
     external_data_.push_back(input.external_data);
   }
   report_.key = key_of(imported_, providers_, target_, bin_references_, options_);
   report_.files_read = files_read(imported_);
   return {};
+}
+
+std::vector<Blob> Compilation::input_bytes() const {
+  std::vector<Blob> all;
+  for (const ImportedModel& imported : imported_) {
+    all.push_back(imported.model.source);
+    for (const FileRead& file : imported.external_files) all.push_back(file.bytes);
+    for (const auto& [name, bin] : imported.foreign_bins) all.push_back(bin.bytes);
+  }
+  return all;
 }
 
 Status Compilation::append_to(const ContextReader& bin) {
@@ -61,7 +75,8 @@ Status Compilation::prepare() {
     const double before = static_cast<double>(models_.size()) * share;
     const auto stage = [&](CompileStage s) { return enter(s, before); };
     models_.push_back(
-        CTXGEN_TRY(prepare_model(std::move(imported), options_, providers_, target_, stage)));
+        CTXGEN_TRY(prepare_model(std::move(imported), options_, providers_, target_, stage,
+                                 spill_.get())));
   }
   return {};
 }
@@ -72,15 +87,9 @@ Status Compilation::compile() {
     CTXGEN_CHECK(enter(CompileStage::kCompile, static_cast<double>(built_.size()) /
                                                    static_cast<double>(models_.size())));
     built_.push_back(CTXGEN_TRY(build(prepared)));
-    report_.models.push_back(report_model(prepared, providers_, built_.back()));
-    CTXGEN_CHECK(check_requirements(report_.models.back(), options_));
-    if (built_.back().empty()) {
-      if (options_.require_compiled)
-        return fail(ErrorCode::kNotSatisfied, "{}: no node was compiled", prepared.name);
-      report_.models.back().warnings.push_back(
-          "nothing was compiled: the output is a plain model without a context binary");
-    }
   }
+  CTXGEN_CHECK(builder_.share_layouts(built_));
+  CTXGEN_CHECK(report_models());
   CTXGEN_CHECK(add_variants());
   for (std::size_t p = 0; p < providers_.all().size(); ++p)
     contents_.push_back(CTXGEN_TRY(builder_.content(p)));
@@ -93,6 +102,8 @@ Status Compilation::compile() {
                                     options_.jobs > 0 ? options_.jobs : all));
   }
   report_.bytes_added = builder_.weight_bytes_added();
+  report_.counts = builder_.counts();
+  report_sharing();
   for (const auto& content : contents_)
     if (content)
       for (const Blob& blob : content->blobs) report_.bytes_stored += blob.bytes.size();
@@ -140,6 +151,37 @@ Status Compilation::add_variants() {
   return {};
 }
 
+void Compilation::report_sharing() {
+  for (std::size_t p = 0; p < contents_.size(); ++p) {
+    if (!contents_[p]) continue;
+    std::vector<ProgramUser> users;
+    for (std::size_t m = 0; m < models_.size(); ++m)
+      for (const BuiltPartition& built : built_[m]) {
+        const std::string& name = built.attributes.partition_name;
+        const auto program = std::ranges::find(contents_[p]->programs, name, &Program::name);
+        if (built.provider == p && program != contents_[p]->programs.end())
+          users.push_back({std::format("{}: {}", models_[m].name, name), &*program});
+      }
+    std::vector<std::uint64_t> bytes;
+    for (const Blob& blob : contents_[p]->blobs) bytes.push_back(blob.bytes.size());
+    std::ranges::move(find_shared_blobs(users, bytes), std::back_inserter(report_.sharing));
+    std::ranges::move(builder_.split_weights(p), std::back_inserter(report_.split));
+  }
+}
+
+Status Compilation::report_models() {
+  for (std::size_t m = 0; m < models_.size(); ++m) {
+    report_.models.push_back(report_model(models_[m], providers_, built_[m]));
+    CTXGEN_CHECK(check_requirements(report_.models.back(), options_));
+    if (!built_[m].empty()) continue;
+    if (options_.require_compiled)
+      return fail(ErrorCode::kNotSatisfied, "{}: no node was compiled", models_[m].name);
+    report_.models.back().warnings.push_back(
+        "nothing was compiled: the output is a plain model without a context binary");
+  }
+  return {};
+}
+
 Status Compilation::rewrite() {
   CTXGEN_CHECK(enter(CompileStage::kRewrite, 0));
   for (std::size_t m = 0; m < models_.size(); ++m) {
@@ -151,8 +193,12 @@ Status Compilation::rewrite() {
                                      outputs_.empty() ? nullptr : &folder, rewrites_[m]));
   }
   name_external_file(options_, external_, rewrites_);
-  for (std::size_t m = 0; m < models_.size(); ++m)
+  for (std::size_t m = 0; m < models_.size(); ++m) {
     report_.models[m].model_bytes = CTXGEN_TRY(model_size(models_[m].model, rewrites_[m]));
+    std::uint64_t embedded = 0;
+    for (const EpContextNode& node : rewrites_[m].ep_contexts) embedded += node.payload.bytes.size();
+    CTXGEN_CHECK(check_model_size(report_.models[m].model_bytes, embedded));
+  }
   return report_external();
 }
 
@@ -182,12 +228,17 @@ Status Compilation::check_nothing_to_compile(const PreparedModel& prepared) cons
 /// Programs of all partitions, of the main graph first.
 Result<std::vector<BuiltPartition>> Compilation::build(PreparedModel& prepared) {
   const Model& model = prepared.model;
-  std::vector<BuiltPartition> all = CTXGEN_TRY(
-      build_graph(model, model.graph, prepared.assignment, provider_options(prepared, true, options_, providers_), 0));
+  const auto options_of = [&](bool main) {
+    auto options = provider_options(prepared, main, options_, providers_);
+    for (ProviderCompileOptions& one : options) one.spill = spill_.get();
+    return options;
+  };
+  std::vector<BuiltPartition> all =
+      CTXGEN_TRY(build_graph(model, model.graph, prepared.assignment, options_of(true), 0));
   for (std::size_t b = 0; b < prepared.bodies.size(); ++b) {
     PreparedBody& body = prepared.bodies[b];
-    auto built = build_graph(model, *body.graph, body.assignment,
-                             provider_options(prepared, false, options_, providers_), all.size());
+    auto built =
+        build_graph(model, *body.graph, body.assignment, options_of(false), all.size());
     if (!built) return std::unexpected(with_context(std::move(built).error(), body.name));
     for (BuiltPartition& one : *built) {
       one.body = static_cast<int>(b);
@@ -219,6 +270,18 @@ Result<std::vector<BuiltPartition>> Compilation::build_graph(
   }
 }
 
+namespace {
+
+/// A context binary as it goes into its model.
+/// Errors  RESOURCE_LIMIT before it takes memory, if it is too large for any model.
+Result<Blob> embedded_context(const ContextContent& content) {
+  const std::uint64_t size = CTXGEN_TRY(context_size(content));
+  CTXGEN_CHECK(check_model_size(size, size));
+  return write_to_memory([&](const ByteSink& sink) { return write_context(content, sink); }, size);
+}
+
+}  // namespace
+
 /// The EPContext nodes of one graph: the first of each provider in it is primary.
 Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int body) {
   PreparedModel& prepared = models_[m];
@@ -236,8 +299,7 @@ Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int
     node.attributes.embed_mode = options_.embed ? 1 : 0;
     node.attributes.main_context = with_primary.insert(p).second ? 1 : 0;
     if (node.attributes.main_context == 1 && options_.embed)
-      node.payload = CTXGEN_TRY(write_to_memory(
-          [&](const ByteSink& sink) { return write_context(*contents_[p], sink); }));
+      node.payload = CTXGEN_TRY(embedded_context(*contents_[p]));
     else if (node.attributes.main_context == 1)
       node.attributes.ep_cache_context = bin_references_[p];
     nodes.push_back(std::move(node));

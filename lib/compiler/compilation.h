@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@
 
 namespace ctxgen {
 
+class CacheFolder;
+
 /// One compile, from inputs to the bytes of every output. Stages in order: import, prepare (check,
 /// infer, fold, partition), compile and store, rewrite; the callers write.
 class Compilation {
@@ -26,14 +29,18 @@ class Compilation {
   /// `bin_name(p)`: how context models name the bin of provider p.
   using BinName = std::function<Result<std::string>(std::string_view provider)>;
 
-  /// `options` must outlive the compilation.
+  /// `options` must outlive the compilation, `cache` (null: there is none) too. `beside`: an output
+  /// that is a file; empty: everything stays in memory.
   Compilation(const CompileOptions& options, ProviderList providers, CompileTarget target,
-              BinName bin_name);
+              BinName bin_name, const std::filesystem::path& beside = {},
+              CacheFolder* cache = nullptr);
 
   /// Where the context models will be written; not called: nowhere that is known.
   void set_outputs(std::vector<std::filesystem::path> outputs) { outputs_ = std::move(outputs); }
   /// Reads the inputs; then report() has the key of the compile and the files that were read.
   [[nodiscard]] Status import(const std::vector<ModelInput>& inputs);
+  /// The bytes of those files. Requires  import(), and not yet prepare().
+  [[nodiscard]] std::vector<Blob> input_bytes() const;
   /// Before prepare(): adds to what this bin holds.
   /// Errors  kVersionMismatch: another provider's, or another target's.
   [[nodiscard]] Status append_to(const ContextReader& bin);
@@ -68,9 +75,12 @@ class Compilation {
   [[nodiscard]] Result<std::vector<CompiledNode>> compiled_nodes(std::size_t m, int body);
   [[nodiscard]] Result<std::vector<BodyRewrite>> rewrite_bodies(
       std::size_t m, std::span<const std::size_t> bodies);
+  [[nodiscard]] Status report_models();
+  void report_sharing();
   [[nodiscard]] Status report_external();
 
   const CompileOptions& options_;
+  std::unique_ptr<SpillFile> spill_;
   ProviderList providers_;
   CompileTarget target_;
   BinName bin_name_;

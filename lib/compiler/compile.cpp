@@ -1,12 +1,15 @@
 #include "ctxgen/compiler/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
 #include "append.h"
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/cache/cache_folder.h"
 #include "names.h"
+#include "output_cache.h"
 #include "output_files.h"
 #include "prepare.h"
 #include "report.h"
@@ -17,6 +20,41 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Where weights may lie meanwhile: a dry run makes no folder.
+std::filesystem::path spill_place(const std::filesystem::path& output,
+                                  const CompileOptions& options) {
+  return options.dry_run ? std::filesystem::path() : output;
+}
+
+/// Whether the key of a compile says all about it.
+bool has_whole_key(const std::vector<ModelInput>& inputs, const CompileOptions& options) {
+  return !options.initializer_location && options.append.empty() && std::ranges::all_of(inputs, [](const ModelInput& input) {
+    return input.external_data.empty();
+  });
+}
+
+/// Writes what an equal compile wrote before, if the cache has it.
+Result<std::optional<CompileReport>> write_kept(CacheFolder& cache, Compilation& work, Hash128 key,
+                                                const std::vector<std::filesystem::path>& outputs,
+                                                const CompileOptions& options) {
+  auto kept = find_outputs(cache, key, work.input_bytes(), outputs, options);
+  if (!kept) return std::nullopt;
+  if (options.no_clobber)
+    for (const OutputFile& file : kept->files) CTXGEN_CHECK(refuse_existing(file.path));
+  CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
+  CompileReport report = std::move(kept->report);
+  report.files = CTXGEN_TRY(write_files(kept->files, options));
+  report.dry_run = options.dry_run;
+  CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
+  report.key = work.report().key;
+  report.files_read = work.report().files_read;
+  report.counts.outputs_cached = true;
+  report.counts.bytes_cached = report.bytes_stored;
+  for (const ModelReport& model : report.models)
+    report.counts.programs_cached += model.partitions.size();
+  return report;
 }
 
 }  // namespace
@@ -37,13 +75,24 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
     OutputFolder folder;
     CTXGEN_CHECK(folder.prepare(outputs.front().parent_path(), options));
+    const auto cache = CTXGEN_TRY(open_cache(options));
+    CacheFolder* const output_cache = has_whole_key(inputs, options) ? cache.get() : nullptr;
     ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
     CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     CTXGEN_CHECK(limit_process(target, providers));
     Compilation work(options, std::move(providers), std::move(target),
-                     bin_names(outputs, options));
+                     bin_names(outputs, options), spill_place(outputs.front(), options),
+                     cache.get());
     work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
+    const std::vector<Blob> read = work.input_bytes();
+    const Hash128 key = output_key(work.report().key, outputs, options);
+    if (output_cache != nullptr) {
+      if (auto report = CTXGEN_TRY(write_kept(*output_cache, work, key, outputs, options))) {
+        report->seconds = seconds_since(start);
+        return std::move(*report);
+      }
+    }
     std::optional<AppendedBin> appended;  // until the files are there: others wait
     if (!options.append.empty()) {
       appended = CTXGEN_TRY(AppendedBin::open(options.append, options.cancelled));
@@ -53,7 +102,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     CTXGEN_CHECK(work.compile());
     CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
-    const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
+    std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
     if (options.no_clobber)
       for (const OutputFile& file : files)
         if (file.path != options.append) CTXGEN_CHECK(refuse_existing(file.path));
@@ -61,7 +110,11 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       for (CompileReport::Bin& bin : work.report().bins)
         if (bin.name == options.append.filename())
           bin.kept_programs = appended->reader().programs().size();
+    std::optional<OutputRecorder> recorder;
+    if (output_cache != nullptr && !options.dry_run)
+      files = recorder.emplace(*output_cache, read, work.contents()).record(files);
     work.report().files = CTXGEN_TRY(write_files(files, options));
+    if (recorder) recorder->keep(key, outputs, options, work.report());
     work.report().dry_run = options.dry_run;
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
     CompileReport report = std::move(work.report());

@@ -100,8 +100,8 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
                disable_model_compile, fail_on_suboptimal,
                share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
                bin, append, external_initializers, external_threshold, initializer_location,
-               compress_level, threads, portable, isas, start_variant, jobs, progress,
-               cancelled] = options;
+               compress_level, threads, portable, isas, start_variant, jobs, weight_memory_bytes,
+               cache_dir, cache_max_bytes, progress, cancelled] = options;
   key.add(embed);
   key.add(node_prefix);
   key.add_list(profiles, [&](const ShapeProfile& profile) { add_profile(key, profile); });
@@ -135,6 +135,7 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
   (void)external_data_folder;  // add_model has what was read from it
   (void)bin, (void)context_file_path;                      // bin_references
   (void)share_ep_contexts, (void)stop_share_ep_contexts;   // only checked against the models
+  (void)weight_memory_bytes, (void)cache_dir, (void)cache_max_bytes;  // where things lie meanwhile
   (void)jobs, (void)progress, (void)cancelled;
 }
 

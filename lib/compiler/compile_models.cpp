@@ -6,6 +6,7 @@
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
 #include "names.h"
+#include "output_cache.h"
 #include "output_files.h"
 #include "prepare.h"
 #include "target.h"
@@ -62,10 +63,12 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   if (!options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "models that go to no files cannot add to a bin in a file (--append)");
+  const auto cache = CTXGEN_TRY(open_cache(options));
   ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
   CompileTarget target = CTXGEN_TRY(make_target(options, providers));
   CTXGEN_CHECK(limit_process(target, providers));
-  Compilation work(options, std::move(providers), std::move(target), bin_names(paths, options));
+  Compilation work(options, std::move(providers), std::move(target), bin_names(paths, options),
+                   bins == Bins::kFiles ? paths.front() : std::filesystem::path(), cache.get());
   if (bins == Bins::kFiles) work.set_outputs(paths);
   CTXGEN_CHECK(work.import(inputs));
   CTXGEN_CHECK(work.prepare());

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "ctxgen/base/checked.h"
+#include "program_cache.h"
+#include "program_key.h"
 
 namespace ctxgen {
 namespace {
@@ -60,9 +62,11 @@ class BlobTable {
 }  // namespace
 
 ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int threads,
-                               const CompileTarget& target)
-    : providers_(providers.begin(), providers.end()), threads_(threads), target_(target) {
-  for (std::size_t p = 0; p < providers_.size(); ++p) bins_.push_back(std::make_unique<Bin>());
+                               const CompileTarget& target, SpillFile* spill, CacheFolder* cache)
+    : providers_(providers.begin(), providers.end()), cache_(cache), threads_(threads),
+      target_(target) {
+  for (std::size_t p = 0; p < providers_.size(); ++p)
+    bins_.push_back(std::make_unique<Bin>(spill, cache));
 }
 
 ContextBuilder::~ContextBuilder() = default;
@@ -83,6 +87,76 @@ Result<std::string> ContextBuilder::add_program(std::size_t provider, Program pr
   }
 }
 
+/// One program per partition, of the cache where it has them.
+Result<std::vector<Program>> ContextBuilder::compile(std::size_t provider, const GraphView& view,
+                                                     std::span<const Partition> partitions,
+                                                     const ProviderCompileOptions& options,
+                                                     Hash128 preferred_layouts) {
+  Bin& bin = *bins_[provider];
+  const ProgramLoader* loader = providers_[provider]->loader();
+  CacheFolder* const cache = loader == nullptr ? nullptr : cache_;
+  std::vector<Program> programs(partitions.size());
+  std::vector<ProgramKey> keys;
+  std::vector<Partition> missing;
+  std::vector<std::size_t> missing_at;
+  Hash128 structure;
+  std::string fingerprint;
+  if (cache != nullptr) {
+    structure = hash_structure(view.model(), view.graph());
+    fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_, threads_));
+  }
+  for (std::size_t i = 0; i < partitions.size(); ++i) {
+    if (cache != nullptr) {
+      keys.push_back(key_of_partition(view, partitions[i], *providers_[provider], options,
+                                      fingerprint, structure, preferred_layouts));
+      if (auto found = CTXGEN_TRY(find_program(*cache, keys[i], bin.store))) {
+        counts_.programs_cached += 1;
+        counts_.bytes_cached += found->weight_bytes;
+        bin.contents.merge(found->contents);
+        programs[i] = std::move(found->program);
+        continue;
+      }
+    }
+    missing.push_back(partitions[i]);
+    missing_at.push_back(i);
+  }
+  if (missing.empty()) return programs;
+  auto compiled = CTXGEN_TRY(providers_[provider]->compile(view, missing, options, bin.store));
+  if (compiled.size() != missing.size())
+    return fail(ErrorCode::kInternal, "provider \"{}\" gave {} programs for {} partitions",
+                providers_[provider]->name(), compiled.size(), missing.size());
+  counts_.programs_compiled += missing.size();
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    Program& program = programs[missing_at[i]];
+    program = std::move(compiled[i].program);
+    if (cache != nullptr) keep_program(*cache, keys[missing_at[i]], program, bin.store);
+  }
+  return programs;
+}
+
+/// Enters the program of a job into its bin, and what its EPContext node says into `built`.
+Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
+  const Provider& provider = *providers_[job.provider];
+  Bin& bin = *bins_[job.provider];
+  Program program = job.program;
+  program.source = provider.source();
+  built.attributes = provider.context_nodes(std::span(&program, 1)).front();
+  if (const std::string machines = name_of(target_); !machines.empty())
+    built.attributes.hardware_architecture = machines;
+  built.weight_bytes = packed_bytes(program, bin.store);
+  bin.bytes_added += built.weight_bytes;
+  const std::string hash =
+      hash_program(program, [&](std::uint32_t id) { return bin.store.hash(id); }).hex();
+  built.attributes.partition_name = CTXGEN_TRY(add_program(
+      job.provider, std::move(program),
+      std::format("{}{}_{}_{}", job.prefix, provider.name(), hash.substr(0, 16), job.ordinal)));
+  built.attributes.source = provider.source();
+  built.attributes.notes = built.attributes.notes.empty()
+                               ? std::format("hash={}", hash)
+                               : std::format("hash={};{}", hash, built.attributes.notes);
+  return {};
+}
+
 Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
     const Model& model, const Graph& graph, const Assignment& assignment,
     std::span<const ProviderCompileOptions> options, std::string_view prefix,
@@ -90,49 +164,33 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
   CTXGEN_ASSERT(options.size() == providers_.size());
   const GraphView view(model, graph, target_);
   std::vector<BuiltPartition> built;
-  std::vector<std::pair<std::size_t, Program>> programs;
+  std::vector<Job> jobs;
   for (std::size_t p = 0; p < providers_.size(); ++p) {
     const std::vector<Partition>& partitions = assignment.partitions[p];
     if (partitions.empty()) continue;
-    Bin& bin = *bins_[p];
-    auto compiled = CTXGEN_TRY(providers_[p]->compile(view, partitions, options[p], bin.store));
-    if (compiled.size() != partitions.size())
-      return fail(ErrorCode::kInternal, "provider \"{}\" gave {} programs for {} partitions",
-                  providers_[p]->name(), compiled.size(), partitions.size());
-    std::vector<Program> of_provider;
-    for (CompiledPartition& one : compiled) of_provider.push_back(std::move(one.program));
-    auto attributes = providers_[p]->context_nodes(of_provider);
-    for (EpContextAttributes& one : attributes)
-      if (const std::string machines = name_of(target_); !machines.empty())
-        one.hardware_architecture = machines;
+    std::vector<Program> programs = CTXGEN_TRY(compile(p, view, partitions, options[p], {}));
     for (std::size_t i = 0; i < partitions.size(); ++i) {
-      of_provider[i].source = providers_[p]->source();
-      bin.bytes_added += packed_bytes(of_provider[i], bin.store);
-      built.push_back({p, i, -1, attributes[i], packed_bytes(of_provider[i], bin.store)});
-      programs.emplace_back(built.size() - 1, std::move(of_provider[i]));
+      built.push_back({.provider = p, .partition = i, .attributes = {}, .job = jobs.size()});
+      jobs.push_back({p, &model, &graph, partitions[i], options[p], std::string(prefix), 0,
+                      std::move(programs[i])});
     }
   }
-  std::ranges::sort(programs, {}, [&](const auto& entry) {
-    const BuiltPartition& b = built[entry.first];
+  std::ranges::sort(built, {}, [&](const BuiltPartition& b) {
     return assignment.partitions[b.provider][b.partition].nodes.back();
   });
-  std::vector<BuiltPartition> ordered;
-  for (auto& [index, program] : programs) {
-    BuiltPartition& b = built[index];
-    const WeightStore& store = bins_[b.provider]->store;
-    const std::string hash =
-        hash_program(program, [&](std::uint32_t id) { return store.hash(id); }).hex();
-    const std::string base = std::format("{}{}_{}_{}", prefix, providers_[b.provider]->name(),
-                                         hash.substr(0, 16), first_ordinal + ordered.size());
-    b.attributes.partition_name =
-        CTXGEN_TRY(add_program(b.provider, std::move(program), base));
-    b.attributes.source = providers_[b.provider]->source();
-    b.attributes.notes = b.attributes.notes.empty()
-                             ? std::format("hash={}", hash)
-                             : std::format("hash={};{}", hash, b.attributes.notes);
-    ordered.push_back(std::move(b));
+  for (BuiltPartition& one : built) {
+    Job& job = jobs[one.job];
+    job.ordinal = first_ordinal++;
+    CTXGEN_CHECK(settle(job, one));
+    one.job = jobs_.size();
+    jobs_.push_back(std::move(job));
   }
-  return ordered;
+  return built;
+}
+
+Hash128 ContextBuilder::Bin::content_of(WeightStore::Id id) const {
+  const auto cached = contents.find(id);
+  return cached != contents.end() ? cached->second : store.content_of(id);
 }
 
 Status ContextBuilder::adopt(std::size_t provider, const ContextReader& reader) {
@@ -143,6 +201,8 @@ Status ContextBuilder::adopt(std::size_t provider, const ContextReader& reader) 
     bin.bytes_added += packed_bytes(program, bin.store);
     bin.programs.push_back(std::move(program));
   }
+  bin.adopted = bin.programs.size();
+  bin.adopted_bytes = bin.bytes_added;
   return {};
 }
 
@@ -201,6 +261,15 @@ std::uint64_t ContextBuilder::weight_bytes_stored() const {
     if (auto one = content(p); one && *one)
       for (const Blob& blob : (*one)->blobs) bytes += blob.bytes.size();
   return bytes;
+}
+
+BuildCounts ContextBuilder::counts() const {
+  BuildCounts counts = counts_;
+  for (const auto& bin : bins_) {
+    counts.bytes_packed += bin->store.bytes_packed();
+    counts.bytes_cached += bin->store.bytes_cached();
+  }
+  return counts;
 }
 
 }  // namespace ctxgen

@@ -11,8 +11,9 @@ namespace ctxgen {
 namespace {
 
 Result<Model> read(const ModelInput& input, const CompileOptions& options,
-                   std::vector<FileRead>& external_files) {
+                   std::vector<FileRead>& external_files, SpillFile* spill) {
   ReadModelOptions how;
+  how.spill = spill;
   how.file_name = input.name;
   how.external_data_folder = options.external_data_folder;
   how.external_buffers = input.external_data;
@@ -70,11 +71,11 @@ class EpContextReader {
 }  // namespace
 
 Result<ImportedModel> import_model(const ModelInput& input, const CompileOptions& options,
-                                   const ProviderList& providers) {
+                                   const ProviderList& providers, SpillFile* spill) {
   ImportedModel imported;
   imported.name = input.name;
   imported.path = input.path;
-  imported.model = CTXGEN_TRY(read(input, options, imported.external_files));
+  imported.model = CTXGEN_TRY(read(input, options, imported.external_files, spill));
   CTXGEN_CHECK(EpContextReader(imported, providers).read(imported.model.graph));
   return imported;
 }

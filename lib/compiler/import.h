@@ -27,10 +27,11 @@ struct ImportedModel {
 
 /// Reads a model, its external data and the bins that its foreign EPContext nodes name.
 /// Errors  INVALID_GRAPH (no valid model, an EPContext node of ours), IO_ERROR, and the limits of
-///         read_model.
+///         read_model. `spill` keeps tensors that are decoded (null: memory does).
 [[nodiscard]] Result<ImportedModel> import_model(const ModelInput& input,
                                                  const CompileOptions& options,
-                                                 const ProviderList& providers);
+                                                 const ProviderList& providers,
+                                                 SpillFile* spill = nullptr);
 
 /// Every file that the models were read from, each once: the models in their order, each followed by
 /// its external data and its foreign bins. Relative paths stay relative.

@@ -101,8 +101,10 @@ Status OutputFolder::prepare(const fs::path& folder, const CompileOptions& optio
   return {};
 }
 
-Result<Blob> write_to_memory(const std::function<Status(const ByteSink&)>& write) {
+Result<Blob> write_to_memory(const std::function<Status(const ByteSink&)>& write,
+                             std::uint64_t expected_bytes) {
   std::vector<std::byte> bytes;
+  bytes.reserve(expected_bytes);
   CTXGEN_CHECK(write([&](std::span<const std::byte> part) -> Status {
     bytes.insert(bytes.end(), part.begin(), part.end());
     return {};

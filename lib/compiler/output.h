@@ -42,7 +42,8 @@ class OutputFolder {
   std::filesystem::path made_;
 };
 
-/// The bytes that `write` streams, in memory.
-[[nodiscard]] Result<Blob> write_to_memory(const std::function<Status(const ByteSink&)>& write);
+/// The bytes that `write` streams, in memory. `expected_bytes`: so many at once, if they are known.
+[[nodiscard]] Result<Blob> write_to_memory(const std::function<Status(const ByteSink&)>& write,
+                                           std::uint64_t expected_bytes = 0);
 
 }  // namespace ctxgen

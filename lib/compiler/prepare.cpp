@@ -56,7 +56,7 @@ std::size_t count_overridable(const Graph& graph) {
 
 /// Shape inference and folding feed each other: a folded shape makes more shapes known.
 Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
-                      const StageFunction& stage) {
+                      const StageFunction& stage, SpillFile* spill) {
   Model& model = prepared.model;
   CTXGEN_CHECK(stage(CompileStage::kInfer));
   CTXGEN_CHECK(infer_shapes(model));
@@ -71,9 +71,10 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
   std::uint64_t used_bytes = 0;
   for (int round = 0; round < kMaxFoldRounds; ++round) {
     std::size_t folded =
-        CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes));
+        CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
     if (options.subgraphs)
-      folded += CTXGEN_TRY(cpu::fold_bodies(model, kMaxFoldedBytes - used_bytes, &used_bytes));
+      folded += CTXGEN_TRY(
+          cpu::fold_bodies(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
     prepared.folded_nodes += folded;
     if (folded == 0) break;
     CTXGEN_CHECK(infer_shapes(model));
@@ -125,7 +126,7 @@ std::vector<std::size_t> collect_bodies(Graph& graph, std::vector<PreparedBody>&
 
 Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions& options,
                                     const ProviderList& providers, const CompileTarget& target,
-                                    const StageFunction& stage) {
+                                    const StageFunction& stage, SpillFile* spill) {
   PreparedModel prepared;
   prepared.name = std::move(imported.name);
   prepared.model = std::move(imported.model);
@@ -143,7 +144,7 @@ Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions
         "from {}; --freeze-initializers bakes the values in",
         count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them"));
 
-  CTXGEN_CHECK(infer_and_fold(prepared, options, stage));
+  CTXGEN_CHECK(infer_and_fold(prepared, options, stage, spill));
   OptimizedGraph optimized = optimize_graph(model, options.graph_optimization);
   prepared.removed_nodes = optimized.removed_nodes;
   prepared.rewired = std::move(optimized.rewired);

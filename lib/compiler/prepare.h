@@ -48,11 +48,13 @@ struct PreparedModel {
 
 using StageFunction = std::function<Status(CompileStage)>;  // an error cancels
 
+/// `spill` keeps what is folded (null: memory does).
 [[nodiscard]] Result<PreparedModel> prepare_model(ImportedModel imported,
                                                   const CompileOptions& options,
                                                   const ProviderList& providers,
                                                   const CompileTarget& target,
-                                                  const StageFunction& stage);
+                                                  const StageFunction& stage,
+                                                  SpillFile* spill = nullptr);
 
 /// The main graph, then the bodies in order.
 [[nodiscard]] std::vector<PreparedGraph> graphs_of(PreparedModel& prepared);

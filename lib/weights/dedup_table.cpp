@@ -13,22 +13,36 @@ bool equal_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 }  // namespace
 
-Result<std::uint32_t> DedupTable::add(Hash128 hash, Blob blob) {
-  const std::uint64_t bytes = blob.bytes.size();
-  std::unique_lock lock(mutex_);
-  std::vector<std::uint32_t>& ids = ids_[hash];
-  // Weights are large: they are compared without the lock. Entries stand still, and what another
-  // thread adds under this hash meanwhile comes behind the ones already compared.
+/// The entry among `ids` that has these bytes; counts them as added. Weights are large: they are
+/// compared without the lock. Entries stand still, and what another thread adds under this hash
+/// meanwhile comes behind the ones already compared.
+std::optional<std::uint32_t> DedupTable::find_locked(std::unique_lock<std::mutex>& lock,
+                                                     const std::vector<std::uint32_t>& ids,
+                                                     std::span<const std::byte> bytes) {
   for (std::size_t compared = 0; compared < ids.size(); ++compared) {
     const std::uint32_t id = ids[compared];
     const Entry& known = entries_[id];
     lock.unlock();
-    const bool equal = equal_bytes(known.blob.bytes, blob.bytes);
+    const bool equal = equal_bytes(known.blob.bytes, bytes);
     lock.lock();
     if (!equal) continue;
-    bytes_added_ += bytes;
+    bytes_added_ += bytes.size();
     return id;
   }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> DedupTable::find(Hash128 hash, std::span<const std::byte> bytes) {
+  std::unique_lock lock(mutex_);
+  const auto known = ids_.find(hash);
+  return known == ids_.end() ? std::nullopt : find_locked(lock, known->second, bytes);
+}
+
+Result<std::uint32_t> DedupTable::add(Hash128 hash, Blob blob) {
+  const std::uint64_t bytes = blob.bytes.size();
+  std::unique_lock lock(mutex_);
+  std::vector<std::uint32_t>& ids = ids_[hash];  // a node of the map: it stands still
+  if (const auto known = find_locked(lock, ids, blob.bytes)) return *known;
   if (entries_.size() >= std::numeric_limits<std::uint32_t>::max())
     return fail(ErrorCode::kResourceLimit, "more than {} weights", entries_.size());
   const auto id = static_cast<std::uint32_t>(entries_.size());

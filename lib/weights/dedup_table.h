@@ -4,6 +4,8 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ctxgen/base/blob.h"
@@ -24,6 +26,8 @@ class DedupTable {
 
   /// The id of an entry with the same hash and the same bytes, a new one where there is none.
   [[nodiscard]] Result<std::uint32_t> add(Hash128 hash, Blob blob);
+  /// The id of that entry, counted as added, or nothing.
+  [[nodiscard]] std::optional<std::uint32_t> find(Hash128 hash, std::span<const std::byte> bytes);
   /// Entries never move and never change.
   [[nodiscard]] const Entry& entry(std::uint32_t id) const;
   [[nodiscard]] std::size_t size() const;
@@ -31,6 +35,10 @@ class DedupTable {
   [[nodiscard]] std::uint64_t bytes_stored() const;
 
  private:
+  [[nodiscard]] std::optional<std::uint32_t> find_locked(std::unique_lock<std::mutex>& lock,
+                                                         const std::vector<std::uint32_t>& ids,
+                                                         std::span<const std::byte> bytes);
+
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
   std::map<Hash128, std::vector<std::uint32_t>> ids_;

@@ -12,13 +12,14 @@ SOURCE = pathlib.Path(os.environ["CTXGEN_SOURCE"])
 BUILD = pathlib.Path(os.environ["CTXGEN_BUILD"])
 
 # What each library may include besides itself (docs/architecture.md). A new library needs a row.
-BELOW_GRAPH = {"base", "weights", "ctxfile"}
+BELOW_GRAPH = {"base", "weights", "ctxfile"}  # not cache: it is for those who compile
 BELOW_PARTITION = BELOW_GRAPH | {"graph", "onnx_lite"}
 BELOW_BACKEND = BELOW_PARTITION | {"partition"}
 BACKEND = {"onednn_exec", "onednn_kernels", "onednn_compile", "cpu", "loaders", "registry"}
 MAY_INCLUDE = {
     "base": set(),
-    "weights": {"base"},
+    "cache": {"base"},
+    "weights": {"base", "cache"},
     "ctxfile": {"base", "weights"},
     "graph": BELOW_GRAPH,
     "onnx_lite": BELOW_GRAPH | {"graph"},
@@ -30,8 +31,8 @@ MAY_INCLUDE = {
     "cpu": BELOW_BACKEND | {"onednn_kernels"},
     "loaders": BELOW_BACKEND | {"onednn_exec", "onednn_kernels", "cpu"},
     "registry": BELOW_BACKEND | BACKEND,
-    "compiler_core": BELOW_BACKEND | BACKEND,  # no onnx: the plugin uses it
-    "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core"},
+    "compiler_core": BELOW_BACKEND | BACKEND | {"cache"},  # no onnx: the plugin uses it
+    "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache"},
     "runtime": BELOW_BACKEND | BACKEND,  # no onnx: it loads context models
 }
 

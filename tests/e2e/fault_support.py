@@ -92,7 +92,7 @@ class Work:
 
 
 # name: models of the set, options
-SETS = {"single": (["net"],), "batch": (["a", "b"],), "embedded": (["net"], "--embed")}
+SETS = {"single": (["net"],), "batch": (["a", "b"],), "embedded": (["net"], "--embed"), "spilled": (["a", "b"], "--weight-memory", "0")}
 
 
 def make_work(tmp_path, name):

@@ -151,7 +151,7 @@ def test_wrong_usage_writes_nothing(model, tmp_path, arguments):
 
 
 @pytest.mark.parametrize("arguments", [
-    ["--cache-dir", "c"], ["--tune"],
+    ["--tune"],
     ["--tune=3"],
 ])
 def test_planned_options_are_refused_by_name(model, tmp_path, arguments):

@@ -118,7 +118,7 @@ extern "C" {
 [[gnu::visibility("default")]] int open(const char* path, int flags, ...) {
   va_list list;
   va_start(list, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(list, mode_t) : 0;
+  const mode_t mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
   va_end(list);
   static auto* const next = real<int(const char*, int, ...)>("open");
   if (!below(path)) return next(path, flags, mode);

@@ -89,17 +89,19 @@ std::optional<Tensor> shape_value(const Graph& graph, const Node& node) {
 
 class Folder {
  public:
-  Folder(Graph& graph, std::uint64_t max_bytes) : graph_(graph), left_bytes_(max_bytes) {}
+  Folder(Graph& graph, std::uint64_t max_bytes, SpillFile* spill)
+      : graph_(graph), left_bytes_(max_bytes), spill_(spill) {}
 
-  std::size_t run() {
+  Result<std::size_t> run() {
     std::size_t folded = 0;
-    for (std::uint32_t i = 0; i < graph_.node_count(); ++i) folded += fold(NodeId{i}) ? 1 : 0;
+    for (std::uint32_t i = 0; i < graph_.node_count(); ++i)
+      folded += CTXGEN_TRY(fold(NodeId{i})) ? 1 : 0;
     return folded;
   }
   [[nodiscard]] std::uint64_t left_bytes() const { return left_bytes_; }
 
  private:
-  bool fold(NodeId id) {
+  Result<bool> fold(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.outputs.empty() || is_random(node) || has_subgraph(node) || is_done(graph_, node))
       return false;
@@ -119,15 +121,17 @@ class Folder {
     return keep(node, std::move(*outputs));
   }
 
-  bool keep(const Node& node, std::vector<Tensor> outputs) {
+  Result<bool> keep(const Node& node, std::vector<Tensor> outputs) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (node.outputs[i].valid() && outputs[i].defined())
-        graph_.value(node.outputs[i]).folded = std::move(outputs[i]);
+        graph_.value(node.outputs[i]).folded =
+            CTXGEN_TRY(keep_in(spill_, std::move(outputs[i])));
     return true;
   }
 
   Graph& graph_;
   std::uint64_t left_bytes_;
+  SpillFile* spill_;
 };
 
 void bring_captured_constants(const Graph& outer, Graph& body) {
@@ -140,33 +144,34 @@ void bring_captured_constants(const Graph& outer, Graph& body) {
   }
 }
 
-std::size_t fold_bodies_of(Graph& graph, std::uint64_t& left_bytes) {
+Result<std::size_t> fold_bodies_of(Graph& graph, std::uint64_t& left_bytes, SpillFile* spill) {
   std::size_t folded = 0;
   for (std::uint32_t n = 0; n < graph.node_count(); ++n)
     for (const Attribute& attribute : graph.node(NodeId{n}).attributes)
       for (const auto& body : attribute.graphs) {
         bring_captured_constants(graph, *body);
-        Folder folder(*body, left_bytes);
-        folded += folder.run();
+        Folder folder(*body, left_bytes, spill);
+        folded += CTXGEN_TRY(folder.run());
         left_bytes = folder.left_bytes();
-        folded += fold_bodies_of(*body, left_bytes);
+        folded += CTXGEN_TRY(fold_bodies_of(*body, left_bytes, spill));
       }
   return folded;
 }
 
 }  // namespace
 
-Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes) {
+Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes,
+                                SpillFile* spill) {
   std::uint64_t left_bytes = max_bytes;
-  const std::size_t folded = fold_bodies_of(model.graph, left_bytes);
+  const std::size_t folded = CTXGEN_TRY(fold_bodies_of(model.graph, left_bytes, spill));
   if (used_bytes != nullptr) *used_bytes += max_bytes - left_bytes;
   return folded;
 }
 
 Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
-                                   std::uint64_t* used_bytes) {
-  Folder folder(model.graph, max_bytes);
-  const std::size_t folded = folder.run();
+                                   std::uint64_t* used_bytes, SpillFile* spill) {
+  Folder folder(model.graph, max_bytes, spill);
+  const std::size_t folded = CTXGEN_TRY(folder.run());
   if (used_bytes != nullptr) *used_bytes += max_bytes - folder.left_bytes();
   return folded;
 }

@@ -207,7 +207,7 @@ Result<Model> read_source(Blob source, const ReadModelOptions& options) {
   const bool resolves = !model.folder.empty() || !options.external_buffers.empty();
   ImportContext context{
       .model = model,
-      .tensors = TensorReader(model.source, resolves ? &resolver : nullptr),
+      .tensors = TensorReader(model.source, resolves ? &resolver : nullptr, options.spill),
       .expand_functions = options.expand_functions,
       .limits = options.limits,
       .functions = {},

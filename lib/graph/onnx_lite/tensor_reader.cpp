@@ -126,7 +126,7 @@ Result<Tensor> TensorReader::typed(const Parts& parts, std::span<const std::byte
   const std::uint64_t size = *checked_size_bytes(parts.type, parts.dims);
   if (const auto in_place = CTXGEN_TRY(packed_in_place(message, parts.type, size)); in_place)
     return Tensor::borrow(parts.type, parts.dims, owner_, *in_place);
-  return decode_numbers(message, parts.type, parts.dims);
+  return keep_in(spill_, CTXGEN_TRY(decode_numbers(message, parts.type, parts.dims)));
 }
 
 Result<NamedTensor> TensorReader::read(std::span<const std::byte> message) {
@@ -169,7 +169,7 @@ Result<NamedTensor> TensorReader::read_sparse(std::span<const std::byte> message
   if (!dense)
     return std::unexpected(with_context(std::move(dense).error(),
                                         std::format("sparse tensor \"{}\"", values->name)));
-  return NamedTensor{std::move(values->name), *std::move(dense),
+  return NamedTensor{std::move(values->name), CTXGEN_TRY(keep_in(spill_, *std::move(dense))),
                      values->is_external || indices->is_external};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/weights/external_data.h"
 
@@ -27,13 +28,15 @@ struct NamedTensor {
 /// whose size is bounded by the bytes that the message really has.
 class TensorReader {
  public:
-  /// `source` owns the messages; `resolver` may be nullptr: external data is an error then.
-  TensorReader(const Blob& source, ExternalDataResolver* resolver,
+  /// `source` owns the messages; `resolver` may be nullptr: external data is an error then. `spill`
+  /// keeps what is decoded (null: memory does).
+  TensorReader(const Blob& source, ExternalDataResolver* resolver, SpillFile* spill = nullptr,
                std::uint64_t max_densified_bytes = kMaxDensifiedBytes)
-      : owner_(source.owner), resolver_(resolver), max_densified_bytes_(max_densified_bytes) {}
+      : owner_(source.owner), resolver_(resolver), spill_(spill),
+        max_densified_bytes_(max_densified_bytes) {}
 
   /// Errors  INVALID_GRAPH (data does not fit dims and type), UNSUPPORTED (rank, type, segments),
-  ///         RESOURCE_LIMIT, and those of the resolver.
+  ///         RESOURCE_LIMIT, and those of the resolver and of the spill file.
   [[nodiscard]] Result<NamedTensor> read(std::span<const std::byte> message);
   /// The dense form; all dense forms that one reader makes are limited together.
   [[nodiscard]] Result<NamedTensor> read_sparse(std::span<const std::byte> message);
@@ -47,6 +50,7 @@ class TensorReader {
 
   std::shared_ptr<const void> owner_;
   ExternalDataResolver* resolver_;
+  SpillFile* spill_;
   std::uint64_t max_densified_bytes_;
   std::uint64_t densified_bytes_ = 0;
 };

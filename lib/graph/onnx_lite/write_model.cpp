@@ -15,9 +15,6 @@ namespace fm = field::model;
 
 namespace {
 
-// Protobuf's own limit on a message, which every reader of ONNX files shares.
-constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
-
 class ModelWriter {
  public:
   ModelWriter(const Model& model, const ModelRewrite& rewrite)
@@ -124,13 +121,24 @@ Result<std::uint64_t> model_size(const Model& model, const ModelRewrite& rewrite
   return CTXGEN_TRY(ModelWriter(model, rewrite).build()).size();
 }
 
+Status check_model_size(std::uint64_t size, std::uint64_t embedded) {
+  if (size <= kMaxModelBytes) return {};
+  if (size - std::min(size, embedded) <= kMaxModelBytes)
+    return fail(ErrorCode::kResourceLimit,
+                "the model would have {} bytes, {} of them an embedded context binary, protobuf's "
+                "limit is {}: write the context binary to a file of its own, without --embed",
+                size, embedded, kMaxModelBytes);
+  return fail(ErrorCode::kResourceLimit,
+              "the model would have {} bytes, protobuf's limit is {}: move the weights that stay "
+              "in it to a file of their own with --external-initializers",
+              size, kMaxModelBytes);
+}
+
 Status write_model(const Model& model, const ModelRewrite& rewrite, const ModelSink& sink) {
   const Pieces pieces = CTXGEN_TRY(ModelWriter(model, rewrite).build());
-  if (pieces.size() > kMaxModelBytes)
-    return fail(ErrorCode::kResourceLimit,
-                "the model would have {} bytes, protobuf's limit is {}: move the weights that stay "
-                "in it to a file of their own with --external-initializers",
-                pieces.size(), kMaxModelBytes);
+  std::uint64_t embedded = 0;
+  for (const EpContextNode& node : rewrite.ep_contexts) embedded += node.payload.bytes.size();
+  CTXGEN_CHECK(check_model_size(pieces.size(), embedded));
   return pieces.write(sink);
 }
 

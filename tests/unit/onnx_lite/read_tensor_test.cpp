@@ -132,7 +132,7 @@ TEST(TensorReader, DenseFormsAreLimitedTogether) {
                         .message(2, test::int64s("", {1}, {2}))
                         .varint(3, 8)
                         .blob();
-  TensorReader reader(blob, nullptr, /*max_densified_bytes=*/64);
+  TensorReader reader(blob, nullptr, /*spill=*/nullptr, /*max_densified_bytes=*/64);
   EXPECT_EQ(code_of(reader.read_sparse(blob.bytes)), test::kOk);
   EXPECT_EQ(code_of(reader.read_sparse(blob.bytes)), test::kOk);
   EXPECT_EQ(code_of(reader.read_sparse(blob.bytes)), ErrorCode::kResourceLimit) << "32 bytes each";

@@ -7,6 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "ctxgen/cache/cache_folder.h"
+#include "temp_folder.h"
+
 namespace ctxgen {
 namespace {
 
@@ -41,6 +44,76 @@ TEST(WeightStore, KeepsTheOwnerOfWhatItHolds) {
   }
   EXPECT_FALSE(kept.expired());
   EXPECT_TRUE(dropped.expired());
+}
+
+PackedFrom from(std::string_view content, std::string_view layout) {
+  const auto bytes = as_bytes(layout);
+  return {hash_bytes(as_bytes(content)), {bytes.begin(), bytes.end()}, "packer 1"};
+}
+
+TEST(WeightStore, MovesWhatIsPackedToTheSpillFileOnce) {
+  const test::TempFolder folder;
+  SpillFile spill(folder / "net.bin", 0);
+  WeightStore store(&spill);
+  const std::string text(5000, 'w');
+  const auto pack = [&]() -> Result<Blob> { return blob_of(text); };
+  const auto first = store.add_packed(from("plain", "L"), pack).value();
+  EXPECT_EQ(spill.spilled_bytes(), 5000U);
+  EXPECT_EQ(store.add_packed(from("other", "L"), pack).value(), first) << "equal once packed";
+  EXPECT_EQ(store.add(blob_of(text)).value(), first);
+  EXPECT_EQ(spill.spilled_bytes(), 5000U);
+  EXPECT_EQ(store.bytes_added(), 15'000U);
+  EXPECT_EQ(store.bytes_packed(), 10'000U);
+  EXPECT_EQ(as_text(store.blob(first).bytes), text);
+}
+
+TEST(WeightStore, KnowsWhatABlobWasPackedFrom) {
+  WeightStore store;
+  const auto plain = store.add(blob_of("plain")).value();
+  const auto pack = [](std::string_view text) {
+    return [text]() -> Result<Blob> { return blob_of(text); };
+  };
+  const auto one = store.add_packed(from("plain", "L"), pack("packed")).value();
+  const auto two = store.add_packed(from("plain", "M"), pack("dekcap")).value();
+  EXPECT_EQ(store.content_of(plain), hash_bytes(as_bytes("plain")));
+  EXPECT_EQ(store.content_of(one), store.content_of(plain));
+  EXPECT_EQ(store.content_of(two), store.content_of(plain));
+  const auto layout = [](std::string_view text) {
+    const auto bytes = as_bytes(text);
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  for (const char* wanted : {"L", "M", "L"}) store.note_layout(store.content_of(one), layout(wanted));
+  ASSERT_EQ(store.layouts_of(store.content_of(two)).size(), 2U);
+  EXPECT_EQ(as_text(store.layouts_of(store.content_of(one))[1]), "M");
+  EXPECT_TRUE(store.layouts_of(hash_bytes(as_bytes("unknown"))).empty());
+}
+
+TEST(WeightStore, PacksOnceForAllCompilesWithACache) {
+  const test::TempFolder folder;
+  const std::string text(5000, 'p');
+  int packed = 0;
+  const auto pack = [&]() -> Result<Blob> {
+    ++packed;
+    return blob_of(text);
+  };
+  for (int compile = 0; compile < 2; ++compile) {
+    const auto cache = CacheFolder::open(folder / "cache", 1 << 20).value();
+    WeightStore store(nullptr, cache.get());
+    const auto id = store.add_packed(from("plain", "L"), pack).value();
+    EXPECT_EQ(as_text(store.blob(id).bytes), text);
+    EXPECT_EQ(store.hash(id), hash_bytes(as_bytes(text)));
+    EXPECT_EQ(store.bytes_packed(), compile == 0 ? 5000U : 0U);
+    EXPECT_EQ(store.bytes_cached(), compile == 0 ? 0U : 5000U);
+  }
+  EXPECT_EQ(packed, 1);
+  const auto cache = CacheFolder::open(folder / "cache", 1 << 20).value();
+  WeightStore store(nullptr, cache.get());
+  ASSERT_TRUE(store.add_packed(from("plain", "M"), pack));
+  ASSERT_TRUE(store.add_packed(from("other", "L"), pack));
+  PackedFrom newer = from("plain", "L");
+  newer.packer = "packer 2";
+  ASSERT_TRUE(store.add_packed(newer, pack));
+  EXPECT_EQ(packed, 4) << "another layout, content or packer is another weight";
 }
 
 TEST(WeightStore, TakesWeightsFromSeveralThreads) {

@@ -9,8 +9,9 @@
 
 namespace ctxgen::onednn {
 
-Result<Lowered> lower_partition(const GraphView& view, const Partition& partition) {
-  ProgramBuilder builder(view);
+Result<Lowered> lower_partition(const GraphView& view, const Partition& partition,
+                                SpillFile* spill) {
+  ProgramBuilder builder(view, spill);
   for (const ValueId id : partition.inputs) builder.add_input(id);
   for (const ValueId id : partition.outputs) builder.add_output(id);
   std::vector<bool> inside(view.graph().node_count(), false);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/ctxfile/program.h"
 
@@ -26,6 +27,7 @@ struct Lowered {
   std::vector<Tensor> weights;  // of program.weights, by index
   std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
   bool integer_products = true;  // false: not every machine of the target has instructions for them
+  SpillFile* spill = nullptr;  // keeps the weights that are made (not owned)
 };
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.

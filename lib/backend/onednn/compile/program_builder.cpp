@@ -8,7 +8,8 @@
 
 namespace ctxgen::onednn {
 
-ProgramBuilder::ProgramBuilder(const GraphView& view) : view_(&view) {
+ProgramBuilder::ProgramBuilder(const GraphView& view, SpillFile* spill) : view_(&view) {
+  lowered_.spill = spill;
   lowered_.program.source = std::string(kSource);
 }
 
@@ -69,12 +70,12 @@ Operand ProgramBuilder::operand(ValueId id) {
 
 Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
   const auto index = static_cast<std::uint32_t>(lowered_.weights.size());
-  Tensor kept = tensor;
-  if (tensor.type() == DataType::kFloat16) {
-    auto wide = tensor_of(tensor.dims(), floats_of(tensor));
-    if (wide) kept = std::move(*wide);
-    else if (status_) status_ = std::unexpected(std::move(wide).error());
-  }
+  Result<Tensor> made = tensor.type() == DataType::kFloat16
+                            ? tensor_of(tensor.dims(), floats_of(tensor))
+                            : Result<Tensor>(tensor);
+  if (made) made = keep_in(lowered_.spill, std::move(*made));
+  if (!made && status_) status_ = std::unexpected(made.error());
+  Tensor kept = made ? std::move(*made) : tensor;
   lowered_.program.weights.push_back(
       {.name = std::string(name), .type = kept.type(), .dims = kept.dims(), .packed = {}});
   lowered_.weights.push_back(std::move(kept));

@@ -14,7 +14,8 @@ namespace ctxgen::onednn {
 /// Collects the ops of one partition while its nodes are lowered in topological order.
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const GraphView& view);
+  /// `spill` keeps the weights that are made (not owned; null: in memory).
+  explicit ProgramBuilder(const GraphView& view, SpillFile* spill = nullptr);
 
   void add_input(ValueId id);
   void add_output(ValueId id);
@@ -45,7 +46,7 @@ class ProgramBuilder {
   void add_eltwise(const NodeView& n, std::string_view alg, float alpha, float beta, Operand input,
                    std::uint32_t output);
 
-  /// Errors  RESOURCE_LIMIT of a weight that could not be converted.
+  /// Errors  RESOURCE_LIMIT of a weight that could not be converted, IO_ERROR of the spill file.
   [[nodiscard]] Result<Lowered> finish() &&;
 
  private:

@@ -64,7 +64,7 @@ std::uint64_t plain_weight_bytes(const Program& program) {
 
 Result<Program> compile_one(const GraphView& view, const Partition& partition,
                             const ProviderCompileOptions& options, WeightStore& store) {
-  Lowered lowered = CTXGEN_TRY(lower_partition(view, partition));
+  Lowered lowered = CTXGEN_TRY(lower_partition(view, partition, store.spill()));
   lowered.integer_products = !view.target().portable;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
@@ -78,7 +78,7 @@ Result<Program> compile_one(const GraphView& view, const Partition& partition,
 /// The message of a failure that another provider may not have.
 std::optional<std::string> failure_of(const GraphView& view, const Partition& partition,
                                       const ProviderCompileOptions& options) {
-  WeightStore scratch;
+  WeightStore scratch(options.spill);
   const auto compiled = compile_one(view, partition, options, scratch);
   if (compiled) return std::nullopt;
   const ErrorCode code = compiled.error().code;

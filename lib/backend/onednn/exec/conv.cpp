@@ -16,6 +16,18 @@ double conv_flops(const Dims& weights, const Dims& dst) {
   return flops;
 }
 
+/// While packing: layouts of these weights that other shapes or programs need.
+std::vector<memory::desc> preferred_forms(const NodeBuilder& builder, std::uint32_t weight,
+                                          const memory::desc& logical) {
+  std::vector<memory::desc> list;
+  const BuildContext& context = builder.context();
+  if (context.create_primitives || context.forms == nullptr) return list;
+  for (const WeightForm& form : (*context.forms)[weight])
+    if (!form.plain && !form.transposed && form.md.get_dims() == logical.get_dims())
+      list.push_back(form.md);
+  return list;
+}
+
 }  // namespace
 
 Status build_conv(NodeBuilder& builder) {
@@ -38,14 +50,15 @@ Status build_conv(NodeBuilder& builder) {
   const memory::desc bias_md =
       builder.has_input(2) ? make_md(Dims{onnx[0]}, Dims{1}) : memory::desc();
 
+  const auto describe = [&](const memory::desc& weights_md, const dnnl::primitive_attr& attr) {
+    return dnnl::convolution_forward::primitive_desc(
+        cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+        src_md, weights_md, bias_md, dst_md, wide_window(window.strides, rank, 1),
+        wide_window(window.dilations, rank, 0, 1), wide_window(window.pad_begin, rank, 0),
+        wide_window(window.pad_end, rank, 0), attr);
+  };
   const auto build_with = [&](const memory::desc& weights_md) {
-    const auto make = [&](const dnnl::primitive_attr& attr) {
-      return dnnl::convolution_forward::primitive_desc(
-          cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-          src_md, weights_md, bias_md, dst_md, wide_window(window.strides, rank, 1),
-          wide_window(window.dilations, rank, 0, 1), wide_window(window.pad_begin, rank, 0),
-          wide_window(window.pad_end, rank, 0), attr);
-    };
+    const auto make = [&](const dnnl::primitive_attr& attr) { return describe(weights_md, attr); };
     const auto args = [&](const dnnl::convolution_forward::primitive_desc& pd) {
       std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, src_md, src),
                             builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, weight, false, logical,
@@ -63,6 +76,15 @@ Status build_conv(NodeBuilder& builder) {
   if (const auto stored = chosen_form(builder, weight, logical, false)) {
     const Status status = build_with(*stored);
     if (status || status.error().code != ErrorCode::kUnsupported) return status;
+  }
+  for (const memory::desc& preferred : preferred_forms(builder, weight, logical)) {
+    // Blockings of one kernel are within a few percent of each other; another kernel may be far off.
+    const auto same_kernel = guarded(label(op), [&] {
+      const dnnl::primitive_attr attr;
+      return std::string_view(describe(preferred, attr).impl_info_str()) ==
+             describe(any, attr).impl_info_str();
+    });
+    if (same_kernel && *same_kernel) return build_with(preferred);
   }
   return build_with(any);
 }

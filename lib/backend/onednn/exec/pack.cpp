@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <format>
+#include <optional>
+#include <set>
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
@@ -15,7 +18,7 @@ class Packer {
  public:
   /// `jobs`: threads that reorder; the bytes do not depend on it.
   Packer(Program& program, std::span<const Tensor> plain, int jobs, WeightStore& store)
-      : program_(program), plain_(plain), jobs_(jobs), store_(store) {}
+      : program_(program), plain_(plain), jobs_(jobs), store_(store), contents_(plain.size()) {}
 
   /// Index of the plain form of `weight`, stored now if need be.
   Result<std::uint16_t> add_plain(std::uint32_t weight) {
@@ -23,7 +26,8 @@ class Packer {
     for (std::size_t i = 0; i < packed.size(); ++i)
       if (packed[i].layout.empty()) return static_cast<std::uint16_t>(i);
     const Tensor& tensor = plain_[weight];
-    return append(weight, {}, Blob{tensor.owner(), tensor.bytes()});
+    return append(weight, {},
+                  CTXGEN_TRY(store_.add(content_of(weight), {tensor.owner(), tensor.bytes()})));
   }
 
   /// Index of the form that `use` wants.
@@ -35,20 +39,41 @@ class Packer {
     std::vector<PackedWeight>& packed = program_.weights[use.weight].packed;
     for (std::size_t i = 0; i < packed.size(); ++i)
       if (packed[i].layout == *layout) return static_cast<std::uint16_t>(i);
-    const OmpThreads scope(jobs_);
-    auto bytes = std::make_shared<const AlignedBytes>(
-        CTXGEN_TRY(reorder_weight(plain_[use.weight].bytes().data(), use.logical, use.wanted)));
-    const std::span<const std::byte> view(bytes->data(), use.wanted.get_size());
-    return append(use.weight, *layout, Blob{std::move(bytes), view});
+    const auto reorder = [&]() -> Result<Blob> {
+      const OmpThreads scope(jobs_);
+      auto bytes = std::make_shared<const AlignedBytes>(
+          CTXGEN_TRY(reorder_weight(plain_[use.weight].bytes().data(), use.logical, use.wanted)));
+      const std::span<const std::byte> view(bytes->data(), use.wanted.get_size());
+      return Blob{std::move(bytes), view};
+    };
+    const PackedFrom from{.content = content_of(use.weight),
+                          .layout = *layout,
+                          .packer = std::format("oneDNN {} {} {}", library_version(), isa_name(),
+                                                name_of(plain_[use.weight].type()))};
+    return append(use.weight, *layout, CTXGEN_TRY(store_.add_packed(from, reorder)));
+  }
+
+  /// Layouts that the store prefers: others have the same weights in them.
+  Result<WeightForms> preferred() {
+    WeightForms forms(program_.weights.size());
+    for (std::uint32_t w = 0; w < forms.size(); ++w)
+      for (const auto& layout : store_.layouts_of(content_of(w)))
+        if (auto form = decode_layout(layout, program_.weights[w])) forms[w].push_back(*form);
+    return forms;
   }
 
  private:
-  Result<std::uint16_t> append(std::uint32_t weight, std::vector<std::byte> layout, Blob blob) {
+  Hash128 content_of(std::uint32_t weight) {
+    auto& known = contents_[weight];
+    if (!known) known = hash_bytes(plain_[weight].bytes());
+    return *known;
+  }
+  Result<std::uint16_t> append(std::uint32_t weight, std::vector<std::byte> layout,
+                               WeightStore::Id id) {
     std::vector<PackedWeight>& packed = program_.weights[weight].packed;
     if (packed.size() + 1 >= kNoChoice)
       return fail(ErrorCode::kResourceLimit, "weight \"{}\": more than {} layouts",
                   program_.weights[weight].name, packed.size());
-    const WeightStore::Id id = CTXGEN_TRY(store_.add(std::move(blob)));
     packed.push_back({std::move(layout), id});
     return static_cast<std::uint16_t>(packed.size() - 1);
   }
@@ -57,6 +82,7 @@ class Packer {
   std::span<const Tensor> plain_;
   int jobs_;
   WeightStore& store_;
+  std::vector<std::optional<Hash128>> contents_;  // by weight
 };
 
 Status check_weights(const Program& program, std::span<const Tensor> plain) {
@@ -85,15 +111,51 @@ Status add_portable_profile(Program& program, std::span<const Dims> input_dims, 
   return {};
 }
 
-Status pack_profile(Program& program, std::span<const Dims> input_dims, int threads,
-                    Packer& packer) {
-  const Plan plan = CTXGEN_TRY(make_plan(
-      {.program = program,
-                                         .input_dims = input_dims,
-                                         .forms = nullptr,
-                                         .choices = {},
-                                         .threads = threads,
-                                         .create_primitives = false}));
+Result<Plan> plan_profile(const Program& program, std::span<const Dims> input_dims, int threads,
+                          const WeightForms& preferred) {
+  return make_plan({.program = program,
+                    .input_dims = input_dims,
+                    .forms = &preferred,
+                    .choices = {},
+                    .threads = threads,
+                    .create_primitives = false});
+}
+
+/// The layouts that plans want for weights, where one weight has several (its plain form is none).
+Result<bool> add_wishes(std::span<const Plan> plans, const Program& program,
+                        WeightForms& preferred) {
+  std::vector<std::set<std::vector<std::byte>>> wanted(program.weights.size());
+  for (const Plan& plan : plans)
+    for (const PackedUse& use : plan.packed) {
+      const bool plain = use.wanted == use.logical;
+      wanted[use.weight].insert(
+          plain ? std::vector<std::byte>()
+                : encode_layout(use.wanted, use.transposed).value_or(std::vector<std::byte>()));
+    }
+  bool several = false;
+  for (std::size_t w = 0; w < wanted.size(); ++w) {
+    if (wanted[w].size() < 2) continue;
+    several = true;
+    for (const std::vector<std::byte>& layout : wanted[w])
+      if (!layout.empty())
+        preferred[w].push_back(CTXGEN_TRY(decode_layout(layout, program.weights[w])));
+  }
+  return several;
+}
+
+/// Plans for all profiles. Where they want a weight in several layouts, they are made again: a kernel
+/// that is as good with a layout that another one needs takes that.
+Result<std::vector<Plan>> plan_profiles(const Program& program, const PackOptions& options,
+                                        int threads, WeightForms& preferred) {
+  for (bool first = true;; first = false) {
+    std::vector<Plan> plans;
+    for (const std::vector<Dims>& profile : options.profiles)
+      plans.push_back(CTXGEN_TRY(plan_profile(program, profile, threads, preferred)));
+    if (!first || !CTXGEN_TRY(add_wishes(plans, program, preferred))) return plans;
+  }
+}
+
+Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
   std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
   for (const PackedUse& use : plan.packed)
     choices[use.op] = CTXGEN_TRY(packer.add_packed(use));
@@ -123,7 +185,8 @@ Dims typical_source(const Program& program, const ProgramOp& op) {
 }
 
 /// Packs the weight of one op for shapes that are not known yet, by planning the op alone.
-Status pack_typical(const Program& program, const ProgramOp& op, int threads, Packer& packer) {
+Status pack_typical(const Program& program, const ProgramOp& op, int threads,
+                    const WeightForms& preferred, Packer& packer) {
   const bool quantised = op.kind == kind::kQConv || op.kind == kind::kQMatmul;
   const bool matmul = op.kind == kind::kMatmul || op.kind == kind::kQMatmul;
   const bool packs = (op.kind == kind::kConv || op.kind == kind::kDeconv || matmul || quantised) &&
@@ -151,7 +214,7 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads, Pa
   const Dims source = typical_source(program, op);
   const auto plan = make_plan({.program = alone,
                                .input_dims = std::span(&source, 1),
-                               .forms = nullptr,
+                               .forms = &preferred,
                                .choices = {},
                                .threads = threads,
                                .create_primitives = false});
@@ -169,13 +232,21 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const OmpThreads scope(threads);
   Packer packer(program, plain_weights, options.jobs > 0 ? options.jobs : threads, store);
-  for (const std::vector<Dims>& profile : options.profiles)
-    CTXGEN_CHECK(options.portable ? add_portable_profile(program, profile, threads)
-                                  : pack_profile(program, profile, threads, packer));
+  if (options.portable) {
+    for (const std::vector<Dims>& profile : options.profiles)
+      CTXGEN_CHECK(add_portable_profile(program, profile, threads));
+  }
+  WeightForms preferred(program.weights.size());
+  if (!options.portable) {
+    preferred = CTXGEN_TRY(packer.preferred());
+    const std::vector<Plan> plans =
+        CTXGEN_TRY(plan_profiles(program, options, threads, preferred));
+    for (const Plan& plan : plans) CTXGEN_CHECK(pack_plan(program, plan, packer));
+  }
   for (const ProgramOp& op : program.ops) {
     const bool open = !options.portable && op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight &&
                       program.weights[op.inputs[1].index].packed.empty();
-    if (open) CTXGEN_CHECK(pack_typical(program, op, threads, packer));
+    if (open) CTXGEN_CHECK(pack_typical(program, op, threads, preferred, packer));
   }
   for (std::uint32_t i = 0; i < program.weights.size(); ++i)
     if (program.weights[i].packed.empty()) (void)CTXGEN_TRY(packer.add_plain(i));

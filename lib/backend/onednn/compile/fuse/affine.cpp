@@ -154,10 +154,10 @@ Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& tar
   const Tensor* weight = editor.weight(op.inputs[1]);
   if (affine.scales()) {
     if (weight == nullptr) return std::nullopt;
-    const Tensor changed = CTXGEN_TRY(
+    Tensor changed = CTXGEN_TRY(
         scaled(*weight, affine, target.channels, channel_stride(op, *weight)));
     const std::string name = editor.program().weights[op.inputs[1].index].name;
-    op.inputs[1] = editor.add_weight(name, changed);
+    op.inputs[1] = CTXGEN_TRY(editor.add_weight(name, std::move(changed)));
   }
   if (op.inputs.size() < 3) op.inputs.resize(3);
   const Tensor* bias = editor.weight(op.inputs[2]);
@@ -166,8 +166,8 @@ Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& tar
   const bool needed = bias != nullptr ||
                       std::ranges::any_of(affine.shift, [](double s) { return s != 0.0; });
   if (needed) {
-    op.inputs[2] =
-        editor.add_weight(name, CTXGEN_TRY(shifted(bias, affine, target.channels)));
+    Tensor changed = CTXGEN_TRY(shifted(bias, affine, target.channels));
+    op.inputs[2] = CTXGEN_TRY(editor.add_weight(name, std::move(changed)));
   } else {
     op.inputs.pop_back();
   }

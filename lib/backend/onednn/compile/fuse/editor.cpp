@@ -67,11 +67,12 @@ void ProgramEditor::set_value(std::uint32_t value, DataType type, std::vector<Pr
   changed.dims = std::move(dims);
 }
 
-Operand ProgramEditor::add_weight(std::string_view name, const Tensor& tensor) {
+Result<Operand> ProgramEditor::add_weight(std::string_view name, Tensor tensor) {
   const auto index = static_cast<std::uint32_t>(lowered_->weights.size());
+  Tensor kept = CTXGEN_TRY(keep_in(lowered_->spill, std::move(tensor)));
   lowered_->program.weights.push_back(
-      {.name = std::string(name), .type = tensor.type(), .dims = tensor.dims(), .packed = {}});
-  lowered_->weights.push_back(tensor);
+      {.name = std::string(name), .type = kept.type(), .dims = kept.dims(), .packed = {}});
+  lowered_->weights.push_back(std::move(kept));
   return Operand::weight(index);
 }
 

@@ -39,7 +39,8 @@ class ProgramEditor {
   [[nodiscard]] std::uint32_t sole_producer(Operand operand) const;
 
   [[nodiscard]] const Tensor* weight(Operand operand) const;
-  [[nodiscard]] Operand add_weight(std::string_view name, const Tensor& tensor);
+  /// Errors  IO_ERROR of the spill file.
+  [[nodiscard]] Result<Operand> add_weight(std::string_view name, Tensor tensor);
   [[nodiscard]] std::vector<ProgramDim> dims(Operand operand) const {
     return dims_of(program(), operand);
   }

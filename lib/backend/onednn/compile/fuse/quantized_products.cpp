@@ -92,9 +92,9 @@ Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lo
   made.kind = op.kind == kind::kConv ? kind::kQConv : kind::kQMatmul;
   made.inputs.resize(4);
   made.inputs[0] = source->inputs[0];
-  made.inputs[1] = editor.add_weight(name, weights->values);
-  made.inputs[3] = editor.add_weight(
-      name + "/scales", CTXGEN_TRY(tensor_of(Dims{count}, weights->scales)));
+  made.inputs[1] = CTXGEN_TRY(editor.add_weight(name, weights->values));
+  Tensor scales = CTXGEN_TRY(tensor_of(Dims{count}, weights->scales));
+  made.inputs[3] = CTXGEN_TRY(editor.add_weight(name + "/scales", std::move(scales)));
   set_param(made, "in_zero", steps.zero);
   return made;
 }
@@ -110,8 +110,8 @@ Status join_sum(ProgramEditor& editor, std::uint32_t index) {
   if (!sums || result_type(editor, product) != DataType::kInt32) return {};
   const auto scale = static_cast<float>(steps_in(point).scale);
   product.inputs.resize(4);
-  product.inputs[3] = editor.add_weight(point.name + "/scale",
-                                        CTXGEN_TRY(tensor_of(Dims{1}, std::vector{scale})));
+  Tensor factor = CTXGEN_TRY(tensor_of(Dims{1}, std::vector{scale}));
+  product.inputs[3] = CTXGEN_TRY(editor.add_weight(point.name + "/scale", std::move(factor)));
   product.outputs = point.outputs;
   editor.erase(before);
   editor.replace(index, std::move(product));

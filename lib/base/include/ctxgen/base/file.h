@@ -50,6 +50,8 @@ class AtomicFile {
   [[nodiscard]] Status flush();
   /// flush(), unless that was done, and renames over the target.
   [[nodiscard]] Status commit();
+  /// commit() without waiting for the disk: for files whose readers check what they find.
+  [[nodiscard]] Status commit_unflushed();
 
  private:
   AtomicFile();
@@ -59,6 +61,9 @@ class AtomicFile {
 
 /// Removes temporaries for `target` left by processes that no longer live.
 void remove_stale_temporaries(const std::filesystem::path& target);
+
+/// The same for one file that may be the temporary of any target; others are left alone.
+void remove_if_stale(const std::filesystem::path& temporary);
 
 /// Unlinks the temporaries of all live AtomicFiles: async-signal-safe, for SIGINT handlers.
 void unlink_live_temporaries() noexcept;

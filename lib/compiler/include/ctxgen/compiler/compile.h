@@ -13,12 +13,17 @@
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/hash.h"
+#include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/compiler/build_counts.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/sharing.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/partition/partitioner.h"
 
 namespace ctxgen {
+
+inline constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{5} << 30;
 
 /// Where a model to compile comes from.
 struct ModelInput {
@@ -129,6 +134,13 @@ struct CompileOptions {
   /// `isas` names several (`ctxgen compile` starts itself). The process calls serve_variant().
   std::function<Result<std::unique_ptr<VariantProcess>>(const std::string& isa)> start_variant;
   int jobs = 0;                    // compile threads; never changes the bytes
+  /// Weights that a compile to files makes stay in memory up to this sum; more of them lie in an
+  /// unnamed file beside the first output until the bin is written.
+  std::uint64_t weight_memory_bytes = SpillFile::kDefaultMemoryBytes;
+  /// Where results of earlier compiles are kept. Nothing: the folder that CTXGEN_CACHE_DIR names, if
+  /// it does; empty: nowhere. It never changes the bytes.
+  std::optional<std::filesystem::path> cache_dir;
+  std::uint64_t cache_max_bytes = kDefaultCacheBytes;  // what was not used for longest goes above
   std::function<void(CompileStage, double fraction)> progress;
   std::function<bool()> cancelled;
 };
@@ -191,6 +203,9 @@ struct CompileReport {
   /// Every file that the compile read, as the caller spells it: the models in their order, each
   /// followed by its external data and the context binaries of its foreign EPContext nodes.
   std::vector<std::filesystem::path> files_read;
+  std::vector<SharedBlobs> sharing;      // users are "<model>: <partition>"
+  std::vector<SplitWeights> split;
+  BuildCounts counts;
   double seconds = 0;
 };
 

@@ -1,17 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ctxgen/compiler/build_counts.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/weights/weight_store.h"
 
 namespace ctxgen {
+
+class CacheFolder;
 
 /// A partition that became a program: where it is, and what its EPContext node says. The driver
 /// fills in ep_cache_context, main_context, embed_mode and onnx_model_filename.
@@ -21,25 +25,35 @@ struct BuiltPartition {
   int body = -1;              // the main graph, or a body of a node (PreparedModel::bodies)
   EpContextAttributes attributes;
   std::uint64_t weight_bytes = 0;  // of the program, before deduplication
+  std::size_t job = 0;             // ContextBuilder's
 };
 
 /// Collects the programs of one or several models into one context binary per provider, with the
 /// weights of all of them deduplicated.
 class ContextBuilder {
  public:
-  /// `providers` and what it points to must outlive the builder. `threads`: of the target.
+  /// `providers` and what it points to must outlive the builder, and so must the models. `threads`:
+  /// of the target. `spill` keeps weights that are made (null: memory does), `cache` gives and takes
+  /// programs and weights (null: there is none); neither is owned.
   ContextBuilder(std::span<const Provider* const> providers, int threads,
-                 const CompileTarget& target = {});
+                 const CompileTarget& target = {}, SpillFile* spill = nullptr,
+                 CacheFolder* cache = nullptr);
   ~ContextBuilder();
 
   /// Compiles every partition of one graph of a model. `options[p]` belongs to provider p. Programs
-  /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; one that is there already, equal in
-  /// everything, is shared.
+  /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; one
+  /// that is there already, equal in everything, is shared.
   /// Returns the partitions in the order in which their nodes stand in the model.
   [[nodiscard]] Result<std::vector<BuiltPartition>> add_model(
       const Model& model, const Graph& graph, const Assignment& assignment,
       std::span<const ProviderCompileOptions> options, std::string_view prefix,
       std::size_t first_ordinal = 0);
+
+  /// Weights that are equal before packing, and that programs want in different layouts: compiles
+  /// those programs again, so that all take one layout where their kernels are as good with it. To
+  /// be called once, behind all models and before variants; `built` is everything that add_model returned, of which
+  /// names and other attributes may change.
+  [[nodiscard]] Status share_layouts(std::span<std::vector<BuiltPartition>> built);
 
   /// Takes over all programs of a bin of provider p, with their names and weights, before any model
   /// is added. Requires  it was made for this builder's target.  Lifetime  keeps what `reader` maps.
@@ -56,17 +70,45 @@ class ContextBuilder {
 
   [[nodiscard]] std::uint64_t weight_bytes_added() const;
   [[nodiscard]] std::uint64_t weight_bytes_stored() const;
+  [[nodiscard]] BuildCounts counts() const;
+  /// What share_layouts() could not bring into one layout.
+  [[nodiscard]] std::vector<SplitWeights> split_weights(std::size_t provider) const;
 
  private:
   struct Bin {
+    Bin(SpillFile* spill, CacheFolder* cache) : store(spill, cache) {}
+    [[nodiscard]] Hash128 content_of(WeightStore::Id id) const;
     std::vector<Program> programs;  // blob indices are WeightStore ids
     WeightStore store;
+    std::map<WeightStore::Id, Hash128> contents;  // of packed blobs from cached programs
     std::uint64_t bytes_added = 0;
+    std::size_t adopted = 0;  // programs: the first ones are those of the adopted bin
+    std::uint64_t adopted_bytes = 0;
   };
+  /// A partition to compile, and what became of it.
+  struct Job {
+    std::size_t provider;
+    const Model* model;
+    const Graph* graph;
+    Partition partition;
+    ProviderCompileOptions options;
+    std::string prefix;
+    std::size_t ordinal;
+    Program program;
+  };
+  [[nodiscard]] Result<std::vector<Program>> compile(std::size_t provider, const GraphView& view,
+                                                     std::span<const Partition> partitions,
+                                                     const ProviderCompileOptions& options,
+                                                     Hash128 preferred_layouts);
+  [[nodiscard]] Status settle(const Job& job, BuiltPartition& built);
+  [[nodiscard]] Result<bool> recompile(std::size_t provider);
   [[nodiscard]] Result<std::string> add_program(std::size_t provider, Program program,
                                                 std::string_view base_name);
   std::vector<const Provider*> providers_;
   std::vector<std::unique_ptr<Bin>> bins_;
+  std::vector<Job> jobs_;
+  CacheFolder* cache_;
+  BuildCounts counts_;
   int threads_;
   CompileTarget target_;
 };

@@ -77,6 +77,7 @@ struct ProviderCompileOptions {
   /// Dims of `value` under profile `index`, found by shape inference; nothing if still unknown.
   std::function<std::optional<Dims>(std::size_t profile, ValueId value)> profile_dims;
   std::vector<std::pair<std::string, std::string>> provider_options;  // of this provider
+  SpillFile* spill = nullptr;  // for what is made beside the store (not owned)
 };
 
 /// What a provider made of one partition. `program.name` is set by the compiler afterwards.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ctxgen/base/spill_file.h"
 #include "ctxgen/graph/graph.h"
 
 namespace ctxgen::cpu {
@@ -15,16 +16,20 @@ inline constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{2} << 30;
 /// Nodes stay where they are. Left alone: random operators, nodes with subgraphs, nodes without a
 /// kernel, outputs above kMaxFoldedBytes, and whatever would take the sum of new bytes above
 /// `max_bytes` (both checked before memory is allocated). An error of a kernel means "not folded";
-/// it is logged. `used_bytes`, where given, grows by the new bytes.
+/// it is logged. `used_bytes`, where given, grows by the new bytes. `spill`, where given, keeps the
+/// values.
 ///
+/// Errors        IO_ERROR of `spill`.
 /// Returns       how many nodes were folded now; 0 when called again.
 /// Determinism   the same model gives the same bytes.
 [[nodiscard]] Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
-                                                 std::uint64_t* used_bytes = nullptr);
+                                                 std::uint64_t* used_bytes = nullptr,
+                                                 SpillFile* spill = nullptr);
 
 /// The same for the bodies of the main graph's nodes, and theirs. What a body captures from an
 /// enclosing graph and is a constant there becomes one in the body, sharing its bytes.
 [[nodiscard]] Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes,
-                                              std::uint64_t* used_bytes = nullptr);
+                                              std::uint64_t* used_bytes = nullptr,
+                                              SpillFile* spill = nullptr);
 
 }  // namespace ctxgen::cpu

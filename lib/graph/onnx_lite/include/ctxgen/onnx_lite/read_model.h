@@ -8,6 +8,7 @@
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/runtime_value.h"
+#include "ctxgen/base/spill_file.h"
 #include "ctxgen/graph/graph.h"
 
 namespace ctxgen {
@@ -41,6 +42,7 @@ struct ReadModelOptions {
   ModelLimits limits = {};
   /// Gets every file of external data in order of first use, the very bytes that tensors refer to.
   std::vector<FileRead>* external_files = nullptr;
+  SpillFile* spill = nullptr;  // keeps tensors that are decoded (not owned; null: memory does)
 };
 
 /// Reads a serialised ModelProto with a bounds-checked walk of the wire format, without protobuf

@@ -70,13 +70,19 @@ struct ModelRewrite : GraphRewrite {
 
 using ModelSink = std::function<Status(std::span<const std::byte>)>;
 
+/// Protobuf's own limit on a message, which every reader of ONNX files shares.
+inline constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
+
+/// Whether a model of `size` bytes, of which context binaries inside take `embedded`, can be written.
+/// Errors  RESOURCE_LIMIT naming the option that helps.
+[[nodiscard]] Status check_model_size(std::uint64_t size, std::uint64_t embedded);
+
 /// Size in bytes of the ModelProto that write_model would write.
 [[nodiscard]] Result<std::uint64_t> model_size(const Model& model, const ModelRewrite& rewrite);
 
 /// Streams the ModelProto: big tensors go from the map to the sink. External initializers are
 /// written inline (relocated). Deterministic.
-/// Errors  RESOURCE_LIMIT before the first byte if it would pass 2 GiB - 1 (protobuf's limit),
-///         naming --external-initializers; those of `sink`.
+/// Errors  those of check_model_size before the first byte; those of `sink`.
 [[nodiscard]] Status write_model(const Model& model, const ModelRewrite& rewrite,
                                  const ModelSink& sink);
 

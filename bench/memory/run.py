@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""How much anonymous memory a compile takes, of a model that is larger than that.
+
+    ./dev memory-test [--gigabytes 6] [--folder DIR]
+
+Writes a model with external data, compiles it with -j 1 while looking at RssAnon in /proc/PID/status, prints the figures and
+fails where the peak is above three times the largest tensor plus 300 MB. Needs three times the model's size of free disk.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from large_model import write_large_model
+
+EXTRA_BYTES = 300_000_000
+
+
+def status_bytes(pid, key):
+    """A field of /proc/PID/status, or 0 when the process is gone."""
+    try:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * 1024
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return 0
+
+
+def peak_of(command, interval=0.01):
+    """Runs the command; its peak of anonymous memory, and seconds."""
+    started, peak = time.monotonic(), 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            peak = max(peak, status_bytes(process.pid, "RssAnon"))
+            time.sleep(interval)
+    if process.returncode != 0:
+        sys.exit(f"memory-test: error: {command[0]} ended with status {process.returncode}")
+    return peak, time.monotonic() - started
+
+
+def megabytes(count):
+    return f"{count / 1e6:,.0f} MB"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=6)
+    parser.add_argument("--folder", type=pathlib.Path, help="where the files go (default: a temporary folder)")
+    arguments = parser.parse_args()
+    total = int(arguments.gigabytes * 1e9)
+    with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="ctxgen-memory-") as name:
+        folder = pathlib.Path(name)
+        if shutil.disk_usage(folder).free < 3.2 * total:
+            sys.exit(f"memory-test: error: {folder} has {megabytes(shutil.disk_usage(folder).free)} free, needs {megabytes(3.2 * total)}")
+        model = write_large_model(folder, total, width=4096, inner=24576 if total > 4e9 else 4096)
+        source = model.save()
+        os.sync()
+        bound = 3 * model.largest + EXTRA_BYTES
+        peak, seconds = peak_of([os.environ["CTXGEN_BIN"], "compile", source, "-o", folder / "out_ctx.onnx", "-j", "1", "-q"])
+        bin_bytes = (folder / "out_dnnl.bin").stat().st_size
+    print(f"model            {megabytes(model.bytes)} in {len(model.initializers)} tensors, the largest {megabytes(model.largest)}")
+    print(f"context binary   {megabytes(bin_bytes)}, compiled in {seconds:.1f} s with -j 1")
+    print(f"peak of RssAnon  {megabytes(peak)}, bound {megabytes(bound)} (3 x largest + {megabytes(EXTRA_BYTES)})")
+    return 0 if peak <= bound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+#include "ctxgen/cache/cache_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "ctxgen/base/file.h"
+#include "ctxgen/base/log.h"
+#include "entry.h"
+#include "listing.h"
+
+namespace ctxgen {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Backup programs pass over folders with this file (bford.info/cachedir).
+constexpr std::string_view kTag = "Signature: 8a477f597d28d172789f06886806bc55\n"
+                                  "# This folder is a compile cache of ctxgen.\n";
+
+/// Trimming goes by the time of last use; times of access are often not kept. Whether the file is
+/// there; where nothing can be written, it is not marked.
+bool mark_used(const fs::path& path) {
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
+  return ::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+}  // namespace
+
+std::string_view name_of(CacheKind kind) {
+  switch (kind) {
+    case CacheKind::kBlob: return "blob";
+    case CacheKind::kPacked: return "packed";
+    case CacheKind::kProgram: return "program";
+    case CacheKind::kOutput: break;
+  }
+  return "output";
+}
+
+fs::path cache_folder_from_environment() {
+  const char* const folder = std::getenv("CTXGEN_CACHE_DIR");
+  return folder == nullptr ? fs::path() : fs::path(folder);
+}
+
+Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const fs::path& path,
+                                                       std::uint64_t max_bytes) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);  // a later chdir changes nothing
+  if (error)
+    return fail(ErrorCode::kIoError, "cache folder \"{}\": {}", path.string(), error.message());
+  const fs::file_status status = fs::status(absolute, error);
+  if (fs::exists(status) && !fs::is_directory(status))
+    return fail(ErrorCode::kIoError, "cache folder \"{}\": it is no folder", path.string());
+  return std::unique_ptr<CacheFolder>(new CacheFolder(absolute, max_bytes));
+}
+
+CacheFolder::~CacheFolder() try {
+  if (written_) static_cast<void>(trim(max_bytes_));
+} catch (const std::exception&) {
+  // No memory to look through the folder: the next compile does it.
+}
+
+fs::path CacheFolder::path_of(CacheKind kind, Hash128 key) const {
+  const std::string hex = key.hex();
+  return path_ / name_of(kind) / hex.substr(0, 2) / hex.substr(2);
+}
+
+std::optional<Blob> CacheFolder::find(CacheKind kind, Hash128 key) {
+  const fs::path path = path_of(kind, key);
+  const auto file = map_file(path);
+  if (!file) return std::nullopt;
+  const auto bytes = bytes_of_entry(file->bytes, kind, key);
+  if (!bytes) {
+    log(LogLevel::kInfo, "cache entry \"{}\" is damaged", path.string());
+    ::unlink(path.c_str());  // holds() shall not count on it
+    return std::nullopt;
+  }
+  static_cast<void>(mark_used(path));
+  return Blob{file->owner, *bytes};
+}
+
+bool CacheFolder::holds(CacheKind kind, Hash128 key) const { return mark_used(path_of(kind, key)); }
+
+Status CacheFolder::write(const fs::path& path, CacheKind kind, Hash128 key,
+                          std::span<const std::byte> bytes) const {
+  std::error_code error;
+  const bool first = fs::create_directories(path_, error);
+  if (!error) fs::create_directories(path.parent_path(), error);
+  if (error)
+    return fail(ErrorCode::kIoError, "cannot make \"{}\": {}", path.parent_path().string(),
+                error.message());
+  if (first) {
+    AtomicFile tag = CTXGEN_TRY(AtomicFile::create(path_ / "CACHEDIR.TAG"));
+    CTXGEN_CHECK(tag.write(as_bytes(kTag)));
+    CTXGEN_CHECK(tag.commit_unflushed());
+  }
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  CTXGEN_CHECK(file.write(bytes));
+  CTXGEN_CHECK(file.write(make_footer(kind, key, bytes)));
+  return file.commit_unflushed();  // what a power cut leaves of it does not fit its checksum
+}
+
+bool CacheFolder::add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) {
+  if (!writable_ || bytes.size() > max_bytes_) return false;
+  const Status status = write(path_of(kind, key), kind, key, bytes);
+  if (status) {
+    written_ = true;
+    return true;
+  }
+  if (writable_.exchange(false))
+    log(LogLevel::kWarning, "compile cache \"{}\": nothing more is stored: {}", path_.string(),
+        status.error().message);
+  return false;
+}
+
+Blob CacheFolder::add_and_map(CacheKind kind, Hash128 key, Blob made) {
+  if (!add(kind, key, made.bytes)) return made;
+  const auto file = map_file(path_of(kind, key));
+  // Whoever replaced it meanwhile wrote the same; whoever trimmed it left nothing to map.
+  const auto bytes = file ? bytes_of_entry(file->bytes, kind, key) : std::nullopt;
+  return bytes ? Blob{file->owner, *bytes} : made;
+}
+
+CacheFolder::Usage CacheFolder::Contents::all() const {
+  Usage sum;
+  for (const Usage& one : kinds) {
+    sum.entries += one.entries;
+    sum.bytes += one.bytes;
+  }
+  return sum;
+}
+
+CacheFolder::Contents CacheFolder::contents() const {
+  Contents contents;
+  for (const ListedEntry& entry : list_entries(path_, nullptr)) {
+    Usage& usage = contents.kinds[static_cast<std::size_t>(entry.kind)];
+    usage.entries += 1;
+    usage.bytes += entry.bytes;
+  }
+  return contents;
+}
+
+Result<CacheFolder::Usage> CacheFolder::trim(std::uint64_t max_bytes) {
+  std::vector<fs::path> temporaries;
+  std::vector<ListedEntry> entries = list_entries(path_, &temporaries);
+  for (const fs::path& temporary : temporaries) remove_if_stale(temporary);
+  std::ranges::sort(entries, {}, [](const ListedEntry& entry) {
+    return std::pair(entry.used_ns, entry.path.native());
+  });
+  std::uint64_t left = 0;
+  for (const ListedEntry& entry : entries) left += entry.bytes;
+  Usage removed;
+  for (const ListedEntry& entry : entries) {
+    if (left <= max_bytes) break;
+    if (::unlink(entry.path.c_str()) != 0 && errno != ENOENT)
+      return fail(ErrorCode::kIoError, "cannot remove \"{}\": {}", entry.path.string(),
+                  std::strerror(errno));
+    left -= entry.bytes;
+    removed.entries += 1;
+    removed.bytes += entry.bytes;
+  }
+  return removed;
+}
+
+}  // namespace ctxgen

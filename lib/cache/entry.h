@@ -1,0 +1,23 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "ctxgen/cache/cache_folder.h"
+
+namespace ctxgen {
+
+/// What stands behind the bytes of an entry: magic, version, kind, key, size and hash of the bytes,
+/// hash of all that. Bytes come first, so that they are page-aligned in the map.
+inline constexpr std::size_t kFooterBytes = 72;
+
+[[nodiscard]] std::array<std::byte, kFooterBytes> make_footer(CacheKind kind, Hash128 key,
+                                                              std::span<const std::byte> bytes);
+
+/// The bytes of an entry; nothing if the file is not a whole entry of that kind and key.
+[[nodiscard]] std::optional<std::span<const std::byte>> bytes_of_entry(
+    std::span<const std::byte> file, CacheKind kind, Hash128 key);
+
+}  // namespace ctxgen

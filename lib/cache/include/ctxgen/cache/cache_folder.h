@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/base/hash.h"
+#include "ctxgen/base/status.h"
+
+namespace ctxgen {
+
+/// What an entry holds; each kind has a folder of its own.
+enum class CacheKind : std::uint8_t {
+  kBlob,     // bytes of a weight, by their own hash
+  kPacked,   // which blob a weight becomes in a layout
+  kProgram,  // what a provider made of a partition
+  kOutput,   // the files of a whole compile
+};
+inline constexpr std::size_t kCacheKinds = 4;
+/// "blob", "packed", ...
+[[nodiscard]] std::string_view name_of(CacheKind kind);
+
+/// A folder of results of earlier compiles, each found by a hash of everything that it depends on.
+///
+/// Damage   an entry carries a checksum; one that does not fit it, is cut short, or is another's is
+///          not found, and replaced by the next add().
+/// Sharing  processes read without locks while others write: entries appear by rename, whole, and
+///          one that is removed stays mapped for who has it.
+/// Failure  a folder that cannot be written serves as it is; one that cannot be read is empty. The
+///          first failure to write is logged as a warning, and nothing more is written then.
+/// Threads  every member may be called from several threads.
+class CacheFolder {
+ public:
+  static constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{5} << 30;
+
+  /// Makes the folder where it is missing. The oldest entries, by their last use, go when more than
+  /// `max_bytes` are there at the end.
+  /// Errors  IO_ERROR if `path` is something else than a folder.
+  [[nodiscard]] static Result<std::unique_ptr<CacheFolder>> open(const std::filesystem::path& path,
+                                                                 std::uint64_t max_bytes);
+  /// Trims, if something was written.
+  ~CacheFolder();
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+
+  /// The verified bytes, mapped; they count as used now.
+  [[nodiscard]] std::optional<Blob> find(CacheKind kind, Hash128 key);
+  /// Whether there is such an entry, whole or not; it counts as used now.
+  [[nodiscard]] bool holds(CacheKind kind, Hash128 key) const;
+  /// Whether the entry was written. `bytes` above max_bytes are not.
+  bool add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes);
+  /// The bytes as they lie in the cache now, or `made` itself.
+  [[nodiscard]] Blob add_and_map(CacheKind kind, Hash128 key, Blob made);
+
+  struct Usage {
+    std::uint64_t entries = 0;
+    std::uint64_t bytes = 0;  // of the files
+  };
+  struct Contents {
+    Usage kinds[kCacheKinds];
+    [[nodiscard]] Usage all() const;
+  };
+  [[nodiscard]] Contents contents() const;
+  /// Removes the entries that were not used for longest until at most `max_bytes` are left, and what
+  /// killed processes left. Returns what was removed.
+  /// Errors  IO_ERROR if an entry cannot be removed.
+  [[nodiscard]] Result<Usage> trim(std::uint64_t max_bytes);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::uint64_t max_bytes() const { return max_bytes_; }
+
+ private:
+  CacheFolder(std::filesystem::path path, std::uint64_t max_bytes)
+      : path_(std::move(path)), max_bytes_(max_bytes) {}
+  [[nodiscard]] std::filesystem::path path_of(CacheKind kind, Hash128 key) const;
+  [[nodiscard]] Status write(const std::filesystem::path& path, CacheKind kind, Hash128 key,
+                             std::span<const std::byte> bytes) const;
+
+  std::filesystem::path path_;
+  std::uint64_t max_bytes_;
+  std::atomic<bool> writable_ = true;
+  std::atomic<bool> written_ = false;
+};
+
+/// Where the compile cache is if nobody says it: CTXGEN_CACHE_DIR, or nothing.
+[[nodiscard]] std::filesystem::path cache_folder_from_environment();
+
+}  // namespace ctxgen
