@@ -138,6 +138,13 @@ def test_an_embedded_context(compiled, tmp_path):
     check(session((tmp_path / "embedded.onnx").read_bytes()), x, expected)
 
 
+@pytest.mark.parametrize("options", [["--compress"], ["--portable"], ["--isa", "sse41"], ["--isa", "sse41,avx2"]], ids=" ".join)
+def test_binaries_of_every_kind(compiled, tmp_path, options):
+    _, x, expected = compiled
+    done("compile", tmp_path / "net.onnx", *options, "-o", tmp_path / "kind_ctx.onnx", "--threads", "1")
+    check(session(tmp_path / "kind_ctx.onnx"), x, expected)
+
+
 def test_a_model_from_memory_needs_the_path(compiled, tmp_path):
     path, x, expected = compiled
     check(session(path.read_bytes(), config={"ep.context_file_path": str(tmp_path / "any.onnx")}), x, expected)
