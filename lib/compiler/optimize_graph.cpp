@@ -6,17 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include "ctxgen/cpu/fold.h"
+
 namespace ctxgen {
 namespace {
 
 /// A folded value that is larger than this, and than what it was computed from, stays a node.
 constexpr std::uint64_t kMaxGrownBytes = std::uint64_t{64} << 10;
-
-bool is_random(const Node& node) {
-  constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
-                                          "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
-  return node.op_type == "Dropout" || std::ranges::contains(kRandom, std::string_view(node.op_type));
-}
 
 bool has_body(const Node& node) {
   return std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.graphs.empty(); });
@@ -157,7 +153,8 @@ class Optimizer {
     std::map<std::string, NodeId> first;
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
       const Node& node = graph_.node(NodeId{n});
-      if (!is_free(NodeId{n}) || is_random(node) || has_body(node)) continue;
+      if (!is_free(NodeId{n}) || cpu::is_random(node) || node.op_type == "Dropout" || has_body(node))
+        continue;
       const std::string key = key_of(node);
       if (key.empty()) continue;
       const auto [known, added] = first.try_emplace(key, NodeId{n});

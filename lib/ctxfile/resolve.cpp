@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <format>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "ctxgen/base/file.h"
@@ -169,6 +170,33 @@ Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
     set.programs[i].program = best_variant(set.contexts[context], program);
   }
   return set;
+}
+
+Result<std::vector<std::string>> check_fitness(std::span<const OpenContext> contexts,
+                                               int threads) {
+  std::vector<std::string> warnings;
+  for (const OpenContext& context : contexts) {
+    const CompatibilityVerdict verdict =
+        context.loader->compatibility(context.reader->info().fingerprint, threads);
+    if (verdict.verdict == Compatibility::kUnsupported)
+      return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
+    if (verdict.verdict == Compatibility::kPreferRecompilation)
+      warnings.push_back(std::format("context \"{}\" runs, but should be compiled again: {}",
+                                     context.name, verdict.reason));
+  }
+  return warnings;
+}
+
+Status decompress_weights(std::span<const OpenContext> contexts,
+                          std::span<const ProgramPlace> programs, int threads) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::vector<std::uint32_t>> blobs(contexts.size());
+  for (const auto& [context, program] : programs)
+    for (const ProgramWeight& weight : contexts[context].reader->programs()[program].weights)
+      for (const PackedWeight& packed : weight.packed) blobs[context].push_back(packed.blob);
+  for (std::size_t i = 0; i < blobs.size(); ++i)
+    CTXGEN_CHECK(contexts[i].reader->decompress_blobs(blobs[i], threads));
+  return {};
 }
 
 }  // namespace ctxgen

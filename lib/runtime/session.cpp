@@ -1,20 +1,18 @@
 #include "ctxgen/runtime/session.h"
 
-#include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
+#include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
 #include "executor.h"
 #include "inputs.h"
 #include "signature.h"
-#include "ctxgen/ctxfile/workspace.h"
 
 namespace ctxgen {
 namespace {
@@ -29,46 +27,16 @@ std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) 
   return options.loaders.empty() ? default_loaders() : std::span(options.loaders);
 }
 
-/// Refuses a context of another machine before its programs are touched.
-Status check_fitness(const OpenContext& context, int threads) {
-  const CompatibilityVerdict verdict =
-      context.loader->compatibility(context.reader->info().fingerprint, threads);
-  switch (verdict.verdict) {
-    case Compatibility::kOptimal:
-      return {};
-    case Compatibility::kPreferRecompilation:
-      log(LogLevel::kWarning, "context \"{}\" runs, but should be compiled again: {}",
-          context.name, verdict.reason);
-      return {};
-    case Compatibility::kUnsupported:
-      break;
-  }
-  return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
-}
-
-/// Compressed weights of all programs to load, on all threads at once.
-Status decompress_weights(const ContextSet& set, int threads) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<std::vector<std::uint32_t>> blobs(set.contexts.size());
-  for (const ResolvedNode& resolved : set.nodes) {
-    const ContextReader& reader = *set.contexts[resolved.context].reader;
-    for (const ProgramWeight& weight : reader.programs()[resolved.program].weights)
-      for (const PackedWeight& packed : weight.packed)
-        blobs[resolved.context].push_back(packed.blob);
-  }
-  for (std::size_t i = 0; i < blobs.size(); ++i)
-    CTXGEN_CHECK(set.contexts[i].reader->decompress_blobs(blobs[i], threads));
-  return {};
-}
-
 Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
                                                      const SessionOptions& options,
                                                      LoadStatistics& statistics) {
   const LoadOptions load_options{.threads = options.threads,
                                  .kept_plans = options.kept_plans};
-  for (const OpenContext& context : set.contexts)
-    CTXGEN_CHECK(check_fitness(context, options.threads));
-  CTXGEN_CHECK(decompress_weights(set, options.threads));
+  for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads)))
+    log(LogLevel::kWarning, "{}", warning);
+  std::vector<ProgramPlace> programs;
+  for (const ResolvedNode& node : set.nodes) programs.push_back({node.context, node.program});
+  CTXGEN_CHECK(decompress_weights(set.contexts, programs, options.threads));
   std::vector<LoadedPartition> partitions;
   for (const ResolvedNode& resolved : set.nodes) {
     const OpenContext& context = set.contexts[resolved.context];

@@ -1,6 +1,5 @@
 #include "execution_provider.h"
 
-#include <format>
 #include <utility>
 
 namespace ctxgen::plugin {
@@ -78,17 +77,11 @@ Result<ContextPlaces> ExecutionProvider::places(const OrtGraph& graph) const {
   return places;
 }
 
-Status ExecutionProvider::check_fitness(const ResolvedContexts& contexts) const {
-  for (const OpenContext& context : contexts.contexts) {
-    const CompatibilityVerdict verdict =
-        context.loader->compatibility(context.reader->info().fingerprint, options_.threads);
-    if (verdict.verdict == Compatibility::kOptimal) continue;
-    if (verdict.verdict == Compatibility::kUnsupported)
-      return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
-    const std::string text = std::format("context \"{}\" runs, but should be compiled again: {}",
-                                         context.name, verdict.reason);
-    if (options_.fail_on_suboptimal) return fail(ErrorCode::kVersionMismatch, "{}", text);
-    log_message(ORT_LOGGING_LEVEL_WARNING, text);
+Status ExecutionProvider::judge(const ResolvedContexts& contexts) const {
+  for (const std::string& warning :
+       CTXGEN_TRY(check_fitness(contexts.contexts, options_.threads))) {
+    if (options_.fail_on_suboptimal) return fail(ErrorCode::kVersionMismatch, "{}", warning);
+    log_message(ORT_LOGGING_LEVEL_WARNING, warning);
   }
   return {};
 }
@@ -135,7 +128,8 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   }
   const ContextPlaces where = CTXGEN_TRY(places(*graphs.front()));
   const ResolvedContexts contexts = CTXGEN_TRY(resolve_contexts(nodes, where));
-  CTXGEN_CHECK(check_fitness(contexts));
+  CTXGEN_CHECK(judge(contexts));
+  CTXGEN_CHECK(decompress_weights(contexts.contexts, contexts.programs, options_.threads));
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = contexts.programs[i];

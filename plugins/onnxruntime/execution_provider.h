@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "ctxgen/ctxfile/workspace.h"
@@ -27,7 +26,7 @@ class ExecutionProvider final : public OrtEp {
                                OrtNodeComputeInfo** kernels);
   [[nodiscard]] Status check_graph_count();
   [[nodiscard]] Result<ContextPlaces> places(const OrtGraph& graph) const;
-  [[nodiscard]] Status check_fitness(const ResolvedContexts& contexts) const;
+  [[nodiscard]] Status judge(const ResolvedContexts& contexts) const;
   [[nodiscard]] Result<std::unique_ptr<PartitionKernel>> load(const ContextNode& node,
                                                               const OrtNode& source,
                                                               const OrtNode& fused,

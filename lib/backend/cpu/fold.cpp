@@ -8,7 +8,6 @@
 #include "vector_context.h"
 
 namespace ctxgen::cpu {
-namespace {
 
 bool is_random(const Node& node) {
   constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
@@ -16,6 +15,8 @@ bool is_random(const Node& node) {
   if (node.op_type == "Dropout") return node.input(2).valid();  // training mode
   return std::ranges::find(kRandom, std::string_view(node.op_type)) != std::end(kRandom);
 }
+
+namespace {
 
 bool has_subgraph(const Node& node) {
   return std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.graphs.empty(); });

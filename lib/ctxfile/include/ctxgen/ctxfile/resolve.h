@@ -64,4 +64,15 @@ struct ResolvedContexts {
 [[nodiscard]] Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
                                                         const ContextPlaces& places);
 
+/// Whether contexts fit this machine, before their programs are touched. Gives what should be said of
+/// those that run and had better be compiled again.
+/// Errors  kVersionMismatch for one that does not fit.
+[[nodiscard]] Result<std::vector<std::string>> check_fitness(std::span<const OpenContext> contexts,
+                                                             int threads);
+
+/// Decompresses the weights of all programs to load, where they are compressed, on `threads` threads
+/// (0: all) at once.
+[[nodiscard]] Status decompress_weights(std::span<const OpenContext> contexts,
+                                        std::span<const ProgramPlace> programs, int threads);
+
 }  // namespace ctxgen

@@ -8,6 +8,9 @@
 
 namespace ctxgen::cpu {
 
+/// Whether a node may give something else each time: a random operator, Dropout in training mode.
+[[nodiscard]] bool is_random(const Node& node);
+
 /// No folded value may be larger.
 inline constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{2} << 30;
 
