@@ -200,6 +200,7 @@ std::string report_json(const CompileReport& report,
       .field("bytes_packed", report.counts.bytes_packed)
       .field("bytes_cached", report.counts.bytes_cached)
       .field("outputs_cached", report.counts.outputs_cached)
+      .field("weight_bytes_left_in_sources", report.bytes_left_in_sources)
       .field("key", report.key.hex())
       .key("files_read")
       .begin_array();
@@ -226,6 +227,8 @@ std::string report_text(const CompileReport& report,
   if (report.external)
     text += std::format("{} ({}): {}\n", report.external->name, size_text(report.external->bytes),
                         count_text(report.external->tensors, "external initializer"));
+  if (report.bytes_left_in_sources > 0)
+    text += std::format("{} of weights stay in the sources\n", size_text(report.bytes_left_in_sources));
   if (report.bytes_added > report.bytes_stored)
     text += std::format("shared weights saved {}\n",
                         size_text(report.bytes_added - report.bytes_stored)) +

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "compile_key.h"
+#include "ctxgen/base/checked.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
 #include "append.h"
@@ -39,8 +40,14 @@ Status Compilation::import(const std::vector<ModelInput>& inputs) {
                                                   static_cast<double>(inputs.size())));
     imported_.push_back(CTXGEN_TRY(import_model(input, options_, providers_, spill_.get())));
     external_data_.push_back(input.external_data);
+    const std::size_t m = imported_.size() - 1;
+    const std::filesystem::path folder = outputs_.empty() ? "" : outputs_[m].parent_path();
+    CTXGEN_CHECK(sources_.add(imported_.back().model, input, options_.weightless,
+                              outputs_.empty() ? nullptr : &folder));
   }
-  report_.key = key_of(imported_, providers_, target_, bin_references_, options_);
+  std::vector<std::string> references = bin_references_;
+  std::ranges::move(sources_.files(), std::back_inserter(references));
+  report_.key = key_of(imported_, providers_, target_, references, options_);
   report_.files_read = files_read(imported_);
   return {};
 }
@@ -78,6 +85,8 @@ Status Compilation::prepare() {
         CTXGEN_TRY(prepare_model(std::move(imported), options_, providers_, target_, stage,
                                  spill_.get())));
   }
+  if (options_.weightless != WeightlessMode::kNone)
+    builder_.set_references([this](auto bytes) { return sources_.reference(bytes); });
   return {};
 }
 
@@ -94,6 +103,7 @@ Status Compilation::compile() {
   for (std::size_t p = 0; p < providers_.all().size(); ++p)
     contents_.push_back(CTXGEN_TRY(builder_.content(p)));
   if (options_.fail_on_suboptimal) CTXGEN_CHECK(check_optimal());
+  report_weightless();
   if (options_.compress_level > 0) {
     const auto all = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     for (auto& content : contents_)
@@ -230,7 +240,11 @@ Result<std::vector<BuiltPartition>> Compilation::build(PreparedModel& prepared) 
   const Model& model = prepared.model;
   const auto options_of = [&](bool main) {
     auto options = provider_options(prepared, main, options_, providers_);
-    for (ProviderCompileOptions& one : options) one.spill = spill_.get();
+    for (ProviderCompileOptions& one : options) {
+      one.spill = spill_.get();
+      if (options_.weightless != WeightlessMode::kNone)
+        one.stays_plain = [this](auto bytes) { return sources_.holds(bytes); };
+    }
     return options;
   };
   std::vector<BuiltPartition> all =
@@ -332,6 +346,8 @@ Result<ModelRewrite> Compilation::rewrite_model(std::size_t m) {
       metadata.emplace_back(
           kCompatibilityKeyPrefix + std::string(providers_.all()[built.provider]->source()),
           contents_[built.provider]->fingerprint);
+  if (options_.weightless != WeightlessMode::kNone && !built_[m].empty())
+    metadata.emplace_back("weightless_mode", std::to_string(static_cast<int>(options_.weightless)));
   const auto nodes = CTXGEN_TRY(compiled_nodes(m, -1));
   ModelRewrite rewrite = plan_rewrite(prepared.model, prepared.assignment, nodes, metadata,
                                       options_.freeze_initializers,
@@ -354,6 +370,29 @@ Status Compilation::check_optimal() const {
                   "(session.fail_on_suboptimal_compiled_model)", provider.name(), reason);
   }
   return {};
+}
+
+/// What weightless mode could not leave in the sources is said, not passed over.
+void Compilation::report_weightless() {
+  if (options_.weightless == WeightlessMode::kNone) return;
+  std::size_t left = 0, stored = 0;
+  std::uint64_t stored_bytes = 0;
+  for (const auto& content : contents_) {
+    if (!content) continue;
+    for (const Program& program : content->programs)
+      for (const ProgramWeight& weight : program.weights) {
+        const std::uint64_t bytes = checked_size_bytes(weight.type, weight.dims).value_or(0);
+        const bool is_left = std::ranges::any_of(weight.packed, [](const PackedWeight& packed) {
+          return is_reference_layout(packed.layout);
+        });
+        (is_left ? left : stored) += 1;
+        (is_left ? report_.bytes_left_in_sources : stored_bytes) += bytes;
+      }
+  }
+  report_.models.front().warnings.push_back(std::format(
+      "weightless: {} weights ({} bytes) stay in the source's files, which every load needs; {} ({} "
+      "bytes) are inline under mode 1 or computed by the compiler, and lie in the context binary",
+      left, report_.bytes_left_in_sources, stored, stored_bytes));
 }
 
 Status Compilation::report_external() {

@@ -17,6 +17,7 @@
 #include "import.h"
 #include "prepare.h"
 #include "provider_list.h"
+#include "source_index.h"
 
 namespace ctxgen {
 
@@ -77,6 +78,7 @@ class Compilation {
       std::size_t m, std::span<const std::size_t> bodies);
   [[nodiscard]] Status report_models();
   void report_sharing();
+  void report_weightless();
   [[nodiscard]] Status report_external();
 
   const CompileOptions& options_;
@@ -92,6 +94,7 @@ class Compilation {
   std::vector<std::vector<BuiltPartition>> built_;
   std::vector<std::optional<ContextContent>> contents_;
   std::vector<ModelRewrite> rewrites_;
+  SourceIndex sources_;  // empty unless weightless
   ExternalFileBuilder external_;
   std::vector<std::filesystem::path> outputs_;
   std::vector<std::vector<std::pair<std::string, Blob>>> external_data_;  // of the inputs, in memory

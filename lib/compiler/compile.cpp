@@ -137,6 +137,7 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
     CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     Compilation work(options, std::move(providers), std::move(target),
                      bin_names(outputs, options));
+    work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
     return CompileKey{work.report().key, work.report().files_read};
   });

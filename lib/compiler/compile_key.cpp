@@ -6,6 +6,7 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onnx/infer.h"
+#include "ctxgen/partition/provider.h"
 
 namespace ctxgen {
 namespace {
@@ -99,9 +100,9 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
                require_runnable, no_clobber, keep_unchanged, dry_run, make_folder,
                disable_model_compile, fail_on_suboptimal,
                share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
-               bin, append, external_initializers, external_threshold, initializer_location,
-               compress_level, threads, portable, isas, start_variant, jobs, weight_memory_bytes,
-               cache_dir, cache_max_bytes, progress, cancelled] = options;
+               bin, append, weightless, external_initializers, external_threshold,
+               initializer_location, compress_level, threads, portable, isas, start_variant, jobs,
+               weight_memory_bytes, cache_dir, cache_max_bytes, progress, cancelled] = options;
   key.add(embed);
   key.add(node_prefix);
   key.add_list(profiles, [&](const ShapeProfile& profile) { add_profile(key, profile); });
@@ -124,6 +125,7 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
 
   // What a function answers is not known: compile_key() refuses it, and no other request has this.
   key.add(static_cast<bool>(initializer_location));
+  key.add(static_cast<std::uint64_t>(weightless));  // its files are among the bin_references
 
   key.add(std::int64_t{compress_level});
 

@@ -15,7 +15,8 @@ namespace ctxgen {
 /// the names that stand in the outputs, options, versions, and the target (each provider's
 /// fingerprint). No paths, no number of jobs.
 ///
-/// `bin_references`: how the context models name the bin, per provider; empty where there is none.
+/// `bin_references`: how the context models name the bin, per provider, empty where there is none; then
+/// the files of the sources that they need.
 /// Cost: one pass over all files; nothing is inferred or compiled.
 [[nodiscard]] Hash128 key_of(std::span<const ImportedModel> models, const ProviderList& providers, const CompileTarget& target,
                              std::span<const std::string> bin_references,

@@ -1,6 +1,7 @@
 #include "ctxgen/compiler/config_keys.h"
 
 #include <algorithm>
+#include <format>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -103,19 +104,24 @@ Status fail_on_suboptimal(CompileOptions& options, const ConfigEntry& entry) {
   return set_switch(options.fail_on_suboptimal, entry, "fail_on_suboptimal");
 }
 
-Status not_built(const ConfigEntry& entry) {
-  return fail(ErrorCode::kInvalidArgument, "{}={}: not built yet (planned)", entry.key, entry.value);
-}
-
-Status weightless_nodes(CompileOptions& /*options*/, const ConfigEntry& entry) {
-  if (CTXGEN_TRY(boolean(entry))) return not_built(entry);
+Status set_weightless(CompileOptions& options, const ConfigEntry& entry, WeightlessMode wanted) {
+  if (options.weightless != WeightlessMode::kNone && options.weightless != wanted)
+    return contradiction(entry, std::format("weightless mode {}", static_cast<int>(options.weightless)));
+  options.weightless = wanted;
   return {};
 }
 
-Status weightless_mode(CompileOptions& /*options*/, const ConfigEntry& entry) {
-  if (entry.value == "0") return {};
-  if (entry.value == "1" || entry.value == "2") return not_built(entry);
-  return fail(ErrorCode::kInvalidArgument, "{}=\"{}\": expected 0, 1 or 2", entry.key, entry.value);
+/// The older key; it never concerned more than external data.
+Status weightless_nodes(CompileOptions& options, const ConfigEntry& entry) {
+  const bool wanted = CTXGEN_TRY(boolean(entry));
+  return set_weightless(options, entry,
+                        wanted ? WeightlessMode::kExternalOnly : WeightlessMode::kNone);
+}
+
+Status weightless_mode(CompileOptions& options, const ConfigEntry& entry) {
+  if (entry.value != "0" && entry.value != "1" && entry.value != "2")
+    return fail(ErrorCode::kInvalidArgument, "{}=\"{}\": expected 0, 1 or 2", entry.key, entry.value);
+  return set_weightless(options, entry, static_cast<WeightlessMode>(entry.value.front() - '0'));
 }
 
 constexpr Row kRows[] = {
@@ -141,10 +147,10 @@ constexpr Row kRows[] = {
     {{"ep.enable_weightless", "", "0", "weights stay outside (deprecated)",
       "it selects no mode: give ep.enable_weightless_mode"},
      nullptr},
-    {{"ep.enable_weightless_ep_context_nodes", "0", "0",
+    {{"ep.enable_weightless_ep_context_nodes", "0|1", "0",
       "1: weights in external data stay there (deprecated)", ""},
      weightless_nodes},
-    {{"ep.enable_weightless_mode", "0", "0",
+    {{"ep.enable_weightless_mode", "0|1|2", "0",
       "weights that stay where they are: 0 none, 1 those in external data, 2 all", ""},
      weightless_mode},
     {{"ep.share_ep_contexts", "0|1", "0",

@@ -71,6 +71,20 @@ ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int t
 
 ContextBuilder::~ContextBuilder() = default;
 
+/// The plain bytes that stay in a source's file are not stored: a reference stands for them.
+Status ContextBuilder::refer_to_sources(Program& program, WeightStore& store) const {
+  if (!reference_of_) return {};
+  for (ProgramWeight& weight : program.weights)
+    for (PackedWeight& packed : weight.packed) {
+      if (!packed.layout.empty()) continue;
+      const auto reference = reference_of_(store.blob(packed.blob).bytes);
+      if (!reference) continue;
+      packed.blob = CTXGEN_TRY(store.add(Blob::own(encode_reference(*reference))));
+      packed.layout = reference_layout();
+    }
+  return {};
+}
+
 Result<std::string> ContextBuilder::add_program(std::size_t provider, Program program,
                                                 std::string_view base_name) {
   Bin& bin = *bins_[provider];
@@ -140,6 +154,7 @@ Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
   Bin& bin = *bins_[job.provider];
   Program program = job.program;
   program.source = provider.source();
+  CTXGEN_CHECK(refer_to_sources(program, bin.store));
   built.attributes = provider.context_nodes(std::span(&program, 1)).front();
   if (const std::string machines = name_of(target_); !machines.empty())
     built.attributes.hardware_architecture = machines;

@@ -60,6 +60,10 @@ Status check_options(const CompileOptions& options, std::size_t models) {
     return fail(ErrorCode::kInvalidArgument,
                 "--keep-unchanged and --no-clobber contradict each other: one keeps outputs that are "
                 "there, the other refuses them");
+  if (options.weightless != WeightlessMode::kNone && options.isas.size() > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.enable_weightless_mode and --isa with several instruction sets contradict each "
+                "other: weights that stay in the sources are packed for none of them");
   CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));

@@ -127,6 +127,15 @@ class ConstantCollector {
     }
   }
 
+  /// Which constants stay in the source, small ones too.
+  void add_staying(Hasher& hasher, const ProviderCompileOptions& options) const {
+    for (const std::uint32_t id : seen_) {
+      const Tensor& constant = *view_.constant(ValueId{id});
+      const bool stays = !constant.is_string() && options.stays_plain(constant.bytes());
+      hasher.add(std::uint64_t{stays});
+    }
+  }
+
  private:
   void visit(ValueId id) {
     const Tensor* constant = view_.constant(id);
@@ -194,6 +203,7 @@ ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
   for (const NodeId id : partition.nodes) collector.visit(view.graph().node(id));
   ProgramKey result;
   collector.add_to(hasher, result.constants);
+  if (options.stays_plain) collector.add_staying(hasher, options);
   result.key = hasher.finish();
   return result;
 }

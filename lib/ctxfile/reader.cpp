@@ -13,7 +13,6 @@
 namespace ctxgen {
 namespace {
 
-constexpr std::uint64_t kVerifyBelowBytes = std::uint64_t{16} << 20;  // VerifyBlobs::kAuto
 
 std::unexpected<Error> named(Error error, std::string_view name) {
   return std::unexpected(with_context(std::move(error), std::format("context \"{}\"", name)));
@@ -140,8 +139,7 @@ Result<ContextReader> ContextReader::open(Blob file, std::string_view name, Veri
   return at_boundary("opening a context", [&]() -> Result<ContextReader> {
     auto status = load();
     if (!status) return named(std::move(status).error(), name);
-    if (verify == VerifyBlobs::kAlways ||
-        (verify == VerifyBlobs::kAuto && reader.file_size() < kVerifyBelowBytes))
+    if (verifies(verify, reader.file_size()))
       CTXGEN_CHECK(reader.verify_blobs());
     return std::move(reader);
   });

@@ -13,6 +13,7 @@
 #include "executor.h"
 #include "inputs.h"
 #include "signature.h"
+#include "ctxgen/ctxfile/source_weights.h"
 
 namespace ctxgen {
 namespace {
@@ -29,7 +30,9 @@ std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) 
 
 Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
                                                      const SessionOptions& options,
+                                                     const std::filesystem::path& folder,
                                                      LoadStatistics& statistics) {
+  SourceWeights sources(folder, options.verify_blobs);
   const LoadOptions load_options{.threads = options.threads,
                                  .kept_plans = options.kept_plans};
   for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads)))
@@ -44,9 +47,7 @@ Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
     const Node& node = graph.node(resolved.node);
     const Program& program = context.reader->programs()[resolved.program];
     BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, program));
-    const BlobSource blobs = [reader = context.reader](std::uint32_t index) {
-      return reader->blob(index);
-    };
+    const BlobSource blobs = sources.blobs_of(program, context.reader);
     auto executable = context.loader->load(program, blobs, load_options, &statistics);
     if (!executable)
       return std::unexpected(with_context(std::move(executable).error(), node.describe()));
@@ -169,7 +170,7 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
   statistics.context_read_ms = milliseconds_since(start);
   start = Clock::now();
-  auto partitions = CTXGEN_TRY(load_partitions(set, options, statistics.load));
+  auto partitions = CTXGEN_TRY(load_partitions(set, options, places.folder, statistics.load));
   statistics.partitions = partitions.size();
   statistics.program_load_ms = milliseconds_since(start);
   auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(partitions)));

@@ -9,9 +9,11 @@
 
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/ctxfile/weight_reference.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
 #include "signature.h"
+#include "ctxgen/ctxfile/source_weights.h"
 
 namespace ctxgen {
 namespace {
@@ -29,6 +31,26 @@ IntegrityFinding compare_fingerprints(const Model& model, const OpenContext& con
     return {"metadata", std::format("\"{}\" is \"{}\", context \"{}\" says \"{}\"", key, entry->second,
                                     context.name, found), false};
   return {"metadata", found, true};
+}
+
+/// Weights that lie in the source's files.
+void add_sources(const OpenContext& context, const std::filesystem::path& folder,
+                 Findings& findings) {
+  SourceWeights sources(folder, VerifyBlobs::kAlways);
+  std::size_t weights = 0;
+  for (const Program& program : context.reader->programs()) {
+    const BlobSource blobs = sources.blobs_of(program, context.reader);
+    for (const ProgramWeight& weight : program.weights)
+      for (const PackedWeight& packed : weight.packed) {
+        if (!is_reference_layout(packed.layout)) continue;
+        ++weights;
+        if (const auto blob = blobs(packed.blob); !blob)
+          findings.push_back({program.name, std::format("weight \"{}\": {}", weight.name,
+                                                        blob.error().message), false});
+      }
+  }
+  if (weights > 0)
+    findings.push_back({context.name, std::format("{} weights in files of the source", weights), true});
 }
 
 void add_partitions(const ContextSet& set, Findings& findings) {
@@ -72,6 +94,7 @@ Result<Findings> find_faults(const std::filesystem::path& path, const SessionOpt
                                                   context.reader->blobs().size(),
                                                   context.reader->file_size()), true});
     findings.push_back(compare_fingerprints(*model, context));
+    add_sources(context, places.folder, findings);
   }
   add_partitions(*set, findings);
   return findings;

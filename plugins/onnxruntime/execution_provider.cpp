@@ -90,7 +90,8 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNo
                                                                  const OrtNode& source,
                                                                  const OrtNode& fused,
                                                                  const OpenContext& context,
-                                                                 std::size_t program_index) const {
+                                                                 std::size_t program_index,
+                                                                 SourceWeights& sources) const {
   const Program& program = context.reader->programs()[program_index];
   PartitionKernel::NodeNames node_names, fused_names;
   node_names.inputs = CTXGEN_TRY(input_names(ort_, source));
@@ -101,9 +102,7 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNo
   if (!bindings) return std::unexpected(with_context(std::move(bindings).error(), node.where));
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   LoadStatistics statistics;
-  const BlobSource blobs = [reader = context.reader](std::uint32_t index) {
-    return reader->blob(index);
-  };
+  const BlobSource blobs = sources.blobs_of(program, context.reader);
   auto executable = context.loader->load(program, blobs, load, &statistics);
   if (!executable) return std::unexpected(with_context(std::move(executable).error(), node.where));
   return std::make_unique<PartitionKernel>(ort_, node.where, std::move(*executable),
@@ -130,11 +129,12 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   const ResolvedContexts contexts = CTXGEN_TRY(resolve_contexts(nodes, where));
   CTXGEN_CHECK(judge(contexts));
   CTXGEN_CHECK(decompress_weights(contexts.contexts, contexts.programs, options_.threads));
+  SourceWeights sources(where.folder, options_.verify_blobs);
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = contexts.programs[i];
     kernels[i] = CTXGEN_TRY(load(nodes[i], *sources[i], *fused_nodes[i],
-                                 contexts.contexts[context], program)).release();
+                                 contexts.contexts[context], program, sources)).release();
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
 #include "ep_options.h"
 #include "graph_nodes.h"
@@ -31,7 +32,8 @@ class ExecutionProvider final : public OrtEp {
                                                               const OrtNode& source,
                                                               const OrtNode& fused,
                                                               const OpenContext& context,
-                                                              std::size_t program) const;
+                                                              std::size_t program,
+                                                              SourceWeights& sources) const;
   void log_message(OrtLoggingLevel level, const std::string& message) const;
 
   OrtApis ort_;

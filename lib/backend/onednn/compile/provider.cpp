@@ -70,7 +70,8 @@ Result<Program> compile_one(const GraphView& view, const Partition& partition,
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .threads = options.threads,
                          .jobs = options.jobs,
-                         .portable = view.target().portable};
+                         .portable = view.target().portable,
+                         .stays_plain = options.stays_plain};
   CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
   return std::move(lowered.program);
 }

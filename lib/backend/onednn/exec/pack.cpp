@@ -16,9 +16,15 @@ namespace {
 /// Adds stored forms to the weights of a program as plans ask for them.
 class Packer {
  public:
-  /// `jobs`: threads that reorder; the bytes do not depend on it.
-  Packer(Program& program, std::span<const Tensor> plain, int jobs, WeightStore& store)
-      : program_(program), plain_(plain), jobs_(jobs), store_(store), contents_(plain.size()) {}
+  /// `options.jobs`: threads that reorder; the bytes do not depend on it.
+  Packer(Program& program, std::span<const Tensor> plain, const PackOptions& options, int jobs,
+         WeightStore& store)
+      : program_(program), plain_(plain), options_(options), jobs_(jobs), store_(store),
+        contents_(plain.size()) {}
+
+  [[nodiscard]] bool stays_plain(std::uint32_t weight) const {
+    return options_.stays_plain && options_.stays_plain(plain_[weight].bytes());
+  }
 
   /// Index of the plain form of `weight`, stored now if need be.
   Result<std::uint16_t> add_plain(std::uint32_t weight) {
@@ -32,7 +38,7 @@ class Packer {
 
   /// Index of the form that `use` wants.
   Result<std::uint16_t> add_packed(const PackedUse& use) {
-    if (use.wanted == use.logical) return add_plain(use.weight);
+    if (use.wanted == use.logical || stays_plain(use.weight)) return add_plain(use.weight);
     const auto layout = encode_layout(use.wanted, use.transposed);
     // A layout that has no name is stored plain and repacked at load.
     if (!layout) return add_plain(use.weight);
@@ -80,6 +86,7 @@ class Packer {
 
   Program& program_;
   std::span<const Tensor> plain_;
+  const PackOptions& options_;
   int jobs_;
   WeightStore& store_;
   std::vector<std::optional<Hash128>> contents_;  // by weight
@@ -157,8 +164,11 @@ Result<std::vector<Plan>> plan_profiles(const Program& program, const PackOption
 
 Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
   std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
-  for (const PackedUse& use : plan.packed)
-    choices[use.op] = CTXGEN_TRY(packer.add_packed(use));
+  for (const PackedUse& use : plan.packed) {
+    const std::uint16_t form = CTXGEN_TRY(packer.add_packed(use));
+    // Without a choice the load asks oneDNN, and packs.
+    if (use.wanted == use.logical || !packer.stays_plain(use.weight)) choices[use.op] = form;
+  }
   for (const Buffer& buffer : plan.buffers)
     if (buffer.kind == Buffer::Kind::kWeight) (void)CTXGEN_TRY(packer.add_plain(buffer.index));
   program.plans.push_back(StoredPlan{plan.input_dims, plan.arena_bytes, plan.scratch_bytes,
@@ -231,7 +241,7 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   CTXGEN_CHECK(check_weights(program, plain_weights));
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const OmpThreads scope(threads);
-  Packer packer(program, plain_weights, options.jobs > 0 ? options.jobs : threads, store);
+  Packer packer(program, plain_weights, options, options.jobs > 0 ? options.jobs : threads, store);
   if (options.portable) {
     for (const std::vector<Dims>& profile : options.profiles)
       CTXGEN_CHECK(add_portable_profile(program, profile, threads));

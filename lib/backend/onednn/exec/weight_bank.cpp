@@ -10,6 +10,22 @@
 
 namespace ctxgen::onednn {
 
+namespace {
+
+constexpr std::size_t kConstantAlignment = 64;
+
+bool is_aligned(std::span<const std::byte> bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % kConstantAlignment == 0;
+}
+
+Result<AlignedBytes> aligned_copy(std::span<const std::byte> bytes) {
+  AlignedBytes copy = CTXGEN_TRY(AlignedBytes::allocate(bytes.size()));
+  if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
+  return copy;
+}
+
+}  // namespace
+
 void AlignedBytes::Free::operator()(std::byte* data) const {
   ::operator delete(data, std::align_val_t{64});
 }
@@ -72,19 +88,19 @@ std::uint64_t WeightBank::repacked_bytes() const {
   return repacked_bytes_;
 }
 
-const std::byte* WeightBank::keep(Repacked repacked) {
+const WeightBank::Repacked& WeightBank::keep(Repacked repacked) {
   repacked_weights_ += 1;
   repacked_bytes_ += repacked.bytes.size();
   repacked_.push_back(std::move(repacked));
-  return repacked_.back().bytes.data();
+  return repacked_.back();
 }
 
-Result<const std::byte*> WeightBank::plain(std::uint32_t weight) {
+Result<std::span<const std::byte>> WeightBank::plain(std::uint32_t weight) {
   const auto& forms = forms_[weight];
   for (std::size_t f = 0; f < forms.size(); ++f)
-    if (forms[f].plain) return blobs_[weight][f].bytes.data();
+    if (forms[f].plain) return blobs_[weight][f].bytes;
   for (const Repacked& made : repacked_)
-    if (made.plain && made.weight == weight) return made.bytes.data();
+    if (made.plain && made.weight == weight) return made.view();
   if (forms.empty())
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": no stored form", names_[weight]);
   const WeightForm& form = forms[0];
@@ -92,7 +108,15 @@ Result<const std::byte*> WeightBank::plain(std::uint32_t weight) {
   for (const std::int64_t dim : form.md.get_dims()) dims.push_back(dim);
   AlignedBytes bytes = CTXGEN_TRY(reorder_weight(blobs_[weight][0].bytes.data(), form.md,
                                                  logical_md(dims, form.transposed, types_[weight])));
-  return keep({weight, true, false, {}, std::move(bytes)});
+  return keep({weight, true, false, {}, std::move(bytes)}).view();
+}
+
+Result<const std::byte*> WeightBank::aligned_plain(std::uint32_t weight) {
+  const auto bytes = CTXGEN_TRY(plain(weight));
+  if (is_aligned(bytes)) return bytes.data();
+  for (const Repacked& made : repacked_)
+    if (made.plain && made.weight == weight) return made.bytes.data();
+  return keep({weight, true, false, {}, CTXGEN_TRY(aligned_copy(bytes))}).bytes.data();
 }
 
 Result<const std::byte*> WeightBank::packed(const PackedUse& use) {
@@ -104,10 +128,13 @@ Result<const std::byte*> WeightBank::packed(const PackedUse& use) {
     if (!made.plain && made.weight == use.weight && made.transposed == use.transposed &&
         made.md == use.wanted)
       return made.bytes.data();
-  const std::byte* source = CTXGEN_TRY(plain(use.weight));
-  if (use.wanted == use.logical) return source;
-  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(source, use.logical, use.wanted));
-  return keep({use.weight, false, use.transposed, use.wanted, std::move(bytes)});
+  if (use.wanted == use.logical) return aligned_plain(use.weight);
+  const auto source = CTXGEN_TRY(plain(use.weight));
+  AlignedBytes copy;  // while packing only
+  if (!is_aligned(source)) copy = CTXGEN_TRY(aligned_copy(source));
+  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(copy.data() != nullptr ? copy.data() : source.data(),
+                                                 use.logical, use.wanted));
+  return keep({use.weight, false, use.transposed, use.wanted, std::move(bytes)}).bytes.data();
 }
 
 Status WeightBank::bind(Plan& plan) {
@@ -120,7 +147,7 @@ Status WeightBank::bind(Plan& plan) {
   plan.weight_data.assign(plan.buffers.size(), nullptr);
   for (std::size_t i = 0; i < plan.buffers.size(); ++i)
     if (plan.buffers[i].kind == Buffer::Kind::kWeight && read[i])
-      plan.weight_data[i] = CTXGEN_TRY(plain(plan.buffers[i].index));
+      plan.weight_data[i] = CTXGEN_TRY(aligned_plain(plan.buffers[i].index));
   return {};
 }
 

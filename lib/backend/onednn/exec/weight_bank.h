@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "builder.h"
@@ -55,11 +56,15 @@ class WeightBank {
     bool plain, transposed;
     dnnl::memory::desc md;
     AlignedBytes bytes;
+    [[nodiscard]] std::span<const std::byte> view() const { return {bytes.data(), bytes.size()}; }
   };
   WeightBank() = default;
-  [[nodiscard]] Result<const std::byte*> plain(std::uint32_t weight);
+  /// Anywhere in memory: weights that stay in files of a source lie where those put them.
+  [[nodiscard]] Result<std::span<const std::byte>> plain(std::uint32_t weight);
+  /// The same for kernels, which want constants aligned.
+  [[nodiscard]] Result<const std::byte*> aligned_plain(std::uint32_t weight);
   [[nodiscard]] Result<const std::byte*> packed(const PackedUse& use);
-  const std::byte* keep(Repacked repacked);
+  const Repacked& keep(Repacked repacked);
 
   std::vector<DataType> types_;
   std::vector<std::string> names_;

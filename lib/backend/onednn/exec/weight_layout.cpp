@@ -1,6 +1,7 @@
 #include "weight_layout.h"
 
 #include "ctxgen/base/byte_io.h"
+#include "ctxgen/ctxfile/weight_reference.h"
 #include "dnnl_error.h"
 
 namespace ctxgen::onednn {
@@ -49,7 +50,7 @@ std::optional<std::vector<std::byte>> encode_layout(const memory::desc& md, bool
 
 Result<WeightForm> decode_layout(std::span<const std::byte> layout, const ProgramWeight& weight) {
   WeightForm form;
-  form.plain = layout.empty();
+  form.plain = layout.empty() || is_reference_layout(layout);
   if (form.plain) return form;
   ByteReader reader(layout, weight.name);
   const std::uint8_t version = CTXGEN_TRY(reader.u8());

@@ -15,13 +15,14 @@
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/base/tensor.h"
 #include "ctxgen/compiler/build_counts.h"
-#include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/sharing.h"
-#include "ctxgen/graph/graph.h"
-#include "ctxgen/partition/partitioner.h"
+#include "ctxgen/partition/shape_profile.h"
 
 namespace ctxgen {
+
+class Provider;  // ctxgen/partition/provider.h, for those who bring their own
 
 inline constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{5} << 30;
 
@@ -65,6 +66,10 @@ enum class CompileStage { kImport, kCheck, kInfer, kFold, kPartition, kCompile, 
 
 /// ONNX Runtime's default where its Compile API is told to move initializers to a file.
 inline constexpr std::uint64_t kDefaultExternalThreshold = 1024;
+
+/// Weights that stay where the source has them (ONNX Runtime's ep.enable_weightless_mode): context
+/// models then need those files beside them, and pack weights when they are loaded.
+enum class WeightlessMode { kNone = 0, kExternalOnly = 1, kAll = 2 };
 
 /// What is simplified in the model itself, beyond partitions (docs/cli.md).
 enum class GraphOptimization { kNone, kBasic, kExtended, kAll };
@@ -112,6 +117,7 @@ struct CompileOptions {
   /// again, so that the models that name it go on loading. It must be for the same target, from the same
   /// versions (kVersionMismatch else). Other compiles that add to it wait.
   std::filesystem::path append;
+  WeightlessMode weightless = WeightlessMode::kNone;
   std::string external_initializers;     // bare name of a file beside the output for what stays
   /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
   std::optional<std::uint64_t> external_threshold;
@@ -195,6 +201,7 @@ struct CompileReport {
   struct ExternalFile { std::string name; std::uint64_t bytes = 0, tensors = 0; };
   std::optional<ExternalFile> external;  // where initializers were moved to a file
   std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
+  std::uint64_t bytes_left_in_sources = 0;          // of weights, by `weightless`
   std::vector<FileReport> files;  // of a compile to files, in the order of writing
   bool dry_run = false;           // nothing was written
   bool up_to_date = false;        // for callers that find that there is nothing to do

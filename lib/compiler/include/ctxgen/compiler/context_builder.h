@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "ctxgen/compiler/build_counts.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/weight_reference.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/weights/weight_store.h"
 
@@ -40,6 +42,11 @@ class ContextBuilder {
                  CacheFolder* cache = nullptr);
   ~ContextBuilder();
 
+  /// Weights which stay in the sources' files, by their bytes; nothing: all are stored.
+  void set_references(
+      std::function<std::optional<WeightReference>(std::span<const std::byte>)> reference_of) {
+    reference_of_ = std::move(reference_of);
+  }
   /// Compiles every partition of one graph of a model. `options[p]` belongs to provider p. Programs
   /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; one
   /// that is there already, equal in everything, is shared.
@@ -102,6 +109,7 @@ class ContextBuilder {
                                                      Hash128 preferred_layouts);
   [[nodiscard]] Status settle(const Job& job, BuiltPartition& built);
   [[nodiscard]] Result<bool> recompile(std::size_t provider);
+  [[nodiscard]] Status refer_to_sources(Program& program, WeightStore& store) const;
   [[nodiscard]] Result<std::string> add_program(std::size_t provider, Program program,
                                                 std::string_view base_name);
   std::vector<const Provider*> providers_;
@@ -111,6 +119,7 @@ class ContextBuilder {
   BuildCounts counts_;
   int threads_;
   CompileTarget target_;
+  std::function<std::optional<WeightReference>(std::span<const std::byte>)> reference_of_;
 };
 
 }  // namespace ctxgen

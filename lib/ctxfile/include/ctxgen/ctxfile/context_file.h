@@ -46,6 +46,11 @@ struct BlobEntry {
 };
 
 enum class VerifyBlobs { kAuto, kAlways, kNever };  // auto: when the file is below 16 MiB
+[[nodiscard]] constexpr bool verifies(VerifyBlobs when, std::uint64_t file_bytes) {
+  constexpr std::uint64_t kVerifyBelowBytes = std::uint64_t{16} << 20;
+  return when == VerifyBlobs::kAlways ||
+         (when == VerifyBlobs::kAuto && file_bytes < kVerifyBelowBytes);
+}
 
 class BlobCache;  // decompressed blobs
 

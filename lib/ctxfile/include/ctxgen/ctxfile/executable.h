@@ -113,7 +113,7 @@ struct LoadStatistics {
   std::uint64_t repacked_bytes = 0;
 };
 
-/// Resolves a blob index of a program to its bytes (64-byte aligned, alive while the owner is).
+/// Resolves a blob index of a program to its bytes (64-byte aligned if packed, alive with the owner).
 using BlobSource = std::function<Result<Blob>(std::uint32_t index)>;
 
 /// The load side of a provider: needs ctxfile and below only, so that a process that runs contexts

@@ -14,6 +14,7 @@
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/ctxfile/program.h"
 #include "ctxgen/graph/graph.h"
+#include "ctxgen/partition/shape_profile.h"
 #include "ctxgen/weights/weight_store.h"
 
 namespace ctxgen {
@@ -64,12 +65,6 @@ struct Partition {
   std::vector<ValueId> outputs;  // values read outside or graph outputs, by producing node
 };
 
-/// Concrete shapes to plan ahead: dims of graph inputs by value name, or of symbols.
-struct ShapeProfile {
-  std::vector<std::pair<std::string, std::int64_t>> symbols;  // --dim batch=8
-  std::vector<std::pair<std::string, Dims>> inputs;           // --shape x=1x3x224x224
-};
-
 struct ProviderCompileOptions {
   std::vector<ShapeProfile> profiles;  // empty: plan if every partition input has fixed dims
   int threads = 0;                     // of the machine that will run the programs
@@ -78,6 +73,9 @@ struct ProviderCompileOptions {
   std::function<std::optional<Dims>(std::size_t profile, ValueId value)> profile_dims;
   std::vector<std::pair<std::string, std::string>> provider_options;  // of this provider
   SpillFile* spill = nullptr;  // for what is made beside the store (not owned)
+  /// Weights (their very bytes) that programs must refer to in plain form only, because they are to
+  /// stay where the source has them. Empty: none.
+  std::function<bool(std::span<const std::byte>)> stays_plain = {};
 };
 
 /// What a provider made of one partition. `program.name` is set by the compiler afterwards.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,8 @@ struct PackOptions {
   int threads = 0;                          // as LoadOptions::threads
   int jobs = 0;                             // threads that pack; 0: as threads
   bool portable = false;                    // nothing of the result depends on this machine
+  /// Weights that are stored plain whatever plans want, and packed at load. Empty: none.
+  std::function<bool(std::span<const std::byte> plain)> stays_plain = {};
 };
 
 /// Compile-time planning: for each profile chooses layouts, packs the weights that the plan wants

@@ -1,0 +1,55 @@
+#include "ctxgen/ctxfile/source_weights.h"
+
+#include "ctxgen/base/file.h"
+#include "ctxgen/ctxfile/weight_reference.h"
+
+namespace ctxgen {
+
+Result<Blob> SourceWeights::file(const std::string& name, std::uint64_t size) {
+  auto known = files_.find(name);
+  if (known == files_.end()) {
+    if (folder_.empty())
+      return fail(ErrorCode::kInvalidArgument,
+                  "weights lie in \"{}\": a model from memory needs ep.context_file_path "
+                  "(context_file_path) to find it", name);
+    auto mapped = map_file_beneath(folder_, name);
+    if (!mapped)
+      return fail(ErrorCode::kCorruptContext, "weights lie in \"{}\", which cannot be opened: {}",
+                  (folder_ / name).string(), mapped.error().message);
+    known = files_.emplace(name, std::move(*mapped)).first;
+  }
+  if (known->second.bytes.size() != size)
+    return fail(ErrorCode::kCorruptContext,
+                "weights lie in \"{}\", which has {} bytes, expected {}: it is not the file that was "
+                "compiled", name, known->second.bytes.size(), size);
+  return known->second;
+}
+
+Result<Blob> SourceWeights::open(const Blob& blob) {
+  const WeightReference reference = CTXGEN_TRY(decode_reference(blob.bytes));
+  const Blob whole = CTXGEN_TRY(file(reference.file, reference.file_size));
+  const Blob weight = whole.slice(reference.offset, reference.size);  // decode_reference checked the range
+  if (verifies(verify_, reference.file_size))
+    if (const Hash128 found = hash_bytes(weight.bytes); found != reference.hash)
+      return fail(ErrorCode::kCorruptContext,
+                  "weight of {} bytes at offset {} of \"{}\": checksum is {}, expected {}",
+                  reference.size, reference.offset, reference.file, found.hex(),
+                  reference.hash.hex());
+  return weight;
+}
+
+BlobSource SourceWeights::blobs_of(const Program& program,
+                                   std::shared_ptr<const ContextReader> reader) {
+  std::set<std::uint32_t> references;
+  for (const ProgramWeight& weight : program.weights)
+    for (const PackedWeight& packed : weight.packed)
+      if (is_reference_layout(packed.layout)) references.insert(packed.blob);
+  return [this, references = std::move(references),
+          reader = std::move(reader)](std::uint32_t index) -> Result<Blob> {
+    Blob blob = CTXGEN_TRY(reader->blob(index));
+    if (!references.contains(index)) return blob;
+    return open(blob);
+  };
+}
+
+}  // namespace ctxgen
