@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/hash.h"
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/ctxfile/executable.h"
 #include "import.h"
 #include "provider_list.h"
 

@@ -129,12 +129,13 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   const ResolvedContexts contexts = CTXGEN_TRY(resolve_contexts(nodes, where));
   CTXGEN_CHECK(judge(contexts));
   CTXGEN_CHECK(decompress_weights(contexts.contexts, contexts.programs, options_.threads));
-  SourceWeights sources(where.folder, options_.verify_blobs);
+  SourceWeights source_weights(where.folder, options_.verify_blobs);
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = contexts.programs[i];
     kernels[i] = CTXGEN_TRY(load(nodes[i], *sources[i], *fused_nodes[i],
-                                 contexts.contexts[context], program, sources)).release();
+                                 contexts.contexts[context], program,
+                                 source_weights)).release();
   }
   return {};
 }

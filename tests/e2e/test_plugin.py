@@ -138,11 +138,20 @@ def test_an_embedded_context(compiled, tmp_path):
     check(session((tmp_path / "embedded.onnx").read_bytes()), x, expected)
 
 
-@pytest.mark.parametrize("options", [["--compress"], ["--portable"], ["--isa", "sse41"], ["--isa", "sse41,avx2"]], ids=" ".join)
+KINDS = [["--compress"], ["--portable"], ["--isa", "sse41"], ["--isa", "sse41,avx2"], ["--config", "ep.enable_weightless_mode=2"]]
+
+
+@pytest.mark.parametrize("options", KINDS, ids=" ".join)
 def test_binaries_of_every_kind(compiled, tmp_path, options):
     _, x, expected = compiled
     done("compile", tmp_path / "net.onnx", *options, "-o", tmp_path / "kind_ctx.onnx", "--threads", "1")
     check(session(tmp_path / "kind_ctx.onnx"), x, expected)
+
+
+def test_weights_that_stay_in_another_file_are_refused(compiled, tmp_path):
+    done("compile", tmp_path / "net.onnx", "--config", "ep.enable_weightless_mode=2", "-o", tmp_path / "less_ctx.onnx")
+    (tmp_path / "net.onnx").write_bytes((tmp_path / "net.onnx").read_bytes() + b"\0")
+    refused("INVALID_GRAPH", "net.onnx", "not the file that was compiled", model=tmp_path / "less_ctx.onnx")
 
 
 def test_a_model_from_memory_needs_the_path(compiled, tmp_path):

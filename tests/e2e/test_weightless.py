@@ -146,6 +146,26 @@ def test_a_model_from_stdin_has_no_file(tmp_path):
     assert finished.returncode == 1 and b"from memory" in finished.stderr
 
 
+def test_several_instruction_sets_contradict_it(tmp_path):
+    refused(
+        1, "INVALID_ARGUMENT", "compile", external(tmp_path), "--isa", "sse41,avx2", "--config", "ep.enable_weightless_mode=1",
+        names=["ep.enable_weightless_mode", "--isa"],
+    )
+
+
+def test_a_cache_keeps_modes_apart(tmp_path):
+    source = external(tmp_path)
+    cache = ["--cache-dir", tmp_path / "cache"]
+    bins = {}
+    for mode in (0, 1, 2, 1, 0):
+        report = compiled(source, mode, *cache)
+        assert report["weight_bytes_left_in_sources"] == (WEIGHT_BYTES if mode else 0)
+        content = (tmp_path / "net_dnnl.bin").read_bytes()
+        assert bins.setdefault(bool(mode), content) == content
+        done("verify", tmp_path / "net_ctx.onnx", "--against", source)
+    assert len(bins[True]) < 20_000 < len(bins[False])
+
+
 def test_embedded_contexts_refer_too(tmp_path):
     source = external(tmp_path)
     compiled(source, 1, "--embed")

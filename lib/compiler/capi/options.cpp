@@ -43,12 +43,13 @@ ctxgen_status* set_switch(ctxgen_compile_options* object, int on,
   });
 }
 
+constexpr int kMostThreads = 4096;  // as the command line
+
 ctxgen_status* set_count(ctxgen_compile_options* object, int count, std::string_view what,
-                         int CompileOptions::* slot) noexcept {
+                         int CompileOptions::* slot, int most = kMostThreads) noexcept {
   return change(object, [&](ctxgen_compile_options& o) -> Status {
-    constexpr int kMost = 4096;  // as the command line
-    if (count < 0 || count > kMost)
-      return fail(ErrorCode::kInvalidArgument, "{}: {} is not in 0..{}", what, count, kMost);
+    if (count < 0 || count > most)
+      return fail(ErrorCode::kInvalidArgument, "{}: {} is not in 0..{}", what, count, most);
     o.options.*slot = count;
     return {};
   });
@@ -299,6 +300,54 @@ ctxgen_status* ctxgen_compile_options_set_threads(ctxgen_compile_options* option
 
 ctxgen_status* ctxgen_compile_options_set_jobs(ctxgen_compile_options* options, int jobs) {
   return set_count(options, jobs, "jobs", &CompileOptions::jobs);
+}
+
+ctxgen_status* ctxgen_compile_options_set_keep_unchanged(ctxgen_compile_options* options, int keep) {
+  return set_switch(options, keep, &CompileOptions::keep_unchanged);
+}
+
+ctxgen_status* ctxgen_compile_options_set_dry_run(ctxgen_compile_options* options, int dry_run) {
+  return set_switch(options, dry_run, &CompileOptions::dry_run);
+}
+
+ctxgen_status* ctxgen_compile_options_set_compression(ctxgen_compile_options* options, int level) {
+  return set_count(options, level, "compression level", &CompileOptions::compress_level,
+                   ctxgen::kMostCompressLevel);
+}
+
+ctxgen_status* ctxgen_compile_options_set_portable(ctxgen_compile_options* options, int portable) {
+  return set_switch(options, portable, &CompileOptions::portable);
+}
+
+ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options, const char* isa) {
+  return change(options, [&](ctxgen_compile_options& o) -> Status {
+    CTXGEN_CHECK(not_null(isa, "isa"));
+    if (*isa == '\0') return fail(ErrorCode::kInvalidArgument, "instruction set: empty name");
+    o.options.isas = {isa};
+    return {};
+  });
+}
+
+ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options, const char* path) {
+  return set_text(options, path, "path", &CompileOptions::append);
+}
+
+ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options, const char* folder,
+                                                uint64_t max_bytes) {
+  return change(options, [&](ctxgen_compile_options& o) -> Status {
+    CTXGEN_CHECK(not_null(folder, "folder"));
+    o.options.cache_dir = folder;
+    o.options.cache_max_bytes = max_bytes > 0 ? max_bytes : ctxgen::kDefaultCacheBytes;
+    return {};
+  });
+}
+
+ctxgen_status* ctxgen_compile_options_set_weight_memory(ctxgen_compile_options* options,
+                                                        uint64_t bytes) {
+  return change(options, [&](ctxgen_compile_options& o) -> Status {
+    o.options.weight_memory_bytes = bytes;
+    return {};
+  });
 }
 
 ctxgen_status* ctxgen_compile_options_set_progress_function(ctxgen_compile_options* options,

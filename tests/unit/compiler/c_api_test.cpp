@@ -137,6 +137,16 @@ class CApi : public testing::Test {
     return names;
   }
 
+  /// Compiles a model in a file to files beside it.
+  Failure compile_file(const std::string& path) {
+    ctxgen_compiler* one = nullptr;
+    if (Failure f = take(ctxgen_compiler_create(options, &one)); f.code != CTXGEN_OK) return f;
+    Failure f = take(ctxgen_compiler_add_model_file(one, path.c_str()));
+    if (f.code == CTXGEN_OK) f = take(ctxgen_compiler_run(one));
+    ctxgen_compiler_release(one);
+    return f;
+  }
+
   ctxgen_compile_options* options = nullptr;
   ctxgen_compiler* compiler = nullptr;
   Blob source;
@@ -413,6 +423,123 @@ TEST_F(CApi, SetJobs) {
   ASSERT_DONE(ctxgen_compile_options_set_jobs(options, 2));
   ASSERT_EQ(compile().code, CTXGEN_OK);
   EXPECT_EQ(bins(), one);
+}
+
+TEST_F(CApi, SetKeepUnchanged) {
+  ASSERT_DONE(ctxgen_compile_options_set_keep_unchanged(options, 1));
+  const std::string net = write_source("net.onnx");
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
+  const auto output = folder.path() / "net_ctx.onnx";
+  std::filesystem::last_write_time(output, std::filesystem::file_time_type{});
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
+  EXPECT_EQ(std::filesystem::last_write_time(output), std::filesystem::file_time_type{});
+  ASSERT_DONE(ctxgen_compile_options_set_keep_unchanged(options, 0));
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
+  EXPECT_NE(std::filesystem::last_write_time(output), std::filesystem::file_time_type{});
+}
+
+TEST_F(CApi, SetDryRun) {
+  ASSERT_DONE(ctxgen_compile_options_set_dry_run(options, 1));
+  ASSERT_EQ(compile_file(write_source("net.onnx")).code, CTXGEN_OK);
+  EXPECT_EQ(files(), std::vector<std::string>{"net.onnx"});
+}
+
+/// A product with 64 x 64 ones.
+std::string wide_model() {
+  std::string ones = "1";
+  for (int i = 1; i < 64 * 64; ++i) ones += ", 1";
+  return R"(<ir_version: 8, opset_import: ["" : 17]>
+graph (float[8, 64] x) => (float[8, 64] y) <float[64, 64] w = {)" + ones + R"(}> { y = MatMul(x, w) })";
+}
+
+TEST_F(CApi, SetCompression) {
+  EXPECT_EQ(code(ctxgen_compile_options_set_compression(options, 20)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_compression(options, -1)), CTXGEN_INVALID_ARGUMENT);
+  const std::string text = wide_model();
+  ASSERT_EQ(compile(text.c_str()).code, CTXGEN_OK);
+  const auto stored = bins().begin()->second.size();
+  ASSERT_DONE(ctxgen_compile_options_set_compression(options, 9));
+  ASSERT_EQ(compile(text.c_str()).code, CTXGEN_OK);
+  EXPECT_LT(bins().begin()->second.size() + 15000, stored);
+}
+
+TEST_F(CApi, SetPortable) {
+  ASSERT_DONE(ctxgen_compile_options_set_portable(options, 1));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(ep_context(model())->string_or("hardware_architecture", ""), "portable");
+}
+
+TEST_F(CApi, SetIsa) {
+  EXPECT_EQ(code(ctxgen_compile_options_set_isa(options, "")), CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_isa(options, "pentium"));
+  const Failure unknown = compile();
+  EXPECT_EQ(unknown.code, CTXGEN_INVALID_ARGUMENT);
+  EXPECT_NE(unknown.message.find("pentium"), std::string::npos) << unknown.message;
+  // It limits a process for good: in one of its own.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        bool well = code(ctxgen_compile_options_set_isa(options, "sse41")) == CTXGEN_OK &&
+                    compile().code == CTXGEN_OK;
+        well = well &&
+               ep_context(model())->string_or("hardware_architecture", "") == "sse41";
+        std::exit(well ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(CApi, SetAppend) {
+  ASSERT_EQ(compile_file(write_source("net.onnx")).code, CTXGEN_OK);
+  const std::string bin = (folder.path() / "net_dnnl.bin").string();
+  const auto before = std::filesystem::file_size(bin);
+  ASSERT_DONE(ctxgen_compile_options_set_append(options, bin.c_str()));
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);  // to memory
+  ASSERT_EQ(compile_file(write_source("wide.onnx", wide_model().c_str())).code, CTXGEN_OK);
+  EXPECT_GT(std::filesystem::file_size(bin), before + 64 * 64 * 4);
+  EXPECT_EQ(files(), (std::vector<std::string>{"net.onnx", "net_ctx.onnx", "net_dnnl.bin",
+                                               "wide.onnx", "wide_ctx.onnx"}));
+}
+
+TEST_F(CApi, SetCache) {
+  const std::string cache = (folder.path() / "cache").string();
+  ASSERT_DONE(ctxgen_compile_options_set_cache(options, cache.c_str(), 0));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_FALSE(std::filesystem::is_empty(cache));
+  const auto cold = bins();
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_EQ(bins(), cold);
+  std::filesystem::remove_all(cache);
+  ASSERT_DONE(ctxgen_compile_options_set_cache(options, "", 0));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  EXPECT_FALSE(std::filesystem::exists(cache));
+}
+
+/// Whether this process has a file open that lies in `folder` under no name.
+bool has_unnamed_file(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with(folder.string()) && target.ends_with("(deleted)")) return true;
+  }
+  return false;
+}
+
+TEST_F(CApi, SetWeightMemory) {
+  struct Seen {
+    std::filesystem::path folder;
+    bool spilled = false;
+  } seen{std::filesystem::canonical(folder.path())};
+  const ctxgen_progress_function look = [](void* user, const char*, double) {
+    auto& all = *static_cast<Seen*>(user);
+    all.spilled = all.spilled || has_unnamed_file(all.folder);
+  };
+  ASSERT_DONE(ctxgen_compile_options_set_progress_function(options, look, &seen));
+  const std::string net = write_source("wide.onnx", wide_model().c_str());
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
+  EXPECT_FALSE(seen.spilled);
+  ASSERT_DONE(ctxgen_compile_options_set_weight_memory(options, 0));
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
+  EXPECT_TRUE(seen.spilled);
 }
 
 TEST_F(CApi, SetProgressFunction) {

@@ -190,6 +190,38 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_threads(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_jobs(ctxgen_compile_options* options,
                                                                    int jobs);
 
+/* Nonzero: outputs whose bytes would stay the same are not written again. Contradicts
+ * CTXGEN_ERROR_IF_OUTPUT_EXISTS. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_keep_unchanged(
+    ctxgen_compile_options* options, int keep);
+/* Nonzero: everything but the writing. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_dry_run(ctxgen_compile_options* options,
+                                                                      int dry_run);
+
+/* 1 to 19: weights that shrink are stored as zstd; 0, the default: none is. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_compression(
+    ctxgen_compile_options* options, int level);
+/* Nonzero: programs for any x86-64 machine; weights are packed at each load. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_portable(
+    ctxgen_compile_options* options, int portable);
+/* The instruction set to compile for, in oneDNN's words ("avx2"). It limits this process for good and
+ * works once, before oneDNN is used here in any other way. Several need a process each: that is
+ * `ctxgen compile --isa A,B`. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options,
+                                                                  const char* isa);
+/* A context binary to add to, instead of making one; what is in it stays. For models that go to
+ * files. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options,
+                                                                     const char* path);
+/* A folder that keeps packed weights, programs and outputs for later compiles, of at most `max_bytes`
+ * (0: 5 GiB). "": none. Default: what the environment's CTXGEN_CACHE_DIR names, if it does. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
+                                                                    const char* folder,
+                                                                    uint64_t max_bytes);
+/* Packed weights beyond this sum wait in an unnamed file beside the output (default: 64 MiB). */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_weight_memory(
+    ctxgen_compile_options* options, uint64_t bytes);
+
 /* `stage`: "import", "check", "infer", "fold", "partition", "compile", "rewrite" or "write";
  * `fraction`: of that stage, 0 to 1. Called by the thread that compiles. */
 typedef void (*ctxgen_progress_function)(void* user, const char* stage, double fraction);
