@@ -495,7 +495,7 @@ TEST_F(CApi, SetAppend) {
   ASSERT_DONE(ctxgen_compile_options_set_append(options, bin.c_str()));
   EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);  // to memory
   ASSERT_EQ(compile_file(write_source("wide.onnx", wide_model().c_str())).code, CTXGEN_OK);
-  EXPECT_GT(std::filesystem::file_size(bin), before + 64 * 64 * 4);
+  EXPECT_GE(std::filesystem::file_size(bin), before + 64 * 64 * 4);
   EXPECT_EQ(files(), (std::vector<std::string>{"net.onnx", "net_ctx.onnx", "net_dnnl.bin",
                                                "wide.onnx", "wide_ctx.onnx"}));
 }
