@@ -60,9 +60,6 @@ Status check_options(const CompileOptions& options, std::size_t models) {
     return fail(ErrorCode::kInvalidArgument,
                 "--keep-unchanged and --no-clobber contradict each other: one keeps outputs that are "
                 "there, the other refuses them");
-  if (options.compress_level < 0 || options.compress_level > kMostCompressLevel)
-    return fail(ErrorCode::kInvalidArgument, "--compress: level {}, expected 1 to {}",
-                options.compress_level, kMostCompressLevel);
   if (options.weightless != WeightlessMode::kNone && options.isas.size() > 1)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.enable_weightless_mode and --isa with several instruction sets contradict each "

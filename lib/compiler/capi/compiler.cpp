@@ -99,11 +99,10 @@ extern "C" {
 const char* ctxgen_compiler_version(void) { return CTXGEN_VERSION_STRING; }
 
 ctxgen_status* ctxgen_set_log_function(ctxgen_log_function function, void* user,
-                                       ctxgen_log_level least) {
+                                       int least) {
   return guarded("setting the log function", [&]() -> Status {
-    const int level = static_cast<int>(least);
-    if (level < CTXGEN_LOG_TRACE || level > CTXGEN_LOG_ERROR)
-      return fail(ErrorCode::kInvalidArgument, "log level {} is not known", level);
+    if (least < CTXGEN_LOG_TRACE || least > CTXGEN_LOG_ERROR)
+      return fail(ErrorCode::kInvalidArgument, "log level {} is not known", least);
     if (function == nullptr) {
       ctxgen::set_log_function({}, ctxgen::LogLevel::kOff);
       return {};
@@ -112,7 +111,7 @@ ctxgen_status* ctxgen_set_log_function(ctxgen_log_function function, void* user,
         [function, user](ctxgen::LogLevel at, std::string_view message) {
           function(user, static_cast<ctxgen_log_level>(at), std::string(message).c_str());
         },
-        static_cast<ctxgen::LogLevel>(level));
+        static_cast<ctxgen::LogLevel>(least));
     return {};
   });
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ctxgen/weights/codec.h"
 #include "status.h"
 
 using ctxgen::CompileOptions;
@@ -190,7 +191,7 @@ ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
       const char* file = nullptr;
       std::uint64_t offset = 0;
       using Kind = ctxgen::InitializerLocation::Kind;
-      switch (static_cast<int>(function(user, &one, &file, &offset))) {
+      switch (function(user, &one, &file, &offset)) {
         case CTXGEN_LOCATION_INLINE: return ctxgen::InitializerLocation{};
         case CTXGEN_LOCATION_KEEP: return ctxgen::InitializerLocation{Kind::kKeep, {}};
         case CTXGEN_LOCATION_PLACE:
@@ -266,9 +267,9 @@ ctxgen_status* ctxgen_compile_options_set_subgraphs(ctxgen_compile_options* opti
 }
 
 ctxgen_status* ctxgen_compile_options_set_graph_optimization(ctxgen_compile_options* options,
-                                                             ctxgen_graph_optimization level) {
+                                                             int level) {
   return change(options, [&](ctxgen_compile_options& o) -> Status {
-    o.options.graph_optimization = CTXGEN_TRY(level_of(static_cast<int>(level)));
+    o.options.graph_optimization = CTXGEN_TRY(level_of(level));
     return {};
   });
 }
@@ -312,7 +313,7 @@ ctxgen_status* ctxgen_compile_options_set_dry_run(ctxgen_compile_options* option
 
 ctxgen_status* ctxgen_compile_options_set_compression(ctxgen_compile_options* options, int level) {
   return set_count(options, level, "compression level", &CompileOptions::compress_level,
-                   ctxgen::kMostCompressLevel);
+                   ctxgen::kMaxCompressLevel);
 }
 
 ctxgen_status* ctxgen_compile_options_set_portable(ctxgen_compile_options* options, int portable) {

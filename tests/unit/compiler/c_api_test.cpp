@@ -271,11 +271,11 @@ graph (float[100] x) => (float[100] y) <float[100] kept = {)" + values + R"(}> {
 
 TEST_F(CApi, SetInitializerLocationFunction) {
   struct Seen {
-    ctxgen_location answer = CTXGEN_LOCATION_PLACE;
+    int answer = CTXGEN_LOCATION_PLACE;
     std::vector<std::string> names;
   } seen;
   const ctxgen_location_function function = [](void* user, const ctxgen_initializer* initializer,
-                                               const char** file, uint64_t* offset) {
+                                               const char** file, uint64_t* offset) -> int {
     auto& s = *static_cast<Seen*>(user);
     s.names.emplace_back(initializer->name);
     EXPECT_STREQ(initializer->model, "net.onnx");
@@ -365,13 +365,11 @@ TEST_F(CApi, SetSubgraphs) {
 
 TEST_F(CApi, SetGraphOptimization) {
   for (const int level : {0, 1, 2, 99}) {
-    ASSERT_DONE(ctxgen_compile_options_set_graph_optimization(
-        options, static_cast<ctxgen_graph_optimization>(level)));
+    ASSERT_DONE(ctxgen_compile_options_set_graph_optimization(options, level));
     EXPECT_EQ(compile().code, CTXGEN_OK) << level;
   }
   for (const int level : {3, 4, 98, -1})
-    EXPECT_EQ(code(ctxgen_compile_options_set_graph_optimization(
-                  options, static_cast<ctxgen_graph_optimization>(level))),
+    EXPECT_EQ(code(ctxgen_compile_options_set_graph_optimization(options, level)),
               CTXGEN_INVALID_ARGUMENT);
 }
 
@@ -572,7 +570,7 @@ TEST_F(CApi, SetLogFunction) {
   const ctxgen_log_function function = [](void* user, ctxgen_log_level, const char* message) {
     static_cast<std::vector<std::string>*>(user)->emplace_back(message);
   };
-  EXPECT_EQ(code(ctxgen_set_log_function(function, &lines, static_cast<ctxgen_log_level>(9))),
+  EXPECT_EQ(code(ctxgen_set_log_function(function, &lines, 9)),
             CTXGEN_INVALID_ARGUMENT);
   ASSERT_DONE(ctxgen_set_log_function(function, &lines, CTXGEN_LOG_TRACE));
   EXPECT_EQ(compile().code, CTXGEN_OK);

@@ -63,9 +63,10 @@ typedef enum ctxgen_log_level {
 /* May be called from any thread, with a text that lives during the call. */
 typedef void (*ctxgen_log_function)(void* user, ctxgen_log_level level, const char* message);
 
-/* For the whole process; NULL: no messages (the default). Set it while nothing compiles. */
+/* `least`: a ctxgen_log_level. For the whole process; NULL: no messages (the default). Set it while
+ * nothing compiles. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_set_log_function(ctxgen_log_function function, void* user,
-                                                           ctxgen_log_level least);
+                                                           int least);
 
 /* ---- options ------------------------------------------------------------------------------ */
 
@@ -123,9 +124,9 @@ typedef enum ctxgen_location {
   CTXGEN_LOCATION_FAIL = 3    /* ends the compile with CTXGEN_CANCELLED */
 } ctxgen_location;
 
-/* `*file`: relative to the context model's folder; must live until the next call or the end. */
-typedef ctxgen_location (*ctxgen_location_function)(void* user, const ctxgen_initializer* initializer,
-                                                    const char** file, uint64_t* offset);
+/* Gives a ctxgen_location. `*file`: relative to the context model's folder; must live until the next call or the end. */
+typedef int (*ctxgen_location_function)(void* user, const ctxgen_initializer* initializer,
+                                        const char** file, uint64_t* offset);
 /* Asked once per initializer that stays, in the order of names. Contradicts a file of external
  * initializers. NULL: nobody is asked. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
@@ -165,9 +166,9 @@ typedef enum ctxgen_graph_optimization { /* ONNX Runtime's numbers */
   CTXGEN_OPTIMIZE_EXTENDED = 2,
   CTXGEN_OPTIMIZE_ALL = 99
 } ctxgen_graph_optimization;
-/* What is simplified outside of partitions. Any other level: CTXGEN_INVALID_ARGUMENT. */
+/* `level`: a ctxgen_graph_optimization, for what is simplified outside of partitions. Any other level: CTXGEN_INVALID_ARGUMENT. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_graph_optimization(
-    ctxgen_compile_options* options, ctxgen_graph_optimization level);
+    ctxgen_compile_options* options, int level);
 
 enum {
   CTXGEN_ERROR_IF_NO_NODES_COMPILED = 1 << 0,

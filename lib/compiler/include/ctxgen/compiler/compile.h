@@ -25,7 +25,6 @@ namespace ctxgen {
 
 class Provider;  // ctxgen/partition/provider.h, for those who bring their own
 
-inline constexpr int kMostCompressLevel = 19;  // zstd's, without what needs more memory to load
 inline constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{5} << 30;
 
 /// Where a model to compile comes from.
@@ -126,7 +125,7 @@ struct CompileOptions {
   /// Asked once for every dense, numeric initializer of the main graph that a context model keeps, in
   /// the order of their names. An error ends the compile. Contradicts external_initializers.
   std::function<Result<InitializerLocation>(const InitializerInfo&)> initializer_location;
-  int compress_level = 0;          // 1 to kMostCompressLevel: weights that shrink are stored as zstd; 0: none is
+  int compress_level = 0;          // 1 to 19: weights that shrink are stored as zstd; 0: none is
   int threads = 0;                 // target threads of the plans
   /// Programs for any x86-64 machine and any oneDNN of the same major version: weights are stored
   /// plain and packed at each load; 8-bit products stay out, which not every machine has.
