@@ -50,7 +50,8 @@ std::string why_not_current(const fs::path& output, const CompileOptions& option
   session.threads = options.threads;
   const auto check = check_context(output, session);
   if (!check) return check.error().message;
-  if (check->verdict != Compatibility::kOptimal) return check->reason;
+  // The keys are equal, so it is for the machine that was asked for, which may be a smaller one.
+  if (check->verdict == Compatibility::kUnsupported) return check->reason;
   add_bins(files, model->graph, output.parent_path());
   if (!options.external_initializers.empty())
     if (const fs::path file = output.parent_path() / options.external_initializers;

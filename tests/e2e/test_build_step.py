@@ -63,7 +63,7 @@ def test_contents_count_and_not_times(model):
 
 @pytest.mark.parametrize("options", [
     ["--dim", "batch=2"], ["--node-prefix", "p_"], ["--strict"], ["--threads", "3"], ["--embed"], ["--provider", "cpu"],
-    ["--external-initializers", "w.data"], ["--bin", "BIN"],
+    ["--external-initializers", "w.data"], ["--bin", "BIN"], ["--portable"], ["--isa", "sse41"], ["--isa", "sse41,avx2"],
 ])
 def test_other_options_are_another_compile(model, options):
     options = [str(model.parent / "other.bin") if one == "BIN" else one for one in options]
