@@ -168,6 +168,11 @@ void add_options_file(CLI::App& verb, std::string& file) {
       ->type_name("FILE");
 }
 
+Status apply_options_text(CLI::App& verb, std::string_view text, const std::string& name) {
+  const std::vector<Word> words = CTXGEN_TRY(Splitter(text, name).split());
+  return OptionsFile(verb, name).apply(words);
+}
+
 Status apply_options_file(CLI::App& verb) {
   const CLI::Option* option = verb.get_option_no_throw(kFlag);
   if (option == nullptr || option->count() == 0) return {};
@@ -177,8 +182,7 @@ Status apply_options_file(CLI::App& verb) {
     return fail(ErrorCode::kResourceLimit, "\"{}\": {} bytes of options, more than {}", name,
                 file.bytes.size(), kMaxFileBytes);
   const std::string text(as_text(file.bytes));  // the file may change while it is mapped
-  const std::vector<Word> words = CTXGEN_TRY(Splitter(text, name).split());
-  return OptionsFile(verb, name).apply(words);
+  return apply_options_text(verb, text, name);
 }
 
 }  // namespace ctxgen::cli

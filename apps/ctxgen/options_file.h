@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "ctxgen/base/status.h"
 
@@ -15,5 +16,7 @@ void add_options_file(CLI::App& verb, std::string& file);
 /// Errors  IO_ERROR; INVALID_ARGUMENT naming file and line (no option of the verb, a value missing or
 ///         wrong, an open quote, an argument that is no option); RESOURCE_LIMIT.
 [[nodiscard]] Status apply_options_file(CLI::App& verb);
+/// The same for the content of such a file; `name` stands in messages.
+[[nodiscard]] Status apply_options_text(CLI::App& verb, std::string_view text, const std::string& name);
 
 }  // namespace ctxgen::cli

@@ -1,4 +1,5 @@
-// The command line's parsers: one argument per line of the input, to a verb with the flags about compiling.
+// The parsers of options, to a verb with the flags about compiling: one argument of a command line per
+// line of the input, or, where that begins with "#", the content of a file of options.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "arguments.h"
 #include "fuzz_input.h"
 #include "model_flags.h"
+#include "options_file.h"
 #include "planned.h"
 #include "prepare.h"
 
@@ -29,8 +31,10 @@ void check(const CompileOptions& options) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const bool is_file = text.starts_with('#');
   std::vector<std::string> arguments = {"ctxgen", "compile"};
-  for (std::string& line : cli::split(text, '\n')) arguments.push_back(line.substr(0, line.find('\0')));
+  if (!is_file)
+    for (std::string& line : cli::split(text, '\n')) arguments.push_back(line.substr(0, line.find('\0')));
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   if (!cli::refuse_planned(argv)) return 0;
@@ -43,6 +47,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   } catch (const CLI::ParseError&) {
     return 0;
   }
+  if (is_file && !cli::apply_options_text(*verb, text, "options")) return 0;
   if (const auto options = cli::compile_options(flags)) check(*options);
   return 0;
 }
