@@ -134,6 +134,9 @@ Status GraphExecutor::Builder::add_steps(GraphExecutor& executor) {
     else
       CTXGEN_CHECK(add_node(executor, id));
   }
+  // The caller reads elements of them, or kernels outside of a body do.
+  for (const ValueId output : graph.outputs)
+    CTXGEN_CHECK(align_for_kernels(executor.constants_[output.index]));
   plan_releases(graph, executor.steps_);
   return {};
 }

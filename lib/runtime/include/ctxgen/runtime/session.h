@@ -101,7 +101,8 @@ class Session {
 
   [[nodiscard]] virtual std::span<const IoInfo> inputs() const = 0;
   [[nodiscard]] virtual std::span<const IoInfo> outputs() const = 0;
-  /// Inputs by name, any order. Outputs in the model's order.
+  /// Inputs by name, any order. Outputs in the model's order; `elements()` may be used on all but one
+  /// that is an input passed through.
   /// Errors  INVALID_ARGUMENT (unknown, missing, wrong type or shape), those of kernels,
   ///         RESOURCE_LIMIT (SessionOptions::max_run_bytes), UNSUPPORTED for an output that is no
   ///         tensor: run_values() gives those.
