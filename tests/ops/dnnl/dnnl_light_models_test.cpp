@@ -75,7 +75,9 @@ TEST_P(LightModel, IsOnePartitionWithThePublishedOutput) {
   ASSERT_TRUE(results.has_value()) << results.error().message;
   const auto file = map_file(kFolder / (stem + "_output_0.pb"));
   ASSERT_TRUE(file.has_value()) << file.error().message;
-  const auto expected = read_tensor(*file);
+  const auto in_file = read_tensor(*file);
+  ASSERT_TRUE(in_file.has_value()) << in_file.error().message;
+  const auto expected = in_file->aligned();
   ASSERT_TRUE(expected.has_value()) << expected.error().message;
   ASSERT_EQ(results->at(0).dims(), expected->dims());
   for (std::size_t i = 0; i < static_cast<std::size_t>(expected->element_count()); ++i) {

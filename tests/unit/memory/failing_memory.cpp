@@ -79,15 +79,20 @@ bool must_fail() {
   return true;
 }
 
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (must_fail()) throw std::bad_alloc();
+void* allocate_or_null(std::size_t size, std::size_t alignment) noexcept {
+  if (must_fail()) return nullptr;
   void* memory = nullptr;
   if (alignment <= alignof(std::max_align_t))
     memory = std::malloc(size == 0 ? 1 : size);
   else if (::posix_memalign(&memory, alignment, size) != 0)
     memory = nullptr;
+  if (memory != nullptr) ++live;
+  return memory;
+}
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  void* memory = allocate_or_null(size, alignment);
   if (memory == nullptr) throw std::bad_alloc();
-  ++live;
   return memory;
 }
 
@@ -107,6 +112,10 @@ void* operator new(std::size_t size) { return allocate(size, 1); }
 void* operator new[](std::size_t size) { return allocate(size, 1); }
 void* operator new(std::size_t size, std::align_val_t a) { return allocate(size, std::size_t(a)); }
 void* operator new[](std::size_t size, std::align_val_t a) { return allocate(size, std::size_t(a)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, 1); }
+void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept { return allocate_or_null(size, std::size_t(a)); }
+void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept { return allocate_or_null(size, std::size_t(a)); }
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete[](void* memory) noexcept { release(memory); }
 void operator delete(void* memory, std::size_t) noexcept { release(memory); }
