@@ -104,19 +104,23 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
   const OmpThreads scope(threads_);
   const auto plan = CTXGEN_TRY(plan_for(inputs));
   BoundPlan* bound = CTXGEN_TRY(own->bound(plan));
-  for (std::size_t i = 0; i < inputs.size(); ++i) bound->set_input(i, inputs[i].data);
+  own->forget_deliveries();
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    bound->set_input(i, CTXGEN_TRY(own->input(i, inputs[i])));
   for (std::size_t k = 0; k < plan->output_dims.size(); ++k) {
     const Dims& dims = plan->output_dims[k];
     const DataType type = program_.values[program_.outputs[k]].type;
-    std::byte* data = CTXGEN_TRY(outputs.allocate(k, type, dims));
-    if (data == nullptr)
-      data = CTXGEN_TRY(
-          own->spare_output(k, static_cast<std::uint64_t>(volume(dims)) * element_bytes(type)));
-    bound->set_output(k, data);
+    const auto bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
+    std::byte* wanted = CTXGEN_TRY(outputs.allocate(k, type, dims));
+    bound->set_output(k, CTXGEN_TRY(own->output(k, type, bytes, wanted)));
   }
-  if (timings != nullptr) return run_timed(*bound, own->stream(), *timings);
-  for (std::size_t i = 0; i < plan->steps.size(); ++i)
-    CTXGEN_CHECK(bound->execute(own->stream(), i));
+  if (timings != nullptr) {
+    CTXGEN_CHECK(run_timed(*bound, own->stream(), *timings));
+  } else {
+    for (std::size_t i = 0; i < plan->steps.size(); ++i)
+      CTXGEN_CHECK(bound->execute(own->stream(), i));
+  }
+  own->deliver();
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "execution.h"
 
+#include <cstring>
+
 #include "builder.h"
 #include "dnnl_error.h"
 
@@ -117,10 +119,41 @@ Result<BoundPlan*> OnednnState::bound(const std::shared_ptr<const Plan>& plan) {
   return bound_.front().get();
 }
 
-Result<std::byte*> OnednnState::spare_output(std::size_t index, std::uint64_t bytes) {
-  if (spare_.size() <= index) spare_.resize(index + 1);
-  if (spare_[index].size() < bytes) spare_[index] = CTXGEN_TRY(AlignedBytes::allocate(bytes));
-  return spare_[index].data();
+namespace {
+
+/// Kernels read and write elements, not bytes.
+bool suits(DataType type, const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % std::max<std::size_t>(bits_of(type) / 8, 1) == 0;
+}
+
+Result<std::byte*> memory_of(std::vector<AlignedBytes>& all, std::size_t index,
+                             std::uint64_t bytes) {
+  if (all.size() <= index) all.resize(index + 1);
+  if (all[index].size() < bytes) all[index] = CTXGEN_TRY(AlignedBytes::allocate(bytes));
+  return all[index].data();
+}
+
+}  // namespace
+
+Result<const std::byte*> OnednnState::input(std::size_t index, const TensorView& view) {
+  const std::uint64_t bytes = view.size_bytes();
+  if (bytes == 0 || suits(view.type, view.data)) return view.data;
+  std::byte* copy = CTXGEN_TRY(memory_of(copied_inputs_, index, bytes));
+  std::memcpy(copy, view.data, bytes);
+  return copy;
+}
+
+Result<std::byte*> OnednnState::output(std::size_t index, DataType type, std::uint64_t bytes,
+                                       std::byte* wanted) {
+  if (wanted != nullptr && suits(type, wanted)) return wanted;
+  std::byte* spare = CTXGEN_TRY(memory_of(spare_outputs_, index, bytes));
+  if (wanted != nullptr && bytes > 0) deliveries_.push_back({wanted, spare, bytes});
+  return spare;
+}
+
+void OnednnState::deliver() {
+  for (const Delivery& one : deliveries_) std::memcpy(one.to, one.from, one.bytes);
+  deliveries_.clear();
 }
 
 }  // namespace ctxgen::onednn

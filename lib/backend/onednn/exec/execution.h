@@ -60,15 +60,29 @@ class OnednnState final : public ExecutionState {
 
   /// The plan bound to this state's memory, which grows as plans need it.
   [[nodiscard]] Result<BoundPlan*> bound(const std::shared_ptr<const Plan>& plan);
-  /// Memory for an output that the caller does not want.
-  [[nodiscard]] Result<std::byte*> spare_output(std::size_t index, std::uint64_t bytes);
+  /// The bytes of input `index`, or a copy of them where their place does not suit their type.
+  [[nodiscard]] Result<const std::byte*> input(std::size_t index, const TensorView& view);
+  /// Where a run writes output `index` that the caller wants at `wanted` (nullptr: nowhere). If that
+  /// place does not suit the type, deliver() copies it there.
+  [[nodiscard]] Result<std::byte*> output(std::size_t index, DataType type, std::uint64_t bytes,
+                                          std::byte* wanted);
+  /// After the run.
+  void deliver();
+  /// Of a run that failed.
+  void forget_deliveries() { deliveries_.clear(); }
   [[nodiscard]] const dnnl::stream& stream() const { return stream_; }
 
  private:
   dnnl::stream stream_;
   std::size_t most_bound_;
+  struct Delivery {
+    std::byte* to;
+    const std::byte* from;
+    std::uint64_t bytes;
+  };
   AlignedBytes arena_, scratch_;
-  std::vector<AlignedBytes> spare_;
+  std::vector<AlignedBytes> copied_inputs_, spare_outputs_;  // by index
+  std::vector<Delivery> deliveries_;                         // of this run
   std::list<std::unique_ptr<BoundPlan>> bound_;  // most recently used first
 };
 
