@@ -37,6 +37,17 @@ DEFAULTS = {
     "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
 }
 
+# Python programs into which they load our libraries: with the address sanitizer its run-time library has to be there first.
+HOSTS = ("e2e/test_plugin.py",)
+
+
+def host_environment() -> dict[str, str]:
+    """What lets a Python load a library with the address sanitizer. Leaks are not looked for: Python leaks."""
+    finds = [["gcc", f"-print-file-name={name}"] for name in ("libasan.so", "libstdc++.so")]
+    names = [subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip() for find in finds]
+    options = os.environ.get("ASAN_OPTIONS", DEFAULTS["ASAN_OPTIONS"])
+    return {"LD_PRELOAD": " ".join(names), "ASAN_OPTIONS": f"{options}:detect_leaks=0"}
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -195,6 +206,8 @@ class Runner:
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
         environment = {**DEFAULTS, **os.environ, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = str(TESTS)
+        if unit.name in HOSTS and os.environ.get("CTXGEN_PRESET") == "asan":
+            environment |= host_environment()
         try:
             finished = self._process(unit.command(self.options, report), environment, unit.limit)
         finally:
