@@ -2,12 +2,13 @@
 """./dev plugin-matrix: context models through the plugin EP in several ONNX Runtime libraries.
 
 Every trained model with data (CTXGEN_MODELS) and every case of libonnx-testdata of which a node is compiled runs in each library, in a
-process of its own, and is compared with its reference outputs. Libraries: Debian's, those of the npm package onnxruntime-node in the
+process of its own, and is compared with its reference outputs; --bench adds models of the bench, compared with the source. Libraries: Debian's, those of the npm package onnxruntime-node in the
 versions that are given, and its newest one. Prints passed, failed and skipped per library; status 1 if anything failed.
 """
 
 import argparse
 import concurrent.futures
+import dataclasses
 import json
 import os
 import pathlib
@@ -20,9 +21,11 @@ import onnx
 from onnx import numpy_helper
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "bench" / "peers")]
+sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "bench" / "peers"), str(PROJECT / "bench" / "models")]
 
+import contestants  # noqa: E402
 import fetch_ort  # noqa: E402
+import make  # noqa: E402
 import run as bench_run  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
@@ -31,62 +34,130 @@ DEBIAN = sorted(pathlib.Path("/usr/lib").glob("*/libonnxruntime.so.1.*"))
 KINDS = ["simple", "pytorch-converted", "pytorch-operator", "node"]
 
 
-def cases():
-    """(folder, rtol, atol) of every model with data."""
+@dataclasses.dataclass(frozen=True)
+class DataCase:
+    """A model with inputs and reference outputs in test_data_set_0."""
+
+    folder: pathlib.Path
+    rtol: float
+    atol: float
+    flags = ()  # of the compile
+
+    @property
+    def name(self):
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
+    def model(self):
+        return self.folder / "model.onnx"
+
+    def input_files(self, context, work):
+        """By name; None where there is one that the bench program cannot read."""
+        names = [one.name for one in onnx.load(context, load_external_data=False).graph.input]
+        values = self._arrays("input")
+        if values is None or len(values) > len(names):
+            return None
+        files = {}
+        for name, value in zip(names, values):
+            files[name] = work / f"in_{len(files)}.npy"
+            np.save(files[name], value)
+        return files
+
+    def expected(self, _run_source):
+        return self._arrays("output")
+
+    def agrees(self, found, wanted):
+        if found.shape != wanted.shape:
+            return False
+        if wanted.dtype.kind != "f":
+            return np.array_equal(found, wanted)
+        return np.allclose(found, wanted, rtol=self.rtol, atol=self.atol, equal_nan=True)
+
+    def _arrays(self, role):
+        """In order; None where one is no tensor."""
+        found = []
+        while (path := self.folder / "test_data_set_0" / f"{role}_{len(found)}.pb").exists():
+            tensor = onnx.TensorProto.FromString(path.read_bytes())
+            if not tensor.data_type or tensor.data_type == onnx.TensorProto.STRING:
+                return None
+            found.append(numpy_helper.to_array(tensor))
+        return found
+
+
+class BenchCase:
+    """A bench model, compared with what the library makes of the source."""
+
+    def __init__(self, name):
+        self._model = contestants.Model.read(make.ensure(name))
+        self.name, self.model, self.flags = f"bench/{name}", self._model.path, self._model.dim_flags()
+
+    def input_files(self, _context, _work):
+        return self._model.inputs
+
+    def expected(self, run_source):
+        return run_source()
+
+    def agrees(self, found, wanted):
+        """To a thousandth of the largest value, as ./dev bench."""
+        return found.shape == wanted.shape and bool(np.all(np.abs(found - wanted) <= 1e-3 * np.abs(wanted).max(initial=1e-30)))
+
+
+def data_cases():
     for meta in sorted(pathlib.Path(os.environ.get("CTXGEN_MODELS", "/nowhere")).glob("*/meta.json")):
         if (meta.parent / "test_data_set_0").is_dir() and meta.parent.name != "gpt2_tiny_beamsearch":
             tolerance = json.loads(meta.read_text())["tolerance"]
-            yield meta.parent, tolerance["rtol"], tolerance["atol"]
+            yield DataCase(meta.parent, tolerance["rtol"], tolerance["atol"])
     for kind in KINDS:
         for model in sorted((DATA / kind).glob("*/model.onnx")):
-            yield model.parent, 1e-3, 1e-5
+            yield DataCase(model.parent, 1e-3, 1e-5)
 
 
-def compile_case(folder, target):
+def compile_case(case, target):
     """The context model, or None: nothing of it is compiled, or ctxgen refuses it."""
     target.mkdir(parents=True)
-    command = [BUILD / "bin" / "ctxgen", "compile", "-q", folder / "model.onnx", "-o", target / "m_ctx.onnx", "--threads", "1"]
+    command = [BUILD / "bin" / "ctxgen", "compile", "-q", case.model, "-o", target / "m_ctx.onnx", "--threads", "1", *case.flags]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         return None
     return target / "m_ctx.onnx" if any(target.glob("*.bin")) else None
 
 
-def arrays(folder, role):
-    """Of the first data set, in order; None where one is no tensor."""
-    found = []
-    while (path := folder / "test_data_set_0" / f"{role}_{len(found)}.pb").exists():
-        tensor = onnx.TensorProto.FromString(path.read_bytes())
-        if not tensor.data_type or tensor.data_type == onnx.TensorProto.STRING:
-            return None
-        found.append(numpy_helper.to_array(tensor))
-    return found
+class Bench:
+    """The bench program with one library and one set of inputs."""
+
+    def __init__(self, program, library, files):
+        flags = [word for name, path in files.items() for word in ("--input", f"{name}={path}")]
+        self.command = [program, "--library", library, "--iterations", "0", *flags]
+
+    def run(self, model, outputs, *flags):
+        command = [*self.command, "--model", model, "--outputs", outputs, *flags]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
 
 
-def run_case(library, program, context, folder, rtol, atol, work):
+def loaded(folder):
+    return [np.load(folder / f"output_{i}.npy") for i in range(len(list(folder.glob("output_*.npy"))))]
+
+
+def run_case(library, program, context, case, work):
     """"": passed; None: the library does not run the source, or the bench program cannot name its values; else what is wrong."""
-    names = [one.name for one in onnx.load(context, load_external_data=False).graph.input]
-    inputs, expected = arrays(folder, "input"), arrays(folder, "output")
-    if inputs is None or expected is None or len(inputs) > len(names):
+    files = case.input_files(context, work)
+    if files is None:
         return None
-    flags = []
-    for name, value in zip(names, inputs):
-        path = work / f"in_{len(flags)}.npy"
-        np.save(path, value)
-        flags += ["--input", f"{name}={path}"]
-    command = [program, "--library", library, "--plugin", BUILD / "lib" / "libctxgen_onnxruntime.so", "--model", context,
-               "--iterations", "0", "--outputs", work / "out", *flags]
-    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    bench = Bench(program, library, files)
+
+    def run_source():
+        return loaded(work / "source") if bench.run(case.model, work / "source").returncode == 0 else None
+
+    expected = case.expected(run_source)
+    if expected is None:
+        return None
+    finished = bench.run(context, work / "out", "--plugin", BUILD / "lib" / "libctxgen_onnxruntime.so")
     if finished.returncode != 0:
-        plain = [program, "--library", library, "--model", folder / "model.onnx", "--iterations", "0", *flags]
-        if subprocess.run([str(word) for word in plain], capture_output=True, check=False).returncode != 0:
+        if run_source() is None:
             return None  # a release that does not run the source either
         text = next((line for line in finished.stderr.splitlines() if line.startswith("ort_bench:")), finished.stderr[-200:])
         return None if "does not know" in text else text
-    for index, wanted in enumerate(expected):
-        found = np.load(work / "out" / f"output_{index}.npy")
-        same = found.shape == wanted.shape and (
-            np.allclose(found, wanted, rtol=rtol, atol=atol, equal_nan=True) if wanted.dtype.kind == "f" else np.array_equal(found, wanted))
-        if not same:
+    for index, (found, wanted) in enumerate(zip(loaded(work / "out"), expected)):
+        if not case.agrees(found, wanted):
             return f"output {index} differs"
     return ""
 
@@ -104,27 +175,28 @@ def libraries(versions):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="of onnxruntime-node besides the newest")
+    parser.add_argument("--bench", default="", metavar="NAME,...", help="bench models to add (bench/models; large)")
     arguments = parser.parse_args()
     program = bench_run.build_peer_program()
     failed = False
     with tempfile.TemporaryDirectory(prefix="ctxgen-matrix-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         work = pathlib.Path(folder)
-        chosen = list(cases())
-        compiled = list(pool.map(lambda item: compile_case(item[1][0], work / str(item[0])), enumerate(chosen)))
+        chosen = [*map(BenchCase, filter(None, arguments.bench.split(","))), *data_cases()]
+        compiled = list(pool.map(lambda item: compile_case(item[1], work / str(item[0])), enumerate(chosen)))
         models = [(case, context) for case, context in zip(chosen, compiled) if context is not None]
         print(f"{len(models)} of {len(chosen)} models have a compiled node")
         for library in libraries(arguments.versions):
             def one(item, library=library):
-                (source, rtol, atol), context = item
+                case, context = item
                 with tempfile.TemporaryDirectory(dir=work) as scratch:
-                    return source, run_case(library, program, context, source, rtol, atol, pathlib.Path(scratch))
+                    return case, run_case(library, program, context, case, pathlib.Path(scratch))
 
             results = list(pool.map(one, models))
-            wrong = [(source, text) for source, text in results if text]
+            wrong = [(case, text) for case, text in results if text]
             skipped = sum(text is None for _, text in results)
             print(f"{library.parent.name}/{library.name}: {len(results) - len(wrong) - skipped} passed, {len(wrong)} failed, {skipped} skipped")
-            for source, text in wrong:
-                print(f"  {source.parent.name}/{source.name}: {text}")
+            for case, text in wrong:
+                print(f"  {case.name}: {text}")
             failed = failed or bool(wrong)
     return 1 if failed else 0
 
