@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "contrib_schemas.h"
 #include "guard.h"
 #include "inference_guard.h"
 #include "inferred_types.h"
@@ -169,8 +170,7 @@ class InferenceRegistry final : public onnx::ISchemaRegistry {
  public:
   const onnx::OpSchema* GetSchema(const std::string& op_type, int version,
                                   const std::string& domain) const override {
-    return onnx::OpSchemaRegistry::Schema(op_type, domain.empty() ? lifted(op_type, version) : version,
-                                          domain);
+    return inference_schema(op_type, domain.empty() ? lifted(op_type, version) : version, domain);
   }
 
  private:
@@ -220,8 +220,6 @@ std::size_t count_opaque(const Model& model, const Graph& graph) {
 }
 
 Status infer_once(Model& model) {
-  // Types of com.microsoft operators, which ONNX has no schemas for, would be found here, before
-  // the skeleton is built: inference goes on from what it finds declared.
   Skeleton skeleton = build_skeleton(model, SkeletonUse::kInference);
   SymbolNames symbols(model, skeleton.model.graph());
   CTXGEN_CHECK(run_inference(skeleton.model));

@@ -1,9 +1,10 @@
 #include "inference_guard.h"
 
-#include <onnx/defs/schema.h>
 
 #include <algorithm>
 #include <string_view>
+
+#include "contrib_schemas.h"
 
 namespace ctxgen {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using Condition = bool (*)(const Graph&, const Node&);
 
 const onnx::OpSchema* schema_of(const Node& node, std::int64_t opset) {
-  return onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset), node.domain);
+  return inference_schema(node.op_type, static_cast<int>(opset), node.domain);
 }
 
 // They look at the type of an input without asking whether there is one.

@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kOpaqueDomain = "ctxgen.opaque";
 
 bool keeps_schema(const onnx::NodeProto& node, std::int64_t opset) {
+  // The schemas of com.microsoft are functions alone, which trust nothing.
   const onnx::OpSchema* schema =
       onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), node.domain());
   if (schema == nullptr) return true;

@@ -94,6 +94,69 @@ TEST(Infer, DeclaredTypesStayWhereThereIsNoSchema) {
   EXPECT_EQ(type_of(model, "y"), "float32[3, 9]") << "inference goes on behind it";
 }
 
+TEST(Infer, OperatorsOfMicrosoftToo) {
+  const Model model = inferred(R"(g (int32[B,S] ids, int32[B,S] segments, float[99,8] words, float[512,8] places,
+         float[2,8] kinds, float[8] gamma, float[8] beta, float[8,24] w, float[24] b, float[8,16] up, float[16,8] down)
+         => (float[] y)
+      { e, mask = com.microsoft.EmbedLayerNormalization(ids, segments, words, places, kinds, gamma, beta)
+        a, present = com.microsoft.Attention<num_heads = 2>(e, w, b)
+        n = com.microsoft.SkipLayerNormalization(e, a, gamma, beta)
+        u = MatMul(n, up) g = com.microsoft.FastGelu(u) d = com.microsoft.FusedMatMul<alpha = 2.0>(g, down)
+        s, mean, deviation, sum = com.microsoft.SkipSimplifiedLayerNormalization(d, n, gamma)
+        y = Add(s, sum) })");
+  EXPECT_EQ(type_of(model, "e"), "float32[B, S, 8]");
+  EXPECT_EQ(type_of(model, "mask"), "int32[B]");
+  EXPECT_EQ(type_of(model, "a"), "float32[B, S, 8]");
+  EXPECT_EQ(type_of(model, "present"), "float32[2, B, 2, unk__0, 4]");
+  EXPECT_EQ(type_of(model, "u"), "float32[B, S, 16]");
+  EXPECT_EQ(type_of(model, "d"), "float32[B, S, 8]");
+  EXPECT_EQ(type_of(model, "y"), "float32[B, S, 8]");
+}
+
+TEST(Infer, QueriesOfGroups) {
+  const Model model = inferred(R"(g (float[1,S,48] packed, float[1,S,32] query, float[1,S,8] key, float[1,S,8] value,
+         int32[1] lengths, int32[1] total) => (float[] y)
+      { y, k, v = com.microsoft.GroupQueryAttention<num_heads = 8, kv_num_heads = 2>(packed, "", "", "", "", lengths, total)
+        z = com.microsoft.GroupQueryAttention<num_heads = 8, kv_num_heads = 2>(query, key, value, "", "", lengths, total) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[1, S, 32]");
+  EXPECT_EQ(type_of(model, "k"), "float32[1, 2, unk__0, 4]");
+  EXPECT_EQ(type_of(model, "z"), "float32[1, S, 32]");
+}
+
+TEST(Infer, EightBitOperatorsOfMicrosoft) {
+  const Model model = inferred(R"(g (float[N,4] x, float s, uint8 z, int8[4,6] w, int8 wz) => (float[] y)
+      { q = com.microsoft.QuantizeLinear(x, s, z)
+        sum = com.microsoft.QLinearAdd(q, s, z, q, s, z, s, z)
+        act = com.microsoft.QLinearSigmoid(sum, s, z, s, z)
+        y = com.microsoft.MatMulIntegerToFloat(act, w, s, s, z, wz)
+        d = com.microsoft.DequantizeLinear(act, s, z) })");
+  EXPECT_EQ(type_of(model, "sum"), "uint8[N, 4]");
+  EXPECT_EQ(type_of(model, "act"), "uint8[N, 4]");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 6]");
+  EXPECT_EQ(type_of(model, "d"), "float32[N, 4]");
+}
+
+TEST(Infer, FusedConvolutionsAndProducts) {
+  const Model model = inferred(R"(g (float[N,3,8,8] x, float[4,3,3,3] w, float[2,4] a, float[5,4] b) => (float[] y)
+      { y = com.microsoft.FusedConv<activation = "Relu", strides = [2, 2]>(x, w)
+        z = com.microsoft.FusedGemm<activation = "Relu", transB = 1>(a, b) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 4, 3, 3]");
+  EXPECT_EQ(type_of(model, "z"), "float32[2, 5]");
+}
+
+TEST(Infer, BrokenNodesOfMicrosoftStayUnknown) {
+  for (const char* node : {"y = com.microsoft.Attention(x)", "y = com.microsoft.FusedConv(x)",
+                           "y = com.microsoft.QLinearAdd(x)", "y = com.microsoft.MatMulNBits(x)",
+                           "y = com.microsoft.GroupQueryAttention<num_heads = -3, kv_num_heads = 0>(x)",
+                           "y = com.microsoft.GroupQueryAttention<num_heads = 9223372036854775807, kv_num_heads = 1>(x)",
+                           "y = com.microsoft.EmbedLayerNormalization(x, x)", "y = com.microsoft.FusedGemm(x, x)",
+                           "y = com.microsoft.QuantizeLinear()", "y = com.microsoft.QAttention(x, x)",
+                           "y = com.microsoft.MultiHeadAttention(x, x, x)"}) {
+    Model model = graph_of(std::string("g (float[2,3,4,5,6] x) => (y) { ") + node + " }");
+    EXPECT_EQ(code_of(infer_shapes(model)), test::kOk) << node;
+  }
+}
+
 TEST(Infer, OutputsKeepWhatInferenceLeavesOpen) {
   const Model model = inferred(R"(g (float[N,4] x, int64[2] shape) => (float[B,8] y, float[N,5] z)
       { y = Reshape(x, shape) z = Relu(x) })");

@@ -1,0 +1,285 @@
+// Shape functions of com.microsoft operators, by ONNX Runtime's ContribOperators.md. Models that its
+// transformer optimizer wrote are full of them: without their types nothing after them is compiled.
+#include "contrib_schemas.h"
+
+#include <onnx/defs/shape_inference.h>
+
+#include <map>
+#include <vector>
+
+namespace ctxgen {
+namespace {
+
+using onnx::InferenceContext;
+using onnx::TensorShapeProto;
+using Dimension = onnx::TensorShapeProto_Dimension;
+
+constexpr const char* kMicrosoft = "com.microsoft";
+
+Dimension fixed(std::int64_t size) {
+  Dimension dim;
+  if (size >= 0) dim.set_dim_value(size);
+  return dim;
+}
+
+/// Nothing where a or b is not known, or b does not divide a.
+Dimension quotient(const Dimension& a, std::int64_t b) {
+  if (!a.has_dim_value() || b <= 0 || a.dim_value() % b != 0) return {};
+  return fixed(a.dim_value() / b);
+}
+
+TensorShapeProto shape_of(std::initializer_list<Dimension> dims) {
+  TensorShapeProto shape;
+  for (const Dimension& dim : dims) *shape.add_dim() = dim;
+  return shape;
+}
+
+/// nullptr: not known, or not of that rank.
+const TensorShapeProto* shape_of(InferenceContext& context, std::size_t input, int rank) {
+  if (!onnx::hasInputShape(context, input)) return nullptr;
+  const TensorShapeProto& shape = onnx::getInputShape(context, input);
+  return shape.dim_size() == rank ? &shape : nullptr;
+}
+
+std::int64_t int_of(InferenceContext& context, const char* name, std::int64_t otherwise) {
+  return onnx::getAttribute(context, name, otherwise);
+}
+
+bool has_type(InferenceContext& context, std::size_t input) {
+  return input < context.getNumInputs() && context.getInputType(input) != nullptr;
+}
+
+void set_type(InferenceContext& context, std::size_t output, std::size_t input) {
+  if (output < context.getNumOutputs() && has_type(context, input))
+    onnx::propagateElemTypeFromInputToOutput(context, input, output);
+}
+
+void set_shape(InferenceContext& context, std::size_t output, const TensorShapeProto& shape) {
+  if (output < context.getNumOutputs()) onnx::updateOutputShape(context, output, shape);
+}
+
+void set_like(InferenceContext& context, std::size_t output, std::size_t input) {
+  if (output >= context.getNumOutputs()) return;
+  set_type(context, output, input);
+  if (onnx::hasInputShape(context, input))
+    onnx::propagateShapeFromInputToOutput(context, input, output);
+}
+
+void same_as_input(InferenceContext& context) { set_like(context, 0, 0); }
+
+/// Outputs: the sum normalized; mean; inverse deviation; the sum. The second and third are for training.
+void skip_norm(InferenceContext& context) {
+  set_like(context, 0, 0);
+  set_like(context, 3, 0);
+}
+
+/// Inputs: ids [B, S], segments, word embedding [V, H], ... Outputs: [B, S, H], mask index [B], the sum.
+void embed_norm(InferenceContext& context) {
+  set_type(context, 0, 2);
+  if (context.getNumOutputs() > 1)
+    onnx::updateOutputElemType(context, 1, onnx::TensorProto::INT32);
+  set_type(context, 2, 2);
+  const auto* ids = shape_of(context, 0, 2);
+  const auto* words = shape_of(context, 2, 2);
+  if (ids == nullptr || words == nullptr) return;
+  const TensorShapeProto shape = shape_of({ids->dim(0), ids->dim(1), words->dim(1)});
+  set_shape(context, 0, shape);
+  set_shape(context, 1, shape_of({ids->dim(0)}));
+  set_shape(context, 2, shape);
+}
+
+/// Of weights [., q + k + v], or what qkv_hidden_sizes says of v.
+Dimension value_size(InferenceContext& context, const TensorShapeProto& weights) {
+  std::vector<std::int64_t> sizes;
+  if (onnx::getRepeatedAttribute(context, "qkv_hidden_sizes", sizes) && sizes.size() == 3)
+    return fixed(sizes[2]);
+  return quotient(weights.dim(1), 3);
+}
+
+/// Input [B, S, .], weights [., 3 H]. Outputs: [B, S, H], present [2, B, heads, ?, H / heads].
+void attention_of(InferenceContext& context, std::size_t type_of) {
+  set_type(context, 0, type_of);
+  set_type(context, 1, type_of);
+  const auto* input = shape_of(context, 0, 3);
+  const auto* weights = shape_of(context, 1, 2);
+  if (input == nullptr || weights == nullptr) return;
+  const Dimension hidden = value_size(context, *weights);
+  set_shape(context, 0, shape_of({input->dim(0), input->dim(1), hidden}));
+  const std::int64_t heads = int_of(context, "num_heads", 0);
+  if (heads > 0)
+    set_shape(context, 1,
+        shape_of({fixed(2), input->dim(0), fixed(heads), Dimension(), quotient(hidden, heads)}));
+}
+
+void attention(InferenceContext& context) { attention_of(context, 0); }
+/// 8-bit input and weights; input 3 is the input's scale, of the output's type.
+void quantized_attention(InferenceContext& context) { attention_of(context, 3); }
+
+/// Query [B, S, H], value [B, L, H'] or [B, heads, L, size], or the query packed [B, S, heads, 3, size].
+void multi_head_attention(InferenceContext& context) {
+  for (std::size_t i = 0; i < 3; ++i) set_type(context, i, 0);
+  if (const auto* packed = shape_of(context, 0, 5)) {
+    const Dimension &heads = packed->dim(2), &size = packed->dim(4);
+    const bool known = heads.has_dim_value() && size.has_dim_value();
+    set_shape(context, 0,
+        shape_of({packed->dim(0), packed->dim(1),
+                  known ? fixed(heads.dim_value() * size.dim_value()) : Dimension()}));
+    return;
+  }
+  const auto* query = shape_of(context, 0, 3);
+  if (query == nullptr) return;
+  Dimension hidden;
+  if (const auto* rows = shape_of(context, 2, 3)) hidden = rows->dim(2);
+  if (const auto* heads = shape_of(context, 2, 4);
+      heads != nullptr && heads->dim(1).has_dim_value() && heads->dim(3).has_dim_value())
+    hidden = fixed(heads->dim(1).dim_value() * heads->dim(3).dim_value());
+  if (!onnx::hasInputShape(context, 2) && onnx::hasInputShape(context, 1)) return;  // packed key, value
+  set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
+}
+
+/// Query [B, S, heads x size], or with key and value beside it in its rows where input 1 is missing.
+/// Outputs: as the query alone, present key and value [B, kv_num_heads, ?, size].
+void group_query_attention(InferenceContext& context) {
+  for (std::size_t i = 0; i < 3; ++i) set_type(context, i, 0);
+  const auto* query = shape_of(context, 0, 3);
+  const std::int64_t heads = int_of(context, "num_heads", 0);
+  const std::int64_t shared = int_of(context, "kv_num_heads", 0);
+  constexpr std::int64_t kMostHeads = 1 << 20;
+  if (query == nullptr || heads <= 0 || shared <= 0 || heads > kMostHeads || shared > kMostHeads)
+    return;
+  const bool packed = !has_type(context, 1);
+  const Dimension size = quotient(query->dim(2), packed ? heads + 2 * shared : heads);
+  Dimension hidden = query->dim(2);
+  if (packed) hidden = size.has_dim_value() ? fixed(size.dim_value() * heads) : Dimension();
+  set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
+  for (const std::size_t i : {1, 2})
+    set_shape(context, i,
+                            shape_of({query->dim(0), fixed(shared), Dimension(), size}));
+}
+
+/// With the function of the operator that it is made of, which sees the same inputs and attributes.
+template <const char* const& kOp, int kVersion>
+void like_operator(InferenceContext& context) {
+  const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(kOp, kVersion, "");
+  if (schema != nullptr) schema->GetTypeAndShapeInferenceFunction()(context);
+}
+constexpr const char* kConv = "Conv";
+constexpr const char* kGemm = "Gemm";
+constexpr const char* kMatMul = "MatMul";
+
+/// A's and B's last two dims may be swapped; transBatchA and transBatchB change more.
+void fused_matmul(InferenceContext& context) {
+  for (const char* name : {"transA", "transB", "transBatchA", "transBatchB"})
+    if (int_of(context, name, 0) != 0) return set_type(context, 0, 0);
+  like_operator<kMatMul, 13>(context);
+}
+
+/// A [..., K], B [K, N] of 8 bits; the output has the type of input `kTypeOf`.
+template <std::size_t kTypeOf>
+void integer_product(InferenceContext& context) {
+  set_type(context, 0, kTypeOf);
+  const auto* b = shape_of(context, 1, 2);
+  if (b == nullptr || !onnx::hasInputShape(context, 0)) return;
+  TensorShapeProto shape = onnx::getInputShape(context, 0);
+  if (shape.dim_size() < 2) return;
+  *shape.mutable_dim(shape.dim_size() - 1) = b->dim(1);
+  set_shape(context, 0, shape);
+}
+
+/// A [..., K]; N is an attribute.
+void matmul_nbits(InferenceContext& context) {
+  set_type(context, 0, 0);
+  if (!onnx::hasInputShape(context, 0)) return;
+  TensorShapeProto shape = onnx::getInputShape(context, 0);
+  if (shape.dim_size() < 1) return;
+  *shape.mutable_dim(shape.dim_size() - 1) = fixed(int_of(context, "N", -1));
+  set_shape(context, 0, shape);
+}
+
+/// A, its scale and zero point, then B.
+void quantized_binary(InferenceContext& context) {
+  set_type(context, 0, 0);
+  if (context.getNumOutputs() == 0) return;
+  if (!onnx::hasInputShape(context, 0) || !onnx::hasInputShape(context, 3)) return;
+  onnx::bidirectionalBroadcastShapeInference(
+      onnx::getInputShape(context, 0), onnx::getInputShape(context, 3),
+      *context.getOutputType(0)->mutable_tensor_type()->mutable_shape());
+}
+
+void quantized_global_pool(InferenceContext& context) {
+  set_type(context, 0, 0);
+  if (!onnx::hasInputShape(context, 0)) return;
+  TensorShapeProto shape = onnx::getInputShape(context, 0);
+  const int rank = shape.dim_size();
+  const bool last = int_of(context, "channels_last", 0) != 0;
+  for (int i = last ? 1 : 2; i < (last ? rank - 1 : rank); ++i) *shape.mutable_dim(i) = fixed(1);
+  set_shape(context, 0, shape);
+}
+
+void dequantize(InferenceContext& context) {
+  set_type(context, 0, 1);
+  if (onnx::hasInputShape(context, 0)) onnx::propagateShapeFromInputToOutput(context, 0, 0);
+}
+
+void quantize(InferenceContext& context) {
+  if (has_type(context, 2))
+    set_type(context, 0, 2);
+  else
+    onnx::updateOutputElemType(context, 0, onnx::TensorProto::UINT8);
+  if (onnx::hasInputShape(context, 0)) onnx::propagateShapeFromInputToOutput(context, 0, 0);
+}
+
+struct Row {
+  const char* op_type;
+  void (*infer)(InferenceContext& context);
+};
+constexpr Row kRows[] = {
+    {"Attention", attention},
+    {"BiasGelu", same_as_input},
+    {"DequantizeLinear", dequantize},
+    {"DynamicQuantizeMatMul", integer_product<0>},
+    {"EmbedLayerNormalization", embed_norm},
+    {"FastGelu", same_as_input},
+    {"FusedConv", like_operator<kConv, 11>},
+    {"FusedGemm", like_operator<kGemm, 13>},
+    {"FusedMatMul", fused_matmul},
+    {"Gelu", same_as_input},
+    {"GroupQueryAttention", group_query_attention},
+    {"MatMulIntegerToFloat", integer_product<2>},
+    {"MatMulNBits", matmul_nbits},
+    {"MultiHeadAttention", multi_head_attention},
+    {"QAttention", quantized_attention},
+    {"QLinearAdd", quantized_binary},
+    {"QLinearGlobalAveragePool", quantized_global_pool},
+    {"QLinearLeakyRelu", same_as_input},
+    {"QLinearMul", quantized_binary},
+    {"QLinearSigmoid", same_as_input},
+    {"QLinearSoftmax", same_as_input},
+    {"QuantizeLinear", quantize},
+    {"QuickGelu", same_as_input},
+    {"RotaryEmbedding", same_as_input},
+    {"SkipLayerNormalization", skip_norm},
+    {"SkipSimplifiedLayerNormalization", skip_norm},
+};
+
+std::map<std::string, onnx::OpSchema, std::less<>> make_schemas() {
+  std::map<std::string, onnx::OpSchema, std::less<>> schemas;
+  for (const Row& row : kRows) {
+    onnx::OpSchema& schema = schemas[row.op_type];
+    schema.SetName(row.op_type).SetDomain(kMicrosoft).SinceVersion(1);
+    schema.TypeAndShapeInferenceFunction(row.infer);
+  }
+  return schemas;
+}
+
+}  // namespace
+
+const onnx::OpSchema* inference_schema(const std::string& op_type, int version,
+                                       const std::string& domain) {
+  if (domain != kMicrosoft) return onnx::OpSchemaRegistry::Schema(op_type, version, domain);
+  static const auto schemas = make_schemas();
+  const auto found = schemas.find(op_type);
+  return found == schemas.end() ? nullptr : &found->second;
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <onnx/defs/schema.h>
+
+#include <string>
+
+namespace ctxgen {
+
+/// The schema that shape inference goes by: the onnx package's, or for operators of com.microsoft one
+/// that has a shape function and nothing else. nullptr where there is none.
+[[nodiscard]] const onnx::OpSchema* inference_schema(const std::string& op_type, int version,
+                                                     const std::string& domain);
+
+}  // namespace ctxgen
