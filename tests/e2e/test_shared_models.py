@@ -31,7 +31,7 @@ EXPECTED = {
     "firered_vad_stream_cache": COMPILED,
     "fused_gemm_contrib": COMPILED,
     "gpt2_tiny_beamsearch": ["BeamSearch"],
-    "gpt2_tiny_past": PLAIN,
+    "gpt2_tiny_past": COMPILED,
     "gtcrn_stream": COMPILED,
     "gtcrn_stream_simplified": COMPILED,
     "light_shufflenet": COMPILED,
