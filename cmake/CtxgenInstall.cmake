@@ -1,17 +1,23 @@
 # Installs what exists under ctxgen::, its headers, the programs, and a CMake package of the same name.
 include(CMakePackageConfigHelpers)
 
-# The C API alone: `cmake --install BUILD --component compiler`. It needs no other package to be built against.
-function(ctxgen_install_c_api package)
-  install(TARGETS ctxgen_compiler_c EXPORT ctxgenCompilerTargets COMPONENT compiler
-    LIBRARY COMPONENT compiler NAMELINK_COMPONENT compiler FILE_SET HEADERS COMPONENT compiler)
-  install(EXPORT ctxgenCompilerTargets NAMESPACE ctxgen:: DESTINATION "${package}" COMPONENT compiler)
+# A C API alone, `compiler` or `runtime`: `cmake --install BUILD --component NAME`. It needs no other package to be built against.
+function(ctxgen_install_c_api package name description)
+  string(SUBSTRING "${name}" 0 1 initial)
+  string(SUBSTRING "${name}" 1 -1 rest)
+  string(TOUPPER "${initial}" initial)
+  set(export "ctxgen${initial}${rest}Targets") # ctxgenCompilerTargets.cmake
+  install(TARGETS ctxgen_${name}_c EXPORT ${export} COMPONENT ${name}
+    LIBRARY COMPONENT ${name} NAMELINK_COMPONENT ${name} FILE_SET HEADERS COMPONENT ${name})
+  install(EXPORT ${export} NAMESPACE ctxgen:: DESTINATION "${package}" COMPONENT ${name})
   install(FILES "${PROJECT_BINARY_DIR}/ctxgenConfig.cmake" "${PROJECT_BINARY_DIR}/ctxgenConfigVersion.cmake"
-    DESTINATION "${package}" COMPONENT compiler)
+    DESTINATION "${package}" COMPONENT ${name})
   cmake_path(SET folder NORMALIZE "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE CTXGEN_PC_PREFIX)
-  configure_file(cmake/ctxgen-compiler.pc.in ctxgen-compiler.pc @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/ctxgen-compiler.pc" DESTINATION "${folder}" COMPONENT compiler)
+  set(CTXGEN_PC_NAME "${name}")
+  set(CTXGEN_PC_DESCRIPTION "${description}")
+  configure_file(cmake/ctxgen-c-api.pc.in ctxgen-${name}.pc @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/ctxgen-${name}.pc" DESTINATION "${folder}" COMPONENT ${name})
 endfunction()
 
 function(ctxgen_install)
@@ -29,7 +35,8 @@ function(ctxgen_install)
     install(EXPORT ctxgenTargets NAMESPACE ctxgen:: DESTINATION "${package}")
     configure_package_config_file(cmake/ctxgenConfig.cmake.in ctxgenConfig.cmake INSTALL_DESTINATION "${package}")
     write_basic_package_version_file(ctxgenConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-    ctxgen_install_c_api("${package}")
+    ctxgen_install_c_api("${package}" compiler "Ahead-of-time ONNX compiler to EPContext models, C API")
+    ctxgen_install_c_api("${package}" runtime "Runs EPContext models and plain ONNX models, C API")
     install(FILES
       "${PROJECT_BINARY_DIR}/ctxgenConfig.cmake" "${PROJECT_BINARY_DIR}/ctxgenConfigVersion.cmake"
       "${PROJECT_SOURCE_DIR}/cmake/CtxgenCompile.cmake" "${PROJECT_SOURCE_DIR}/cmake/CtxgenDependencies.cmake"

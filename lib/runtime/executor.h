@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -38,6 +40,12 @@ struct RunControl {
   const ValueObserver* observer = nullptr;  // of the main graph's values
 };
 
+/// Where a caller wants an output to be written.
+struct OutputMemory {
+  std::byte* data = nullptr;  // nullptr: the executor chooses
+  std::uint64_t size_bytes = 0;
+};
+
 /// What one run of a graph needs of its own.
 class RunState {
  public:
@@ -48,6 +56,7 @@ class RunState {
   std::vector<const RuntimeValue*> operands;                // scratch: inputs of a kernel
   std::vector<std::int64_t> symbols;                        // scratch: sizes seen per symbol
   std::shared_ptr<TensorPool> pool;                         // shared with the bodies
+  std::span<const OutputMemory> output_memory;              // by output; empty: none is given
 };
 
 /// Runs the nodes of one graph in order: partitions by their executables, the others by CPU kernels.
@@ -69,9 +78,19 @@ class GraphExecutor {
   [[nodiscard]] Result<std::vector<RuntimeValue>> run(RunState& state,
                                                       std::span<const Binding> bindings,
                                                       const RunControl& control) const;
+  /// The same for a caller that keeps its outputs in `outputs` and ends the pool's run itself: what
+  /// it hands back to the pool serves its next run. Outputs go where state.output_memory says.
+  /// Errors  INVALID_ARGUMENT for an output that does not fit into its memory.
+  [[nodiscard]] Status run_into(RunState& state, std::span<const Binding> bindings,
+                                const RunControl& control,
+                                std::vector<RuntimeValue>& outputs) const;
   /// Steps of this graph and of the bodies in it.
   [[nodiscard]] std::size_t step_count() const;
   [[nodiscard]] PlanStatistics plan_statistics() const;
+  /// The first node of this graph or a body that a CPU kernel runs; nullptr: there is none.
+  [[nodiscard]] const Node* first_cpu_node() const;
+  /// Calls `see` for every constant that runs read, those of bodies too.
+  void see_constants(const std::function<void(const RuntimeValue&)>& see) const;
 
  private:
   struct Capture {
@@ -97,23 +116,26 @@ class GraphExecutor {
   class PartitionOutputs;
 
   [[nodiscard]] const RuntimeValue& value(const RunState& state, ValueId id) const;
+  /// Memory for a value, of at least `alignment_bytes` where that is the caller's.
   [[nodiscard]] Result<Tensor> make_tensor(RunState& state, ValueId id, DataType type,
-                                           const Dims& dims) const;
+                                           const Dims& dims,
+                                           std::uintptr_t alignment_bytes) const;
   [[nodiscard]] Status run_kernel(const Step& step, RunState& state,
                                   const RunControl& control) const;
   [[nodiscard]] Status run_partition(std::size_t index, RunState& state,
-                                     std::vector<OpTiming>* timings) const;
+                                     const RunControl& control) const;
   [[nodiscard]] Status run_step(std::size_t index, RunState& state,
                                 const RunControl& control) const;
   [[nodiscard]] Status check_outputs(const Step& step, RunState& state) const;
   void show_outputs(const Step& step, RunState& state, const ValueObserver& observer) const;
-  [[nodiscard]] Result<std::vector<RuntimeValue>> run_steps(RunState& state,
-                                                            const RunControl& control) const;
+  [[nodiscard]] Status run_steps(RunState& state, const RunControl& control) const;
   /// A run as the body of a node of another graph: captured values are bound already, and stay.
   [[nodiscard]] Result<std::vector<RuntimeValue>> run_body(RunState& state,
                                                            std::span<RuntimeValue> arguments,
                                                            const RunControl& control) const;
-  [[nodiscard]] Result<std::vector<RuntimeValue>> collect(RunState& state) const;
+  [[nodiscard]] Status collect(const RunState& state, std::vector<RuntimeValue>& outputs) const;
+  [[nodiscard]] Status move_to_memory(const RunState& state, std::size_t output,
+                                      RuntimeValue& value) const;
 
   std::shared_ptr<const Model> model_;  // owns the graph
   const Graph* graph_ = nullptr;

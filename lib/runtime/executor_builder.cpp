@@ -63,11 +63,14 @@ void plan_releases(const Graph& graph, std::vector<Step>& steps) {
 
 }  // namespace
 
+std::uintptr_t alignment_of(DataType type) {
+  return std::clamp<std::uintptr_t>(bits_of(type) / 8, 1, 16);
+}
+
 Status align_for_kernels(RuntimeValue& value) {
   if (!value.is_tensor() || value.tensor().is_string()) return {};
   Tensor& tensor = value.tensor();
-  const std::uintptr_t natural = std::clamp<std::uintptr_t>(bits_of(tensor.type()) / 8, 1, 16);
-  if (reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % natural != 0)
+  if (reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % alignment_of(tensor.type()) != 0)
     tensor = CTXGEN_TRY(tensor.aligned());
   return {};
 }

@@ -7,6 +7,9 @@
 
 namespace ctxgen {
 
+/// What elements need to be read and written as C++ objects, in bytes.
+[[nodiscard]] std::uintptr_t alignment_of(DataType type);
+
 /// Kernels read elements in place, so their operands must be aligned for their type. Memory of ours
 /// is; mapped files and the caller's memory may not be.
 [[nodiscard]] Status align_for_kernels(RuntimeValue& value);

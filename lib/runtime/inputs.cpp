@@ -129,6 +129,24 @@ Status InputTable::bind(std::span<const GivenInput> given, std::vector<Binding>&
     CTXGEN_CHECK(check(infos_[found->second], named.value, symbols));
     binding = {ids_[found->second], named.value};
   }
+  return complete(bindings);
+}
+
+Status InputTable::bind_all(std::span<const RuntimeValue> values, std::vector<Binding>& bindings,
+                            std::vector<std::int64_t>& symbols) const {
+  bindings.clear();
+  bindings.resize(infos_.size());
+  symbols.assign(model_->symbol_count(), -1);
+  for (std::size_t i = 0; i < std::min(values.size(), infos_.size()); ++i) {
+    if (!values[i].defined()) continue;
+    CTXGEN_CHECK(check(infos_[i], values[i], symbols));
+    bindings[i] = {ids_[i], values[i]};
+  }
+  return complete(bindings);
+}
+
+/// What was not given: an error, a default, or an empty optional.
+Status InputTable::complete(std::vector<Binding>& bindings) const {
   for (std::size_t i = 0; i < infos_.size(); ++i) {
     if (bindings[i].value.defined() || infos_[i].has_default) continue;
     if (infos_[i].type.kind != Kind::kOptional)

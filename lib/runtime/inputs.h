@@ -28,8 +28,14 @@ class InputTable {
   /// Errors  INVALID_ARGUMENT naming the input, found and expected.
   [[nodiscard]] Status bind(std::span<const GivenInput> given, std::vector<Binding>& bindings,
                             std::vector<std::int64_t>& symbols) const;
+  /// The same for values by position in infos(), undefined where none is given. Takes no memory once
+  /// `bindings` and `symbols` have been used.
+  [[nodiscard]] Status bind_all(std::span<const RuntimeValue> values,
+                                std::vector<Binding>& bindings,
+                                std::vector<std::int64_t>& symbols) const;
 
  private:
+  [[nodiscard]] Status complete(std::vector<Binding>& bindings) const;
   [[nodiscard]] Status check(const IoInfo& info, const RuntimeValue& value,
                              std::vector<std::int64_t>& symbols) const;
   [[nodiscard]] Status check_tensor(const IoInfo& info, const Tensor& tensor,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ctxgen/base/checked.h"
+#include "executor_builder.h"
 
 namespace ctxgen {
 
@@ -45,7 +46,7 @@ Result<Tensor*> GraphExecutor::KernelRun::make_output(std::size_t index, DataTyp
   }
   const ValueId id = step_.outputs[index];
   RuntimeValue& place = state_.values[id.index];
-  place = CTXGEN_TRY(executor_.make_tensor(state_, id, type, dims));
+  place = CTXGEN_TRY(executor_.make_tensor(state_, id, type, dims, alignment_of(type)));
   return &place.tensor();
 }
 

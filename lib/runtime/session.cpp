@@ -7,13 +7,15 @@
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
+#include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
 #include "executor.h"
 #include "inputs.h"
+#include "run_context.h"
 #include "signature.h"
-#include "ctxgen/ctxfile/source_weights.h"
+#include "weight_memory.h"
 
 namespace ctxgen {
 namespace {
@@ -28,33 +30,51 @@ std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) 
   return options.loaders.empty() ? default_loaders() : std::span(options.loaders);
 }
 
-Result<std::vector<LoadedPartition>> load_partitions(const ContextSet& set,
-                                                     const SessionOptions& options,
-                                                     const std::filesystem::path& folder,
-                                                     LoadStatistics& statistics) {
+struct LoadedPartitions {
+  std::vector<LoadedPartition> partitions;
+  LoadStatistics statistics;
+  WeightPages pages;  // of their weights
+};
+
+Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOptions& options,
+                                         const std::filesystem::path& folder) {
+  LoadedPartitions loaded{{}, {}, WeightPages(options.weight_memory)};
   SourceWeights sources(folder, options.verify_blobs);
   const LoadOptions load_options{.threads = options.threads,
                                  .kept_plans = options.kept_plans};
-  for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads)))
+  for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads))) {
+    if (options.fail_on_suboptimal) return fail(ErrorCode::kNotSatisfied, "{}", warning);
     log(LogLevel::kWarning, "{}", warning);
+  }
   std::vector<ProgramPlace> programs;
   for (const ResolvedNode& node : set.nodes) programs.push_back({node.context, node.program});
   CTXGEN_CHECK(decompress_weights(set.contexts, programs, options.threads));
-  std::vector<LoadedPartition> partitions;
   for (const ResolvedNode& resolved : set.nodes) {
     const OpenContext& context = set.contexts[resolved.context];
     const Graph& graph = *resolved.graph;
     const Node& node = graph.node(resolved.node);
     const Program& program = context.reader->programs()[resolved.program];
     BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, program));
-    const BlobSource blobs = sources.blobs_of(program, context.reader);
-    auto executable = context.loader->load(program, blobs, load_options, &statistics);
+    const BlobSource stored = sources.blobs_of(program, context.reader);
+    const BlobSource blobs = [&stored, &pages = loaded.pages](std::uint32_t index) -> Result<Blob> {
+      Blob blob = CTXGEN_TRY(stored(index));
+      pages.add(blob.bytes);
+      return blob;
+    };
+    auto executable = context.loader->load(program, blobs, load_options, &loaded.statistics);
     if (!executable)
       return std::unexpected(with_context(std::move(executable).error(), node.describe()));
-    partitions.push_back({&graph, resolved.node, std::move(*executable),
-                          std::move(signature.inputs), std::move(signature.outputs)});
+    loaded.partitions.push_back({&graph, resolved.node, std::move(*executable),
+                                 std::move(signature.inputs), std::move(signature.outputs)});
   }
-  return partitions;
+  return loaded;
+}
+
+Status check_fallback(const GraphExecutor& executor, const SessionOptions& options) {
+  const Node* node = options.disable_cpu_fallback ? executor.first_cpu_node() : nullptr;
+  if (node == nullptr) return {};
+  return fail(ErrorCode::kNotSatisfied,
+              "{}: a CPU kernel would run it (session.disable_cpu_ep_fallback)", node->describe());
 }
 
 class LoadedSession final : public Session {
@@ -74,6 +94,12 @@ class LoadedSession final : public Session {
   std::span<const IoInfo> outputs() const override { return outputs_; }
   const SessionStatistics& statistics() const override { return statistics_; }
   PlanStatistics plan_statistics() const override { return executor_->plan_statistics(); }
+
+  Result<std::unique_ptr<RunContext>> make_context() const override {
+    return at_boundary("making a run context", [&]() -> Result<std::unique_ptr<RunContext>> {
+      return std::make_unique<SessionContext>(inputs_, outputs_, *executor_, max_run_bytes_);
+    });
+  }
 
   Result<std::vector<Tensor>> run(std::span<const NamedTensor> inputs,
                                   std::vector<OpTiming>* timings) const override {
@@ -170,11 +196,17 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
   statistics.context_read_ms = milliseconds_since(start);
   start = Clock::now();
-  auto partitions = CTXGEN_TRY(load_partitions(set, options, places.folder, statistics.load));
-  statistics.partitions = partitions.size();
+  LoadedPartitions loaded = CTXGEN_TRY(load_partitions(set, options, places.folder));
+  statistics.load = loaded.statistics;
+  statistics.partitions = loaded.partitions.size();
   statistics.program_load_ms = milliseconds_since(start);
-  auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(partitions)));
+  auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(loaded.partitions)));
   statistics.nodes = executor->step_count();
+  CTXGEN_CHECK(check_fallback(*executor, options));
+  executor->see_constants([&pages = loaded.pages](const RuntimeValue& constant) {
+    if (constant.is_tensor() && !constant.tensor().is_string()) pages.add(constant.tensor().bytes());
+  });
+  CTXGEN_CHECK(loaded.pages.prepare());
   const std::uint64_t max_run_bytes =
       options.max_run_bytes > 0 ? options.max_run_bytes : default_run_limit_bytes();
   if (options.stop_share_ep_contexts) Workspace::stop(group);
@@ -196,6 +228,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
     const auto start = Clock::now();
     ReadModelOptions read_options;
     read_options.external_data_folder = options.external_data_folder;
+    read_options.external_buffers = options.external_buffers;
     Model model = CTXGEN_TRY(read_model_file(path, read_options));
     statistics.model_read_ms = milliseconds_since(start);
     return load(std::move(model), folder_of(path), options, statistics);
@@ -211,6 +244,7 @@ Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionO
     ReadModelOptions read_options;
     read_options.external_data_folder =
         options.external_data_folder.empty() ? folder : options.external_data_folder;
+    read_options.external_buffers = options.external_buffers;
     read_options.file_name = options.context_file_path.filename().string();
     Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
     statistics.model_read_ms = milliseconds_since(start);

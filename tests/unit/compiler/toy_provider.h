@@ -38,7 +38,7 @@ class ToyLoader : public ProgramLoader {
       return std::make_unique<ExecutionState>();
     }
     Status run(ExecutionState&, std::span<const TensorView> inputs, OutputAllocator& outputs,
-               std::vector<OpTiming>*) const override {
+               const ExecutionControl&) const override {
       std::vector<std::vector<float>> values(program_.values.size());
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         auto& value = values[program_.inputs[i]];

@@ -96,7 +96,7 @@ Result<Outputs> run(const Executable& executable, const std::vector<Tensor>& inp
   std::vector<TensorView> views;
   for (const Tensor& tensor : inputs) views.push_back(tensor.view());
   VectorOutputs outputs;
-  CTXGEN_CHECK(executable.run(*state, views, outputs, timings));
+  CTXGEN_CHECK(executable.run(*state, views, outputs, {.timings = timings}));
   Outputs list;
   for (auto& [index, data] : outputs.data) list.push_back(std::move(data));
   return list;
@@ -124,7 +124,7 @@ Result<std::vector<Tensor>> compile_and_run_typed(Maker& maker, std::vector<OpTi
   std::vector<TensorView> views;
   for (const Tensor& tensor : maker.inputs()) views.push_back(tensor.view());
   TensorOutputs outputs(packed.program.outputs.size());
-  CTXGEN_CHECK(executable->run(*state, views, outputs, timings));
+  CTXGEN_CHECK(executable->run(*state, views, outputs, {.timings = timings}));
   return std::move(outputs.tensors);
 }
 

@@ -23,7 +23,7 @@ class ToyExecutable final : public Executable {
     return std::make_unique<ExecutionState>();
   }
   Status run(ExecutionState&, std::span<const TensorView> inputs, OutputAllocator& allocator,
-             std::vector<OpTiming>* timings) const override {
+             const ExecutionControl& control) const override {
     const auto count = static_cast<std::size_t>(element_count(inputs[0].dims));
     for (std::size_t o = 0; o < outputs_; ++o) {
       std::byte* out = CTXGEN_TRY(allocator.allocate(o, DataType::kFloat, inputs[0].dims));
@@ -35,7 +35,8 @@ class ToyExecutable final : public Executable {
         std::memcpy(out + i * 4, &value, 4);
       }
     }
-    if (timings != nullptr) timings->push_back({.name = "toy", .kind = "toy", .implementation = ""});
+    if (control.timings != nullptr)
+      control.timings->push_back({.name = "toy", .kind = "toy", .implementation = ""});
     return {};
   }
 

@@ -1,7 +1,6 @@
 #include "executable.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "dnnl_error.h"
@@ -89,7 +88,7 @@ Result<std::unique_ptr<ExecutionState>> OnednnExecutable::make_state() const {
 }
 
 Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> inputs,
-                             OutputAllocator& outputs, std::vector<OpTiming>* timings) const {
+                             OutputAllocator& outputs, const ExecutionControl& control) const {
   auto* own = dynamic_cast<OnednnState*>(&state);
   if (own == nullptr)
     return fail(ErrorCode::kInternal, "program \"{}\": foreign state", program_.name);
@@ -114,28 +113,24 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
     std::byte* wanted = CTXGEN_TRY(outputs.allocate(k, type, dims));
     bound->set_output(k, CTXGEN_TRY(own->output(k, type, bytes, wanted)));
   }
-  if (timings != nullptr) {
-    CTXGEN_CHECK(run_timed(*bound, own->stream(), *timings));
-  } else {
-    for (std::size_t i = 0; i < plan->steps.size(); ++i)
-      CTXGEN_CHECK(bound->execute(own->stream(), i));
-  }
+  CTXGEN_CHECK(run_steps(*bound, own->stream(), control));
   own->deliver();
   return {};
 }
 
-Status OnednnExecutable::run_timed(const BoundPlan& bound, const dnnl::stream& stream,
-                                   std::vector<OpTiming>& timings) const {
+Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& stream,
+                                   const ExecutionControl& control) const {
   const Plan& plan = bound.plan();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.steps[i];
-    const auto start = std::chrono::steady_clock::now();
+    if (control.stopped()) return fail(ErrorCode::kCancelled, "the run was stopped");
+    const double start_us = control.timings != nullptr ? steady_us() : 0;
     CTXGEN_CHECK(bound.execute(stream, i));
-    const std::chrono::duration<double, std::micro> spent =
-        std::chrono::steady_clock::now() - start;
+    if (control.timings == nullptr) continue;
+    const Step& step = plan.steps[i];
     const ProgramOp& op = program_.ops[step.op];
-    timings.push_back({op.name, op.kind, step.implementation, spent.count(), step.flops,
-                       step.bytes});
+    const double end_us = steady_us();
+    control.timings->push_back({op.name, op.kind, step.implementation, end_us - start_us,
+                                step.flops, step.bytes, start_us, end_us});
   }
   return {};
 }

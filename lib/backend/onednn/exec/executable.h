@@ -22,7 +22,7 @@ class OnednnExecutable final : public Executable {
   [[nodiscard]] Result<std::unique_ptr<ExecutionState>> make_state() const override;
   [[nodiscard]] Status run(ExecutionState& state, std::span<const TensorView> inputs,
                            OutputAllocator& outputs,
-                           std::vector<OpTiming>* timings) const override;
+                           const ExecutionControl& control) const override;
 
   [[nodiscard]] PlanStatistics plan_statistics() const override;
 
@@ -33,8 +33,8 @@ class OnednnExecutable final : public Executable {
       std::span<const TensorView> inputs) const;
   [[nodiscard]] Result<std::shared_ptr<const Plan>> new_plan(
       std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const;
-  [[nodiscard]] Status run_timed(const BoundPlan& bound, const dnnl::stream& stream,
-                                 std::vector<OpTiming>& timings) const;
+  [[nodiscard]] Status run_steps(const BoundPlan& bound, const dnnl::stream& stream,
+                                 const ExecutionControl& control) const;
 
   const int threads_;
   const std::size_t kept_plans_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 namespace ctxgen::onednn {
 
@@ -36,7 +37,7 @@ void PlanCache::keep(const PlanPtr& plan) {
 }
 
 Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, const Make& make) {
-  std::promise<Result<PlanPtr>> promise;
+  std::optional<std::promise<Result<PlanPtr>>> promise;  // it takes memory: only to make a plan
   std::list<Pending>::iterator own;
   {
     std::unique_lock lock(mutex_);
@@ -50,7 +51,7 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
     }
     Pending pending;
     for (const TensorView& input : inputs) pending.dims.push_back(input.dims);
-    pending.plan = promise.get_future().share();
+    pending.plan = promise.emplace().get_future().share();
     own = pending_.insert(pending_.end(), std::move(pending));
   }
   // Whatever happens, nobody may wait for ever.
@@ -68,7 +69,7 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
       keep(*made);
     }
   }
-  promise.set_value(made);
+  promise->set_value(made);
   return made;
 }
 

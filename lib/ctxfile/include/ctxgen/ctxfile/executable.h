@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +41,25 @@ struct OpTiming {
   double microseconds = 0;
   double flops = 0;            // 0: unknown
   std::uint64_t bytes = 0;     // read + written; 0: unknown
+  /// From when to when, on std::chrono::steady_clock; beside its own time this holds that of the
+  /// nodes of its bodies, which have entries too.
+  double start_us = 0, end_us = 0;
+};
+
+/// The present time as OpTiming has it.
+[[nodiscard]] inline double steady_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// What a caller wants of a run beside its outputs.
+struct ExecutionControl {
+  std::vector<OpTiming>* timings = nullptr;  // receives one entry per op
+  const std::atomic<bool>* stop = nullptr;   // true: end with CANCELLED before the next op
+  [[nodiscard]] bool stopped() const {
+    return stop != nullptr && stop->load(std::memory_order_relaxed);
+  }
 };
 
 /// What became of the shapes that an executable has met: plans of the context binary, plans made at
@@ -74,10 +95,10 @@ class Executable {
   /// Inputs are dense row-major tensors in the order of Program::inputs, any alignment. Shapes
   /// that no plan covers are planned now (bounded LRU).
   /// Errors  INVALID_ARGUMENT (type or shape does not fit the program), RESOURCE_LIMIT,
-  ///         BACKEND_ERROR. `timings`, where given, receives one entry per op.
+  ///         BACKEND_ERROR, CANCELLED.
   [[nodiscard]] virtual Status run(ExecutionState& state, std::span<const TensorView> inputs,
                                    OutputAllocator& outputs,
-                                   std::vector<OpTiming>* timings = nullptr) const = 0;
+                                   const ExecutionControl& control = {}) const = 0;
   [[nodiscard]] virtual PlanStatistics plan_statistics() const { return {}; }
 };
 

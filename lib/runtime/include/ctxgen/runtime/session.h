@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/base/blob.h"
@@ -16,8 +17,16 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
+#include "ctxgen/runtime/run_context.h"
 
 namespace ctxgen {
+
+/// When the weights that a session reads in place come into memory.
+enum class WeightMemory {
+  kOnDemand,  // page by page, by the first run that reads them
+  kPrefault,  // while the session is opened
+  kLock,      // likewise, and they stay until the last session that uses the file is gone (mlock)
+};
 
 struct SessionOptions {
   int threads = 0;  // 0: physical cores that the process may use
@@ -30,6 +39,9 @@ struct SessionOptions {
   /// Where the model's external data lies; empty: the model's folder. Never moves the bin (ONNX
   /// Runtime's session.model_external_initializers_file_folder_path).
   std::filesystem::path external_data_folder;
+  /// External data in memory, by the location that tensors name; what is not here is looked for in
+  /// the folder.
+  std::vector<std::pair<std::string, Blob>> external_buffers;
   /// Joins the process's group of sessions, which open each context binary once and keep it while one
   /// of them lives (ONNX Runtime's ep.share_ep_contexts). Without it mappings are shared all the same,
   /// but each session opens and reads its binaries itself.
@@ -43,6 +55,13 @@ struct SessionOptions {
   /// not the arenas of partitions); more ends with RESOURCE_LIMIT. 0: three quarters of the memory
   /// of the machine or of the control group.
   std::uint64_t max_run_bytes = 0;
+  WeightMemory weight_memory = WeightMemory::kOnDemand;
+  /// Refuse (NOT_SATISFIED) what runs here but had better be compiled again (ONNX Runtime's
+  /// session.fail_on_suboptimal_compiled_model).
+  bool fail_on_suboptimal = false;
+  /// Refuse (NOT_SATISFIED) a model with a node that a CPU kernel would run
+  /// (session.disable_cpu_ep_fallback).
+  bool disable_cpu_fallback = false;
   /// Load sides to use instead of the built-in ones (tests; not owned).
   std::vector<const ProgramLoader*> loaders;
 };
@@ -90,7 +109,7 @@ struct RunOptions {
 /// run.
 ///
 /// Threads  run() may be called from several threads at once; each call takes a run state of its
-///          own from a pool.
+///          own from a pool. So may make_context().
 class Session {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Session>> open(const std::filesystem::path& path,
@@ -112,6 +131,8 @@ class Session {
   /// given is empty.
   [[nodiscard]] virtual Result<std::vector<RuntimeValue>> run_values(
       std::span<const NamedValue> inputs, const RunOptions& options = {}) const = 0;
+  /// A context for many runs; see there.
+  [[nodiscard]] virtual Result<std::unique_ptr<RunContext>> make_context() const = 0;
   [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
   /// What runs so far made of their shapes, summed over the partitions.
   [[nodiscard]] virtual PlanStatistics plan_statistics() const = 0;
