@@ -1,18 +1,9 @@
 """The installed C API: a C99 program finds it by pkg-config and by CMake; what the library shows is what the header declares."""
 
-import os
-import pathlib
-import re
-import subprocess
-
 import onnx
 import pytest
+from c_api_support import BUILD, HERE, build_c99, declared_functions, install, run, shown_functions
 from e2e.cli_support import conv_model, done, ep_nodes, save
-
-BUILD = pathlib.Path(os.environ["CTXGEN_BUILD"])
-SOURCE = pathlib.Path(os.environ["CTXGEN_SOURCE"])
-HERE = SOURCE / "tests" / "build"
-SANITIZED = os.environ.get("CTXGEN_PRESET") in ("asan", "tsan", "fuzz")
 
 CONSUMER = """\
 cmake_minimum_required(VERSION 3.28)
@@ -24,30 +15,14 @@ target_link_libraries(consumer PRIVATE ctxgen::compiler_c)
 """
 
 
-def run(*command, **more):
-    done_ = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more)
-    assert done_.returncode == 0, f"{command}\n{done_.stdout}"
-    return done_.stdout
-
-
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    if SANITIZED:
-        pytest.skip("libraries built with a sanitizer are not for others")
-    folder = tmp_path_factory.mktemp("prefix")
-    run("cmake", "--install", BUILD, "--prefix", folder, "--component", "compiler")
-    return folder
+    return install(tmp_path_factory.mktemp("prefix"), "compiler")
 
 
 @pytest.fixture(scope="module")
 def consumer(prefix, tmp_path_factory):
-    """The C99 program, built with what pkg-config says."""
-    program = tmp_path_factory.mktemp("consumer") / "consumer"
-    (config,) = prefix.glob("**/ctxgen-compiler.pc")
-    flags = run("pkg-config", "--cflags", "--libs", "ctxgen-compiler", env={**os.environ, "PKG_CONFIG_PATH": str(config.parent)}).split()
-    library = config.parent.parent
-    run("cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", HERE / "consumer.c", *flags, f"-Wl,-rpath,{library}", "-o", program)
-    return program
+    return build_c99(HERE / "consumer.c", "ctxgen-compiler", prefix, tmp_path_factory.mktemp("consumer") / "consumer")
 
 
 @pytest.fixture
@@ -95,10 +70,7 @@ def test_a_group(consumer, model, tmp_path):
 
 
 def test_the_library_shows_what_the_header_declares():
-    header = re.sub(r"/\*.*?\*/", "", (SOURCE / "lib/compiler/capi/include/ctxgen_compiler.h").read_text(), flags=re.S)
-    declared = set(re.findall(r"CTXGEN_COMPILER_API[^;]*?\b(ctxgen_\w+)\(", header))
-    listing = run("nm", "-D", "--defined-only", "--with-symbol-versions", BUILD / "lib" / "libctxgen_compiler.so")
-    shown = {line.split()[-1] for line in listing.splitlines()}
-    shown = {name for name in shown if not name.startswith("CTXGEN_1.0")}  # the version itself
+    declared = declared_functions("lib/compiler/capi/include/ctxgen_compiler.h", "lib/capi/include/ctxgen_status.h")
+    shown = shown_functions(BUILD / "lib" / "libctxgen_compiler.so")
     assert shown == {f"{name}@@CTXGEN_1.0" for name in declared}
     assert len(shown) == 52  # a change of this number is a change of the ABI

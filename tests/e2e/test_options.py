@@ -11,11 +11,12 @@ from onnx import TensorProto, helper
 
 SOURCE = pathlib.Path(os.environ["CTXGEN_SOURCE"])
 PAGE = (SOURCE / "docs" / "options.md").read_text()
+RUNTIME_PAGE = (SOURCE / "docs" / "runtime.md").read_text()
 
 
-def rows(title):
+def rows(title, page=PAGE):
     """Cells of the table under a heading, without its two header lines."""
-    part = PAGE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    part = page.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
@@ -52,10 +53,22 @@ def test_the_page_has_every_setter():
     assert [names(row[0])[0] for row in rows("Setters of the C API")] == setters
 
 
+def test_the_page_of_the_runtime_has_every_key_and_setter():
+    table = (SOURCE / "lib" / "runtime" / "config_keys.cpp").read_text().split("constexpr std::array kKeys{", 1)[1]
+    keys = re.findall(r'SessionConfigKey\{"([a-z_.]+)"', table)
+    assert len(keys) > 5
+    assert [names(row[0])[0] for row in rows("ONNX Runtime's keys", RUNTIME_PAGE)] == keys
+    header = re.sub(r"/\*.*?\*/", "", (SOURCE / "lib/runtime/capi/include/ctxgen_runtime.h").read_text(), flags=re.S)
+    setters = re.findall(r"CTXGEN_API[^;]*?\b(ctxgen_session_options_(?:set|add)_\w+)\(", header)
+    assert len(setters) > 5
+    assert [names(row[0])[0] for row in rows("Options of a session", RUNTIME_PAGE)] == setters
+
+
 def test_the_tests_exist():
     programs = {path: path.read_text() for path in (SOURCE / "tests").rglob("*_test.cpp")}
     named = [row[-1] for title in ("ONNX Runtime's keys", "Setters of the C API", "Flags of `ctxgen compile`") for row in rows(title)]
-    assert len(named) > 60
+    named += [row[-1] for title in ("ONNX Runtime's keys", "Options of a session") for row in rows(title, RUNTIME_PAGE)]
+    assert len(named) > 75
     for cell in named:
         (name,) = names(cell)
         if "::" in name:

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "c_api_status.h"
 #include "ctxgen/onnx_lite/external_place.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen_compiler.h"
@@ -38,26 +39,6 @@ constexpr const char* kNobodyRuns = R"(
 graph (float[2] x) => (float[2] y) {
   y = test.unknown.Frobnicate(x)
 })";
-
-struct Failure {
-  ctxgen_code code = CTXGEN_OK;
-  std::string message;
-};
-
-/// Takes a status over.
-Failure take(ctxgen_status* status) {
-  Failure failure{ctxgen_status_code(status), ctxgen_status_message(status)};
-  ctxgen_status_release(status);
-  return failure;
-}
-
-ctxgen_code code(ctxgen_status* status) { return take(status).code; }
-
-#define ASSERT_DONE(call)                                                     \
-  do {                                                                        \
-    const Failure failure_ = take(call);                                      \
-    ASSERT_EQ(failure_.code, CTXGEN_OK) << failure_.message;                  \
-  } while (false)
 
 class CApi : public testing::Test {
  protected:

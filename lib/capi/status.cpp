@@ -6,6 +6,7 @@
 struct ctxgen_status {
   ctxgen_code code;
   std::string message;
+  bool is_constant = false;  // said here, so that any library may release it
 };
 
 namespace ctxgen::capi {
@@ -30,7 +31,7 @@ ctxgen_code code_of(ErrorCode code) {
 
 /// Short enough for the string's own room, so that making it allocates nothing.
 ctxgen_status& no_memory() {
-  static ctxgen_status status{CTXGEN_RESOURCE_LIMIT, "out of memory"};
+  static ctxgen_status status{CTXGEN_RESOURCE_LIMIT, "out of memory", true};
   return status;
 }
 
@@ -58,7 +59,7 @@ const char* ctxgen_status_message(const ctxgen_status* status) {
 }
 
 void ctxgen_status_release(ctxgen_status* status) {
-  if (status != &ctxgen::capi::no_memory()) delete status;
+  if (status != nullptr && !status->is_constant) delete status;
 }
 
 }  // extern "C"
