@@ -58,7 +58,7 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
     const BlobSource stored = sources.blobs_of(program, context.reader);
     const BlobSource blobs = [&stored, &pages = loaded.pages](std::uint32_t index) -> Result<Blob> {
       Blob blob = CTXGEN_TRY(stored(index));
-      pages.add(blob.bytes);
+      pages.add(blob);
       return blob;
     };
     auto executable = context.loader->load(program, blobs, load_options, &loaded.statistics);
@@ -204,7 +204,8 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   statistics.nodes = executor->step_count();
   CTXGEN_CHECK(check_fallback(*executor, options));
   executor->see_constants([&pages = loaded.pages](const RuntimeValue& constant) {
-    if (constant.is_tensor() && !constant.tensor().is_string()) pages.add(constant.tensor().bytes());
+    if (constant.is_tensor() && !constant.tensor().is_string())
+      pages.add({constant.tensor().owner(), constant.tensor().bytes()});
   });
   CTXGEN_CHECK(loaded.pages.prepare());
   const std::uint64_t max_run_bytes =

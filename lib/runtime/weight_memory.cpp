@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <span>
+#include <utility>
 
 namespace ctxgen {
 namespace {
@@ -49,8 +52,10 @@ Status lock(std::byte* begin, std::byte* end) {
 
 }  // namespace
 
-void WeightPages::add(std::span<const std::byte> bytes) {
+void WeightPages::add(const Blob& blob) {
+  const std::span bytes = blob.bytes;
   if (mode_ == WeightMemory::kOnDemand || bytes.empty()) return;
+  owners_.push_back(blob.owner);
   pages_.push_back({rounded(bytes.data(), 0),
                     rounded(bytes.data() + bytes.size(), page_bytes() - 1)});
 }
@@ -75,6 +80,7 @@ Status WeightPages::prepare() {
     if (mode_ == WeightMemory::kLock) CTXGEN_CHECK(lock(pages.begin, pages.end));
   }
   pages_.clear();
+  owners_.clear();
   return {};
 }
 

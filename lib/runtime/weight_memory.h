@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <memory>
 #include <vector>
 
+#include "ctxgen/base/blob.h"
 #include "ctxgen/base/status.h"
 #include "ctxgen/runtime/session.h"
 
@@ -13,8 +14,8 @@ namespace ctxgen {
 class WeightPages {
  public:
   explicit WeightPages(WeightMemory mode) : mode_(mode) {}
-  /// Bytes that must stay where they are until prepare().
-  void add(std::span<const std::byte> bytes);
+  /// Keeps the owner until prepare().
+  void add(const Blob& blob);
   /// Brings what was added into memory, as the mode says.
   /// Errors  IO_ERROR (a file was truncated or cannot be read), RESOURCE_LIMIT (the process may not
   ///         lock as much: RLIMIT_MEMLOCK).
@@ -29,6 +30,7 @@ class WeightPages {
 
   WeightMemory mode_;
   std::vector<Pages> pages_;
+  std::vector<std::shared_ptr<const void>> owners_;
 };
 
 }  // namespace ctxgen

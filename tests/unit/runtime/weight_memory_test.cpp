@@ -36,8 +36,8 @@ class MappedPages : public ::testing::Test {
     munmap(data_, kPages * page_);
     fclose(file_);
   }
-  std::span<const std::byte> bytes(std::size_t offset, std::size_t size) const {
-    return {data_ + offset, size};
+  Blob bytes(std::size_t offset, std::size_t size) const {
+    return {nullptr, {data_ + offset, size}};
   }
   /// Bytes of this mapping that are locked.
   std::uint64_t locked() const {
