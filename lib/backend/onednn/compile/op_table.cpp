@@ -223,6 +223,20 @@ constexpr OpRow kOps[] = {
      "f32, u8, s8; constant axes"},
     {kOnnx, "Upsample", 7, 10, check_resize, lower_resize, kWork, "mode scales",
      "f32; nearest, or linear over spatial dims; constant scales"},
+    {kMicrosoft, "BiasGelu", 1, 1, check_bias_gelu, lower_bias_gelu, kWork, "",
+     "f32; bias of the last dim"},
+    {kMicrosoft, "FastGelu", 1, 1, check_bias_gelu, lower_bias_gelu, kWork, "",
+     "f32; bias of the last dim"},
+    {kMicrosoft, "FusedConv", 1, 1, check_fused_conv, lower_fused_conv, kWork,
+     "activation activation_params auto_pad dilations group kernel_shape pads strides",
+     "f32; constant weights and bias; 1 to 3 spatial dims; Clip, Elu, HardSigmoid, LeakyRelu, Relu, "
+     "Sigmoid, Tanh"},
+    {kMicrosoft, "FusedGemm", 1, 1, check_fused_gemm, lower_fused_gemm, kWork,
+     "activation activation_alpha activation_beta alpha beta transA transB",
+     "f32; A and B not both constant; activations of FusedConv"},
+    {kMicrosoft, "FusedMatMul", 1, 1, check_fused_matmul, lower_fused_matmul, kWork,
+     "alpha transA transB transBatchA transBatchB", "f32; no vectors, no transposed batch"},
+    {kMicrosoft, "Gelu", 1, 1, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kMicrosoft, "QLinearAdd", 1, 1, check_qlinear_binary, lower_qlinear_binary, kWork, "",
      kQLinearLimits},
     {kMicrosoft, "QLinearAveragePool", 1, 1, check_qlinear_pool, lower_qlinear_pool, kWork,
@@ -237,6 +251,12 @@ constexpr OpRow kOps[] = {
      "", kQLinearLimits},
     {kMicrosoft, "QLinearSoftmax", 1, 1, check_qlinear_softmax, lower_qlinear_softmax, kWork,
      "axis opset", "as QLinearAdd; over the last axis"},
+    {kMicrosoft, "QuickGelu", 1, 1, check_activation, lower_activation, kWork, "alpha",
+     kEltwiseLimits},
+    {kMicrosoft, "SkipLayerNormalization", 1, 1, check_skip_layer_norm, lower_skip_layer_norm, kWork,
+     "epsilon", "f32; skip with the input's last dims; gamma, beta and bias of the last dim"},
+    {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, 1, check_skip_rms_norm, lower_skip_rms_norm,
+     kWork, "epsilon", "f32; skip with the input's last dims; gamma and bias of the last dim"},
 };
 
 bool lists(std::string_view names, std::string_view name) {

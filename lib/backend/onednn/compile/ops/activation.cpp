@@ -31,6 +31,7 @@ constexpr Activation kActivations[] = {
     {"Log", "log", "", ""},
     {"Mish", "mish", "", ""},
     {"Neg", "linear", "", "", -1.0F},
+    {"QuickGelu", "swish", "alpha", "", 1.702F},
     {"Reciprocal", "pow", "", "", 1.0F, -1.0F},
     {"Relu", "relu", "", ""},
     {"Round", "round", "", ""},

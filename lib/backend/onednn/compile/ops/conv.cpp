@@ -58,6 +58,10 @@ Read<ConvParams> read_conv_params(const NodeView& n, const Dims& weights) {
 Refusal check_conv(const NodeView& n) { return refusal_of(read_conv(n)); }
 
 Status lower_conv(const NodeView& n, ProgramBuilder& builder) {
+  return emit_conv(n, builder, builder.value(n.output(0)));
+}
+
+Status emit_conv(const NodeView& n, ProgramBuilder& builder, std::uint32_t result) {
   const ConvParams params = CTXGEN_TRY(accepted(read_conv(n), n));
   ProgramOp op = builder.op(kind::kConv, n);
   set_window(op, params.window);
@@ -65,7 +69,7 @@ Status lower_conv(const NodeView& n, ProgramBuilder& builder) {
   builder.add(std::move(op),
               {builder.operand(n.input(0)), builder.operand(n.input(1)),
                builder.operand(n.input(2))},
-              builder.value(n.output(0)));
+              result);
   return {};
 }
 

@@ -87,6 +87,10 @@ Operand as_matrix(const NodeView& n, std::size_t i, ProgramBuilder& builder) {
 Refusal check_gemm(const NodeView& n) { return refusal_of(read_gemm(n)); }
 
 Status lower_gemm(const NodeView& n, ProgramBuilder& builder) {
+  return emit_gemm(n, builder, builder.value(n.output(0)));
+}
+
+Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t result) {
   const GemmParams params = CTXGEN_TRY(accepted(read_gemm(n), n));
   ProgramOp op = builder.op(kind::kMatmul, n);
   set_param(op, "trans_a", std::int64_t{params.trans_a});
@@ -110,7 +114,6 @@ Status lower_gemm(const NodeView& n, ProgramBuilder& builder) {
   if (bias) {
     inputs.push_back(builder.weight(n.input_value(2).name, *bias));
   }
-  const std::uint32_t result = builder.value(n.output(0));
   if (bias || !n.has_input(2)) {
     builder.add(std::move(op), std::move(inputs), result);
     return {};

@@ -12,6 +12,8 @@ using LowerFunction = Status(const NodeView& n, ProgramBuilder& builder);
 // conv.cpp
 CheckFunction check_conv;
 LowerFunction lower_conv;
+/// What lower_conv does, into `result`, which need not be the node's output.
+Status emit_conv(const NodeView& n, ProgramBuilder& builder, std::uint32_t result);
 
 // deconv.cpp
 CheckFunction check_deconv;
@@ -40,6 +42,14 @@ LowerFunction lower_rnn;
 // matmul.cpp
 CheckFunction check_gemm, check_matmul;
 LowerFunction lower_gemm, lower_matmul;
+/// What lower_gemm does, into `result`, which need not be the node's output.
+Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t result);
+
+// contrib.cpp
+CheckFunction check_fused_conv, check_fused_gemm, check_fused_matmul, check_bias_gelu;
+CheckFunction check_skip_layer_norm, check_skip_rms_norm;
+LowerFunction lower_fused_conv, lower_fused_gemm, lower_fused_matmul, lower_bias_gelu;
+LowerFunction lower_skip_layer_norm, lower_skip_rms_norm;
 
 // pool.cpp
 CheckFunction check_max_pool, check_average_pool, check_global_pool;
