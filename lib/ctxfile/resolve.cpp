@@ -8,6 +8,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/workspace.h"
+#include "header.h"
 
 namespace ctxgen {
 namespace {
@@ -45,6 +46,13 @@ Result<Blob> open_bin(const ContextNode& node, const ContextPlaces& places) {
               cause->message, tried);
 }
 
+Status check_source(const ContextNode& node, const std::string& context, const std::string& found) {
+  const std::string& wanted = node.attributes.source;
+  if (found == wanted) return {};
+  return fail(ErrorCode::kCorruptContext, "{}: context \"{}\" was written by \"{}\", expected \"{}\"",
+              node.where, context, found, wanted);
+}
+
 /// Opens the context of a primary node, once per name and source; returns its index.
 Result<std::size_t> open_primary(const ContextNode& node, const ContextPlaces& places,
                                  ResolvedContexts& set) {
@@ -70,10 +78,7 @@ Result<std::size_t> open_primary(const ContextNode& node, const ContextPlaces& p
         CTXGEN_TRY(places.workspace->get(places.folder, context.name, places.verify, open));
   else
     context.reader = std::make_shared<const ContextReader>(CTXGEN_TRY(open()));
-  if (context.reader->info().source != context.source)
-    return fail(ErrorCode::kCorruptContext,
-                "{}: context \"{}\" was written by \"{}\", expected \"{}\"", node.where,
-                context.name, context.reader->info().source, context.source);
+  CTXGEN_CHECK(check_source(node, context.name, context.reader->info().source));
   set.contexts.push_back(std::move(context));
   return set.contexts.size() - 1;
 }
@@ -153,6 +158,21 @@ Result<ProgramPlace> find_own(const ContextNode& node, const ContextPlaces& plac
 }
 
 }  // namespace
+
+Result<ContextInfo> read_context_header(const ContextNode& node, const ContextPlaces& places) {
+  const bool embedded = node.attributes.embed_mode == 1;
+  const Blob file = embedded ? node.payload : CTXGEN_TRY(open_bin(node, places));
+  const std::string& name = embedded ? node.where : node.attributes.ep_cache_context;
+  auto header = decode_header(file.bytes);
+  if (header && header->file_size != file.bytes.size())
+    header = fail(ErrorCode::kCorruptContext, "the file has {} bytes, its header says {}",
+                  file.bytes.size(), header->file_size);
+  if (!header)
+    return std::unexpected(
+        with_context(std::move(header).error(), std::format("context binary \"{}\"", name)));
+  CTXGEN_CHECK(check_source(node, name, header->info.source));
+  return std::move(header->info);
+}
 
 Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
                                           const ContextPlaces& places) {

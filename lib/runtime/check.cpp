@@ -3,17 +3,27 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
+#include "ctxgen/weights/external_file.h"
 #include "signature.h"
 
 namespace ctxgen {
 namespace {
+
+std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) {
+  return options.loaders.empty() ? default_loaders() : std::span(options.loaders);
+}
 
 void add(ContextCheck& check, ContextFinding finding) {
   if (finding.verdict.verdict > check.verdict) {
@@ -23,9 +33,11 @@ void add(ContextCheck& check, ContextFinding finding) {
   check.findings.push_back(std::move(finding));
 }
 
-void check_metadata(const Model& model, std::span<const ProgramLoader* const> loaders,
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+void check_metadata(const Metadata& metadata, std::span<const ProgramLoader* const> loaders,
                     int threads, ContextCheck& check) {
-  for (const auto& [key, value] : model.metadata) {
+  for (const auto& [key, value] : metadata) {
     if (!key.starts_with(kCompatibilityKeyPrefix)) continue;
     const std::string_view source =
         std::string_view(key).substr(std::string_view(kCompatibilityKeyPrefix).size());
@@ -54,11 +66,11 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
 
 Result<ContextCheck> check_model(const std::filesystem::path& path,
                                  const SessionOptions& options) {
-  const auto loaders = options.loaders.empty() ? default_loaders() : std::span(options.loaders);
+  const auto loaders = loaders_of(options);
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
   ContextCheck check;
   check.partitions = count_ep_contexts(model->graph);
-  check_metadata(*model, loaders, options.threads, check);
+  check_metadata(model->metadata, loaders, options.threads, check);
   const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
                              options.bin_source, VerifyBlobs::kNever};
   const auto status = check_contexts(model, places, loaders, options.threads, check);
@@ -70,7 +82,69 @@ Result<ContextCheck> check_model(const std::filesystem::path& path,
   return check;
 }
 
+/// What a session would say of one node, as far as the header of its context shows it.
+Result<ContextFinding> judge_node(const ListedContext& listed, const ListedContexts& all,
+                                  const ContextPlaces& places, const SessionOptions& options) {
+  const std::string& source = listed.attributes.source;
+  const ContextNode node{listed.where, listed.attributes, listed.payload,
+                         find_loader(loaders_of(options), source)};
+  if (node.loader == nullptr)
+    return fail(ErrorCode::kUnsupported, "{}: needs the execution provider \"{}\" of another vendor",
+                listed.where, source);
+  if (listed.attributes.main_context == 1) {
+    const ContextInfo info = CTXGEN_TRY(read_context_header(node, places));
+    const std::string& name =
+        listed.attributes.embed_mode == 1 ? listed.where : listed.attributes.ep_cache_context;
+    return ContextFinding{name, source,
+                          node.loader->compatibility(info.fingerprint, options.threads)};
+  }
+  const bool has_primary = std::ranges::any_of(all.nodes, [&](const ListedContext& other) {
+    return other.attributes.main_context == 1 && other.attributes.source == source;
+  });
+  if (!has_primary)
+    return fail(ErrorCode::kCorruptContext,
+                "{}: main_context is 0, but no node of source \"{}\" has main_context 1",
+                listed.where, source);
+  return ContextFinding{listed.where, source, {Compatibility::kOptimal, ""}};
+}
+
+Result<ContextCheck> judge(const Blob& model, const std::filesystem::path& folder,
+                           const SessionOptions& options) {
+  const ListedContexts listed = CTXGEN_TRY(list_contexts(model));
+  const ContextPlaces places{folder, options.bin_source, VerifyBlobs::kNever};
+  ContextCheck check;
+  check.partitions = listed.nodes.size();
+  check_metadata(listed.metadata, loaders_of(options), options.threads, check);
+  for (const auto& [key, value] : listed.metadata)
+    if (key == kExternalFileKey)
+      if (const auto status = check_external_file(folder, value); !status)
+        add(check, {key, "", {Compatibility::kUnsupported, status.error().message}});
+  for (const ListedContext& node : listed.nodes) {
+    auto finding = judge_node(node, listed, places, options);
+    if (!finding)
+      finding = ContextFinding{
+          node.where, node.attributes.source,
+          {Compatibility::kUnsupported, std::move(finding).error().message}};
+    add(check, *std::move(finding));
+  }
+  return check;
+}
+
 }  // namespace
+
+Result<ContextCheck> judge_context(const std::filesystem::path& path,
+                                   const SessionOptions& options) {
+  return at_boundary("judging a context", [&]() -> Result<ContextCheck> {
+    return judge(CTXGEN_TRY(map_file(path)), path.has_parent_path() ? path.parent_path() : ".",
+                 options);
+  });
+}
+
+Result<ContextCheck> judge_context_memory(const Blob& model, const SessionOptions& options) {
+  return at_boundary("judging a context", [&] {
+    return judge(model, options.context_file_path.parent_path(), options);
+  });
+}
 
 Result<ContextCheck> check_context(const std::filesystem::path& path,
                                    const SessionOptions& options) {

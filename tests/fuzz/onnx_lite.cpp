@@ -1,6 +1,7 @@
 // The wire-level reader, and the writer on what it read: written, read and written again, a model keeps its bytes.
 #include <vector>
 
+#include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
 #include "fuzz_input.h"
@@ -26,6 +27,7 @@ std::vector<std::byte> written(const Model& model) {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static_cast<void>(list_contexts(fuzz::exact(fuzz::bytes_of(data, size))));
   const auto model = read_model(fuzz::exact(fuzz::bytes_of(data, size)), {});
   if (!model) return 0;
   const auto once = written(*model);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ctxgen/base/version.h"
+#include "ctxgen/runtime/check.h"
 #include "status.h"
 
 using ctxgen::Blob;
@@ -63,6 +64,36 @@ ctxgen_status* create(ctxgen_environment* environment, const ctxgen_session_opti
     auto made = std::make_unique<ctxgen_session>();
     made->model = std::move(model);
     *session = made.release();
+    return {};
+  });
+}
+
+ctxgen_verdict verdict_of(const ctxgen::ContextCheck& check) {
+  if (check.partitions == 0 && check.verdict == ctxgen::Compatibility::kOptimal)
+    return CTXGEN_FIT_NOT_COMPILED;
+  switch (check.verdict) {
+    case ctxgen::Compatibility::kOptimal: return CTXGEN_FIT_OPTIMAL;
+    case ctxgen::Compatibility::kPreferRecompilation: return CTXGEN_FIT_PREFER_RECOMPILATION;
+    case ctxgen::Compatibility::kUnsupported: break;
+  }
+  return CTXGEN_FIT_UNSUPPORTED;
+}
+
+struct Answer {
+  ctxgen_verdict* verdict;
+  char* reason;
+  size_t reason_size;
+};
+
+template <class Check>
+ctxgen_status* judge(const ctxgen_session_options* options, const Answer& answer,
+                     Check&& check) noexcept {
+  return guarded("judging a model", [&]() -> Status {
+    CTXGEN_CHECK(not_null(answer.verdict, "verdict"));
+    const ctxgen::ContextCheck found = CTXGEN_TRY(check(with_bins(options)));
+    *answer.verdict = verdict_of(found);
+    if (answer.reason != nullptr && answer.reason_size > 0)
+      answer.reason[found.reason.copy(answer.reason, answer.reason_size - 1)] = '\0';
     return {};
   });
 }
@@ -147,6 +178,27 @@ ctxgen_status* ctxgen_session_create_from_memory(ctxgen_environment* environment
                   const std::span bytes(static_cast<const std::byte*>(data), size);
                   return Session::open_memory(Blob{nullptr, bytes}, o);
                 });
+}
+
+ctxgen_status* ctxgen_compatibility(const char* path, const ctxgen_session_options* options,
+                                    ctxgen_verdict* verdict, char* reason, size_t reason_size) {
+  return judge(options, {verdict, reason, reason_size},
+               [&](const SessionOptions& o) -> Result<ctxgen::ContextCheck> {
+                 CTXGEN_CHECK(not_null(path, "path"));
+                 return ctxgen::judge_context(path, o);
+               });
+}
+
+ctxgen_status* ctxgen_compatibility_memory(const void* data, size_t size,
+                                           const ctxgen_session_options* options,
+                                           ctxgen_verdict* verdict, char* reason,
+                                           size_t reason_size) {
+  return judge(options, {verdict, reason, reason_size},
+               [&](const SessionOptions& o) -> Result<ctxgen::ContextCheck> {
+                 CTXGEN_CHECK(not_null(data, "data"));
+                 const std::span bytes(static_cast<const std::byte*>(data), size);
+                 return ctxgen::judge_context_memory(Blob{nullptr, bytes}, o);
+               });
 }
 
 void ctxgen_session_release(ctxgen_session* session) { delete session; }

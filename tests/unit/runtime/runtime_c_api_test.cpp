@@ -213,6 +213,30 @@ TEST_F(RuntimeCApi, ErrorsHaveCodes) {
   EXPECT_EQ(session, nullptr);
 }
 
+TEST_F(RuntimeCApi, Compatibility) {
+  model = parse_model(std::string(kHeader) + kAdd);
+  ctxgen_verdict verdict = CTXGEN_FIT_UNSUPPORTED;
+  char reason[16] = "x";
+  ASSERT_DONE(ctxgen_compatibility_memory(model.bytes.data(), model.bytes.size(), nullptr, &verdict,
+                                          reason, sizeof reason));
+  EXPECT_EQ(verdict, CTXGEN_FIT_NOT_COMPILED);
+  EXPECT_STREQ(reason, "");
+  const Blob foreign = parse_model(R"(<ir_version: 9, opset_import: ["" : 18, "com.microsoft" : 1]>
+g (float[2] x) => (float[2] y) { y = com.microsoft.EPContext <source = "Other"> (x) })");
+  ASSERT_DONE(ctxgen_compatibility_memory(foreign.bytes.data(), foreign.bytes.size(), nullptr,
+                                          &verdict, reason, sizeof reason));
+  EXPECT_EQ(verdict, CTXGEN_FIT_UNSUPPORTED);
+  EXPECT_EQ(std::string(reason).size(), sizeof reason - 1) << "cut";
+  ASSERT_DONE(ctxgen_compatibility_memory(foreign.bytes.data(), foreign.bytes.size(), nullptr,
+                                          &verdict, nullptr, 0));
+  EXPECT_EQ(code(ctxgen_compatibility("/nonexistent.onnx", nullptr, &verdict, nullptr, 0)),
+            CTXGEN_IO_ERROR);
+  EXPECT_EQ(code(ctxgen_compatibility(nullptr, nullptr, &verdict, nullptr, 0)),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compatibility("x.onnx", nullptr, nullptr, nullptr, 0)),
+            CTXGEN_INVALID_ARGUMENT);
+}
+
 TEST_F(RuntimeCApi, Stop) {
   ASSERT_EQ(open(kAdd).code, CTXGEN_OK);
   const float x[] = {1, 20};

@@ -109,6 +109,27 @@ CTXGEN_API ctxgen_status* ctxgen_session_create_from_memory(ctxgen_environment* 
                                                             ctxgen_session** session);
 CTXGEN_API void ctxgen_session_release(ctxgen_session* session);
 
+typedef enum ctxgen_verdict {
+  CTXGEN_FIT_OPTIMAL = 0,
+  CTXGEN_FIT_PREFER_RECOMPILATION = 1, /* runs; a compile for this machine would be better */
+  CTXGEN_FIT_UNSUPPORTED = 2,          /* making a session would fail */
+  CTXGEN_FIT_NOT_COMPILED = 3          /* no EPContext node: a plain model */
+} ctxgen_verdict;
+
+/* Whether a model fits this machine, from its metadata and the headers of its context binaries alone: the
+ * time does not depend on their sizes. `options` may be NULL; of them threads, bins and the path for a
+ * model from memory matter. `reason`, unless NULL, receives what was found and expected, cut to
+ * `reason_size` bytes with the zero byte, "" for the first and the last verdict. A status other than
+ * NULL: the model itself cannot be read. */
+CTXGEN_API ctxgen_status* ctxgen_compatibility(const char* path,
+                                               const ctxgen_session_options* options,
+                                               ctxgen_verdict* verdict, char* reason,
+                                               size_t reason_size);
+CTXGEN_API ctxgen_status* ctxgen_compatibility_memory(const void* data, size_t size,
+                                                      const ctxgen_session_options* options,
+                                                      ctxgen_verdict* verdict, char* reason,
+                                                      size_t reason_size);
+
 typedef enum ctxgen_value_kind {
   CTXGEN_KIND_UNKNOWN = 0, /* the model does not say */
   CTXGEN_KIND_TENSOR = 1,

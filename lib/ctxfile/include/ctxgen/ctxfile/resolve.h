@@ -64,6 +64,12 @@ struct ResolvedContexts {
 [[nodiscard]] Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
                                                         const ContextPlaces& places);
 
+/// What the context of a primary node was made for, from its header alone: as resolve_contexts, as far
+/// as the header shows it (missing, another format, another provider's, truncated), at a cost that does
+/// not depend on its size.
+[[nodiscard]] Result<ContextInfo> read_context_header(const ContextNode& node,
+                                                      const ContextPlaces& places);
+
 /// Whether contexts fit this machine, before their programs are touched. Gives what should be said of
 /// those that run and had better be compiled again.
 /// Errors  kVersionMismatch for one that does not fit.
