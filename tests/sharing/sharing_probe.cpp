@@ -1,0 +1,114 @@
+// Sessions of one group, as tests/e2e/test_shared_sessions.py wants them.
+//   sharing_probe pair FIRST SECOND      opens and runs FIRST, then SECOND; between them a system call shows the moment (access of
+//                                        "/second-session"). Prints what loading the second took.
+//   sharing_probe hold MODEL             opens and runs MODEL, says "ready" and waits for the end of its standard input
+//   sharing_probe stress TIMES MODEL...  eight threads open, run and drop sessions of the group, TIMES each
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <print>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ctxgen/runtime/session.h"
+
+using namespace ctxgen;
+
+namespace {
+
+Result<std::unique_ptr<Session>> open(const char* path, bool stop = false) {
+  SessionOptions options;
+  options.share_ep_contexts = true;
+  options.stop_share_ep_contexts = stop;
+  options.threads = 1;
+  return Session::open(path, options);
+}
+
+/// One run on zeros; dimensions without a number are 1.
+Status run(const Session& session) {
+  std::vector<NamedTensor> inputs;
+  for (const IoInfo& info : session.inputs()) {
+    Dims dims;
+    if (info.type.has_rank())
+      for (const Dim& dim : *info.type.shape) dims.push_back(dim.is_fixed() ? dim.value() : 1);
+    Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));
+    std::memset(tensor.mutable_bytes().data(), 0, tensor.bytes().size());
+    inputs.push_back({info.name, std::move(tensor)});
+  }
+  const auto outputs = session.run(inputs);
+  if (!outputs) return std::unexpected(outputs.error());
+  return {};
+}
+
+Status pair(const char* first, const char* second) {
+  const auto one = CTXGEN_TRY(open(first));
+  CTXGEN_CHECK(run(*one));
+  (void)access("/second-session", F_OK);
+  const auto other = CTXGEN_TRY(open(second));
+  CTXGEN_CHECK(run(*other));
+  const SessionStatistics& statistics = other->statistics();
+  std::println("{{\"context_read_ms\": {}, \"program_load_ms\": {}, \"primitive_creation_ms\": {}}}",
+               statistics.context_read_ms, statistics.program_load_ms,
+               statistics.load.primitive_creation_ms);
+  return {};
+}
+
+Status hold(const char* model) {
+  const auto session = CTXGEN_TRY(open(model));
+  CTXGEN_CHECK(run(*session));
+  std::println("ready");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  return {};
+}
+
+/// Keeps up to three sessions, opens another one or drops one by chance.
+Status stress_thread(unsigned seed, int times, const std::vector<const char*>& models) {
+  std::mt19937 random(seed);
+  std::deque<std::unique_ptr<Session>> sessions;
+  for (int i = 0; i < times; ++i) {
+    const bool stop = random() % 16 == 0;
+    sessions.push_back(CTXGEN_TRY(open(models[random() % models.size()], stop)));
+    CTXGEN_CHECK(run(*sessions[random() % sessions.size()]));
+    if (sessions.size() > 3) sessions.erase(sessions.begin() + static_cast<long>(random() % 4));
+  }
+  return {};
+}
+
+Status stress(int times, const std::vector<const char*>& models) {
+  std::vector<Status> results(8);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < results.size(); ++t)
+      threads.emplace_back([&, t] { results[t] = stress_thread(t, times, models); });
+  }
+  for (Status& result : results) CTXGEN_CHECK(std::move(result));
+  std::println("done");
+  return {};
+}
+
+Status act(int argc, char** argv) {
+  const std::string_view verb = argc > 2 ? argv[1] : "";
+  if (verb == "pair" && argc == 4) return pair(argv[2], argv[3]);
+  if (verb == "hold") return hold(argv[2]);
+  if (verb == "stress" && argc > 3) return stress(std::atoi(argv[2]), {argv + 3, argv + argc});
+  return fail(ErrorCode::kInvalidArgument, "pair FIRST SECOND | hold MODEL | stress TIMES MODEL...");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Status status = act(argc, argv);
+  if (status) return 0;
+  std::println(stderr, "{}", status.error().message);
+  return 1;
+}
