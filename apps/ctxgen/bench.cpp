@@ -31,6 +31,22 @@ struct Flags {
   Verbosity verbosity;
 };
 
+/// Pages of files, which other processes share or could.
+std::uint64_t shared_bytes(const BenchNumbers& numbers) {
+  return numbers.resident_bytes - std::min(numbers.private_bytes, numbers.resident_bytes);
+}
+
+void write_throughput(JsonWriter& json, const BenchRequest& request, const BenchNumbers& numbers) {
+  if (request.contexts == 0) return;
+  json.key("throughput")
+      .begin_object()
+      .field("contexts", request.contexts)
+      .field("runs_per_second", numbers.runs_per_second)
+      .field("resident_bytes", numbers.throughput_resident_bytes)
+      .field("private_bytes", numbers.throughput_private_bytes)
+      .end_object();
+}
+
 void write_numbers(JsonWriter& json, const std::string& model, const BenchNumbers& numbers) {
   json.field("model", model)
       .field("load_ms", numbers.load_ms)
@@ -44,6 +60,7 @@ void write_numbers(JsonWriter& json, const std::string& model, const BenchNumber
       .field("primitive_creation_ms", numbers.primitive_creation_ms)
       .field("resident_bytes", numbers.resident_bytes)
       .field("private_bytes", numbers.private_bytes)
+      .field("shared_bytes", shared_bytes(numbers))
       .field("compile_ms", numbers.compile_ms)
       .field("nodes", numbers.nodes)
       .field("partitions", numbers.partitions)
@@ -59,9 +76,21 @@ void write_numbers(JsonWriter& json, const std::string& model, const BenchNumber
       .end_object();
 }
 
-void write_ops(JsonWriter& json, const std::vector<OpTiming>& ops) {
+double ratio(double ours, double theirs) { return theirs > 0 ? ours / theirs : 0; }
+
+double gflops_of(const OpTiming& op) { return ratio(op.flops, op.microseconds) / 1e3; }
+double gbytes_of(const OpTiming& op) {
+  return ratio(static_cast<double>(op.bytes), op.microseconds) / 1e3;
+}
+
+void write_ops(JsonWriter& json, const BenchResult& result) {
+  json.key("peaks")
+      .begin_object()
+      .field("gflops_per_second", result.peaks.gflops)
+      .field("gbytes_per_second", result.peaks.gbytes)
+      .end_object();
   json.key("ops").begin_array();
-  for (const OpTiming& op : ops)
+  for (const OpTiming& op : result.ops)
     json.begin_object()
         .field("name", op.name)
         .field("kind", op.kind)
@@ -69,11 +98,11 @@ void write_ops(JsonWriter& json, const std::vector<OpTiming>& ops) {
         .field("us", op.microseconds)
         .field("flops", op.flops)
         .field("bytes", op.bytes)
+        .field("gflops_per_second", gflops_of(op))
+        .field("gbytes_per_second", gbytes_of(op))
         .end_object();
   json.end_array();
 }
-
-double ratio(double ours, double theirs) { return theirs > 0 ? ours / theirs : 0; }
 
 struct Line {
   const char* name;
@@ -98,30 +127,42 @@ std::string numbers_text(const BenchNumbers& numbers) {
              "MiB"});
   table.row({"private memory", std::format("{:.1f}", double(numbers.private_bytes) / 0x1p20),
              "MiB"});
+  table.row({"shared memory", std::format("{:.1f}", double(shared_bytes(numbers)) / 0x1p20), "MiB"});
+  if (numbers.runs_per_second > 0)
+    table.row({"throughput", std::format("{:.1f}", numbers.runs_per_second), "runs/s"});
   return table.text() + std::format("{}, {} among them, {}\n", count_text(numbers.nodes, "node"),
                                     count_text(numbers.partitions, "partition"),
                                     count_text(numbers.primitives, "primitive"));
 }
 
-std::string ops_text(std::vector<OpTiming> ops) {
+/// A rate, and what share of the machine's peak it is.
+std::string rate_text(double rate, double peak) {
+  if (rate <= 0) return "-";
+  return std::format("{:.1f} ({:.0f}%)", rate, 100 * ratio(rate, peak));
+}
+
+std::string ops_text(BenchResult result) {
   double total = 0;
-  for (const OpTiming& op : ops) total += op.microseconds;
-  std::ranges::stable_sort(ops, std::ranges::greater{}, &OpTiming::microseconds);
-  TextTable table({0, 1, 2});
-  table.row({"us", "%", "GFLOP/s", "operator", "implementation", "name"});
-  for (const OpTiming& op : ops)
+  for (const OpTiming& op : result.ops) total += op.microseconds;
+  std::ranges::stable_sort(result.ops, std::ranges::greater{}, &OpTiming::microseconds);
+  TextTable table({0, 1, 2, 3});
+  table.row({"us", "%", "GFLOP/s", "GB/s", "operator", "implementation", "name"});
+  for (const OpTiming& op : result.ops)
     table.row({std::format("{:.1f}", op.microseconds),
                std::format("{:.1f}", 100 * ratio(op.microseconds, total)),
-               op.flops > 0 ? std::format("{:.1f}", ratio(op.flops, op.microseconds) / 1e3) : "-",
-               op.kind, op.implementation, op.name});
-  return "\n" + table.text();
+               rate_text(gflops_of(op), result.peaks.gflops),
+               rate_text(gbytes_of(op), result.peaks.gbytes), op.kind, op.implementation, op.name});
+  return "\n" + table.text() +
+         std::format("(of this machine's peaks, measured: {:.1f} GFLOP/s in f32, {:.1f} GB/s from "
+                     "memory; 8- and 16-bit products and data in caches pass them)\n",
+                     result.peaks.gflops, result.peaks.gbytes);
 }
 
 Result<int> bench_one(const Flags& flags) {
   const BenchResult result = CTXGEN_TRY(measure(flags.request));
   if (!flags.json) {
     std::string text = numbers_text(result.numbers);
-    if (flags.request.per_op) text += ops_text(result.ops);
+    if (flags.request.per_op) text += ops_text(result);
     CTXGEN_CHECK(print(text));
     return 0;
   }
@@ -129,7 +170,8 @@ Result<int> bench_one(const Flags& flags) {
   json.begin_object();
   write_numbers(json, flags.request.model, result.numbers);
   json.field("iterations", flags.request.iterations);
-  if (flags.request.per_op) write_ops(json, result.ops);
+  write_throughput(json, flags.request, result.numbers);
+  if (flags.request.per_op) write_ops(json, result);
   json.end_object();
   CTXGEN_CHECK(print(json.finish()));
   return 0;
@@ -140,8 +182,11 @@ std::string comparison_json(const Flags& flags, const BenchNumbers& ours,
   JsonWriter json;
   json.begin_object();
   write_numbers(json, flags.request.model, ours);
-  json.field("iterations", flags.request.iterations).key("compare").begin_object();
+  json.field("iterations", flags.request.iterations);
+  write_throughput(json, flags.request, ours);
+  json.key("compare").begin_object();
   write_numbers(json, flags.other, theirs);
+  write_throughput(json, flags.request, theirs);
   json.end_object()
       .key("ratio")
       .begin_object()
@@ -149,6 +194,7 @@ std::string comparison_json(const Flags& flags, const BenchNumbers& ours,
       .field("first_run_ms", ratio(ours.first_run_ms, theirs.first_run_ms))
       .field("latency_p50_ms", ratio(ours.latency_p50_ms, theirs.latency_p50_ms))
       .field("private_bytes", ratio(double(ours.private_bytes), double(theirs.private_bytes)))
+      .field("runs_per_second", ratio(ours.runs_per_second, theirs.runs_per_second))
       .end_object()
       .end_object();
   return json.finish();
@@ -167,6 +213,10 @@ std::string comparison_text(const Flags& flags, const BenchNumbers& ours,
       double(theirs.resident_bytes) / 0x1p20, "MiB");
   row("private memory", double(ours.private_bytes) / 0x1p20,
       double(theirs.private_bytes) / 0x1p20, "MiB");
+  row("shared memory", double(shared_bytes(ours)) / 0x1p20, double(shared_bytes(theirs)) / 0x1p20,
+      "MiB");
+  if (flags.request.contexts > 0)
+    row("throughput", ours.runs_per_second, theirs.runs_per_second, "runs/s");
   return table.text();
 }
 
@@ -174,6 +224,8 @@ Result<int> bench_two(const Flags& flags) {
   if (flags.request.per_op)
     return fail(ErrorCode::kInvalidArgument,
                 "-v and --compare: the table of operators is of one model");
+  if (!flags.request.profile.empty())
+    return fail(ErrorCode::kInvalidArgument, "--profile and --compare: a profile is of one model");
   // Flags about compiling are for the plain one of the two.
   const std::string& data = flags.request.flags.external_data_folder;
   const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
@@ -217,6 +269,13 @@ void add_bench(Cli& cli) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
+  verb->add_option("--contexts", flags->request.contexts,
+                   "measure the throughput of N run contexts, each in a thread of its own, too")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
+  verb->add_option("--profile", flags->request.profile,
+                   "write what each primitive and kernel took, for chrome://tracing and Perfetto")
+      ->type_name("FILE.json");
   add_model_flags(*verb, flags->request.flags);
   add_run_flags(*verb, flags->request.flags);
   verb->add_flag("--json", flags->json, "print JSON");

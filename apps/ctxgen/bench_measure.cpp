@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <thread>
 #include <type_traits>
 
 #include "arguments.h"
+#include "ctxgen/runtime/trace.h"
 #include "open_model.h"
 #include "process_memory.h"
 #include "random_inputs.h"
@@ -43,13 +47,14 @@ Result<double> timed_run(const Session& session, std::span<const NamedTensor> in
   return elapsed;
 }
 
-Result<std::vector<OpTiming>> profile(const Session& session,
-                                      std::span<const NamedTensor> inputs) {
+Result<std::vector<OpTiming>> profile(const Session& session, std::span<const NamedTensor> inputs,
+                                      Trace& trace) {
   std::vector<OpTiming> mean;
   for (std::size_t i = 0; i < kProfiledRuns; ++i) {
     std::vector<OpTiming> timings;
     const auto outputs = session.run(inputs, &timings);
     if (!outputs) return std::unexpected(outputs.error());
+    trace.add_run(1, timings);
     if (i == 0) {
       mean = std::move(timings);
       continue;
@@ -59,6 +64,43 @@ Result<std::vector<OpTiming>> profile(const Session& session,
   }
   for (OpTiming& op : mean) op.microseconds /= kProfiledRuns;
   return mean;
+}
+
+/// Runs one context until all have done `iterations`.
+Status run_often(RunContext& context, std::barrier<>& start, std::uint64_t iterations) {
+  Status status = context.run();  // its memory is there from now on
+  start.arrive_and_wait();
+  for (std::uint64_t i = 0; status && i < iterations; ++i) status = context.run();
+  return status;
+}
+
+/// Runs per second of several contexts, each in a thread of its own with outputs of its own.
+Status measure_throughput(const Session& session, std::span<const NamedTensor> inputs,
+                          const BenchRequest& request, BenchNumbers& numbers) {
+  std::vector<std::unique_ptr<RunContext>> contexts;
+  for (std::uint64_t i = 0; i < request.contexts; ++i) {
+    contexts.push_back(CTXGEN_TRY(session.make_context()));
+    for (std::size_t k = 0; k < session.inputs().size(); ++k)
+      for (const NamedTensor& input : inputs)
+        if (input.name == session.inputs()[k].name)
+          CTXGEN_CHECK(contexts.back()->set_input(k, input.tensor));
+  }
+  std::barrier start(static_cast<std::ptrdiff_t>(contexts.size()) + 1);
+  std::vector<Status> results(contexts.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < contexts.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = run_often(*contexts[i], start, request.iterations); });
+  start.arrive_and_wait();
+  const auto begin = Clock::now();
+  threads.clear();  // joins
+  const double seconds = milliseconds_since(begin) / 1e3;
+  for (Status& result : results) CTXGEN_CHECK(std::move(result));
+  numbers.runs_per_second =
+      static_cast<double>(contexts.size() * request.iterations) / std::max(seconds, 1e-9);
+  const ProcessMemory memory = process_memory();
+  numbers.throughput_resident_bytes = memory.resident_bytes;
+  numbers.throughput_private_bytes = memory.private_bytes;
+  return {};
 }
 
 /// What the measuring process sends back.
@@ -142,7 +184,14 @@ Result<BenchResult> measure(const BenchRequest& request) {
   const ProcessMemory memory = process_memory();
   numbers.resident_bytes = memory.resident_bytes;
   numbers.private_bytes = memory.private_bytes;
-  if (request.per_op) result.ops = CTXGEN_TRY(profile(session, inputs));
+  if (request.contexts > 0)
+    CTXGEN_CHECK(measure_throughput(session, inputs, request, numbers));
+  if (!request.per_op && request.profile.empty()) return result;
+  Trace trace;
+  result.ops = CTXGEN_TRY(profile(session, inputs, trace));
+  if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
+  if (request.per_op)
+    result.peaks = CTXGEN_TRY(onednn::measure_peaks(static_cast<int>(request.flags.threads)));
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/onednn/peaks.h"
 #include "model_flags.h"
 
 namespace ctxgen::cli {
@@ -15,6 +16,8 @@ struct BenchRequest {
   std::string compile_flag;  // as open_model
   std::uint64_t iterations = 50;
   bool per_op = false;
+  std::uint64_t contexts = 0;  // that run at the same time; 0: no throughput is measured
+  std::string profile;         // a trace of the profiled runs; "": none
 };
 
 /// What is measured of one model. Plain numbers, so that it can cross a pipe.
@@ -25,13 +28,16 @@ struct BenchNumbers {
   double latency_min_ms = 0, latency_p50_ms = 0, latency_p99_ms = 0;
   double primitive_creation_ms = 0;
   std::uint64_t resident_bytes = 0, private_bytes = 0;
+  double runs_per_second = 0;  // of all contexts together
+  std::uint64_t throughput_resident_bytes = 0, throughput_private_bytes = 0;
   std::uint64_t nodes = 0, partitions = 0, primitives = 0;
   PlanStatistics plans;
 };
 
 struct BenchResult {
   BenchNumbers numbers;
-  std::vector<OpTiming> ops;  // mean of some runs, in order; empty unless asked
+  std::vector<OpTiming> ops;    // mean of some runs, in order; empty unless asked
+  onednn::MachinePeaks peaks;  // measured if ops are asked for
 };
 
 /// Loads and runs a model in this process.

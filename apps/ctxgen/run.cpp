@@ -13,6 +13,7 @@
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/compare.h"
 #include "ctxgen/runtime/elements.h"
+#include "ctxgen/runtime/trace.h"
 #include "model_flags.h"
 #include "open_model.h"
 #include "options_file.h"
@@ -38,6 +39,7 @@ struct Flags {
   std::vector<std::string> inputs;
   std::string test_data;
   std::string output_folder;
+  std::string profile;
   std::uint64_t seed = 0;
   Tolerance tolerance;
   std::string options_file;
@@ -70,6 +72,20 @@ void write_dims(JsonWriter& json, const Dims& dims) {
   json.begin_array();
   for (const std::int64_t dim : dims) json.value(dim);
   json.end_array();
+}
+
+/// Runs, and adds what was measured to `trace` if a profile is wanted.
+Result<std::vector<RuntimeValue>> run_model(const Flags& flags, const OpenModel& model,
+                                            std::span<const NamedValue> inputs, Trace& trace) {
+  if (flags.profile.empty()) return model.session->run_values(inputs);
+  std::vector<OpTiming> timings;
+  auto outputs = CTXGEN_TRY(model.session->run_values(inputs, {.timings = &timings}));
+  trace.add_run(1, timings);
+  return outputs;
+}
+
+Status write_profile(const Flags& flags, const Trace& trace) {
+  return flags.profile.empty() ? Status() : write_trace(trace, flags.profile);
 }
 
 // ---- one run with given or random inputs ---------------------------------------------------------
@@ -120,7 +136,9 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
   for (const NamedValue& input : inputs) given.push_back(input.name);
   for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, given, shapes, flags.seed)))
     inputs.push_back({std::move(random.name), std::move(random.tensor)});
-  const auto outputs = CTXGEN_TRY(model.session->run_values(inputs));
+  Trace trace;
+  const auto outputs = CTXGEN_TRY(run_model(flags, model, inputs, trace));
+  CTXGEN_CHECK(write_profile(flags, trace));
   std::vector<std::string> files;
   if (!flags.output_folder.empty())
     files = CTXGEN_TRY(write_outputs(flags.output_folder, model.session->outputs(), outputs));
@@ -170,14 +188,16 @@ std::string comparison_text(std::span<const OutputResult> results) {
 
 Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
   std::vector<OutputResult> results;
+  Trace trace;
   for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
     const TestDataSet set =
         CTXGEN_TRY(read_data_set(folder, model.session->inputs(), model.session->outputs()));
-    const auto outputs = CTXGEN_TRY(model.session->run_values(set.inputs));
+    const auto outputs = CTXGEN_TRY(run_model(flags, model, set.inputs, trace));
     for (std::size_t i = 0; i < set.outputs.size(); ++i)
       results.push_back({set.name, model.session->outputs()[i].name,
                          compare(outputs[i], set.outputs[i], flags.tolerance)});
   }
+  CTXGEN_CHECK(write_profile(flags, trace));
   const auto bad = std::ranges::count_if(
       results, [](const OutputResult& result) { return !result.comparison.match; });
   CTXGEN_CHECK(print(flags.json ? comparison_json(flags, results, bad == 0)
@@ -241,6 +261,9 @@ void add_run(Cli& cli) {
   verb->add_option("--seed", flags->seed, "of random inputs")->capture_default_str();
   verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
       ->type_name("DIR");
+  verb->add_option("--profile", flags->profile,
+                   "write what each primitive and kernel took, for chrome://tracing and Perfetto")
+      ->type_name("FILE.json");
   add_model_flags(*verb, flags->options);
   add_run_flags(*verb, flags->options);
   verb->add_flag("--json", flags->json, "print JSON");

@@ -4,7 +4,9 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "ctxgen/runtime/trace.h"
 #include "session.h"
 #include "status.h"
 #include "value.h"
@@ -21,6 +23,8 @@ using ctxgen::capi::not_null;
 struct ctxgen_run_context {
   std::shared_ptr<const ctxgen::capi::LoadedModel> model;  // outlives the context
   std::unique_ptr<ctxgen::RunContext> context;
+  bool profiling = false;
+  ctxgen::Trace trace;
 };
 
 namespace {
@@ -87,7 +91,11 @@ ctxgen_status* ctxgen_run_context_run(ctxgen_run_context* context) {
   return guarded("running", [&]() -> Status {
     CTXGEN_CHECK(not_null(context, "context"));
     const EnvironmentScope scope(context->model->environment.get());
-    return context->context->run();
+    if (!context->profiling) return context->context->run();
+    std::vector<ctxgen::OpTiming> timings;
+    const Status status = context->context->run(&timings);
+    context->trace.add_run(1, timings);
+    return status;
   });
 }
 
@@ -109,6 +117,24 @@ ctxgen_status* ctxgen_run_context_create_output(const ctxgen_run_context* contex
     CTXGEN_CHECK(not_null(value, "value"));
     const RuntimeValue* output = CTXGEN_TRY(output_of(context, index));
     *value = new ctxgen_value{*output};
+    return {};
+  });
+}
+
+ctxgen_status* ctxgen_run_context_set_profiling(ctxgen_run_context* context, int profiling) {
+  return change(context, [&](ctxgen::RunContext&) -> Status {
+    context->profiling = profiling != 0;
+    return {};
+  });
+}
+
+ctxgen_status* ctxgen_run_context_write_profile(ctxgen_run_context* context, const char* path) {
+  return guarded("writing a profile", [&]() -> Status {
+    CTXGEN_CHECK(not_null(context, "context"));
+    CTXGEN_CHECK(not_null(path, "path"));
+    if (context->trace.empty()) return fail(ErrorCode::kInvalidArgument, "no run was recorded");
+    CTXGEN_CHECK(ctxgen::write_trace(context->trace, path));
+    context->trace = {};
     return {};
   });
 }

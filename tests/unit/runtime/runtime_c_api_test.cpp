@@ -13,6 +13,7 @@
 #include "../compiler/parse_model.h"
 #include "c_api_status.h"
 #include "ctxgen_runtime.h"
+#include "temp_folder.h"
 
 namespace ctxgen {
 namespace {
@@ -245,6 +246,27 @@ TEST_F(RuntimeCApi, Stop) {
   ctxgen_run_context_stop(context);
   EXPECT_EQ(code(ctxgen_run_context_run(context)), CTXGEN_CANCELLED);
   ASSERT_DONE(ctxgen_run_context_run(context));
+}
+
+TEST_F(RuntimeCApi, Profiles) {
+  const test::TempFolder folder;
+  const std::string path = (folder / "p.json").string();
+  ASSERT_EQ(open(kAdd).code, CTXGEN_OK);
+  const float x[] = {1, 20};
+  const ctxgen_tensor in = tensor(x, kOneRow, 2);
+  ASSERT_DONE(ctxgen_run_context_set_input(context, 0, &in));
+  ASSERT_DONE(ctxgen_run_context_run(context));
+  EXPECT_EQ(code(ctxgen_run_context_write_profile(context, path.c_str())), CTXGEN_INVALID_ARGUMENT)
+      << "no run was recorded";
+  ASSERT_DONE(ctxgen_run_context_set_profiling(context, 1));
+  ASSERT_DONE(ctxgen_run_context_run(context));
+  EXPECT_EQ(code(ctxgen_run_context_write_profile(context, "/nonexistent/p.json")), CTXGEN_IO_ERROR);
+  ASSERT_DONE(ctxgen_run_context_write_profile(context, path.c_str()));
+  const std::string text = test::read_text(path);
+  EXPECT_TRUE(text.contains("\"Add\"") && text.contains("\"Relu\"") && text.contains("\"run 0\""))
+      << text;
+  EXPECT_EQ(code(ctxgen_run_context_write_profile(context, path.c_str())), CTXGEN_INVALID_ARGUMENT)
+      << "it is forgotten";
 }
 
 // ---- values that are no tensors of numbers ------------------------------------------------------

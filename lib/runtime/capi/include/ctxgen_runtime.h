@@ -242,6 +242,14 @@ CTXGEN_API ctxgen_status* ctxgen_run_context_output(const ctxgen_run_context* co
 CTXGEN_API ctxgen_status* ctxgen_run_context_create_output(const ctxgen_run_context* context,
                                                            size_t index, ctxgen_value** value);
 
+/* Nonzero: runs to come are recorded, each primitive and kernel; 0: no longer. What was recorded stays. */
+CTXGEN_API ctxgen_status* ctxgen_run_context_set_profiling(ctxgen_run_context* context,
+                                                           int profiling);
+/* Writes what was recorded to a file for chrome://tracing and ui.perfetto.dev, and forgets it.
+ * CTXGEN_INVALID_ARGUMENT where nothing was. */
+CTXGEN_API ctxgen_status* ctxgen_run_context_write_profile(ctxgen_run_context* context,
+                                                           const char* path);
+
 /* Ends the run that is under way with CTXGEN_CANCELLED, before its next operator; where none is, the
  * next one. */
 CTXGEN_API void ctxgen_run_context_stop(ctxgen_run_context* context);
