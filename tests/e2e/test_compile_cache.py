@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from cli_support import ctxgen, done, json_of, make_model, refused, save
+from fault_support import run_faulty
 from onnx import TensorProto, helper, numpy_helper
 
 LAYER_BYTES = 256 * 256 * 4
@@ -152,7 +153,6 @@ def test_a_cache_that_takes_nothing_is_used_as_it_is(project):
     """As on a full disk or a read-only file system."""
     _, expected = project.compile()
     shutil.rmtree(project.cache / "output", ignore_errors=True)
-    shim = os.path.join(os.environ["CTXGEN_BUILD"], "lib", "libfault_shim.so")
     save(layers_model(changed=1), project.source)
     _, changed = project.compile(cache=False)
     for fault in ("write:*:ENOSPC", "open:*:EROFS"):
@@ -161,9 +161,7 @@ def test_a_cache_that_takes_nothing_is_used_as_it_is(project):
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         # With open:EROFS the cache cannot be read either: the shim knows no modes.
-        environment = {**os.environ, "LD_PRELOAD": shim, "FAULT_FOLDER": str(project.cache), "FAULT": fault}
-        command = [os.environ["CTXGEN_BIN"], "compile", str(project.source), "-o", str(out / "net_ctx.onnx"), "--cache-dir", str(project.cache)]
-        finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        finished = run_faulty(project.cache, "compile", project.source, "-o", out / "net_ctx.onnx", "--cache-dir", project.cache, FAULT=fault)
         assert finished.returncode == 0, finished.stderr
         assert finished.stderr.count("ctxgen: warning: compile cache") == 1, finished.stderr
         assert {path.name: path.read_bytes() for path in out.iterdir()} == changed
