@@ -6,6 +6,7 @@
 #                            is not position-independent (thread-local storage), so no plugin can hold it.
 #   OpenMP::OpenMP_CXX       always GNU's runtime, the one that oneDNN runs on
 #   spdlog::spdlog  zstd::libzstd  xxHash::xxhash  CLI11::CLI11
+#   libzip::zip              .npz files; its own config wants programs that Debian packages apart
 #   ctxgen_onnxruntime_headers   ONNX Runtime's headers, if CTXGEN_HAVE_ONNXRUNTIME
 #   GTest::gtest  GTest::gtest_main  GTest::gmock   for the tests
 
@@ -55,6 +56,13 @@ ctxgen_need(xxHash "${ctxgen_xxhash_FOUND}" "${ctxgen_xxhash_VERSION}" 0.8)
 if(NOT TARGET xxHash::xxhash)
   add_library(xxHash::xxhash INTERFACE IMPORTED GLOBAL)
   target_link_libraries(xxHash::xxhash INTERFACE PkgConfig::ctxgen_xxhash)
+endif()
+
+pkg_check_modules(ctxgen_libzip QUIET IMPORTED_TARGET GLOBAL libzip)
+ctxgen_need(libzip "${ctxgen_libzip_FOUND}" "${ctxgen_libzip_VERSION}" 1.7)
+if(NOT TARGET libzip::zip)
+  add_library(libzip::zip INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(libzip::zip INTERFACE PkgConfig::ctxgen_libzip)
 endif()
 
 # Headers only: the plugin is loaded by ONNX Runtime, the tests load its library at run time.

@@ -38,7 +38,7 @@ struct Flags {
   ModelFlags options;
   std::vector<std::string> inputs;
   std::string test_data;
-  std::string output_folder;
+  std::string output_folder, output_file;
   std::string profile;
   std::uint64_t seed = 0;
   Tolerance tolerance;
@@ -142,6 +142,8 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
   std::vector<std::string> files;
   if (!flags.output_folder.empty())
     files = CTXGEN_TRY(write_outputs(flags.output_folder, model.session->outputs(), outputs));
+  if (!flags.output_file.empty())
+    CTXGEN_CHECK(write_npz_file(flags.output_file, model.session->outputs(), outputs));
   CTXGEN_CHECK(print(flags.json ? outputs_json(flags, model, outputs, files)
                                 : outputs_text(model, outputs, files)));
   return 0;
@@ -211,7 +213,7 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
 /// Options that the chosen way of running would ignore.
 Status check_given(const CLI::App& verb) {
   const bool test_data = verb.count("--test-data") > 0;
-  for (const char* name : {"--input", "--output-dir", "--seed"})
+  for (const char* name : {"--input", "--output-dir", "--output-file", "--seed"})
     if (test_data && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
   for (const char* name : {"--rtol", "--atol"})
@@ -244,8 +246,8 @@ void add_run(Cli& cli) {
       ->type_name("MODEL")
       ->required();
   verb->add_option("--input", flags->inputs,
-                   "an input from a file: .npy, .pb (TensorProto, SequenceProto, ...), else raw elements; may be "
-                   "repeated; inputs not given are random")
+                   "an input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, ...), else raw elements; "
+                   "FILE.npz alone: every array of it; may be repeated; inputs not given are random")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   verb->add_option("--test-data", flags->test_data,
@@ -264,6 +266,11 @@ void add_run(Cli& cli) {
   verb->add_option("--profile", flags->profile,
                    "write what each primitive and kernel took, for chrome://tracing and Perfetto")
       ->type_name("FILE.json");
+  verb->add_option("--output-file", flags->output_file, "write all outputs into one .npz file")
+      ->type_name("FILE.npz")
+      ->check([](const std::string& text) {
+        return text.ends_with(".npz") ? std::string() : "\"" + text + "\" does not end with .npz";
+      });
   add_model_flags(*verb, flags->options);
   add_run_flags(*verb, flags->options);
   verb->add_flag("--json", flags->json, "print JSON");

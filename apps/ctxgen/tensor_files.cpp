@@ -4,10 +4,12 @@
 #include <cctype>
 #include <format>
 #include <set>
+#include <utility>
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "npy.h"
+#include "npz.h"
 #include "random_inputs.h"
 
 namespace ctxgen::cli {
@@ -27,6 +29,12 @@ Result<Tensor> read_raw(const Blob& file, const std::string& name, const IoInfo&
   return Tensor::borrow(info.type.element, dims, file.owner, file.bytes);
 }
 
+std::string names_of(std::span<const IoInfo> infos) {
+  std::string names;
+  for (const IoInfo& one : infos) names += (names.empty() ? "" : ", ") + one.name;
+  return names;
+}
+
 /// The input that `option` ("NAME=FILE") is for.
 const IoInfo* input_of(const std::string& option, std::span<const IoInfo> infos) {
   const IoInfo* found = nullptr;
@@ -35,6 +43,30 @@ const IoInfo* input_of(const std::string& option, std::span<const IoInfo> infos)
         (found == nullptr || info.name.size() > found->name.size()))
       found = &info;
   return found;
+}
+
+Status add_input(std::vector<NamedValue>& inputs, const IoInfo& info, RuntimeValue value) {
+  if (std::ranges::contains(inputs, info.name, &NamedValue::name))
+    return fail(ErrorCode::kInvalidArgument, "--input: \"{}\" is given twice", info.name);
+  inputs.push_back({info.name, std::move(value)});
+  return {};
+}
+
+/// Every array of a file to the input of its name.
+Status read_all_arrays(const std::filesystem::path& path, std::span<const IoInfo> infos,
+                       std::vector<NamedValue>& inputs) {
+  const Blob file = CTXGEN_TRY(map_file(path));
+  std::vector<NamedArray> arrays = CTXGEN_TRY(read_npz(file, path.string()));
+  if (arrays.empty())
+    return fail(ErrorCode::kInvalidArgument, "{}: there is no array in it", path.string());
+  for (NamedArray& array : arrays) {
+    const auto info = std::ranges::find(infos, array.name, &IoInfo::name);
+    if (info == infos.end())
+      return fail(ErrorCode::kInvalidArgument, "{}: array \"{}\": the model has no such input ({})",
+                  path.string(), array.name, names_of(infos));
+    CTXGEN_CHECK(add_input(inputs, *info, std::move(array.tensor)));
+  }
+  return {};
 }
 
 std::string file_stem(const std::string& name, std::size_t position) {
@@ -51,10 +83,8 @@ Result<RuntimeValue> read_value_file(const std::filesystem::path& path, const Io
                                      const ShapeProfile& shapes) {
   const std::string name = path.string();
   const std::string extension = path.extension().string();
-  if (extension == ".npz")
-    return fail(ErrorCode::kInvalidArgument, "{}: .npz is not built yet (planned); give .npy",
-                name);
   const Blob file = CTXGEN_TRY(map_file(path));
+  if (extension == ".npz") return CTXGEN_TRY(read_npz_array(file, name, info.name));
   if (extension == ".npy") return read_npy(file, name);
   if (extension != ".pb") return read_raw(file, name, info, shapes);
   auto value = read_value(file, info.type);
@@ -68,17 +98,16 @@ Result<std::vector<NamedValue>> read_inputs(const std::vector<std::string>& opti
   std::vector<NamedValue> inputs;
   for (const std::string& option : options) {
     const IoInfo* info = input_of(option, infos);
-    if (info == nullptr) {
-      std::string names;
-      for (const IoInfo& one : infos) names += (names.empty() ? "" : ", ") + one.name;
-      return fail(ErrorCode::kInvalidArgument,
-                  "--input: \"{}\" is not NAME=FILE with an input of the model ({})", option,
-                  names);
+    if (info == nullptr && option.ends_with(".npz")) {
+      CTXGEN_CHECK(read_all_arrays(option, infos, inputs));
+      continue;
     }
-    if (std::ranges::contains(inputs, info->name, &NamedValue::name))
-      return fail(ErrorCode::kInvalidArgument, "--input: \"{}\" is given twice", info->name);
-    inputs.push_back({info->name, CTXGEN_TRY(read_value_file(option.substr(info->name.size() + 1),
-                                                              *info, shapes))});
+    if (info == nullptr)
+      return fail(ErrorCode::kInvalidArgument,
+                  "--input: \"{}\" is neither a .npz file nor NAME=FILE with an input of the model "
+                  "({})", option, names_of(infos));
+    const std::string file = option.substr(info->name.size() + 1);
+    CTXGEN_CHECK(add_input(inputs, *info, CTXGEN_TRY(read_value_file(file, *info, shapes))));
   }
   return inputs;
 }
@@ -107,6 +136,21 @@ Result<std::vector<std::string>> write_outputs(const std::filesystem::path& fold
     CTXGEN_CHECK(file.commit());
   }
   return names;
+}
+
+Status write_npz_file(const std::filesystem::path& path, std::span<const IoInfo> infos,
+                      std::span<const RuntimeValue> outputs) {
+  std::vector<NamedArray> arrays;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_tensor() || !npy_can_hold(outputs[i].tensor().type()))
+      return fail(ErrorCode::kUnsupported, "output \"{}\" is {}: NumPy has no type for it (--output-dir "
+                  "writes tensors of other types as .pb)", infos[i].name, describe(outputs[i]));
+    if (!std::ranges::contains(arrays, infos[i].name, &NamedArray::name))  // some models repeat one
+      arrays.push_back({infos[i].name, outputs[i].tensor()});
+  }
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  CTXGEN_CHECK(file.write(CTXGEN_TRY(write_npz(arrays))));
+  return file.commit();
 }
 
 }  // namespace ctxgen::cli

@@ -11,15 +11,15 @@
 
 namespace ctxgen::cli {
 
-/// Reads a value for an input: .npy, .pb (a serialised TensorProto, or SequenceProto, OptionalProto
+/// Reads a value for an input: .npy, .npz (the array called as the input, or the only one), .pb (a serialised TensorProto, or SequenceProto, OptionalProto
 /// or MapProto where the input is such), anything else as raw little-endian elements of the input's
 /// type and shape.
-/// Errors  IO_ERROR, INVALID_ARGUMENT (.npz; a size that does not fit), those of the readers.
+/// Errors  IO_ERROR, INVALID_ARGUMENT (a size that does not fit), those of the readers.
 [[nodiscard]] Result<RuntimeValue> read_value_file(const std::filesystem::path& path,
                                                    const IoInfo& info, const ShapeProfile& shapes);
 
 /// --input NAME=FILE options; the name is the longest input name that the text starts with, so that
-/// names with "=" work.
+/// names with "=" work. FILE.npz alone gives every array in it to the input of its name.
 [[nodiscard]] Result<std::vector<NamedValue>> read_inputs(const std::vector<std::string>& options,
                                                           std::span<const IoInfo> infos,
                                                           const ShapeProfile& shapes);
@@ -30,5 +30,11 @@ namespace ctxgen::cli {
 [[nodiscard]] Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                              std::span<const IoInfo> infos,
                                                              std::span<const RuntimeValue> outputs);
+
+/// Writes all outputs into one .npz file, each under its name.
+/// Errors  UNSUPPORTED for an output that NumPy has no type for or that is no tensor, before anything
+///         is written; IO_ERROR.
+[[nodiscard]] Status write_npz_file(const std::filesystem::path& path, std::span<const IoInfo> infos,
+                                    std::span<const RuntimeValue> outputs);
 
 }  // namespace ctxgen::cli

@@ -45,6 +45,10 @@ def _tensors():
             file = io.BytesIO()
             np.save(file, np.ones((2, 3), np.dtype(kind), order=order))
             yield f"npy{number}{order}", b"\0" + file.getvalue()
+    for number, save in enumerate([np.savez, np.savez_compressed]):
+        file = io.BytesIO()
+        save(file, x=np.ones((2, 3), np.float32), y=np.arange(4))
+        yield f"npz{number}", b"\2" + file.getvalue()
 
 
 def _options():

@@ -1,7 +1,8 @@
-// Input files of `ctxgen run`. The first byte says which kind the rest is: .npy or .pb.
+// Input files of `ctxgen run`. The first byte says which kind the rest is: .npy, .pb or .npz.
 #include "ctxgen/onnx_lite/read_model.h"
 #include "fuzz_input.h"
 #include "npy.h"
+#include "npz.h"
 
 using namespace ctxgen;
 
@@ -23,12 +24,32 @@ void check(const Tensor& tensor) {
   fuzz::expect(npy && same(*npy, tensor), "another tensor from its .npy");
 }
 
+/// Written and read again, an archive has the same arrays.
+void check_archive(const Blob& file) {
+  const auto arrays = cli::read_npz(file, "fuzz");
+  if (!arrays) return;
+  for (const cli::NamedArray& array : *arrays) {
+    check(array.tensor);
+    const auto alone = cli::read_npz_array(file, "fuzz", array.name);
+    fuzz::expect(alone && same(*alone, array.tensor), "another array when it is read alone");
+  }
+  if (arrays->empty()) return;
+  const auto written = cli::write_npz(*arrays);
+  if (!written) return;  // a name that no archive of ours has
+  const auto again = cli::read_npz(fuzz::exact(*written), "fuzz");
+  fuzz::expect(again && again->size() == arrays->size(), "another number of arrays from its .npz");
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const Blob file = fuzz::exact(fuzz::bytes_of(data + 1, size - 1));
-  const auto tensor = data[0] % 2 == 0 ? cli::read_npy(file, "fuzz") : read_tensor(file);
+  if (data[0] % 3 == 2) {
+    check_archive(file);
+    return 0;
+  }
+  const auto tensor = data[0] % 3 == 0 ? cli::read_npy(file, "fuzz") : read_tensor(file);
   if (tensor) check(*tensor);
   return 0;
 }
