@@ -13,9 +13,13 @@ X = np.linspace(-1, 1, 2 * 3 * 8 * 8, dtype=np.float32).reshape(2, 3, 8, 8)
 def shim_environment(folder, **variables):
     shim = pathlib.Path(os.environ["CTXGEN_BUILD"]) / "lib" / "libfault_shim.so"
     assert shim.exists()
-    # With a sanitizer the shim comes before its runtime, which is fine: it allocates nothing.
+    # The address sanitizer does not mind to come second: the shim allocates nothing. The thread sanitizer does.
     asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-    return {**os.environ, "LD_PRELOAD": str(shim), "FAULT_FOLDER": str(folder), "ASAN_OPTIONS": asan, **variables}
+    libraries = [str(shim)]
+    if os.environ.get("CTXGEN_PRESET") == "tsan":
+        find = ["gcc", "-print-file-name=libtsan.so"]
+        libraries.insert(0, subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip())
+    return {**os.environ, "LD_PRELOAD": " ".join(libraries), "FAULT_FOLDER": str(folder), "ASAN_OPTIONS": asan, **variables}
 
 
 def run_faulty(folder, *arguments, **variables):
