@@ -34,7 +34,7 @@ DEFAULTS = {
     "ASAN_OPTIONS": "detect_container_overflow=0:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     # libgomp and oneDNN are not instrumented: what they synchronise cannot be seen.
-    "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+    "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:suppressions={TESTS / 'tsan.supp'}",
 }
 
 # Python programs into which they load our libraries: with the address sanitizer its run-time library has to be there first.
