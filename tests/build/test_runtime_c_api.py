@@ -5,7 +5,7 @@ import re
 import numpy
 import onnx
 import pytest
-from c_api_support import BUILD, HERE, SANITIZED, build_c99, declared_functions, install, run, shown_functions
+from c_api_support import BUILD, HERE, SANITIZED, build_c99, declared_functions, expected, install, run, shown_functions
 from e2e.cli_support import conv_model, done, save
 
 LIBRARY = BUILD / "lib" / "libctxgen_runtime.so"
@@ -36,17 +36,6 @@ def model(tmp_path):
     path = save(conv_model(), tmp_path / "net.onnx")
     done("compile", path)
     return tmp_path / "net_ctx.onnx"
-
-
-def expected(model, folder):
-    """What the command line gives."""
-    value = onnx.load(model, load_external_data=False).graph.input[0]
-    shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
-    x = (0.25 * (numpy.arange(numpy.prod(shape)) % 7)).astype(numpy.float32).reshape(shape)
-    numpy.save(folder / "x.npy", x)
-    done("run", model, "--input", f"{value.name}={folder / 'x.npy'}", "--output-dir", folder / "out")
-    name = onnx.load(model, load_external_data=False).graph.output[0].name
-    return numpy.load(folder / "out" / f"{name}.npy").tobytes()
 
 
 def test_a_cmake_project_finds_the_component(prefix, model, tmp_path):
