@@ -83,7 +83,15 @@ TEST_F(MappedPages, PrefaultBringsInWhatWasAddedAndOnDemandDoesNot) {
   EXPECT_EQ(locked(), 0U);
 }
 
+// Sanitizers take mlock(2) for themselves and do nothing.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kLocks = false;
+#else
+constexpr bool kLocks = true;
+#endif
+
 TEST_F(MappedPages, LockKeepsWholePages) {
+  if (!kLocks) GTEST_SKIP() << "a sanitizer does not lock";
   WeightPages pages(WeightMemory::kLock);
   pages.add(bytes(3 * page_ + 5, 1));
   pages.add(bytes(4 * page_, page_));
@@ -101,6 +109,7 @@ TEST_F(MappedPages, ATruncatedFileIsAnErrorAndNoSignal) {
 }
 
 TEST_F(MappedPages, WhatMayNotBeLockedIsAResourceLimit) {
+  if (!kLocks) GTEST_SKIP() << "a sanitizer does not lock";
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   // Root may lock whatever the limit is: a child that is somebody else may not.
