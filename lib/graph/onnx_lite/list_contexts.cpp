@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ctxgen/onnx_lite/read_model.h"
+#include "entry_reader.h"
 #include "import_context.h"
 #include "onnx_fields.h"
 #include "wire.h"
@@ -51,7 +52,10 @@ class Lister {
     wire::Reader reader(source_.bytes, "model");
     bool has_graph = false;
     while (const wire::Field* f = reader.next()) {
-      if (f->tag == wire::bytes(field::model::kMetadata)) CTXGEN_CHECK(metadata(f->body));
+      if (f->tag == wire::bytes(field::model::kMetadata)) {
+        const auto [key, value] = CTXGEN_TRY(read_entry(f->body, "metadata_props"));
+        result_.metadata.emplace_back(key, value);
+      }
       if (f->tag != wire::bytes(field::model::kGraph)) continue;
       has_graph = true;
       CTXGEN_CHECK(graph(f->body, 0));
@@ -62,18 +66,6 @@ class Lister {
   }
 
  private:
-  Status metadata(Message message) {
-    std::pair<std::string, std::string> entry;
-    wire::Reader reader(message, "metadata_props");
-    while (const wire::Field* f = reader.next()) {
-      if (f->tag == wire::bytes(field::entry::kKey)) entry.first = f->text();
-      if (f->tag == wire::bytes(field::entry::kValue)) entry.second = f->text();
-    }
-    CTXGEN_CHECK(reader.status());
-    result_.metadata.push_back(std::move(entry));
-    return {};
-  }
-
   Status graph(Message message, std::uint64_t depth) {
     if (depth > kMaxSubgraphDepth)
       return fail(ErrorCode::kResourceLimit, "graphs nested more than {} deep", kMaxSubgraphDepth);

@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
+#include "entry_reader.h"
 #include "import_context.h"
 #include "onnx_fields.h"
 #include "wire.h"
@@ -27,14 +28,8 @@ struct ModelText {
 };
 
 Status read_metadata(Message message, Model& model) {
-  std::pair<std::string, std::string> entry;
-  wire::Reader reader(message, "metadata_props");
-  while (const wire::Field* f = reader.next()) {
-    if (f->tag == wire::bytes(field::entry::kKey)) entry.first = f->text();
-    if (f->tag == wire::bytes(field::entry::kValue)) entry.second = f->text();
-  }
-  CTXGEN_CHECK(reader.status());
-  model.metadata.push_back(std::move(entry));
+  const auto [key, value] = CTXGEN_TRY(read_entry(message, "metadata_props"));
+  model.metadata.emplace_back(key, value);
   return {};
 }
 

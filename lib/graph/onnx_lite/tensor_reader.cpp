@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 
+#include "entry_reader.h"
 #include "onnx_fields.h"
 #include "typed_data.h"
 #include "wire.h"
@@ -34,13 +35,7 @@ Status parse_decimal(std::string_view text, std::string_view key, Number& out) {
 }  // namespace
 
 Status read_external_entry(std::span<const std::byte> message, ExternalDataRef& ref) {
-  std::string_view key, value;
-  wire::Reader reader(message, "external_data");
-  while (const wire::Field* f = reader.next()) {
-    if (f->tag == wire::bytes(field::entry::kKey)) key = f->text();
-    if (f->tag == wire::bytes(field::entry::kValue)) value = f->text();
-  }
-  CTXGEN_CHECK(reader.status());
+  const auto [key, value] = CTXGEN_TRY(read_entry(message, "external_data"));
   if (key == "location") ref.location = value;
   if (key == "offset") return parse_decimal(value, key, ref.offset);
   if (key == "length") return parse_decimal(value, key, ref.length.emplace());
