@@ -21,4 +21,13 @@ template <class Function>
   return fail(ErrorCode::kInvalidArgument, "{} is NULL", what);
 }
 
+/// Every setter of an options object: `set` changes it and may refuse.
+template <class Options, class Set>
+[[nodiscard]] ctxgen_status* change_options(Options* options, Set&& set) noexcept {
+  return guarded("setting an option", [&]() -> Status {
+    CTXGEN_CHECK(not_null(options, "options"));
+    return set(*options);
+  });
+}
+
 }  // namespace ctxgen::capi

@@ -11,25 +11,17 @@ using ctxgen::CompileOptions;
 using ctxgen::ErrorCode;
 using ctxgen::fail;
 using ctxgen::Status;
+using ctxgen::capi::change_options;
 using ctxgen::capi::guarded;
 using ctxgen::capi::not_null;
 
 namespace {
 
-/// Every setter: `set` changes the options and may refuse.
-template <class Set>
-ctxgen_status* change(ctxgen_compile_options* object, Set&& set) noexcept {
-  return guarded("setting an option", [&]() -> Status {
-    CTXGEN_CHECK(not_null(object, "options"));
-    return set(*object);
-  });
-}
-
 /// A text that must be there.
 template <class Slot>
 ctxgen_status* set_text(ctxgen_compile_options* object, const char* text, std::string_view what,
                         Slot CompileOptions::* slot) noexcept {
-  return change(object, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(object, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(text, what));
     o.options.*slot = text;
     return {};
@@ -38,7 +30,7 @@ ctxgen_status* set_text(ctxgen_compile_options* object, const char* text, std::s
 
 ctxgen_status* set_switch(ctxgen_compile_options* object, int on,
                           bool CompileOptions::* slot) noexcept {
-  return change(object, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(object, [&](ctxgen_compile_options& o) -> Status {
     o.options.*slot = on != 0;
     return {};
   });
@@ -48,7 +40,7 @@ constexpr int kMostThreads = 4096;  // as the command line
 
 ctxgen_status* set_count(ctxgen_compile_options* object, int count, std::string_view what,
                          int CompileOptions::* slot, int most = kMostThreads) noexcept {
-  return change(object, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(object, [&](ctxgen_compile_options& o) -> Status {
     if (count < 0 || count > most)
       return fail(ErrorCode::kInvalidArgument, "{}: {} is not in 0..{}", what, count, most);
     o.options.*slot = count;
@@ -86,7 +78,7 @@ void ctxgen_compile_options_release(ctxgen_compile_options* options) { delete op
 
 ctxgen_status* ctxgen_compile_options_set_config(ctxgen_compile_options* options, const char* key,
                                                  const char* value) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(key, "key"));
     CTXGEN_CHECK(not_null(value, "value"));
     std::vector<ctxgen::ConfigEntry> entries = o.config;
@@ -100,7 +92,7 @@ ctxgen_status* ctxgen_compile_options_set_config(ctxgen_compile_options* options
 
 ctxgen_status* ctxgen_compile_options_set_providers(ctxgen_compile_options* options,
                                                     const char* const* names, size_t count) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     if (count > 0) CTXGEN_CHECK(not_null(names, "names"));
     std::vector<std::string> list;
     for (std::size_t i = 0; i < count; ++i) {
@@ -115,7 +107,7 @@ ctxgen_status* ctxgen_compile_options_set_providers(ctxgen_compile_options* opti
 ctxgen_status* ctxgen_compile_options_add_provider_option(ctxgen_compile_options* options,
                                                           const char* provider, const char* key,
                                                           const char* value) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(provider, "provider"));
     CTXGEN_CHECK(not_null(key, "key"));
     CTXGEN_CHECK(not_null(value, "value"));
@@ -141,7 +133,7 @@ ctxgen_status* ctxgen_compile_options_set_bin_path(ctxgen_compile_options* optio
 ctxgen_status* ctxgen_compile_options_set_binary_information(ctxgen_compile_options* options,
                                                              const char* folder,
                                                              const char* model_name) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(folder, "folder"));
     CTXGEN_CHECK(not_null(model_name, "model_name"));
     const std::string name(model_name);
@@ -158,7 +150,7 @@ ctxgen_status* ctxgen_compile_options_set_binary_information(ctxgen_compile_opti
 ctxgen_status* ctxgen_compile_options_set_external_initializers(ctxgen_compile_options* options,
                                                                 const char* name,
                                                                 uint64_t threshold) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(name, "name"));
     if (*name == '\0') return fail(ErrorCode::kInvalidArgument, "external initializers: empty name");
     o.options.external_initializers = name;
@@ -169,7 +161,7 @@ ctxgen_status* ctxgen_compile_options_set_external_initializers(ctxgen_compile_o
 
 ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
     ctxgen_compile_options* options, ctxgen_location_function function, void* user) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     o.options.initializer_location = nullptr;
     if (function == nullptr) return {};
     o.options.initializer_location =
@@ -216,7 +208,7 @@ ctxgen_status* ctxgen_compile_options_set_external_data_folder(ctxgen_compile_op
 ctxgen_status* ctxgen_compile_options_add_profile(ctxgen_compile_options* options,
                                                   const ctxgen_dim* dims, size_t dim_count,
                                                   const ctxgen_shape* shapes, size_t shape_count) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     ctxgen::ShapeProfile profile;
     if (dim_count > 0) CTXGEN_CHECK(not_null(dims, "dims"));
     if (shape_count > 0) CTXGEN_CHECK(not_null(shapes, "shapes"));
@@ -250,7 +242,7 @@ ctxgen_status* ctxgen_compile_options_add_profile(ctxgen_compile_options* option
 
 ctxgen_status* ctxgen_compile_options_add_fixed_dim(ctxgen_compile_options* options,
                                                     const char* name, int64_t size) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(name, "name"));
     o.options.fix_dims.emplace_back(name, size);
     return {};
@@ -268,14 +260,14 @@ ctxgen_status* ctxgen_compile_options_set_subgraphs(ctxgen_compile_options* opti
 
 ctxgen_status* ctxgen_compile_options_set_graph_optimization(ctxgen_compile_options* options,
                                                              int level) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     o.options.graph_optimization = CTXGEN_TRY(level_of(level));
     return {};
   });
 }
 
 ctxgen_status* ctxgen_compile_options_set_flags(ctxgen_compile_options* options, uint32_t flags) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     constexpr std::uint32_t kKnown = CTXGEN_ERROR_IF_NO_NODES_COMPILED | CTXGEN_ERROR_IF_OUTPUT_EXISTS;
     if ((flags & ~kKnown) != 0)
       return fail(ErrorCode::kInvalidArgument, "flags {:#x}: {:#x} is not known", flags,
@@ -321,7 +313,7 @@ ctxgen_status* ctxgen_compile_options_set_portable(ctxgen_compile_options* optio
 }
 
 ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options, const char* isa) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(isa, "isa"));
     if (*isa == '\0') return fail(ErrorCode::kInvalidArgument, "instruction set: empty name");
     o.options.isas = {isa};
@@ -335,7 +327,7 @@ ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options
 
 ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options, const char* folder,
                                                 uint64_t max_bytes) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(folder, "folder"));
     o.options.cache_dir = folder;
     o.options.cache_max_bytes = max_bytes > 0 ? max_bytes : ctxgen::kDefaultCacheBytes;
@@ -345,7 +337,7 @@ ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
 
 ctxgen_status* ctxgen_compile_options_set_weight_memory(ctxgen_compile_options* options,
                                                         uint64_t bytes) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     o.options.weight_memory_bytes = bytes;
     return {};
   });
@@ -354,7 +346,7 @@ ctxgen_status* ctxgen_compile_options_set_weight_memory(ctxgen_compile_options* 
 ctxgen_status* ctxgen_compile_options_set_progress_function(ctxgen_compile_options* options,
                                                             ctxgen_progress_function function,
                                                             void* user) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     o.options.progress = nullptr;
     if (function == nullptr) return {};
     o.options.progress = [function, user](ctxgen::CompileStage stage, double fraction) {
@@ -369,7 +361,7 @@ ctxgen_status* ctxgen_compile_options_set_progress_function(ctxgen_compile_optio
 ctxgen_status* ctxgen_compile_options_set_cancel_function(ctxgen_compile_options* options,
                                                           ctxgen_cancel_function function,
                                                           void* user) {
-  return change(options, [&](ctxgen_compile_options& o) -> Status {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     o.options.cancelled = nullptr;
     if (function != nullptr) o.options.cancelled = [function, user] { return function(user) != 0; };
     return {};

@@ -14,18 +14,11 @@ using ctxgen::Blob;
 using ctxgen::ErrorCode;
 using ctxgen::fail;
 using ctxgen::Status;
+using ctxgen::capi::change_options;
 using ctxgen::capi::guarded;
 using ctxgen::capi::not_null;
 
 namespace {
-
-template <class Set>
-ctxgen_status* change(ctxgen_session_options* object, Set&& set) noexcept {
-  return guarded("setting an option", [&]() -> Status {
-    CTXGEN_CHECK(not_null(object, "options"));
-    return set(*object);
-  });
-}
 
 Status check_range(int value, int least, int greatest, std::string_view what) {
   if (value >= least && value <= greatest) return {};
@@ -60,7 +53,7 @@ void ctxgen_session_options_release(ctxgen_session_options* options) { delete op
 
 ctxgen_status* ctxgen_session_options_set_config(ctxgen_session_options* options, const char* key,
                                                  const char* value) {
-  return change(options, [&](ctxgen_session_options& o) -> Status {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
     CTXGEN_CHECK(not_null(key, "key"));
     CTXGEN_CHECK(not_null(value, "value"));
     return ctxgen::set_session_config(o.options, key, value);
@@ -68,7 +61,7 @@ ctxgen_status* ctxgen_session_options_set_config(ctxgen_session_options* options
 }
 
 ctxgen_status* ctxgen_session_options_set_threads(ctxgen_session_options* options, int threads) {
-  return change(options, [&](ctxgen_session_options& o) -> Status {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
     CTXGEN_CHECK(check_range(threads, 0, 4096, "threads"));
     o.options.threads = threads;
     return {};
@@ -76,7 +69,7 @@ ctxgen_status* ctxgen_session_options_set_threads(ctxgen_session_options* option
 }
 
 ctxgen_status* ctxgen_session_options_set_kept_plans(ctxgen_session_options* options, int plans) {
-  return change(options, [&](ctxgen_session_options& o) -> Status {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
     CTXGEN_CHECK(check_range(plans, 1, 4096, "plans"));
     o.options.kept_plans = static_cast<std::size_t>(plans);
     return {};
@@ -85,7 +78,7 @@ ctxgen_status* ctxgen_session_options_set_kept_plans(ctxgen_session_options* opt
 
 ctxgen_status* ctxgen_session_options_set_max_run_bytes(ctxgen_session_options* options,
                                                         uint64_t bytes) {
-  return change(options, [&](ctxgen_session_options& o) -> Status {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
     o.options.max_run_bytes = bytes;
     return {};
   });
@@ -93,7 +86,7 @@ ctxgen_status* ctxgen_session_options_set_max_run_bytes(ctxgen_session_options* 
 
 ctxgen_status* ctxgen_session_options_set_verify_blobs(ctxgen_session_options* options,
                                                        int verify) {
-  return change(options, [&](ctxgen_session_options& o) -> Status {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
     CTXGEN_CHECK(check_range(verify, CTXGEN_VERIFY_AUTO, CTXGEN_VERIFY_NEVER,
                              "verify blobs"));
     using ctxgen::VerifyBlobs;
@@ -106,7 +99,7 @@ ctxgen_status* ctxgen_session_options_set_verify_blobs(ctxgen_session_options* o
 
 ctxgen_status* ctxgen_session_options_set_weight_memory(ctxgen_session_options* options,
                                                         int memory) {
-  return change(options, [&](ctxgen_session_options& o) -> Status {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
     CTXGEN_CHECK(check_range(memory, CTXGEN_WEIGHTS_ON_DEMAND,
                              CTXGEN_WEIGHTS_LOCK, "weight memory"));
     using ctxgen::WeightMemory;
@@ -120,14 +113,14 @@ ctxgen_status* ctxgen_session_options_set_weight_memory(ctxgen_session_options* 
 ctxgen_status* ctxgen_session_options_add_external_data(ctxgen_session_options* options,
                                                         const char* location, const void* data,
                                                         size_t size) {
-  return change(options, [&](ctxgen_session_options& o) {
+  return change_options(options, [&](ctxgen_session_options& o) {
     return add_bytes(o.options.external_buffers, location, data, size);
   });
 }
 
 ctxgen_status* ctxgen_session_options_add_bin(ctxgen_session_options* options, const char* name,
                                               const void* data, size_t size) {
-  return change(options, [&](ctxgen_session_options& o) {
+  return change_options(options, [&](ctxgen_session_options& o) {
     return add_bytes(o.bins, name, data, size);
   });
 }
