@@ -86,7 +86,8 @@ Status Compilation::prepare() {
                                  spill_.get())));
   }
   if (options_.weightless != WeightlessMode::kNone)
-    builder_.set_references([this](auto bytes) { return sources_.reference(bytes); });
+    builder_.set_references(
+        [this](auto bytes, Hash128 hash) { return sources_.reference(bytes, hash); });
   return {};
 }
 

@@ -77,7 +77,8 @@ Status ContextBuilder::refer_to_sources(Program& program, WeightStore& store) co
   for (ProgramWeight& weight : program.weights)
     for (PackedWeight& packed : weight.packed) {
       if (!packed.layout.empty()) continue;
-      const auto reference = reference_of_(store.blob(packed.blob).bytes);
+      const auto reference =
+          reference_of_(store.blob(packed.blob).bytes, store.hash(packed.blob));
       if (!reference) continue;
       packed.blob = CTXGEN_TRY(store.add(Blob::own(encode_reference(*reference))));
       packed.layout = reference_layout();

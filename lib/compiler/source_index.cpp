@@ -71,7 +71,8 @@ std::vector<std::string> SourceIndex::files() const {
   return names;
 }
 
-std::optional<WeightReference> SourceIndex::reference(std::span<const std::byte> bytes) const {
+std::optional<WeightReference> SourceIndex::reference(std::span<const std::byte> bytes,
+                                                      Hash128 hash) const {
   const auto* part = find(bytes);
   if (part == nullptr) return std::nullopt;
   const auto& [begin, place] = *part;
@@ -79,7 +80,7 @@ std::optional<WeightReference> SourceIndex::reference(std::span<const std::byte>
                          .file_size = files_.at(*place.file),
                          .offset = place.offset + (address(bytes) - begin),
                          .size = bytes.size(),
-                         .hash = hash_bytes(bytes)};
+                         .hash = hash};
 }
 
 }  // namespace ctxgen

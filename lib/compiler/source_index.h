@@ -28,7 +28,9 @@ class SourceIndex {
   /// Whether these very bytes (not equal ones) lie in a file.
   [[nodiscard]] bool holds(std::span<const std::byte> bytes) const { return find(bytes) != nullptr; }
   /// Nothing for bytes that lie in no file.
-  [[nodiscard]] std::optional<WeightReference> reference(std::span<const std::byte> bytes) const;
+  /// `hash`: of the bytes.
+  [[nodiscard]] std::optional<WeightReference> reference(std::span<const std::byte> bytes,
+                                                         Hash128 hash) const;
 
  private:
   struct Part {  // of a mapped file

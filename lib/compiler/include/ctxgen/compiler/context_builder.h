@@ -42,11 +42,11 @@ class ContextBuilder {
                  CacheFolder* cache = nullptr);
   ~ContextBuilder();
 
-  /// Weights which stay in the sources' files, by their bytes; nothing: all are stored.
-  void set_references(
-      std::function<std::optional<WeightReference>(std::span<const std::byte>)> reference_of) {
-    reference_of_ = std::move(reference_of);
-  }
+  /// Weights which stay in the sources' files, by their bytes and the hash of these; nothing: all are
+  /// stored.
+  using ReferenceOf =
+      std::function<std::optional<WeightReference>(std::span<const std::byte>, Hash128)>;
+  void set_references(ReferenceOf reference_of) { reference_of_ = std::move(reference_of); }
   /// Compiles every partition of one graph of a model. `options[p]` belongs to provider p. Programs
   /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; one
   /// that is there already, equal in everything, is shared.
@@ -119,7 +119,7 @@ class ContextBuilder {
   BuildCounts counts_;
   int threads_;
   CompileTarget target_;
-  std::function<std::optional<WeightReference>(std::span<const std::byte>)> reference_of_;
+  ReferenceOf reference_of_;
 };
 
 }  // namespace ctxgen
