@@ -136,8 +136,9 @@ Result<std::byte*> memory_of(std::vector<AlignedBytes>& all, std::size_t index,
 }  // namespace
 
 Result<const std::byte*> OnednnState::input(std::size_t index, const TensorView& view) {
+  if (suits(view.type, view.data)) return view.data;
   const std::uint64_t bytes = view.size_bytes();
-  if (bytes == 0 || suits(view.type, view.data)) return view.data;
+  if (bytes == 0) return view.data;
   std::byte* copy = CTXGEN_TRY(memory_of(copied_inputs_, index, bytes));
   std::memcpy(copy, view.data, bytes);
   return copy;
