@@ -161,6 +161,13 @@ void ProgramBuilder::add_eltwise(const NodeView& n, std::string_view alg, float 
   add(std::move(made), {input}, output);
 }
 
+void ProgramBuilder::add_binary(const NodeView& n, std::string_view alg, Operand a, Operand b,
+                                std::uint32_t output) {
+  ProgramOp made = op(kind::kBinary, n);
+  set_param(made, "alg", std::string(alg));
+  add(std::move(made), {a, b}, output);
+}
+
 void set_eltwise(ProgramOp& op, std::string_view alg, float alpha, float beta) {
   set_param(op, "alg", std::string(alg));
   set_param(op, "alpha", static_cast<double>(alpha));

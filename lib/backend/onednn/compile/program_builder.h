@@ -45,6 +45,9 @@ class ProgramBuilder {
   /// An eltwise op from `input` to `output`.
   void add_eltwise(const NodeView& n, std::string_view alg, float alpha, float beta, Operand input,
                    std::uint32_t output);
+  /// A binary op (oneDNN's name without "binary_": "add") from `a` and `b` to `output`.
+  void add_binary(const NodeView& n, std::string_view alg, Operand a, Operand b,
+                  std::uint32_t output);
 
   /// Errors  RESOURCE_LIMIT of a weight that could not be converted, IO_ERROR of the spill file.
   [[nodiscard]] Result<Lowered> finish() &&;

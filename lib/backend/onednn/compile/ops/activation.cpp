@@ -136,11 +136,9 @@ Status lower_prelu(const NodeView& n, ProgramBuilder& builder) {
     builder.add_eltwise(n, "relu", floats_of(*slope)[0], 0.0F, src, result);
     return {};
   }
-  ProgramOp op = builder.op(kind::kBinary, n);
-  set_param(op, "alg", std::string("prelu"));
   const Operand factor = slope ? builder.weight(n.input_value(1).name, *slope)
                                : builder.operand(n.input(1));
-  builder.add(std::move(op), {src, factor}, result);
+  builder.add_binary(n, "prelu", src, factor, result);
   return {};
 }
 

@@ -59,14 +59,6 @@ Operand with_tail(const NodeView& n, std::size_t tail, ProgramBuilder& builder) 
   return Operand::value(aligned);
 }
 
-std::uint32_t add_binary(const NodeView& n, std::string_view alg, Operand a, Operand b,
-                         std::uint32_t result, ProgramBuilder& builder) {
-  ProgramOp op = builder.op(kind::kBinary, n);
-  set_param(op, "alg", std::string(alg));
-  builder.add(std::move(op), {a, b}, result);
-  return result;
-}
-
 /// A constant exponent, or nothing where it is a value.
 Read<std::optional<float>> read_exponent(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0, 1})) return std::unexpected(*refusal);
@@ -86,7 +78,7 @@ Refusal check_binary(const NodeView& n) {
 Status lower_binary(const NodeView& n, ProgramBuilder& builder) {
   const std::size_t tail = CTXGEN_TRY(accepted(read_legacy_tail(n), n));
   const Operand b = with_tail(n, tail, builder);
-  add_binary(n, alg_of(n), builder.operand(n.input(0)), b, builder.value(n.output(0)), builder);
+  builder.add_binary(n, alg_of(n), builder.operand(n.input(0)), b, builder.value(n.output(0)));
   return {};
 }
 
@@ -110,7 +102,7 @@ Status lower_variadic(const NodeView& n, ProgramBuilder& builder) {
         last ? result
              : builder.temporary(std::format("{}/{}", n.output_value(0).name, i),
                                  builder.broadcast(sum, next));
-    add_binary(n, alg_of(n), sum, next, partial, builder);
+    builder.add_binary(n, alg_of(n), sum, next, partial);
     sum = Operand::value(partial);
   }
   if (mean) {
@@ -127,7 +119,7 @@ Status lower_pow(const NodeView& n, ProgramBuilder& builder) {
   const Operand src = builder.operand(n.input(0));
   const std::uint32_t result = builder.value(n.output(0));
   if (!exponent) {
-    add_binary(n, "power", src, builder.operand(n.input(1)), result, builder);
+    builder.add_binary(n, "power", src, builder.operand(n.input(1)), result);
   } else if (*exponent == 1.0F) {
     builder.add(builder.op(kind::kIdentity, n), {src}, result);
   } else if (*exponent == 2.0F) {

@@ -71,12 +71,6 @@ Status lower_fused(const NodeView& n, ProgramBuilder& builder, Emit&& emit) {
   return {};
 }
 
-void add_sum(const NodeView& n, ProgramBuilder& builder, Operand a, Operand b, std::uint32_t result) {
-  ProgramOp op = builder.op(kind::kBinary, n);
-  set_param(op, "alg", std::string("add"));
-  builder.add(std::move(op), {a, b}, result);
-}
-
 /// Input i in every run a vector of the last dim of input 0.
 Refusal require_row(const NodeView& n, std::size_t i, std::string_view what) {
   if (Refusal refusal = require_f32(n, {i})) return refusal;
@@ -110,8 +104,8 @@ std::uint32_t lower_skip_sum(const NodeView& n, ProgramBuilder& builder, std::si
   const bool has_bias = n.has_input(bias);
   const std::uint32_t partial =
       has_bias ? builder.temporary(n.output_value(0).name + "/skip", dims) : sum;
-  add_sum(n, builder, builder.operand(n.input(0)), builder.operand(n.input(1)), partial);
-  if (has_bias) add_sum(n, builder, Operand::value(partial), builder.operand(n.input(bias)), sum);
+  builder.add_binary(n, "add", builder.operand(n.input(0)), builder.operand(n.input(1)), partial);
+  if (has_bias) builder.add_binary(n, "add", Operand::value(partial), builder.operand(n.input(bias)), sum);
   return sum;
 }
 
@@ -140,7 +134,7 @@ Status lower_fused_conv(const NodeView& n, ProgramBuilder& builder) {
     const std::uint32_t product =
         builder.temporary(n.output_value(0).name + "/product", builder.at(result).dims);
     CTXGEN_CHECK(emit_conv(n, builder, product));
-    add_sum(n, builder, Operand::value(product), builder.operand(n.input(3)), result);
+    builder.add_binary(n, "add", Operand::value(product), builder.operand(n.input(3)), result);
     return {};
   });
 }
@@ -186,7 +180,7 @@ Status lower_bias_gelu(const NodeView& n, ProgramBuilder& builder) {
   if (n.has_input(1)) {
     const std::uint32_t sum =
         builder.temporary(n.output_value(0).name + "/sum", builder.at(result).dims);
-    add_sum(n, builder, input, builder.operand(n.input(1)), sum);
+    builder.add_binary(n, "add", input, builder.operand(n.input(1)), sum);
     input = Operand::value(sum);
   }
   const bool exact = n.node().op_type == "BiasGelu";

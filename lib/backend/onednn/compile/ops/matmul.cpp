@@ -121,10 +121,8 @@ Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t resul
   const std::uint32_t product =
       builder.temporary(n.output_value(0).name + "/product", builder.at(result).dims);
   builder.add(std::move(op), std::move(inputs), product);
-  ProgramOp add = builder.op(kind::kBinary, n);
-  set_param(add, "alg", std::string("add"));
   const Operand c = CTXGEN_TRY(addend(n, params, builder));
-  builder.add(std::move(add), {Operand::value(product), c}, result);
+  builder.add_binary(n, "add", Operand::value(product), c, result);
   return {};
 }
 

@@ -107,12 +107,10 @@ Refusal check_qlinear_binary(const NodeView& n) { return refusal_of(read_binary(
 
 Status lower_qlinear_binary(const NodeView& n, ProgramBuilder& builder) {
   const Binary binary = CTXGEN_TRY(accepted(read_binary(n), n));
-  ProgramOp op = builder.op(kind::kBinary, n);
-  set_param(op, "alg", std::string(n.node().op_type == "QLinearAdd" ? "add" : "mul"));
   const Operand a = CTXGEN_TRY(real_operand(n, 0, binary.a, builder));
   const Operand b = CTXGEN_TRY(real_operand(n, 3, binary.b, builder));
   const std::uint32_t real = real_result(n, builder);
-  builder.add(std::move(op), {a, b}, real);
+  builder.add_binary(n, n.node().op_type == "QLinearAdd" ? "add" : "mul", a, b, real);
   add_quantize(n, real, binary.to, builder);
   return {};
 }
