@@ -203,7 +203,8 @@ Status GraphExecutor::move_to_memory(const RunState& state, std::size_t output,
   return {};
 }
 
-Status GraphExecutor::collect(const RunState& state, std::vector<RuntimeValue>& outputs) const {
+template <class Values>
+Status GraphExecutor::collect(const RunState& state, Values& outputs) const {
   outputs.clear();
   outputs.reserve(graph_->outputs.size());
   for (const ValueId id : graph_->outputs) {
@@ -222,7 +223,7 @@ Status GraphExecutor::run_into(RunState& state, std::span<const Binding> binding
   for (const Binding& binding : bindings) state.values[binding.id.index] = binding.value;
   Status status = run_steps(state, control);
   if (status) status = collect(state, outputs);
-  for (RuntimeValue& value : state.values) value = RuntimeValue();
+  for (RuntimeValue& value : state.values) state.pool->release(std::move(value));
   return status;
 }
 
@@ -236,7 +237,7 @@ Result<std::vector<RuntimeValue>> GraphExecutor::run(RunState& state,
   return outputs;
 }
 
-Result<std::vector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
+Result<cpu::ScratchVector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
                                                           std::span<RuntimeValue> arguments,
                                                           const RunControl& control) const {
   if (arguments.size() != parameters_.size())
@@ -244,7 +245,7 @@ Result<std::vector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
                 graph_->name, parameters_.size(), arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i)
     state.values[parameters_[i].index] = std::exchange(arguments[i], RuntimeValue());
-  std::vector<RuntimeValue> outputs;
+  cpu::ScratchVector<RuntimeValue> outputs;
   Status status = run_steps(state, control);
   if (status) status = collect(state, outputs);
   for (std::uint32_t i = 0; i < state.values.size(); ++i)

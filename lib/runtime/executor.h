@@ -130,10 +130,11 @@ class GraphExecutor {
   void show_outputs(const Step& step, RunState& state, const ValueObserver& observer) const;
   [[nodiscard]] Status run_steps(RunState& state, const RunControl& control) const;
   /// A run as the body of a node of another graph: captured values are bound already, and stay.
-  [[nodiscard]] Result<std::vector<RuntimeValue>> run_body(RunState& state,
+  [[nodiscard]] Result<cpu::ScratchVector<RuntimeValue>> run_body(RunState& state,
                                                            std::span<RuntimeValue> arguments,
                                                            const RunControl& control) const;
-  [[nodiscard]] Status collect(const RunState& state, std::vector<RuntimeValue>& outputs) const;
+  template <class Values>
+  [[nodiscard]] Status collect(const RunState& state, Values& outputs) const;
   [[nodiscard]] Status move_to_memory(const RunState& state, std::size_t output,
                                       RuntimeValue& value) const;
 

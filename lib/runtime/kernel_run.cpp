@@ -10,6 +10,7 @@
 namespace ctxgen {
 
 GraphExecutor::KernelRun::~KernelRun() {
+  for (Tensor& output : unwanted_) state_.pool->release(std::move(output));
   for (const Body* body : bound_)
     for (const Capture& capture : body->captures)
       state_.bodies[body->index]->values[capture.inner.index] = RuntimeValue();
@@ -41,8 +42,7 @@ Result<Tensor*> GraphExecutor::KernelRun::make_output(std::size_t index, DataTyp
                                                       const Dims& dims) {
   if (type == DataType::kString) CTXGEN_CHECK(check_strings(dims));
   if (!output_wanted(index)) {  // a kernel that computes it all the same
-    unwanted_.push_back(std::make_unique<Tensor>(CTXGEN_TRY(state_.pool->allocate(type, dims))));
-    return unwanted_.back().get();
+    return &unwanted_.emplace_back(CTXGEN_TRY(state_.pool->allocate(type, dims)));
   }
   const ValueId id = step_.outputs[index];
   RuntimeValue& place = state_.values[id.index];
@@ -83,7 +83,7 @@ RunState& GraphExecutor::KernelRun::bound_state(const Body& body) {
   return *inner;
 }
 
-Result<std::vector<RuntimeValue>> GraphExecutor::KernelRun::run_body(
+Result<cpu::ScratchVector<RuntimeValue>> GraphExecutor::KernelRun::run_body(
     const Graph& graph, std::span<RuntimeValue> arguments) {
   const auto body = std::ranges::find(step_.bodies, &graph, &Body::graph);
   if (body == step_.bodies.end())

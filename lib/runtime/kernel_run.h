@@ -1,7 +1,7 @@
 #pragma once
 
+#include <list>
 #include <memory>
-#include <vector>
 
 #include "executor.h"
 
@@ -28,7 +28,7 @@ class GraphExecutor::KernelRun final : public cpu::KernelContext {
   [[nodiscard]] const RuntimeValue* value(std::size_t index) const override;
   [[nodiscard]] RuntimeValue take(std::size_t index) override;
   void set_value(std::size_t index, RuntimeValue value) override;
-  [[nodiscard]] Result<std::vector<RuntimeValue>> run_body(
+  [[nodiscard]] Result<cpu::ScratchVector<RuntimeValue>> run_body(
       const Graph& graph, std::span<RuntimeValue> arguments) override;
   void recycle(RuntimeValue value) override { state_.pool->release(std::move(value)); }
   [[nodiscard]] Result<Tensor> make_tensor(DataType type, const Dims& dims) override {
@@ -37,6 +37,7 @@ class GraphExecutor::KernelRun final : public cpu::KernelContext {
   [[nodiscard]] std::shared_ptr<MemoryAccount> memory() const override {
     return state_.pool->account();
   }
+  [[nodiscard]] cpu::Scratch* scratch() override { return &state_.pool->scratch(); }
 
  private:
   [[nodiscard]] Status check_strings(const Dims& dims) const;
@@ -46,8 +47,8 @@ class GraphExecutor::KernelRun final : public cpu::KernelContext {
   const Step& step_;
   RunState& state_;
   const RunControl& control_;
-  std::vector<std::unique_ptr<Tensor>> unwanted_;  // outputs that only the kernel wants
-  std::vector<const Body*> bound_;                 // their states hold captured values
+  std::list<Tensor, cpu::ScratchAllocator<Tensor>> unwanted_;  // outputs that only the kernel wants
+  cpu::ScratchVector<const Body*> bound_;                      // their states hold captured values
 };
 
 }  // namespace ctxgen

@@ -141,6 +141,7 @@ void TensorPool::release(RuntimeValue&& value) {
 }
 
 void TensorPool::end_run() {
+  scratch_.end_run();
   std::erase_if(free_, [this](const Free& entry) { return entry.last_run + 1 < run_; });
   ++run_;
   if (account_.use_count() == 1 + static_cast<long>(free_.size())) return;

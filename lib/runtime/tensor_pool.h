@@ -7,6 +7,7 @@
 #include "ctxgen/base/memory_account.h"
 #include "ctxgen/base/runtime_value.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/cpu/scratch.h"
 
 namespace ctxgen {
 
@@ -34,6 +35,8 @@ class TensorPool {
   void end_run();
 
   [[nodiscard]] const std::shared_ptr<MemoryAccount>& account() const { return account_; }
+  /// What kernels need while they run; not counted.
+  [[nodiscard]] cpu::Scratch& scratch() { return scratch_; }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   [[nodiscard]] std::size_t free_buffers() const { return free_.size(); }
 
@@ -48,6 +51,7 @@ class TensorPool {
 
   std::shared_ptr<MemoryAccount> account_;
   std::vector<Free> free_;  // ascending capacity
+  cpu::Scratch scratch_;
   std::uint64_t run_ = 0;
   std::uint64_t allocations_ = 0;
 };

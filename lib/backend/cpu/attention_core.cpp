@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
+
+#include "ctxgen/cpu/scratch.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -22,7 +23,7 @@ double capped(const AttendParams& params, double logit) {
 }
 
 // Turns logits into weights; returns false where every key is hidden.
-bool softmax(std::vector<double>& logits, bool extra_zero) {
+bool softmax(ScratchVector<double>& logits, bool extra_zero) {
   double most = extra_zero ? 0.0 : kHidden;
   for (double x : logits) most = std::max(most, x);
   if (most == kHidden) return false;
@@ -37,13 +38,13 @@ bool softmax(std::vector<double>& logits, bool extra_zero) {
 
 // The logits of one query behind bias and cap.
 template <class E>
-void fill_logits(const AttendParams& params, const E* q, const RowsOf<E>& k, const LogitBias& bias,
-                 std::int64_t s, std::vector<double>& logits, const LogitObserver& observe) {
+void fill_logits(const AttendParams& params, const E* q, const RowsOf<E>& k, LogitBias bias,
+                 std::int64_t s, ScratchVector<double>& logits, const LogitObserver* observe) {
   const auto seen = [&](LogitStage stage) {
-    if (observe && params.observed == stage) observe(s, logits);
+    if (observe != nullptr && params.observed == stage) (*observe)(s, logits);
   };
-  const bool all = observe && params.observed == LogitStage::kProduct;
-  std::vector<double> addends(logits.size());
+  const bool all = observe != nullptr && params.observed == LogitStage::kProduct;
+  ScratchVector<double> addends(logits.size());
   for (std::size_t t = 0; t < logits.size(); ++t) {
     const auto row = static_cast<std::int64_t>(t);
     addends[t] = bias(s, row);
@@ -62,10 +63,10 @@ void fill_logits(const AttendParams& params, const E* q, const RowsOf<E>& k, con
 
 template <class E>
 void attend_rows(const AttendParams& params, const RowsOf<E>& q, const RowsOf<E>& k,
-                 const RowsOf<E>& v, const LogitBias& bias, E* out, std::int64_t out_stride,
-                 const LogitObserver& observe) {
-  std::vector<double> weights(static_cast<std::size_t>(params.keys));
-  std::vector<double> sums(static_cast<std::size_t>(params.value_size));
+                 const RowsOf<E>& v, LogitBias bias, E* out, std::int64_t out_stride,
+                 const LogitObserver* observe) {
+  ScratchVector<double> weights(static_cast<std::size_t>(params.keys));
+  ScratchVector<double> sums(static_cast<std::size_t>(params.value_size));
   for (std::int64_t s = 0; s < params.queries; ++s) {
     fill_logits(params, q.data + s * q.stride, k, bias, s, weights, observe);
     std::ranges::fill(sums, 0.0);
@@ -77,7 +78,7 @@ void attend_rows(const AttendParams& params, const RowsOf<E>& q, const RowsOf<E>
     } else {
       std::ranges::fill(weights, 0.0);
     }
-    if (observe && params.observed == LogitStage::kWeight) observe(s, weights);
+    if (observe != nullptr && params.observed == LogitStage::kWeight) (*observe)(s, weights);
     std::ranges::transform(sums, out + s * out_stride, [](double x) { return static_cast<E>(x); });
   }
 }
@@ -85,14 +86,14 @@ void attend_rows(const AttendParams& params, const RowsOf<E>& q, const RowsOf<E>
 }  // namespace
 
 void attend(const AttendParams& params, const HeadRows& q, const HeadRows& k, const HeadRows& v,
-            const LogitBias& bias, float* out, std::int64_t out_stride,
-            const LogitObserver& observe) {
+            LogitBias bias, float* out, std::int64_t out_stride,
+            const LogitObserver* observe) {
   attend_rows(params, q, k, v, bias, out, out_stride, observe);
 }
 
 void attend(const AttendParams& params, const RowsOf<double>& q, const RowsOf<double>& k,
-            const RowsOf<double>& v, const LogitBias& bias, double* out, std::int64_t out_stride,
-            const LogitObserver& observe) {
+            const RowsOf<double>& v, LogitBias bias, double* out, std::int64_t out_stride,
+            const LogitObserver* observe) {
   attend_rows(params, q, k, v, bias, out, out_stride, observe);
 }
 

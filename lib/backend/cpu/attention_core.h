@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
+
+#include "ctxgen/base/function_ref.h"
 
 namespace ctxgen::cpu {
 
@@ -27,17 +28,17 @@ struct AttendParams {
 };
 
 /// What is added to the logit of (query, key); -infinity hides the key.
-using LogitBias = std::function<double(std::int64_t query, std::int64_t key)>;
+using LogitBias = FunctionRef<double(std::int64_t query, std::int64_t key)>;
 /// Sees the logits of one query at the stage `observed`.
-using LogitObserver = std::function<void(std::int64_t query, std::span<const double> logits)>;
+using LogitObserver = FunctionRef<void(std::int64_t query, std::span<const double> logits)>;
 
 /// out(query) = softmax(scale * q k^T + bias) v for one head. A query that sees no key gives zeros.
 void attend(const AttendParams& params, const HeadRows& q, const HeadRows& k, const HeadRows& v,
-            const LogitBias& bias, float* out, std::int64_t out_stride,
-            const LogitObserver& observe = {});
+            LogitBias bias, float* out, std::int64_t out_stride,
+            const LogitObserver* observe = nullptr);
 void attend(const AttendParams& params, const RowsOf<double>& q, const RowsOf<double>& k,
-            const RowsOf<double>& v, const LogitBias& bias, double* out, std::int64_t out_stride,
-            const LogitObserver& observe = {});
+            const RowsOf<double>& v, LogitBias bias, double* out, std::int64_t out_stride,
+            const LogitObserver* observe = nullptr);
 
 /// Rotates one head vector of `size` elements in place by `half` pairs of cos and sin: neighbours
 /// (interleaved) or the first half against the second.

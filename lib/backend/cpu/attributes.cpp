@@ -6,8 +6,8 @@
 
 namespace ctxgen::cpu {
 
-Result<std::vector<std::int64_t>> ints_of(const Tensor& tensor) {
-  std::vector<std::int64_t> values;
+Result<ScratchVector<std::int64_t>> ints_of(const Tensor& tensor) {
+  ScratchVector<std::int64_t> values;
   if (tensor.type() == DataType::kInt64) {
     const auto elements = tensor.elements<std::int64_t>();
     values.assign(elements.begin(), elements.end());
@@ -40,9 +40,9 @@ Result<std::int64_t> scalar_int_of(const Tensor& tensor) {
   return values[0];
 }
 
-Result<std::optional<std::vector<std::int64_t>>> IntsParam::get(
+Result<std::optional<ScratchVector<std::int64_t>>> IntsParam::get(
     const KernelContext& context) const {
-  if (attribute) return attribute;
+  if (attribute) return ScratchVector<std::int64_t>(attribute->begin(), attribute->end());
   const Tensor* tensor = optional_input(context, input_index);
   if (tensor == nullptr) return std::nullopt;
   auto values = CTXGEN_TRY(ints_of(*tensor));
@@ -100,9 +100,9 @@ std::vector<std::string> strings_or_empty(const Node& node, std::string_view nam
   return attribute == nullptr ? std::vector<std::string>{} : attribute->strings;
 }
 
-Result<std::vector<std::size_t>> normalize_axes(std::span<const std::int64_t> axes,
+Result<ScratchVector<std::size_t>> normalize_axes(std::span<const std::int64_t> axes,
                                                 std::size_t rank) {
-  std::vector<std::size_t> result;
+  ScratchVector<std::size_t> result;
   for (std::int64_t axis : axes) result.push_back(CTXGEN_TRY(normalize_axis(axis, rank)));
   std::ranges::sort(result);
   if (std::ranges::adjacent_find(result) != result.end())

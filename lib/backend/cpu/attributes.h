@@ -14,7 +14,7 @@ namespace ctxgen::cpu {
 inline constexpr std::size_t kNoInput = SIZE_MAX;
 
 /// Values of an int32 or int64 tensor. Errors: INVALID_GRAPH.
-[[nodiscard]] Result<std::vector<std::int64_t>> ints_of(const Tensor& tensor);
+[[nodiscard]] Result<ScratchVector<std::int64_t>> ints_of(const Tensor& tensor);
 /// The only value of a tensor with one element, of any numeric type.
 [[nodiscard]] Result<std::int64_t> scalar_int_of(const Tensor& tensor);
 [[nodiscard]] Result<double> scalar_of(const Tensor& tensor);
@@ -23,7 +23,7 @@ inline constexpr std::size_t kNoInput = SIZE_MAX;
 struct IntsParam {
   std::optional<std::vector<std::int64_t>> attribute;
   std::size_t input_index = kNoInput;
-  [[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> get(
+  [[nodiscard]] Result<std::optional<ScratchVector<std::int64_t>>> get(
       const KernelContext& context) const;
 };
 [[nodiscard]] IntsParam ints_param(const Node& node, std::string_view name,
@@ -52,7 +52,7 @@ struct FloatParam {
 [[nodiscard]] std::vector<std::string> strings_or_empty(const Node& node, std::string_view name);
 
 /// Axes counted from the front, sorted, without duplicates. Errors: INVALID_GRAPH.
-[[nodiscard]] Result<std::vector<std::size_t>> normalize_axes(std::span<const std::int64_t> axes,
+[[nodiscard]] Result<ScratchVector<std::size_t>> normalize_axes(std::span<const std::int64_t> axes,
                                                               std::size_t rank);
 
 /// Whether an enumerated string attribute has a known value. Errors: UNSUPPORTED naming it.

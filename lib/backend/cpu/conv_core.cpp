@@ -1,7 +1,6 @@
 #include "conv_core.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace ctxgen::cpu {
 
@@ -34,8 +33,8 @@ struct Tap {
   std::int64_t offset = 0;
 };
 
-std::vector<Tap> taps_of(const Window& window, const Dims& strides) {
-  std::vector<Tap> taps;
+ScratchVector<Tap> taps_of(const Window& window, const Dims& strides) {
+  ScratchVector<Tap> taps;
   const std::int64_t count = window.kernel_size();
   Dims position(window.axes.size(), 0);
   for (std::int64_t t = 0; t < count; ++t) {
@@ -140,14 +139,14 @@ class WindowPacker {
   std::int64_t channels_;
   Dims strides_;
   std::int64_t image_ = 0, positions_ = 0;
-  std::vector<Tap> taps_;
+  ScratchVector<Tap> taps_;
 };
 
 }  // namespace
 
 template <class E>
 void convolve(const ConvShape& shape, const E* image, const E* weights,
-              const StoreSums<typename SumOf<E>::Type>& store) {
+              StoreSums<typename SumOf<E>::Type> store) {
   const std::int64_t channels = shape.in_channels / shape.groups;
   const std::int64_t rows = shape.out_channels / shape.groups;
   const std::int64_t depth = channels * shape.window.kernel_size();
@@ -164,10 +163,10 @@ void convolve(const ConvShape& shape, const E* image, const E* weights,
 }
 
 template void convolve<float>(const ConvShape&, const float*, const float*,
-                              const StoreSums<double>&);
+                              StoreSums<double>);
 template void convolve<double>(const ConvShape&, const double*, const double*,
-                               const StoreSums<double>&);
+                               StoreSums<double>);
 template void convolve<std::int32_t>(const ConvShape&, const std::int32_t*, const std::int32_t*,
-                                     const StoreSums<std::uint32_t>&);
+                                     StoreSums<std::uint32_t>);
 
 }  // namespace ctxgen::cpu

@@ -20,6 +20,6 @@ struct ConvShape {
 /// Sums of one image: store(channel, position, sums, count). Padding reads as 0.
 template <class E>
 void convolve(const ConvShape& shape, const E* image, const E* weights,
-              const StoreSums<typename SumOf<E>::Type>& store);
+              StoreSums<typename SumOf<E>::Type> store);
 
 }  // namespace ctxgen::cpu

@@ -21,7 +21,7 @@ void transform_power(std::span<Complex> data, bool inverse) {
     j ^= bit;
     if (i < j) std::swap(data[i], data[j]);
   }
-  std::vector<Complex> twiddles(n / 2);
+  ScratchVector<Complex> twiddles(n / 2);
   for (std::size_t i = 0; i < n / 2; ++i)
     twiddles[i] = unit((inverse ? 1.0 : -1.0) * static_cast<double>(i) / static_cast<double>(n));
   for (std::size_t half = 1; half < n; half *= 2)

@@ -3,7 +3,8 @@
 #include <complex>
 #include <cstddef>
 #include <span>
-#include <vector>
+
+#include "ctxgen/cpu/scratch.h"
 
 namespace ctxgen::cpu {
 
@@ -20,7 +21,7 @@ class Fourier {
   bool inverse_;
   // Bluestein's algorithm for lengths that are no power of two: a convolution of power-of-two size.
   std::size_t padded_ = 0;
-  std::vector<Complex> chirp_, filter_, work_;
+  ScratchVector<Complex> chirp_, filter_, work_;
 };
 
 }  // namespace ctxgen::cpu

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ctxgen/cpu/scratch.h"
+
 namespace ctxgen::cpu {
 namespace {
 
@@ -54,9 +56,9 @@ CTXGEN_CLONES void sums_of(const std::int64_t* a, const std::int64_t* panel, std
 
 // A as blocks of kBlockRows rows, each [k][row], zeros below the last row.
 template <class E>
-std::vector<E> pack_rows(const MatrixView<E>& a, std::int64_t rows, std::int64_t depth) {
+ScratchVector<E> pack_rows(const MatrixView<E>& a, std::int64_t rows, std::int64_t depth) {
   const std::int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-  std::vector<E> packed(static_cast<std::size_t>(blocks * kBlockRows * depth));
+  ScratchVector<E> packed(static_cast<std::size_t>(blocks * kBlockRows * depth));
   for (std::int64_t m = 0; m < rows; ++m) {
     const E* from = a.data + m * a.row_stride;
     E* to = packed.data() + m / kBlockRows * kBlockRows * depth + m % kBlockRows;
@@ -68,12 +70,12 @@ std::vector<E> pack_rows(const MatrixView<E>& a, std::int64_t rows, std::int64_t
 }  // namespace
 
 template <class E>
-void multiply(const ProductSize& size, const MatrixView<E>& a, const PackPanel<E>& pack_b,
-              const StoreSums<typename SumOf<E>::Type>& store_sums) {
+void multiply(const ProductSize& size, const MatrixView<E>& a, PackPanel<E> pack_b,
+              StoreSums<typename SumOf<E>::Type> store_sums) {
   using A = typename SumOf<E>::Type;
   if (size.m == 0 || size.n == 0) return;
-  const std::vector<E> rows = pack_rows(a, size.m, size.k);
-  std::vector<E> panel(static_cast<std::size_t>(size.k * kPanelColumns));
+  const ScratchVector<E> rows = pack_rows(a, size.m, size.k);
+  ScratchVector<E> panel(static_cast<std::size_t>(size.k * kPanelColumns));
   std::array<A, kBlockRows * kPanelColumns> sums;
   for (std::int64_t n = 0; n < size.n; n += kPanelColumns) {
     pack_b(n, panel.data());
@@ -87,22 +89,20 @@ void multiply(const ProductSize& size, const MatrixView<E>& a, const PackPanel<E
 }
 
 template <class E>
-PackPanel<E> pack_matrix(const MatrixView<E>& b, std::int64_t rows, std::int64_t columns) {
-  return [b, rows, columns](std::int64_t first, E* panel) {
-    const std::int64_t count = std::min(kPanelColumns, columns - first);
-    for (std::int64_t k = 0; k < rows; ++k) {
-      const E* from = b.data + k * b.row_stride + first * b.column_stride;
-      E* to = panel + k * kPanelColumns;
-      for (std::int64_t j = 0; j < count; ++j) to[j] = from[j * b.column_stride];
-      std::fill(to + count, to + kPanelColumns, E(0));
-    }
-  };
+void MatrixPacker<E>::operator()(std::int64_t first, E* panel) const {
+  const std::int64_t count = std::min(kPanelColumns, columns - first);
+  for (std::int64_t k = 0; k < rows; ++k) {
+    const E* from = b.data + k * b.row_stride + first * b.column_stride;
+    E* to = panel + k * kPanelColumns;
+    for (std::int64_t j = 0; j < count; ++j) to[j] = from[j * b.column_stride];
+    std::fill(to + count, to + kPanelColumns, E(0));
+  }
 }
 
-#define CTXGEN_GEMM_OF(E)                                                                  \
-  template void multiply<E>(const ProductSize&, const MatrixView<E>&, const PackPanel<E>&, \
-                            const StoreSums<typename SumOf<E>::Type>&);                    \
-  template PackPanel<E> pack_matrix<E>(const MatrixView<E>&, std::int64_t, std::int64_t);
+#define CTXGEN_GEMM_OF(E)                                                          \
+  template void multiply<E>(const ProductSize&, const MatrixView<E>&, PackPanel<E>, \
+                            StoreSums<typename SumOf<E>::Type>);                   \
+  template struct MatrixPacker<E>;
 CTXGEN_GEMM_OF(float)
 CTXGEN_GEMM_OF(double)
 CTXGEN_GEMM_OF(std::int32_t)

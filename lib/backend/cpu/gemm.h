@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <vector>
 
+#include "ctxgen/base/function_ref.h"
 // One blocked matrix product for MatMul, Gemm, convolutions and their integer forms. Products of
 // floats are exact in the double accumulators, so results do not depend on the instruction set.
 
@@ -22,7 +21,7 @@ struct MatrixView {
 /// Fills panel[k * kPanelColumns + j] = B(k, first + j) for all k < K and all kPanelColumns columns
 /// (zeros past the last one).
 template <class E>
-using PackPanel = std::function<void(std::int64_t first_column, E* panel)>;
+using PackPanel = FunctionRef<void(std::int64_t first_column, E* panel)>;
 
 /// c(m, n) = finish(m, n, sum over k of a(m, k) * b(k, n)), without a row's finish() where empty.
 struct ProductSize {
@@ -31,8 +30,8 @@ struct ProductSize {
 
 /// Receives rows of sums: `count` sums of row m from column n on.
 template <class A>
-using StoreSums = std::function<void(std::int64_t m, std::int64_t n, const A* sums,
-                                     std::int64_t count)>;
+using StoreSums = FunctionRef<void(std::int64_t m, std::int64_t n, const A* sums,
+                                   std::int64_t count)>;
 
 /// E: float (sums in double), double (double), int32 (uint32, wrapping), int64 (uint64, wrapping).
 template <class E>
@@ -48,12 +47,15 @@ struct SumOf<std::int64_t> { using Type = std::uint64_t; };
 
 /// Instantiated for the four element types above.
 template <class E>
-void multiply(const ProductSize& size, const MatrixView<E>& a, const PackPanel<E>& pack_b,
-              const StoreSums<typename SumOf<E>::Type>& store_sums);
+void multiply(const ProductSize& size, const MatrixView<E>& a, PackPanel<E> pack_b,
+              StoreSums<typename SumOf<E>::Type> store_sums);
 
 /// A PackPanel of a matrix in memory with `columns` columns and `rows` rows.
 template <class E>
-[[nodiscard]] PackPanel<E> pack_matrix(const MatrixView<E>& b, std::int64_t rows,
-                                       std::int64_t columns);
+struct MatrixPacker {
+  MatrixView<E> b;
+  std::int64_t rows = 0, columns = 0;
+  void operator()(std::int64_t first, E* panel) const;
+};
 
 }  // namespace ctxgen::cpu

@@ -16,6 +16,7 @@ class NodeKernel final : public Kernel {
       : description_(std::move(description)), kernel_(std::move(kernel)) {}
 
   [[nodiscard]] Status run(KernelContext& context) const override {
+    const ScratchScope scope(context.scratch());
     Status status;
     try {
       status = kernel_->run(context);
@@ -47,7 +48,7 @@ void KernelContext::set_value(std::size_t index, RuntimeValue value) {
   if (value.is_tensor()) set_output(index, std::move(value.tensor()));
 }
 
-Result<std::vector<RuntimeValue>> KernelContext::run_body(const Graph& graph,
+Result<ScratchVector<RuntimeValue>> KernelContext::run_body(const Graph& graph,
                                                           std::span<RuntimeValue>) {
   return fail(ErrorCode::kUnsupported, "graph \"{}\" cannot be run here", graph.name);
 }

@@ -31,7 +31,7 @@ Result<Transform> transform_of(const Node& node) {
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-void apply_transform(Transform transform, std::vector<double>& scores) {
+void apply_transform(Transform transform, ScratchVector<double>& scores) {
   if (transform == Transform::kLogistic)
     for (double& x : scores) x = logistic(x);
   if (transform == Transform::kProbit)
@@ -94,7 +94,7 @@ Status for_each_sample(const KernelContext& context, std::int64_t features,
   if (dims.width < features)
     return fail(ErrorCode::kInvalidGraph, "X has {} features, expected {}", dims.width, features);
   const Tensor& input = *context.input(0);
-  std::vector<double> row(static_cast<std::size_t>(dims.width));
+  ScratchVector<double> row(static_cast<std::size_t>(dims.width));
   return dispatch(Types<float, double, Half, std::int32_t, std::int64_t>{}, input.type(),
                   [&]<class T>() -> Status {
                     for (std::int64_t r = 0; r < dims.rows; ++r) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ctxgen/base/function_ref.h"
 #include "kernel_support.h"
 
 // What the classifiers and regressors of ai.onnx.ml share.
@@ -16,7 +16,7 @@ namespace ctxgen::cpu {
 /// post_transform of scores.
 enum class Transform { kNone, kSoftmax, kSoftmaxZero, kLogistic, kProbit };
 [[nodiscard]] Result<Transform> transform_of(const Node& node);
-void apply_transform(Transform transform, std::vector<double>& scores);
+void apply_transform(Transform transform, ScratchVector<double>& scores);
 [[nodiscard]] double logistic(double x);
 
 /// A list of numbers: floats, or a tensor in the `_as_tensor` form of version 3.
@@ -45,7 +45,7 @@ struct SampleDims {
 [[nodiscard]] Result<SampleDims> sample_dims(const KernelContext& context);
 
 /// Calls f(row index, features as doubles) for each row.
-using SampleFunction = std::function<Status(std::int64_t, std::span<const double>)>;
+using SampleFunction = FunctionRef<Status(std::int64_t, std::span<const double>)>;
 [[nodiscard]] Status for_each_sample(const KernelContext& context, std::int64_t features,
                                      const SampleFunction& f);
 

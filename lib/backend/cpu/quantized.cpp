@@ -2,8 +2,8 @@
 
 namespace ctxgen::cpu {
 
-Result<std::vector<std::int32_t>> bytes_as_ints(const Tensor& tensor) {
-  std::vector<std::int32_t> values;
+Result<ScratchVector<std::int32_t>> bytes_as_ints(const Tensor& tensor) {
+  ScratchVector<std::int32_t> values;
   CTXGEN_CHECK(dispatch(ByteTypes{}, tensor.type(), [&]<class T>() -> Status {
     const auto elements = tensor.elements<T>();
     values.assign(elements.begin(), elements.end());
@@ -31,7 +31,7 @@ Result<Quantization> quantization_of(const KernelContext& context, std::size_t s
   return result;
 }
 
-Result<std::vector<std::int32_t>> centred(const Tensor& tensor, const Quantization& quantization,
+Result<ScratchVector<std::int32_t>> centred(const Tensor& tensor, const Quantization& quantization,
                                           std::size_t axis) {
   auto values = CTXGEN_TRY(bytes_as_ints(tensor));
   if (quantization.zeros.size() == 1) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <vector>
 
 #include "kernel_support.h"
 
@@ -11,8 +10,8 @@ namespace ctxgen::cpu {
 
 /// Scales and zero points of one quantised tensor: one of each, or one per channel.
 struct Quantization {
-  std::vector<float> scales;
-  std::vector<std::int32_t> zeros;
+  ScratchVector<float> scales;
+  ScratchVector<std::int32_t> zeros;
   [[nodiscard]] float scale(std::int64_t channel) const {
     return scales[scales.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
   }
@@ -22,7 +21,7 @@ struct Quantization {
 };
 
 /// Values of an int8 or uint8 tensor. Errors: UNSUPPORTED for other types.
-[[nodiscard]] Result<std::vector<std::int32_t>> bytes_as_ints(const Tensor& tensor);
+[[nodiscard]] Result<ScratchVector<std::int32_t>> bytes_as_ints(const Tensor& tensor);
 
 /// Inputs `scale_index` (absent: 1) and `zero_index` (absent: 0); each has 1 or `channels` values.
 [[nodiscard]] Result<Quantization> quantization_of(const KernelContext& context,
@@ -30,7 +29,7 @@ struct Quantization {
                                                    std::int64_t channels);
 
 /// Elements minus their zero point, which may differ per slice of `axis`.
-[[nodiscard]] Result<std::vector<std::int32_t>> centred(const Tensor& tensor,
+[[nodiscard]] Result<ScratchVector<std::int32_t>> centred(const Tensor& tensor,
                                                         const Quantization& quantization,
                                                         std::size_t axis);
 

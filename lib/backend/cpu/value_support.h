@@ -3,7 +3,6 @@
 #include <memory>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "kernel_support.h"
 

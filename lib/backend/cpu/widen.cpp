@@ -7,10 +7,9 @@ bool is_short(DataType type) {
   return type == DataType::kFloat16 || type == DataType::kBfloat16;
 }
 
-}  // namespace
-
-Result<Tensor> to_float(const Tensor& tensor) {
-  Tensor wide = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, tensor.dims()));
+/// A float copy.
+Result<Tensor> to_float(KernelContext& context, const Tensor& tensor) {
+  Tensor wide = CTXGEN_TRY(context.make_tensor(DataType::kFloat, tensor.dims()));
   const auto from = tensor.elements<std::uint16_t>();
   const auto to = wide.mutable_elements<float>();
   if (tensor.type() == DataType::kFloat16)
@@ -19,6 +18,8 @@ Result<Tensor> to_float(const Tensor& tensor) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = bfloat16_to_float(from[i]);
   return wide;
 }
+
+}  // namespace
 
 void narrow_into(const Tensor& from, Tensor& to) {
   const auto source = from.elements<float>();
@@ -35,10 +36,15 @@ WidenedContext::WidenedContext(KernelContext& inner, DataType narrow)
       inputs_(inner.input_count()),
       outputs_(inner.output_count()) {}
 
+WidenedContext::~WidenedContext() {
+  for (Tensor& input : inputs_) inner_.recycle(std::move(input));
+  for (WideOutput& output : outputs_) inner_.recycle(std::move(output.wide));
+}
+
 Status WidenedContext::widen_inputs() {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (const Tensor* tensor = inner_.input(i); tensor != nullptr && is_short(tensor->type()))
-      inputs_[i] = CTXGEN_TRY(to_float(*tensor));
+      inputs_[i] = CTXGEN_TRY(to_float(inner_, *tensor));
   return {};
 }
 
@@ -50,7 +56,7 @@ Result<Tensor*> WidenedContext::make_output(std::size_t index, DataType type, co
   if (type != DataType::kFloat || index >= outputs_.size())
     return inner_.make_output(index, type, dims);
   outputs_[index].narrow = CTXGEN_TRY(inner_.make_output(index, narrow_, dims));
-  outputs_[index].wide = CTXGEN_TRY(Tensor::allocate(type, dims));
+  outputs_[index].wide = CTXGEN_TRY(inner_.make_tensor(type, dims));
   return &outputs_[index].wide;
 }
 

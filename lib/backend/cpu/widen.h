@@ -13,6 +13,7 @@ namespace ctxgen::cpu {
 class WidenedContext final : public KernelContext {
  public:
   WidenedContext(KernelContext& inner, DataType narrow);
+  ~WidenedContext() override;
   [[nodiscard]] Status widen_inputs();
   [[nodiscard]] Status finish();
 
@@ -29,18 +30,16 @@ class WidenedContext final : public KernelContext {
  private:
   KernelContext& inner_;
   DataType narrow_;
-  std::vector<Tensor> inputs_;   // undefined: as it is
+  ScratchVector<Tensor> inputs_;  // undefined: as it is
   // Floats, and where they go when they are done. The narrow one is made first, so that the inner
   // context can refuse its size.
   struct WideOutput {
     Tensor wide;
     Tensor* narrow = nullptr;
   };
-  std::vector<WideOutput> outputs_;
+  ScratchVector<WideOutput> outputs_;
 };
 
-/// A float copy of a float16 or bfloat16 tensor.
-[[nodiscard]] Result<Tensor> to_float(const Tensor& tensor);
 /// `to` has the dims of `from`, and is float16 or bfloat16.
 void narrow_into(const Tensor& from, Tensor& to);
 

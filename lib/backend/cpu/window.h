@@ -26,7 +26,7 @@ struct WindowAxis {
 };
 
 struct Window {
-  std::vector<WindowAxis> axes;
+  ScratchVector<WindowAxis> axes;
   [[nodiscard]] Dims outputs() const;
   [[nodiscard]] std::int64_t kernel_size() const;
 };

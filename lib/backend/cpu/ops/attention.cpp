@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "../attention_core.h"
 #include "../attributes.h"
@@ -89,7 +88,7 @@ class Mask {
   }
 
  private:
-  std::vector<double> addends_;
+  ScratchVector<double> addends_;
   std::array<std::int64_t, 4> strides_{};
   std::int64_t columns_ = INT64_MAX;
 };
@@ -200,17 +199,16 @@ Status run_attention(KernelContext& context, const Params& params) {
       if (t >= length || (params.causal && t > in.past + s)) return kHidden;
       return mask.at(b, h, s, t);
     };
-    LogitObserver observe;
-    if (observed != nullptr)
-      observe = [&](std::int64_t s, std::span<const double> logits) {
-        std::ranges::transform(logits, observed + (i * q.rows + s) * in.keys(),
-                               [](double x) { return static_cast<E>(x); });
-      };
+    const auto keep = [&](std::int64_t s, std::span<const double> logits) {
+      std::ranges::transform(logits, observed + (i * q.rows + s) * in.keys(),
+                             [](double x) { return static_cast<E>(x); });
+    };
+    const LogitObserver observe(keep);
     const std::int64_t kv = h / (q.heads / keys.heads);
     E* out = mutable_data_of<E>(*output) +
              (flat ? (b * q.rows * q.heads + h) * in.v.size : i * q.rows * in.v.size);
     attend(attend_params, q.of<E>(b, h), keys.of<E>(b, kv), values.of<E>(b, kv), bias, out,
-           flat ? q.heads * in.v.size : in.v.size, observe);
+           flat ? q.heads * in.v.size : in.v.size, observed != nullptr ? &observe : nullptr);
   }
   return {};
 }

@@ -112,6 +112,23 @@ Result<CastRules> cast_rules(const Node& node) {
                                                 : E8m0Rounding::kNearest};
 }
 
+/// Whether elements are computed with as they are stored.
+bool is_plain(DataType type) {
+  return type != DataType::kFloat8E8M0 && !is_small_float(type) && !is_packed_int(type);
+}
+
+/// Between plain types; `to` has the dims of `from`.
+Status convert(const Tensor& from, Tensor& to) {
+  if (from.is_string()) return strings_to_numbers(from, to);
+  if (to.is_string()) return numbers_to_strings(from, to);
+  return dispatch(NumericAndBoolTypes{}, to.type(), [&]<class To>() {
+    return dispatch(NumericAndBoolTypes{}, from.type(), [&]<class From>() -> Status {
+      convert_all<To, From>(from, to);
+      return {};
+    });
+  });
+}
+
 Result<Tensor> cast(const Tensor& from, DataType type, const CastRules& rules) {
   if (from.type() == type) return from;
   if (from.type() == DataType::kFloat8E8M0) {
@@ -122,11 +139,11 @@ Result<Tensor> cast(const Tensor& from, DataType type, const CastRules& rules) {
     const Tensor wide = CTXGEN_TRY(cast(from, DataType::kFloat, rules));
     return pack_e8m0(wide, rules.rounding, rules.saturate);
   }
-  if (is_small_float(from.type()) || is_packed_int(from.type())) {
+  if (!is_plain(from.type())) {
     const Tensor wide = CTXGEN_TRY(unpack_small(from));
     return cast(wide, type, rules);
   }
-  if (is_small_float(type) || is_packed_int(type)) {
+  if (!is_plain(type)) {
     // Floats go through a signed type, so that negative ones wrap in uint4 as integers do.
     const bool to_int = is_packed_int(type) && !is_packed_int(from.type());
     const DataType between = to_int ? DataType::kInt8 : unpacked_type(type);
@@ -134,19 +151,16 @@ Result<Tensor> cast(const Tensor& from, DataType type, const CastRules& rules) {
     return pack_small(wide, type, rules.saturate);
   }
   Tensor to = CTXGEN_TRY(Tensor::allocate(type, from.dims()));
-  if (from.is_string()) {
-    CTXGEN_CHECK(strings_to_numbers(from, to));
-  } else if (type == DataType::kString) {
-    CTXGEN_CHECK(numbers_to_strings(from, to));
-  } else {
-    CTXGEN_CHECK(dispatch(NumericAndBoolTypes{}, type, [&]<class To>() {
-      return dispatch(NumericAndBoolTypes{}, from.type(), [&]<class From>() -> Status {
-        convert_all<To, From>(from, to);
-        return {};
-      });
-    }));
-  }
+  CTXGEN_CHECK(convert(from, to));
   return to;
+}
+
+Status run_cast(KernelContext& context, DataType type, const CastRules& rules) {
+  const Tensor* input = CTXGEN_TRY(required(context, 0));
+  if (input->type() != type && is_plain(input->type()) && is_plain(type))
+    return convert(*input, *CTXGEN_TRY(context.make_output(0, type, input->dims())));
+  context.set_output(0, CTXGEN_TRY(cast(*input, type, rules)));
+  return {};
 }
 
 // Opset 1 to 5 name the type in a string ("FLOAT").
@@ -171,20 +185,14 @@ KernelResult make_cast(const Node& node) {
   if (type == DataType::kComplex64 || type == DataType::kComplex128)
     return fail(ErrorCode::kUnsupported, "{}: cast to {}", node.describe(), name_of(type));
   const CastRules rules = CTXGEN_TRY(cast_rules(node));
-  return kernel([type, rules](KernelContext& context) -> Status {
-    const Tensor* input = CTXGEN_TRY(required(context, 0));
-    context.set_output(0, CTXGEN_TRY(cast(*input, type, rules)));
-    return {};
-  });
+  return kernel([type, rules](KernelContext& context) { return run_cast(context, type, rules); });
 }
 
 KernelResult make_cast_like(const Node& node) {
   const CastRules rules = CTXGEN_TRY(cast_rules(node));
   return kernel([rules](KernelContext& context) -> Status {
-    const Tensor* input = CTXGEN_TRY(required(context, 0));
     const Tensor* like = CTXGEN_TRY(required(context, 1));
-    context.set_output(0, CTXGEN_TRY(cast(*input, like->type(), rules)));
-    return {};
+    return run_cast(context, like->type(), rules);
   });
 }
 

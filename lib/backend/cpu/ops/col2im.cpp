@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <vector>
 
 #include "../families.h"
 #include "../window.h"
@@ -62,7 +61,7 @@ std::int64_t place_of(const Window& window, std::int64_t k, std::int64_t l) {
 
 template <class T>
 void add_blocks(const Problem& p, Tensor& output) {
-  std::vector<Accumulate<T>> sums(static_cast<std::size_t>(p.plane));
+  ScratchVector<Accumulate<T>> sums(static_cast<std::size_t>(p.plane));
   const T* from = data_of<T>(*p.input);
   for (std::int64_t channel = 0; channel < p.dims[0] * p.dims[1]; ++channel) {
     std::ranges::fill(sums, Accumulate<T>{});

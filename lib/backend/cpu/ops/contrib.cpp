@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <vector>
 
 #include "../attributes.h"
 #include "../broadcast.h"
@@ -104,7 +103,7 @@ KernelResult make_fused_conv(const Node& node) {
 
 KernelResult make_fused_gemm(const Node& node) {
   const std::string name(node.string_or("activation", ""));
-  std::vector<float> params;
+  ScratchVector<float> params;
   if (node.attribute("activation_alpha") != nullptr) {
     params.push_back(node.float_or("activation_alpha", 0));
     if (node.attribute("activation_beta") != nullptr)
@@ -231,7 +230,7 @@ Status run_skip_norm(KernelContext& context, const SkipParams& params) {
                       .beta = beta == nullptr ? nullptr : data_of<float>(*beta),
                       .epsilon = params.epsilon,
                       .rms = params.rms};
-  std::vector<float> line(static_cast<std::size_t>(width));
+  ScratchVector<float> line(static_cast<std::size_t>(width));
   for (std::int64_t r = 0; r < input->element_count() / std::max<std::int64_t>(width, 1); ++r) {
     for (std::int64_t i = 0; i < width; ++i)
       line[static_cast<std::size_t>(i)] = data_of<float>(*input)[r * width + i] +
@@ -338,7 +337,7 @@ Status run_embed_norm(KernelContext& context, double epsilon) {
   if (context.output_wanted(2)) sum = CTXGEN_TRY(context.make_output(2, DataType::kFloat, dims));
   const LineNorm norm{.gamma = data_of<float>(*in.gamma), .beta = data_of<float>(*in.beta),
                       .epsilon = epsilon, .rms = false};
-  std::vector<float> line(static_cast<std::size_t>(in.width));
+  ScratchVector<float> line(static_cast<std::size_t>(in.width));
   for (std::int64_t r = 0; r < in.ids->element_count(); ++r) {
     CTXGEN_CHECK(sum_embeddings(in, r, line));
     norm.write(line, mutable_data_of<float>(*output) + r * in.width);

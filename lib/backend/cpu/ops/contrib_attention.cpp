@@ -64,16 +64,16 @@ Result<AttentionSizes> attention_sizes(const KernelContext& context,
 }
 
 // input x weights + bias: rows of q, k and v side by side.
-std::vector<float> project(const KernelContext& context) {
+ScratchVector<float> project(const KernelContext& context) {
   const Tensor& x = *context.input(0);
   const Tensor& w = *context.input(1);
   const Tensor* bias = optional_input(context, 2);
   const std::int64_t columns = w.dims()[1];
   const std::int64_t depth = w.dims()[0];
   const std::int64_t rows = x.dims()[0] * x.dims()[1];
-  std::vector<float> result(static_cast<std::size_t>(rows * columns));
+  ScratchVector<float> result(static_cast<std::size_t>(rows * columns));
   multiply<float>({rows, columns, depth}, {data_of<float>(x), depth, 1},
-                  pack_matrix<float>({data_of<float>(w), columns, 1}, depth, columns),
+                  MatrixPacker<float>{{data_of<float>(w), columns, 1}, depth, columns},
                   [&](std::int64_t m, std::int64_t n, const double* sums, std::int64_t count) {
                     for (std::int64_t j = 0; j < count; ++j)
                       result[static_cast<std::size_t>(m * columns + n + j)] = static_cast<float>(
@@ -129,26 +129,36 @@ class Mask {
 };
 
 // Additive bias that broadcasts over batch and heads.
-Result<std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>> bias_reader(
-    const Tensor* bias, std::int64_t batch, std::int64_t heads, std::int64_t rows,
-    std::int64_t columns) {
-  using Reader = std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>;
-  if (bias == nullptr)
-    return Reader([](std::int64_t, std::int64_t, std::int64_t, std::int64_t) { return 0.0; });
+class BiasReader {
+ public:
+  BiasReader() = default;
+  explicit BiasReader(const Tensor& bias) : data_(data_of<float>(bias)), dims_(bias.dims()) {}
+  [[nodiscard]] double operator()(std::int64_t b, std::int64_t n, std::int64_t s,
+                                  std::int64_t t) const {
+    if (data_ == nullptr) return 0;
+    const std::int64_t plane = (dims_[0] == 1 ? 0 : b) * dims_[1] + (dims_[1] == 1 ? 0 : n);
+    return static_cast<double>(data_[(plane * dims_[2] + s) * dims_[3] + t]);
+  }
+
+ private:
+  const float* data_ = nullptr;  // absent: 0
+  Dims dims_;
+};
+
+Result<BiasReader> bias_reader(const Tensor* bias, std::int64_t batch, std::int64_t heads,
+                               std::int64_t rows, std::int64_t columns) {
+  if (bias == nullptr) return BiasReader();
   const Dims& d = bias->dims();
   if (bias->type() != DataType::kFloat || d.size() != 4 || (d[0] != 1 && d[0] != batch) ||
       (d[1] != 1 && d[1] != heads) || d[2] != rows || d[3] < columns)
     return fail(ErrorCode::kInvalidGraph, "the attention bias is {} {}", name_of(bias->type()),
                 to_string(d));
-  return Reader([bias, d](std::int64_t b, std::int64_t n, std::int64_t s, std::int64_t t) {
-    const std::int64_t plane = (d[0] == 1 ? 0 : b) * d[1] + (d[1] == 1 ? 0 : n);
-    return static_cast<double>(data_of<float>(*bias)[(plane * d[2] + s) * d[3] + t]);
-  });
+  return BiasReader(*bias);
 }
 
 // keys and values of all heads: [2][B][N][T][h], past first.
 void fill_present(const AttentionSizes& sizes, std::int64_t heads, const Tensor* past,
-                  const std::vector<float>& qkv, float* keys, float* values) {
+                  const ScratchVector<float>& qkv, float* keys, float* values) {
   const std::int64_t row = 2 * sizes.qk_hidden + sizes.v_hidden;
   for (std::int64_t i = 0; i < sizes.batch * heads; ++i) {
     const std::int64_t b = i / heads;
@@ -175,8 +185,8 @@ Status run_attention(KernelContext& context, const AttentionParams& params) {
                                            sizes.sequence, sizes.total));
   const auto qkv = project(context);
   const std::int64_t heads = sizes.batch * params.heads;
-  std::vector<float> keys(static_cast<std::size_t>(heads * sizes.total * sizes.head));
-  std::vector<float> values(static_cast<std::size_t>(heads * sizes.total * sizes.v_head));
+  ScratchVector<float> keys(static_cast<std::size_t>(heads * sizes.total * sizes.head));
+  ScratchVector<float> values(static_cast<std::size_t>(heads * sizes.total * sizes.v_head));
   fill_present(sizes, params.heads, optional_input(context, 4), qkv, keys.data(), values.data());
   Tensor* output = CTXGEN_TRY(context.make_output(
       0, DataType::kFloat, {sizes.batch, sizes.sequence, sizes.v_hidden}));
@@ -234,12 +244,12 @@ struct GqaSizes {
 
 // q, k and v as rows [B, S, heads * size]; packed ones come in one tensor.
 struct GqaRows {
-  std::vector<float> q, k, v;
+  ScratchVector<float> q, k, v;
 };
 
-std::vector<float> columns_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+ScratchVector<float> columns_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   const std::int64_t width = tensor.dims().back();
-  std::vector<float> result;
+  ScratchVector<float> result;
   for (std::int64_t r = 0; r < tensor.dims()[0] * tensor.dims()[1]; ++r) {
     const float* from = data_of<float>(tensor) + r * width + first;
     result.insert(result.end(), from, from + count);
@@ -277,7 +287,7 @@ Result<std::pair<GqaSizes, GqaRows>> gqa_rows(const KernelContext& context,
 }
 
 // Number of earlier positions per batch entry.
-Result<std::vector<std::int64_t>> past_lengths(const KernelContext& context, GqaSizes& sizes,
+Result<ScratchVector<std::int64_t>> past_lengths(const KernelContext& context, GqaSizes& sizes,
                                                const GqaParams& params) {
   const Tensor* lengths = CTXGEN_TRY(required(context, 5, DataType::kInt32));
   const Tensor* total = CTXGEN_TRY(required(context, 6, DataType::kInt32));
@@ -296,7 +306,7 @@ Result<std::vector<std::int64_t>> past_lengths(const KernelContext& context, Gqa
   }
   sizes.present = std::max(sizes.past, sizes.total);
   sizes.first_prompt = sizes.sequence == sizes.total;
-  std::vector<std::int64_t> result;
+  ScratchVector<std::int64_t> result;
   for (std::int32_t last : lengths->elements<std::int32_t>()) {
     const std::int64_t before = sizes.first_prompt ? 0 : std::int64_t{last} + 1 - sizes.sequence;
     if (before < 0 || before > sizes.past || before + sizes.sequence > sizes.present)
@@ -309,7 +319,7 @@ Result<std::vector<std::int64_t>> past_lengths(const KernelContext& context, Gqa
 
 // Rotates every head of every row by its position.
 Status rotate_rows(const KernelContext& context, const GqaSizes& sizes, const GqaParams& params,
-                   const std::vector<std::int64_t>& before, std::vector<float>& rows,
+                   const ScratchVector<std::int64_t>& before, ScratchVector<float>& rows,
                    std::int64_t heads) {
   const Tensor* cos = CTXGEN_TRY(required(context, 7, DataType::kFloat));
   const Tensor* sin = CTXGEN_TRY(required(context, 8, DataType::kFloat));
@@ -334,7 +344,7 @@ Status rotate_rows(const KernelContext& context, const GqaSizes& sizes, const Gq
 
 // [B, kv heads, present, size]: the past, then the new rows.
 void fill_cache(const GqaSizes& sizes, std::int64_t heads, const Tensor* past,
-                const std::vector<std::int64_t>& before, const std::vector<float>& rows,
+                const ScratchVector<std::int64_t>& before, const ScratchVector<float>& rows,
                 float* cache) {
   std::fill_n(cache, sizes.batch * heads * sizes.present * sizes.head, 0.0f);
   for (std::int64_t i = 0; i < sizes.batch * heads; ++i) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "../attributes.h"
 #include "../contrib_families.h"
@@ -87,7 +86,7 @@ Status run_product(KernelContext& context, const Kernel& matmul, const Tensor& a
 
 Result<Tensor> last_two_swapped(const Tensor& tensor, bool swap) {
   if (!swap || tensor.rank() < 2) return tensor;
-  std::vector<std::size_t> perm(tensor.rank());
+  ScratchVector<std::size_t> perm(tensor.rank());
   for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = i;
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   Tensor result = CTXGEN_TRY(Tensor::allocate(tensor.type(), permuted(tensor.dims(), perm)));

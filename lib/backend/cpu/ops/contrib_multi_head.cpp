@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "../attention_core.h"
 #include "../attributes.h"
@@ -254,11 +253,11 @@ Result<RotaryShape> rotary_shape(const KernelContext& context, const RotaryParam
 }
 
 // One first position for all, or a position per row.
-Result<std::vector<std::int64_t>> rotary_positions(const KernelContext& context,
+Result<ScratchVector<std::int64_t>> rotary_positions(const KernelContext& context,
                                                    const RotaryShape& shape) {
   const Tensor* tensor = CTXGEN_TRY(required(context, 1, DataType::kInt64));
   const auto given = CTXGEN_TRY(ints_of(*tensor));
-  std::vector<std::int64_t> positions;
+  ScratchVector<std::int64_t> positions;
   const std::int64_t count = shape.batch * shape.rows;
   const bool first_only = tensor->rank() < 2 && given.size() == 1;
   if (!first_only) CTXGEN_CHECK(expect_dims(*tensor, "position_ids", {shape.batch, shape.rows}));

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "../broadcast.h"
 #include "../families.h"
@@ -13,18 +12,18 @@ namespace ctxgen::cpu {
 namespace {
 
 template <class T>
-std::vector<float> reals(const Tensor& tensor, float scale, std::int32_t zero) {
-  std::vector<float> values;
+ScratchVector<float> reals(const Tensor& tensor, float scale, std::int32_t zero) {
+  ScratchVector<float> values;
   values.reserve(static_cast<std::size_t>(tensor.element_count()));
   for (T x : tensor.elements<T>())
     values.push_back(scale * static_cast<float>(static_cast<std::int32_t>(x) - zero));
   return values;
 }
 
-Result<std::vector<float>> dequantized(const KernelContext& context, std::size_t first) {
+Result<ScratchVector<float>> dequantized(const KernelContext& context, std::size_t first) {
   const Tensor* tensor = CTXGEN_TRY(required(context, first));
   const auto q = CTXGEN_TRY(quantization_of(context, first + 1, first + 2, 1));
-  std::vector<float> values;
+  ScratchVector<float> values;
   CTXGEN_CHECK(dispatch(ByteTypes{}, tensor->type(), [&]<class T>() -> Status {
     values = reals<T>(*tensor, q.scale(0), q.zero(0));
     return {};
@@ -58,7 +57,7 @@ KernelResult qlinear_binary(F f) {
     const auto x = CTXGEN_TRY(dequantized(context, 0));
     const auto y = CTXGEN_TRY(dequantized(context, 3));
     const auto plan = CTXGEN_TRY(plan_broadcast({&a->dims(), &b->dims()}));
-    std::vector<float> values(static_cast<std::size_t>(element_count(plan.dims)));
+    ScratchVector<float> values(static_cast<std::size_t>(element_count(plan.dims)));
     for_each_row(plan, [&](const auto& offset, std::int64_t out) {
       combine_row(x.data() + offset[0], plan.row_stride(0), y.data() + offset[1],
                   plan.row_stride(1), values.data() + out, plan.row_length(), f);
@@ -120,8 +119,8 @@ KernelResult make_softmax(const Node& node) {
 }
 
 // Averages [N, C, D1..Dk] (or channels last) over windows given per spatial axis.
-void average(const std::vector<float>& from, std::int64_t batch, std::int64_t channels,
-             const Window& window, bool with_padding, bool channels_last, std::vector<float>& to) {
+void average(const ScratchVector<float>& from, std::int64_t batch, std::int64_t channels,
+             const Window& window, bool with_padding, bool channels_last, ScratchVector<float>& to) {
   const std::size_t rank = window.axes.size();
   const Dims outputs = window.outputs();
   const std::int64_t positions = element_count(outputs);
@@ -134,14 +133,14 @@ void average(const std::vector<float>& from, std::int64_t batch, std::int64_t ch
                                                   : (n * channels + c) * size + p);
   };
   for (std::int64_t p = 0; p < positions; ++p) {
-    std::vector<std::int64_t> offsets{0};
+    ScratchVector<std::int64_t> offsets{0};
     std::int64_t padded = 1;
     std::int64_t rest = p;
     for (std::size_t i = rank; i-- > 0;) {
       const WindowAxis& axis = window.axes[i];
       const std::int64_t start = rest % axis.output * axis.stride - axis.pad_begin;
       rest /= axis.output;
-      std::vector<std::int64_t> next;
+      ScratchVector<std::int64_t> next;
       std::int64_t counted = 0;
       for (std::int64_t k = 0; k < axis.kernel; ++k) {
         const std::int64_t at = start + k * axis.dilation;
@@ -171,13 +170,14 @@ Dims channels_second(const Dims& dims, bool channels_last) {
   return result;
 }
 
-Status run_average_pool(KernelContext& context, WindowAttributes attributes, bool global,
+Status run_average_pool(KernelContext& context, const WindowAttributes& attributes, bool global,
                         bool with_padding, bool channels_last) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   CTXGEN_CHECK(expect_rank(*input, "input", 3));
   const Dims dims = channels_second(input->dims(), channels_last);
-  if (global) attributes.kernel.assign(dims.begin() + 2, dims.end());
-  const auto window = CTXGEN_TRY(resolve_window(attributes, dims, attributes.kernel));
+  const std::span<const std::int64_t> kernel =
+      global ? dims.span().subspan(2) : std::span(attributes.kernel);
+  const auto window = CTXGEN_TRY(resolve_window(attributes, dims, kernel));
   Dims result{dims[0]};
   if (!channels_last) result.push_back(dims[1]);
   for (std::int64_t dim : window.outputs()) result.push_back(dim);
@@ -185,7 +185,7 @@ Status run_average_pool(KernelContext& context, WindowAttributes attributes, boo
   const auto from = CTXGEN_TRY(dequantized(context, 0));
   const auto count = checked_element_count(result);
   if (!count) return fail(ErrorCode::kResourceLimit, "output {} is too large", to_string(result));
-  std::vector<float> to(*count);
+  ScratchVector<float> to(*count);
   average(from, dims[0], dims[1], window, with_padding, channels_last, to);
   return put_quantized(context, 3, result, to, Rounding::kWithZero);
 }

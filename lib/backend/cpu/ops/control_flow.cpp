@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -44,8 +43,8 @@ struct Loop {
 
  private:
   [[nodiscard]] Result<bool> step(KernelContext& context, std::int64_t trip,
-                                  RuntimeValue& condition, std::vector<RuntimeValue>& state,
-                                  std::vector<Stack>& stacks) const;
+                                  RuntimeValue& condition, ScratchVector<RuntimeValue>& state,
+                                  ScratchVector<Stack>& stacks) const;
 };
 
 Result<RuntimeValue> iteration_number(KernelContext& context, std::int64_t trip) {
@@ -62,8 +61,8 @@ Result<RuntimeValue> true_value(KernelContext& context) {
 
 // One iteration: state in, state out. Whether there is to be another one.
 Result<bool> Loop::step(KernelContext& context, std::int64_t trip, RuntimeValue& condition,
-                        std::vector<RuntimeValue>& state, std::vector<Stack>& stacks) const {
-  std::vector<RuntimeValue> arguments;
+                        ScratchVector<RuntimeValue>& state, ScratchVector<Stack>& stacks) const {
+  ScratchVector<RuntimeValue> arguments;
   arguments.reserve(2 + carried);
   arguments.push_back(CTXGEN_TRY(iteration_number(context, trip)));
   arguments.push_back(std::move(condition));
@@ -86,12 +85,12 @@ Status Loop::run(KernelContext& context) const {
   const std::int64_t limit = trips == nullptr ? INT64_MAX : CTXGEN_TRY(scalar_int_of(*trips));
   const RuntimeValue* given = optional_value(context, 1);
   RuntimeValue condition = given != nullptr ? *given : CTXGEN_TRY(true_value(context));
-  std::vector<RuntimeValue> state;
+  ScratchVector<RuntimeValue> state;
   for (std::size_t i = 0; i < carried; ++i) {
     static_cast<void>(CTXGEN_TRY(required_value(context, 2 + i)));
     state.push_back(context.take(2 + i));
   }
-  std::vector<Stack> stacks;
+  ScratchVector<Stack> stacks;
   for (std::size_t i = 0; i < stacked; ++i)
     stacks.emplace_back(context, trips == nullptr ? -1 : limit);
   bool more = CTXGEN_TRY(bool_of(condition, "the condition"));

@@ -17,13 +17,14 @@ struct ConvTransposeParams {
 
 // Here `input` of an axis is the convolution's output: the grid that windows are added to.
 struct Transposed {
-  std::vector<WindowAxis> axes;
+  ScratchVector<WindowAxis> axes;
   Dims input, output;  // spatial
 };
 
-Result<WindowAxis> resolve_axis(const ConvTransposeParams& params, std::size_t i,
+Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
+                                std::span<const std::int64_t> output_shape, std::size_t i,
                                 std::size_t spatial, std::int64_t input, std::int64_t kernel) {
-  const auto value = [](const std::vector<std::int64_t>& values, std::size_t at,
+  const auto value = [](std::span<const std::int64_t> values, std::size_t at,
                         std::int64_t otherwise) {
     return at < values.size() ? values[at] : otherwise;
   };
@@ -36,8 +37,8 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params, std::size_t i
   const std::int64_t whole =
       (input - 1) * axis.stride + (kernel - 1) * axis.dilation + 1 + extra;
   const std::string& mode = params.window.auto_pad;
-  if (!params.output_shape.empty() || mode.starts_with("SAME")) {
-    axis.output = value(params.output_shape, i, input * axis.stride);
+  if (!output_shape.empty() || mode.starts_with("SAME")) {
+    axis.output = value(output_shape, i, input * axis.stride);
     const std::int64_t total = std::max<std::int64_t>(0, whole - axis.output);
     axis.pad_begin = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
   } else {
@@ -57,15 +58,14 @@ Result<Transposed> resolve(const ConvTransposeParams& params, const Dims& input,
     return fail(ErrorCode::kInvalidGraph, "input {} and weights {} do not fit {} groups",
                 to_string(input), to_string(weights), params.groups);
   const std::size_t spatial = input.size() - 2;
-  std::vector<std::int64_t> shape = params.output_shape;
-  if (shape.size() == input.size()) shape.erase(shape.begin(), shape.begin() + 2);
-  for (const auto* list : {&params.window.strides, &params.window.dilations,
-                           &params.output_padding, &std::as_const(shape)})
-    if (!list->empty() && list->size() != spatial)
-      return fail(ErrorCode::kInvalidGraph, "an attribute has {} values, expected {}",
-                  list->size(), spatial);
-  ConvTransposeParams with_shape = params;
-  with_shape.output_shape = shape;
+  std::span<const std::int64_t> shape = params.output_shape;
+  if (shape.size() == input.size()) shape = shape.subspan(2);
+  for (const std::span<const std::int64_t> list :
+       {std::span(params.window.strides), std::span(params.window.dilations),
+        std::span(params.output_padding), shape})
+    if (!list.empty() && list.size() != spatial)
+      return fail(ErrorCode::kInvalidGraph, "an attribute has {} values, expected {}", list.size(),
+                  spatial);
   for (const Dims* dims : {&input, &weights})
     for (std::int64_t dim : dims->span().subspan(2))
       if (dim > kMaxWindowValue)
@@ -73,7 +73,7 @@ Result<Transposed> resolve(const ConvTransposeParams& params, const Dims& input,
   Transposed result;
   for (std::size_t i = 0; i < spatial; ++i) {
     result.axes.push_back(
-        CTXGEN_TRY(resolve_axis(with_shape, i, spatial, input[i + 2], weights[i + 2])));
+        CTXGEN_TRY(resolve_axis(params, shape, i, spatial, input[i + 2], weights[i + 2])));
     result.input.push_back(input[i + 2]);
     result.output.push_back(result.axes.back().output);
   }
@@ -81,7 +81,7 @@ Result<Transposed> resolve(const ConvTransposeParams& params, const Dims& input,
 }
 
 // Per kernel element: for every input position the output position that it adds to, or -1.
-std::vector<std::int64_t> targets_of(const Transposed& shape, std::int64_t tap) {
+ScratchVector<std::int64_t> targets_of(const Transposed& shape, std::int64_t tap) {
   const std::size_t rank = shape.axes.size();
   Dims kernel_at(rank, 0);
   for (std::size_t i = rank; i-- > 0;) {
@@ -89,7 +89,7 @@ std::vector<std::int64_t> targets_of(const Transposed& shape, std::int64_t tap) 
     tap /= shape.axes[i].kernel;
   }
   const Dims strides = strides_of(shape.output);
-  std::vector<std::int64_t> targets(static_cast<std::size_t>(element_count(shape.input)));
+  ScratchVector<std::int64_t> targets(static_cast<std::size_t>(element_count(shape.input)));
   for (std::size_t p = 0; p < targets.size(); ++p) {
     auto rest = static_cast<std::int64_t>(p);
     std::int64_t target = 0;
@@ -109,7 +109,7 @@ std::vector<std::int64_t> targets_of(const Transposed& shape, std::int64_t tap) 
 // One image of one group: weights^T x input gives what each input position adds through each kernel
 // element; that is added up where it belongs.
 template <class T>
-void add_group(const Transposed& shape, const std::vector<std::vector<std::int64_t>>& targets,
+void add_group(const Transposed& shape, const ScratchVector<ScratchVector<std::int64_t>>& targets,
                std::int64_t channels_in, std::int64_t channels_out, const T* weights,
                const T* image, double* sums) {
   const auto taps = static_cast<std::int64_t>(targets.size());
@@ -117,7 +117,7 @@ void add_group(const Transposed& shape, const std::vector<std::vector<std::int64
   const std::int64_t outputs = element_count(shape.output);
   const std::int64_t rows = channels_out * taps;
   multiply<T>({.m = rows, .n = positions, .k = channels_in}, {weights, 1, rows},
-              pack_matrix<T>({image, positions, 1}, channels_in, positions),
+              MatrixPacker<T>{{image, positions, 1}, channels_in, positions},
               [&](std::int64_t row, std::int64_t first, const double* values, std::int64_t count) {
                 const auto& to = targets[static_cast<std::size_t>(row % taps)];
                 double* channel = sums + row / taps * outputs;
@@ -139,9 +139,9 @@ Status conv_transpose(KernelContext& context, const ConvTransposeParams& params,
   const std::int64_t outputs = element_count(shape.output);
   const std::int64_t positions = element_count(shape.input);
   const std::int64_t taps = product(weights.dims(), 2, weights.rank());
-  std::vector<std::vector<std::int64_t>> targets;
+  ScratchVector<ScratchVector<std::int64_t>> targets;
   for (std::int64_t t = 0; t < taps; ++t) targets.push_back(targets_of(shape, t));
-  std::vector<double> sums(static_cast<std::size_t>(out * outputs));
+  ScratchVector<double> sums(static_cast<std::size_t>(out * outputs));
   T* to = mutable_data_of<T>(output);
   for (std::int64_t i = 0; i < input.dims()[0] * params.groups; ++i) {
     const std::int64_t g = i % params.groups;

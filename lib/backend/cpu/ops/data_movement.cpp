@@ -43,9 +43,9 @@ KernelResult make_concat(const Node& node) {
 }
 
 // Without sizes: equal pieces; the last one may be smaller (num_outputs, opset 18).
-Result<std::vector<std::int64_t>> split_sizes(
+Result<ScratchVector<std::int64_t>> split_sizes(
     std::int64_t extent, std::size_t count,
-    const std::optional<std::vector<std::int64_t>>& given) {
+    const std::optional<ScratchVector<std::int64_t>>& given) {
   if (given) {
     std::int64_t sum = 0;
     for (std::int64_t size : *given) {
@@ -60,7 +60,7 @@ Result<std::vector<std::int64_t>> split_sizes(
   }
   const auto pieces = static_cast<std::int64_t>(count);
   const std::int64_t size = (extent + pieces - 1) / pieces;
-  std::vector<std::int64_t> sizes;
+  ScratchVector<std::int64_t> sizes;
   for (std::int64_t i = 0; i < pieces; ++i)
     sizes.push_back(std::clamp<std::int64_t>(extent - i * size, 0, size));
   return sizes;
@@ -141,7 +141,7 @@ Status run_slice(KernelContext& context, const SliceParams& params) {
       (steps && steps->size() != starts->size()))
     return fail(ErrorCode::kInvalidGraph, "starts, ends, axes and steps have different sizes");
   StridedCopy copy{.extents = input->dims(), .from_strides = strides_of(input->dims())};
-  std::vector<bool> seen(input->rank());
+  ScratchVector<bool> seen(input->rank());
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::int64_t axis = axes ? (*axes)[i] : static_cast<std::int64_t>(i);
     const std::size_t at = CTXGEN_TRY(normalize_axis(axis, input->rank()));
@@ -169,11 +169,11 @@ KernelResult make_slice(const Node& node) {
 
 KernelResult make_transpose(const Node& node) {
   const auto given = node.ints("perm");
-  std::vector<std::int64_t> perm;
+  ScratchVector<std::int64_t> perm;
   if (given) perm.assign(given->begin(), given->end());
   return kernel([perm, reverse = !given](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
-    std::vector<std::size_t> axes(input->rank());
+    ScratchVector<std::size_t> axes(input->rank());
     std::iota(axes.rbegin(), axes.rend(), std::size_t{0});
     if (!reverse) {
       if (CTXGEN_TRY(normalize_axes(perm, input->rank())).size() != input->rank())
@@ -219,7 +219,7 @@ KernelResult make_expand(const Node&) {
 }
 
 // Opset 1: one `tiles` along one `axis`; since 6 a count per axis.
-Result<std::vector<std::int64_t>> tile_repeats(KernelContext& context, bool one_axis,
+Result<ScratchVector<std::int64_t>> tile_repeats(KernelContext& context, bool one_axis,
                                                std::size_t rank) {
   const Tensor* counts = CTXGEN_TRY(required(context, 1));
   if (!one_axis) return ints_of(*counts);
@@ -228,7 +228,7 @@ Result<std::vector<std::int64_t>> tile_repeats(KernelContext& context, bool one_
   const double axis = CTXGEN_TRY(scalar_of(*axis_input));
   if (!(tiles >= 0 && tiles < 9e15 && axis >= 0 && axis < static_cast<double>(rank)))
     return fail(ErrorCode::kInvalidGraph, "cannot tile axis {} {} times", axis, tiles);
-  std::vector<std::int64_t> repeats(rank, 1);
+  ScratchVector<std::int64_t> repeats(rank, 1);
   repeats[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(tiles);
   return repeats;
 }

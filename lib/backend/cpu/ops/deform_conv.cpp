@@ -1,5 +1,4 @@
 #include <array>
-#include <vector>
 
 #include "../families.h"
 #include "../taps.h"
@@ -115,7 +114,7 @@ class Gather {
   const Problem& p_;
   std::int64_t groups_, plane_;
   Dims strides_;
-  std::vector<double> values_;
+  ScratchVector<double> values_;
   std::array<Taps, kMaxRank> taps_;
 };
 

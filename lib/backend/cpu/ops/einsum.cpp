@@ -56,7 +56,7 @@ Result<Equation> read_equation(const Node& node) {
 // Labels are indices below 128 for letters; an ellipsis takes 128 and on, aligned at its end.
 constexpr std::size_t kEllipsisLabels = 128;
 constexpr std::size_t kLabels = kEllipsisLabels + kMaxRank;
-using Labels = std::vector<std::size_t>;
+using Labels = ScratchVector<std::size_t>;
 
 Result<Labels> labels_of(const std::string& term, std::size_t rank) {
   Labels labels;
@@ -77,7 +77,7 @@ Result<Labels> labels_of(const std::string& term, std::size_t rank) {
 struct EinsumPlan {
   Labels output, summed;                              // loop labels
   std::array<std::int64_t, kLabels> extent{};         // 0: not there
-  std::vector<std::array<std::int64_t, kLabels>> strides;  // per input
+  ScratchVector<std::array<std::int64_t, kLabels>> strides;  // per input
 };
 
 Status add_input(EinsumPlan& plan, const Labels& labels, const Dims& dims) {
@@ -143,8 +143,8 @@ Result<EinsumPlan> plan_einsum(const KernelContext& context, const Equation& equ
 
 // Walks all positions of `labels`; offsets of the inputs follow.
 template <class F>
-void walk(const EinsumPlan& plan, const Labels& labels, std::vector<std::int64_t>& offsets, F f) {
-  std::vector<std::int64_t> position(labels.size(), 0);
+void walk(const EinsumPlan& plan, const Labels& labels, ScratchVector<std::int64_t>& offsets, F f) {
+  ScratchVector<std::int64_t> position(labels.size(), 0);
   for (;;) {
     f();
     std::size_t i = labels.size();
@@ -164,9 +164,9 @@ template <class T>
 void einsum(const KernelContext& context, const EinsumPlan& plan, Tensor& output) {
   // Integers wrap.
   using A = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
-  std::vector<const T*> data;
+  ScratchVector<const T*> data;
   for (std::size_t i = 0; i < plan.strides.size(); ++i) data.push_back(data_of<T>(*context.input(i)));
-  std::vector<std::int64_t> offsets(data.size(), 0);
+  ScratchVector<std::int64_t> offsets(data.size(), 0);
   T* to = mutable_data_of<T>(output);
   walk(plan, plan.output, offsets, [&] {
     A sum = 0;

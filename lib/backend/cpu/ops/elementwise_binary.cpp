@@ -1,5 +1,4 @@
 #include <cmath>
-#include <vector>
 
 #include "../attributes.h"
 #include "../broadcast.h"
@@ -191,7 +190,7 @@ Status fold_inputs(KernelContext& context, F f, bool mean) {
     dims = CTXGEN_TRY(broadcast_dims(dims, input->dims()));
   }
   Tensor* output = CTXGEN_TRY(context.make_output(0, first->type(), dims));
-  std::vector<C> sum(static_cast<std::size_t>(output->element_count()));
+  ScratchVector<C> sum(static_cast<std::size_t>(output->element_count()));
   for (std::size_t i = 0; i < context.input_count(); ++i) {
     const Tensor& input = *context.input(i);
     const auto plan = CTXGEN_TRY(plan_broadcast({&dims, &input.dims()}));

@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "../families.h"
 #include "../indices.h"
@@ -132,7 +131,7 @@ KernelResult make_compress(const Node& node) {
       split = split_at(data->dims(), at);
       dims = data->dims();
     }
-    std::vector<std::int64_t> kept;
+    ScratchVector<std::int64_t> kept;
     for (std::int64_t i = 0; i < std::min(split.extent, condition->element_count()); ++i)
       if (data_of<Bit>(*condition)[i]) kept.push_back(i);
     dims[at] = static_cast<std::int64_t>(kept.size());

@@ -130,8 +130,8 @@ KernelResult make_eye_like(const Node& node) {
 }
 
 // Positions of the hot elements: any numeric type, negative ones from the end, others nowhere.
-Result<std::vector<std::int64_t>> hot_positions(const Tensor& indices, std::int64_t depth) {
-  std::vector<std::int64_t> positions;
+Result<ScratchVector<std::int64_t>> hot_positions(const Tensor& indices, std::int64_t depth) {
+  ScratchVector<std::int64_t> positions;
   CTXGEN_CHECK(dispatch(NumericTypes{}, indices.type(), [&]<class T>() -> Status {
     for (const T& element : indices.elements<T>()) {
       const auto value = static_cast<double>(load(element));

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "../families.h"
 #include "../kernel_support.h"
@@ -9,7 +8,7 @@ namespace ctxgen::cpu {
 namespace {
 
 // Gaussian elimination with the largest pivot of each column.
-double determinant(std::vector<double>& m, std::size_t n) {
+double determinant(ScratchVector<double>& m, std::size_t n) {
   double result = 1;
   for (std::size_t column = 0; column < n; ++column) {
     std::size_t pivot = column;
@@ -41,7 +40,7 @@ KernelResult make_det(const Node&) {
     const Dims dims(input->dims().span().first(input->rank() - 2));
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
     return dispatch(RealTypes{}, input->type(), [&]<class T>() -> Status {
-      std::vector<double> matrix(static_cast<std::size_t>(n * n));
+      ScratchVector<double> matrix(static_cast<std::size_t>(n * n));
       for (std::int64_t i = 0; i < output->element_count(); ++i) {
         for (std::size_t k = 0; k < matrix.size(); ++k)
           matrix[k] = static_cast<double>(

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <optional>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -32,7 +31,7 @@ Result<Params> read_params(const Node& node) {
 struct Inputs {
   const Tensor *scores, *weights;
   Dims label_dims;
-  std::vector<std::int64_t> labels;
+  ScratchVector<std::int64_t> labels;
   std::int64_t classes, inner;  // elements behind the class axis
 };
 

@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "../families.h"
 #include "../gemm.h"
@@ -47,7 +46,7 @@ void multiply_all(const MatmulShape& shape, const Tensor& a, const Tensor& b, Te
   for_each_matrix(shape, [&](std::int64_t ia, std::int64_t ib, std::int64_t ic) {
     T* c = mutable_data_of<T>(output) + ic * shape.m * shape.n;
     multiply<E>(size, {a_data + ia * shape.m * shape.k, shape.k, 1},
-                pack_matrix<E>({b_data + ib * shape.k * shape.n, shape.n, 1}, shape.k, shape.n),
+                MatrixPacker<E>{{b_data + ib * shape.k * shape.n, shape.n, 1}, shape.k, shape.n},
                 [&](std::int64_t m, std::int64_t n, const auto* sums, std::int64_t count) {
                   for (std::int64_t j = 0; j < count; ++j)
                     c[m * shape.n + n + j] = static_cast<T>(sums[j]);
@@ -78,7 +77,7 @@ void gemm(const GemmParams& params, const ProductSize& size, const Tensor& a, co
           const Tensor* c, const BroadcastPlan& c_plan, Tensor& output) {
   using E = ProductOf<T>;
   using A = typename SumOf<E>::Type;
-  std::vector<A> addend(static_cast<std::size_t>(size.m * size.n), A(0));
+  ScratchVector<A> addend(static_cast<std::size_t>(size.m * size.n), A(0));
   if (c != nullptr)
     for_each_row(c_plan, [&](const auto& offset, std::int64_t out) {
       for (std::int64_t i = 0; i < c_plan.row_length(); ++i)
@@ -90,7 +89,7 @@ void gemm(const GemmParams& params, const ProductSize& size, const Tensor& a, co
   const MatrixView<E> b_view{data_of<E>(b), params.transpose_b ? 1 : size.n,
                              params.transpose_b ? size.k : 1};
   T* to = mutable_data_of<T>(output);
-  multiply<E>(size, a_view, pack_matrix<E>(b_view, size.k, size.n),
+  multiply<E>(size, a_view, MatrixPacker<E>{b_view, size.k, size.n},
               [&](std::int64_t m, std::int64_t n, const A* sums, std::int64_t count) {
                 for (std::int64_t j = 0; j < count; ++j) {
                   const std::int64_t at = m * size.n + n + j;

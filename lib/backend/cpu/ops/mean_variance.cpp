@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -11,12 +10,12 @@ namespace {
 
 /// Sums of the elements that share their place on the axes that are kept.
 struct Moments {
-  std::vector<double> sum, squares;
+  ScratchVector<double> sum, squares;
 };
 
 // Calls f(element, group) for all elements; groups are row-major over the kept axes.
 template <class F>
-void for_each_in_group(const Dims& dims, const std::vector<std::size_t>& reduced, F f) {
+void for_each_in_group(const Dims& dims, const ScratchVector<std::size_t>& reduced, F f) {
   Dims strides(dims.size(), 0);
   std::int64_t stride = 1;
   for (std::size_t i = dims.size(); i-- > 0;)
@@ -38,13 +37,13 @@ void for_each_in_group(const Dims& dims, const std::vector<std::size_t>& reduced
 }
 
 template <class T>
-void normalize(const Tensor& input, const std::vector<std::size_t>& axes, Tensor& output) {
+void normalize(const Tensor& input, const ScratchVector<std::size_t>& axes, Tensor& output) {
   const Dims& dims = input.dims();
   std::int64_t group_size = 1;
   for (std::size_t axis : axes) group_size *= dims[axis];
   const auto groups = static_cast<std::size_t>(input.element_count() / group_size);
   const T* from = data_of<T>(input);
-  Moments moments{std::vector<double>(groups), std::vector<double>(groups)};
+  Moments moments{ScratchVector<double>(groups), ScratchVector<double>(groups)};
   for_each_in_group(dims, axes, [&](std::int64_t i, std::size_t g) {
     moments.sum[g] += static_cast<double>(load(from[i]));
   });

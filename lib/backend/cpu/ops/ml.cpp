@@ -185,9 +185,9 @@ Result<const TreeNode*> leaf_of(const Ensemble& ensemble, std::size_t root,
   return node;
 }
 
-Result<std::vector<double>> scores_of(const Ensemble& ensemble, std::span<const double> row) {
-  std::vector<double> scores(ensemble.targets, 0.0);
-  std::vector<bool> seen(ensemble.targets);
+Result<ScratchVector<double>> scores_of(const Ensemble& ensemble, std::span<const double> row) {
+  ScratchVector<double> scores(ensemble.targets, 0.0);
+  ScratchVector<bool> seen(ensemble.targets);
   for (std::size_t root : ensemble.roots) {
     const TreeNode* leaf = CTXGEN_TRY(leaf_of(ensemble, root, row));
     for (std::size_t i = 0; i < leaf->vote_count; ++i) {
@@ -269,7 +269,7 @@ BinaryRule binary_rule(const Ensemble& ensemble) {
 
 // The class that wins; `scores` become the two classes' outputs.
 std::size_t decide_binary(const BinaryRule& rule, Transform transform,
-                          std::vector<double>& scores) {
+                          ScratchVector<double>& scores) {
   const double score = scores[rule.target];
   const bool second = score > (rule.all_positive ? 0.5 : 0.0);
   if (rule.all_positive)

@@ -18,8 +18,8 @@ struct Linear {
   Transform transform = Transform::kNone;
 
   // Scores of one sample. Requires coefficients for each feature.
-  [[nodiscard]] std::vector<double> scores(std::span<const double> row) const {
-    std::vector<double> result(static_cast<std::size_t>(targets));
+  [[nodiscard]] ScratchVector<double> scores(std::span<const double> row) const {
+    ScratchVector<double> result(static_cast<std::size_t>(targets));
     for (std::size_t t = 0; t < result.size(); ++t) {
       result[t] = intercepts.empty() ? 0 : intercepts[t];
       for (std::size_t i = 0; i < row.size(); ++i)
@@ -47,7 +47,7 @@ Result<Linear> read_linear(const Node& node, std::int64_t targets) {
   return linear;
 }
 
-void put_scores(const std::vector<double>& scores, Tensor& output, std::int64_t row) {
+void put_scores(const ScratchVector<double>& scores, Tensor& output, std::int64_t row) {
   std::ranges::transform(scores, mutable_data_of<float>(output) + row * std::ssize(scores),
                          [](double x) { return static_cast<float>(x); });
 }
@@ -70,7 +70,7 @@ KernelResult make_linear_regressor(const Node& node) {
 
 // Two labels and one row of coefficients: the sign of the score decides, and the classes get 1 - score
 // and score whatever the transform, as in ONNX Runtime.
-std::size_t decide_binary(std::vector<double>& scores) {
+std::size_t decide_binary(ScratchVector<double>& scores) {
   const double score = scores[0];
   scores = {1 - score, score};
   return score > 0 ? 1 : 0;
@@ -188,7 +188,7 @@ KernelResult make_svm_regressor(const Node& node) {
                   svm.coefficients.size(), svm.vectors.size(), width);
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, {dims.rows, 1}));
     return for_each_sample(context, 0, [&](std::int64_t r, std::span<const double> row) -> Status {
-      std::vector<double> scores{predict(svm, row)};
+      ScratchVector<double> scores{predict(svm, row)};
       if (svm.one_class)
         scores[0] = scores[0] > 0 ? 1 : -1;
       else

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "../attributes.h"
 #include "../broadcast.h"
@@ -13,7 +12,7 @@ namespace {
 // ---- BatchNormalization ----
 
 struct ChannelStats {
-  std::vector<double> mean, variance;
+  ScratchVector<double> mean, variance;
 };
 
 template <class T>
@@ -21,8 +20,8 @@ ChannelStats stats_of(const Tensor& input, std::int64_t channels) {
   const std::int64_t batch = input.dims()[0];
   const std::int64_t image = product(input.dims(), 2, input.rank());
   const auto count = static_cast<double>(batch * image);
-  ChannelStats stats{std::vector<double>(static_cast<std::size_t>(channels)),
-                     std::vector<double>(static_cast<std::size_t>(channels))};
+  ChannelStats stats{ScratchVector<double>(static_cast<std::size_t>(channels)),
+                     ScratchVector<double>(static_cast<std::size_t>(channels))};
   const auto each = [&](std::int64_t c, auto f) {
     for (std::int64_t n = 0; n < batch; ++n) {
       const T* from = data_of<T>(input) + (n * channels + c) * image;
@@ -40,13 +39,13 @@ ChannelStats stats_of(const Tensor& input, std::int64_t channels) {
   return stats;
 }
 
-Result<std::vector<double>> doubles_of(const KernelContext& context, std::size_t index,
+Result<ScratchVector<double>> doubles_of(const KernelContext& context, std::size_t index,
                                        std::int64_t count) {
   const Tensor* tensor = CTXGEN_TRY(required(context, index));
   if (tensor->element_count() != count)
     return fail(ErrorCode::kInvalidGraph, "input {} has shape {}, expected {} elements", index,
                 to_string(tensor->dims()), count);
-  std::vector<double> values;
+  ScratchVector<double> values;
   CTXGEN_CHECK(dispatch(FloatTypes{}, tensor->type(), [&]<class T>() -> Status {
     const auto elements = tensor->elements<T>();
     values.assign(elements.begin(), elements.end());
@@ -62,7 +61,7 @@ struct BatchNormParams {
 
 // Writes the running statistics of training mode (opset 14).
 Status put_running(KernelContext& context, std::size_t output, std::size_t input,
-                   const std::vector<double>& current, double momentum) {
+                   const ScratchVector<double>& current, double momentum) {
   if (!context.output_wanted(output)) return {};
   const Tensor* before = CTXGEN_TRY(required(context, input));
   const auto old = CTXGEN_TRY(doubles_of(context, input, before->element_count()));
@@ -215,7 +214,7 @@ Dims statistic_dims(const Dims& dims, std::size_t axis) {
 // Values of scale or bias for every element of a line; it broadcasts to the normalised axes, and in
 // rare models also along others.
 template <class T>
-Status spread(const Tensor* tensor, const Dims& dims, double otherwise, std::vector<double>& values) {
+Status spread(const Tensor* tensor, const Dims& dims, double otherwise, ScratchVector<double>& values) {
   const auto count = static_cast<std::size_t>(element_count(dims));
   values.assign(count, otherwise);
   if (tensor == nullptr) return {};
@@ -241,7 +240,7 @@ Status layer_norm(KernelContext& context, const LayerNormParams& params, std::si
   Dims tail(input.dims().span().subspan(axis));
   for (const Tensor* t : {scale_tensor, bias_tensor})
     if (t != nullptr && t->rank() > tail.size()) tail = input.dims();
-  std::vector<double> scale, bias;
+  ScratchVector<double> scale, bias;
   CTXGEN_CHECK(spread<T>(scale_tensor, tail, 1, scale));
   CTXGEN_CHECK(spread<T>(bias_tensor, tail, 0, bias));
   Tensor* output = CTXGEN_TRY(context.make_output(0, input.type(), input.dims()));

@@ -81,7 +81,7 @@ std::int64_t mirrored(std::int64_t index, std::int64_t extent, PadMode mode) {
 Status fill_mirrored(const Tensor& input, const PadAmounts& amounts, PadMode mode, Tensor& output) {
   const std::size_t rank = input.rank();
   const Dims strides = strides_of(input.dims());
-  std::vector<std::vector<std::int64_t>> offsets(rank);
+  ScratchVector<ScratchVector<std::int64_t>> offsets(rank);
   for (std::size_t i = 0; i < rank; ++i) {
     if (input.dims()[i] == 0 && output.dims()[i] != 0)
       return fail(ErrorCode::kInvalidGraph, "cannot mirror an empty axis");
@@ -160,7 +160,7 @@ KernelResult make_pad(const Node& node) {
 std::int64_t centred_start(std::int64_t whole, std::int64_t extent) { return (whole - extent) / 2; }
 
 Result<Dims> centred_dims(const KernelContext& context, const Dims& dims,
-                          const std::vector<std::int64_t>& axes) {
+                          std::span<const std::int64_t> axes) {
   const Tensor* shape_tensor = CTXGEN_TRY(required(context, 1));
   const auto shape = CTXGEN_TRY(ints_of(*shape_tensor));
   if (shape.size() != (axes.empty() ? dims.size() : axes.size()))

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "../families.h"
 #include "../widen.h"
@@ -12,7 +11,7 @@ namespace {
 
 // The elements of one window that lie inside the input.
 struct WindowElements {
-  std::vector<std::int64_t> offsets;  // in the image
+  ScratchVector<std::int64_t> offsets;  // in the image
   std::int64_t padded_count = 0;      // window elements inside input and padding
 };
 

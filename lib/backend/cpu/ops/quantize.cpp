@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -60,12 +59,12 @@ void for_each_scaled(const ScaleLayout& layout, F f) {
       for (std::int64_t i = 0; i < layout.inner; ++i) f(element++, layout.index(o, k, i));
 }
 
-Result<std::vector<float>> floats_of(const Tensor& tensor) {
+Result<ScratchVector<float>> floats_of(const Tensor& tensor) {
   if (is_small_float(tensor.type()) || is_packed_int(tensor.type())) {
     const Tensor wide = CTXGEN_TRY(unpack_small(tensor));
     return floats_of(wide);
   }
-  std::vector<float> values;
+  ScratchVector<float> values;
   CTXGEN_CHECK(dispatch(NumericTypes{}, tensor.type(), [&]<class T>() -> Status {
     values.reserve(static_cast<std::size_t>(tensor.element_count()));
     for (const T& x : tensor.elements<T>()) values.push_back(static_cast<float>(load(x)));
@@ -75,8 +74,8 @@ Result<std::vector<float>> floats_of(const Tensor& tensor) {
 }
 
 /// Zero points as integers; zeros where absent (and for float8, whose zero point is 0).
-Result<std::vector<std::int64_t>> zero_points(const Tensor* tensor, const Tensor& scale) {
-  std::vector<std::int64_t> values(static_cast<std::size_t>(scale.element_count()), 0);
+Result<ScratchVector<std::int64_t>> zero_points(const Tensor* tensor, const Tensor& scale) {
+  ScratchVector<std::int64_t> values(static_cast<std::size_t>(scale.element_count()), 0);
   if (tensor == nullptr) return values;
   if (tensor->element_count() != scale.element_count())
     return fail(ErrorCode::kInvalidGraph, "zero point {} and scale {} differ in shape",
@@ -142,7 +141,7 @@ std::int64_t quantized(float x, float scale, std::int64_t zero, const IntRange& 
       std::clamp(value, static_cast<double>(range.low), static_cast<double>(range.high)));
 }
 
-Status quantize_to_float(const std::vector<float>& data, const std::vector<float>& scales,
+Status quantize_to_float(const ScratchVector<float>& data, const ScratchVector<float>& scales,
                          const ScaleLayout& layout, bool saturate, const Tensor& input,
                          Tensor& output) {
   Tensor wide = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, input.dims()));
@@ -174,7 +173,7 @@ Status run_quantize(KernelContext& context, const QuantizeParams& params) {
   const IntRange range = CTXGEN_TRY(range_of(type));
   const auto zeros = CTXGEN_TRY(zero_points(zero, *scale));
   Tensor* output = CTXGEN_TRY(context.make_output(0, type, input->dims()));
-  std::vector<std::int64_t> values(data.size());
+  ScratchVector<std::int64_t> values(data.size());
   for_each_scaled(layout, [&](std::int64_t e, std::int64_t s) {
     const auto at = static_cast<std::size_t>(s);
     values[static_cast<std::size_t>(e)] =
@@ -196,10 +195,10 @@ KernelResult make_quantize(const Node& node) {
 // ---- DequantizeLinear ----
 
 // Differences of int32 and its zero point are exact only in wider integers.
-Result<std::vector<double>> offsets_from_zero(const Tensor& input, const Tensor* zero,
+Result<ScratchVector<double>> offsets_from_zero(const Tensor& input, const Tensor* zero,
                                               const Tensor& scale, const ScaleLayout& layout) {
   const auto zeros = CTXGEN_TRY(zero_points(zero, scale));
-  std::vector<double> values;
+  ScratchVector<double> values;
   if (input.type() == DataType::kInt32) {
     const auto exact = input.elements<std::int32_t>();
     values.assign(exact.begin(), exact.end());

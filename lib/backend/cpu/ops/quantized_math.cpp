@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "../conv_core.h"
 #include "../families.h"
@@ -12,7 +11,7 @@ namespace {
 
 struct IntProduct {
   MatmulShape shape;
-  std::vector<std::int32_t> a, b;  // without zero points
+  ScratchVector<std::int32_t> a, b;  // without zero points
 };
 
 // Zero points of A may differ per row (its last axis but one), those of B per column.
@@ -32,7 +31,7 @@ void multiply_ints(const IntProduct& product, F put) {
   for_each_matrix(s, [&](std::int64_t ia, std::int64_t ib, std::int64_t ic) {
     multiply<std::int32_t>(
         {s.m, s.n, s.k}, {product.a.data() + ia * s.m * s.k, s.k, 1},
-        pack_matrix<std::int32_t>({product.b.data() + ib * s.k * s.n, s.n, 1}, s.k, s.n),
+        MatrixPacker<std::int32_t>{{product.b.data() + ib * s.k * s.n, s.n, 1}, s.k, s.n},
         [&](std::int64_t m, std::int64_t n, const std::uint32_t* sums, std::int64_t count) {
           for (std::int64_t j = 0; j < count; ++j)
             put((ic * s.m + m) * s.n + n + j, m, n + j, static_cast<std::int32_t>(sums[j]));
@@ -95,8 +94,8 @@ Result<IntConvParams> int_conv_params(const Node& node) {
 
 // put(output index, channel, sum) for all images.
 template <class F>
-void convolve_ints(const ConvShape& shape, const std::vector<std::int32_t>& input,
-                   const std::vector<std::int32_t>& weights, F put) {
+void convolve_ints(const ConvShape& shape, const ScratchVector<std::int32_t>& input,
+                   const ScratchVector<std::int32_t>& weights, F put) {
   if (shape.batch == 0) return;
   const std::int64_t positions = element_count(shape.window.outputs());
   const std::int64_t image = static_cast<std::int64_t>(input.size()) / shape.batch;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -102,7 +101,7 @@ KernelResult make_bernoulli(const Node& node) {
 
 // Sums of the probabilities of one row up to each class, from logarithms that need no norm.
 template <class T>
-Status cumulate(const T* logs, std::vector<double>& sums) {
+Status cumulate(const T* logs, ScratchVector<double>& sums) {
   double most = -INFINITY;
   for (std::size_t c = 0; c < sums.size(); ++c)
     most = std::max(most, static_cast<double>(load(logs[c])));
@@ -119,7 +118,7 @@ Status cumulate(const T* logs, std::vector<double>& sums) {
 
 template <class T, class R>
 Status sample_classes(const Tensor& logs, RandomStream& stream, Tensor& output) {
-  std::vector<double> sums(static_cast<std::size_t>(logs.dims()[1]));
+  ScratchVector<double> sums(static_cast<std::size_t>(logs.dims()[1]));
   R* to = mutable_data_of<R>(output);
   for (std::int64_t row = 0; row < logs.dims()[0]; ++row) {
     CTXGEN_CHECK(cumulate(data_of<T>(logs) + row * logs.dims()[1], sums));

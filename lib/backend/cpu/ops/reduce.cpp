@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -100,20 +99,20 @@ struct LogSumReducer : SumReducer<A> {
 // Input seen with the kept axes first: how far apart outputs are, and the elements of one output.
 struct ReducePlan {
   Dims dims;                           // of the output
-  std::vector<std::int64_t> kept;      // offset of the first element of each output
-  std::vector<std::int64_t> elements;  // offsets of an output's other elements' rows
+  ScratchVector<std::int64_t> kept;      // offset of the first element of each output
+  ScratchVector<std::int64_t> elements;  // offsets of an output's other elements' rows
   std::int64_t row = 1, row_stride = 1;  // contiguous innermost run
 };
 
-void append_offsets(std::vector<std::int64_t>& offsets, std::int64_t extent, std::int64_t stride) {
-  std::vector<std::int64_t> result;
+void append_offsets(ScratchVector<std::int64_t>& offsets, std::int64_t extent, std::int64_t stride) {
+  ScratchVector<std::int64_t> result;
   result.reserve(offsets.size() * static_cast<std::size_t>(extent));
   for (std::int64_t offset : offsets)
     for (std::int64_t i = 0; i < extent; ++i) result.push_back(offset + i * stride);
   offsets = std::move(result);
 }
 
-ReducePlan plan_reduce(const Dims& input, const std::vector<bool>& reduced, bool keep_dims) {
+ReducePlan plan_reduce(const Dims& input, const ScratchVector<bool>& reduced, bool keep_dims) {
   ReducePlan plan{.dims = {}, .kept = {0}, .elements = {0}};
   const Dims strides = strides_of(input);
   std::size_t last_reduced = input.size();
@@ -174,13 +173,13 @@ void reduce_log_sum_exp(const ReducePlan& plan, const Tensor& input, Tensor& out
 }
 
 // The marks of reduced axes, or nothing if the operator does nothing.
-Result<std::optional<std::vector<bool>>> reduced_axes(const KernelContext& context,
+Result<std::optional<ScratchVector<bool>>> reduced_axes(const KernelContext& context,
                                                       const ReduceParams& params,
                                                       std::size_t rank) {
   const auto given = CTXGEN_TRY(params.axes.get(context));
   const bool none = !given || given->empty();
   if (none && params.empty_is_noop) return std::nullopt;
-  std::vector<bool> reduced(rank, none);
+  ScratchVector<bool> reduced(rank, none);
   if (!none)
     for (std::size_t axis : CTXGEN_TRY(normalize_axes(*given, rank))) reduced[axis] = true;
   return std::optional(std::move(reduced));
@@ -191,7 +190,7 @@ Status run_reduce(KernelContext& context, const ReduceParams& params, Run run) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   auto reduced = CTXGEN_TRY(reduced_axes(context, params, input->rank()));
   // Without axes each element is reduced by itself (ReduceL1 still takes the absolute value).
-  if (!reduced) reduced = std::vector<bool>(input->rank(), false);
+  if (!reduced) reduced = ScratchVector<bool>(input->rank(), false);
   const ReducePlan plan = plan_reduce(input->dims(), *reduced, params.keep_dims);
   Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), plan.dims));
   return dispatch(List{}, input->type(), [&]<class T>() -> Status {

@@ -24,9 +24,9 @@ struct ResizeParams {
 
 /// Where the elements of one output axis come from.
 struct AxisSource {
-  std::vector<std::int64_t> first;    // index of the first tap, may be outside
-  std::vector<std::vector<double>> weights;
-  std::vector<bool> outside;          // tf_crop_and_resize: takes the extrapolation value
+  ScratchVector<std::int64_t> first;    // index of the first tap, may be outside
+  ScratchVector<ScratchVector<double>> weights;
+  ScratchVector<bool> outside;          // tf_crop_and_resize: takes the extrapolation value
 };
 
 struct AxisPlan {
@@ -76,7 +76,7 @@ void add_taps(const ResizeParams& params, const AxisPlan& axis, double at, AxisS
   const double stretch = params.antialias ? std::min(axis.scale, 1.0) : 1.0;
   const auto reach = static_cast<std::int64_t>(std::ceil(radius / stretch));
   const auto left = static_cast<std::int64_t>(std::ceil(at)) - reach;
-  std::vector<double> weights;
+  ScratchVector<double> weights;
   double sum = 0;
   for (std::int64_t i = left; i < left + 2 * reach; ++i) {
     const double distance = (static_cast<double>(i) - at) * stretch;
@@ -110,9 +110,9 @@ AxisSource sources_of(const ResizeParams& params, const AxisPlan& axis) {
 }
 
 // One axis of a [outer, extent, inner] block.
-std::vector<double> resample(const std::vector<double>& from, std::int64_t outer,
+ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t outer,
                              const AxisPlan& axis, std::int64_t inner, const AxisSource& source) {
-  std::vector<double> to(static_cast<std::size_t>(outer * axis.output * inner), 0.0);
+  ScratchVector<double> to(static_cast<std::size_t>(outer * axis.output * inner), 0.0);
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t x = 0; x < axis.output; ++x) {
       const auto& weights = source.weights[static_cast<std::size_t>(x)];
@@ -131,7 +131,7 @@ std::vector<double> resample(const std::vector<double>& from, std::int64_t outer
 
 // Applies f(offset of the output element) to every element that lies outside on some axis.
 template <class F>
-void for_each_outside(const std::vector<AxisSource>& sources, const Dims& dims, F f) {
+void for_each_outside(const ScratchVector<AxisSource>& sources, const Dims& dims, F f) {
   Dims position(dims.size(), 0);
   const std::int64_t count = element_count(dims);
   for (std::int64_t o = 0; o < count; ++o) {
@@ -147,7 +147,7 @@ void for_each_outside(const std::vector<AxisSource>& sources, const Dims& dims, 
   }
 }
 
-bool any_outside(const std::vector<AxisSource>& sources) {
+bool any_outside(const ScratchVector<AxisSource>& sources) {
   return std::ranges::any_of(sources, [](const AxisSource& s) {
     return std::ranges::find(s.outside, true) != s.outside.end();
   });
@@ -163,10 +163,10 @@ T rounded(double value) {
 }
 
 template <class T>
-void interpolate(const Tensor& input, const std::vector<AxisPlan>& plans,
-                 const std::vector<AxisSource>& sources, const ResizeParams& params,
+void interpolate(const Tensor& input, const ScratchVector<AxisPlan>& plans,
+                 const ScratchVector<AxisSource>& sources, const ResizeParams& params,
                  Tensor& output) {
-  std::vector<double> values;
+  ScratchVector<double> values;
   for (const T& x : input.elements<T>()) values.push_back(static_cast<double>(load(x)));
   Dims dims = input.dims();
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -183,8 +183,8 @@ void interpolate(const Tensor& input, const std::vector<AxisPlan>& plans,
 }
 
 // Nearest moves elements of any type.
-Status pick(const Tensor& input, const std::vector<AxisPlan>& plans,
-            const std::vector<AxisSource>& sources, const ResizeParams& params, Tensor& output) {
+Status pick(const Tensor& input, const ScratchVector<AxisPlan>& plans,
+            const ScratchVector<AxisSource>& sources, const ResizeParams& params, Tensor& output) {
   const std::size_t rank = plans.size();
   const Dims strides = strides_of(input.dims());
   CTXGEN_CHECK(dispatch_storage(input.type(), [&]<class T>() -> Status {
@@ -216,8 +216,8 @@ Status pick(const Tensor& input, const std::vector<AxisPlan>& plans,
 
 // ---- sizes ----
 
-Result<std::vector<double>> numbers_of(const Tensor* tensor) {
-  std::vector<double> values;
+Result<ScratchVector<double>> numbers_of(const Tensor* tensor) {
+  ScratchVector<double> values;
   if (tensor == nullptr) return values;
   CTXGEN_CHECK(dispatch(RealTypes{}, tensor->type(), [&]<class T>() -> Status {
     for (const T& x : tensor->elements<T>()) values.push_back(static_cast<double>(load(x)));
@@ -226,8 +226,8 @@ Result<std::vector<double>> numbers_of(const Tensor* tensor) {
   return values;
 }
 
-Status apply_scales(const std::vector<double>& scales, const std::vector<std::size_t>& axes,
-                    std::vector<AxisPlan>& plans) {
+Status apply_scales(const ScratchVector<double>& scales, const ScratchVector<std::size_t>& axes,
+                    ScratchVector<AxisPlan>& plans) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     AxisPlan& plan = plans[axes[i]];
     if (!(scales[i] > 0 && scales[i] < 1e9))
@@ -238,8 +238,8 @@ Status apply_scales(const std::vector<double>& scales, const std::vector<std::si
   return {};
 }
 
-Status apply_sizes(const std::vector<std::int64_t>& sizes, const std::vector<std::size_t>& axes,
-                   const std::string& policy, std::vector<AxisPlan>& plans) {
+Status apply_sizes(const ScratchVector<std::int64_t>& sizes, const ScratchVector<std::size_t>& axes,
+                   const std::string& policy, ScratchVector<AxisPlan>& plans) {
   std::optional<double> common;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     AxisPlan& plan = plans[axes[i]];
@@ -260,11 +260,11 @@ Status apply_sizes(const std::vector<std::int64_t>& sizes, const std::vector<std
   return {};
 }
 
-Result<std::vector<AxisPlan>> plan_resize(const KernelContext& context, const ResizeParams& params,
+Result<ScratchVector<AxisPlan>> plan_resize(const KernelContext& context, const ResizeParams& params,
                                           const Dims& dims) {
-  std::vector<AxisPlan> plans;
+  ScratchVector<AxisPlan> plans;
   for (std::int64_t dim : dims) plans.push_back({.input = dim, .output = dim});
-  std::vector<std::size_t> axes(dims.size());
+  ScratchVector<std::size_t> axes(dims.size());
   std::iota(axes.begin(), axes.end(), std::size_t{0});
   if (params.axes) {
     axes.clear();
@@ -275,7 +275,7 @@ Result<std::vector<AxisPlan>> plan_resize(const KernelContext& context, const Re
   if (params.scales_attribute)
     scales.assign(params.scales_attribute->begin(), params.scales_attribute->end());
   const Tensor* size_tensor = optional_input(context, params.sizes_input);
-  std::vector<std::int64_t> sizes;
+  ScratchVector<std::int64_t> sizes;
   if (size_tensor != nullptr) sizes = CTXGEN_TRY(ints_of(*size_tensor));
   const bool by_scale = !scales.empty();
   if ((by_scale ? scales.size() : sizes.size()) != axes.size())
@@ -306,7 +306,7 @@ Status run_resize(KernelContext& context, const ResizeParams& params) {
   if (input->element_count() == 0)
     return fail(ErrorCode::kInvalidGraph, "cannot resize {} to {}", to_string(input->dims()),
                 to_string(dims));
-  std::vector<AxisSource> sources;
+  ScratchVector<AxisSource> sources;
   for (const AxisPlan& plan : plans) sources.push_back(sources_of(params, plan));
   if (params.mode == Mode::kNearest) return pick(*input, plans, sources, params, *output);
   return dispatch(NumericTypes{}, input->type(), [&]<class T>() -> Status {

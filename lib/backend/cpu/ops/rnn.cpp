@@ -107,12 +107,12 @@ struct Sizes {
 
 // One direction's weights as doubles, columns of gates together: [k][gate * hidden + h].
 struct Weights {
-  std::vector<double> input, recurrent, input_bias, recurrent_bias, peephole;
+  ScratchVector<double> input, recurrent, input_bias, recurrent_bias, peephole;
 };
 
 template <class T>
-std::vector<double> transposed(const T* from, std::int64_t rows, std::int64_t columns) {
-  std::vector<double> result(static_cast<std::size_t>(rows * columns));
+ScratchVector<double> transposed(const T* from, std::int64_t rows, std::int64_t columns) {
+  ScratchVector<double> result(static_cast<std::size_t>(rows * columns));
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       result[static_cast<std::size_t>(c * rows + r)] = from[r * columns + c];
@@ -120,8 +120,8 @@ std::vector<double> transposed(const T* from, std::int64_t rows, std::int64_t co
 }
 
 template <class T>
-std::vector<double> doubles_at(const Tensor* tensor, std::int64_t start, std::int64_t count) {
-  if (tensor == nullptr) return std::vector<double>(static_cast<std::size_t>(count), 0.0);
+ScratchVector<double> doubles_at(const Tensor* tensor, std::int64_t start, std::int64_t count) {
+  if (tensor == nullptr) return ScratchVector<double>(static_cast<std::size_t>(count), 0.0);
   const T* from = data_of<T>(*tensor) + start;
   return {from, from + count};
 }
@@ -145,7 +145,7 @@ class CellState {
     activations_ = std::span(params.activations).subspan(direction * per, per);
   }
 
-  std::vector<double> hidden, cell;
+  ScratchVector<double> hidden, cell;
 
   void step(const double* x) {
     std::ranges::copy(weights_.input_bias, sums_.begin());
@@ -176,7 +176,7 @@ class CellState {
 
   // Gates z, r, h. Without linear_before_reset the reset gate works on the state before R.
   void step_gru() {
-    std::vector<double> update(h_), candidate(h_), reset_hidden(h_);
+    ScratchVector<double> update(h_), candidate(h_), reset_hidden(h_);
     for (std::size_t j = 0; j < h_; ++j) {
       update[j] = activations_[0](clipped(sum(0, j)));
       const double reset = activations_[0](clipped(sum(1, j)));
@@ -209,7 +209,7 @@ class CellState {
   const Weights& weights_;
   std::size_t h_;
   std::span<const Activation> activations_;
-  std::vector<double> sums_, other_;
+  ScratchVector<double> sums_, other_;
 };
 
 struct Inputs {

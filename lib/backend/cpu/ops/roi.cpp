@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -114,7 +113,7 @@ Status align_region(const Tensor& x, const T* roi, std::int64_t image, const Ali
     return fail(ErrorCode::kResourceLimit, "a region needs {} x {} samples per bin", rows.samples,
                 columns.samples);
   const std::int64_t bins = params.bin.height * params.bin.width;
-  std::vector<Corner> corners;
+  ScratchVector<Corner> corners;
   for (std::int64_t i = 0; i < bins; ++i) {
     corners.clear();
     for (std::int64_t r = 0; r < rows.samples; ++r)
@@ -174,7 +173,7 @@ KernelResult make_roi_align(const Node& node) {
 // ---- MaxRoiPool ----
 
 /// First and last element of each bin along one axis.
-std::vector<std::pair<std::int64_t, std::int64_t>> bins_of(double low, double high,
+ScratchVector<std::pair<std::int64_t, std::int64_t>> bins_of(double low, double high,
                                                            std::int64_t bins, std::int64_t extent,
                                                            double scale) {
   // Regions far outside are as good as just outside: nothing of the image is in them.
@@ -187,7 +186,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> bins_of(double low, double hi
   const auto edge = [&](double v) {
     return static_cast<std::int64_t>(std::clamp(v + start, 0.0, static_cast<double>(extent)));
   };
-  std::vector<std::pair<std::int64_t, std::int64_t>> result;
+  ScratchVector<std::pair<std::int64_t, std::int64_t>> result;
   for (std::int64_t i = 0; i < bins; ++i)
     result.emplace_back(edge(std::floor(static_cast<double>(i) * size)),
                         edge(std::ceil(static_cast<double>(i + 1) * size)));

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"

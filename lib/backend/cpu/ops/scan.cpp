@@ -106,16 +106,16 @@ class ScanOutput {
 
 // One sequence.
 struct Sequence {
-  std::vector<Tensor> inputs;
-  std::vector<std::size_t> axes;
+  ScratchVector<Tensor> inputs;
+  ScratchVector<std::size_t> axes;
   std::int64_t length = 0;
   std::int64_t first_row = 0;  // of the outputs
 };
 
 Status run_sequence(const Scan& scan, KernelContext& context, const Sequence& sequence,
-                    std::vector<RuntimeValue>& state, std::vector<ScanOutput>& outputs) {
+                    ScratchVector<RuntimeValue>& state, ScratchVector<ScanOutput>& outputs) {
   for (std::int64_t t = 0; t < sequence.length; ++t) {
-    std::vector<RuntimeValue> arguments;
+    ScratchVector<RuntimeValue> arguments;
     for (RuntimeValue& value : state) arguments.push_back(std::exchange(value, RuntimeValue()));
     for (std::size_t i = 0; i < scan.scanned; ++i) {
       const std::int64_t at = scan.input_reverse[i] ? sequence.length - 1 - t : t;
@@ -138,7 +138,7 @@ Status run_sequence(const Scan& scan, KernelContext& context, const Sequence& se
 }
 
 Status finish_outputs(const Scan& scan, KernelContext& context,
-                      const std::vector<ScanOutput>& outputs) {
+                      const ScratchVector<ScanOutput>& outputs) {
   for (std::size_t i = 0; i < scan.stacked; ++i)
     CTXGEN_CHECK(outputs[i].finish(
         context, scan.body->value(scan.body->outputs[scan.states + i]).type));
@@ -165,12 +165,12 @@ Result<Sequence> whole_sequence(const Scan& scan, const KernelContext& context) 
 
 Status run_scan(const Scan& scan, KernelContext& context) {
   const Sequence sequence = CTXGEN_TRY(whole_sequence(scan, context));
-  std::vector<RuntimeValue> state;
+  ScratchVector<RuntimeValue> state;
   for (std::size_t i = 0; i < scan.states; ++i) {
     static_cast<void>(CTXGEN_TRY(required_value(context, i)));
     state.push_back(context.take(i));
   }
-  std::vector<ScanOutput> outputs;
+  ScratchVector<ScanOutput> outputs;
   for (std::size_t i = 0; i < scan.stacked; ++i)
     outputs.emplace_back(scan.states + i, scan.output_axes[i], Dims{sequence.length});
   CTXGEN_CHECK(run_sequence(scan, context, sequence, state, outputs));
@@ -182,7 +182,7 @@ Status run_scan(const Scan& scan, KernelContext& context) {
 
 struct Batch {
   std::int64_t size = 0, length = 0;
-  std::vector<std::int64_t> lengths;
+  ScratchVector<std::int64_t> lengths;
 };
 
 Result<Batch> batch_of(const Scan& scan, const KernelContext& context) {
@@ -214,16 +214,16 @@ Result<Batch> batch_of(const Scan& scan, const KernelContext& context) {
 
 Status run_batch(const Scan& scan, KernelContext& context) {
   const Batch batch = CTXGEN_TRY(batch_of(scan, context));
-  std::vector<ScanOutput> outputs, finals;
+  ScratchVector<ScanOutput> outputs, finals;
   for (std::size_t i = 0; i < scan.states; ++i) finals.emplace_back(i, 0, Dims{batch.size});
   for (std::size_t i = 0; i < scan.stacked; ++i)
     outputs.emplace_back(scan.states + i, 0, Dims{batch.size, batch.length});
   for (std::int64_t b = 0; b < batch.size; ++b) {
-    std::vector<RuntimeValue> state;
+    ScratchVector<RuntimeValue> state;
     for (std::size_t i = 0; i < scan.states; ++i)
       state.push_back(CTXGEN_TRY(slice_at(context, *context.input(1 + i), 0, b)));
     Sequence sequence{.inputs = {},
-                      .axes = std::vector<std::size_t>(scan.scanned, 0),
+                      .axes = ScratchVector<std::size_t>(scan.scanned, 0),
                       .length = batch.lengths[static_cast<std::size_t>(b)],
                       .first_row = b * batch.length};
     for (std::size_t i = 0; i < scan.scanned; ++i)

@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "../families.h"
 #include "../indices.h"
@@ -103,10 +102,10 @@ KernelResult make_scatter_elements(const Node& node) {
 }
 
 // Offsets of the slices that the tuples of coordinates name.
-Result<std::vector<std::int64_t>> slice_offsets(const Tensor& indices, const Dims& data) {
+Result<ScratchVector<std::int64_t>> slice_offsets(const Tensor& indices, const Dims& data) {
   const Dims strides = strides_of(data);
   const std::int64_t depth = indices.dims().back();
-  std::vector<std::int64_t> offsets(
+  ScratchVector<std::int64_t> offsets(
       static_cast<std::size_t>(product(indices.dims(), 0, indices.rank() - 1)), 0);
   const std::int64_t* coordinates = data_of<std::int64_t>(indices);
   for (std::int64_t& offset : offsets)
@@ -159,7 +158,7 @@ KernelResult make_tensor_scatter(const Node& node) {
     if (update->rank() == past->rank()) expected[at] = update->dims()[at];
     CTXGEN_CHECK(expect_dims(*update, "update", expected));
     if (at == 0) return fail(ErrorCode::kInvalidGraph, "axis is the batch axis");
-    std::vector<std::int64_t> first(static_cast<std::size_t>(past->dims()[0]), 0);
+    ScratchVector<std::int64_t> first(static_cast<std::size_t>(past->dims()[0]), 0);
     if (starts != nullptr) {
       CTXGEN_CHECK(expect_dims(*starts, "write_indices", {past->dims()[0]}));
       first = CTXGEN_TRY(ints_of(*starts));

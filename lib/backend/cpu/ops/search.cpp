@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -78,7 +77,7 @@ bool greater(V x, V y) {
 
 // Equal elements keep the order of their indices.
 template <class T>
-void top_k_line(const T* from, std::int64_t stride, std::vector<std::int64_t>& order,
+void top_k_line(const T* from, std::int64_t stride, ScratchVector<std::int64_t>& order,
                 std::int64_t k, bool largest) {
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::partial_sort(order.begin(), order.begin() + k, order.end(),
@@ -106,7 +105,7 @@ Status run_top_k(KernelContext& context, const TopKParams& params) {
   if (context.output_wanted(1))
     indices = CTXGEN_TRY(context.make_output(1, DataType::kInt64, dims));
   return dispatch(NumericTypes{}, input->type(), [&]<class T>() -> Status {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(split.extent));
+    ScratchVector<std::int64_t> order(static_cast<std::size_t>(split.extent));
     for (std::int64_t line = 0; line < split.outer * split.inner; ++line) {
       const std::int64_t o = line / split.inner;
       const std::int64_t i = line % split.inner;
@@ -136,7 +135,7 @@ KernelResult make_top_k(const Node& node) {
 KernelResult make_non_zero(const Node&) {
   return kernel([](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
-    std::vector<std::int64_t> found;
+    ScratchVector<std::int64_t> found;
     CTXGEN_CHECK(dispatch(NumericAndBoolTypes{}, input->type(), [&]<class T>() -> Status {
       const std::int64_t count = input->element_count();
       for (std::int64_t i = 0; i < count; ++i)
@@ -221,15 +220,15 @@ struct NmsParams {
   bool centre = false;
 };
 
-std::vector<std::int64_t> kept_boxes(const float* boxes, std::span<const float> scores,
+ScratchVector<std::int64_t> kept_boxes(const float* boxes, std::span<const float> scores,
                                      const NmsParams& params) {
-  std::vector<std::int64_t> order;
+  ScratchVector<std::int64_t> order;
   for (std::size_t i = 0; i < scores.size(); ++i)
     if (!params.score || scores[i] > *params.score) order.push_back(static_cast<std::int64_t>(i));
   std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
     return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
   });
-  std::vector<std::int64_t> kept;
+  ScratchVector<std::int64_t> kept;
   for (std::int64_t candidate : order) {
     if (static_cast<std::int64_t>(kept.size()) >= params.most) break;
     const Box box = box_at(boxes + candidate * 4, params.centre);
@@ -254,7 +253,7 @@ Status run_nms(KernelContext& context, bool centre) {
     params.overlap = static_cast<float>(CTXGEN_TRY(scalar_of(*t)));
   if (const Tensor* t = optional_input(context, 4))
     params.score = static_cast<float>(CTXGEN_TRY(scalar_of(*t)));
-  std::vector<std::int64_t> selected;
+  ScratchVector<std::int64_t> selected;
   for (std::int64_t b = 0; b < scores->dims()[0]; ++b)
     for (std::int64_t c = 0; c < scores->dims()[1]; ++c) {
       const auto line = scores->elements<float>().subspan(

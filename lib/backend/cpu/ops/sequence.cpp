@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -141,7 +140,7 @@ Result<Tensor> part_of(KernelContext& context, const Tensor& tensor, std::size_t
 
 // Where the parts are: a list of lengths, or all of one length but the last.
 struct Parts {
-  std::vector<std::int64_t> lengths;
+  ScratchVector<std::int64_t> lengths;
   std::int64_t each = 1;
   std::size_t count = 0;
 };
@@ -269,7 +268,7 @@ struct SequenceMap {
         return fail(ErrorCode::kInvalidGraph, "input {} has {} items, the first has {}", i,
                     value->sequence().items.size(), count);
     }
-    std::vector<std::shared_ptr<SequenceValue>> results;
+    ScratchVector<std::shared_ptr<SequenceValue>> results;
     for (std::size_t i = 0; i < context.output_count(); ++i) {
       results.push_back(CTXGEN_TRY(new_sequence(context, count)));
       results.back()->element = body->value(body->outputs[i]).type.element;
@@ -281,8 +280,8 @@ struct SequenceMap {
 
  private:
   [[nodiscard]] Status run_one(KernelContext& context, std::size_t n,
-                               std::vector<std::shared_ptr<SequenceValue>>& results) const {
-    std::vector<RuntimeValue> arguments;
+                               ScratchVector<std::shared_ptr<SequenceValue>>& results) const {
+    ScratchVector<RuntimeValue> arguments;
     for (std::size_t i = 0; i < context.input_count(); ++i) {
       const RuntimeValue& value = *context.value(i);
       const bool each = value.kind() == RuntimeValue::Kind::kSequence;

@@ -84,7 +84,7 @@ KernelResult make_squeeze(const Node& node) {
   return kernel([param = ints_param(node, "axes", 1)](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const auto given = CTXGEN_TRY(param.get(context));
-    std::vector<std::size_t> axes;
+    ScratchVector<std::size_t> axes;
     if (given) axes = CTXGEN_TRY(normalize_axes(*given, input->rank()));
     Dims dims;
     for (std::size_t i = 0; i < input->rank(); ++i) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -47,7 +46,7 @@ void transform_axis(const Tensor& input, const AxisSplit& from, std::int64_t len
   const std::int64_t parts = input.dims().back();
   const std::int64_t inner = from.inner / parts;  // complex elements behind the axis
   Fourier fourier(static_cast<std::size_t>(length), params.inverse);
-  std::vector<Complex> line(static_cast<std::size_t>(length));
+  ScratchVector<Complex> line(static_cast<std::size_t>(length));
   const double factor = params.inverse ? 1 / static_cast<double>(length) : 1;
   T* to = mutable_data_of<T>(output);
   for (std::int64_t l = 0; l < from.outer * inner; ++l) {
@@ -125,7 +124,7 @@ void transform_frames(const Tensor& signal, const Tensor* window, const Frames& 
   const std::int64_t parts = signal.dims()[2];
   const std::int64_t bins = output.dims()[2];
   Fourier fourier(static_cast<std::size_t>(frames.length), false);
-  std::vector<Complex> line(static_cast<std::size_t>(frames.length));
+  ScratchVector<Complex> line(static_cast<std::size_t>(frames.length));
   T* to = mutable_data_of<T>(output);
   for (std::int64_t f = 0; f < signal.dims()[0] * frames.count; ++f) {
     const std::int64_t start =
@@ -188,10 +187,10 @@ Result<MelInputs> mel_inputs(const KernelContext& context) {
 }
 
 // The spectrum's bin of each of the edges of the bands.
-Result<std::vector<std::int64_t>> mel_edges(const MelInputs& in) {
+Result<ScratchVector<std::int64_t>> mel_edges(const MelInputs& in) {
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double step = (mel(in.high) - mel(in.low)) / static_cast<double>(in.bands + 2);
-  std::vector<std::int64_t> edges;
+  ScratchVector<std::int64_t> edges;
   for (std::int64_t i = 0; i < in.bands + 2; ++i) {
     const double hertz =
         700 * (std::pow(10, (mel(in.low) + static_cast<double>(i) * step) / 2595) - 1);

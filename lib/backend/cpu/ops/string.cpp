@@ -94,7 +94,7 @@ Status run_split(KernelContext& context, const std::string& delimiter, std::size
   const Tensor* input = CTXGEN_TRY(required(context, 0, DataType::kString));
   if (input->rank() == kMaxRank)
     return fail(ErrorCode::kUnsupported, "rank {} has no room for the parts", kMaxRank);
-  std::vector<Views> parts;
+  ScratchVector<Views> parts;
   std::size_t longest = 0;
   for (const std::string& text : input->strings()) {
     parts.push_back(delimiter.empty() ? split_at_spaces(text, most)

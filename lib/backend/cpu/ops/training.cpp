@@ -1,5 +1,4 @@
 #include <cmath>
-#include <vector>
 
 #include "../attributes.h"
 #include "../families.h"
@@ -23,8 +22,8 @@ Status for_each_state(KernelContext& context, std::size_t inputs, const Step& st
                 context.output_count());
   for (std::size_t n = 0; n < count; ++n) {
     const Tensor* x = CTXGEN_TRY(required(context, 2 + n, kElementTypeOf<T>));
-    std::vector<const T*> from;  // X, the accumulated ones, then G
-    std::vector<T*> to;
+    ScratchVector<const T*> from;  // X, the accumulated ones, then G
+    ScratchVector<T*> to;
     for (std::size_t kind = 0; kind < inputs; ++kind) {
       const std::size_t source = kind == 0 ? 0 : kind + 1 < inputs ? kind + 1 : 1;
       const Tensor* tensor =
@@ -37,7 +36,7 @@ Status for_each_state(KernelContext& context, std::size_t inputs, const Step& st
           CTXGEN_TRY(context.make_output(kind * count + n, kElementTypeOf<T>, x->dims()));
       to.push_back(mutable_data_of<T>(*output));
     }
-    std::vector<double> values(inputs);
+    ScratchVector<double> values(inputs);
     for (std::int64_t i = 0; i < x->element_count(); ++i) {
       for (std::size_t k = 0; k < inputs; ++k) values[k] = static_cast<double>(from[k][i]);
       step(values);
@@ -66,7 +65,7 @@ KernelResult make_adagrad(const Node& node) {
   const double epsilon = node.float_or("epsilon", 1e-6f);
   return kernel([=](KernelContext& context) {
     return run_steps(context, 3, [=](double rate, double count) {
-      return [=, r = rate / (1 + count * decay)](std::vector<double>& v) {
+      return [=, r = rate / (1 + count * decay)](ScratchVector<double>& v) {
         const double g = norm * v[0] + v[2];
         v[1] += g * g;
         v[0] -= r * g / (std::sqrt(v[1]) + epsilon);
@@ -86,7 +85,7 @@ KernelResult make_adam(const Node& node) {
       const double r = count > 0 ? rate * std::sqrt(1 - std::pow(beta, count)) /
                                        (1 - std::pow(alpha, count))
                                  : rate;
-      return [=](std::vector<double>& v) {
+      return [=](ScratchVector<double>& v) {
         const double g = norm * v[0] + v[3];
         v[1] = alpha * v[1] + (1 - alpha) * g;
         v[2] = beta * v[2] + (1 - beta) * g * g;
@@ -104,7 +103,7 @@ KernelResult make_momentum(const Node& node) {
   const double beta = node.float_or("beta", 0.0f);
   return kernel([=](KernelContext& context) {
     return run_steps(context, 3, [=](double rate, double count) {
-      return [=, factor = count > 0 ? beta : 1.0](std::vector<double>& v) {
+      return [=, factor = count > 0 ? beta : 1.0](ScratchVector<double>& v) {
         const double g = norm * v[0] + v[2];
         v[1] = alpha * v[1] + factor * g;
         v[0] -= rate * (nesterov ? g + alpha * v[1] : v[1]);

@@ -3,7 +3,6 @@
 #include <compare>
 #include <numeric>
 #include <optional>
-#include <vector>
 
 #include "../families.h"
 #include "../kernel_support.h"
@@ -11,7 +10,7 @@
 namespace ctxgen::cpu {
 namespace {
 
-using Indices = std::vector<std::int64_t>;
+using Indices = ScratchVector<std::int64_t>;
 
 // NaN equals NaN and is larger than every number.
 template <class T>

@@ -10,6 +10,7 @@
 #include "ctxgen/base/memory_account.h"
 #include "ctxgen/base/runtime_value.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/cpu/scratch.h"
 #include "ctxgen/graph/graph.h"
 
 namespace ctxgen::cpu {
@@ -39,7 +40,7 @@ class KernelContext {
   virtual void set_value(std::size_t index, RuntimeValue value);
   /// Runs a graph among the node's attributes; arguments are moved from.
   /// Errors  those of its nodes; INVALID_GRAPH where the number of arguments is wrong.
-  [[nodiscard]] virtual Result<std::vector<RuntimeValue>> run_body(
+  [[nodiscard]] virtual Result<ScratchVector<RuntimeValue>> run_body(
       const Graph& graph, std::span<RuntimeValue> arguments);
   /// Memory that is no output (yet).
   [[nodiscard]] virtual Result<Tensor> make_tensor(DataType type, const Dims& dims);
@@ -48,6 +49,8 @@ class KernelContext {
   /// What bounds the memory of this run; nullptr: nothing. Kernels that make more than outputs of
   /// fixed-size elements ask here first.
   [[nodiscard]] virtual std::shared_ptr<MemoryAccount> memory() const { return nullptr; }
+  /// Where a kernel's vectors live while it runs (scratch.h); nullptr: in memory of the system.
+  [[nodiscard]] virtual Scratch* scratch() { return nullptr; }
 };
 
 /// An operator bound to one node: attributes are read and checked when it is made.

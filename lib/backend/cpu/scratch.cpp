@@ -1,0 +1,111 @@
+#include "ctxgen/cpu/scratch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::cpu {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeeps = false;
+#elif defined(__has_feature)
+constexpr bool kKeeps = !__has_feature(address_sanitizer);
+#else
+constexpr bool kKeeps = true;
+#endif
+
+constexpr std::size_t kLeastBytes = 64;
+
+/// Four sizes per power of two: a block is at most a fifth larger than what was asked.
+struct SizeClass {
+  std::size_t index = 0, bytes = 0;
+};
+SizeClass size_class(std::size_t size_bytes) {
+  const std::size_t wanted = std::max(size_bytes, kLeastBytes);
+  const auto bits = static_cast<std::size_t>(std::bit_width(wanted - 1));  // 2^(bits-1) < wanted
+  const std::size_t step = std::size_t{1} << (bits - 3);
+  const std::size_t steps = (wanted + step - 1) / step;  // 5 to 8; 8 of least
+  return {bits * 4 + steps - 5, steps * step};
+}
+
+}  // namespace
+
+/// Before each block.
+struct alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) Scratch::Header {
+  Scratch* home = nullptr;  // nullptr: the system
+  union {
+    std::size_t index = 0;  // in use
+    Header* next;           // free
+  };
+};
+
+constinit thread_local Scratch* Scratch::current_ = nullptr;
+
+Scratch::~Scratch() {
+  for (Class& one : classes_)
+    while (one.first != nullptr) ::operator delete(std::exchange(one.first, one.first->next));
+}
+
+Scratch::Header* Scratch::take_free(std::size_t index) {
+  Class& one = classes_[index];
+  if (one.first == nullptr) return nullptr;
+  one.least = std::min(one.least, --one.count);
+  return std::exchange(one.first, one.first->next);
+}
+
+void Scratch::keep(Header* header) noexcept {
+  Class& one = classes_[header->index];
+  header->next = std::exchange(one.first, header);
+  ++one.count;
+}
+
+void* Scratch::take(std::size_t size_bytes) {
+  if (size_bytes > SIZE_MAX / 4) throw std::bad_alloc();
+  const SizeClass size = size_class(size_bytes);
+  Header* header = current_ != nullptr ? current_->take_free(size.index) : nullptr;
+  if (header == nullptr) {
+    const std::size_t bytes = current_ != nullptr ? size.bytes : size_bytes;
+    header = new (::operator new(sizeof(Header) + bytes)) Header{current_, {0}};
+  }
+  header->index = size.index;
+  return header + 1;
+}
+
+void Scratch::give(void* memory) noexcept {
+  if (memory == nullptr) return;
+  Header* header = static_cast<Header*>(memory) - 1;
+  if (header->home != nullptr)
+    header->home->keep(header);
+  else
+    ::operator delete(header);
+}
+
+void Scratch::end_run() {
+  for (Class& one : classes_) {
+    for (; one.least > 0; --one.least, --one.count)
+      ::operator delete(std::exchange(one.first, one.first->next));
+    one.least = one.count;
+  }
+}
+
+std::size_t Scratch::free_bytes() const {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    const std::size_t steps = i % 4 + 5, bits = i / 4;
+    if (classes_[i].count > 0) bytes += classes_[i].count * (steps << (bits - 3));
+  }
+  return bytes;
+}
+
+bool Scratch::keeps() { return kKeeps; }
+
+ScratchScope::ScratchScope(Scratch* scratch)
+    : outer_(std::exchange(Scratch::current_, kKeeps ? scratch : nullptr)) {}
+
+ScratchScope::~ScratchScope() { Scratch::current_ = outer_; }
+
+}  // namespace ctxgen::cpu
