@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from cli_support import done, save
+from cli_support import conv_model, done, save
 from test_compile_cache import LAYER_BYTES, layers_model
 from test_sharing import fixed_rows
 
@@ -79,6 +79,13 @@ def test_two_processes_share_the_pages(group):
 
 def test_eight_threads_create_share_and_destroy_sessions(group):
     assert probe("stress", 20 if SANITIZED else 100, group / "prefill_ctx.onnx", group / "decode_ctx.onnx") == "done\n"
+
+
+def test_eight_threads_run_one_session_with_changing_shapes(tmp_path):
+    """More shapes than plans are kept: plans come and go while others run. Outputs have the bits of a run alone."""
+    done("compile", "-q", save(conv_model(), tmp_path / "net.onnx"))
+    result = json.loads(probe("shapes", 1000, tmp_path / "net_ctx.onnx"))
+    assert result["made"] > 12 and result["dropped"] > 0
 
 
 def test_the_second_session_reads_no_manifest(group):

@@ -3,8 +3,10 @@
 //                                        "/second-session"). Prints what loading the second took.
 //   sharing_probe hold MODEL             opens and runs MODEL, says "ready" and waits for the end of its standard input
 //   sharing_probe stress TIMES MODEL...  eight threads open, run and drop sessions of the group, TIMES each
+//   sharing_probe shapes TIMES MODEL     eight threads run one session, TIMES each, with more shapes than it keeps plans for
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include <memory>
 #include <print>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -32,17 +35,23 @@ Result<std::unique_ptr<Session>> open(const char* path, bool stop = false) {
   return Session::open(path, options);
 }
 
-/// One run on zeros; dimensions without a number are 1.
-Status run(const Session& session) {
+/// Inputs whose bytes all are `byte`; dimensions without a number are `size`.
+Result<std::vector<NamedTensor>> inputs_of(const Session& session, int byte, std::int64_t size) {
   std::vector<NamedTensor> inputs;
   for (const IoInfo& info : session.inputs()) {
     Dims dims;
     if (info.type.has_rank())
-      for (const Dim& dim : *info.type.shape) dims.push_back(dim.is_fixed() ? dim.value() : 1);
+      for (const Dim& dim : *info.type.shape) dims.push_back(dim.is_fixed() ? dim.value() : size);
     Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));
-    std::memset(tensor.mutable_bytes().data(), 0, tensor.bytes().size());
+    std::memset(tensor.mutable_bytes().data(), byte, tensor.bytes().size());
     inputs.push_back({info.name, std::move(tensor)});
   }
+  return inputs;
+}
+
+/// One run on zeros.
+Status run(const Session& session) {
+  const auto inputs = CTXGEN_TRY(inputs_of(session, 0, 1));
   const auto outputs = session.run(inputs);
   if (!outputs) return std::unexpected(outputs.error());
   return {};
@@ -96,12 +105,69 @@ Status stress(int times, const std::vector<const char*>& models) {
   return {};
 }
 
+using Expected = std::vector<std::vector<Tensor>>;  // outputs by shape
+
+Status compare(std::span<const Tensor> outputs, std::span<const Tensor> expected, int shape) {
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (!(outputs[i].dims() == expected[i].dims()) ||
+        !std::ranges::equal(outputs[i].bytes(), expected[i].bytes()))
+      return fail(ErrorCode::kInternal, "shape {}: output {} differs", shape, i);
+  return {};
+}
+
+constexpr int kShapes = 12;
+constexpr int kByte = 0x3d;  // 0x3d3d3d3d is 0.046
+
+/// Every second thread has a run context of its own, the others take the session's.
+Status shapes_thread(const Session& session, unsigned seed, int times, const Expected& expected) {
+  std::mt19937 random(seed);
+  const auto context = seed % 2 == 0 ? CTXGEN_TRY(session.make_context()) : nullptr;
+  for (int i = 0; i < times; ++i) {
+    const int shape = static_cast<int>(random() % kShapes);
+    const auto inputs = CTXGEN_TRY(inputs_of(session, kByte, 1 + shape));
+    std::vector<Tensor> outputs;
+    if (context) {
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        CTXGEN_CHECK(context->set_input(k, inputs[k].tensor));
+      CTXGEN_CHECK(context->run());
+      for (const RuntimeValue& output : context->outputs()) outputs.push_back(output.tensor());
+    } else {
+      outputs = CTXGEN_TRY(session.run(inputs));
+    }
+    CTXGEN_CHECK(compare(outputs, expected[static_cast<std::size_t>(shape)], shape));
+  }
+  return {};
+}
+
+Status shapes(int times, const char* model) {
+  SessionOptions options;
+  options.threads = 1;
+  options.kept_plans = 4;
+  const auto session = CTXGEN_TRY(Session::open(model, options));
+  Expected expected;
+  for (int shape = 0; shape < kShapes; ++shape) {
+    const auto inputs = CTXGEN_TRY(inputs_of(*session, kByte, 1 + shape));
+    expected.push_back(CTXGEN_TRY(session->run(inputs)));
+  }
+  std::vector<Status> results(8);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < results.size(); ++t)
+      threads.emplace_back([&, t] { results[t] = shapes_thread(*session, t, times, expected); });
+  }
+  for (Status& result : results) CTXGEN_CHECK(std::move(result));
+  std::println("{{\"made\": {}, \"dropped\": {}}}", session->plan_statistics().made,
+               session->plan_statistics().dropped);
+  return {};
+}
+
 Status act(int argc, char** argv) {
   const std::string_view verb = argc > 2 ? argv[1] : "";
   if (verb == "pair" && argc == 4) return pair(argv[2], argv[3]);
   if (verb == "hold") return hold(argv[2]);
   if (verb == "stress" && argc > 3) return stress(std::atoi(argv[2]), {argv + 3, argv + argc});
-  return fail(ErrorCode::kInvalidArgument, "pair FIRST SECOND | hold MODEL | stress TIMES MODEL...");
+  if (verb == "shapes" && argc == 4) return shapes(std::atoi(argv[2]), argv[3]);
+  return fail(ErrorCode::kInvalidArgument, "pair FIRST SECOND | hold MODEL | stress TIMES MODEL... | shapes TIMES MODEL");
 }
 
 }  // namespace
