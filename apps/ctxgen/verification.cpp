@@ -45,19 +45,6 @@ void write_comparisons(JsonWriter& json, const std::vector<ValueComparison>& val
   json.end_array();
 }
 
-/// Puts the worse of two comparisons of one value into `worst`.
-void merge(ValueComparison& worst, const ValueComparison& value) {
-  Comparison& all = worst.comparison;
-  const Comparison& one = value.comparison;
-  if (all.match && !one.match) all.text = one.text;
-  all.match = all.match && one.match;
-  all.max_abs = std::max(all.max_abs, one.max_abs);
-  all.max_rel = std::max(all.max_rel, one.max_rel);
-  all.max_ulp = std::max(all.max_ulp, one.max_ulp);
-  all.cosine = std::min(all.cosine, one.cosine);
-  all.mismatches += one.mismatches;
-}
-
 std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
                                       std::vector<ValueComparison> OutputVerification::*values) {
   std::vector<ValueComparison> worst;
@@ -69,7 +56,7 @@ std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
       if (known == worst.end())
         worst.push_back(value);
       else
-        merge(*known, value);
+        known->comparison.merge(value.comparison);
     }
   return worst;
 }

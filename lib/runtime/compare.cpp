@@ -129,13 +129,10 @@ Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
     all.text = std::format("{}, expected {}", describe(actual), describe(expected));
     return all;
   }
-  const auto add = [&](std::string_view where, const Comparison& one) {
-    all.max_abs = std::max(all.max_abs, one.max_abs);
-    all.max_rel = std::max(all.max_rel, one.max_rel);
-    all.max_ulp = std::max(all.max_ulp, one.max_ulp);
-    all.cosine = std::min(all.cosine, one.cosine);
-    if (one.mismatches > 0 && all.mismatches == 0) all.text = std::format("{}: {}", where, one.text);
-    all.mismatches += one.mismatches;
+  all.match = true;
+  const auto add = [&](std::string_view where, Comparison one) {
+    one.text = std::format("{}: {}", where, one.text);
+    all.merge(one);
   };
   if (expected.kind() == Kind::kMap) {
     add("keys", compare(actual.map().keys, expected.map().keys, tolerance));
@@ -144,8 +141,17 @@ Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
   for (std::size_t i = 0; sequences && i < expected.sequence().items.size(); ++i)
     add(std::format("item {}", i), compare(actual.sequence().items[i],
                                            expected.sequence().items[i], tolerance));
-  all.match = all.mismatches == 0;
   return all;
+}
+
+void Comparison::merge(const Comparison& other) {
+  if (match && !other.match) text = other.text;
+  match = match && other.match;
+  max_abs = std::max(max_abs, other.max_abs);
+  max_rel = std::max(max_rel, other.max_rel);
+  max_ulp = std::max(max_ulp, other.max_ulp);
+  cosine = std::min(cosine, other.cosine);
+  mismatches += other.mismatches;
 }
 
 }  // namespace ctxgen

@@ -150,7 +150,7 @@ void GraphExecutor::show_outputs(const Step& step, RunState& state,
                                  const ValueObserver& observer) const {
   for (const ValueId id : step.outputs)
     if (id.valid())
-      observer(graph_->node(step.node), graph_->value(id).name, state.values[id.index]);
+      observer({name_, graph_->node(step.node), graph_->value(id).name, state.values[id.index]});
 }
 
 Status GraphExecutor::run_step(std::size_t index, RunState& state,
@@ -162,7 +162,7 @@ Status GraphExecutor::run_step(std::size_t index, RunState& state,
   else
     CTXGEN_CHECK(run_partition(index, state, control));
   CTXGEN_CHECK(check_outputs(step, state));
-  if (control.observer != nullptr && !is_body_) show_outputs(step, state, *control.observer);
+  if (control.observer != nullptr) show_outputs(step, state, *control.observer);
   for (const ValueId id : step.releases) state.pool->release(std::move(state.values[id.index]));
   return {};
 }

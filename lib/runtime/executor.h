@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct Binding {
 struct RunControl {
   std::vector<OpTiming>* timings = nullptr;
   const std::atomic<bool>* stop = nullptr;  // true: end with CANCELLED before the next node
-  const ValueObserver* observer = nullptr;  // of the main graph's values
+  const ValueObserver* observer = nullptr;
 };
 
 /// Where a caller wants an output to be written.
@@ -141,6 +142,7 @@ class GraphExecutor {
   std::shared_ptr<const Model> model_;  // owns the graph
   const Graph* graph_ = nullptr;
   bool is_body_ = false;
+  std::string name_;  // of a body: "If_0/then_branch", with those of the bodies around it before it
   std::vector<Step> steps_;
   std::vector<RuntimeValue> constants_;  // by ValueId: initializers (defaults of inputs too),
                                          // Constants, and captured ones of either kind

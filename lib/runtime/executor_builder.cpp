@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <format>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace ctxgen {
 namespace {
@@ -61,6 +65,11 @@ void plan_releases(const Graph& graph, std::vector<Step>& steps) {
   }
 }
 
+std::string body_name(std::string_view outer, const Node& node, std::string_view attribute) {
+  return std::format("{}{}{}/{}", outer, outer.empty() ? "" : "/",
+                     node.name.empty() ? node.first_output_name : node.name, attribute);
+}
+
 }  // namespace
 
 std::uintptr_t alignment_of(DataType type) {
@@ -101,11 +110,13 @@ Result<std::unique_ptr<GraphExecutor>> GraphExecutor::Builder::main(const Graph&
 }
 
 Result<std::unique_ptr<GraphExecutor>> GraphExecutor::Builder::body(
-    const Graph& graph, const GraphExecutor& outer, std::vector<Capture>& captures) {
+    const Graph& graph, std::string name, const GraphExecutor& outer,
+    std::vector<Capture>& captures) {
   auto executor = std::make_unique<GraphExecutor>();
   executor->model_ = model_;
   executor->graph_ = &graph;
   executor->is_body_ = true;
+  executor->name_ = std::move(name);
   executor->constants_ = constants_of(graph);
   executor->parameters_ = parameters_of(graph);
   for (std::uint32_t i = 0; i < graph.value_count(); ++i) {
@@ -194,7 +205,8 @@ Status GraphExecutor::Builder::add_bodies(GraphExecutor& executor, Step& step) {
     for (const auto& graph : attribute.graphs) {
       Body one;
       one.graph = graph.get();
-      auto made = body(*graph, executor, one.captures);
+      auto made = body(*graph, body_name(executor.name_, node, attribute.name), executor,
+                       one.captures);
       if (!made) return std::unexpected(with_context(std::move(made).error(), attribute.name));
       one.executor = *std::move(made);
       one.index = executor.body_count_++;

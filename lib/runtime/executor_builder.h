@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "executor.h"
@@ -27,7 +28,7 @@ class GraphExecutor::Builder {
   [[nodiscard]] Result<std::unique_ptr<GraphExecutor>> main(const Graph& graph);
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<GraphExecutor>> body(const Graph& graph,
+  [[nodiscard]] Result<std::unique_ptr<GraphExecutor>> body(const Graph& graph, std::string name,
                                                             const GraphExecutor& outer,
                                                             std::vector<Capture>& captures);
   [[nodiscard]] Status add_steps(GraphExecutor& executor);

@@ -1,10 +1,12 @@
 #include "ctxgen/runtime/verify.h"
 
 #include <algorithm>
+#include <deque>
 #include <format>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "context_set.h"
@@ -132,29 +134,56 @@ Status check_interfaces(const Session& context, const Session& reference) {
   return {};
 }
 
-using ValuesByName = std::map<std::string, RuntimeValue, std::less<>>;
+/// A value of one graph of the model: (graph, name). Bodies may have equal names.
+using ValueKey = std::pair<std::string, std::string>;
+/// What the reference gave, in the order in which it did: more than once in bodies that loop.
+using ValuesByKey = std::map<ValueKey, std::deque<RuntimeValue>>;
+
+ValueKey key_of(const ObservedValue& seen) {
+  return {std::string(seen.graph), std::string(seen.name)};
+}
 
 bool same_form(const RuntimeValue& a, const RuntimeValue& b) {
   return a.is_tensor() && b.is_tensor() && a.tensor().type() == b.tensor().type() &&
          a.tensor().dims() == b.tensor().dims();
 }
 
+/// The runs of a partition in a loop are one entry, where the first one stands.
+void add_comparison(std::vector<ValueComparison>& all, ValueComparison one) {
+  const auto known = std::ranges::find_if(all, [&](const ValueComparison& other) {
+    return other.partition == one.partition && other.value == one.value;
+  });
+  if (known == all.end())
+    all.push_back(std::move(one));
+  else
+    known->comparison.merge(one.comparison);
+}
+
 /// Runs the context model with every partition on the reference's values: what a partition gave is
-/// compared, then replaced.
+/// compared, then replaced. Loops and branches take the reference's way with them.
 Status compare_partitions(const Session& context, std::span<const NamedValue> inputs,
-                          const ValuesByName& expected, const VerifyTolerance& tolerance,
+                          ValuesByKey& expected, const VerifyTolerance& tolerance,
                           OutputVerification& result) {
-  const ValueObserver observer = [&](const Node& node, std::string_view name, RuntimeValue& value) {
-    const auto wanted = expected.find(name);
-    if (is_ep_context(node)) {
-      if (wanted == expected.end()) {
-        result.without_reference.emplace_back(name);
+  const ValueObserver observer = [&](const ObservedValue& seen) {
+    const auto place = expected.find(key_of(seen));
+    const bool known = place != expected.end() && !place->second.empty();
+    RuntimeValue wanted;
+    if (known) {
+      wanted = std::move(place->second.front());
+      place->second.pop_front();
+    }
+    if (is_ep_context(seen.node)) {
+      const std::string name(seen.name);
+      if (!known) {
+        if (!std::ranges::contains(result.without_reference, name))
+          result.without_reference.push_back(name);
         return;
       }
-      result.partitions.push_back({std::string(node.string_or("partition_name", node.name)),
-                                   std::string(name), compare(value, wanted->second, tolerance_for(wanted->second, tolerance))});
+      add_comparison(result.partitions,
+                     {std::string(seen.node.string_or("partition_name", seen.node.name)), name,
+                      compare(seen.value, wanted, tolerance_for(wanted, tolerance))});
     }
-    if (wanted != expected.end() && same_form(value, wanted->second)) value = wanted->second;
+    if (known && same_form(seen.value, wanted)) seen.value = std::move(wanted);
   };
   const auto ran = context.run_values(inputs, {.observer = &observer});
   if (!ran) return std::unexpected(ran.error());
@@ -165,14 +194,13 @@ Result<OutputVerification> compare_outputs(const Session& context, const Session
                                            std::span<const NamedValue> inputs,
                                            const VerifyTolerance& tolerance) {
   CTXGEN_CHECK(check_interfaces(context, reference));
-  ValuesByName boundary;  // every value that a node of the context model makes
-  const ValueObserver note = [&](const Node&, std::string_view name, RuntimeValue&) {
-    boundary.try_emplace(std::string(name));
-  };
+  std::set<ValueKey> boundary;  // every value that a node of the context model makes
+  const ValueObserver note = [&](const ObservedValue& seen) { boundary.insert(key_of(seen)); };
   const auto found = CTXGEN_TRY(context.run_values(inputs, {.observer = &note}));
-  ValuesByName expected;
-  const ValueObserver keep = [&](const Node&, std::string_view name, RuntimeValue& value) {
-    if (boundary.contains(name)) expected.insert_or_assign(std::string(name), value);
+  ValuesByKey expected;
+  const ValueObserver keep = [&](const ObservedValue& seen) {
+    ValueKey key = key_of(seen);
+    if (boundary.contains(key)) expected[std::move(key)].push_back(seen.value);
   };
   const auto wanted = CTXGEN_TRY(reference.run_values(inputs, {.observer = &keep}));
   OutputVerification result;

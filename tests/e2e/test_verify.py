@@ -1,5 +1,6 @@
 """ctxgen verify and compile --verify: integrity, and outputs against the source, partition by partition."""
 
+import json
 import os
 from pathlib import Path
 
@@ -70,6 +71,72 @@ def test_equal_outputs_of_every_partition(chain):
     names = {one["what"] for one in result["integrity"]}
     assert {"chain_ctx.onnx", "chain_dnnl.bin", "metadata"} < names
     assert "outputs were not compared" in done("verify", context).stdout
+
+
+def looping_model(first=1, second=2, skipped=3):
+    """Loop { state -> MatMul, Relu (partition) -> Mod (cpu) -> If { MatMul, Relu (partition), Mod | the same } }: both branches have the
+    same names, and the second one starts with the third iteration."""
+
+    def weight(name, seed):
+        return numpy_helper.from_array(np.random.default_rng(seed).standard_normal((8, 8), dtype=np.float32), name)
+
+    def branch(name, seed):
+        nodes = [
+            helper.make_node("MatMul", ["middle", "w"], ["product"], name="product"),
+            helper.make_node("Relu", ["product"], ["positive"], name="relu"),
+            helper.make_node("Mod", ["positive", "three"], ["out"], name="rest", fmod=1),
+        ]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info("out", TensorProto.FLOAT, [4, 8])], [weight("w", seed)])
+
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["state", "a"], ["sa"], name="first"),
+            helper.make_node("Relu", ["sa"], ["left"], name="relu_1"),
+            helper.make_node("Mod", ["left", "three"], ["middle"], name="between", fmod=1),
+            helper.make_node("Less", ["i", "two"], ["early"], name="when"),
+            helper.make_node("If", ["early"], ["next"], name="which", then_branch=branch("early", second), else_branch=branch("late", skipped)),
+            helper.make_node("Identity", ["go_in"], ["go_out"], name="on"),
+        ],
+        "loop",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("state", TensorProto.FLOAT, [4, 8])],
+        [helper.make_tensor_value_info("go_out", TensorProto.BOOL, []), helper.make_tensor_value_info("next", TensorProto.FLOAT, [4, 8])],
+        [weight("a", first), numpy_helper.from_array(np.full(8, 3, np.float32), "three"), numpy_helper.from_array(np.array(2), "two")],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["count", "go", "x"], ["y"], name="outer", body=body)], "looping",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
+        [numpy_helper.from_array(np.array(4), "count"), numpy_helper.from_array(np.array(True), "go")],
+    )
+    return make_model(graph)
+
+
+@pytest.fixture
+def looping(tmp_path):
+    source = save(looping_model(), tmp_path / "looping.onnx")
+    done("compile", source, "--subgraphs")
+    return source, tmp_path / "looping_ctx.onnx"
+
+
+def test_partitions_in_bodies(looping):
+    source, context = looping
+    result = json_of("verify", context, "--against", source, "--runs", "1")
+    assert result["intact"] and result["match"]
+    (run,) = result["runs"]
+    assert [(one["name"], one["match"]) for one in run["partitions"]] == [("left", True), ("positive", True), ("positive", True)]
+    assert len({one["partition"] for one in run["partitions"]}) == 3 and run["without_reference"] == []
+
+
+@pytest.mark.parametrize(("other", "guilty"), [({"first": 9}, 0), ({"second": 9}, 1), ({"skipped": 9}, 2)])
+def test_the_guilty_partition_of_a_body_is_named_and_no_other(looping, tmp_path, other, guilty):
+    source, context = looping
+    names = [one["partition"] for one in json_of("verify", context, "--against", source, "--runs", "1")["runs"][0]["partitions"]]
+    other_source = save(looping_model(**other), tmp_path / "other.onnx")
+    finished = ctxgen("verify", context, "--against", other_source, "--runs", "1", "--json")
+    assert finished.returncode == 4, finished.stderr
+    result = json.loads(finished.stdout)
+    assert [one["match"] for one in result["runs"][0]["partitions"]] == [place != guilty for place in range(3)]
+    assert result["first_divergence"]["partition"] == names[guilty]
 
 
 @pytest.mark.parametrize(("other", "guilty"), [({"first": 9}, "left"), ({"second": 9}, "y")])

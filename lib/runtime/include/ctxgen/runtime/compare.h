@@ -23,6 +23,9 @@ struct Comparison {
   double cosine = 1;   // of the two as vectors; 1 where there are no numbers
   std::int64_t mismatches = 0;
   std::string text;  // why not: types, shapes, or the first mismatch
+
+  /// The worse of this and another comparison of the same value, each measure by itself.
+  void merge(const Comparison& other);
 };
 
 /// Compares as numpy.isclose does: |actual - expected| <= atol + rtol * |expected|, NaN equal to NaN.

@@ -94,10 +94,17 @@ struct NamedValue {
   RuntimeValue value;
 };
 
-/// Sees each value of the main graph that a node has made, before anybody reads it, and may put
-/// another of its type and shape in its place. `name`: of the value.
-using ValueObserver =
-    std::function<void(const Node& node, std::string_view name, RuntimeValue& value)>;
+/// A value that a node has made, before anybody reads it. Another of its type and shape may be put
+/// in its place.
+struct ObservedValue {
+  std::string_view graph;  // "": the main graph; else a body, "If_0/then_branch"
+  const Node& node;
+  std::string_view name;
+  RuntimeValue& value;
+};
+/// Sees the values of all graphs in the order in which they are made, those of a loop's body once per
+/// iteration.
+using ValueObserver = std::function<void(const ObservedValue&)>;
 
 struct RunOptions {
   std::vector<OpTiming>* timings = nullptr;  // receives one entry per node and op

@@ -48,8 +48,8 @@ struct ValueComparison {
 
 struct OutputVerification {
   std::vector<ValueComparison> outputs;
-  /// Outputs of partitions, in the order in which they ran, each partition on the reference's inputs,
-  /// so that none answers for the one before it.
+  /// Outputs of partitions, in the order in which they ran first, each partition on the reference's
+  /// inputs, so that none answers for the one before it. In bodies that loop: the worst of all runs.
   std::vector<ValueComparison> partitions;
   /// Outputs of partitions that the reference has no value for (it came from inside an operator).
   std::vector<std::string> without_reference;
@@ -58,7 +58,8 @@ struct OutputVerification {
 /// Runs a context model and the plain model that it was made from on the same inputs, and compares
 /// what comes out of the model and of each partition.
 ///
-/// `reference`  the source on CPU kernels, which sum products in double precision.
+/// `reference`  the source on CPU kernels, which sum products in double precision. Of its bodies what
+///              every iteration gives is kept until it is compared.
 /// Errors  INVALID_ARGUMENT (the two have other inputs or outputs: another model's source), those of
 ///         a run.
 [[nodiscard]] Result<OutputVerification> verify_outputs(const Session& context,
