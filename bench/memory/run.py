@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""How much anonymous memory a compile takes, of a model that is larger than that.
+"""What compiling and running take of memory.
 
     ./dev memory-test [--gigabytes 6] [--folder DIR]
+    ./dev memory-test --pair [--rounds 7] [--folder DIR]
 
-Writes a model with external data, compiles it with -j 1 while looking at RssAnon in /proc/PID/status, prints the figures and
-fails where the peak is above three times the largest tensor plus 300 MB. Needs three times the model's size of free disk.
+The first writes a model with external data, compiles it with -j 1 while looking at RssAnon in /proc/PID/status, prints the figures
+and fails where the peak is above three times the largest tensor plus 300 MB. Needs three times the model's size of free disk.
+The second compiles a GPT-2-size prefill and decode pair into one binary (pair.py).
 """
 
 import argparse
@@ -16,20 +18,11 @@ import sys
 import tempfile
 import time
 
+import pair
 from large_model import write_large_model
+from processes import megabytes, status_bytes
 
 EXTRA_BYTES = 300_000_000
-
-
-def status_bytes(pid, key):
-    """A field of /proc/PID/status, or 0 when the process is gone."""
-    try:
-        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith(key + ":"):
-                return int(line.split()[1]) * 1024
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-    return 0
 
 
 def peak_of(command, interval=0.01):
@@ -44,15 +37,15 @@ def peak_of(command, interval=0.01):
     return peak, time.monotonic() - started
 
 
-def megabytes(count):
-    return f"{count / 1e6:,.0f} MB"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=6)
     parser.add_argument("--folder", type=pathlib.Path, help="where the files go (default: a temporary folder)")
+    parser.add_argument("--pair", action="store_true", help="two sessions over one binary")
+    parser.add_argument("--rounds", type=int, default=7, help="of --pair: loads of the second session")
     arguments = parser.parse_args()
+    if arguments.pair:
+        return pair.measure(arguments.folder, arguments.rounds)
     total = int(arguments.gigabytes * 1e9)
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="ctxgen-memory-") as name:
         folder = pathlib.Path(name)

@@ -1,13 +1,15 @@
 // Sessions of one group, as tests/e2e/test_shared_sessions.py wants them.
 //   sharing_probe pair FIRST SECOND      opens and runs FIRST, then SECOND; between them a system call shows the moment (access of
 //                                        "/second-session"). Prints what loading the second took.
-//   sharing_probe hold MODEL             opens and runs MODEL, says "ready" and waits for the end of its standard input
+//   sharing_probe hold MODEL...          opens and runs each MODEL, says "ready" and the bytes of all outputs,
+//                                        which it keeps, and waits for the end of its standard input
 //   sharing_probe stress TIMES MODEL...  eight threads open, run and drop sessions of the group, TIMES each
 //   sharing_probe shapes TIMES MODEL     eight threads run one session, TIMES each, with more shapes than it keeps plans for
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,9 +52,12 @@ Result<std::vector<NamedTensor>> inputs_of(const Session& session, int byte, std
 }
 
 /// One run on zeros.
-Status run(const Session& session) {
+Result<std::vector<Tensor>> outputs_of(const Session& session) {
   const auto inputs = CTXGEN_TRY(inputs_of(session, 0, 1));
-  const auto outputs = session.run(inputs);
+  return session.run(inputs);
+}
+Status run(const Session& session) {
+  const auto outputs = outputs_of(session);
   if (!outputs) return std::unexpected(outputs.error());
   return {};
 }
@@ -61,19 +66,30 @@ Status pair(const char* first, const char* second) {
   const auto one = CTXGEN_TRY(open(first));
   CTXGEN_CHECK(run(*one));
   (void)access("/second-session", F_OK);
+  const auto start = std::chrono::steady_clock::now();
   const auto other = CTXGEN_TRY(open(second));
+  const std::chrono::duration<double, std::milli> load = std::chrono::steady_clock::now() - start;
   CTXGEN_CHECK(run(*other));
   const SessionStatistics& statistics = other->statistics();
-  std::println("{{\"context_read_ms\": {}, \"program_load_ms\": {}, \"primitive_creation_ms\": {}}}",
-               statistics.context_read_ms, statistics.program_load_ms,
+  std::println("{{\"load_ms\": {}, \"context_read_ms\": {}, \"program_load_ms\": {}, "
+               "\"primitive_creation_ms\": {}}}",
+               load.count(), statistics.context_read_ms, statistics.program_load_ms,
                statistics.load.primitive_creation_ms);
   return {};
 }
 
-Status hold(const char* model) {
-  const auto session = CTXGEN_TRY(open(model));
-  CTXGEN_CHECK(run(*session));
-  std::println("ready");
+Status hold(const std::vector<const char*>& models) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<Tensor> outputs;
+  std::size_t bytes = 0;
+  for (const char* model : models) {
+    sessions.push_back(CTXGEN_TRY(open(model)));
+    for (Tensor& output : CTXGEN_TRY(outputs_of(*sessions.back()))) {
+      bytes += output.bytes().size();
+      outputs.push_back(std::move(output));
+    }
+  }
+  std::println("ready {}", bytes);
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }
@@ -164,10 +180,10 @@ Status shapes(int times, const char* model) {
 Status act(int argc, char** argv) {
   const std::string_view verb = argc > 2 ? argv[1] : "";
   if (verb == "pair" && argc == 4) return pair(argv[2], argv[3]);
-  if (verb == "hold") return hold(argv[2]);
+  if (verb == "hold") return hold({argv + 2, argv + argc});
   if (verb == "stress" && argc > 3) return stress(std::atoi(argv[2]), {argv + 3, argv + argc});
   if (verb == "shapes" && argc == 4) return shapes(std::atoi(argv[2]), argv[3]);
-  return fail(ErrorCode::kInvalidArgument, "pair FIRST SECOND | hold MODEL | stress TIMES MODEL... | shapes TIMES MODEL");
+  return fail(ErrorCode::kInvalidArgument, "pair FIRST SECOND | hold MODEL... | stress TIMES MODEL... | shapes TIMES MODEL");
 }
 
 }  // namespace
