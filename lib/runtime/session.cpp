@@ -53,9 +53,9 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
     const OpenContext& context = set.contexts[resolved.context];
     const Graph& graph = *resolved.graph;
     const Node& node = graph.node(resolved.node);
-    const Program& program = context.reader->programs()[resolved.program];
-    BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, program));
-    const BlobSource stored = sources.blobs_of(program, context.reader);
+    const auto program = context.program(resolved.program);
+    BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, *program));
+    const BlobSource stored = sources.blobs_of(*program, context.reader);
     const BlobSource blobs = [&stored, &pages = loaded.pages](std::uint32_t index) -> Result<Blob> {
       Blob blob = CTXGEN_TRY(stored(index));
       pages.add(blob);

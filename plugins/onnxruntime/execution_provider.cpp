@@ -92,17 +92,17 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNo
                                                                  const OpenContext& context,
                                                                  std::size_t program_index,
                                                                  SourceWeights& sources) const {
-  const Program& program = context.reader->programs()[program_index];
+  const auto program = context.program(program_index);
   PartitionKernel::NodeNames node_names, fused_names;
   node_names.inputs = CTXGEN_TRY(input_names(ort_, source));
   node_names.outputs = CTXGEN_TRY(output_names(ort_, source));
   fused_names.inputs = CTXGEN_TRY(input_names(ort_, fused));
   fused_names.outputs = CTXGEN_TRY(output_names(ort_, fused));
-  auto bindings = PartitionKernel::bind(program, node_names, fused_names);
+  auto bindings = PartitionKernel::bind(*program, node_names, fused_names);
   if (!bindings) return std::unexpected(with_context(std::move(bindings).error(), node.where));
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   LoadStatistics statistics;
-  const BlobSource blobs = sources.blobs_of(program, context.reader);
+  const BlobSource blobs = sources.blobs_of(*program, context.reader);
   auto executable = context.loader->load(program, blobs, load, &statistics);
   if (!executable) return std::unexpected(with_context(std::move(executable).error(), node.where));
   return std::make_unique<PartitionKernel>(ort_, node.where, std::move(*executable),

@@ -1,6 +1,7 @@
 // Programs of a context binary with every checksum right: the dnnl loader makes plans of them and runs them.
 // Input: a manifest. Where its blobs lie and what they hold is made up here.
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "ctxgen/base/checked.h"
@@ -88,7 +89,8 @@ std::optional<std::vector<Tensor>> inputs_of(const Program& program, std::int64_
 void load_and_run(const ContextReader& reader, const Program& program) {
   if (program.ops.size() > kMaxOps || program.plans.size() > 4) return;
   const BlobSource blobs = [&reader](std::uint32_t index) { return reader.blob(index); };
-  const auto executable = onednn::loader().load(program, blobs, LoadOptions{1}, nullptr);
+  const auto executable = onednn::loader().load(
+      std::make_shared<const Program>(program), blobs, LoadOptions{1}, nullptr);
   if (!executable) return;
   for (const std::int64_t free_size : {1, 3}) {
     const auto inputs = inputs_of(program, free_size);

@@ -16,12 +16,13 @@ class ToyLoader : public ProgramLoader {
  public:
   explicit ToyLoader(std::string source) : source_(std::move(source)) {}
   std::string_view source() const override { return source_; }
-  Result<std::unique_ptr<Executable>> load(const Program& program, const BlobSource& blobs,
-                                           const LoadOptions&, LoadStatistics*) const override {
+  Result<std::unique_ptr<Executable>> load(std::shared_ptr<const Program> program,
+                                           const BlobSource& blobs, const LoadOptions&,
+                                           LoadStatistics*) const override {
     std::vector<Blob> weights;
-    for (const ProgramWeight& weight : program.weights)
+    for (const ProgramWeight& weight : program->weights)
       weights.push_back(CTXGEN_TRY(blobs(weight.packed.at(0).blob)));
-    return std::make_unique<ToyExecutable>(program, std::move(weights));
+    return std::make_unique<ToyExecutable>(*program, std::move(weights));
   }
   std::string fingerprint(int) const override { return "toy=1"; }
   CompatibilityVerdict compatibility(std::string_view text, int) const override {

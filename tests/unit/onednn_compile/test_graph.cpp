@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "ctxgen/base/half.h"
 #include "ctxgen/cpu/kernel.h"
@@ -238,7 +239,8 @@ class Collector : public OutputAllocator {
 Result<std::vector<Tensor>> run_program(std::span<const Tensor> inputs, const Program& program,
                                         const WeightStore& store) {
   const auto blobs = [&](std::uint32_t index) -> Result<Blob> { return store.blob(index); };
-  const auto executable = CTXGEN_TRY(onednn::loader().load(program, blobs, {.threads = 1}, nullptr));
+  const auto executable = CTXGEN_TRY(onednn::loader().load(
+      std::make_shared<const Program>(program), blobs, {.threads = 1}, nullptr));
   const auto state = CTXGEN_TRY(executable->make_state());
   std::vector<TensorView> views;
   for (const Tensor& tensor : inputs) views.push_back(tensor.view());

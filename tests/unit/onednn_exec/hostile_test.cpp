@@ -23,7 +23,8 @@ Packed make_packed(Maker& maker) {
 
 /// Loads and, where that works, runs. The code of the first error, or nothing.
 std::optional<ErrorCode> try_all(const Packed& packed, Maker& maker) {
-  const auto executable = loader().load(packed.program, packed.blobs(), LoadOptions{1}, nullptr);
+  if (const auto valid = validate(packed.program, UINT64_MAX); !valid) return valid.error().code;
+  const auto executable = loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr);
   if (!executable) return executable.error().code;
   if (packed.program.inputs.size() != 1) return std::nullopt;
   const auto outputs = run(**executable, maker.inputs());
@@ -80,7 +81,7 @@ TEST(ExecHostile, BlobsTooSmallOrMissing) {
     const Blob blob = good.store->blob(index);
     return blob.slice(0, blob.bytes.size() - 4);
   };
-  EXPECT_EQ(loader().load(good.program, cut, LoadOptions{1}, nullptr).error().code,
+  EXPECT_EQ(loader().load(good.shared(), cut, LoadOptions{1}, nullptr).error().code,
             ErrorCode::kCorruptContext);
   Packed missing = good;
   missing.program.weights[0].packed[0].blob = 99;

@@ -123,7 +123,7 @@ TEST(PlanCache, RunsOutliveTheirPlansEviction) {
   make_rows(first, 1);
   const Packed packed = pack(first, {}).value();
   const auto executable =
-      loader().load(packed.program, packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr).value();
+      loader().load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr).value();
   const auto work = [&](std::int64_t begin) {
     const auto state = executable->make_state().value();
     for (std::int64_t i = 0; i < 40; ++i) {
@@ -153,7 +153,7 @@ TEST(PlanCache, ManyShapesNeedBoundedMemory) {
   make_rows(first, 1);
   const Packed packed = pack(first, {}).value();
   const auto executable =
-      loader().load(packed.program, packed.blobs(), {.threads = 1, .kept_plans = 3}, nullptr).value();
+      loader().load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 3}, nullptr).value();
   const auto state = executable->make_state().value();
   for (std::int64_t rows = 1; rows <= 60; ++rows) {
     Maker maker(32);
@@ -180,7 +180,7 @@ TEST(PlanCache, WeightsAreRepackedOncePerLayout) {
   make(first, 7);
   const Packed packed = pack(first, {{first.input_dims()}}).value();
   const auto executable =
-      loader().load(packed.program, packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr).value();
+      loader().load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr).value();
   const auto state = executable->make_state().value();
   std::uint64_t repacked = 0;
   for (int round = 0; round < 3; ++round) {

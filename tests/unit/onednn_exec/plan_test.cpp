@@ -29,7 +29,7 @@ void make_network(Maker& maker, std::int64_t batch, std::int64_t size) {
 
 Result<std::unique_ptr<Executable>> load(const Packed& packed, LoadStatistics* statistics = nullptr,
                                          int threads = 1) {
-  return loader().load(packed.program, packed.blobs(), LoadOptions{threads}, statistics);
+  return loader().load(packed.shared(), packed.blobs(), LoadOptions{threads}, statistics);
 }
 
 TEST(ExecPlan, StoredPlanGivesTheBitsOfAFreshOne) {

@@ -119,7 +119,7 @@ class TensorOutputs final : public OutputAllocator {
 Result<std::vector<Tensor>> compile_and_run_typed(Maker& maker, std::vector<OpTiming>* timings) {
   const Packed packed = CTXGEN_TRY(pack(maker, {maker.input_dims()}));
   const auto executable =
-      CTXGEN_TRY(loader().load(packed.program, packed.blobs(), LoadOptions{1}, nullptr));
+      CTXGEN_TRY(loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr));
   const auto state = CTXGEN_TRY(executable->make_state());
   std::vector<TensorView> views;
   for (const Tensor& tensor : maker.inputs()) views.push_back(tensor.view());
@@ -131,7 +131,7 @@ Result<std::vector<Tensor>> compile_and_run_typed(Maker& maker, std::vector<OpTi
 Result<Outputs> compile_and_run(Maker& maker, std::vector<OpTiming>* timings) {
   const Packed packed = CTXGEN_TRY(pack(maker, {maker.input_dims()}));
   const auto executable =
-      CTXGEN_TRY(loader().load(packed.program, packed.blobs(), LoadOptions{1}, nullptr));
+      CTXGEN_TRY(loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr));
   return run(*executable, maker.inputs(), timings);
 }
 

@@ -78,6 +78,10 @@ struct Packed {
   Program program;
   std::shared_ptr<WeightStore> store;
   [[nodiscard]] BlobSource blobs() const;
+  /// The program as a loader takes it.
+  [[nodiscard]] std::shared_ptr<const Program> shared() const {
+    return std::make_shared<const Program>(program);
+  }
 };
 [[nodiscard]] Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles,
                                   int threads = 1, bool portable = false);

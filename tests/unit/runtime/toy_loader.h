@@ -48,12 +48,13 @@ class ToyExecutable final : public Executable {
 class ToyLoader final : public ProgramLoader {
  public:
   std::string_view source() const override { return kToySource; }
-  Result<std::unique_ptr<Executable>> load(const Program& program, const BlobSource& blobs,
-                                           const LoadOptions&, LoadStatistics*) const override {
-    const Blob blob = CTXGEN_TRY(blobs(program.weights[0].packed[0].blob));
+  Result<std::unique_ptr<Executable>> load(std::shared_ptr<const Program> program,
+                                           const BlobSource& blobs, const LoadOptions&,
+                                           LoadStatistics*) const override {
+    const Blob blob = CTXGEN_TRY(blobs(program->weights[0].packed[0].blob));
     float summand = 0;
     std::memcpy(&summand, blob.bytes.data(), 4);
-    return std::make_unique<ToyExecutable>(program.outputs.size(), summand);
+    return std::make_unique<ToyExecutable>(program->outputs.size(), summand);
   }
   std::string fingerprint(int) const override { return "toy-1"; }
   CompatibilityVerdict compatibility(std::string_view fingerprint, int) const override {

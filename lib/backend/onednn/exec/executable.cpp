@@ -19,13 +19,12 @@ Error as_corrupt(Error error) {
 
 }  // namespace
 
-Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(const Program& program,
-                                                                 const BlobSource& blobs,
-                                                                 const LoadOptions& options,
-                                                                 LoadStatistics* statistics) {
+Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
+    std::shared_ptr<const Program> shared, const BlobSource& blobs, const LoadOptions& options,
+    LoadStatistics* statistics) {
   auto made = std::unique_ptr<OnednnExecutable>(new OnednnExecutable(options));
-  made->program_ = program;
-  made->program_.plans.clear();
+  const Program& program = *shared;
+  made->program_ = std::move(shared);
   const OmpThreads scope(options.threads);
   made->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
   for (const StoredPlan& stored : program.plans) {
@@ -47,7 +46,7 @@ Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(const Program& 
 
 Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
     std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const {
-  auto plan = std::make_shared<Plan>(CTXGEN_TRY(make_plan({.program = program_,
+  auto plan = std::make_shared<Plan>(CTXGEN_TRY(make_plan({.program = *program_,
                                                            .input_dims = input_dims,
                                                            .forms = &bank_->forms(),
                                                            .choices = choices,
@@ -91,12 +90,12 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
                              OutputAllocator& outputs, const ExecutionControl& control) const {
   auto* own = dynamic_cast<OnednnState*>(&state);
   if (own == nullptr)
-    return fail(ErrorCode::kInternal, "program \"{}\": foreign state", program_.name);
-  if (inputs.size() != program_.inputs.size())
+    return fail(ErrorCode::kInternal, "program \"{}\": foreign state", program_->name);
+  if (inputs.size() != program_->inputs.size())
     return fail(ErrorCode::kInvalidArgument, "program \"{}\": {} inputs, expected {}",
-                program_.name, inputs.size(), program_.inputs.size());
+                program_->name, inputs.size(), program_->inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (const ProgramValue& value = program_.values[program_.inputs[i]];
+    if (const ProgramValue& value = program_->values[program_->inputs[i]];
         inputs[i].type != value.type)
       return fail(ErrorCode::kInvalidArgument, "input \"{}\": type {}, expected {}", value.name,
                   name_of(inputs[i].type), name_of(value.type));
@@ -108,7 +107,7 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
     bound->set_input(i, CTXGEN_TRY(own->input(i, inputs[i])));
   for (std::size_t k = 0; k < plan->output_dims.size(); ++k) {
     const Dims& dims = plan->output_dims[k];
-    const DataType type = program_.values[program_.outputs[k]].type;
+    const DataType type = program_->values[program_->outputs[k]].type;
     const auto bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
     std::byte* wanted = CTXGEN_TRY(outputs.allocate(k, type, dims));
     bound->set_output(k, CTXGEN_TRY(own->output(k, type, bytes, wanted)));
@@ -127,7 +126,7 @@ Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& s
     CTXGEN_CHECK(bound.execute(stream, i));
     if (control.timings == nullptr) continue;
     const Step& step = plan.steps[i];
-    const ProgramOp& op = program_.ops[step.op];
+    const ProgramOp& op = program_->ops[step.op];
     const double end_us = steady_us();
     control.timings->push_back({op.name, op.kind, step.implementation, end_us - start_us,
                                 step.flops, step.bytes, start_us, end_us});

@@ -15,10 +15,9 @@ namespace ctxgen::onednn {
 ///          what happens when they meet new shapes.
 class OnednnExecutable final : public Executable {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<OnednnExecutable>> load(const Program& program,
-                                                                      const BlobSource& blobs,
-                                                                      const LoadOptions& options,
-                                                                      LoadStatistics* statistics);
+  [[nodiscard]] static Result<std::unique_ptr<OnednnExecutable>> load(
+      std::shared_ptr<const Program> program, const BlobSource& blobs, const LoadOptions& options,
+      LoadStatistics* statistics);
   [[nodiscard]] Result<std::unique_ptr<ExecutionState>> make_state() const override;
   [[nodiscard]] Status run(ExecutionState& state, std::span<const TensorView> inputs,
                            OutputAllocator& outputs,
@@ -38,7 +37,7 @@ class OnednnExecutable final : public Executable {
 
   const int threads_;
   const std::size_t kept_plans_;
-  Program program_;  // without plans
+  std::shared_ptr<const Program> program_;
   std::unique_ptr<WeightBank> bank_;
   std::vector<std::shared_ptr<const Plan>> stored_;
   mutable PlanCache recent_;

@@ -1,4 +1,4 @@
-#include <limits>
+#include <utility>
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
@@ -26,16 +26,15 @@ class OnednnLoader final : public ProgramLoader {
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
   [[nodiscard]] Result<std::unique_ptr<Executable>> load(
-      const Program& program, const BlobSource& blobs, const LoadOptions& options,
+      std::shared_ptr<const Program> program, const BlobSource& blobs, const LoadOptions& options,
       LoadStatistics* statistics) const override {
-    if (program.source != kSource)
+    if (program->source != kSource)
       return fail(ErrorCode::kCorruptContext, "program \"{}\": source \"{}\", expected \"{}\"",
-                  program.name, program.source, kSource);
-    CTXGEN_CHECK(validate(program, std::numeric_limits<std::uint64_t>::max()));
-    CTXGEN_CHECK(check_instructions(program));
+                  program->name, program->source, kSource);
+    CTXGEN_CHECK(check_instructions(*program));
     LoadOptions resolved = options;
     if (resolved.threads <= 0) resolved.threads = default_threads();
-    return CTXGEN_TRY(OnednnExecutable::load(program, blobs, resolved, statistics));
+    return CTXGEN_TRY(OnednnExecutable::load(std::move(program), blobs, resolved, statistics));
   }
 
   [[nodiscard]] std::string fingerprint(int threads) const override {

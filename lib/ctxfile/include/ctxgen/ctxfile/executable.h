@@ -144,10 +144,11 @@ class ProgramLoader {
   virtual ~ProgramLoader() = default;
   [[nodiscard]] virtual std::string_view source() const = 0;  // EPContext `source`
   /// Makes `program` runnable; stored plans get their primitives here.
+  /// Requires  validate() has passed it: those of a ContextReader it has.
   /// Errors  kCorruptContext (payload or weights do not fit the program), kVersionMismatch,
-  ///         BACKEND_ERROR. Lifetime: keeps `blobs`' owners alive, copies what it needs.
+  ///         BACKEND_ERROR. Lifetime: the executable keeps `program` and `blobs`' owners alive.
   [[nodiscard]] virtual Result<std::unique_ptr<Executable>> load(
-      const Program& program, const BlobSource& blobs, const LoadOptions& options,
+      std::shared_ptr<const Program> program, const BlobSource& blobs, const LoadOptions& options,
       LoadStatistics* statistics) const = 0;
   /// The fingerprint of what this process would write now (format, library, ISA, threads, caches).
   [[nodiscard]] virtual std::string fingerprint(int threads) const = 0;

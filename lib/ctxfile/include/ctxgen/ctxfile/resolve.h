@@ -40,6 +40,10 @@ struct OpenContext {
   bool embedded = false;
   std::shared_ptr<const ContextReader> reader;
   const ProgramLoader* loader = nullptr;
+  /// One of the reader's, which lives as long.
+  [[nodiscard]] std::shared_ptr<const Program> program(std::size_t index) const {
+    return {reader, &reader->programs()[index]};
+  }
 };
 
 /// A program of an open context.
