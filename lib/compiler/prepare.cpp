@@ -13,9 +13,12 @@ namespace {
 
 /// What folding may allocate for one model: constants beyond this stay nodes.
 constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
-/// Rounds of "fold, infer again". Each round needs a new constant, so real models end after two or
-/// three; the limit is for hostile ones.
-constexpr int kMaxFoldRounds = 8;
+/// Rounds of "fold, infer again", each over all nodes. A round needs a new constant, so real models
+/// end after one per layer at most (masks that are cut to a size of the layer before); the limits are
+/// for hostile ones.
+constexpr std::size_t kMaxFoldRounds = 1024;
+constexpr std::size_t kMinFoldRounds = 8;
+constexpr std::size_t kMaxFoldVisits = 1'000'000;  // of nodes
 
 /// --fix-dim: the symbol becomes a number in the model's own inputs.
 Status fix_dims(Model& model, const CompileOptions& options) {
@@ -69,7 +72,9 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
   (void)CTXGEN_TRY(expand_schema_functions(model, stays_whole));  // infers again what it expands
   CTXGEN_CHECK(stage(CompileStage::kFold));
   std::uint64_t used_bytes = 0;
-  for (int round = 0; round < kMaxFoldRounds; ++round) {
+  const std::size_t rounds =
+      std::clamp(kMaxFoldVisits / (model.graph.node_count() + 1), kMinFoldRounds, kMaxFoldRounds);
+  for (std::size_t round = 0; round < rounds; ++round) {
     std::size_t folded =
         CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
     if (options.subgraphs)

@@ -109,3 +109,26 @@ def test_sizes_that_somebody_else_reads_stay_with_them(tmp_path):
     for one, expected in zip(found, session.run(None, inputs)):
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(np.load(tmp_path / "run" / "out" / "split_shape.npy"), [2, 3, HEADS, WIDTH // HEADS])
+
+
+def test_sizes_of_a_deep_static_model_are_all_folded(tmp_path):
+    """In every layer a mask is cut to a size of the layer before: one round of inference and folding resolves one layer."""
+    layers = 20
+    lines = []
+    for i in range(layers):
+        lines.append(f"""  s{i} = Shape(v{i})
+  n{i} = Gather(s{i}, zero)
+  from{i} = Sub(n{i}, n{i})
+  begin{i} = Unsqueeze(from{i}, zeros)
+  end{i} = Unsqueeze(n{i}, zeros)
+  m{i} = Slice(mask, begin{i}, end{i}, zeros)
+  v{i + 1} = Add(v{i}, m{i})
+""")
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+deep (float[1, 6] v0) => (float[rows, 6] v{layers}) <int64 zero = {{0}}, int64[1] zeros = {{0}}, float[2, 6] mask = {{{", ".join("0.5" for _ in range(12))}}}> {{
+{"".join(lines)}}}"""
+    report = json_of("compile", save(onnx.parser.parse_model(text), tmp_path / "deep.onnx"))["models"][0]
+    assert (report["nodes"], report["folded_nodes"], report["compiled_nodes"]) == (7 * layers, 6 * layers, layers)
+    (program,) = json_of("inspect", tmp_path / "deep_dnnl.bin")["context"]["programs"]
+    assert len(program["plans"]) == 1  # for the only shape that there is
+    assert program["outputs"] == [f"v{layers} float32[1, 6]"]
