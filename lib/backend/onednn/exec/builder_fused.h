@@ -24,6 +24,7 @@ Status NodeBuilder::add_fused(
     const std::function<typename Primitive::primitive_desc(const dnnl::primitive_attr&)>& make,
     const std::function<std::vector<Arg>(const typename Primitive::primitive_desc&)>& args,
     const OperandView& operand_view, double flops) {
+  const auto name = [this] { return label(op()); };
   std::string refusal = "no kernel";
   for (std::size_t count = node_.post_ops.size() + 1; count-- > 0;) {
     // A sum cannot run later: its operand lies where the primitive writes.
@@ -36,7 +37,7 @@ Status NodeBuilder::add_fused(
     const auto attr = make_attr(count, operand_view, post_args);
     if (!attr) continue;
     const auto start = std::chrono::steady_clock::now();
-    auto pd = guarded(label(op()), [&] { return make(*attr); });
+    auto pd = guarded(name, [&] { return make(*attr); });
     if (!pd && pd.error().code != ErrorCode::kUnsupported) return std::unexpected(pd.error());
     if (!pd) continue;
     Step step;
@@ -46,14 +47,14 @@ Status NodeBuilder::add_fused(
       continue;
     }
     if (context_.create_primitives)
-      step.primitive = CTXGEN_TRY(guarded(label(op()), [&] { return Primitive(*pd); }));
+      step.primitive = CTXGEN_TRY(guarded(name, [&] { return Primitive(*pd); }));
     step.args = args(*pd);
     step.args.insert(step.args.end(), post_args.begin(), post_args.end());
     step.flops = flops;
     finish_step(std::move(step), pd->scratchpad_desc(), milliseconds_since(start));
     return add_chain(output(), output(), std::span(node_.post_ops).subspan(count));
   }
-  return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", label(op()), refusal);
+  return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", name(), refusal);
 }
 
 template <class Primitive>
@@ -63,13 +64,15 @@ Status NodeBuilder::add_primitive(
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto start = std::chrono::steady_clock::now();
-  const std::string what = node_.program_op != nullptr ? label(op()) : std::string("layout copy");
+  const auto what = [this] {
+    return node_.program_op != nullptr ? label(op()) : std::string("layout copy");
+  };
   const auto pd = CTXGEN_TRY(guarded(what, [&] { return make(attr); }));
   Step step;
   step.implementation = pd.impl_info_str();
   if (references == References::kRefused && references_ == References::kRefused &&
       is_reference(step.implementation))
-    return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", what, step.implementation);
+    return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", what(), step.implementation);
   if (context_.create_primitives)
     step.primitive = CTXGEN_TRY(guarded(what, [&] { return Primitive(pd); }));
   step.args = args;
