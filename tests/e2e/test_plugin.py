@@ -1,5 +1,6 @@
 """The plugin EP in stock ONNX Runtime (the Python package of the environment)."""
 
+import ctypes
 import importlib
 import json
 import os
@@ -296,13 +297,33 @@ def test_a_foreign_source_is_left_alone(compiled):
         session(changed(compiled[0], source="OtherExecutionProvider"))
 
 
-def test_another_version_of_the_library(compiled):
+class Hash128(ctypes.Structure):
+    _fields_ = (("low", ctypes.c_uint64), ("high", ctypes.c_uint64))
+
+
+def made_for(binary, key, value):
+    """The binary as if it had been made for another `key` of its fingerprint, with a header that is right (docs/format.md)."""
+    data = bytearray(binary.read_bytes())
+    header_size = int.from_bytes(data[12:16], "little")
+    begin = data.index(key.encode() + b"=", 0, header_size) + len(key) + 1
+    end = data.index(b";", begin, header_size)
+    data[begin:end] = value.encode().ljust(end - begin, b"_")[: end - begin]
+    data[16:32] = bytes(16)
+    xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+    xxh3.argtypes, xxh3.restype = (ctypes.c_char_p, ctypes.c_size_t), Hash128
+    checksum = xxh3(bytes(data[:header_size]), header_size)
+    data[16:32] = checksum.high.to_bytes(8, "little") + checksum.low.to_bytes(8, "little")
+    binary.write_bytes(data)
+
+
+@pytest.mark.parametrize(("key", "value"), [("onednn", "3.1.0"), ("isa", "avx10_2_512")])
+def test_made_for_something_else(compiled, key, value):
+    """Another version of the library; an instruction set that the machine lacks. Found and expected are both named."""
     path, _, _ = compiled
     binary = path.with_name("net_dnnl.bin")
-    data = binary.read_bytes()
-    found = data.index(b"onednn=") + len(b"onednn=")
-    binary.write_bytes(data[:found] + b"9" + data[found + 1 :])
-    refused(10, model=path)
+    made_for(binary, key, value)
+    words = {"onednn": ("onednn is", "expected"), "isa": ("instruction set is", "this machine has")}[key]
+    refused(10, "net_dnnl.bin", value, *words, model=path)
 
 
 @pytest.mark.parametrize(("options", "texts"), [
