@@ -189,17 +189,11 @@ Status GraphExecutor::Builder::add_node(GraphExecutor& executor, NodeId id) {
 }
 
 Status GraphExecutor::Builder::add_constant(GraphExecutor& executor, const Node& node) {
-  RuntimeValue& constant = executor.constants_[node.output(0).index];
-  if (const Attribute* value = node.attribute("value");
-      value != nullptr && value->tensors.size() == 1 && node.attributes.size() == 1) {
-    constant = value->tensors[0];  // models have hundreds of them: without a kernel
-    return {};
-  }
   auto outputs = cpu::run_node(node, {});
   if (!outputs) return std::unexpected(at_node(std::move(outputs).error(), node));
   if (outputs->size() != 1 || !outputs->front().defined())
     return fail(ErrorCode::kInternal, "{}: gave no tensor", node.describe());
-  constant = std::move(outputs->front());
+  executor.constants_[node.output(0).index] = std::move(outputs->front());
   return {};
 }
 
