@@ -14,11 +14,10 @@ namespace {
 /// What folding may allocate for one model: constants beyond this stay nodes.
 constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
 /// Rounds of "fold, infer again", each over all nodes. A round needs a new constant, so real models
-/// end after one per layer at most (masks that are cut to a size of the layer before); the limits are
-/// for hostile ones.
-constexpr std::size_t kMaxFoldRounds = 1024;
+/// end after one per layer at most (masks that are cut to a size of the layer before). What a hostile
+/// model can ask for is this many visits of a node, or eight rounds.
+constexpr std::size_t kMaxFoldVisits = 1'000'000;
 constexpr std::size_t kMinFoldRounds = 8;
-constexpr std::size_t kMaxFoldVisits = 1'000'000;  // of nodes
 
 /// --fix-dim: the symbol becomes a number in the model's own inputs.
 Status fix_dims(Model& model, const CompileOptions& options) {
@@ -57,6 +56,15 @@ std::size_t count_overridable(const Graph& graph) {
       std::ranges::count_if(graph.values(), [](const Value& v) { return v.is_overridable; }));
 }
 
+/// Those of bodies, too.
+std::size_t count_nodes(const Graph& graph) {
+  std::size_t count = graph.node_count();
+  for (std::uint32_t n = 0; n < graph.node_count(); ++n)
+    for (const Attribute& attribute : graph.node(NodeId{n}).attributes)
+      for (const auto& body : attribute.graphs) count += count_nodes(*body);
+  return count;
+}
+
 /// Shape inference and folding feed each other: a folded shape makes more shapes known.
 Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
                       const StageFunction& stage, SpillFile* spill) {
@@ -73,7 +81,7 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
   CTXGEN_CHECK(stage(CompileStage::kFold));
   std::uint64_t used_bytes = 0;
   const std::size_t rounds =
-      std::clamp(kMaxFoldVisits / (model.graph.node_count() + 1), kMinFoldRounds, kMaxFoldRounds);
+      std::max(kMaxFoldVisits / (count_nodes(model.graph) + 1), kMinFoldRounds);
   for (std::size_t round = 0; round < rounds; ++round) {
     std::size_t folded =
         CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
