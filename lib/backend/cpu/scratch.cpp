@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "ctxgen/base/status.h"
@@ -59,6 +60,7 @@ Scratch::Header* Scratch::take_free(std::size_t index) {
 
 void Scratch::keep(Header* header) noexcept {
   Class& one = classes_[header->index];
+  used_classes_ = std::max(used_classes_, header->index + 1);
   header->next = std::exchange(one.first, header);
   ++one.count;
 }
@@ -85,7 +87,7 @@ void Scratch::give(void* memory) noexcept {
 }
 
 void Scratch::end_run() {
-  for (Class& one : classes_) {
+  for (Class& one : std::span(classes_).first(used_classes_)) {
     for (; one.least > 0; --one.least, --one.count)
       ::operator delete(std::exchange(one.first, one.first->next));
     one.least = one.count;

@@ -46,6 +46,7 @@ class Scratch {
   void keep(Header* header) noexcept;
 
   std::array<Class, 256> classes_;
+  std::size_t used_classes_ = 0;  // those from here on never had a block
 
   friend class ScratchScope;
   static thread_local Scratch* current_;
