@@ -49,15 +49,7 @@ std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
                                       std::vector<ValueComparison> OutputVerification::*values) {
   std::vector<ValueComparison> worst;
   for (const VerificationRun& run : runs)
-    for (const ValueComparison& value : run.result.*values) {
-      const auto known = std::ranges::find_if(worst, [&](const ValueComparison& other) {
-        return other.partition == value.partition && other.value == value.value;
-      });
-      if (known == worst.end())
-        worst.push_back(value);
-      else
-        known->comparison.merge(value.comparison);
-    }
+    for (const ValueComparison& value : run.result.*values) merge_comparison(worst, value);
   return worst;
 }
 

@@ -148,17 +148,6 @@ bool same_form(const RuntimeValue& a, const RuntimeValue& b) {
          a.tensor().dims() == b.tensor().dims();
 }
 
-/// The runs of a partition in a loop are one entry, where the first one stands.
-void add_comparison(std::vector<ValueComparison>& all, ValueComparison one) {
-  const auto known = std::ranges::find_if(all, [&](const ValueComparison& other) {
-    return other.partition == one.partition && other.value == one.value;
-  });
-  if (known == all.end())
-    all.push_back(std::move(one));
-  else
-    known->comparison.merge(one.comparison);
-}
-
 /// Runs the context model with every partition on the reference's values: what a partition gave is
 /// compared, then replaced. Loops and branches take the reference's way with them.
 Status compare_partitions(const Session& context, std::span<const NamedValue> inputs,
@@ -179,7 +168,7 @@ Status compare_partitions(const Session& context, std::span<const NamedValue> in
           result.without_reference.push_back(name);
         return;
       }
-      add_comparison(result.partitions,
+      merge_comparison(result.partitions,
                      {std::string(seen.node.string_or("partition_name", seen.node.name)), name,
                       compare(seen.value, wanted, tolerance_for(wanted, tolerance))});
     }
@@ -212,6 +201,16 @@ Result<OutputVerification> compare_outputs(const Session& context, const Session
 }
 
 }  // namespace
+
+void merge_comparison(std::vector<ValueComparison>& all, ValueComparison one) {
+  const auto known = std::ranges::find_if(all, [&](const ValueComparison& other) {
+    return other.partition == one.partition && other.value == one.value;
+  });
+  if (known == all.end())
+    all.push_back(std::move(one));
+  else
+    known->comparison.merge(one.comparison);
+}
 
 Result<std::vector<IntegrityFinding>> verify_integrity(const std::filesystem::path& path,
                                                        const SessionOptions& options) {

@@ -46,6 +46,9 @@ struct ValueComparison {
   Comparison comparison;
 };
 
+/// Appends `one`; where its value is there already, the worse of both stays in that place.
+void merge_comparison(std::vector<ValueComparison>& all, ValueComparison one);
+
 struct OutputVerification {
   std::vector<ValueComparison> outputs;
   /// Outputs of partitions, in the order in which they ran first, each partition on the reference's
