@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import onnx
-from processes import megabytes, status_bytes
+from processes import mapped_pages, megabytes, status_bytes
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "models"))
 import make  # noqa: E402
@@ -80,16 +80,10 @@ class Holder:
     def status(self, key):
         return status_bytes(self.process.pid, key)
 
-    def pages_of_bins(self):
-        """(resident, proportional) bytes of the mapped context binaries."""
-        sums, here = {"Rss": 0, "Pss": 0}, False
-        for line in pathlib.Path(f"/proc/{self.process.pid}/smaps").read_text().splitlines():
-            key = line.split(":")[0]
-            if "-" in line.split(" ")[0]:
-                here = line.endswith(".bin")
-            elif here and key in sums:
-                sums[key] += int(line.split()[1]) * 1024
-        return sums["Rss"], sums["Pss"]
+    def share_of_bins(self):
+        """The part of the mapped context binaries' pages that is charged to the process."""
+        resident, proportional, _ = mapped_pages(self.process.pid, ".bin")
+        return proportional / resident
 
 
 def second_load(models, rounds):
@@ -111,7 +105,7 @@ def measure(parent, rounds):
             activations = both.output_bytes + sum(arena_bytes(model) for model in models)
         weights = resident - activations
         with Holder(models[1]) as one, Holder(models[1]) as other:
-            shares = [proportional / pages for pages, proportional in (one.pages_of_bins(), other.pages_of_bins())]
+            shares = [one.share_of_bins(), other.share_of_bins()]
         ratio, load, primitives = second_load(models, rounds)
     print(f"weights          {megabytes(unique)} in {binary.name}, each once")
     print(f"two sessions     {megabytes(resident)} resident, {megabytes(anonymous)} of it anonymous")

@@ -39,14 +39,20 @@ def peak_of(command, interval=0.01):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gigabytes", type=float, default=6)
+    parser.add_argument("--gigabytes", type=float, help="size of the model (default 6); not with --pair")
     parser.add_argument("--folder", type=pathlib.Path, help="where the files go (default: a temporary folder)")
     parser.add_argument("--pair", action="store_true", help="two sessions over one binary")
-    parser.add_argument("--rounds", type=int, default=7, help="of --pair: loads of the second session")
+    parser.add_argument("--rounds", type=int, help="with --pair: loads of the second session (default 7)")
     arguments = parser.parse_args()
+    if arguments.pair and arguments.gigabytes is not None:
+        parser.error("--gigabytes is not for --pair: its models have one size")
+    if not arguments.pair and arguments.rounds is not None:
+        parser.error("--rounds is for --pair only")
+    if arguments.rounds is not None and arguments.rounds < 1:
+        parser.error("--rounds is at least 1")
     if arguments.pair:
-        return pair.measure(arguments.folder, arguments.rounds)
-    total = int(arguments.gigabytes * 1e9)
+        return pair.measure(arguments.folder, arguments.rounds or 7)
+    total = int((6 if arguments.gigabytes is None else arguments.gigabytes) * 1e9)
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="ctxgen-memory-") as name:
         folder = pathlib.Path(name)
         if shutil.disk_usage(folder).free < 3.2 * total:

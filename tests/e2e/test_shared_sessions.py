@@ -5,11 +5,15 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 from cli_support import conv_model, done, save
 from test_compile_cache import LAYER_BYTES, layers_model
 from test_sharing import fixed_rows
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "memory"))
+from processes import mapped_pages  # noqa: E402
 
 PROBE = pathlib.Path(os.environ["CTXGEN_BUILD"]) / "bin" / "sharing_probe"
 SANITIZED = os.environ.get("CTXGEN_PRESET") in ("asan", "tsan", "fuzz")
@@ -49,25 +53,13 @@ def test_the_second_session_opens_no_file_but_its_model(group, tmp_path):
     assert bin_name in before  # that is how it would look
 
 
-def mappings(process, ending):
-    """Sums of the pages of files with this ending, in bytes, and how many mappings there are."""
-    sums, count, here = {"Rss": 0, "Pss": 0}, 0, False
-    for line in pathlib.Path(f"/proc/{process.pid}/smaps").read_text().splitlines():
-        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-            here = line.endswith(ending)
-            count += here
-        elif here and line.split(":")[0] in sums:
-            sums[line.split(":")[0]] += int(line.split()[1]) * 1024
-    return sums["Rss"], sums["Pss"], count
-
-
 def test_two_processes_share_the_pages(group):
     holders = [subprocess.Popen([PROBE, "hold", group / "prefill_ctx.onnx"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for holder in holders:
             assert holder.stdout.readline().startswith("ready ")
         for holder in holders:
-            resident, proportional, count = mappings(holder, ".bin")
+            resident, proportional, count = mapped_pages(holder.pid, ".bin")
             assert count == 1  # one mapping per file
             assert resident >= 4 * LAYER_BYTES  # every weight was read
             assert proportional <= 0.55 * resident  # of two
