@@ -398,7 +398,7 @@ void Compilation::report_weightless() {
 
 Status Compilation::report_external() {
   if (external_.empty()) return {};
-  CompileReport::ExternalFile& file = report_.external.emplace();
+  ExternalInitializersReport& file = report_.external.emplace();
   file.name = options_.external_initializers;
   file.bytes = external_.size();
   for (const ModelRewrite& rewrite : rewrites_) file.tensors += rewrite.external.size();

@@ -28,7 +28,7 @@ void fields(Io& io, CompileReport::Bin& r) {
   io(r.name, r.bytes, r.weight_bytes, r.blobs, r.kept_programs);
 }
 template <class Io>
-void fields(Io& io, CompileReport::ExternalFile& r) {
+void fields(Io& io, ExternalInitializersReport& r) {
   io(r.name, r.bytes, r.tensors);
 }
 template <class Io>

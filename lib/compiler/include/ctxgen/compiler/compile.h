@@ -191,6 +191,11 @@ struct FileReport {
   State state = State::kWritten;  // kPlanned: with dry_run, kUnchanged: with keep_unchanged
 };
 
+struct ExternalInitializersReport {
+  std::string name;
+  std::uint64_t bytes = 0, tensors = 0;
+};
+
 struct CompileReport {
   std::vector<ModelReport> models;
   struct Bin {
@@ -199,8 +204,7 @@ struct CompileReport {
     std::uint64_t kept_programs = 0;  // with CompileOptions::append: that were in it before
   };
   std::vector<Bin> bins;
-  struct ExternalFile { std::string name; std::uint64_t bytes = 0, tensors = 0; };
-  std::optional<ExternalFile> external;  // where initializers were moved to a file
+  std::optional<ExternalInitializersReport> external;  // where initializers were moved to a file
   std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
   std::uint64_t bytes_left_in_sources = 0;          // of weights, by `weightless`
   std::vector<FileReport> files;  // of a compile to files, in the order of writing
