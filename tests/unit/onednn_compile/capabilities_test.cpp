@@ -55,6 +55,24 @@ TEST(DnnlCapabilities, OtherTypesAreRefusedByName) {
   EXPECT_EQ(reason(g), "element type int64");
 }
 
+TEST(DnnlCapabilities, BoolIsMovedAndSelectsOnly) {
+  TestGraph g(17);
+  const std::string c = g.tensor_input("c", g.random_of(DataType::kBool, {2, 3, 4}));
+  const std::string x = g.input("x", {2, 3, 4}), ids = g.tensor_input("i", g.random_of(DataType::kInt32, {4}));
+  g.add_typed("Where", {c, x, x}, x);
+  EXPECT_EQ(reason(g), "");
+  g.add_typed("Where", {x, x, x}, x);
+  EXPECT_EQ(reason(g), "element type float32");
+  g.add_typed("Where", {c, ids, ids}, ids);
+  EXPECT_EQ(reason(g), "element type int32");
+  g.add_typed("Where", {c, c, c}, c);
+  EXPECT_EQ(reason(g), "element type bool");
+  g.add_typed("MaxPool", {c}, c);
+  EXPECT_EQ(reason(g), "element type bool");
+  g.add_typed("Relu", {c}, c);
+  EXPECT_EQ(reason(g), "element type bool");
+}
+
 TEST(DnnlCapabilities, WholeWindowAverageBelowOpset19IsRefused) {
   for (const std::int64_t opset : {11, 19}) {
     TestGraph g(opset);

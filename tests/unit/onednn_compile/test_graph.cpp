@@ -260,6 +260,7 @@ Result<std::vector<Tensor>> run_program(const TestGraph& graph, const Program& p
 
 double number_at(const Tensor& tensor, std::size_t i) {
   switch (tensor.type()) {
+    case DataType::kBool: return static_cast<double>(tensor.bytes()[i] != std::byte{0});
     case DataType::kUint8: return tensor.elements<std::uint8_t>()[i];
     case DataType::kInt8: return tensor.elements<std::int8_t>()[i];
     case DataType::kInt32: return tensor.elements<std::int32_t>()[i];

@@ -141,7 +141,7 @@ TEST(ExecHostile, OpKindAndOperandMutations) {
           kind::kTranspose, kind::kReshape, kind::kFlatten, kind::kSqueeze, kind::kUnsqueeze,
           kind::kIdentity, kind::kSlice, kind::kSplit, kind::kDeconv, kind::kPad, kind::kGather,
           kind::kTile, kind::kExpand, kind::kResize, kind::kBlocks, kind::kReduce, kind::kRmsNorm,
-          kind::kGroupNorm, kind::kRnn}) {
+          kind::kGroupNorm, kind::kRnn, kind::kSelect, kind::kPoint}) {
       Packed bad = good;
       bad.program.ops[o].kind = kind;
       bad.program.plans.clear();
@@ -222,6 +222,38 @@ TEST(ExecHostile, MoverMutations) {
                                         static_cast<std::ptrdiff_t>(p));
         (void)try_all(bad, maker);
       }
+}
+
+TEST(ExecHostile, SelectMutations) {
+  Maker maker(11);
+  const Operand x = maker.input(Dims{2, 3, 4});
+  const Operand condition = maker.weight(*Tensor::allocate(DataType::kBool, {3, 4}));
+  const Operand wide = maker.weight(Dims{3, 4, 4}), low = maker.weight(Dims{});
+  const Operand moved = maker.op(kind::kReshape, {condition}, {ints("shape", {1, 3, 4})});
+  maker.program().values[moved.index].type = DataType::kBool;
+  maker.output(maker.op(kind::kSelect, {moved, x, low}));
+  const Packed good = pack(maker, {}).value();
+  ASSERT_EQ(try_all(good, maker), std::nullopt);
+  const auto with = [&](std::vector<Operand> inputs) {
+    Packed bad = good;
+    bad.program.ops[1].inputs = std::move(inputs);
+    return try_all(bad, maker);
+  };
+  EXPECT_EQ(with({condition, x, low}), std::nullopt);
+  EXPECT_EQ(with({condition, low, x}), std::nullopt);
+  EXPECT_EQ(with({x, x, low}), ErrorCode::kUnsupported);          // f32 as condition
+  EXPECT_EQ(with({condition, condition, x}), ErrorCode::kUnsupported);
+  EXPECT_EQ(with({condition, x, moved}), ErrorCode::kUnsupported);
+  EXPECT_EQ(with({condition, x, wide}), ErrorCode::kInvalidGraph);  // 3 and 2 do not broadcast
+  EXPECT_EQ(with({condition, x}), ErrorCode::kCorruptContext);
+  EXPECT_EQ(with({Operand{}, x, x}), ErrorCode::kCorruptContext);
+  Packed bad = good;
+  bad.program.values[moved.index].type = DataType::kFloat;
+  EXPECT_EQ(try_all(bad, maker), ErrorCode::kUnsupported);
+  bad = good;
+  bad.program.ops[1].kind = kind::kPoint;  // computes with numbers
+  bad.program.ops[1].inputs = {moved};
+  EXPECT_EQ(try_all(bad, maker), ErrorCode::kUnsupported);
 }
 
 TEST(ExecHostile, RecurrentMutations) {

@@ -15,7 +15,7 @@ std::string shown(const Value& value) { return std::format("\"{}\"", value.name)
 using Types = std::initializer_list<DataType>;
 constexpr Types kFloats = {DataType::kFloat, DataType::kFloat16};
 constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
-                            DataType::kInt8};
+                            DataType::kInt8, DataType::kBool};
 
 bool contains(Types types, DataType type) { return std::ranges::find(types, type) != types.end(); }
 
@@ -110,6 +110,10 @@ Refusal require_movable(const NodeView& n, std::size_t inputs) {
   if (inputs == 0) return "has no inputs";
   if (n.output_count() == 0 || !n.output(0).valid()) return "first output is absent";
   return check_type(n.output_value(0), {type(0)});
+}
+
+Refusal require_condition(const NodeView& n, std::size_t i) {
+  return check_input(n, i, {DataType::kBool});
 }
 
 Refusal require_value(const NodeView& n, std::size_t i, std::initializer_list<DataType> types) {

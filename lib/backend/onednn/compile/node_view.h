@@ -75,8 +75,10 @@ class NodeView {
 [[nodiscard]] Refusal require_f32(const NodeView& n, std::span<const std::size_t> inputs);
 /// The same for all inputs of a variadic operator.
 [[nodiscard]] Refusal require_all_f32(const NodeView& n);
-/// The same for operators that only move data, which take 8-bit integers too, of one type.
+/// The same for operators that only move data, which take 8-bit integers and bool too, of one type.
 [[nodiscard]] Refusal require_movable(const NodeView& n, std::size_t inputs = 1);
+/// Whether input `i` is a bool tensor of known rank, constant or of rank 1 or more and not empty.
+[[nodiscard]] Refusal require_condition(const NodeView& n, std::size_t i);
 /// Whether input `i` is a tensor of known rank, not constant, with one of `types`.
 [[nodiscard]] Refusal require_value(const NodeView& n, std::size_t i,
                                     std::initializer_list<DataType> types);

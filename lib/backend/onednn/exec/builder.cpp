@@ -28,7 +28,7 @@ constexpr BuildRow kBuilders[] = {
     {kind::kTile, build_tile},          {kind::kGather, build_gather},
     {kind::kResize, build_resize},      {kind::kReduce, build_reduce},
     {kind::kRmsNorm, build_rms_norm},   {kind::kGroupNorm, build_group_norm},
-    {kind::kRnn, build_rnn},
+    {kind::kRnn, build_rnn},            {kind::kSelect, build_select},
 };
 
 Status build_concat_tail(NodeBuilder& builder) {

@@ -130,6 +130,7 @@ class NodeBuilder {
 [[nodiscard]] Status build_softmax(NodeBuilder& builder);
 [[nodiscard]] Status build_layer_norm(NodeBuilder& builder);
 [[nodiscard]] Status build_lrn(NodeBuilder& builder);
+[[nodiscard]] Status build_select(NodeBuilder& builder);
 [[nodiscard]] Status build_copy(NodeBuilder& builder);
 [[nodiscard]] Status build_point(NodeBuilder& builder);
 [[nodiscard]] Status build_deconv(NodeBuilder& builder);

@@ -43,6 +43,14 @@ struct PointStage {
                                                               const Dims& dst_strides,
                                                               std::vector<PointStage> stages);
 
+/// dst = condition is not 0 ? a : b, of one byte and f32. Strides over `dims`, 0 where a tensor is
+/// broadcast. Args: condition, a, b, dst. dst may be a or b where their strides are the same.
+[[nodiscard]] std::shared_ptr<const Kernel> make_select_kernel(const Dims& dims,
+                                                               const Dims& condition_strides,
+                                                               const Dims& a_strides,
+                                                               const Dims& b_strides,
+                                                               const Dims& dst_strides);
+
 /// A number type in memory: an integer element stands for (element - zero) * scale.
 struct Stored {
   DataType type = DataType::kFloat;

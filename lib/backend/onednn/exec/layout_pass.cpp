@@ -220,10 +220,11 @@ Node& LayoutPass::add_node(std::uint32_t op) {
   return graph_.nodes.back();
 }
 
-void LayoutPass::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs) {
+void LayoutPass::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
+                            SlotId reuse) {
   Node placed;
   place_post_operands(placed, op, layout);
-  const SlotId dst = output_slot(op, layout, kNone);
+  const SlotId dst = output_slot(op, layout, reuse);
   Node& node = add_node(op);
   node.inputs = std::move(inputs);
   node.outputs = {dst};

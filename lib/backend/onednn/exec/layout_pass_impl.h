@@ -50,6 +50,7 @@ class LayoutPass {
   [[nodiscard]] Status place_softmax(std::uint32_t op);
   [[nodiscard]] Status place_eltwise(std::uint32_t op);
   [[nodiscard]] Status place_binary(std::uint32_t op);
+  [[nodiscard]] Status place_select(std::uint32_t op);
   [[nodiscard]] Status place_concat(std::uint32_t op);
   [[nodiscard]] Status place_transpose(std::uint32_t op);
   [[nodiscard]] Status place_reshape(std::uint32_t op);
@@ -69,6 +70,7 @@ class LayoutPass {
   [[nodiscard]] bool fills_buffer(const Slot& slot) const;
   [[nodiscard]] SlotId place_vector(std::uint32_t op, std::size_t input);
   [[nodiscard]] Layout primary_of(const Operand& operand) const;
+  [[nodiscard]] Layout joint_layout(std::uint32_t op) const;
   [[nodiscard]] SlotId need(const Operand& operand, Layout layout, Density density,
                             std::uint32_t op);
   [[nodiscard]] SlotId weight_slot(std::uint32_t weight);
@@ -82,8 +84,10 @@ class LayoutPass {
   [[nodiscard]] bool may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const;
   [[nodiscard]] SlotId output_slot(std::uint32_t op, Layout layout, SlotId reuse);
   Node& add_node(std::uint32_t op);
-  /// A node whose inputs are placed already: its post-ops' operands, then a new result in `layout`.
-  void add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs);
+  /// A node whose inputs are placed already: its post-ops' operands, then its result in `layout`,
+  /// new or written over `reuse`.
+  void add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
+                  SlotId reuse = kNone);
   void place_post_operands(Node& node, std::uint32_t op, Layout layout);
   [[nodiscard]] std::uint32_t in_place_sum(std::uint32_t op, Layout layout);
 

@@ -53,6 +53,7 @@ const LayoutPass::RuleRow LayoutPass::kRules[] = {
     {kind::kGather, &LayoutPass::place_index},
     {kind::kTile, &LayoutPass::place_index},
     {kind::kExpand, &LayoutPass::place_expand},
+    {kind::kSelect, &LayoutPass::place_select},
     {kind::kResize, &LayoutPass::place_resize},
     {kind::kBlocks, &LayoutPass::place_blocks},
     {kind::kReduce, &LayoutPass::place_index},
@@ -192,25 +193,26 @@ Status LayoutPass::place_eltwise(std::uint32_t op) {
   std::vector<SlotId> inputs{need(eltwise.inputs[0], layout, density, op)};
   for (std::size_t i = 1; i < eltwise.inputs.size(); ++i)
     inputs.push_back(need(eltwise.inputs[i], Layout::kPlain, Density::kDense, op));
-  Node placed;
-  place_post_operands(placed, op, layout);
   const bool reuse =
       is_dense(inputs[0], layout) && may_overwrite(eltwise.inputs[0], inputs[0], op);
-  const SlotId dst = output_slot(op, layout, reuse ? inputs[0] : kNone);
-  Node& node = add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  const SlotId over = reuse ? inputs[0] : kNone;
+  add_placed(op, layout, std::move(inputs), over);
   return {};
+}
+
+/// Channels-last if one of the operands that are as large as the result is.
+Layout LayoutPass::joint_layout(std::uint32_t op) const {
+  const Dims& out = dims_[program_.ops[op].outputs[0]];
+  const bool last = std::ranges::any_of(program_.ops[op].inputs, [&](const Operand& operand) {
+    return dims_of(operand) == out && primary_of(operand) == Layout::kChannelsLast;
+  });
+  return last ? Layout::kChannelsLast : Layout::kPlain;
 }
 
 Status LayoutPass::place_binary(std::uint32_t op) {
   const ProgramOp& binary = program_.ops[op];
   const Dims& out = dims_[binary.outputs[0]];
-  Layout layout = Layout::kPlain;
-  for (const Operand& operand : binary.inputs)
-    if (dims_of(operand) == out && primary_of(operand) == Layout::kChannelsLast)
-      layout = Layout::kChannelsLast;
+  const Layout layout = joint_layout(op);
   // The loops run from the first operand; a broadcast one goes second where that is the same.
   std::array<std::size_t, 2> order{0, 1};
   const std::string alg = CTXGEN_TRY(Params(binary).text("alg", ""));
@@ -231,13 +233,25 @@ Status LayoutPass::place_binary(std::uint32_t op) {
     if (dense && source_dense && reuse == kNone && may_overwrite(operand, inputs.back(), op))
       reuse = inputs.back();
   }
-  Node placed;
-  place_post_operands(placed, op, layout);
-  const SlotId dst = output_slot(op, layout, reuse);
-  Node& node = add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  add_placed(op, layout, std::move(inputs), reuse);
+  return {};
+}
+
+/// The loop reads operands as they lie and may write over one that it reads at the same places.
+Status LayoutPass::place_select(std::uint32_t op) {
+  const ProgramOp& select = program_.ops[op];
+  const Dims& out = dims_[select.outputs[0]];
+  const Layout layout = joint_layout(op);
+  std::vector<SlotId> inputs;
+  SlotId reuse = kNone;
+  for (const Operand& operand : select.inputs) {
+    const bool full = dims_of(operand) == out;
+    inputs.push_back(need(operand, full ? layout : primary_of(operand), Density::kStrided, op));
+    if (full && reuse == kNone && is_dense(inputs.back(), layout) &&
+        may_overwrite(operand, inputs.back(), op))
+      reuse = inputs.back();
+  }
+  add_placed(op, layout, std::move(inputs), reuse);
   return {};
 }
 

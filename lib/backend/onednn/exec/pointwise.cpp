@@ -1,7 +1,7 @@
 #include "builder_fused.h"
 #include "kernels.h"
 
-// eltwise, binary, scale_shift and copies: memory-bound work, mostly own loops, which cost nothing to
+// eltwise, binary, select, scale_shift and copies: memory-bound work, mostly own loops, which cost nothing to
 // create; oneDNN's element-wise kernels serve the functions that need a vector exponential.
 namespace ctxgen::onednn {
 namespace {
@@ -64,6 +64,17 @@ Status build_scale_shift(NodeBuilder& builder) {
                      make_point_kernel(dst.dims, src_strides, dst.strides, std::move(stages)),
                      std::move(args));
   return builder.add_chain(dst, dst, rest);
+}
+
+/// An own loop: oneDNN's select reads a broadcast condition with its reference kernel only.
+Status build_select(NodeBuilder& builder) {
+  const Slot& dst = builder.output();
+  const auto strides = [&](std::size_t i) { return broadcast_strides(builder.input(i), dst.dims); };
+  const auto arg = [&](const Slot& slot) { return builder.slot_arg(0, {}, slot); };
+  builder.add_kernel(
+      "loop:select", make_select_kernel(dst.dims, strides(0), strides(1), strides(2), dst.strides),
+      {arg(builder.input(0)), arg(builder.input(1)), arg(builder.input(2)), arg(dst)});
+  return {};
 }
 
 /// Between plain and channels-last oneDNN has a blocked transpose; copies of rows are own loops.

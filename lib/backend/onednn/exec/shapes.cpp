@@ -109,6 +109,11 @@ Result<Outputs> binary_shape(const ProgramOp& op, Inputs in) {
   return one_shape(CTXGEN_TRY(broadcast_dims(op, in[0].dims, in[1].dims)));
 }
 
+Result<Outputs> select_shape(const ProgramOp& op, Inputs in) {
+  const Dims both = CTXGEN_TRY(broadcast_dims(op, in[1].dims, in[2].dims));
+  return one_shape(CTXGEN_TRY(broadcast_dims(op, in[0].dims, both)));
+}
+
 Result<Outputs> scale_shift_shape(const ProgramOp& op, Inputs in) {
   const Dims& src = in[0].dims;
   if (src.size() < 2 || in[1].dims != Dims{src[1]} || in[2].dims != Dims{src[1]})
@@ -319,6 +324,7 @@ constexpr KindRow kKinds[] = {
     {kind::kGather, 1, 1, false, gather_shape},
     {kind::kTile, 1, 1, false, tile_shape},
     {kind::kExpand, 1, 1, false, expand_shape},
+    {kind::kSelect, 3, 3, false, select_shape},
     {kind::kResize, 1, 1, true, resize_shape},
     {kind::kBlocks, 1, 1, false, blocks_shape},
     {kind::kReduce, 1, 1, true, reduce_shape},

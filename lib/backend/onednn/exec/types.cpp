@@ -12,9 +12,12 @@ namespace {
 using Types = std::initializer_list<DataType>;
 
 constexpr Types kFloatOnly = {DataType::kFloat};
+constexpr Types kCondition = {DataType::kBool};
 constexpr Types kBytes = {DataType::kUint8, DataType::kInt8};
-constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
+constexpr Types kNumbers = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
                             DataType::kInt8, DataType::kInt32};
+constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
+                            DataType::kInt8,  DataType::kInt32,   DataType::kBool};
 constexpr Types kPooled = {DataType::kFloat, DataType::kUint8, DataType::kInt8};
 constexpr Types kStored = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
                            DataType::kInt8};
@@ -76,8 +79,14 @@ Status check_product(const Program& program, const ProgramOp& op) {
 }
 
 Status check_point(const Program& program, const ProgramOp& op) {
-  CTXGEN_CHECK(expect(program, op, op.inputs[0], kMovable));
+  CTXGEN_CHECK(expect(program, op, op.inputs[0], kNumbers));
   return expect(program, op, Operand::value(op.outputs[0]), kStored);
+}
+
+Status check_select(const Program& program, const ProgramOp& op) {
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    CTXGEN_CHECK(expect(program, op, op.inputs[i], i == 0 ? kCondition : kFloatOnly));
+  return expect(program, op, Operand::value(op.outputs[0]), kFloatOnly);
 }
 
 struct TypeRow {
@@ -88,11 +97,12 @@ constexpr TypeRow kUniform[] = {
     {kind::kConcat, kMovable},    {kind::kTranspose, kMovable}, {kind::kReshape, kMovable},
     {kind::kFlatten, kMovable},   {kind::kSqueeze, kMovable},   {kind::kUnsqueeze, kMovable},
     {kind::kIdentity, kMovable},  {kind::kSlice, kMovable},     {kind::kSplit, kMovable},
-    {kind::kPool, kPooled},       {kind::kGlobalPool, kPooled},
+    {kind::kExpand, kMovable},    {kind::kPool, kPooled},       {kind::kGlobalPool, kPooled},
 };
 
 Status check_op(const Program& program, const ProgramOp& op) {
   if (op.kind == kind::kPoint) return check_point(program, op);
+  if (op.kind == kind::kSelect) return check_select(program, op);
   if (op.kind == kind::kQConv || op.kind == kind::kQMatmul) return check_product(program, op);
   for (const TypeRow& row : kUniform)
     if (row.kind == op.kind) return check_uniform(program, op, row.types);

@@ -95,6 +95,9 @@ class DimDeriver {
       return window_dims(op, ints_param(op, "kernel"), dims(op.inputs[0])[1]);
     }
     if (kind == kind::kBinary) return broadcast_dims(dims(op.inputs[0]), dims(op.inputs[1]));
+    if (kind == kind::kSelect)
+      return broadcast_dims(dims(op.inputs[0]),
+                            broadcast_dims(dims(op.inputs[1]), dims(op.inputs[2])));
     if (kind == kind::kMatmul || kind == kind::kQMatmul) return matmul_dims(op);
     if (kind == kind::kTranspose) {
       const DimList source = dims(op.inputs[0]);

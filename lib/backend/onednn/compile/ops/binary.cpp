@@ -132,4 +132,16 @@ Status lower_pow(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
+Refusal check_where(const NodeView& n) {
+  if (Refusal refusal = require_condition(n, 0)) return refusal;
+  return require_f32(n, {1, 2});
+}
+
+Status lower_where(const NodeView& n, ProgramBuilder& builder) {
+  builder.add(builder.op(kind::kSelect, n),
+              {builder.operand(n.input(0)), builder.operand(n.input(1)), builder.operand(n.input(2))},
+              builder.value(n.output(0)));
+  return {};
+}
+
 }  // namespace ctxgen::onednn

@@ -68,8 +68,8 @@ CheckFunction check_clip_attributes, check_clip_inputs;
 LowerFunction lower_clip_attributes, lower_clip_inputs;
 
 // binary.cpp
-CheckFunction check_binary, check_variadic, check_pow;
-LowerFunction lower_binary, lower_variadic, lower_pow;
+CheckFunction check_binary, check_variadic, check_pow, check_where;
+LowerFunction lower_binary, lower_variadic, lower_pow, lower_where;
 
 // softmax.cpp
 CheckFunction check_softmax, check_softmax_flattened;

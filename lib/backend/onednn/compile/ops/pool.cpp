@@ -19,6 +19,7 @@ Read<WindowAttributes> read_pool(const NodeView& n) {
   if (Refusal refusal = maximum ? require_movable(n) : require_f32(n, {0})) {
     return std::unexpected(*refusal);
   }
+  if (n.input_value(0).type.element == DataType::kBool) return refuse("element type bool");
   if (Refusal refusal = check_spatial_rank(n)) return std::unexpected(*refusal);
   const std::size_t spatial_rank = n.rank(0) - 2;
   WindowAttributes window = CTXGEN_TRY(read_window(n, spatial_rank, {}));

@@ -7,8 +7,8 @@
 /// the context binary: a changed meaning needs a new kind name.
 ///
 /// Inputs are listed in order, "?" marks optional ones. All tensors are f32 unless said otherwise;
-/// kinds that only move data (concat to split below) and max pools also take f16, u8, s8, s32
-/// (pools: u8, s8), the same type everywhere and then without post_ops.
+/// kinds that only move data (concat to split below, expand) and max pools also take f16, u8, s8, s32
+/// and bool (pools: u8, s8), the same type everywhere and then without post_ops.
 /// `pads` are the 2k numbers of ONNX (begins, then ends). `auto_pad` is ONNX's word; with
 /// SAME_UPPER/SAME_LOWER/VALID `pads` is absent and computed when dims are known.
 /// Every kind takes post_ops unless said otherwise.
@@ -91,6 +91,9 @@ inline constexpr std::string_view kGather = "gather";
 inline constexpr std::string_view kTile = "tile";
 /// src. params: shape (ONNX: broadcasts both ways). No post_ops.
 inline constexpr std::string_view kExpand = "expand";
+/// condition (bool), a, b with NumPy broadcasting of all three: a where the condition is not 0, else
+/// b. No post_ops.
+inline constexpr std::string_view kSelect = "select";
 /// src. params: mode ("nearest", "linear"), coordinates and nearest (ONNX's words), scales (one per
 /// dim) and optionally sizes (one per dim, -1: by its scale).
 inline constexpr std::string_view kResize = "resize";
