@@ -1,5 +1,7 @@
 """One compiled program serves every shape: sizes that exporters compute with Shape, Gather, Concat... are known per plan."""
 
+import re
+
 import numpy as np
 import onnx.parser
 import onnxruntime
@@ -8,12 +10,13 @@ from cli_support import done, ep_nodes, json_of, save
 
 WIDTH, HEADS = 12, 3
 
-# How exporters write attention over symbolic sizes: reshapes whose targets are computed from other tensors.
+# How exporters write attention over symbolic sizes: reshapes whose targets are computed from other tensors, and a causal mask that is
+# cut out of a constant.
 ATTENTION = """
 <ir_version: 8, opset_import: ["" : OPSET]>
 attention (float[batch, length, 12] x, float[batch, past, 12] memory) => (float[batch, length, 12] y, float[batch, 1, 12] last)
 <int64 zero = {0}, int64 one = {1}, int64[1] zeros = {0}, int64[1] ones = {1}, int64[1] minus = {-1}, int64[1] heads = {3},
- int64[1] each = {4}, int64[1] width = {12}, int64[1] huge = {9223372036854775807}, int64 three = {3}> {
+ int64[1] each = {4}, int64[1] width = {12}, int64 three = {3}, int64[1] two = {2}, int64[1] three_1 = {3}, float low = {-10000}> {
   xs = Shape(x)
   batch_n = Gather(xs, zero)
   length_n = Gather(xs, one)
@@ -33,7 +36,12 @@ attention (float[batch, length, 12] x, float[batch, past, 12] memory) => (float[
   k = Transpose<perm = [0, 2, 3, 1]>(k4)
   v = Transpose<perm = [0, 2, 1, 3]>(k4)
   scores = MatMul(q, k)
-  attention = Softmax<axis = -1>(scores)
+  first = Sub(past_n, length_n)
+  first_1 = UNSQUEEZE(first)
+  rows = Slice(causal, first_1, past_1, two)
+  mask = Slice(rows, zeros, past_1, three_1)
+  masked = Where(mask, scores, low)
+  attention = Softmax<axis = -1>(masked)
   mixed = MatMul(attention, v)
   back = Transpose<perm = [0, 2, 1, 3]>(mixed)
   merged_width = Mul(three, four)
@@ -50,15 +58,12 @@ attention (float[batch, length, 12] x, float[batch, past, 12] memory) => (float[
 
 def attention_model(opset):
     text = ATTENTION.replace("OPSET", str(opset))
-    if opset >= 13:
-        text = text.replace("UNSQUEEZE(", "Unsqueeze(").replace("_n)\n", "_n, zeros)\n")
-        text = text.replace("Unsqueeze(merged_width)", "Unsqueeze(merged_width, zeros)").replace("Unsqueeze(before)", "Unsqueeze(before, zeros)")
-    else:
-        text = text.replace("UNSQUEEZE(", "Unsqueeze<axes = [0]>(")
+    text = re.sub(r"UNSQUEEZE\((\w+)\)", r"Unsqueeze(\1, zeros)" if opset >= 13 else r"Unsqueeze<axes = [0]>(\1)", text)
     model = onnx.parser.parse_model(text)
     random = np.random.default_rng(3)
     model.graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((WIDTH, WIDTH), dtype=np.float32), "wq"))
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(WIDTH // HEADS, np.int64), "four"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.tril(np.ones((1, 1, 32, 32), bool)), "causal"))
     return model
 
 
