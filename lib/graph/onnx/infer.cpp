@@ -2,7 +2,6 @@
 
 #include <onnx/shape_inference/implementation.h>
 
-#include <array>
 #include <algorithm>
 #include <format>
 #include <functional>
@@ -11,17 +10,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "contrib_schemas.h"
 #include "guard.h"
 #include "inference_guard.h"
+#include "inference_registry.h"
 #include "inferred_types.h"
 #include "skeleton.h"
 
 namespace ctxgen {
 namespace {
-
-// Of nets with that many layers of such nodes; more stay unknown.
-constexpr int kMaxRounds = 64;
 
 using TypesByName = std::unordered_map<std::string_view, const onnx::TypeProto*>;
 
@@ -115,7 +111,7 @@ class TypeWriter {
         if (id.valid()) value.type = outer->value(id).type;
       } else if (const auto found = types.find(value.name); found != types.end()) {
         set_type(graph, value, *found->second);
-      } else if (value.producer.valid() && may_infer(model_, graph, graph.node(value.producer))) {
+      } else if (value.producer.valid() && may_infer(model_, graph.node(value.producer))) {
         value.type.shape.reset();  // what the file declares may be wrong; the element type is kept
       }
     }
@@ -164,35 +160,6 @@ class TypeWriter {
   SymbolNames& symbols_;
 };
 
-// Gives operators the shape function of a later version that means the same, where only that one
-// follows sizes through Shape, Gather, Concat and Reshape: exporters wrote opset 9 to 13 for years.
-class InferenceRegistry final : public onnx::ISchemaRegistry {
- public:
-  const onnx::OpSchema* GetSchema(const std::string& op_type, int version,
-                                  const std::string& domain) const override {
-    return inference_schema(op_type, domain.empty() ? lifted(op_type, version) : version, domain);
-  }
-
- private:
-  struct Lift {
-    std::string_view op_type;
-    int from, to;  // versions of the default domain
-  };
-  // From the operators' changelogs: between the two, only types were added, and attributes whose
-  // default is the former meaning.
-  static constexpr std::array<Lift, 10> kLifts{{{"Reshape", 5, 14}, {"Shape", 1, 15},
-                                                {"Gather", 1, 13}, {"Concat", 4, 13},
-                                                {"Cast", 6, 13}, {"Slice", 10, 13},
-                                                {"Add", 7, 14}, {"Sub", 7, 14},
-                                                {"Mul", 7, 14}, {"Expand", 8, 13}}};
-
-  static int lifted(std::string_view op_type, int version) {
-    for (const Lift& lift : kLifts)
-      if (lift.op_type == op_type && version >= lift.from && version < lift.to) return lift.to;
-    return version;
-  }
-};
-
 }  // namespace
 
 Status run_inference(onnx::ModelProto& model) {
@@ -206,38 +173,12 @@ Status run_inference(onnx::ModelProto& model) {
   });
 }
 
-namespace {
-
-// Nodes that inference does not look at, subgraphs included.
-std::size_t count_opaque(const Model& model, const Graph& graph) {
-  std::size_t count = 0;
-  for (const Node& node : graph.nodes()) {
-    if (!may_infer(model, graph, node)) ++count;
-    for (const Attribute& attribute : node.attributes)
-      for (const auto& subgraph : attribute.graphs) count += count_opaque(model, *subgraph);
-  }
-  return count;
-}
-
-Status infer_once(Model& model) {
-  Skeleton skeleton = build_skeleton(model, SkeletonUse::kInference);
-  SymbolNames symbols(model, skeleton.model.graph());
-  CTXGEN_CHECK(run_inference(skeleton.model));
-  TypeWriter(model, symbols).write(model.graph, nullptr, skeleton.model.graph());
-  return {};
-}
-
-}  // namespace
-
 Status infer_shapes(Model& model) {
   return guarded("shape inference", [&model]() -> Status {
-    // Some nodes are let in only when the types of their inputs are known: then again.
-    std::size_t opaque = count_opaque(model, model.graph);
-    for (int round = 0; round < kMaxRounds; ++round) {
-      CTXGEN_CHECK(infer_once(model));
-      const std::size_t before = std::exchange(opaque, count_opaque(model, model.graph));
-      if (opaque >= before) break;
-    }
+    Skeleton skeleton = build_skeleton(model, SkeletonUse::kInference);
+    SymbolNames symbols(model, skeleton.model.graph());
+    CTXGEN_CHECK(run_inference(skeleton.model));
+    TypeWriter(model, symbols).write(model.graph, nullptr, skeleton.model.graph());
     return {};
   });
 }

@@ -1,6 +1,5 @@
 #include "inference_guard.h"
 
-
 #include <algorithm>
 #include <string_view>
 
@@ -9,42 +8,24 @@
 namespace ctxgen {
 namespace {
 
-using Condition = bool (*)(const Graph&, const Node&);
+using Condition = bool (*)(const Node&);
 
 const onnx::OpSchema* schema_of(const Node& node, std::int64_t opset) {
   return inference_schema(node.op_type, static_cast<int>(opset), node.domain);
 }
 
-// They look at the type of an input without asking whether there is one.
-bool has_input_types(const Graph& graph, const Node& node) {
-  return std::ranges::all_of(node.inputs, [&graph](ValueId id) {
-    return id.valid() && graph.value(id).type.kind != ValueType::Kind::kUnknown;
-  });
-}
-
-// They take the spatial dims of data and weights for equally many.
-bool has_equal_ranks(const Graph& graph, const Node& node) {
-  const ValueId data = node.input(0), weights = node.input(1);
-  if (!data.valid() || !weights.valid()) return false;
-  const ValueType &first = graph.value(data).type, &second = graph.value(weights).type;
-  return first.has_rank() && second.has_rank() && first.rank() == second.rank() &&
-         first.rank() >= 2;
-}
-
-// It reads the first element of a constant depth.
-bool has_depth(const Graph& graph, const Node& node) {
-  const ValueId depth = node.input(1);
-  const Tensor* constant = depth.valid() ? graph.value(depth).constant() : nullptr;
-  return constant == nullptr || constant->element_count() > 0;
+// It divides by the number of heads of keys.
+bool has_heads(const Node& node) {
+  return node.int_or("kv_num_heads", 1) > 0 && node.int_or("q_num_heads", 1) > 0;
 }
 
 // It counts to num_outputs, whatever the node's outputs are.
-bool has_its_outputs(const Graph&, const Node& node) {
+bool has_its_outputs(const Node& node) {
   return node.int_or("num_outputs", 0) <= static_cast<std::int64_t>(node.outputs.size());
 }
 
 // It counts to num_scan_inputs, whatever the node's inputs are.
-bool has_its_scan_inputs(const Graph&, const Node& node) {
+bool has_its_scan_inputs(const Node& node) {
   const std::int64_t count = node.int_or("num_scan_inputs", 0);
   return count > 0 && count <= static_cast<std::int64_t>(node.inputs.size());
 }
@@ -67,17 +48,9 @@ struct Row {
   Condition condition;
 };
 constexpr Row kRows[] = {
-    {"", "ConvInteger", has_equal_ranks},
-    {"", "DeformConv", has_equal_ranks},
-    {"", "EyeLike", has_input_types},
-    {"", "MaxUnpool", has_equal_ranks},
-    {"", "OneHot", has_depth},
-    {"", "RegexFullMatch", has_input_types},
+    {"", "Attention", has_heads},
     {"", "Scan", has_its_scan_inputs},
     {"", "Split", has_its_outputs},
-    {"ai.onnx.ml", "DictVectorizer", has_input_types},
-    {"ai.onnx.ml", "LabelEncoder", has_input_types},
-    {"ai.onnx.ml", "TreeEnsemble", has_input_types},
 };
 
 }  // namespace
@@ -88,11 +61,11 @@ bool means_model_version(const Model& model, const Node& node) {
   return schema_of(node, *imported) == schema_of(node, node.opset);
 }
 
-bool may_infer(const Model& model, const Graph& graph, const Node& node) {
+bool may_infer(const Model& model, const Node& node) {
   if (!means_model_version(model, node) || schema_of(node, node.opset) == nullptr) return false;
   if (!has_sane_windows(node)) return false;
   return std::ranges::all_of(kRows, [&](const Row& row) {
-    return row.op_type != node.op_type || row.domain != node.domain || row.condition(graph, node);
+    return row.op_type != node.op_type || row.domain != node.domain || row.condition(node);
   });
 }
 

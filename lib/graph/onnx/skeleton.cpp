@@ -31,7 +31,7 @@ bool keeps_schema(const onnx::NodeProto& node, std::int64_t opset) {
 
 // Types that inference cannot find are given as the file declares them.
 bool is_declared_only(const Model& model, const Graph& graph, const Value& value) {
-  return value.producer.valid() && !value.folded && !may_infer(model, graph, graph.node(value.producer));
+  return value.producer.valid() && !value.folded && !may_infer(model, graph.node(value.producer));
 }
 
 class Builder {
@@ -163,7 +163,7 @@ void Builder::fill_node(const Graph& graph, const Node& node, onnx::NodeProto& o
   const bool opaque =
       use_ == SkeletonUse::kCheck
           ? !means_model_version(model_, node)
-          : !may_infer(model_, graph, node) || !keeps_schema(out, node.opset);
+          : !may_infer(model_, node) || !keeps_schema(out, node.opset);
   if (opaque) out.set_domain(kOpaqueDomain);
   opsets_.try_emplace(out.domain(), opaque ? 1 : node.opset);
 }

@@ -1,5 +1,7 @@
 // Nodes on which the shape functions of onnx 1.20 crash or do not end, one test each: what is
 // checked is that infer_shapes comes back. Those that need types get them in models that are sound.
+#include <format>
+
 #include <gmock/gmock.h>
 
 #include "code_of.h"
@@ -13,7 +15,7 @@ using test::code_of;
 
 Model inferred(const std::string& graph, int opset = 22) {
   Model model = test::model_of("<ir_version: 10, opset_import: [\"\" : " + std::to_string(opset) +
-                               ", \"x\" : 1, \"ai.onnx.ml\" : 5]>\n" + graph);
+                               ", \"x\" : 1, \"ai.onnx.ml\" : 5, \"com.microsoft\" : 1]>\n" + graph);
   EXPECT_EQ(code_of(infer_shapes(model)), test::kOk);
   return model;
 }
@@ -39,6 +41,22 @@ TEST(HostileNodes, CountsThatAreNotTheNodes) {
       body = b (float[4] a) => (float[4] c) { c = Neg(a) }>(f) })");
 }
 
+// onnx would make a list of as many elements.
+TEST(HostileNodes, LongVectors) {
+  const Model model = inferred(R"(g (float[4611686018427387904] x, float[1,100000000000] w) => (float[] y)
+      { a = Add(x, x) b = Cast<to = 7>(a) c = Concat<axis = 0>(x, x)
+        d = Flatten<axis = 0>(w) s = Constant<value_ints = [-1]>() e = Reshape(w, s) f = Mul(e, e)
+        g1 = Gather(e, s) y = Neg(b) g2 = Reshape(w, e) g3 = Expand(w, e) g4 = ConstantOfShape(e)
+        g5 = Resize(w, , , e) g6 = AffineGrid(w, e) })");
+  EXPECT_EQ(test::type_of(model, "b"), "int64[4611686018427387904]");
+  EXPECT_EQ(test::type_of(model, "f"), "float32[100000000000]");
+}
+
+TEST(HostileNodes, NoHeads) {
+  inferred(R"(g (float[2,4,24] q, float[2,6,24] k) => (float[] y)
+      { y = Attention<q_num_heads = 3, kv_num_heads = 0>(q, k, k) })", 23);
+}
+
 TEST(HostileNodes, EmptyDepth) {
   inferred("g (int64[4] i, float[2] v) => (float[] y) <int64[0] d = {}> { y = OneHot(i, d, v) }");
 }
@@ -46,6 +64,13 @@ TEST(HostileNodes, EmptyDepth) {
 TEST(HostileNodes, RanksThatDiffer) {
   inferred(R"(g (uint8[0,N,3] x, uint8[1,3,8,8] w) => (int32[] y)
       { y = ConvInteger<group = 2147483647>(x, w) })");
+  // One of these has crashed; all of them read as many dilations as the weights have dims.
+  for (const char* weights : {"1,1,5,1,0", "1,1,5", "1,1,1,1,1,1,1,1,1,1,1,1"}) {
+    inferred(std::format(R"(g (uint8[1,1,7,7] x, float s, uint8 z, uint8[{}] w) => (uint8[] y)
+        {{ y = QLinearConv(x, s, z, w, s, z, s, z) }})", weights));
+    inferred(std::format(R"(g (float[1,1,7,7] x, float[{0}] w) => (float[] y, float[] t, float[] f)
+        {{ y = Conv(x, w) t = ConvTranspose(x, w) f = com.microsoft.FusedConv(x, w) }})", weights));
+  }
 }
 
 TEST(HostileNodes, WindowsThatAreNone) {
