@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Drives one fuzz target: seeds, libFuzzer on several cores, what it found. Started by ./dev fuzz.
+"""Drives a fuzz target, or all: seeds, libFuzzer on several cores, what it found. Started by ./dev fuzz.
 
 The corpus is kept in CTXGEN_BUILD/fuzz/corpus/TARGET, findings in CTXGEN_BUILD/fuzz/findings/TARGET. Exit status: 0 if the time
 passed without a finding, 1 with one, 2 for wrong arguments.
@@ -65,34 +65,58 @@ def make_seeds(target, corpus):
     return folder
 
 
-def start(options, folder):
-    corpus, findings = folder / "corpus" / options.target, folder / "findings" / options.target
-    logs = folder / "logs" / options.target
-    for path in (corpus, findings, logs):
-        path.mkdir(parents=True, exist_ok=True)
-    command = [folder / f"fuzz_{options.target}", corpus, make_seeds(options.target, corpus), HERE / "corpus" / options.target,
-               f"-max_total_time={options.seconds}", f"-max_len={MAX_LEN[options.target]}", f"-timeout={TIMEOUT}",
-               f"-rss_limit_mb={RSS_LIMIT_MB}", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-reload=10", "-use_value_profile=1"]
-    return [Job(number, command, logs) for number in range(options.jobs)]
+class Run:
+    """One target on some processes, until the time is over or one of them has a finding."""
+
+    def __init__(self, target, seconds, jobs, folder):
+        corpus, findings, logs = (folder / kind / target for kind in ("corpus", "findings", "logs"))
+        for path in (corpus, findings, logs):
+            path.mkdir(parents=True, exist_ok=True)
+        command = [folder / f"fuzz_{target}", corpus, make_seeds(target, corpus), HERE / "corpus" / target, f"-max_total_time={seconds}",
+                   f"-max_len={MAX_LEN[target]}", f"-timeout={TIMEOUT}", f"-rss_limit_mb={RSS_LIMIT_MB}", f"-artifact_prefix={findings}/",
+                   "-print_final_stats=1", "-reload=10", "-use_value_profile=1"]
+        self.target, self.started, self.bad = target, time.monotonic(), None
+        self.jobs = [Job(number, command, logs) for number in range(jobs)]
+
+    def is_over(self):
+        self.bad = next((job for job in self.jobs if job.process.poll() not in (None, 0)), None)
+        return self.bad is not None or all(job.process.poll() == 0 for job in self.jobs)
+
+    def stop(self):
+        for job in self.jobs:
+            if job.process.poll() is None:
+                job.process.terminate()
+        for job in self.jobs:
+            job.process.wait()
+
+    def report(self):
+        """Prints what came of it; whether there was a finding."""
+        self.stop()
+        seconds, done = time.monotonic() - self.started, sum(job.executions() for job in self.jobs)
+        if self.bad:
+            report_finding(self.target, self.bad)
+        print(f"fuzz: {self.target}: {done} executions in {seconds:.0f} s, {done / seconds:.0f} per second on {len(self.jobs)} "
+              f"process{'es' if len(self.jobs) > 1 else ''}, coverage {max(job.coverage() for job in self.jobs)}, "
+              f"{'1 finding' if self.bad else 'no finding'}", flush=True)
+        return self.bad is not None
 
 
-def wait(jobs):
-    """Until all have ended, or one with a finding: that one."""
-    while True:
-        for job in jobs:
-            if job.process.poll() not in (None, 0):
-                return job
-        if all(job.process.poll() == 0 for job in jobs):
-            return None
-        time.sleep(0.2)
-
-
-def stop(jobs):
-    for job in jobs:
-        if job.process.poll() is None:
-            job.process.terminate()
-    for job in jobs:
-        job.process.wait()
+def drive(waiting, at_once, make):
+    """Runs the targets, `at_once` of them side by side; 1 if one of them had a finding."""
+    running, findings = [], 0
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(make(waiting.pop(0)))
+            for run in [run for run in running if run.is_over()]:
+                running.remove(run)
+                findings += run.report()
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        for run in running:
+            run.stop()
+        return 130
+    return int(findings > 0)
 
 
 def with_names(text):
@@ -107,23 +131,23 @@ def with_names(text):
     return text
 
 
-def report_finding(options, job):
+def report_finding(target, job):
     text = job.text()
     at = re.search(r"/c\+\+/\d+/.*Assertion|^==\d+== ?ERROR|^fuzz: broken|runtime error:|^terminate called", text, re.M)
     begin = at.start() if at else max(0, len(text) - 4000)
     print(with_names(text[text.rfind("\n", 0, begin) + 1 :][:8000]))
-    print(f"fuzz: {options.target}: a finding; the whole log is {job.log}")
+    print(f"fuzz: {target}: a finding; the whole log is {job.log}")
     found = re.findall(r"Test unit written to (\S+)", text)
     if found:
-        print(f"fuzz: again with: ./dev fuzz {options.target} --replay {found[-1]}")
-        print(f"fuzz: once it is fixed, put the file into tests/fuzz/corpus/{options.target}")
+        print(f"fuzz: again with: ./dev fuzz {target} --replay {found[-1]}")
+        print(f"fuzz: once it is fixed, put the file into tests/fuzz/corpus/{target}")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument("target", nargs="?", choices=targets())
+    parser.add_argument("target", nargs="?", choices=[*targets(), "all"])
     parser.add_argument("seconds", nargs="?", type=int, default=60, help="default 60")
-    parser.add_argument("-j", dest="jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: one per core)")
+    parser.add_argument("-j", dest="jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes, or targets side by side if they are all (default: one per core)")
     parser.add_argument("--list", action="store_true", help="list the targets")
     parser.add_argument("--replay", metavar="FILE", nargs="+", help="run the target on these inputs only")
     options = parser.parse_args()
@@ -134,23 +158,15 @@ def main():
         parser.error("needs a TARGET (--list) and at least one second and process")
     folder = pathlib.Path(os.environ["CTXGEN_BUILD"]) / "fuzz"
     if options.replay:
+        if options.target == "all":
+            parser.error("--replay needs one target")
         done = subprocess.run([folder / f"fuzz_{options.target}", *options.replay], env={**os.environ, **ENVIRONMENT}, check=False,
                               stderr=subprocess.STDOUT, stdout=subprocess.PIPE)
         print(with_names(done.stdout.decode(errors="replace")), end="")
         return int(done.returncode != 0)
-    jobs, started = start(options, folder), time.monotonic()
-    try:
-        bad = wait(jobs)
-    except KeyboardInterrupt:
-        stop(jobs)
-        return 130
-    stop(jobs)
-    seconds, done = time.monotonic() - started, sum(job.executions() for job in jobs)
-    if bad:
-        report_finding(options, bad)
-    print(f"fuzz: {options.target}: {done} executions in {seconds:.0f} s, {done / seconds:.0f} per second on {options.jobs} processes, "
-          f"coverage {max(job.coverage() for job in jobs)}, {'1 finding' if bad else 'no finding'}")
-    return 1 if bad else 0
+    if options.target == "all":
+        return drive(targets(), options.jobs, lambda target: Run(target, options.seconds, 1, folder))
+    return drive([options.target], 1, lambda target: Run(target, options.seconds, options.jobs, folder))
 
 
 if __name__ == "__main__":
