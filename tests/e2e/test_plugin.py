@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.compose
+import onnx.parser
 import pytest
 from cli_support import conv_model, done, ep_nodes, save
 from onnx import helper, numpy_helper
@@ -190,6 +191,30 @@ def test_dynamic_shapes_and_empty_batches(compiled):
     for batch in [1, 5, 3, 0]:
         x = np.random.default_rng(batch).standard_normal((batch, 3, 8, 8), dtype=np.float32)
         check(model, x, plain.run(None, {"x": x})[0])
+
+
+def test_bool_inputs_and_outputs(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+masked (float[n, 4] x, bool[n, 4] keep) => (float[n, 4] y, bool[4, n] turned) <float low = {-2}> {
+  a = Abs(x)
+  turned = Transpose(keep)
+  back = Transpose(turned)
+  b = Where(back, a, low)
+  y = Neg(b)
+}"""
+    source = save(onnx.parser.parse_model(text), tmp_path / "masked.onnx")
+    done("compile", source)
+    (node,) = ep_nodes(tmp_path / "masked_ctx.onnx")
+    assert sorted(node.input) == ["keep", "x"]
+    assert sorted(node.output) == ["turned", "y"]
+    done("verify", tmp_path / "masked_ctx.onnx", "--against", source)
+    model, plain = session(tmp_path / "masked_ctx.onnx"), onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(2)
+    for rows in (3, 0, 1):
+        values = {"x": random.standard_normal((rows, 4), dtype=np.float32), "keep": random.integers(0, 2, (rows, 4)).astype(bool)}
+        for found, expected in zip(model.run(None, values), plain.run(None, values), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_unaligned_inputs_and_preallocated_outputs(compiled):
