@@ -173,8 +173,28 @@ Status run_inference(onnx::ModelProto& model) {
   });
 }
 
+namespace {
+
+// What onnx copies: each body begins with all that is known outside of it.
+std::uint64_t copies_for_bodies(const Graph& graph, std::uint64_t outside) {
+  std::uint64_t copies = 0;
+  outside += graph.value_count();
+  for (const Node& node : graph.nodes())
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs)
+        copies += outside + copies_for_bodies(*body, outside);
+  return copies;
+}
+
+}  // namespace
+
 Status infer_shapes(Model& model) {
   return guarded("shape inference", [&model]() -> Status {
+    constexpr std::uint64_t kMostCopies = std::uint64_t{1} << 26;
+    if (const std::uint64_t copies = copies_for_bodies(model.graph, 0); copies > kMostCopies)
+      return fail(ErrorCode::kResourceLimit,
+                  "shape inference: its bodies see {} values of the graphs around them, at most {}",
+                  copies, kMostCopies);
     Skeleton skeleton = build_skeleton(model, SkeletonUse::kInference);
     SymbolNames symbols(model, skeleton.model.graph());
     CTXGEN_CHECK(run_inference(skeleton.model));

@@ -3,6 +3,9 @@
 namespace ctxgen {
 namespace {
 
+// Every value that inference finds holds the names of its dims; longer ones are left out.
+constexpr std::size_t kMostSymbolBytes = 256;
+
 using Kind = ValueType::Kind;
 
 template <class TensorType>  // TypeProto::Tensor or TypeProto::SparseTensor
@@ -18,7 +21,7 @@ void fill_tensor_type(const ValueType& type, const Model& model, const SymbolVal
     const auto value = values ? values(dim.symbol()) : std::nullopt;
     if (value)
       encoded->set_dim_value(*value);
-    else
+    else if (model.symbol_name(dim.symbol()).size() <= kMostSymbolBytes)
       encoded->set_dim_param(model.symbol_name(dim.symbol()));
   }
 }
