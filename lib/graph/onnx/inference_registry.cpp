@@ -128,6 +128,16 @@ const onnx::TensorProto* constant_input(const InferenceContext& context, std::si
   return i < context.getNumInputs() ? context.getInputData(i) : nullptr;
 }
 
+// It takes sizes of the values for numbers: those that are not known for 0.
+bool has_value_sizes(const InferenceContext& context) {
+  const TensorShapeProto* values = input_shape(context, 2);
+  if (values == nullptr || (values->dim_size() != 3 && values->dim_size() != 4)) return true;
+  const bool wants_scores = context.getNumOutputs() > 3;
+  const int length = values->dim_size() - 2, hidden = values->dim_size() - 1;
+  return (!wants_scores || values->dim(length).has_dim_value()) &&
+         (hidden == 3 || values->dim(hidden).has_dim_value());
+}
+
 // It reads the first element of a constant depth.
 bool has_depth(const InferenceContext& context) {
   const onnx::TensorProto* depth = constant_input(context, 1);
@@ -199,6 +209,7 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"", "AffineGrid", has_short_lists<1>},
+    {"", "Attention", has_value_sizes},
     {"", "AveragePool", has_countable_dims},
     {"", "Col2Im", has_short_lists<1, 2>},
     {"", "ConstantOfShape", has_short_lists<0>},

@@ -188,6 +188,17 @@ TEST(Infer, DimsThatAreNotKnownAreNotMixedUp) {
     EXPECT_NE(type_of(model, name), type_of(model, "other"));
 }
 
+// onnx takes them for 0.
+TEST(Infer, SizesOfAttentionThatAreNotKnown) {
+  Model model = inferred(R"(g (float[2,4,24] q, float[2,6,24] k, float[2,6,H] v, float[2,L,30] w) => (float[] y)
+      { y = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, v)
+        z = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, w)
+        a, b, c, scores = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, w) })", 23);
+  EXPECT_EQ(type_of(model, "y"), "float32[...]");
+  EXPECT_EQ(type_of(model, "z"), "float32[2, 4, 30]");
+  EXPECT_EQ(type_of(model, "scores"), "unknown");
+}
+
 TEST(Infer, SubgraphsToo) {
   Model model = inferred(R"(g (float[N,4] x, bool flag) => (float[] y) {
       y = If (flag) <
