@@ -29,6 +29,7 @@ std::optional<std::uint64_t> checked_element_count(const Dims& dims) {
     if (!product || *product > INT64_MAX) return std::nullopt;
     count = *product;
   }
+  if (has_zero && count > kMaxEmptyExtent) return std::nullopt;
   return has_zero ? 0 : count;
 }
 

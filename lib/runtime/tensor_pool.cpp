@@ -53,7 +53,7 @@ constexpr std::uint64_t kSlackBytes = 4096;
 }  // namespace
 
 TensorPool::TensorPool(std::uint64_t limit_bytes)
-    : account_(std::make_shared<MemoryAccount>(limit_bytes)) {}
+    : account_(std::make_shared<MemoryAccount>(limit_bytes)), scratch_(limit_bytes) {}
 
 Result<std::shared_ptr<const void>> TensorPool::new_memory(std::uint64_t capacity_bytes) {
   if (!account_->check(capacity_bytes)) free_.clear();  // kept for later runs: this one needs it

@@ -34,6 +34,8 @@ Result<BroadcastPlan> plan_broadcast(std::initializer_list<const Dims*> inputs) 
   CTXGEN_ASSERT(inputs.size() <= kMaxBroadcastInputs);
   BroadcastPlan plan;
   for (const Dims* dims : inputs) plan.dims = CTXGEN_TRY(broadcast_dims(plan.dims, *dims));
+  if (!checked_element_count(plan.dims))
+    return fail(ErrorCode::kResourceLimit, "the result {} is too large", to_string(plan.dims));
   for (std::size_t axis = 0; axis < plan.dims.size(); ++axis) {
     const std::int64_t extent = plan.dims[axis];
     if (extent == 1) continue;

@@ -9,8 +9,8 @@ Result<ConvShape> conv_shape(const WindowAttributes& attributes, std::int64_t gr
   if (input.size() != weights.size() || input.size() < 3)
     return fail(ErrorCode::kInvalidGraph, "input {} and weights {} do not fit", to_string(input),
                 to_string(weights));
-  if (groups < 1 || weights[0] % groups != 0 || input[1] % groups != 0 ||
-      input[1] / groups != weights[1])
+  if (groups < 1 || groups > std::max<std::int64_t>(weights[0], 1) || weights[0] % groups != 0 ||
+      input[1] % groups != 0 || input[1] / groups != weights[1])
     return fail(ErrorCode::kInvalidGraph, "input {} and weights {} do not fit {} groups",
                 to_string(input), to_string(weights), groups);
   const auto kernel = weights.span().subspan(2);

@@ -106,7 +106,7 @@ class Folder {
     const Node& node = graph_.node(id);
     if (node.outputs.empty() || is_random(node) || has_subgraph(node) || is_done(graph_, node))
       return false;
-    if (auto shape = shape_value(graph_, node)) {
+    if (auto shape = shape_value(graph_, node); shape && node.output(0).valid()) {
       graph_.value(node.output(0)).folded = std::move(*shape);
       return true;
     }

@@ -69,6 +69,11 @@ Dims strides_of(const Dims& dims) {
   return strides;
 }
 
+Status require_whole_bytes(const Tensor& tensor) {
+  if (tensor.is_string() || bits_of(tensor.type()) % 8 == 0) return {};
+  return fail(ErrorCode::kUnsupported, "elements of {}", name_of(tensor.type()));
+}
+
 void copy_elements(const Tensor& from, std::int64_t from_index, Tensor& to, std::int64_t to_index,
                    std::int64_t count) {
   if (count <= 0) return;

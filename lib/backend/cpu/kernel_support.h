@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -52,6 +54,17 @@ template <class T>
 [[nodiscard]] constexpr Compute<T> load(T value) {
   return static_cast<Compute<T>>(value);
 }
+/// The integer that a float is cut to. What does not fit is undefined in ONNX and saturates here (NaN:
+/// 0), so that no input is undefined behaviour.
+template <std::integral T>
+[[nodiscard]] constexpr T saturated(double value) {
+  using Limits = std::numeric_limits<T>;
+  if (value != value) return T(0);
+  if (value <= static_cast<double>(Limits::min())) return Limits::min();
+  if (value >= static_cast<double>(Limits::max())) return Limits::max();
+  return static_cast<T>(value);
+}
+
 /// Rounds a computed value to the element type.
 template <class T, class V>
 [[nodiscard]] constexpr T store(V value) {
@@ -59,6 +72,8 @@ template <class T, class V>
     return T(static_cast<float>(value));
   else if constexpr (std::is_same_v<T, Bit>)
     return Bit(value != V(0));
+  else if constexpr (std::integral<T> && std::is_floating_point_v<V>)
+    return saturated<T>(value);
   else
     return static_cast<T>(value);
 }
@@ -175,7 +190,9 @@ struct AxisSplit {
 /// Row-major strides in elements.
 [[nodiscard]] Dims strides_of(const Dims& dims);
 
-/// Copies elements (strings too) between tensors of one element type.
+/// Errors  UNSUPPORTED where elements share a byte, for kernels that move them one by one.
+[[nodiscard]] Status require_whole_bytes(const Tensor& tensor);
+/// Copies elements (strings too, none that share a byte) between tensors of one element type.
 void copy_elements(const Tensor& from, std::int64_t from_index, Tensor& to, std::int64_t to_index,
                    std::int64_t count);
 

@@ -66,7 +66,8 @@ void Scratch::keep(Header* header) noexcept {
 }
 
 void* Scratch::take(std::size_t size_bytes) {
-  if (size_bytes > SIZE_MAX / 4) throw std::bad_alloc();
+  if (size_bytes > SIZE_MAX / 4 || (current_ != nullptr && size_bytes > current_->limit_bytes_))
+    throw std::bad_alloc();
   const SizeClass size = size_class(size_bytes);
   Header* header = current_ != nullptr ? current_->take_free(size.index) : nullptr;
   if (header == nullptr) {

@@ -187,5 +187,110 @@ TEST(HostileNodes, PowersOfTwoInEightBits) {
   EXPECT_EQ(code_of(node, {floats({1}, {1})}), ErrorCode::kUnsupported);
 }
 
+// Nothing lies in memory that would bound the other dims.
+TEST(HostileNodes, EmptyTensorsOfHugeDims) {
+  EXPECT_EQ(checked_element_count({std::int64_t{1} << 31, 0}), 0U);
+  EXPECT_EQ(checked_element_count({(std::int64_t{1} << 31) + 1, 0}), std::nullopt);
+  EXPECT_EQ(checked_element_count({0, 1 << 20, 1 << 20}), std::nullopt);
+  EXPECT_FALSE(Tensor::allocate(DataType::kFloat, {kHuge, 0}));
+  const Tensor a = floats({std::int64_t{1} << 31, 1, 0}, {}), b = floats({1, std::int64_t{1} << 31, 0}, {});
+  EXPECT_EQ(code_of(make_node("Add", 14), {a, b}), ErrorCode::kResourceLimit);
+}
+
+TEST(HostileNodes, MoreGroupsThanChannels) {
+  for (const char* op : {"Conv", "ConvTranspose"}) {
+    Node node = make_node(op, 11);
+    set_int(node, "group", std::int64_t{1} << 62);
+    EXPECT_EQ(code_of(node, {floats({1, 0, 1}, {}), floats({0, op[4] == 'T' ? 4 : 0, 1}, {})}),
+              ErrorCode::kInvalidGraph);
+  }
+  Node norm = make_node("GroupNormalization", 21);
+  set_int(norm, "num_groups", std::int64_t{1} << 62);
+  EXPECT_EQ(code_of(norm, {floats({1, 0, 1}, {}), floats({0}, {}), floats({0}, {})}),
+            ErrorCode::kInvalidGraph);
+  Node rotary = make_node("RotaryEmbedding", 23);
+  set_int(rotary, "num_heads", std::int64_t{1} << 62);
+  EXPECT_EQ(code_of(rotary, {floats({1, 1, 0}, {}), floats({1, 1, 0}, {}), floats({1, 1, 0}, {})}),
+            ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, AttentionOfOtherSizesAndTypes) {
+  const auto attention = [](std::vector<std::int64_t> sizes, std::size_t outputs) {
+    Node node = make_node("Attention", 1, outputs, "com.microsoft");
+    set_int(node, "num_heads", 1);
+    set_ints(node, "qkv_hidden_sizes", std::move(sizes));
+    return node;
+  };
+  const Tensor x = floats({1, 1, 1}, {1});
+  const Tensor w = floats({1, 1002}, std::vector<float>(1002, 1.0F));
+  EXPECT_TRUE(run(attention({1, 1, 1000}, 1), {x, w}));
+  EXPECT_EQ(code_of(attention({1, 1, 1000}, 2), {x, w}), ErrorCode::kUnsupported);
+  const Tensor bytes = tensor<std::uint8_t>({1002}, std::vector<std::uint8_t>(1002, 1));
+  EXPECT_EQ(code_of(attention({1, 1, 1000}, 1), {x, w, bytes}), ErrorCode::kInvalidGraph);
+  const std::int64_t third = 3 * (std::int64_t{1} << 61);
+  EXPECT_EQ(code_of(attention({third, third, (std::int64_t{1} << 62) + 4}, 1),
+                    {floats({1, 8, 4}, std::vector<float>(32)), floats({4, 4}, std::vector<float>(16))}),
+            ErrorCode::kInvalidGraph);
+  Node gqa = make_node("GroupQueryAttention", 1, 3, "com.microsoft");
+  set_int(gqa, "num_heads", 1);
+  set_int(gqa, "kv_num_heads", 1);
+  const Tensor past = tensor<std::uint8_t>({1, 1, 2, 4}, std::vector<std::uint8_t>(8));
+  const Tensor rows = floats({1, 1, 4}, {1, 2, 3, 4});
+  EXPECT_EQ(code_of(gqa, {rows, rows, rows, past, past, tensor<std::int32_t>({1}, {2}),
+                          tensor<std::int32_t>({1}, {3})}),
+            ErrorCode::kInvalidGraph);
+}
+
+// One value as segment ids and as position ids that all rows share.
+TEST(HostileNodes, IdsInTwoPlaces) {
+  const Node node = make_node("EmbedLayerNormalization", 1, 1, "com.microsoft");
+  const Tensor ids = tensor<std::int32_t>({2, 4}, std::vector<std::int32_t>(8));
+  const Tensor one = tensor<std::int32_t>({1, 4}, std::vector<std::int32_t>(4));
+  const Tensor table = floats({4, 2}, std::vector<float>(8)), scale = floats({2}, {1, 1});
+  EXPECT_EQ(code_of(node, {ids, one, table, table, table, scale, scale, kNone, one}),
+            ErrorCode::kInvalidGraph);
+  EXPECT_TRUE(run(node, {ids, kNone, table, table, kNone, scale, scale, kNone, one}));
+}
+
+TEST(HostileNodes, WritesIntoNothing) {
+  Node node = make_node("TensorScatter", 24);
+  set_string(node, "mode", "circular");
+  EXPECT_EQ(code_of(node, {floats({1, 0, 4}, {}), floats({1, 3, 4}, std::vector<float>(12))}),
+            ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, ElementsThatShareAByte) {
+  const Tensor halves = Tensor::allocate(DataType::kInt4, {2, 4}).value();
+  Node concat = make_node("Concat", 13);
+  set_int(concat, "axis", 0);
+  EXPECT_EQ(code_of(concat, {halves, halves}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of(make_node("Split", 13, 2), {halves}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of(make_node("GatherND", 13), {halves, ints({1, 1}, {0})}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of(make_node("Compress", 11), {halves, tensor<bool>({2}, {true, true})}),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of(make_node("ReverseSequence", 10), {halves, ints({4}, {1, 1, 1, 1})}),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of(make_node("ArrayFeatureExtractor", 1, 1, "ai.onnx.ml"), {halves, ints({1}, {0})}),
+            ErrorCode::kUnsupported);
+}
+
+// Under the undefined-behaviour sanitizer.
+TEST(HostileNodes, NumbersThatIntegersCannotHold) {
+  const auto whole = [](const char* op, std::int64_t opset, const std::vector<Tensor>& inputs) {
+    const auto out = run(make_node(op, opset), inputs);
+    return out ? values<std::int64_t>((*out)[0])[0] : -1;
+  };
+  EXPECT_EQ(whole("ReduceLogSum", 18, {ints({1}, {0})}), INT64_MIN);
+  EXPECT_EQ(whole("ReduceL2", 18, {ints({1}, {3037000500})}), 0);  // the sum wraps
+  EXPECT_EQ(whole("ReduceLogSumExp", 18, {ints({1}, {0})}), 0);
+  EXPECT_EQ(whole("Pow", 15, {ints({1}, {10}), floats({1}, {100})}), INT64_MAX);
+  EXPECT_EQ(whole("Pow", 15, {ints({1}, {10}), floats({1}, {NAN})}), 0);
+  EXPECT_EQ(whole("PRelu", 16, {ints({1}, {INT64_MIN}), ints({1}, {2})}), 0);
+  EXPECT_EQ(whole("Slice", 13, {ints({2}, {5, 6}), ints({1}, {1}), ints({1}, {INT64_MIN}), ints({1}, {0}),
+                                ints({1}, {INT64_MIN})}), 6);
+  const auto quantised = run(make_node("DynamicQuantizeLinear", 11, 3), {floats({1}, {-INFINITY})});
+  EXPECT_TRUE(quantised);
+}
+
 }  // namespace
 }  // namespace ctxgen::cpu

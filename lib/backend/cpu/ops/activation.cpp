@@ -120,8 +120,13 @@ Status run_prelu(KernelContext& context, bool slope_by_channel) {
       combine_row(data_of<T>(*input) + offset[0], plan.row_stride(0),
                   data_of<T>(*slope) + offset[1], plan.row_stride(1),
                   mutable_data_of<T>(*output) + out, plan.row_length(), [](T x, T s) {
-                    if constexpr (!std::is_unsigned_v<T>)
+                    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+                      if (x < 0)  // wraps as Mul does
+                        return static_cast<T>(static_cast<std::uint64_t>(x) *
+                                              static_cast<std::uint64_t>(s));
+                    } else if constexpr (!std::is_unsigned_v<T>) {
                       if (load(x) < Compute<T>(0)) return store<T>(load(x) * load(s));
+                    }
                     return x;
                   });
     });

@@ -42,7 +42,7 @@ Result<Heads> heads_of(const KernelContext& context, std::size_t index, std::int
   const Dims& d = tensor->dims();
   if (d.size() == 4 && (heads == 0 || heads == d[1]) && d[1] > 0)
     return Heads{tensor, false, d[0], d[1], d[2], d[3]};
-  if (d.size() == 3 && heads > 0 && d[2] % heads == 0)
+  if (d.size() == 3 && heads > 0 && heads <= std::max<std::int64_t>(d[2], 1) && d[2] % heads == 0)
     return Heads{tensor, true, d[0], heads, d[1], d[2] / heads};
   return fail(ErrorCode::kInvalidGraph, "input {} is {} with {} heads", index, to_string(d), heads);
 }

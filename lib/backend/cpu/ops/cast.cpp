@@ -12,31 +12,12 @@
 namespace ctxgen::cpu {
 namespace {
 
-// Float to integer truncates; what does not fit is undefined in ONNX and saturates here (NaN: 0),
-// so that no input is undefined behaviour.
-template <class To, class From>
-To convert(From value) {
-  using V = Compute<From>;
-  const V v = load(value);
-  if constexpr (std::is_same_v<To, Bit>) {
-    return Bit(v != V(0));
-  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<V>) {
-    if (std::isnan(v)) return To(0);
-    const double d = v;
-    if (d <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    if (d >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-    return static_cast<To>(d);
-  } else {
-    return store<To>(v);
-  }
-}
-
 template <class To, class From>
 void convert_all(const Tensor& from, Tensor& to) {
   const From* source = data_of<From>(from);
   To* target = mutable_data_of<To>(to);
   const std::int64_t count = to.element_count();
-  for (std::int64_t i = 0; i < count; ++i) target[i] = convert<To>(source[i]);
+  for (std::int64_t i = 0; i < count; ++i) target[i] = store<To>(load(source[i]));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -58,7 +39,7 @@ std::optional<To> parse(std::string_view text) {
   } else {
     double value = 0;
     const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc{} && stop == end) return convert<To>(value);
+    if (error == std::errc{} && stop == end) return store<To>(value);
     return std::nullopt;
   }
 }
@@ -159,7 +140,14 @@ Status run_cast(KernelContext& context, DataType type, const CastRules& rules) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   if (input->type() != type && is_plain(input->type()) && is_plain(type))
     return convert(*input, *CTXGEN_TRY(context.make_output(0, type, input->dims())));
-  context.set_output(0, CTXGEN_TRY(cast(*input, type, rules)));
+  Tensor made = CTXGEN_TRY(cast(*input, type, rules));
+  if (made.is_string()) {
+    context.set_output(0, std::move(made));
+    return {};
+  }
+  // Only memory of the run counts against its limit.
+  Tensor* output = CTXGEN_TRY(context.make_output(0, type, made.dims()));
+  std::ranges::copy(made.bytes(), output->mutable_bytes().begin());
   return {};
 }
 

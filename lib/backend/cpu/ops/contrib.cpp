@@ -285,13 +285,17 @@ Result<EmbedInputs> embed_inputs(const KernelContext& context) {
                   to_string(table->dims()));
   CTXGEN_CHECK(expect_vector(in.gamma, "gamma", in.width));
   CTXGEN_CHECK(expect_vector(in.beta, "beta", in.width));
-  for (const Tensor* t : {in.segments, in.mask, in.position_ids}) {
-    if (t == nullptr) continue;
-    if (t->type() != DataType::kInt32)
-      return fail(ErrorCode::kInvalidGraph, "an input of ids is {}", name_of(t->type()));
-    if (t != in.position_ids || t->dims()[0] != 1) CTXGEN_CHECK(expect_dims(*t, "ids", in.ids->dims()));
-    else CTXGEN_CHECK(expect_dims(*t, "position_ids", {1, in.ids->dims()[1]}));
-  }
+  const auto check_ids = [](const Tensor* ids, const Dims& dims) -> Status {
+    if (ids == nullptr) return {};
+    if (ids->type() != DataType::kInt32)
+      return fail(ErrorCode::kInvalidGraph, "an input of ids is {}", name_of(ids->type()));
+    return expect_dims(*ids, "ids", dims);
+  };
+  const Dims dims = in.ids->dims(), one_row{1, dims[1]};
+  CTXGEN_CHECK(check_ids(in.segments, dims));
+  CTXGEN_CHECK(check_ids(in.mask, dims));
+  const bool shared = in.position_ids != nullptr && in.position_ids->dims() == one_row;
+  CTXGEN_CHECK(check_ids(in.position_ids, shared ? one_row : dims));
   if ((in.segments == nullptr) != (in.segment_table == nullptr))
     return fail(ErrorCode::kInvalidGraph, "segment ids without segment embedding, or the reverse");
   return in;

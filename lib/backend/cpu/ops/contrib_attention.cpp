@@ -41,17 +41,22 @@ Result<AttentionSizes> attention_sizes(const KernelContext& context,
     sizes.qk_hidden = params.hidden_sizes[0];
     sizes.v_hidden = params.hidden_sizes[2];
   }
-  const std::int64_t columns = 2 * sizes.qk_hidden + sizes.v_hidden;
-  if (w->dims()[0] != x->dims()[2] || w->dims()[1] != columns || sizes.qk_hidden < 1 ||
-      sizes.v_hidden < 1 || params.heads < 1 || sizes.qk_hidden % params.heads != 0 ||
+  const std::int64_t columns = w->dims()[1];
+  if (w->dims()[0] != x->dims()[2] || sizes.qk_hidden < 1 || sizes.qk_hidden > columns ||
+      sizes.v_hidden < 1 || sizes.v_hidden > columns ||
+      columns != 2 * sizes.qk_hidden + sizes.v_hidden || params.heads < 1 || sizes.qk_hidden % params.heads != 0 ||
       sizes.v_hidden % params.heads != 0 ||
       (params.hidden_sizes.size() == 3 && params.hidden_sizes[1] != sizes.qk_hidden))
     return fail(ErrorCode::kInvalidGraph, "weights {} do not fit input {} and {} heads",
                 to_string(w->dims()), to_string(x->dims()), params.heads);
   sizes.head = sizes.qk_hidden / params.heads;
   sizes.v_head = sizes.v_hidden / params.heads;
-  if (const Tensor* bias = optional_input(context, 2))
+  if (const Tensor* bias = optional_input(context, 2)) {
+    CTXGEN_CHECK(same_type(*x, *bias));
     CTXGEN_CHECK(expect_dims(*bias, "bias", {columns}));
+  }
+  if (context.output_wanted(1) && sizes.head != sizes.v_head)
+    return fail(ErrorCode::kUnsupported, "present of heads of {} and {}", sizes.head, sizes.v_head);
   if (past != nullptr) {
     CTXGEN_CHECK(expect_rank(*past, "past", 5, 5));
     sizes.past = past->dims()[3];
@@ -303,6 +308,9 @@ Result<ScratchVector<std::int64_t>> past_lengths(const KernelContext& context, G
     const Dims dims{sizes.batch, params.kv_heads, sizes.past, sizes.head};
     CTXGEN_CHECK(expect_dims(*past, "past_key", dims));
     CTXGEN_CHECK(expect_dims(*past_value, "past_value", dims));
+    if (past->type() != DataType::kFloat || past_value->type() != DataType::kFloat)
+      return fail(ErrorCode::kInvalidGraph, "past is {} and {}", name_of(past->type()),
+                  name_of(past_value->type()));
   }
   sizes.present = std::max(sizes.past, sizes.total);
   sizes.first_prompt = sizes.sequence == sizes.total;

@@ -57,7 +57,9 @@ KernelResult qlinear_binary(F f) {
     const auto x = CTXGEN_TRY(dequantized(context, 0));
     const auto y = CTXGEN_TRY(dequantized(context, 3));
     const auto plan = CTXGEN_TRY(plan_broadcast({&a->dims(), &b->dims()}));
-    ScratchVector<float> values(static_cast<std::size_t>(element_count(plan.dims)));
+    const auto count = checked_element_count(plan.dims);
+    if (!count) return fail(ErrorCode::kResourceLimit, "the result {} is too large", to_string(plan.dims));
+    ScratchVector<float> values(static_cast<std::size_t>(*count));
     for_each_row(plan, [&](const auto& offset, std::int64_t out) {
       combine_row(x.data() + offset[0], plan.row_stride(0), y.data() + offset[1],
                   plan.row_stride(1), values.data() + out, plan.row_length(), f);
@@ -148,7 +150,7 @@ void average(const ScratchVector<float>& from, std::int64_t batch, std::int64_t 
         if (at >= 0 && at < axis.input)
           for (std::int64_t offset : offsets) next.push_back(offset + at * strides[i]);
       }
-      padded *= counted;
+      if (__builtin_mul_overflow(padded, counted, &padded)) padded = INT64_MAX;
       offsets = std::move(next);
     }
     const auto count = with_padding ? padded : static_cast<std::int64_t>(offsets.size());

@@ -34,6 +34,8 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
   axis.stride = value(params.window.strides, i, 1);
   axis.dilation = value(params.window.dilations, i, 1);
   const std::int64_t extra = value(params.output_padding, i, 0);
+  if (extra < 0 || extra > kMaxWindowValue)
+    return fail(ErrorCode::kInvalidGraph, "output_padding has {}", extra);
   const std::int64_t whole =
       (input - 1) * axis.stride + (kernel - 1) * axis.dilation + 1 + extra;
   const std::string& mode = params.window.auto_pad;
@@ -46,7 +48,7 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
     const std::int64_t end = mode == "VALID" ? 0 : value(params.window.pads, i + spatial, 0);
     axis.output = whole - axis.pad_begin - end;
   }
-  if (axis.output < 0 || extra < 0 || extra > kMaxWindowValue)
+  if (axis.output < 0)
     return fail(ErrorCode::kInvalidGraph, "spatial axis {} would have {} outputs", i, axis.output);
   return axis;
 }
@@ -54,6 +56,7 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
 Result<Transposed> resolve(const ConvTransposeParams& params, const Dims& input,
                            const Dims& weights) {
   if (input.size() < 3 || input.size() != weights.size() || params.groups < 1 ||
+      params.groups > std::max<std::int64_t>(input[1], 1) ||
       input[1] != weights[0] || input[1] % params.groups != 0)
     return fail(ErrorCode::kInvalidGraph, "input {} and weights {} do not fit {} groups",
                 to_string(input), to_string(weights), params.groups);

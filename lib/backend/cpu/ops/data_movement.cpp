@@ -14,6 +14,7 @@ namespace {
 
 Status run_concat(KernelContext& context, std::int64_t axis) {
   const Tensor* first = CTXGEN_TRY(required(context, 0));
+  CTXGEN_CHECK(require_whole_bytes(*first));
   const std::size_t at = CTXGEN_TRY(normalize_axis(axis, first->rank()));
   Dims dims = first->dims();
   for (std::size_t i = 1; i < context.input_count(); ++i) {
@@ -68,6 +69,7 @@ Result<ScratchVector<std::int64_t>> split_sizes(
 
 Status run_split(KernelContext& context, std::int64_t axis, const IntsParam& param) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
+  CTXGEN_CHECK(require_whole_bytes(*input));
   const std::size_t at = CTXGEN_TRY(normalize_axis(axis, input->rank()));
   const auto given = CTXGEN_TRY(param.get(context));
   const auto sizes = CTXGEN_TRY(split_sizes(input->dims()[at], context.output_count(), given));
@@ -123,8 +125,10 @@ AxisRange range_of(std::int64_t start, std::int64_t end, std::int64_t step, std:
   } else {
     range.start = std::clamp<std::int64_t>(start, -1, extent - 1);
     end = std::clamp<std::int64_t>(end, -1, extent - 1);
-    // -(step + 1) + 1 cannot overflow for the least integer.
-    if (range.start > end) range.count = (range.start - end - 1) / (-(step + 1) + 1) + 1;
+    // Without a sign the least integer has an opposite, too.
+    const auto size = std::uint64_t{0} - static_cast<std::uint64_t>(step);
+    const auto rest = static_cast<std::uint64_t>(range.start - end - 1);
+    if (range.start > end) range.count = static_cast<std::int64_t>(rest / size) + 1;
   }
   if (range.count <= 1) range.step = 1;  // the step no longer matters; it may be huge
   return range;
@@ -323,7 +327,7 @@ KernelResult make_space_to_depth(const Node& node) {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     CTXGEN_CHECK(expect_rank(*input, "input", 4, 4));
     const Dims& d = input->dims();
-    if (d[2] % b != 0 || d[3] % b != 0)
+    if (d[2] % b != 0 || d[3] % b != 0 || b > std::max({d[2], d[3], std::int64_t{1}}))
       return fail(ErrorCode::kInvalidGraph, "{} does not divide by blocks of {}", to_string(d), b);
     return shuffle_blocks(context, {d[0], d[1], d[2] / b, b, d[3] / b, b}, {0, 3, 5, 1, 2, 4},
                           {d[0], d[1] * b * b, d[2] / b, d[3] / b});

@@ -145,8 +145,8 @@ T power(T base, E exponent) {
     return static_cast<T>(
         integer_power(static_cast<std::int64_t>(x), static_cast<std::int64_t>(exponent)));
   else if constexpr (std::is_integral_v<C>)
-    return static_cast<T>(
-        static_cast<std::int64_t>(std::pow(static_cast<double>(x), static_cast<double>(load(exponent)))));
+    return static_cast<T>(saturated<std::int64_t>(
+        std::pow(static_cast<double>(x), static_cast<double>(load(exponent)))));
   else if constexpr (std::is_same_v<C, float> && std::is_same_v<Compute<E>, float>)
     return store<T>(load(exponent) == 2.0f ? x * x : std::pow(x, load(exponent)));
   else

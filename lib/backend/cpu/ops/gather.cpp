@@ -93,6 +93,7 @@ KernelResult make_gather_nd(const Node& node) {
       if (i_dims[i] != d_dims[i])
         return fail(ErrorCode::kInvalidGraph, "batches of {} and {} differ",
                     to_string(data->dims()), to_string(indices->dims()));
+    CTXGEN_CHECK(require_whole_bytes(*data));
     const Dims dims = CTXGEN_TRY(
         joined({i_dims.first(i_dims.size() - 1), d_dims.subspan(batch + depth)}));
     Tensor* output = CTXGEN_TRY(context.make_output(0, data->type(), dims));
@@ -123,6 +124,7 @@ KernelResult make_compress(const Node& node) {
   return kernel([flat, axis = node.int_or("axis", 0)](KernelContext& context) -> Status {
     const Tensor* data = CTXGEN_TRY(required(context, 0));
     const Tensor* condition = CTXGEN_TRY(required(context, 1, DataType::kBool));
+    CTXGEN_CHECK(require_whole_bytes(*data));
     AxisSplit split{1, data->element_count(), 1};
     Dims dims{0};
     std::size_t at = 0;
@@ -150,12 +152,14 @@ KernelResult make_compress(const Node& node) {
 KernelResult make_reverse_sequence(const Node& node) {
   const std::int64_t batch_axis = node.int_or("batch_axis", 1);
   const std::int64_t time_axis = node.int_or("time_axis", 0);
-  if (batch_axis + time_axis != 1 || batch_axis * time_axis != 0)
+  const bool known = (batch_axis == 0 && time_axis == 1) || (batch_axis == 1 && time_axis == 0);
+  if (!known)
     return fail(ErrorCode::kInvalidGraph, "{}: batch_axis {} and time_axis {}", node.describe(),
                 batch_axis, time_axis);
   return kernel([time_first = time_axis == 0](KernelContext& context) -> Status {
     const Tensor* data = CTXGEN_TRY(required(context, 0));
     const Tensor* lengths = CTXGEN_TRY(required(context, 1, DataType::kInt64));
+    CTXGEN_CHECK(require_whole_bytes(*data));
     CTXGEN_CHECK(expect_rank(*data, "input", 2));
     const std::int64_t times = data->dims()[time_first ? 0 : 1];
     const std::int64_t batches = data->dims()[time_first ? 1 : 0];

@@ -72,6 +72,15 @@ struct GemmParams {
   double alpha = 1, beta = 1;
 };
 
+// alpha or beta in the type that sums have: integers cut it.
+template <class A>
+A factor(double value) {
+  if constexpr (std::is_integral_v<A>)
+    return static_cast<A>(saturated<std::int64_t>(value));
+  else
+    return static_cast<A>(value);
+}
+
 template <class T>
 void gemm(const GemmParams& params, const ProductSize& size, const Tensor& a, const Tensor& b,
           const Tensor* c, const BroadcastPlan& c_plan, Tensor& output) {
@@ -82,7 +91,7 @@ void gemm(const GemmParams& params, const ProductSize& size, const Tensor& a, co
     for_each_row(c_plan, [&](const auto& offset, std::int64_t out) {
       for (std::int64_t i = 0; i < c_plan.row_length(); ++i)
         addend[static_cast<std::size_t>(out + i)] = static_cast<A>(
-            static_cast<A>(params.beta) * static_cast<A>(data_of<T>(*c)[offset[1] + i * c_plan.row_stride(1)]));
+            factor<A>(params.beta) * static_cast<A>(data_of<T>(*c)[offset[1] + i * c_plan.row_stride(1)]));
     });
   const MatrixView<E> a_view{data_of<E>(a), params.transpose_a ? 1 : size.k,
                              params.transpose_a ? size.m : 1};
@@ -93,7 +102,7 @@ void gemm(const GemmParams& params, const ProductSize& size, const Tensor& a, co
               [&](std::int64_t m, std::int64_t n, const A* sums, std::int64_t count) {
                 for (std::int64_t j = 0; j < count; ++j) {
                   const std::int64_t at = m * size.n + n + j;
-                  to[at] = static_cast<T>(static_cast<A>(params.alpha) * sums[j] +
+                  to[at] = static_cast<T>(factor<A>(params.alpha) * sums[j] +
                                           addend[static_cast<std::size_t>(at)]);
                 }
               });

@@ -151,6 +151,7 @@ KernelResult make_extractor(const Node&) {
   return kernel([](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const Tensor* index_tensor = CTXGEN_TRY(required(context, 1, DataType::kInt64));
+    CTXGEN_CHECK(require_whole_bytes(*input));
     CTXGEN_CHECK(expect_rank(*input, "X", 1));
     const std::int64_t width = input->dims().back();
     const auto indices = CTXGEN_TRY(checked_indices(*index_tensor, width));

@@ -84,6 +84,7 @@ struct LabelTable {
 
   [[nodiscard]] Status run(KernelContext& context) const {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
+    CTXGEN_CHECK(require_whole_bytes(values));
     Tensor* output = CTXGEN_TRY(context.make_output(0, values.type(), input->dims()));
     return keys.look_up(
         *input, [&](auto i, auto at) { copy_elements(values, at, *output, i, 1); },

@@ -173,7 +173,7 @@ KernelResult make_group_norm(const Node& node) {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     CTXGEN_CHECK(expect_rank(*input, "input", 3));
     const std::int64_t channels = input->dims()[1];
-    if (groups < 1 || channels % groups != 0)
+    if (groups < 1 || groups > std::max<std::int64_t>(channels, 1) || channels % groups != 0)
       return fail(ErrorCode::kInvalidGraph, "{} channels in {} groups", channels, groups);
     const auto scale = CTXGEN_TRY(doubles_of(context, 1, per_group ? groups : channels));
     const auto bias = CTXGEN_TRY(doubles_of(context, 2, per_group ? groups : channels));

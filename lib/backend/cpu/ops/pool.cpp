@@ -36,7 +36,8 @@ Ranges ranges_of(const Window& window, std::int64_t position) {
     ranges.start[i] = start + skip * d;
     ranges.step[i] = d;
     ranges.count[i] = std::max<std::int64_t>(0, taps_below(axis.input) - skip);
-    ranges.padded *= taps_below(axis.input + axis.pad_end);
+    if (__builtin_mul_overflow(ranges.padded, taps_below(axis.input + axis.pad_end), &ranges.padded))
+      ranges.padded = INT64_MAX;
   }
   return ranges;
 }

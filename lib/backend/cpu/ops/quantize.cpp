@@ -43,7 +43,7 @@ Result<ScaleLayout> scale_layout(const Dims& data, const Tensor& scale, std::int
   } else {
     layout.blocked = true;
     layout.block = block_size;
-    layout.scale_count = (data[at] + block_size - 1) / block_size;
+    layout.scale_count = data[at] == 0 ? 0 : (data[at] - 1) / block_size + 1;
     expected[at] = layout.scale_count;
   }
   CTXGEN_CHECK(expect_dims(scale, "scale", expected));
@@ -87,7 +87,7 @@ Result<ScratchVector<std::int64_t>> zero_points(const Tensor* tensor, const Tens
     return values;
   }
   std::ranges::transform(floats, values.begin(), [](float x) {
-    return std::isfinite(x) ? static_cast<std::int64_t>(x) : std::int64_t{0};
+    return std::isfinite(x) ? saturated<std::int64_t>(x) : std::int64_t{0};
   });
   return values;
 }
@@ -255,7 +255,8 @@ KernelResult make_dynamic_quantize(const Node&) {
     }
     // All zeros: any scale will do, 1 divides.
     const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-    const float zero = std::nearbyint(std::clamp(-low / scale, 0.0f, 255.0f));
+    const float least = -low / scale;  // NaN where both are infinite
+    const float zero = std::isnan(least) ? 0.0f : std::nearbyint(std::clamp(least, 0.0f, 255.0f));
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kUint8, input->dims()));
     Tensor* scale_output = CTXGEN_TRY(context.make_output(1, DataType::kFloat, {}));
     Tensor* zero_output = CTXGEN_TRY(context.make_output(2, DataType::kUint8, {}));

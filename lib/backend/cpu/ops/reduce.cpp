@@ -86,13 +86,13 @@ struct SumSquareReducer : SumReducer<A> {
 template <class A>
 struct L2Reducer : SumSquareReducer<A> {
   static A finish(A sum, std::int64_t) {
-    return static_cast<A>(std::sqrt(static_cast<double>(sum)));
+    return store<A>(std::sqrt(static_cast<double>(sum)));
   }
 };
 template <class A>
 struct LogSumReducer : SumReducer<A> {
   static A finish(A sum, std::int64_t) {
-    return static_cast<A>(std::log(static_cast<double>(sum)));
+    return store<A>(std::log(static_cast<double>(sum)));
   }
 };
 

@@ -155,11 +155,7 @@ bool any_outside(const ScratchVector<AxisSource>& sources) {
 
 template <class T>
 T rounded(double value) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(std::clamp(value, static_cast<double>(std::numeric_limits<T>::min()),
-                                     static_cast<double>(std::numeric_limits<T>::max())));
-  else
-    return store<T>(value);
+  return store<T>(value);
 }
 
 template <class T>

@@ -32,7 +32,7 @@ struct RnnParams {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 Result<Activation> activation(std::string name, double alpha, double beta, bool given) {
-  std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (name == "relu") return Activation([](double x) { return std::max(x, 0.0); });
   if (name == "tanh") return Activation([](double x) { return std::tanh(x); });
   if (name == "sigmoid") return Activation(sigmoid);

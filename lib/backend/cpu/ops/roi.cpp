@@ -179,7 +179,7 @@ ScratchVector<std::pair<std::int64_t, std::int64_t>> bins_of(double low, double 
   // Regions far outside are as good as just outside: nothing of the image is in them.
   const auto place = [&](double v) {
     const double most = static_cast<double>(extent) * 4 + 4;
-    return std::isnan(v) ? 0.0 : std::clamp(std::round(v * scale), -most, most);
+    return std::isnan(v * scale) ? 0.0 : std::clamp(std::round(v * scale), -most, most);
   };
   const double start = place(low);
   const double size = std::max(place(high) - start + 1, 1.0) / static_cast<double>(bins);

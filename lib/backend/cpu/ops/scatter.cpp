@@ -165,6 +165,8 @@ KernelResult make_tensor_scatter(const Node& node) {
     }
     const std::int64_t extent = past->dims()[at];
     const std::int64_t length = update->dims()[at];
+    if (extent == 0 && length > 0)
+      return fail(ErrorCode::kInvalidGraph, "cannot write {} into nothing", length);
     for (std::int64_t start : first)
       if (start < 0 || start >= std::max<std::int64_t>(extent, 1) ||
           (!circular && length > extent - start))

@@ -125,6 +125,8 @@ Result<Tensor> part_of(KernelContext& context, const Tensor& tensor, std::size_t
   Dims dims = tensor.dims();
   dims[axis] = length;
   const Dims strides = strides_of(tensor.dims());
+  if (!checked_size_bytes(tensor.type(), dims))
+    return fail(ErrorCode::kResourceLimit, "a part {} is too large", to_string(dims));
   if (axis == 0 && !tensor.is_string()) {
     const auto unit = static_cast<std::uint64_t>(strides[0]) * bits_of(tensor.type()) / 8;
     return Tensor::borrow(tensor.type(), dims, tensor.owner(),
@@ -230,10 +232,10 @@ KernelResult make_concat(const Node& node) {
     const SequenceValue* sequence = CTXGEN_TRY(required_sequence(context, 0));
     if (sequence->items.empty())
       return fail(ErrorCode::kInvalidGraph, "an empty sequence cannot be joined");
+    const Tensor& first =
+        *CTXGEN_TRY(tensor_of(sequence->items.front(), "an item of the sequence"));
     for (const RuntimeValue& item : sequence->items)
-      CTXGEN_CHECK(same_type(*CTXGEN_TRY(tensor_of(item, "an item of the sequence")),
-                             sequence->items.front().tensor()));
-    const Tensor& first = sequence->items.front().tensor();
+      CTXGEN_CHECK(same_type(*CTXGEN_TRY(tensor_of(item, "an item of the sequence")), first));
     if (!first.is_string() && bits_of(first.type()) < 8)
       return fail(ErrorCode::kUnsupported, "joining {}", name_of(first.type()));
     const std::size_t rank = first.rank() + (stack ? 1 : 0);

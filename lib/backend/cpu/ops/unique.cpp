@@ -50,7 +50,7 @@ template <class T>
 Groups group_slices(const Tensor& input, const AxisSplit& split, bool sorted) {
   const T* data = data_of<T>(input);
   Indices order(static_cast<std::size_t>(split.extent));
-  std::iota(order.begin(), order.end(), 0);
+  std::iota(order.begin(), order.end(), std::int64_t{0});
   std::ranges::stable_sort(order, [&](std::int64_t i, std::int64_t j) {
     return compare_slices(data, split, i, j) < 0;
   });
@@ -66,7 +66,7 @@ Groups group_slices(const Tensor& input, const AxisSplit& split, bool sorted) {
   }
   if (sorted) return groups;
   Indices by_first(groups.first.size());  // groups in the order of their first slices
-  std::iota(by_first.begin(), by_first.end(), 0);
+  std::iota(by_first.begin(), by_first.end(), std::int64_t{0});
   std::ranges::sort(by_first, {}, [&](std::int64_t g) {
     return groups.first[static_cast<std::size_t>(g)];
   });

@@ -59,7 +59,12 @@ class Dims {
 /// "[1, 3, 224, 224]".
 [[nodiscard]] std::string to_string(const Dims& dims);
 
-/// Product of the dims; nothing if one is negative or the product passes 2^63 - 1.
+/// What the other dims of a tensor with a dim of 0 may multiply to: so that products of the dims of
+/// two tensors do not overflow where nothing lies in memory that bounds them.
+inline constexpr std::uint64_t kMaxEmptyExtent = std::uint64_t{1} << 31;
+
+/// Product of the dims; nothing if one is negative, the product passes 2^63 - 1, or it is 0 and the
+/// dims other than 0 multiply to more than kMaxEmptyExtent.
 [[nodiscard]] std::optional<std::uint64_t> checked_element_count(const Dims& dims);
 
 /// Bytes of a dense tensor (sub-byte types packed, rounded up over the whole tensor), or nothing

@@ -18,7 +18,9 @@ namespace ctxgen::cpu {
 /// Lifetime  outlives what was taken from it; kernels take memory for their own time only.
 class Scratch {
  public:
-  Scratch() = default;
+  /// `limit_bytes`: of one block.
+  explicit Scratch(std::size_t limit_bytes = std::numeric_limits<std::size_t>::max())
+      : limit_bytes_(limit_bytes) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -30,7 +32,7 @@ class Scratch {
   [[nodiscard]] static bool keeps();
 
   /// Memory aligned as that of operator new, from the scratch of the thread's scope where there is
-  /// one. Throws std::bad_alloc.
+  /// one. Throws std::bad_alloc, also beyond its limit.
   [[nodiscard]] static void* take(std::size_t size_bytes);
   /// To where it came from, in any scope. nullptr is fine.
   static void give(void* memory) noexcept;
@@ -45,6 +47,7 @@ class Scratch {
   [[nodiscard]] Header* take_free(std::size_t index);
   void keep(Header* header) noexcept;
 
+  std::size_t limit_bytes_;
   std::array<Class, 256> classes_;
   std::size_t used_classes_ = 0;  // those from here on never had a block
 
