@@ -96,5 +96,20 @@ TEST(DnnlConv, OtherRanksAndAutoPad) {
   }
 }
 
+/// A residual without the batch dim lies as it is, whatever the layout of the result.
+TEST(DnnlConv, SumsOfALowerRank) {
+  for (const char* op : {"Conv", "ConvTranspose"}) {
+    for (const bool constant : {false, true}) {
+      SCOPED_TRACE(op);
+      TestGraph g(13);
+      const std::string conv = g.add(op, {g.input("x", {1, 8, 6, 7}), g.constant({8, 8, 1, 1})});
+      const std::string other = constant ? g.constant({8, 6, 7}) : g.input("r", {8, 6, 7});
+      g.output(g.add("Add", {conv, other}));
+      g.output(g.add("Mul", {g.constant({6, 7}), g.add("Conv", {conv, g.constant({4, 8, 1, 1})})}));
+      expect_same(g, 1e-5);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ctxgen::testing

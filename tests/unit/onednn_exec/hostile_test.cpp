@@ -256,6 +256,53 @@ TEST(ExecHostile, SelectMutations) {
   EXPECT_EQ(try_all(bad, maker), ErrorCode::kUnsupported);
 }
 
+TEST(ExecHostile, ATransposedVector) {
+  Maker maker(12);
+  const Operand x = maker.input(Dims{4});
+  maker.output(maker.op(kind::kBinary, {x, maker.weight(Dims{4})}, {text("alg", "add")}));
+  const Packed good = pack(maker, {}).value();
+  ASSERT_EQ(try_all(good, maker), std::nullopt);
+  Packed bad = good;  // version, transposed, tag 2 ("a"), rank, dim
+  std::vector<std::byte> layout(13);
+  layout[0] = layout[1] = layout[4] = std::byte{1};
+  layout[2] = std::byte{2};
+  layout[5] = std::byte{4};
+  bad.program.weights[0].packed[0].layout = layout;
+  EXPECT_EQ(try_all(bad, maker), ErrorCode::kCorruptContext);
+}
+
+TEST(ExecHostile, WindowsBeyondWhatKernelsCount) {
+  const auto with = [](std::string_view kind, std::vector<Param> params) {
+    Maker maker(13);
+    const Operand x = maker.input(Dims{1, 16, 4, 4});
+    std::vector<Operand> inputs{x};
+    if (kind == kind::kConv) inputs.push_back(maker.weight(Dims{16, 16, 3, 3}));
+    maker.output(maker.op(kind, inputs, std::move(params)));
+    const auto packed = pack(maker, {{Dims{1, 16, 4, 4}}});
+    return packed ? std::optional<ErrorCode>() : packed.error().code;
+  };
+  const std::int64_t huge = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(with(kind::kPool, {text("mode", "max"), ints("kernel", {huge, 1}),
+                               ints("pads", {0, 0, huge - 3, 0})}),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(with(kind::kConv, {ints("pads", {0, 2, 0, huge + 1}), ints("strides", {1, 536870913})}),
+            ErrorCode::kUnsupported);
+}
+
+// A concatenation that begins with nothing, inside of another one.
+TEST(ExecHostile, ChainsThatBeginEmpty) {
+  Maker maker(14);
+  const Operand x = maker.input(Dims{1, 0, 4}), y = maker.input(Dims{1, 3, 4});
+  const Operand inner = maker.op(kind::kConcat, {x, y}, {integer("axis", 1)});
+  maker.output(maker.op(kind::kConcat, {inner, y}, {integer("axis", 1)}));
+  const auto results = compile_and_run(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  const auto given = maker.inputs()[1].elements<float>();
+  std::vector<float> expected(given.begin(), given.end());
+  expected.insert(expected.end(), given.begin(), given.end());
+  EXPECT_EQ((*results)[0], expected);
+}
+
 TEST(ExecHostile, RecurrentMutations) {
   Maker maker(10);
   const Operand x = maker.input(Dims{3, 2, 5});

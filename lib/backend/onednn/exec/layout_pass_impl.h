@@ -26,7 +26,7 @@ class LayoutPass {
   struct ConcatPlace {
     std::uint32_t host = kNone;  // op index of the last concat of the chain, kNone: none
     SlotId slot = kNone;         // of a host: the whole
-    std::vector<bool> filled;    // of a host: which of its inputs are written already
+    std::int64_t filled_to = 0;  // of a host: how far along the axis it is written already
   };
   using Rule = Status (LayoutPass::*)(std::uint32_t);
   struct RuleRow {

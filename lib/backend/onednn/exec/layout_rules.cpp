@@ -328,16 +328,14 @@ Status LayoutPass::place_concat(std::uint32_t op) {
     part.offset += at * part.strides[axis];
     at += part.dims[axis];
     // What an earlier concat of the chain has written lies at the same channels already.
-    const auto end = static_cast<std::size_t>(at);
-    if (in_chain && host.filled.size() >= end && host.filled[end - 1]) continue;
+    if (in_chain && at <= host.filled_to) continue;
     Node copy;
     copy.op = op;
     copy.inputs = {src};
     copy.outputs = {add_slot(part)};
     graph_.nodes.push_back(std::move(copy));
   }
-  if (in_chain && host.filled.size() < static_cast<std::size_t>(at))
-    host.filled.resize(static_cast<std::size_t>(at), true);
+  if (in_chain) host.filled_to = std::max(host.filled_to, at);
   if (placed.post_ops.empty()) return {};
   // Post-ops of a concat run over the finished tensor in place.
   Node& node = add_node(op);

@@ -7,7 +7,7 @@ namespace {
 
 /// Maps are as long as a result's dims: what a hostile program could ask for is bounded before.
 Status check_map_sizes(const NodeBuilder& builder) {
-  constexpr std::int64_t kMostEntries = std::int64_t{1} << 26;
+  constexpr std::int64_t kMostEntries = std::int64_t{1} << 24;
   for (const std::int64_t dim : builder.output().dims)
     if (dim > kMostEntries)
       return fail(ErrorCode::kResourceLimit, "{}: a dim of {}, limit {}", label(builder.op()), dim,
@@ -41,6 +41,7 @@ Status build_tile(NodeBuilder& builder) {
 
 /// The gathered axis becomes one dim of all indices; index_dims only name parts of it.
 Status build_gather(NodeBuilder& builder) {
+  CTXGEN_CHECK(check_map_sizes(builder));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), 0, src.dims.size()));

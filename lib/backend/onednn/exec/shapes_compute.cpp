@@ -23,7 +23,8 @@ Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src,
   for (std::size_t i = 0; i < k; ++i) {
     const bool sane = w.kernel[i] >= 1 && w.kernel[i] <= kMost && w.strides[i] >= 1 &&
                       w.strides[i] <= kMost && w.dilations[i] >= 1 && w.dilations[i] <= kMost &&
-                      w.pad_begin[i] >= 0 && w.pad_end[i] >= 0 && w.extra_end[i] >= 0 &&
+                      w.pad_begin[i] >= 0 && w.pad_begin[i] <= kMost && w.pad_end[i] >= 0 &&
+                      w.pad_end[i] <= kMost && w.extra_end[i] >= 0 &&
                       w.extra_end[i] <= kMost && src[i + 2] <= kMaxParam;
     if (!sane)
       return fail(ErrorCode::kInvalidGraph,

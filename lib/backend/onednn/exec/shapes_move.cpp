@@ -83,6 +83,9 @@ Result<ShapeOutputs> resize_shape(const ProgramOp& op, ShapeInputs in) {
   if (!scales.empty() && scales.size() != src.size())
     return fail(ErrorCode::kInvalidGraph, "{}: {} scales for rank {}", label(op), scales.size(),
                 src.size());
+  for (const double scale : scales)
+    if (!(scale > 0) || !std::isfinite(scale))
+      return fail(ErrorCode::kInvalidGraph, "{}: scale {}", label(op), scale);
   Dims out = src;
   for (std::size_t i = 0; i < src.size(); ++i) {
     if (sizes[i] >= 0)

@@ -36,7 +36,9 @@ std::optional<memory::desc> spatial_operand(const Slot& operand, const Dims& dst
   Dims dims(dst.size(), 1);
   const std::size_t skip = dst.size() - operand.dims.size();
   for (std::size_t i = 0; i < operand.dims.size(); ++i) dims[skip + i] = operand.dims[i];
-  if (dims == dst) return channels_last_md(dst);
+  // An operand of a lower rank lies as it is, not channels-last.
+  const bool lies_so = operand.dims.size() == dst.size() || layouts_coincide(dst);
+  if (dims == dst) return lies_so ? std::optional(channels_last_md(dst)) : std::nullopt;
   if (dims[1] != volume(dims)) return std::nullopt;
   const Dims wide = as_2d(dims);
   return make_md(wide, plain_strides(wide));

@@ -57,7 +57,8 @@ Result<WeightForm> decode_layout(std::span<const std::byte> layout, const Progra
   const std::uint8_t transposed = CTXGEN_TRY(reader.u8());
   const std::uint16_t tag = CTXGEN_TRY(reader.u16());
   const std::uint8_t rank = CTXGEN_TRY(reader.u8());
-  if (version != kLayoutVersion || transposed > 1 || rank == 0 || rank > kMaxRank || tag < 2 ||
+  if (version != kLayoutVersion || transposed > 1 || rank < 1 + transposed || rank > kMaxRank ||
+      tag < 2 ||
       tag >= static_cast<std::uint32_t>(dnnl_format_tag_last))
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": layout version {}, tag {}, rank {}",
                 weight.name, version, tag, rank);

@@ -32,6 +32,15 @@ std::int64_t output_size(const Axis& axis, std::int64_t begin, std::int64_t end,
 
 }  // namespace
 
+Status check_window(const ProgramOp& op, std::initializer_list<std::int64_t> sizes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  for (const std::int64_t size : sizes)
+    if (size > kMost)
+      return fail(ErrorCode::kUnsupported, "{}: a window's stride, pad or extent of {}, limit {}",
+                  label(op), size, kMost);
+  return {};
+}
+
 Result<Window> resolve_window(const ProgramOp& op, const Dims& src,
                               std::vector<std::int64_t> kernel) {
   const std::size_t k = kernel.size();
@@ -63,6 +72,7 @@ Result<Window> resolve_window(const ProgramOp& op, const Dims& src,
     if (w.pad_begin[i] < 0 || w.pad_end[i] < 0)
       return fail(ErrorCode::kUnsupported, "{}: negative pads [{}, {}]", label(op), w.pad_begin[i],
                   w.pad_end[i]);
+    CTXGEN_CHECK(check_window(op, {w.strides[i], w.pad_begin[i], w.pad_end[i], axis.effective}));
     const std::int64_t out = output_size(axis, w.pad_begin[i], w.pad_end[i], ceil_mode);
     if (out < 1 && axis.in > 0)
       return fail(ErrorCode::kInvalidGraph,
