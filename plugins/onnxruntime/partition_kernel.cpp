@@ -13,6 +13,21 @@ std::optional<std::size_t> place_of(const std::vector<std::string>& names, const
   return static_cast<std::size_t>(found - names.begin());
 }
 
+// Both enumerations have ONNX's numbers (TensorProto.DataType).
+Result<DataType> element_type(const OrtApi& api, const OrtTensorTypeAndShapeInfo& info) {
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  CTXGEN_CHECK(from_ort(api, api.GetTensorElementType(&info, &type)));
+  return static_cast<DataType>(type);
+}
+
+using OwnedInfo = std::unique_ptr<OrtTensorTypeAndShapeInfo, void (*)(OrtTensorTypeAndShapeInfo*)>;
+
+Result<OwnedInfo> info_of(const OrtApi& api, const OrtValue* value) {
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  CTXGEN_CHECK(from_ort(api, api.GetTensorTypeAndShape(value, &info)));
+  return OwnedInfo(info, api.ReleaseTensorTypeAndShapeInfo);
+}
+
 }  // namespace
 
 /// Has ONNX Runtime allocate each output, in the caller's buffer if it gave one.
@@ -21,12 +36,18 @@ class PartitionKernel::Outputs final : public OutputAllocator {
   Outputs(const OrtApis& ort, const Bindings& bindings, OrtKernelContext& context)
       : ort_(ort), bindings_(bindings), context_(context) {}
 
-  Result<std::byte*> allocate(std::size_t output, DataType, const Dims& dims) override {
+  Result<std::byte*> allocate(std::size_t output, DataType type, const Dims& dims) override {
     const auto place = bindings_.outputs.at(output);
     if (!place) return nullptr;
     OrtValue* value = nullptr;
     CTXGEN_CHECK(from_ort(*ort_.api, ort_.api->KernelContext_GetOutput(
                                          &context_, *place, dims.begin(), dims.size(), &value)));
+    // The type is what the model declares, the memory as large as that: the program's may differ.
+    const OwnedInfo info = CTXGEN_TRY(info_of(*ort_.api, value));
+    const DataType declared = CTXGEN_TRY(element_type(*ort_.api, *info));
+    if (declared != type)
+      return fail(ErrorCode::kCorruptContext, "output {} is declared as {}, the program gives {}",
+                  output, name_of(declared), name_of(type));
     void* data = nullptr;
     CTXGEN_CHECK(from_ort(*ort_.api, ort_.api->GetTensorMutableData(value, &data)));
     // ONNX Runtime gives no memory to an output without elements; nullptr would mean "not wanted".
@@ -104,23 +125,18 @@ Result<TensorView> PartitionKernel::input_view(OrtKernelContext& context, std::s
   const OrtValue* value = nullptr;
   CTXGEN_CHECK(from_ort(api, api.KernelContext_GetInput(&context, index, &value)));
   if (value == nullptr) return fail(ErrorCode::kInvalidArgument, "{}: input {} is absent", where_, index);
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  CTXGEN_CHECK(from_ort(api, api.GetTensorTypeAndShape(value, &info)));
-  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(api.ReleaseTensorTypeAndShapeInfo)> owner(
-      info, api.ReleaseTensorTypeAndShapeInfo);
-  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  const OwnedInfo info = CTXGEN_TRY(info_of(api, value));
+  const DataType type = CTXGEN_TRY(element_type(api, *info));
   std::size_t rank = 0;
-  CTXGEN_CHECK(from_ort(api, api.GetTensorElementType(info, &type)));
-  CTXGEN_CHECK(from_ort(api, api.GetDimensionsCount(info, &rank)));
+  CTXGEN_CHECK(from_ort(api, api.GetDimensionsCount(info.get(), &rank)));
   if (rank > kMaxRank)
     return fail(ErrorCode::kInvalidArgument, "{}: input {} has rank {}, at most {} is possible", where_,
                 index, rank, kMaxRank);
   std::array<std::int64_t, kMaxRank> dims{};
-  CTXGEN_CHECK(from_ort(api, api.GetDimensions(info, dims.data(), rank)));
+  CTXGEN_CHECK(from_ort(api, api.GetDimensions(info.get(), dims.data(), rank)));
   const void* data = nullptr;
   CTXGEN_CHECK(from_ort(api, api.GetTensorData(value, &data)));
-  // Both enumerations have ONNX's numbers (TensorProto.DataType).
-  return TensorView{static_cast<DataType>(type), Dims(std::span(dims).first(rank)),
+  return TensorView{type, Dims(std::span(dims).first(rank)),
                     static_cast<const std::byte*>(data)};
 }
 
