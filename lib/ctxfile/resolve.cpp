@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <format>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -211,7 +212,9 @@ Status decompress_weights(std::span<const OpenContext> contexts,
                           std::span<const ProgramPlace> programs, int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::vector<std::vector<std::uint32_t>> blobs(contexts.size());
-  for (const auto& [context, program] : programs)
+  std::set<std::pair<std::size_t, std::size_t>> places;  // many nodes may name one program
+  for (const auto& [context, program] : programs) places.emplace(context, program);
+  for (const auto& [context, program] : places)
     for (const ProgramWeight& weight : contexts[context].reader->programs()[program].weights)
       for (const PackedWeight& packed : weight.packed) blobs[context].push_back(packed.blob);
   for (std::size_t i = 0; i < blobs.size(); ++i)
