@@ -27,9 +27,18 @@ class RewritePlanner {
 
   GraphRewrite run() {
     add_partitions();
+    const std::size_t partitions = units_.size();
     add_remaining_nodes();
     find_reads();
-    order_units();
+    // A call that reads what a partition gives and gives what it reads cannot stay in one piece.
+    while (!order_units()) {
+      break_unordered_calls();
+      units_.resize(partitions);
+      for (std::size_t& unit : unit_of_)
+        if (unit != kDropped && unit >= partitions) unit = kDropped;
+      add_remaining_nodes();
+      find_reads();
+    }
     keep_values();
     return std::move(rewrite_);
   }
@@ -64,7 +73,8 @@ class RewritePlanner {
 
   /// Calls of functions of which some node was compiled; those are written expanded.
   std::vector<bool> broken_calls() const {
-    std::vector<bool> broken(graph_.calls().size(), false);
+    std::vector<bool> broken = broken_;
+    broken.resize(graph_.calls().size(), false);
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n)
       if (graph_.node(NodeId{n}).call >= 0 && unit_of_[n] != kDropped)
         broken[static_cast<std::size_t>(graph_.node(NodeId{n}).call)] = true;
@@ -158,8 +168,11 @@ class RewritePlanner {
     }
   }
 
-  /// Kahn's algorithm; among ready units the one whose last node stands first in the source.
-  void order_units() {
+  /// Kahn's algorithm; among ready units the one whose last node stands first in the source. False
+  /// if units are left that wait for each other.
+  [[nodiscard]] bool order_units() {
+    rewrite_.nodes.clear();
+    ordered_.assign(units_.size(), false);
     std::vector<std::vector<std::size_t>> next(units_.size());
     std::vector<std::size_t> waiting(units_.size(), 0);
     for (std::size_t u = 0; u < units_.size(); ++u)
@@ -181,10 +194,24 @@ class RewritePlanner {
       const std::size_t u = ready.top();
       ready.pop();
       rewrite_.nodes.push_back(units_[u].write);
+      ordered_[u] = true;
       for (std::size_t to : next[u])
         if (--waiting[to] == 0) ready.push(to);
     }
-    CTXGEN_ASSERT(rewrite_.nodes.size() == units_.size());
+    return rewrite_.nodes.size() == units_.size();
+  }
+
+  /// Calls among the units that wait for each other are written expanded; there is one, as nodes
+  /// and partitions have an order.
+  void break_unordered_calls() {
+    broken_.resize(graph_.calls().size(), false);
+    std::size_t found = 0;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      if (ordered_[u] || units_[u].write.kind != NodeToWrite::Kind::kCall) continue;
+      broken_[static_cast<std::size_t>(units_[u].write.call)] = true;
+      ++found;
+    }
+    CTXGEN_ASSERT(found > 0);
   }
 
   void keep_values() {
@@ -241,6 +268,8 @@ class RewritePlanner {
   bool freeze_;
   std::vector<std::size_t> unit_of_;  // by node; kDropped: not written
   std::vector<Unit> units_;
+  std::vector<bool> ordered_;  // by unit
+  std::vector<bool> broken_;   // by call: written expanded, whatever is compiled of it
   std::unordered_set<std::string> names_;
   GraphRewrite rewrite_;
 };
