@@ -1,6 +1,9 @@
 #include "program_key.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
+#include <vector>
 
 #include "ctxgen/cache/build_identity.h"
 
@@ -138,14 +141,19 @@ class ConstantCollector {
 
  private:
   void visit(ValueId id) {
-    const Tensor* constant = view_.constant(id);
-    if (constant == nullptr || !seen_.insert(id.index).second) return;
-    // Small ones and strings are in the structure.
-    if (!constant->is_string() && constant->bytes().size() > kSmallBytes)
-      found_.emplace(id.index, hash_bytes(constant->bytes()));
-    // A folded value may be lowered from what it was made of: integers with their scale.
-    const NodeId producer = view_.graph().value(id).producer;
-    if (producer.valid()) visit(view_.graph().node(producer));
+    std::vector<ValueId> open{id};
+    while (!open.empty()) {
+      const ValueId next = open.back();
+      open.pop_back();
+      const Tensor* constant = view_.constant(next);
+      if (constant == nullptr || !seen_.insert(next.index).second) continue;
+      // Small ones and strings are in the structure.
+      if (!constant->is_string() && constant->bytes().size() > kSmallBytes)
+        found_.emplace(next.index, hash_bytes(constant->bytes()));
+      // A folded value may be lowered from what it was made of: integers with their scale.
+      if (const NodeId producer = view_.graph().value(next).producer; producer.valid())
+        std::ranges::copy(view_.graph().node(producer).inputs, std::back_inserter(open));
+    }
   }
 
   const GraphView& view_;

@@ -116,6 +116,32 @@ def test_sizes_that_somebody_else_reads_stay_with_them(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "run" / "out" / "split_shape.npy"), [2, 3, HEADS, WIDTH // HEADS])
 
 
+def test_sizes_in_columns_are_not_taken_for_a_list(tmp_path):
+    """[a, b] and [c, d] side by side are a, c, b, d when they are read as a list."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+columns (float[a, b] x, float[c, d] w, float[n] z) => (float[p, q, r, s] y) <int64[1] one = {1}, int64[1] all = {-1}> {
+  sx = Shape(x)
+  sw = Shape(w)
+  ux = Unsqueeze(sx, one)
+  uw = Unsqueeze(sw, one)
+  both = Concat<axis = 1>(ux, uw)
+  sizes = Reshape(both, all)
+  shaped = Reshape(z, sizes)
+  y = Neg(shaped)
+}"""
+    source = save(onnx.parser.parse_model(text), tmp_path / "columns.onnx")
+    done("compile", source)
+    inputs = {"x": np.zeros((2, 3), np.float32), "w": np.zeros((4, 5), np.float32), "z": np.arange(120, dtype=np.float32)}
+    expected = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"]).run(None, inputs)[0]
+    assert expected.shape == (2, 4, 3, 5)
+    arguments = []
+    for name, value in inputs.items():
+        np.save(tmp_path / f"{name}.npy", value)
+        arguments += ["--input", f"{name}={tmp_path / name}.npy"]
+    done("run", tmp_path / "columns_ctx.onnx", *arguments, "--output-dir", tmp_path / "out")
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), expected)
+
+
 def test_sizes_of_a_deep_static_model_are_all_folded(tmp_path):
     """In every layer a mask is cut to a size of the layer before: one round of inference and folding resolves one layer."""
     layers = 20

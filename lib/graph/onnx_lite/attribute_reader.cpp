@@ -163,7 +163,10 @@ Result<std::optional<Attribute>> resolve_reference(ImportContext& context, Scope
     // The call's attribute belongs to the caller, its subgraphs see the caller's values.
     found = CTXGEN_TRY(read_attribute(context, *frame.caller, *text));
   } else if (const auto* otherwise = find_text(frame.function->defaults, reference.ref_name)) {
-    found = CTXGEN_TRY(read_attribute(context, scope, *otherwise));
+    found = CTXGEN_TRY(read_value(context, scope, otherwise->message));
+    if (!found->ref_name.empty())
+      return fail(ErrorCode::kInvalidGraph, "default of attribute \"{}\" refers to an attribute",
+                  otherwise->name);
   }
   if (!found) return found;
   if (reference.kind != AttributeKind::kUndefined && reference.kind != found->kind)

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
 #include "onnx_fields.h"
 #include "wire.h"
@@ -22,27 +23,28 @@ class FunctionMarker {
     }
   }
 
-  // Nesting is that of a model that was read before: bounded.
-  void mark_node(Message message) {
+  // What is nested deeper was not read: of graph attributes that stand twice the last one counts.
+  void mark_node(Message message, std::size_t depth = 0) {
+    if (depth > kMaxSubgraphDepth) return;
     std::string_view domain, op_type, overload;
     wire::Reader reader(message, "node");
     while (const wire::Field* f = reader.next()) {
       if (f->tag == wire::bytes(field::node::kDomain)) domain = f->text();
       if (f->tag == wire::bytes(field::node::kOpType)) op_type = f->text();
       if (f->tag == wire::bytes(field::node::kOverload)) overload = f->text();
-      if (f->tag == wire::bytes(field::node::kAttribute)) mark_attribute(f->body);
+      if (f->tag == wire::bytes(field::node::kAttribute)) mark_attribute(f->body, depth);
     }
     if (domain == "ai.onnx") domain = {};
     const auto it = indices_.find(Key{domain, op_type, overload});
     if (it != indices_.end() && !used_[it->second]) mark_function(it->second);
   }
 
-  void mark_attribute(Message message) {
+  void mark_attribute(Message message, std::size_t depth = 0) {
     wire::Reader reader(message, "attribute");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::attribute::kGraph) ||
           f->tag == wire::bytes(field::attribute::kGraphs))
-        mark_nodes(f->body, field::graph::kNode);
+        mark_nodes(f->body, field::graph::kNode, depth + 1);
   }
 
   [[nodiscard]] std::vector<std::size_t> used() const {
@@ -53,10 +55,10 @@ class FunctionMarker {
   }
 
  private:
-  void mark_nodes(Message message, std::uint32_t node_field) {
+  void mark_nodes(Message message, std::uint32_t node_field, std::size_t depth = 0) {
     wire::Reader reader(message, "message");
     while (const wire::Field* f = reader.next())
-      if (f->tag == wire::bytes(node_field)) mark_node(f->body);
+      if (f->tag == wire::bytes(node_field)) mark_node(f->body, depth);
   }
 
   void mark_function(std::size_t index) {

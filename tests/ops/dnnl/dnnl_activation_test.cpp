@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "reference.h"
 
 namespace ctxgen::testing {
@@ -151,6 +153,26 @@ TEST(DnnlActivation, PowsOfConstantExponents) {
     g.output(g.add("Pow", {x, g.constant({}, std::vector<float>{exponent})}));
     expect_same(g);
   }
+}
+
+/// What fusion and merging must not turn into factors that f32 cannot hold.
+TEST(DnnlActivation, FactorsOutOfRange) {
+  TestGraph clip(13);
+  const std::string x = clip.input("x", {16});
+  const std::string moved = clip.add("Add", {x, clip.constant({}, std::vector<float>{3.0F})});
+  const std::string low = clip.constant({}, std::vector<float>{0.0F});
+  clip.output(clip.add("Mul", {x, clip.add("Clip", {moved, low})}));
+  const std::string high = clip.constant({}, std::vector<float>{std::numeric_limits<float>::infinity()});
+  clip.output(clip.add("Mul", {x, clip.add("Clip", {moved, low, high})}));
+  expect_same(clip, 1e-6);
+  TestGraph twice(13);
+  Tensor zero = *Tensor::allocate(DataType::kFloat, {2});
+  zero.mutable_elements<float>()[0] = 0.0F;
+  zero.mutable_elements<float>()[1] = 1e-30F;
+  const std::string z = twice.tensor_input("z", zero);
+  const std::string big = twice.constant({}, std::vector<float>{1e30F});
+  twice.output(twice.add("Mul", {twice.add("Mul", {z, big}), big}));
+  expect_same(twice, 1e-6);
 }
 
 }  // namespace

@@ -73,6 +73,27 @@ TEST(DnnlCapabilities, BoolIsMovedAndSelectsOnly) {
   EXPECT_EQ(reason(g), "element type bool");
 }
 
+TEST(DnnlCapabilities, CeluOfOtherSlopesIsRefused) {
+  for (const float alpha : {-1.0F, 0.0F, 1e-39F}) {
+    TestGraph g(17);
+    const std::string x = g.input("x", {4});
+    g.add_typed("Celu", {x}, x);
+    g.model.graph.node(g.last_node()).attributes = {attr("alpha", alpha)};
+    EXPECT_THAT(reason(g), HasSubstr("alpha is"));
+  }
+}
+
+TEST(DnnlCapabilities, NodesWithoutOperandsAreRefused) {
+  TestGraph g(17);
+  const std::string x = g.input("x", {4});
+  g.add_typed("Relu", {x}, x);
+  g.model.graph.node(g.last_node()).inputs = {ValueId{}};
+  EXPECT_EQ(reason(g), "input 0 is absent");
+  g.add_typed("Relu", {x}, x);
+  g.model.graph.node(g.last_node()).outputs.clear();
+  EXPECT_EQ(reason(g), "first output is absent");
+}
+
 TEST(DnnlCapabilities, WholeWindowAverageBelowOpset19IsRefused) {
   for (const std::int64_t opset : {11, 19}) {
     TestGraph g(opset);

@@ -55,6 +55,15 @@ TEST(Check, RefusesWhatBreaksTheRules) {
       << "an attribute that it does not have";
 }
 
+TEST(Check, NamesExcuseNothing) {
+  Model model = test::graph_of("g (float[2] x) => (float[] y) { y = Add(x) }");
+  EXPECT_EQ(code_of(check_with_onnx(model)), ErrorCode::kInvalidGraph);
+  for (const char* name : {"No Op registered for", "this one is deprecated", "Field 'shape'"}) {
+    model.graph.node(NodeId{0}).name = name;
+    EXPECT_EQ(code_of(check_with_onnx(model)), ErrorCode::kInvalidGraph) << name;
+  }
+}
+
 TEST(OnnxVersion, IsANumber) {
   const std::string version = onnx_version();
   EXPECT_EQ(std::ranges::count(version, '.'), 2) << version;

@@ -35,16 +35,20 @@ class Reader {
   Read<Numbers> read(const NodeView& reader, std::size_t input, int depth) {
     if (!reader.has_input(input) || depth > kMaxDepth || ++visits_ > kMaxVisits)
       return refuse("shape input cannot be followed");
-    if (reader.constant(input) != nullptr) {
+    if (const Tensor* constant = reader.constant(input)) {
+      if (static_cast<std::size_t>(constant->element_count()) > kMaxNumbers)
+        return refuse("shape input has {} numbers", constant->element_count());
       Numbers all;
       for (const std::int64_t value : CTXGEN_TRY(constant_ints(reader, input, "shape input")))
         all.push_back(number(value));
-      if (all.size() > kMaxNumbers) return refuse("shape input has {} numbers", all.size());
       return all;
     }
     const Value& value = reader.input_value(input);
     if (!value.producer.valid() || !is_integer(value.type.element))
       return refuse("shape input is not constant");
+    // Numbers in rows and columns would come in another order.
+    if (!value.type.has_rank() || value.type.rank() > 1)
+      return refuse("shape input holds a tensor that is no list");
     const Node& node = view_.graph().node(value.producer);
     if (!is_dim_node(node)) return refuse("shape input is computed by {}", node.op_type);
     return read_node(NodeView(view_, node), depth + 1);
@@ -65,6 +69,7 @@ class Reader {
   }
 
   Read<Numbers> read_sizes(const NodeView& n) {
+    if (!n.has_input(0)) return refuse("a size of nothing is wanted");
     const ValueType& type = n.input_value(0).type;
     if (!type.is_tensor() || !type.has_rank()) return refuse("a size of unknown rank is wanted");
     const auto rank = static_cast<std::int64_t>(type.rank());
@@ -112,6 +117,7 @@ class Reader {
 
   static Read<Numbers> gather(const NodeView& n, const Numbers& from) {
     const auto indices = CTXGEN_TRY(constant_ints(n, 1, "an index into sizes"));
+    if (indices.size() > kMaxNumbers) return refuse("shape input gathers {} numbers", indices.size());
     Numbers picked;
     for (std::int64_t index : indices) {
       if (index < 0) index += static_cast<std::int64_t>(from.size());

@@ -293,6 +293,8 @@ Refusal check_node(const NodeView& n) {
     return "its result is a constant";
   }
   if (row == nullptr) return "operator has no oneDNN lowering";
+  if (!n.has_input(0)) return "input 0 is absent";
+  if (!n.output(0).valid()) return "first output is absent";
   if (all_inputs_constant(n)) return "all inputs are constant";
   for (const Attribute& attribute : n.node().attributes) {
     if (!lists(row->attributes, attribute.name)) {

@@ -69,7 +69,10 @@ std::optional<Gate> gate_of(const ProgramEditor& editor, Operand side, Operand x
   Chain clipped(editor, side);
   const auto clip = clipped.step("clip");
   const auto linear = clip ? clipped.step("linear") : std::nullopt;
-  if (linear && clip->alpha == 0.0F && clip->beta > 0.0F && clipped.at() == x) {
+  // Without an upper bound the factor would be infinite, or the slope lose its digits.
+  constexpr float kMostBound = 1e6F;
+  if (linear && clip->alpha == 0.0F && clip->beta > 1.0F / kMostBound && clip->beta < kMostBound &&
+      clipped.at() == x) {
     const float c = clip->beta;
     return Gate{eltwise_step("hardswish", linear->alpha / c, linear->beta / c), c,
                 clipped.ops()};

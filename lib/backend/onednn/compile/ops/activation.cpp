@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "../op_row.h"
@@ -64,7 +65,7 @@ Read<Eltwise> read_activation(const NodeView& n) {
   if (node.op_type == "Celu") {
     // alpha * elu(x / alpha): the post-op multiplies, the op below divides.
     const float alpha = node.float_or("alpha", 1.0F);
-    if (alpha == 0.0F) return refuse("alpha is 0");
+    if (!(alpha > 0.0F) || !std::isnormal(1.0F / alpha)) return refuse("alpha is {}", alpha);
     return Eltwise{.alg = "elu", .alpha = 1.0F, .beta = 1.0F / alpha, .factor = alpha};
   }
   if (node.op_type == "Selu") {

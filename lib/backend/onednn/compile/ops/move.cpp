@@ -10,6 +10,8 @@ namespace ctxgen::onednn {
 
 namespace {
 
+constexpr std::size_t kMostParts = 4096;  // what programs take
+
 Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
   if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
   std::vector<std::int64_t> natural(n.rank(0));
@@ -24,6 +26,7 @@ Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
 
 Read<std::int64_t> read_concat(const NodeView& n) {
   if (Refusal refusal = require_movable(n, n.input_count())) return std::unexpected(*refusal);
+  if (n.input_count() > kMostParts) return refuse("{} inputs", n.input_count());
   const bool old = n.node().opset < 4;
   if (!old && n.node().attribute("axis") == nullptr) return refuse("axis is absent");
   for (std::size_t i = 1; i < n.input_count(); ++i) {
@@ -109,6 +112,7 @@ Read<std::vector<std::int64_t>> given_sizes(const NodeView& n) {
 
 Read<SplitParams> read_split(const NodeView& n) {
   if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  if (n.output_count() > kMostParts) return refuse("{} outputs", n.output_count());
   for (std::size_t i = 0; i < n.output_count(); ++i) {
     if (!n.output(i).valid()) return refuse("output {} is absent", i);
   }

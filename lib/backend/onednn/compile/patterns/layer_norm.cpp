@@ -20,6 +20,7 @@ bool means_last_axis(const GraphView& view, NodeId id) {
   } else if (const auto given = n.node().ints("axes")) {
     axes = list_of(*given);
   }
+  if (!n.has_input(0)) return false;
   const ValueType& type = n.input_value(0).type;
   if (axes.size() != 1 || !type.has_rank()) return false;
   return axes[0] == -1 || axes[0] + 1 == static_cast<std::int64_t>(type.rank());
@@ -46,7 +47,7 @@ ValueId vector_operand(const GraphView& view, const PatternWalk& walk, NodeId id
   const Tensor* tensor = operand.valid() ? view.constant(operand) : nullptr;
   const ValueType& type = view.graph().value(value).type;
   if (tensor == nullptr || !is_float(tensor->type()) || tensor->rank() != 1) return {};
-  const Dim width = type.has_rank() ? type.shape->back() : Dim{};
+  const Dim width = type.has_rank() && type.rank() > 0 ? type.shape->back() : Dim{};
   return width == Dim::fixed(tensor->dims()[0]) ? operand : ValueId{};
 }
 
@@ -67,6 +68,7 @@ bool is_interior(const PatternWalk& walk, ValueId value) {
 
 /// From the difference: Pow -> ReduceMean -> Add epsilon -> Sqrt -> Div.
 std::optional<Normalized> match_deviation(const GraphView& view, PatternWalk& walk, ValueId diff) {
+  if (!diff.valid()) return std::nullopt;
   const NodeId square = square_of(walk, diff);
   if (!square.valid()) return std::nullopt;
   const NodeId mean = walk.only_consumer(walk.node(square).output(0), "ReduceMean");
