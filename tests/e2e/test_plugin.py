@@ -374,6 +374,16 @@ def test_wrong_input_type(compiled):
         session(path).run(None, {"x": x.astype(np.float64)})
 
 
+def test_an_output_declared_with_another_type(compiled):
+    """ONNX Runtime allocates what the model declares: a byte per element where the program writes four."""
+    path, x, _ = compiled
+    model = onnx.load(path)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    onnx.save(model, path)
+    with pytest.raises(Exception, match="is declared as uint8, the program gives float32"):
+        session(path).run(None, {"x": x})
+
+
 def test_no_sessions_share_a_damaged_state(compiled):
     """A failed load leaves nothing behind for the next one."""
     path, x, expected = compiled
