@@ -35,7 +35,7 @@ class TensorPool {
   void end_run();
 
   [[nodiscard]] const std::shared_ptr<MemoryAccount>& account() const { return account_; }
-  /// What kernels need while they run: not counted, but no block may be larger than the limit.
+  /// What kernels need while they run: not counted, but bounded by the limit, too.
   [[nodiscard]] cpu::Scratch& scratch() { return scratch_; }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   [[nodiscard]] std::size_t free_buffers() const { return free_.size(); }

@@ -32,6 +32,7 @@ SizeClass size_class(std::size_t size_bytes) {
   const std::size_t steps = (wanted + step - 1) / step;  // 5 to 8; 8 of least
   return {bits * 4 + steps - 5, steps * step};
 }
+std::size_t bytes_of_class(std::size_t index) { return (index % 4 + 5) << (index / 4 - 3); }
 
 }  // namespace
 
@@ -61,20 +62,23 @@ Scratch::Header* Scratch::take_free(std::size_t index) {
 void Scratch::keep(Header* header) noexcept {
   Class& one = classes_[header->index];
   used_classes_ = std::max(used_classes_, header->index + 1);
+  used_bytes_ -= bytes_of_class(header->index);
   header->next = std::exchange(one.first, header);
   ++one.count;
 }
 
 void* Scratch::take(std::size_t size_bytes) {
-  if (size_bytes > SIZE_MAX / 4 || (current_ != nullptr && size_bytes > current_->limit_bytes_))
-    throw std::bad_alloc();
+  if (size_bytes > SIZE_MAX / 4) throw std::bad_alloc();
   const SizeClass size = size_class(size_bytes);
+  if (current_ != nullptr && size.bytes > current_->limit_bytes_ - current_->used_bytes_)
+    throw std::bad_alloc();
   Header* header = current_ != nullptr ? current_->take_free(size.index) : nullptr;
   if (header == nullptr) {
     const std::size_t bytes = current_ != nullptr ? size.bytes : size_bytes;
     header = new (::operator new(sizeof(Header) + bytes)) Header{current_, {0}};
   }
   header->index = size.index;
+  if (header->home != nullptr) header->home->used_bytes_ += size.bytes;
   return header + 1;
 }
 
@@ -98,8 +102,7 @@ void Scratch::end_run() {
 std::size_t Scratch::free_bytes() const {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < classes_.size(); ++i) {
-    const std::size_t steps = i % 4 + 5, bits = i / 4;
-    if (classes_[i].count > 0) bytes += classes_[i].count * (steps << (bits - 3));
+    if (classes_[i].count > 0) bytes += classes_[i].count * bytes_of_class(i);
   }
   return bytes;
 }

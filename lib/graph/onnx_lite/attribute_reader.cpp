@@ -154,6 +154,13 @@ const AttributeText* find_text(std::span<const AttributeText> texts, std::string
   return nullptr;
 }
 
+// What each reference to an attribute holds again; tensors share their bytes.
+std::uint64_t copied_bytes(const Attribute& a) {
+  std::uint64_t bytes = a.s.size() + a.ints.size() * sizeof a.ints[0] + a.floats.size() * sizeof a.floats[0];
+  for (const std::string& text : a.strings) bytes += text.size() + sizeof text;
+  return bytes;
+}
+
 // The attribute that a reference in an expanded body stands for.
 Result<std::optional<Attribute>> resolve_reference(ImportContext& context, Scope& scope,
                                                    const Attribute& reference) {
@@ -174,6 +181,7 @@ Result<std::optional<Attribute>> resolve_reference(ImportContext& context, Scope
                 "attribute \"{}\" refers to \"{}\" of the function call, which has another type",
                 reference.name, reference.ref_name);
   found->name = reference.name;
+  CTXGEN_CHECK(context.count_expanded(copied_bytes(*found)));
   return found;
 }
 

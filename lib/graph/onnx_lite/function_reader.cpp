@@ -74,12 +74,10 @@ Status pass_through(const Model& model, Scope& body, const NodeText& call,
 }
 
 Status read_body(ImportContext& context, Scope& body, const FunctionText& function) {
+  const std::size_t bound = function.inputs.size() + function.outputs.size();
+  CTXGEN_CHECK(context.count_expanded(bound * kExpandedValueBytes));
   for (const Message node : function.nodes) {
-    context.expanded_bytes += node.size() + kExpandedNodeBytes;
-    if (context.expanded_bytes > context.limits.expanded_bytes)
-      return fail(ErrorCode::kResourceLimit,
-                  "function \"{}\": expanded calls pass {} bytes", function.name,
-                  context.limits.expanded_bytes);
+    CTXGEN_CHECK(context.count_expanded(node.size() + kExpandedNodeBytes));
     CTXGEN_CHECK(read_node(context, body, node));
   }
   return {};

@@ -53,6 +53,8 @@ struct FunctionFrame {
 
 /// What a node of an expanded body counts against ModelLimits::expanded_bytes, beside its text.
 inline constexpr std::uint64_t kExpandedNodeBytes = 512;
+/// And what an input or output of a function counts per call.
+inline constexpr std::uint64_t kExpandedValueBytes = 64;
 
 /// What all readers of one model share.
 struct ImportContext {
@@ -70,6 +72,8 @@ struct ImportContext {
   [[nodiscard]] FunctionText* find_function(const NodeText& node);
   [[nodiscard]] Status count_node();
   [[nodiscard]] Status count_items(std::uint64_t count);
+  /// Text or memory that the expansion of calls repeats.
+  [[nodiscard]] Status count_expanded(std::uint64_t bytes);
   [[nodiscard]] Status count_name(std::string_view name);
 };
 

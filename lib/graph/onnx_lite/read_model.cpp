@@ -168,6 +168,13 @@ Status ImportContext::count_node() {
   return {};
 }
 
+Status ImportContext::count_expanded(std::uint64_t bytes) {
+  expanded_bytes += bytes;
+  if (expanded_bytes <= limits.expanded_bytes) return {};
+  return fail(ErrorCode::kResourceLimit, "expanded calls of functions pass {} bytes",
+              limits.expanded_bytes);
+}
+
 Status ImportContext::count_items(std::uint64_t count) {
   items += count;
   if (items > limits.items)

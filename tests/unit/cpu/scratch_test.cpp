@@ -123,5 +123,17 @@ TEST(ScratchVector, SizesWithoutEndAreBadAlloc) {
   EXPECT_THROW((void)Scratch::take(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
 }
 
+TEST(Scratch, BlocksInUseAreBounded) {
+  if (!Scratch::keeps()) GTEST_SKIP() << "every block is the system's";
+  Scratch scratch(1 << 20);
+  const ScratchScope scope(&scratch);
+  for (int round = 0; round < 3; ++round) {
+    ScratchVector<char> half(600 << 10);
+    EXPECT_THROW(ScratchVector<char>(600 << 10), std::bad_alloc);
+    ScratchVector<char> rest(200 << 10);
+  }
+  EXPECT_THROW(ScratchVector<char>(2 << 20), std::bad_alloc);
+}
+
 }  // namespace
 }  // namespace ctxgen::cpu

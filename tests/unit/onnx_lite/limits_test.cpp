@@ -102,6 +102,12 @@ TEST(Limits, ExpandedFunctions) {
   model.message(25, test::function("Same", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"t"}), node("Neg", {"t"}, {"b"})}));
   EXPECT_EQ(read_with(model, {.expanded_bytes = 2000}), test::kOk);
   EXPECT_EQ(read_with(model, {.expanded_bytes = 1000}), ErrorCode::kResourceLimit) << "512 for each node";
+  Proto wide = test::model(test::graph(parts), {test::opset("", 18), test::opset("local", 1)});
+  wide.message(25, test::function("Same", {"a", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l",
+                                           "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w"},
+                                  {"b"}, {}, {node("Neg", {"a"}, {"b"})}));
+  EXPECT_EQ(read_with(wide, {.expanded_bytes = 3000}), test::kOk);
+  EXPECT_EQ(read_with(wide, {.expanded_bytes = 1300}), ErrorCode::kResourceLimit) << "64 for each input";
 }
 
 TEST(Limits, DepthOfCalls) {

@@ -18,7 +18,7 @@ namespace ctxgen::cpu {
 /// Lifetime  outlives what was taken from it; kernels take memory for their own time only.
 class Scratch {
  public:
-  /// `limit_bytes`: of one block.
+  /// `limit_bytes`: of all blocks that are in use.
   explicit Scratch(std::size_t limit_bytes = std::numeric_limits<std::size_t>::max())
       : limit_bytes_(limit_bytes) {}
   ~Scratch();
@@ -47,7 +47,7 @@ class Scratch {
   [[nodiscard]] Header* take_free(std::size_t index);
   void keep(Header* header) noexcept;
 
-  std::size_t limit_bytes_;
+  std::size_t limit_bytes_, used_bytes_ = 0;
   std::array<Class, 256> classes_;
   std::size_t used_classes_ = 0;  // those from here on never had a block
 
