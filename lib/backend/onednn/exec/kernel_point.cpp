@@ -119,23 +119,35 @@ std::vector<PointAxis> collapse_points(const Dims& dims, const std::vector<const
   return merged;
 }
 
+PointWalk::PointWalk(std::vector<PointAxis> axes, std::int64_t chunk)
+    : axes_(std::move(axes)), chunk_(chunk) {
+  inner_ = std::move(axes_.back());
+  axes_.pop_back();
+  for (const PointAxis& axis : axes_) outer_ *= axis.size;
+  chunks_ = std::max<std::int64_t>(1, (inner_.size + chunk - 1) / chunk);
+}
+
+std::int64_t PointWalk::place(std::int64_t job, std::span<std::int64_t> at) const {
+  const std::int64_t first = job % chunks_ * chunk_;
+  for (std::size_t t = 0; t < tensors(); ++t) at[t] = first * inner_.strides[t];
+  std::int64_t row = job / chunks_;
+  for (std::size_t a = axes_.size(); a-- > 0;) {
+    const std::int64_t index = row % axes_[a].size;
+    row /= axes_[a].size;
+    for (std::size_t t = 0; t < tensors(); ++t) at[t] += index * axes_[a].strides[t];
+  }
+  return std::min(chunk_, inner_.size - first);
+}
+
 namespace {
 
 class PointKernel final : public Kernel {
  public:
   PointKernel(std::vector<PointAxis> axes, std::vector<PointStage> stages)
-      : axes_(std::move(axes)), stages_(std::move(stages)) {
-    inner_ = axes_.back();
-    axes_.pop_back();
-    for (const PointAxis& axis : axes_) outer_ *= axis.size;
-    chunks_ = std::max<std::int64_t>(1, (inner_.size + kChunk - 1) / kChunk);
-    scale_shift_ = is_scale_shift();
-  }
+      : walk_(std::move(axes), kChunk), stages_(std::move(stages)), scale_shift_(is_scale_shift()) {}
 
   void run(std::byte* const* args) const override {
-    parallel_for(outer_ * chunks_, outer_ * inner_.size, [&](std::int64_t job) {
-      run_chunk(job / chunks_, job % chunks_, args);
-    });
+    parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
   }
 
  private:
@@ -144,28 +156,20 @@ class PointKernel final : public Kernel {
 
   [[nodiscard]] bool is_scale_shift() const {
     const bool chain = stages_.size() >= 2 && stages_[0].op == PointOp::kMul &&
-                       stages_[1].op == PointOp::kAdd && inner_.strides[2] == 1 &&
-                       inner_.strides[3] == 1 && inner_.strides[1] == 1;
+                       stages_[1].op == PointOp::kAdd && walk_.step(2) == 1 &&
+                       walk_.step(3) == 1 && walk_.step(1) == 1;
     if (!chain || stages_.size() > 3) return false;
     return stages_.size() == 2 || (stages_[2].op == PointOp::kRelu && stages_[2].alpha == 0.0F);
   }
 
-  void run_chunk(std::int64_t index, std::int64_t chunk, std::byte* const* args) const {
-    const std::size_t count = inner_.strides.size();
+  void run_job(std::int64_t job, std::byte* const* args) const {
+    std::int64_t at[kMaxPointers];
     const float* in[kMaxPointers];  // src, then operands: the order of args but for dst
-    float* dst = reinterpret_cast<float*>(args[1]);
-    in[0] = reinterpret_cast<const float*>(args[0]);
-    for (std::size_t i = 2; i < count; ++i) in[i - 1] = reinterpret_cast<const float*>(args[i]);
-    const std::int64_t first = chunk * kChunk;
-    dst += first;
-    for (std::size_t i = 1; i < count; ++i) in[i - 1] += first * inner_.strides[i];
-    for (std::size_t a = axes_.size(); a-- > 0;) {
-      const std::int64_t at = index % axes_[a].size;
-      index /= axes_[a].size;
-      dst += at * axes_[a].strides[0];
-      for (std::size_t i = 1; i < count; ++i) in[i - 1] += at * axes_[a].strides[i];
-    }
-    apply(std::min(kChunk, inner_.size - first), in, dst);
+    const std::int64_t n = walk_.place(job, at);
+    in[0] = reinterpret_cast<const float*>(args[0]) + at[1];
+    for (std::size_t i = 2; i < walk_.tensors(); ++i)
+      in[i - 1] = reinterpret_cast<const float*>(args[i]) + at[i];
+    apply(n, in, reinterpret_cast<float*>(args[1]) + at[0]);
   }
 
   void apply(std::int64_t n, const float* const* in, float* dst) const {
@@ -175,8 +179,8 @@ class PointKernel final : public Kernel {
       return;
     }
     const float* x = in[0];
-    if (stages_.empty() || inner_.strides[1] != 1) {
-      load_row(n, x, inner_.strides[1], dst);
+    if (stages_.empty() || walk_.step(1) != 1) {
+      load_row(n, x, walk_.step(1), dst);
       x = dst;
     }
     std::size_t operand = 1;
@@ -184,7 +188,7 @@ class PointKernel final : public Kernel {
       if (!takes_operand(stage.op)) {
         unary_row(stage.op, stage.alpha, stage.beta, n, x, dst);
       } else {
-        const std::int64_t stride = inner_.strides[operand + 1];
+        const std::int64_t stride = walk_.step(operand + 1);
         if (stride == 1)
           binary_row(stage.op, n, x, in[operand], dst);
         else
@@ -195,12 +199,9 @@ class PointKernel final : public Kernel {
     }
   }
 
-  std::vector<PointAxis> axes_;
+  PointWalk walk_;
   std::vector<PointStage> stages_;
-  PointAxis inner_;
-  std::int64_t outer_ = 1;
-  std::int64_t chunks_ = 1;
-  bool scale_shift_ = false;
+  bool scale_shift_;
 };
 
 }  // namespace

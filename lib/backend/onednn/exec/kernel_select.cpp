@@ -32,48 +32,26 @@ namespace {
 
 class SelectKernel final : public Kernel {
  public:
-  explicit SelectKernel(std::vector<PointAxis> axes) : axes_(std::move(axes)) {
-    inner_ = axes_.back();
-    axes_.pop_back();
-    for (const PointAxis& axis : axes_) outer_ *= axis.size;
-    chunks_ = std::max<std::int64_t>(1, (inner_.size + kChunk - 1) / kChunk);
-  }
+  explicit SelectKernel(std::vector<PointAxis> axes) : walk_(std::move(axes), kChunk) {}
 
   void run(std::byte* const* args) const override {
-    parallel_for(outer_ * chunks_, outer_ * inner_.size, [&](std::int64_t job) {
-      run_chunk(job / chunks_, job % chunks_, args);
-    });
+    parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
   }
 
  private:
   static constexpr std::int64_t kChunk = 16 * 1024;  // what one thread does at a time
-  enum Tensor : std::size_t { kDst, kCondition, kA, kB };  // order of the strides
+  enum Tensor : std::size_t { kDst, kCondition, kA, kB, kCount };  // order of the strides
 
-  /// The first element of a chunk in tensor `t`, in elements.
-  [[nodiscard]] std::int64_t place(Tensor t, std::int64_t index, std::int64_t first) const {
-    std::int64_t at = first * inner_.strides[t];
-    for (std::size_t a = axes_.size(); a-- > 0;) {
-      at += index % axes_[a].size * axes_[a].strides[t];
-      index /= axes_[a].size;
-    }
-    return at;
+  void run_job(std::int64_t job, std::byte* const* args) const {
+    std::int64_t at[kCount];
+    const std::int64_t n = walk_.place(job, at);
+    select_row(n, reinterpret_cast<const std::uint8_t*>(args[0]) + at[kCondition],
+               walk_.step(kCondition), reinterpret_cast<const float*>(args[1]) + at[kA],
+               walk_.step(kA), reinterpret_cast<const float*>(args[2]) + at[kB], walk_.step(kB),
+               reinterpret_cast<float*>(args[3]) + at[kDst]);
   }
 
-  void run_chunk(std::int64_t index, std::int64_t chunk, std::byte* const* args) const {
-    const std::int64_t first = chunk * kChunk;
-    const auto* condition = reinterpret_cast<const std::uint8_t*>(args[0]);
-    const auto* a = reinterpret_cast<const float*>(args[1]);
-    const auto* b = reinterpret_cast<const float*>(args[2]);
-    auto* dst = reinterpret_cast<float*>(args[3]);
-    select_row(std::min(kChunk, inner_.size - first), condition + place(kCondition, index, first),
-               inner_.strides[kCondition], a + place(kA, index, first), inner_.strides[kA],
-               b + place(kB, index, first), inner_.strides[kB], dst + place(kDst, index, first));
-  }
-
-  std::vector<PointAxis> axes_;
-  PointAxis inner_;
-  std::int64_t outer_ = 1;
-  std::int64_t chunks_ = 1;
+  PointWalk walk_;
 };
 
 }  // namespace

@@ -102,40 +102,29 @@ class TypedKernel final : public Kernel {
  public:
   TypedKernel(std::vector<PointAxis> axes, std::vector<PointStage> stages, Stored src, Stored dst,
               std::vector<Stored> operands)
-      : axes_(std::move(axes)), stages_(std::move(stages)), dst_(dst), read_(std::move(operands)) {
+      : walk_(std::move(axes), kChunk), stages_(std::move(stages)), dst_(dst),
+        read_(std::move(operands)) {
     read_.insert(read_.begin(), src);
-    inner_ = axes_.back();
-    axes_.pop_back();
-    for (const PointAxis& axis : axes_) outer_ *= axis.size;
-    chunks_ = std::max<std::int64_t>(1, (inner_.size + kChunk - 1) / kChunk);
   }
 
   void run(std::byte* const* args) const override {
-    parallel_for(outer_ * chunks_, outer_ * inner_.size, [&](std::int64_t job) {
-      run_chunk(job / chunks_, job % chunks_, args);
-    });
+    parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
   }
 
  private:
   static constexpr std::int64_t kChunk = 2048;  // two rows of f32 stay in the first cache
+  static constexpr std::size_t kMaxPointers = 34;
 
-  /// Address of the first element of a chunk in tensor `t` of the strides.
-  [[nodiscard]] std::byte* place(std::size_t t, std::int64_t index, std::int64_t first,
-                                 std::byte* base, DataType type) const {
-    std::int64_t at = first * inner_.strides[t];
-    for (std::size_t a = axes_.size(); a-- > 0;) {
-      at += index % axes_[a].size * axes_[a].strides[t];
-      index /= axes_[a].size;
-    }
+  static std::byte* address(std::byte* base, std::int64_t at, DataType type) {
     return base + at * static_cast<std::int64_t>(element_bytes(type));
   }
 
-  void run_chunk(std::int64_t index, std::int64_t chunk, std::byte* const* args) const {
+  void run_job(std::int64_t job, std::byte* const* args) const {
     alignas(64) float x[kChunk];
     alignas(64) float y[kChunk];
-    const std::int64_t first = chunk * kChunk;
-    const std::int64_t n = std::min(kChunk, inner_.size - first);
-    load_row(read_[0], n, place(1, index, first, args[0], read_[0].type), inner_.strides[1], x);
+    std::int64_t at[kMaxPointers];
+    const std::int64_t n = walk_.place(job, at);
+    load_row(read_[0], n, address(args[0], at[1], read_[0].type), walk_.step(1), x);
     std::size_t operand = 1;
     for (const PointStage& stage : stages_) {
       if (!takes_operand(stage.op)) {
@@ -143,21 +132,18 @@ class TypedKernel final : public Kernel {
         continue;
       }
       const Stored& from = read_[operand];
-      load_row(from, n, place(operand + 1, index, first, args[operand + 1], from.type),
-               inner_.strides[operand + 1], y);
+      load_row(from, n, address(args[operand + 1], at[operand + 1], from.type),
+               walk_.step(operand + 1), y);
       binary_row(stage.op, n, x, y, x);
       ++operand;
     }
-    store_row(dst_, n, x, place(0, index, first, args[1], dst_.type));
+    store_row(dst_, n, x, address(args[1], at[0], dst_.type));
   }
 
-  std::vector<PointAxis> axes_;
+  PointWalk walk_;
   std::vector<PointStage> stages_;
   Stored dst_;
   std::vector<Stored> read_;  // src, then operands
-  PointAxis inner_;
-  std::int64_t outer_ = 1;
-  std::int64_t chunks_ = 1;
 };
 
 template <class T>

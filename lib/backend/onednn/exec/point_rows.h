@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels.h"
@@ -23,5 +24,26 @@ struct PointAxis {
 /// run through them without a gap. `strides`: dst, src, operands.
 [[nodiscard]] std::vector<PointAxis> collapse_points(const Dims& dims,
                                                      const std::vector<const Dims*>& strides);
+
+/// Collapsed axes as jobs for parallel_for(): each a part of one row along the innermost axis.
+class PointWalk {
+ public:
+  /// `axes` of collapse_points(), `chunk`: most elements of a job.
+  PointWalk(std::vector<PointAxis> axes, std::int64_t chunk);
+
+  [[nodiscard]] std::int64_t jobs() const { return outer_ * chunks_; }
+  [[nodiscard]] std::int64_t elements() const { return outer_ * inner_.size; }
+  /// dst, src and operands, in the order of PointAxis::strides.
+  [[nodiscard]] std::size_t tensors() const { return inner_.strides.size(); }
+  /// How far apart the elements of a row of tensor `t` lie.
+  [[nodiscard]] std::int64_t step(std::size_t t) const { return inner_.strides[t]; }
+  /// The number of a job's elements; `at` receives where it begins in each tensor, in elements.
+  [[nodiscard]] std::int64_t place(std::int64_t job, std::span<std::int64_t> at) const;
+
+ private:
+  std::vector<PointAxis> axes_;  // but for the innermost
+  PointAxis inner_;
+  std::int64_t chunk_, outer_ = 1, chunks_ = 1;
+};
 
 }  // namespace ctxgen::onednn
