@@ -21,7 +21,7 @@ class RewritePlanner {
                  std::span<const CompiledNode> compiled, std::vector<BodyRewrite> bodies,
                  bool freeze)
       : graph_(graph), assignment_(assignment), compiled_(compiled), freeze_(freeze),
-        unit_of_(graph_.node_count(), kDropped) {
+        unit_of_(graph_.node_count(), kDropped), broken_(graph_.calls().size(), false) {
     rewrite_.bodies = std::move(bodies);
   }
 
@@ -74,7 +74,6 @@ class RewritePlanner {
   /// Calls of functions of which some node was compiled; those are written expanded.
   std::vector<bool> broken_calls() const {
     std::vector<bool> broken = broken_;
-    broken.resize(graph_.calls().size(), false);
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n)
       if (graph_.node(NodeId{n}).call >= 0 && unit_of_[n] != kDropped)
         broken[static_cast<std::size_t>(graph_.node(NodeId{n}).call)] = true;
@@ -204,7 +203,6 @@ class RewritePlanner {
   /// Calls among the units that wait for each other are written expanded; there is one, as nodes
   /// and partitions have an order.
   void break_unordered_calls() {
-    broken_.resize(graph_.calls().size(), false);
     std::size_t found = 0;
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (ordered_[u] || units_[u].write.kind != NodeToWrite::Kind::kCall) continue;

@@ -71,7 +71,7 @@ Dims strides_of(const Dims& dims) {
 
 Status require_whole_bytes(const Tensor& tensor) {
   if (tensor.is_string() || bits_of(tensor.type()) % 8 == 0) return {};
-  return fail(ErrorCode::kUnsupported, "elements of {}", name_of(tensor.type()));
+  return fail(ErrorCode::kUnsupported, "element type {}", name_of(tensor.type()));
 }
 
 void copy_elements(const Tensor& from, std::int64_t from_index, Tensor& to, std::int64_t to_index,

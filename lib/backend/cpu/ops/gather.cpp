@@ -25,9 +25,8 @@ KernelResult make_gather(const Node& node) {
     const auto d = data->dims().span();
     const Dims dims =
         CTXGEN_TRY(joined({d.first(at), index_tensor->dims().span(), d.subspan(at + 1)}));
+    CTXGEN_CHECK(require_whole_bytes(*data));
     Tensor* output = CTXGEN_TRY(context.make_output(0, data->type(), dims));
-    if (bits_of(data->type()) % 8 != 0)
-      return fail(ErrorCode::kUnsupported, "element type {}", name_of(data->type()));
     const AxisSplit split = split_at(data->dims(), at);
     std::int64_t to = 0;
     for (std::int64_t o = 0; o < split.outer; ++o)

@@ -154,11 +154,6 @@ bool any_outside(const ScratchVector<AxisSource>& sources) {
 }
 
 template <class T>
-T rounded(double value) {
-  return store<T>(value);
-}
-
-template <class T>
 void interpolate(const Tensor& input, const ScratchVector<AxisPlan>& plans,
                  const ScratchVector<AxisSource>& sources, const ResizeParams& params,
                  Tensor& output) {
@@ -173,9 +168,9 @@ void interpolate(const Tensor& input, const ScratchVector<AxisPlan>& plans,
     dims[i] = plans[i].output;
   }
   T* to = mutable_data_of<T>(output);
-  for (std::size_t i = 0; i < values.size(); ++i) to[i] = rounded<T>(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) to[i] = store<T>(values[i]);
   if (any_outside(sources))
-    for_each_outside(sources, dims, [&](std::int64_t o) { to[o] = rounded<T>(params.extrapolation); });
+    for_each_outside(sources, dims, [&](std::int64_t o) { to[o] = store<T>(params.extrapolation); });
 }
 
 // Nearest moves elements of any type.
@@ -204,7 +199,7 @@ Status pick(const Tensor& input, const ScratchVector<AxisPlan>& plans,
   if (!any_outside(sources)) return {};
   return dispatch(NumericTypes{}, input.type(), [&]<class T>() -> Status {
     for_each_outside(sources, output.dims(), [&](std::int64_t o) {
-      mutable_data_of<T>(output)[o] = rounded<T>(params.extrapolation);
+      mutable_data_of<T>(output)[o] = store<T>(params.extrapolation);
     });
     return {};
   });

@@ -59,8 +59,7 @@ Status write_updates(Reduction reduction, const Tensor& updates, Tensor& output,
 
 Result<Tensor*> copy_of_data(KernelContext& context) {
   const Tensor* data = CTXGEN_TRY(required(context, 0));
-  if (bits_of(data->type()) % 8 != 0)
-    return fail(ErrorCode::kUnsupported, "element type {}", name_of(data->type()));
+  CTXGEN_CHECK(require_whole_bytes(*data));
   Tensor* output = CTXGEN_TRY(context.make_output(0, data->type(), data->dims()));
   copy_elements(*data, 0, *output, 0, data->element_count());
   return output;
