@@ -29,21 +29,17 @@ std::uint8_t encode(float value, E8m0Rounding rounding, bool saturate) {
 
 }  // namespace
 
-Result<Tensor> unpack_e8m0(const Tensor& tensor) {
-  Tensor wide = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, tensor.dims()));
+void unpack_e8m0(const Tensor& tensor, Tensor& wide) {
   const std::uint8_t* codes = data_of<std::uint8_t>(tensor);
   for (float& to : wide.mutable_elements<float>()) {
     to = *codes == kNan ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, *codes - kBias);
     ++codes;
   }
-  return wide;
 }
 
-Result<Tensor> pack_e8m0(const Tensor& tensor, E8m0Rounding rounding, bool saturate) {
-  Tensor packed = CTXGEN_TRY(Tensor::allocate(DataType::kFloat8E8M0, tensor.dims()));
+void pack_e8m0(const Tensor& tensor, Tensor& packed, E8m0Rounding rounding, bool saturate) {
   std::ranges::transform(tensor.elements<float>(), mutable_data_of<std::uint8_t>(packed),
                          [&](float x) { return encode(x, rounding, saturate); });
-  return packed;
 }
 
 }  // namespace ctxgen::cpu

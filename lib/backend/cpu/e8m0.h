@@ -8,10 +8,10 @@ namespace ctxgen::cpu {
 
 enum class E8m0Rounding { kUp, kDown, kNearest };  // kNearest: ties up
 
-/// One float per element.
-[[nodiscard]] Result<Tensor> unpack_e8m0(const Tensor& tensor);
-/// From floats; signs are dropped. With `saturate` what does not fit becomes the nearest code, else
-/// NaN.
-[[nodiscard]] Result<Tensor> pack_e8m0(const Tensor& tensor, E8m0Rounding rounding, bool saturate);
+/// Into floats of the same dims.
+void unpack_e8m0(const Tensor& tensor, Tensor& wide);
+/// From floats into `packed`, of the same dims; signs are dropped. With `saturate` what does not fit
+/// becomes the nearest code, else NaN.
+void pack_e8m0(const Tensor& tensor, Tensor& packed, E8m0Rounding rounding, bool saturate);
 
 }  // namespace ctxgen::cpu

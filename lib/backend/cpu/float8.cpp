@@ -113,8 +113,7 @@ DataType unpacked_type(DataType type) {
   return is_signed_packed(type) ? DataType::kInt8 : DataType::kUint8;
 }
 
-Result<Tensor> unpack_small(const Tensor& tensor) {
-  Tensor wide = CTXGEN_TRY(Tensor::allocate(unpacked_type(tensor.type()), tensor.dims()));
+void unpack_small(const Tensor& tensor, Tensor& wide) {
   const unsigned bits = bits_of(tensor.type());
   const std::byte* data = tensor.bytes().data();
   const Format* format = format_of(tensor.type());
@@ -129,21 +128,18 @@ Result<Tensor> unpack_small(const Tensor& tensor) {
           static_cast<std::uint8_t>(negative ? code | (0xffu << bits) : code);
     }
   }
-  return wide;
 }
 
-Result<Tensor> pack_small(const Tensor& tensor, DataType type, bool saturate) {
-  Tensor packed = CTXGEN_TRY(Tensor::allocate(type, tensor.dims()));
-  const unsigned bits = bits_of(type);
+void pack_small(const Tensor& tensor, Tensor& packed, bool saturate) {
+  const unsigned bits = bits_of(packed.type());
   std::ranges::fill(packed.mutable_bytes(), std::byte{0});
   std::byte* data = packed.mutable_bytes().data();
-  const Format* format = format_of(type);
+  const Format* format = format_of(packed.type());
   const std::int64_t count = tensor.element_count();
   for (std::int64_t i = 0; i < count; ++i)
     write_bits(data, i, bits,
                format != nullptr ? encode(*format, data_of<float>(tensor)[i], saturate)
                                  : data_of<std::uint8_t>(tensor)[i]);
-  return packed;
 }
 
 }  // namespace ctxgen::cpu

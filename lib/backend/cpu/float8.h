@@ -12,10 +12,10 @@ namespace ctxgen::cpu {
 /// float, int8 or uint8 for those types; the type itself for others.
 [[nodiscard]] DataType unpacked_type(DataType type);
 
-/// One element per float, int8 or uint8. Requires is_small_float or is_packed_int.
-[[nodiscard]] Result<Tensor> unpack_small(const Tensor& tensor);
-/// The way back. Floats round to nearest even; with `saturate` what does not fit becomes the largest
+/// Into `wide` of the unpacked type and the same dims. Requires is_small_float or is_packed_int.
+void unpack_small(const Tensor& tensor, Tensor& wide);
+/// The way back, into `packed` of the same dims. Floats round to nearest even; with `saturate` what does not fit becomes the largest
 /// value, else NaN or infinity. Integers keep their low bits.
-[[nodiscard]] Result<Tensor> pack_small(const Tensor& tensor, DataType type, bool saturate);
+void pack_small(const Tensor& tensor, Tensor& packed, bool saturate);
 
 }  // namespace ctxgen::cpu

@@ -31,32 +31,32 @@ void narrow_into(const Tensor& from, Tensor& to) {
 }
 
 WidenedContext::WidenedContext(KernelContext& inner, DataType narrow)
-    : inner_(inner),
+    : ForwardingContext(inner),
       narrow_(narrow),
       inputs_(inner.input_count()),
       outputs_(inner.output_count()) {}
 
 WidenedContext::~WidenedContext() {
-  for (Tensor& input : inputs_) inner_.recycle(std::move(input));
-  for (WideOutput& output : outputs_) inner_.recycle(std::move(output.wide));
+  for (Tensor& input : inputs_) inner().recycle(std::move(input));
+  for (WideOutput& output : outputs_) inner().recycle(std::move(output.wide));
 }
 
 Status WidenedContext::widen_inputs() {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (const Tensor* tensor = inner_.input(i); tensor != nullptr && is_short(tensor->type()))
-      inputs_[i] = CTXGEN_TRY(to_float(inner_, *tensor));
+    if (const Tensor* tensor = inner().input(i); tensor != nullptr && is_short(tensor->type()))
+      inputs_[i] = CTXGEN_TRY(to_float(inner(), *tensor));
   return {};
 }
 
 const Tensor* WidenedContext::input(std::size_t index) const {
-  return inputs_[index].defined() ? &inputs_[index] : inner_.input(index);
+  return inputs_[index].defined() ? &inputs_[index] : inner().input(index);
 }
 
 Result<Tensor*> WidenedContext::make_output(std::size_t index, DataType type, const Dims& dims) {
   if (type != DataType::kFloat || index >= outputs_.size())
-    return inner_.make_output(index, type, dims);
-  outputs_[index].narrow = CTXGEN_TRY(inner_.make_output(index, narrow_, dims));
-  outputs_[index].wide = CTXGEN_TRY(inner_.make_tensor(type, dims));
+    return inner().make_output(index, type, dims);
+  outputs_[index].narrow = CTXGEN_TRY(inner().make_output(index, narrow_, dims));
+  outputs_[index].wide = CTXGEN_TRY(inner().make_tensor(type, dims));
   return &outputs_[index].wide;
 }
 
@@ -64,7 +64,7 @@ void WidenedContext::set_output(std::size_t index, Tensor tensor) {
   if (tensor.type() == DataType::kFloat && index < outputs_.size())
     outputs_[index] = {.wide = std::move(tensor), .narrow = nullptr};
   else
-    inner_.set_output(index, std::move(tensor));
+    inner().set_output(index, std::move(tensor));
 }
 
 Status WidenedContext::finish() {
@@ -72,7 +72,7 @@ Status WidenedContext::finish() {
     WideOutput& output = outputs_[i];
     if (!output.wide.defined()) continue;
     if (output.narrow == nullptr)
-      output.narrow = CTXGEN_TRY(inner_.make_output(i, narrow_, output.wide.dims()));
+      output.narrow = CTXGEN_TRY(inner().make_output(i, narrow_, output.wide.dims()));
     narrow_into(output.wide, *output.narrow);
   }
   return {};

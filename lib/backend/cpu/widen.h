@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "forwarding_context.h"
 #include "kernel_support.h"
 
 // Kernels written for float run on 16-bit floats through float copies of their inputs.
@@ -10,25 +11,19 @@ namespace ctxgen::cpu {
 
 /// Shows inputs of type float16 and bfloat16 as float; outputs that the kernel makes as float
 /// become `narrow` when finish() is called.
-class WidenedContext final : public KernelContext {
+class WidenedContext final : public ForwardingContext {
  public:
   WidenedContext(KernelContext& inner, DataType narrow);
   ~WidenedContext() override;
   [[nodiscard]] Status widen_inputs();
   [[nodiscard]] Status finish();
 
-  [[nodiscard]] std::size_t input_count() const override { return inner_.input_count(); }
   [[nodiscard]] const Tensor* input(std::size_t index) const override;
-  [[nodiscard]] std::size_t output_count() const override { return inner_.output_count(); }
-  [[nodiscard]] bool output_wanted(std::size_t index) const override {
-    return inner_.output_wanted(index);
-  }
   [[nodiscard]] Result<Tensor*> make_output(std::size_t index, DataType type,
                                             const Dims& dims) override;
   void set_output(std::size_t index, Tensor tensor) override;
 
  private:
-  KernelContext& inner_;
   DataType narrow_;
   ScratchVector<Tensor> inputs_;  // undefined: as it is
   // Floats, and where they go when they are done. The narrow one is made first, so that the inner

@@ -162,7 +162,7 @@ Result<Heads> present_of(KernelContext& context, std::size_t index, const Heads&
   if (wanted)
     present = CTXGEN_TRY(context.make_output(index, kElementTypeOf<E>, dims));
   else
-    own = CTXGEN_TRY(Tensor::allocate(kElementTypeOf<E>, dims));
+    own = CTXGEN_TRY(context.make_tensor(kElementTypeOf<E>, dims));
   join_past<E>(heads, past, past_rows, mutable_data_of<E>(*present));
   return Heads{present, false, dims[0], dims[1], dims[2], dims[3]};
 }

@@ -110,45 +110,56 @@ Status convert(const Tensor& from, Tensor& to) {
   });
 }
 
-Result<Tensor> cast(const Tensor& from, DataType type, const CastRules& rules) {
-  if (from.type() == type) return from;
-  if (from.type() == DataType::kFloat8E8M0) {
-    const Tensor wide = CTXGEN_TRY(unpack_e8m0(from));
-    return cast(wide, type, rules);
-  }
-  if (type == DataType::kFloat8E8M0) {
-    const Tensor wide = CTXGEN_TRY(cast(from, DataType::kFloat, rules));
-    return pack_e8m0(wide, rules.rounding, rules.saturate);
-  }
+void unpack(const Tensor& from, Tensor& wide) {
+  if (from.type() == DataType::kFloat8E8M0)
+    unpack_e8m0(from, wide);
+  else
+    unpack_small(from, wide);
+}
+
+void pack(const Tensor& wide, Tensor& to, const CastRules& rules) {
+  if (to.type() == DataType::kFloat8E8M0)
+    pack_e8m0(wide, to, rules.rounding, rules.saturate);
+  else
+    pack_small(wide, to, rules.saturate);
+}
+
+/// What lies between a type that no kernel computes in and the others.
+DataType between(DataType type) {
+  return type == DataType::kFloat8E8M0 ? DataType::kFloat : unpacked_type(type);
+}
+
+/// `to` has the dims of `from` and another type. What lies between is memory of the run.
+Status cast(KernelContext& context, const Tensor& from, Tensor& to, const CastRules& rules) {
   if (!is_plain(from.type())) {
-    const Tensor wide = CTXGEN_TRY(unpack_small(from));
-    return cast(wide, type, rules);
+    const DataType type = between(from.type());
+    if (type == to.type()) {
+      unpack(from, to);
+      return {};
+    }
+    Tensor wide = CTXGEN_TRY(context.make_tensor(type, from.dims()));
+    unpack(from, wide);
+    return cast(context, wide, to, rules);
   }
-  if (!is_plain(type)) {
-    // Floats go through a signed type, so that negative ones wrap in uint4 as integers do.
-    const bool to_int = is_packed_int(type) && !is_packed_int(from.type());
-    const DataType between = to_int ? DataType::kInt8 : unpacked_type(type);
-    const Tensor wide = CTXGEN_TRY(cast(from, between, rules));
-    return pack_small(wide, type, rules.saturate);
+  if (is_plain(to.type())) return convert(from, to);
+  // Floats go through a signed type, so that negative ones wrap in uint4 as integers do.
+  const DataType type = is_packed_int(to.type()) ? DataType::kInt8 : between(to.type());
+  Tensor wide = from;
+  if (from.type() != type) {
+    wide = CTXGEN_TRY(context.make_tensor(type, from.dims()));
+    CTXGEN_CHECK(convert(from, wide));
   }
-  Tensor to = CTXGEN_TRY(Tensor::allocate(type, from.dims()));
-  CTXGEN_CHECK(convert(from, to));
-  return to;
+  pack(wide, to, rules);
+  return {};
 }
 
 Status run_cast(KernelContext& context, DataType type, const CastRules& rules) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
-  if (input->type() != type && is_plain(input->type()) && is_plain(type))
-    return convert(*input, *CTXGEN_TRY(context.make_output(0, type, input->dims())));
-  Tensor made = CTXGEN_TRY(cast(*input, type, rules));
-  if (made.is_string()) {
-    context.set_output(0, std::move(made));
+  if (input->type() == type) {
+    context.set_output(0, *input);
     return {};
   }
-  // Only memory of the run counts against its limit.
-  Tensor* output = CTXGEN_TRY(context.make_output(0, type, made.dims()));
-  std::ranges::copy(made.bytes(), output->mutable_bytes().begin());
-  return {};
+  return cast(context, *input, *CTXGEN_TRY(context.make_output(0, type, input->dims())), rules);
 }
 
 // Opset 1 to 5 name the type in a string ("FLOAT").

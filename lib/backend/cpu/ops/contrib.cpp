@@ -5,6 +5,7 @@
 #include "../attributes.h"
 #include "../broadcast.h"
 #include "../families.h"
+#include "../forwarding_context.h"
 #include "../map.h"
 #include "../widen.h"
 
@@ -34,30 +35,22 @@ Result<Function> activation_of(std::string_view name, std::span<const float> p) 
 }
 
 /// Shows the first `inputs` inputs of another context and remembers output 0.
-class FusedContext final : public KernelContext {
+class FusedContext final : public ForwardingContext {
  public:
-  FusedContext(KernelContext& inner, std::size_t inputs) : inner_(inner), inputs_(inputs) {}
+  FusedContext(KernelContext& inner, std::size_t inputs)
+      : ForwardingContext(inner), inputs_(inputs) {}
   [[nodiscard]] std::size_t input_count() const override {
-    return std::min(inputs_, inner_.input_count());
-  }
-  [[nodiscard]] const Tensor* input(std::size_t index) const override { return inner_.input(index); }
-  [[nodiscard]] std::size_t output_count() const override { return inner_.output_count(); }
-  [[nodiscard]] bool output_wanted(std::size_t index) const override {
-    return inner_.output_wanted(index);
+    return std::min(inputs_, inner().input_count());
   }
   [[nodiscard]] Result<Tensor*> make_output(std::size_t index, DataType type,
                                             const Dims& dims) override {
-    Tensor* made = CTXGEN_TRY(inner_.make_output(index, type, dims));
+    Tensor* made = CTXGEN_TRY(inner().make_output(index, type, dims));
     output = made;
     return made;
-  }
-  void set_output(std::size_t index, Tensor tensor) override {
-    inner_.set_output(index, std::move(tensor));
   }
   Tensor* output = nullptr;  // nobody else sees it yet: it may be changed in place
 
  private:
-  KernelContext& inner_;
   std::size_t inputs_;
 };
 

@@ -24,10 +24,10 @@ Result<SharedKernel> kernel_like(std::string_view domain, std::string_view op, s
 }
 
 // (element - zero) * scale, per channel of `axis`.
-Result<Tensor> dequantized(const Tensor& tensor, const Quantization& quantization,
-                           std::size_t axis) {
+Result<Tensor> dequantized(KernelContext& context, const Tensor& tensor,
+                           const Quantization& quantization, std::size_t axis) {
   const auto values = CTXGEN_TRY(bytes_as_ints(tensor));
-  Tensor result = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, tensor.dims()));
+  Tensor result = CTXGEN_TRY(context.make_tensor(DataType::kFloat, tensor.dims()));
   const AxisSplit split = split_at(tensor.dims(), axis);
   float* to = mutable_data_of<float>(result);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -55,23 +55,15 @@ Status add_bias(Tensor& output, const Tensor* bias) {
 }
 
 /// Remembers output 0 of the kernel inside.
-class OutputContext final : public KernelContext {
+class OutputContext final : public ForwardingContext {
  public:
-  explicit OutputContext(InputsContext& inner) : inner_(inner) {}
-  [[nodiscard]] std::size_t input_count() const override { return inner_.input_count(); }
-  [[nodiscard]] const Tensor* input(std::size_t i) const override { return inner_.input(i); }
-  [[nodiscard]] std::size_t output_count() const override { return inner_.output_count(); }
-  [[nodiscard]] bool output_wanted(std::size_t i) const override { return inner_.output_wanted(i); }
+  using ForwardingContext::ForwardingContext;
   [[nodiscard]] Result<Tensor*> make_output(std::size_t i, DataType type,
                                             const Dims& dims) override {
-    output = CTXGEN_TRY(inner_.make_output(i, type, dims));
+    output = CTXGEN_TRY(inner().make_output(i, type, dims));
     return output;
   }
-  void set_output(std::size_t i, Tensor tensor) override { inner_.set_output(i, std::move(tensor)); }
   Tensor* output = nullptr;
-
- private:
-  InputsContext& inner_;
 };
 
 Status run_product(KernelContext& context, const Kernel& matmul, const Tensor& a, const Tensor& b,
@@ -84,12 +76,12 @@ Status run_product(KernelContext& context, const Kernel& matmul, const Tensor& a
 
 // ---- FusedMatMul ----
 
-Result<Tensor> last_two_swapped(const Tensor& tensor, bool swap) {
+Result<Tensor> last_two_swapped(KernelContext& context, const Tensor& tensor, bool swap) {
   if (!swap || tensor.rank() < 2) return tensor;
   ScratchVector<std::size_t> perm(tensor.rank());
   for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = i;
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  Tensor result = CTXGEN_TRY(Tensor::allocate(tensor.type(), permuted(tensor.dims(), perm)));
+  Tensor result = CTXGEN_TRY(context.make_tensor(tensor.type(), permuted(tensor.dims(), perm)));
   CTXGEN_CHECK(transpose_into(tensor, perm, result));
   return result;
 }
@@ -105,8 +97,8 @@ KernelResult make_fused_matmul(const Node& node) {
                     KernelContext& context) -> Status {
     const Tensor* a = CTXGEN_TRY(required(context, 0));
     const Tensor* b = CTXGEN_TRY(required(context, 1, a->type()));
-    const Tensor left = CTXGEN_TRY(last_two_swapped(*a, swap_a));
-    const Tensor right = CTXGEN_TRY(last_two_swapped(*b, swap_b));
+    const Tensor left = CTXGEN_TRY(last_two_swapped(context, *a, swap_a));
+    const Tensor right = CTXGEN_TRY(last_two_swapped(context, *b, swap_b));
     InputsContext inputs(context, {&left, &right});
     OutputContext outputs(inputs);
     CTXGEN_CHECK(matmul->run(outputs));
@@ -151,9 +143,9 @@ Status check_blocks(const KernelContext& context, const BlockParams& p) {
 }
 
 // B as floats [K, N].
-Result<Tensor> unpacked_blocks(const KernelContext& context, const BlockParams& p) {
+Result<Tensor> unpacked_blocks(KernelContext& context, const BlockParams& p) {
   CTXGEN_CHECK(check_blocks(context, p));
-  Tensor result = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, {p.k, p.n}));
+  Tensor result = CTXGEN_TRY(context.make_tensor(DataType::kFloat, {p.k, p.n}));
   const std::uint8_t* packed = data_of<std::uint8_t>(*context.input(1));
   const float* scales = data_of<float>(*context.input(2));
   const Tensor* zeros = optional_input(context, 3);
@@ -220,9 +212,9 @@ KernelResult make_dynamic_matmul(const Node& node) {
     const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
     const Tensor* b = CTXGEN_TRY(required(context, 1));
     const auto qb = CTXGEN_TRY(quantization_of(context, 2, 3, last_dim(*b)));
-    const Tensor right = CTXGEN_TRY(dequantized(*b, qb, last_axis(*b)));
+    const Tensor right = CTXGEN_TRY(dequantized(context, *b, qb, last_axis(*b)));
     const Tensor left =
-        rounded_to_bytes(*a, CTXGEN_TRY(Tensor::allocate(DataType::kFloat, a->dims())));
+        rounded_to_bytes(*a, CTXGEN_TRY(context.make_tensor(DataType::kFloat, a->dims())));
     return run_product(context, *matmul, left, right, optional_input(context, 4));
   });
 }
@@ -234,8 +226,8 @@ KernelResult make_integer_to_float(const Node& node) {
     const Tensor* b = CTXGEN_TRY(required(context, 1));
     const auto qa = CTXGEN_TRY(quantization_of(context, 2, 4, 1));
     const auto qb = CTXGEN_TRY(quantization_of(context, 3, 5, last_dim(*b)));
-    const Tensor left = CTXGEN_TRY(dequantized(*a, qa, 0));
-    const Tensor right = CTXGEN_TRY(dequantized(*b, qb, last_axis(*b)));
+    const Tensor left = CTXGEN_TRY(dequantized(context, *a, qa, 0));
+    const Tensor right = CTXGEN_TRY(dequantized(context, *b, qb, last_axis(*b)));
     return run_product(context, *matmul, left, right, optional_input(context, 6));
   });
 }
@@ -249,8 +241,8 @@ KernelResult make_qattention(const Node& node) {
     const Tensor* w = CTXGEN_TRY(required(context, 1));
     const auto qx = CTXGEN_TRY(quantization_of(context, 3, 6, 1));
     const auto qw = CTXGEN_TRY(quantization_of(context, 4, 7, last_dim(*w)));
-    const Tensor data = CTXGEN_TRY(dequantized(*x, qx, 0));
-    const Tensor weights = CTXGEN_TRY(dequantized(*w, qw, last_axis(*w)));
+    const Tensor data = CTXGEN_TRY(dequantized(context, *x, qx, 0));
+    const Tensor weights = CTXGEN_TRY(dequantized(context, *w, qw, last_axis(*w)));
     InputsContext inputs(context, {&data, &weights, optional_input(context, 2),
                                    optional_input(context, 5), optional_input(context, 8)});
     return attention->run(inputs);

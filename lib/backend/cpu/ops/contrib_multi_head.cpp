@@ -103,7 +103,7 @@ Result<const float*> present(KernelContext& context, std::size_t index, const So
   if (context.output_wanted(index))
     target = CTXGEN_TRY(context.make_output(index, DataType::kFloat, dims));
   else
-    own = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, dims));
+    own = CTXGEN_TRY(context.make_tensor(DataType::kFloat, dims));
   gather_heads(source, mutable_data_of<float>(*target));
   return data_of<float>(*target);
 }
@@ -168,8 +168,8 @@ Status run_multi_head(KernelContext& context, const Params& params) {
   Tensor* output = CTXGEN_TRY(
       context.make_output(0, DataType::kFloat, {sizes.batch, sizes.queries, v_width}));
   Tensor own_q, own_k, own_v;
-  own_q = CTXGEN_TRY(Tensor::allocate(DataType::kFloat,
-                                      {sizes.batch, params.heads, sizes.queries, sizes.head}));
+  own_q = CTXGEN_TRY(context.make_tensor(
+      DataType::kFloat, {sizes.batch, params.heads, sizes.queries, sizes.head}));
   gather_heads({context.input(0), nullptr, part(0), params.heads, sizes.head},
                mutable_data_of<float>(own_q));
   const float* keys = CTXGEN_TRY(present(

@@ -59,10 +59,11 @@ void for_each_scaled(const ScaleLayout& layout, F f) {
       for (std::int64_t i = 0; i < layout.inner; ++i) f(element++, layout.index(o, k, i));
 }
 
-Result<ScratchVector<float>> floats_of(const Tensor& tensor) {
+Result<ScratchVector<float>> floats_of(KernelContext& context, const Tensor& tensor) {
   if (is_small_float(tensor.type()) || is_packed_int(tensor.type())) {
-    const Tensor wide = CTXGEN_TRY(unpack_small(tensor));
-    return floats_of(wide);
+    Tensor wide = CTXGEN_TRY(context.make_tensor(unpacked_type(tensor.type()), tensor.dims()));
+    unpack_small(tensor, wide);
+    return floats_of(context, wide);
   }
   ScratchVector<float> values;
   CTXGEN_CHECK(dispatch(NumericTypes{}, tensor.type(), [&]<class T>() -> Status {
@@ -74,13 +75,14 @@ Result<ScratchVector<float>> floats_of(const Tensor& tensor) {
 }
 
 /// Zero points as integers; zeros where absent (and for float8, whose zero point is 0).
-Result<ScratchVector<std::int64_t>> zero_points(const Tensor* tensor, const Tensor& scale) {
+Result<ScratchVector<std::int64_t>> zero_points(KernelContext& context, const Tensor* tensor,
+                                                 const Tensor& scale) {
   ScratchVector<std::int64_t> values(static_cast<std::size_t>(scale.element_count()), 0);
   if (tensor == nullptr) return values;
   if (tensor->element_count() != scale.element_count())
     return fail(ErrorCode::kInvalidGraph, "zero point {} and scale {} differ in shape",
                 to_string(tensor->dims()), to_string(scale.dims()));
-  const auto floats = CTXGEN_TRY(floats_of(*tensor));
+  const auto floats = CTXGEN_TRY(floats_of(context, *tensor));
   if (tensor->type() == DataType::kInt32) {
     const auto exact = tensor->elements<std::int32_t>();
     values.assign(exact.begin(), exact.end());
@@ -110,13 +112,14 @@ Result<IntRange> range_of(DataType type) {
   }
 }
 
-Status write_quantized(std::span<const std::int64_t> values, Tensor& output) {
+Status write_quantized(KernelContext& context, std::span<const std::int64_t> values,
+                       Tensor& output) {
   if (is_packed_int(output.type())) {
-    Tensor bytes = CTXGEN_TRY(Tensor::allocate(unpacked_type(output.type()), output.dims()));
+    Tensor bytes =
+        CTXGEN_TRY(context.make_tensor(unpacked_type(output.type()), output.dims()));
     for (std::size_t i = 0; i < values.size(); ++i)
       mutable_data_of<std::uint8_t>(bytes)[i] = static_cast<std::uint8_t>(values[i]);
-    const Tensor packed = CTXGEN_TRY(pack_small(bytes, output.type(), true));
-    std::ranges::copy(packed.bytes(), output.mutable_bytes().begin());
+    pack_small(bytes, output, true);
     return {};
   }
   return dispatch(IntTypes{}, output.type(), [&]<class T>() -> Status {
@@ -141,17 +144,16 @@ std::int64_t quantized(float x, float scale, std::int64_t zero, const IntRange& 
       std::clamp(value, static_cast<double>(range.low), static_cast<double>(range.high)));
 }
 
-Status quantize_to_float(const ScratchVector<float>& data, const ScratchVector<float>& scales,
-                         const ScaleLayout& layout, bool saturate, const Tensor& input,
-                         Tensor& output) {
-  Tensor wide = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, input.dims()));
+Status quantize_to_float(KernelContext& context, const ScratchVector<float>& data,
+                         const ScratchVector<float>& scales, const ScaleLayout& layout,
+                         bool saturate, Tensor& output) {
+  Tensor wide = CTXGEN_TRY(context.make_tensor(DataType::kFloat, output.dims()));
   for_each_scaled(layout, [&](std::int64_t e, std::int64_t s) {
     mutable_data_of<float>(wide)[e] =
         data[static_cast<std::size_t>(e)] / scales[static_cast<std::size_t>(s)] +
         0.0f;  // the zero point: -0 becomes 0
   });
-  const Tensor packed = CTXGEN_TRY(pack_small(wide, output.type(), saturate));
-  std::ranges::copy(packed.bytes(), output.mutable_bytes().begin());
+  pack_small(wide, output, saturate);
   return {};
 }
 
@@ -164,14 +166,14 @@ Status run_quantize(KernelContext& context, const QuantizeParams& params) {
                                                   : DataType::kUint8;
   const auto layout =
       CTXGEN_TRY(scale_layout(input->dims(), *scale, params.axis, params.block_size));
-  const auto data = CTXGEN_TRY(floats_of(*input));
-  const auto scales = CTXGEN_TRY(floats_of(*scale));
+  const auto data = CTXGEN_TRY(floats_of(context, *input));
+  const auto scales = CTXGEN_TRY(floats_of(context, *scale));
   if (is_small_float(type)) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, type, input->dims()));
-    return quantize_to_float(data, scales, layout, params.saturate, *input, *output);
+    return quantize_to_float(context, data, scales, layout, params.saturate, *output);
   }
   const IntRange range = CTXGEN_TRY(range_of(type));
-  const auto zeros = CTXGEN_TRY(zero_points(zero, *scale));
+  const auto zeros = CTXGEN_TRY(zero_points(context, zero, *scale));
   Tensor* output = CTXGEN_TRY(context.make_output(0, type, input->dims()));
   ScratchVector<std::int64_t> values(data.size());
   for_each_scaled(layout, [&](std::int64_t e, std::int64_t s) {
@@ -179,7 +181,7 @@ Status run_quantize(KernelContext& context, const QuantizeParams& params) {
     values[static_cast<std::size_t>(e)] =
         quantized(data[static_cast<std::size_t>(e)], scales[at], zeros[at], range);
   });
-  return write_quantized(values, *output);
+  return write_quantized(context, values, *output);
 }
 
 KernelResult make_quantize(const Node& node) {
@@ -195,15 +197,16 @@ KernelResult make_quantize(const Node& node) {
 // ---- DequantizeLinear ----
 
 // Differences of int32 and its zero point are exact only in wider integers.
-Result<ScratchVector<double>> offsets_from_zero(const Tensor& input, const Tensor* zero,
-                                              const Tensor& scale, const ScaleLayout& layout) {
-  const auto zeros = CTXGEN_TRY(zero_points(zero, scale));
+Result<ScratchVector<double>> offsets_from_zero(KernelContext& context, const Tensor& input,
+                                                const Tensor* zero, const Tensor& scale,
+                                                const ScaleLayout& layout) {
+  const auto zeros = CTXGEN_TRY(zero_points(context, zero, scale));
   ScratchVector<double> values;
   if (input.type() == DataType::kInt32) {
     const auto exact = input.elements<std::int32_t>();
     values.assign(exact.begin(), exact.end());
   } else {
-    const auto floats = CTXGEN_TRY(floats_of(input));
+    const auto floats = CTXGEN_TRY(floats_of(context, input));
     values.assign(floats.begin(), floats.end());
   }
   for_each_scaled(layout, [&](std::int64_t e, std::int64_t s) {
@@ -218,8 +221,8 @@ Status run_dequantize(KernelContext& context, const QuantizeParams& params) {
   const auto layout =
       CTXGEN_TRY(scale_layout(input->dims(), *scale, params.axis, params.block_size));
   const auto values =
-      CTXGEN_TRY(offsets_from_zero(*input, optional_input(context, 2), *scale, layout));
-  const auto scales = CTXGEN_TRY(floats_of(*scale));
+      CTXGEN_TRY(offsets_from_zero(context, *input, optional_input(context, 2), *scale, layout));
+  const auto scales = CTXGEN_TRY(floats_of(context, *scale));
   const DataType type = params.output_type != 0 ? static_cast<DataType>(params.output_type)
                                                 : scale->type();
   Tensor* output = CTXGEN_TRY(context.make_output(0, type, input->dims()));
