@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <format>
+#include <limits>
+
 #include "ctxgen/onednn/provider.h"
 #include "ctxgen/partition/partitioner.h"
 #include "test_graph.h"
@@ -102,6 +105,31 @@ TEST(DnnlCapabilities, WholeWindowAverageBelowOpset19IsRefused) {
                     attr("strides", std::vector<std::int64_t>{2, 2}), attr("ceil_mode", 1),
                     attr("count_include_pad", 1)}));
     EXPECT_EQ(reason(g), opset == 11 ? "ceil_mode with count_include_pad below opset 19" : "");
+  }
+}
+
+TEST(DnnlCapabilities, DimsThatNoTensorHasAreRefused) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  TestGraph g(13);
+  const std::string x = g.input("x", {1, 2, 4});
+  g.add("Split", {x}, {attr("axis", 1)}, 2);
+  g.add("AveragePool", {x}, {attr("kernel_shape", std::vector<std::int64_t>{2}),
+                             attr("pads", std::vector<std::int64_t>{1, 1})});
+  (*g.model.graph.value(g.id("x")).type.shape)[1] = Dim::fixed(kMost);
+  const auto capabilities = onednn::make_provider()->capabilities(g.view());
+  ASSERT_TRUE(capabilities.has_value());
+  ASSERT_EQ(capabilities->rejections.size(), 2U);
+  for (const Rejection& rejection : capabilities->rejections)
+    EXPECT_EQ(rejection.reason, std::format("\"x\" has a dimension of {}", kMost));
+}
+
+TEST(DnnlCapabilities, OutputSizesThatNoTensorHasAreRefused) {
+  for (const std::int64_t size : {std::numeric_limits<std::int64_t>::min(), std::int64_t{1} << 60}) {
+    TestGraph g(13);
+    const std::string x = g.input("x", {1, 1, 4});
+    g.add_typed("ConvTranspose", {x, g.constant({1, 1, 3})}, x);
+    g.model.graph.node(g.last_node()).attributes = {attr("output_shape", std::vector{size})};
+    EXPECT_EQ(reason(g), std::format("output size {}", size));
   }
 }
 

@@ -36,6 +36,12 @@ Refusal check_type(const Value& value, Types types = kFloats) {
   const bool empty = std::ranges::any_of(
       *type.shape, [](const Dim& dim) { return dim.is_fixed() && dim.value() == 0; });
   if (empty) return std::format("{} has a dimension of 0", shown(value));
+  // No tensor has such dims; below it, what is computed with them does not pass 64 bits.
+  for (const Dim& dim : *type.shape) {
+    if (dim.is_fixed() && std::cmp_greater(dim.value(), kMaxTensorBytes)) {
+      return std::format("{} has a dimension of {}", shown(value), dim.value());
+    }
+  }
   return std::nullopt;
 }
 

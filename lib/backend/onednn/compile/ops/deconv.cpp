@@ -54,10 +54,13 @@ Refusal resolve_pads(const NodeView& n, DeconvParams& params) {
     const std::int64_t stride = params.window.strides[i];
     const std::int64_t out =
         wanted ? (*wanted)[wanted->size() - k + i] : src[i + 2].value() * stride;
+    if (out < 1 || std::cmp_greater(out, kMaxTensorBytes)) {
+      return std::format("output size {}", out);
+    }
     const std::int64_t reach = (params.window.kernel[i] - 1) * params.window.dilations[i] + 1;
     const std::int64_t total =
         stride * (src[i + 2].value() - 1) + params.output_padding[i] + reach - out;
-    if (out < 1 || total < 0) return std::format("output size {} needs negative pads", out);
+    if (total < 0) return std::format("output size {} needs negative pads", out);
     const std::int64_t less = total / 2;
     params.window.pads[i] = upper ? less : total - less;
     params.window.pads[i + k] = total - params.window.pads[i];
