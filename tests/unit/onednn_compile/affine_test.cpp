@@ -109,5 +109,48 @@ TEST(DnnlAffine, DivisionByZeroIsKept) {
   EXPECT_THAT(summary(fused(g)), ::testing::ElementsAre("conv +div(weight)"));
 }
 
+/// The product of `x` and `w`, both one number.
+std::string product(TestGraph& g, float x, float w) {
+  Tensor source = *Tensor::allocate(DataType::kFloat, {1, 1});
+  source.mutable_elements<float>()[0] = x;
+  return g.add("MatMul", {g.tensor_input("x", source), g.constant({1, 1}, std::vector<float>{w})});
+}
+
+TEST(DnnlAffine, ConstantsThatF32DoesNotHoldStayTwo) {
+  TestGraph large(15);
+  large.output(large.add("Mul", {product(large, 1e-30F, 1e30F),
+                                 large.constant({1}, std::vector<float>{1e30F})}));
+  expect_fused(large, {"matmul +linear"});
+  TestGraph small(15);
+  small.output(small.add("Mul", {product(small, 1e30F, 1e-30F),
+                                 small.constant({1}, std::vector<float>{1e-30F})}));
+  expect_fused(small, {"matmul +linear"});
+  TestGraph sum(15);
+  std::string y = product(sum, -1.0F, 3e38F);
+  for (int i = 0; i < 2; ++i) y = sum.add("Add", {y, sum.constant({1}, std::vector<float>{3e38F})});
+  sum.output(y);
+  expect_fused(sum, {"matmul(bias) +linear"});
+}
+
+TEST(DnnlAffine, AChannelThatIsAsGoodAsNothingKeepsNoFactorOutside) {
+  for (const float factor : {0.0F, 1e-30F}) {
+    TestGraph g(15);
+    const std::string x = g.input("x", {2, 1}), w = g.constant({1, 2}, std::vector<float>{1e-30F, 1.0F});
+    g.output(g.add("Mul", {g.add("MatMul", {x, w}), g.constant({2}, std::vector<float>{factor, 2.0F})}));
+    expect_fused(g, {"matmul"});
+  }
+}
+
+TEST(DnnlAffine, AnAddendIsNotSpreadOverASizeThatIsOnlyDeclared) {
+  TestGraph g(15);
+  const std::string a = g.input("a", {1, 2}), b = g.input("b", {2, 3});
+  const std::string product = g.add("MatMul", {a, b});
+  const std::string sum = g.add("Add", {product, g.constant({1})});
+  g.output(sum);
+  for (const std::string& name : {b, product, sum})
+    (*g.model.graph.value(g.id(name)).type.shape)[1] = Dim::fixed(std::int64_t{1} << 37);
+  EXPECT_THAT(summary(fused(g)), ::testing::ElementsAre("matmul +linear"));
+}
+
 }  // namespace
 }  // namespace ctxgen::testing

@@ -107,6 +107,9 @@ class NodeView {
 /// A float32 tensor made of `values`.
 [[nodiscard]] Result<Tensor> tensor_of(const Dims& dims, std::span<const float> values);
 
+/// The most elements that a value is spread to: a file may declare any size without holding it.
+inline constexpr std::int64_t kMostSpread = std::int64_t{1} << 24;
+
 /// Dims as a list of numbers for parameters.
 [[nodiscard]] std::vector<std::int64_t> list_of(std::span<const std::int64_t> values);
 

@@ -5,6 +5,7 @@
 #include "../node_view.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "editor.h"
+#include "f32_range.h"
 #include "fuse.h"
 
 namespace ctxgen::onednn {
@@ -95,7 +96,7 @@ std::optional<std::int64_t> matmul_width(const ProgramEditor& editor, const Prog
     return int_param(op, "trans_b") != 0 ? dims[dims.size() - 2] : dims.back();
   }
   const ProgramDim last = dims_of(editor.program(), Operand::value(op.outputs[0])).back();
-  return last.value > 0 ? std::optional(last.value) : std::nullopt;
+  return last.value > 0 && last.value <= kMostSpread ? std::optional(last.value) : std::nullopt;
 }
 
 std::optional<Target> target_of(const ProgramEditor& editor, Operand src) {
@@ -117,25 +118,36 @@ std::optional<Target> target_of(const ProgramEditor& editor, Operand src) {
   return target;
 }
 
-/// The weight with every channel multiplied: channels lie `inner` elements apart.
-Result<Tensor> scaled(const Tensor& weight, const Affine& affine, std::int64_t channels,
-                      std::size_t inner) {
+/// The weight with every channel multiplied: channels lie `inner` elements apart. Nothing if f32
+/// does not hold the products. One that is lost among larger ones does not matter (channels that
+/// training has brought down to nothing have such weights); that all are does.
+Result<std::optional<Tensor>> scaled(const Tensor& weight, const Affine& affine,
+                                     std::int64_t channels, std::size_t inner) {
   std::vector<float> values = floats_of(weight);
   const auto count = static_cast<std::size_t>(channels);
+  double largest = 0.0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(double{values[i]} * affine.scale_at(i / inner % count));
+    const double product = double{values[i]} * affine.scale_at(i / inner % count);
+    if (!f32_holds_addend(product)) return std::nullopt;
+    largest = std::max(largest, std::abs(product));
+    values[i] = static_cast<float>(product);
   }
-  return tensor_of(weight.dims(), values);
+  if (!f32_holds_factor(largest)) return std::nullopt;
+  return CTXGEN_TRY(tensor_of(weight.dims(), values));
 }
 
-/// bias * scale + shift, where an absent bias is 0.
-Result<Tensor> shifted(const Tensor* bias, const Affine& affine, std::int64_t channels) {
+/// bias * scale + shift, where an absent bias is 0. Nothing if f32 does not hold it.
+Result<std::optional<Tensor>> shifted(const Tensor* bias, const Affine& affine,
+                                      std::int64_t channels) {
+  if (bias != nullptr && bias->element_count() != channels) return std::nullopt;
   std::vector<float> values(static_cast<std::size_t>(channels), 0.0F);
   if (bias != nullptr) values = floats_of(*bias);
   for (std::size_t c = 0; c < values.size(); ++c) {
-    values[c] = static_cast<float>(double{values[c]} * affine.scale_at(c) + affine.shift_at(c));
+    const double sum = double{values[c]} * affine.scale_at(c) + affine.shift_at(c);
+    if (!f32_holds_addend(sum)) return std::nullopt;
+    values[c] = static_cast<float>(sum);
   }
-  return tensor_of(Dims{channels}, values);
+  return CTXGEN_TRY(tensor_of(Dims{channels}, values));
 }
 
 /// How far apart the channels of the target's weight lie, in elements.
@@ -151,26 +163,31 @@ std::size_t channel_stride(const ProgramOp& op, const Tensor& weight) {
 Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& target,
                                         const Affine& affine) {
   ProgramOp op = editor.op(target.op);
+  if (op.inputs.size() < 3) op.inputs.resize(3);
   const Tensor* weight = editor.weight(op.inputs[1]);
+  const Tensor* bias = editor.weight(op.inputs[2]);
+  std::optional<Tensor> new_weight, new_bias;
   if (affine.scales()) {
     if (weight == nullptr) return std::nullopt;
-    Tensor changed = CTXGEN_TRY(
-        scaled(*weight, affine, target.channels, channel_stride(op, *weight)));
-    const std::string name = editor.program().weights[op.inputs[1].index].name;
-    op.inputs[1] = CTXGEN_TRY(editor.add_weight(name, std::move(changed)));
+    new_weight =
+        CTXGEN_TRY(scaled(*weight, affine, target.channels, channel_stride(op, *weight)));
+    if (!new_weight) return std::nullopt;
   }
-  if (op.inputs.size() < 3) op.inputs.resize(3);
-  const Tensor* bias = editor.weight(op.inputs[2]);
-  const std::string name = bias != nullptr ? editor.program().weights[op.inputs[2].index].name
-                                           : op.name + "/bias";
   const bool needed = bias != nullptr ||
                       std::ranges::any_of(affine.shift, [](double s) { return s != 0.0; });
   if (needed) {
-    Tensor changed = CTXGEN_TRY(shifted(bias, affine, target.channels));
-    op.inputs[2] = CTXGEN_TRY(editor.add_weight(name, std::move(changed)));
-  } else {
-    op.inputs.pop_back();
+    new_bias = CTXGEN_TRY(shifted(bias, affine, target.channels));
+    if (!new_bias) return std::nullopt;
   }
+  const std::string bias_name = bias != nullptr
+                                    ? editor.program().weights[op.inputs[2].index].name
+                                    : op.name + "/bias";
+  if (new_weight) {
+    const std::string name = editor.program().weights[op.inputs[1].index].name;
+    op.inputs[1] = CTXGEN_TRY(editor.add_weight(name, *std::move(new_weight)));
+  }
+  if (new_bias) op.inputs[2] = CTXGEN_TRY(editor.add_weight(bias_name, *std::move(new_bias)));
+  else op.inputs.pop_back();
   return op;
 }
 

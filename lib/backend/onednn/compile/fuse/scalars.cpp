@@ -6,6 +6,7 @@
 #include "../program_builder.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "editor.h"
+#include "f32_range.h"
 #include "fuse.h"
 
 namespace ctxgen::onednn {
@@ -65,13 +66,11 @@ void merge_linear(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp& first = editor.op(before);
   if (!is_eltwise(first, "linear") || !first.post_ops.empty()) return;
   const PostOp a = post_op_of(first), b = post_op_of(editor.op(index));
-  const auto factor = static_cast<float>(double{a.alpha} * b.alpha);
-  const auto sum = static_cast<float>(double{a.beta} * b.alpha + b.beta);
-  // Two steps may give a number where one factor is too large or too small for f32.
-  if (!std::isnormal(factor) || !std::isfinite(sum)) return;
+  const double factor = double{a.alpha} * b.alpha, sum = double{a.beta} * b.alpha + b.beta;
+  if (!f32_holds_factor(factor) || !f32_holds_addend(sum)) return;
   ProgramOp merged = editor.op(index);
   merged.inputs = first.inputs;
-  set_eltwise(merged, "linear", factor, sum);
+  set_eltwise(merged, "linear", static_cast<float>(factor), static_cast<float>(sum));
   editor.erase(before);
   editor.replace(index, std::move(merged));
 }

@@ -39,7 +39,6 @@ Read<GroupNormParams> read_group_norm(const NodeView& n) {
     const std::string_view what = i == 1 ? "scale" : "bias";
     if (Refusal refusal = check_vector(n, i, what, length)) return std::unexpected(*refusal);
     if (params.per_group && n.constant(i) == nullptr) return refuse("{} is not constant", what);
-    constexpr std::int64_t kMostSpread = std::int64_t{1} << 24;
     if (params.per_group && n.input_dims(0)[1].value() > kMostSpread)
       return refuse("{} channels", n.input_dims(0)[1].value());
   }

@@ -40,7 +40,6 @@ Result<Tensor> scaled(const Tensor& tensor, float factor) {
 Result<std::optional<Tensor>> bias_of(const NodeView& n, const GemmParams& params) {
   const Tensor* c = n.constant(2);
   const Dim width = n.output_dims(0).size() == 2 ? n.output_dims(0)[1] : Dim{};
-  constexpr std::int64_t kMostSpread = std::int64_t{1} << 24;  // a size that a file only declares
   if (c == nullptr || !width.is_fixed() || width.value() > kMostSpread) return std::nullopt;
   const auto count = c->element_count();
   const bool is_row = c->rank() > 0 && c->dims().back() == count;
