@@ -68,6 +68,11 @@ Result<std::vector<double>> numbers(const Node& node, std::string_view name) {
   return std::vector<double>(floats.begin(), floats.end());
 }
 
+Result<Tensor*> Labels::make_output(KernelContext& context, std::int64_t rows) const {
+  if (!strings.empty()) CTXGEN_CHECK(check_strings(context, {rows}, longest_of(strings)));
+  return context.make_output(0, type(), {rows});
+}
+
 void Labels::put(std::size_t index, Tensor& output, std::int64_t row) const {
   if (strings.empty())
     mutable_data_of<std::int64_t>(output)[row] = ints[index];

@@ -32,6 +32,8 @@ struct Labels {
   [[nodiscard]] DataType type() const {
     return strings.empty() ? DataType::kInt64 : DataType::kString;
   }
+  /// Output 0: a label for each row.
+  [[nodiscard]] Result<Tensor*> make_output(KernelContext& context, std::int64_t rows) const;
   /// Writes label `index` to element `row`.
   void put(std::size_t index, Tensor& output, std::int64_t row) const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/checked.h"
+#include "kernel_support.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -15,8 +16,7 @@ std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims,
   std::uint64_t longest = 0;
   for (const RuntimeValue& input : inputs)
     if (input.is_tensor() && input.tensor().is_string())
-      for (const std::string& text : input.tensor().strings())
-        longest = std::max<std::uint64_t>(longest, text.size());
+      longest = std::max(longest, longest_of(input.tensor().strings()));
   const auto count = checked_element_count(dims);
   return count ? checked_mul(*count, sizeof(std::string) + longest) : std::nullopt;
 }

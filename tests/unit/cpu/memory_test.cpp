@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "build_node.h"
 #include "forwarding_context.h"
@@ -61,6 +62,48 @@ TEST(KernelMemory, CastsThroughAnotherTypeTakeItFromTheRun) {
   EXPECT_EQ(made(DataType::kFloat8E5M2, DataType::kInt4), 2);
   EXPECT_EQ(made(DataType::kFloat8E8M0, DataType::kFloat8E5M2), 1);
   EXPECT_EQ(made(DataType::kInt4, DataType::kInt4), 0);
+}
+
+Status run_within(std::uint64_t budget_bytes, const Node& node, std::vector<Tensor> inputs) {
+  const auto kernel = make_kernel(node).value();
+  VectorContext context(node, {inputs.begin(), inputs.end()}, budget_bytes);
+  return kernel->run(context);
+}
+
+void expect_limited(const Node& node, const std::vector<Tensor>& inputs) {
+  const auto refused = run_within(200'000, node, inputs);
+  ASSERT_FALSE(refused) << node.op_type;
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit) << refused.error().message;
+  const auto passed = run_within(4'000'000, node, inputs);
+  EXPECT_TRUE(passed) << passed.error().message;
+}
+
+TEST(KernelMemory, CopiesOfAttributesStringsCountBeforeTheyAreMade) {
+  const std::string text(1000, 'x');
+  Node constant = make_node("ConstantOfShape", 24);
+  Attribute value;
+  value.name = "value";
+  value.kind = AttributeKind::kTensor;
+  value.tensors.push_back(Tensor::of_strings({1}, {text}));
+  constant.attributes.push_back(std::move(value));
+  expect_limited(constant, {ints({1}, {1000})});
+
+  Node encoder = make_node("LabelEncoder", 4, 1, "ai.onnx.ml");
+  set_ints(encoder, "keys_int64s", {1});
+  set_strings(encoder, "values_strings", {text});
+  expect_limited(encoder, {ints({1000}, std::vector<std::int64_t>(1000, 1))});
+
+  Node classifier = make_node("LinearClassifier", 1, 2, "ai.onnx.ml");
+  set_strings(classifier, "classlabels_strings", {"a", text});
+  set_floats(classifier, "coefficients", {1, 2});
+  set_floats(classifier, "intercepts", {0, 0});
+  expect_limited(classifier, {floats({1000, 1}, std::vector<float>(1000, 1))});
+}
+
+TEST(KernelMemory, PartsOfStringsCountBeforeTheyAreMade) {
+  const Tensor texts = Tensor::of_strings({1}, {std::string(1'000'000, 'x')});
+  expect_limited(make_node("StringSplit", 20, 2), {texts});
+  expect_limited(make_node("StringNormalizer", 10), {texts});
 }
 
 }  // namespace

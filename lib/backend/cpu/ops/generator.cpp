@@ -64,8 +64,10 @@ KernelResult make_constant_of_shape(const Node& node) {
     const float zero = 0;
     value = CTXGEN_TRY(tensor_of<float>({1}, std::span(&zero, 1)));
   }
-  return kernel([value](KernelContext& context) -> Status {
+  const std::uint64_t length = value.is_string() ? longest_of(value.strings()) : 0;
+  return kernel([value, length](KernelContext& context) -> Status {
     const Dims dims = CTXGEN_TRY(shape_input(context, 0));
+    if (value.is_string()) CTXGEN_CHECK(check_strings(context, dims, length));
     Tensor* output = CTXGEN_TRY(context.make_output(0, value.type(), dims));
     return fill(*output, value);
   });

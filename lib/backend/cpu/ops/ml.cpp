@@ -288,7 +288,7 @@ KernelResult make_classifier(const Node& node) {
   return kernel([ensemble = std::move(ensemble), labels, rule](KernelContext& context) -> Status {
     const std::int64_t rows = CTXGEN_TRY(sample_dims(context)).rows;
     const auto width = static_cast<std::int64_t>(ensemble.targets);
-    Tensor* label = CTXGEN_TRY(context.make_output(0, labels.type(), {rows}));
+    Tensor* label = CTXGEN_TRY(labels.make_output(context, rows));
     Tensor* output = nullptr;
     if (context.output_wanted(1))
       output = CTXGEN_TRY(context.make_output(1, DataType::kFloat, {rows, width}));

@@ -81,10 +81,17 @@ struct LabelTable {
   Keys keys;
   Tensor values;
   Tensor otherwise;  // one element
+  std::uint64_t longest_bytes = 0;  // of strings among them
 
+  LabelTable(Keys k, Tensor v, Tensor o)
+      : keys(std::move(k)), values(std::move(v)), otherwise(std::move(o)) {
+    if (values.is_string())
+      longest_bytes = std::max(longest_of(values.strings()), longest_of(otherwise.strings()));
+  }
   [[nodiscard]] Status run(KernelContext& context) const {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     CTXGEN_CHECK(require_whole_bytes(values));
+    if (values.is_string()) CTXGEN_CHECK(check_strings(context, input->dims(), longest_bytes));
     Tensor* output = CTXGEN_TRY(context.make_output(0, values.type(), input->dims()));
     return keys.look_up(
         *input, [&](auto i, auto at) { copy_elements(values, at, *output, i, 1); },
@@ -137,24 +144,21 @@ Result<Tensor> default_of(const Node& node, DataType type) {
 
 KernelResult make_label_encoder(const Node& node) {
   const Tensor keys = CTXGEN_TRY(list_of(node, "keys_"));
-  LabelTable table{.keys = CTXGEN_TRY(Keys::of(keys, node.opset >= 4)),
-                   .values = CTXGEN_TRY(list_of(node, "values_")),
-                   .otherwise = {}};
-  if (keys.element_count() != table.values.element_count())
+  const Tensor values = CTXGEN_TRY(list_of(node, "values_"));
+  if (keys.element_count() != values.element_count())
     return fail(ErrorCode::kInvalidGraph, "{}: {} keys, {} values", node.describe(),
-                keys.element_count(), table.values.element_count());
-  table.otherwise = CTXGEN_TRY(default_of(node, table.values.type()));
+                keys.element_count(), values.element_count());
+  const LabelTable table(CTXGEN_TRY(Keys::of(keys, node.opset >= 4)), values,
+                         CTXGEN_TRY(default_of(node, values.type())));
   return kernel([table](KernelContext& context) { return table.run(context); });
 }
 
 // Strings to integers or back, as the input asks.
 KernelResult make_two_way(const Node& node, const Tensor& strings, const Tensor& ints) {
-  const LabelTable to_int{.keys = CTXGEN_TRY(Keys::of(strings)),
-                          .values = ints,
-                          .otherwise = CTXGEN_TRY(default_of(node, DataType::kInt64))};
-  const LabelTable to_string{.keys = CTXGEN_TRY(Keys::of(ints)),
-                             .values = strings,
-                             .otherwise = CTXGEN_TRY(default_of(node, DataType::kString))};
+  const LabelTable to_int(CTXGEN_TRY(Keys::of(strings)), ints,
+                          CTXGEN_TRY(default_of(node, DataType::kInt64)));
+  const LabelTable to_string(CTXGEN_TRY(Keys::of(ints)), strings,
+                             CTXGEN_TRY(default_of(node, DataType::kString)));
   return kernel([to_int, to_string](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     return input->is_string() ? to_int.run(context) : to_string.run(context);

@@ -88,7 +88,7 @@ KernelResult make_linear_classifier(const Node& node) {
   return kernel([linear, labels, binary](KernelContext& context) -> Status {
     const SampleDims dims = CTXGEN_TRY(sample_dims(context));
     CTXGEN_CHECK(linear.check(dims.width));
-    Tensor* label = CTXGEN_TRY(context.make_output(0, labels.type(), {dims.rows}));
+    Tensor* label = CTXGEN_TRY(labels.make_output(context, dims.rows));
     Tensor* output = nullptr;
     if (context.output_wanted(1))
       output = CTXGEN_TRY(context.make_output(

@@ -57,7 +57,7 @@ KernelResult make_concat(const Node&) {
 
 // ---- StringSplit ----
 
-using Views = std::vector<std::string_view>;
+using Views = ScratchVector<std::string_view>;
 
 // As Python's str.split(): runs of white space separate, none at either end.
 Views split_at_spaces(std::string_view text, std::size_t most) {
@@ -96,7 +96,9 @@ Status run_split(KernelContext& context, const std::string& delimiter, std::size
     return fail(ErrorCode::kUnsupported, "rank {} has no room for the parts", kMaxRank);
   ScratchVector<Views> parts;
   std::size_t longest = 0;
+  std::uint64_t text_bytes = 0;  // of the parts: no longer than what they are parts of
   for (const std::string& text : input->strings()) {
+    text_bytes += text.size();
     parts.push_back(delimiter.empty() ? split_at_spaces(text, most)
                                       : split_at(text, delimiter, most));
     longest = std::max(longest, parts.back().size());
@@ -106,8 +108,7 @@ Status run_split(KernelContext& context, const std::string& delimiter, std::size
   const auto count = checked_element_count(dims);
   if (!count || *count > kMaxTensorBytes)
     return fail(ErrorCode::kResourceLimit, "{} parts are too many", to_string(dims));
-  // The parts of one string are no longer than it: what counts is the padding.
-  CTXGEN_CHECK(check_memory(context, *count * sizeof(std::string)));
+  CTXGEN_CHECK(check_memory(context, *count * sizeof(std::string) + text_bytes));
   auto texts = std::vector<std::string>(*count);
   for (std::size_t i = 0; i < parts.size(); ++i)
     std::ranges::copy(parts[i], texts.begin() + static_cast<std::ptrdiff_t>(i * longest));
@@ -172,6 +173,9 @@ struct Normalizer {
     if (dims.size() != 1 && !(dims.size() == 2 && dims[0] == 1))
       return fail(ErrorCode::kInvalidGraph, "input has shape {}, expected [C] or [1, C]",
                   to_string(dims));
+    std::uint64_t bytes = 0;
+    for (const std::string& text : input->strings()) bytes += sizeof(std::string) + text.size();
+    CTXGEN_CHECK(check_memory(context, bytes));
     std::vector<std::string> kept;
     for (const std::string& text : input->strings())
       if (keeps(text)) kept.push_back(letters.changed(text, action));
