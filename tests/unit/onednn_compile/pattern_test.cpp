@@ -122,5 +122,18 @@ TEST(DnnlPatterns, TakenNodesAreLeftOut) {
   for (const Claim& claim : capabilities->claims) EXPECT_EQ(claim.nodes.size(), 1U);
 }
 
+// The pattern belongs to the partition: sizes from before it are those of the same partition.
+TEST(DnnlPatterns, SizesReadBeforeAPatternServeBehindIt) {
+  TestGraph g(13);
+  const std::string x = g.input("x", {2, 3, 5});
+  const std::string rows = g.add("Gather", {g.add("Shape", {x}), g.ints({0})});
+  const std::string sizes = g.add("Concat", {rows, g.ints({18})}, {attr("axis", 0)});
+  const std::string y = g.add("MatMul", {x, g.constant({5, 6})});
+  const std::string argument = g.add("Div", {y, scalar(g, std::numbers::sqrt2)});
+  const std::string sum = g.add("Add", {g.add("Erf", {argument}), scalar(g, 1.0)});
+  g.output(g.add("Reshape", {times_half(g, y, sum, Order::kHalfLast), sizes}));
+  expect_same(g);
+}
+
 }  // namespace
 }  // namespace ctxgen::testing

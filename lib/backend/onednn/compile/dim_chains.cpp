@@ -8,11 +8,11 @@
 
 namespace ctxgen::onednn {
 
-DimChains::DimChains(const GraphView& view, const std::vector<bool>& allowed,
+DimChains::DimChains(const GraphView& view, const NodeScope& scope, const std::vector<bool>& allowed,
                      const std::vector<NodeId>& readers, const std::vector<bool>& taken)
-    : view_(view), allowed_(allowed), vanishes_(allowed.size()), reads_(allowed.size()),
-      level_(allowed.size(), 0), readers_(readers) {
-  for (const NodeId reader : readers_) reads_[reader.index] = true;
+    : view_(view), scope_(scope), allowed_(allowed), vanishes_(scope.size()), reads_(scope.size()),
+      level_(scope.size(), 0), readers_(readers) {
+  for (const NodeId reader : readers_) reads_[scope_.place(reader)] = true;
   for (const NodeId reader : readers_) collect(reader);
   find_levels(taken);
   settle();
@@ -22,13 +22,15 @@ DimChains::DimChains(const GraphView& view, const std::vector<bool>& allowed,
 /// Nodes of one level have no node of others on a way between them.
 void DimChains::find_levels(const std::vector<bool>& taken) {
   const Graph& graph = view_.graph();
-  const auto ours = [&](std::uint32_t n) { return taken[n] || vanishes_[n]; };
-  for (std::uint32_t n = 0; n < level_.size(); ++n)
-    for (const ValueId output : graph.node(NodeId{n}).outputs)
+  const auto ours = [&](std::size_t n) { return taken[n] || vanishes_[n]; };
+  for (std::size_t n = 0; n < level_.size(); ++n)
+    for (const ValueId output : graph.node(scope_.at(n)).outputs)
       if (output.valid() && view_.constant(output) == nullptr)
-        for (const NodeId consumer : graph.value(output).consumers)
-          level_[consumer.index] = std::max(
-              level_[consumer.index], level_[n] + (ours(n) && !ours(consumer.index) ? 1 : 0));
+        for (const NodeId consumer : graph.value(output).consumers) {
+          const std::size_t to = scope_.place(consumer);
+          if (to < level_.size())
+            level_[to] = std::max(level_[to], level_[n] + (ours(n) && !ours(to) ? 1 : 0));
+        }
 }
 
 /// Marks all nodes that the reader's sizes come from.
@@ -43,10 +45,10 @@ void DimChains::collect(NodeId reader) {
     open.pop_back();
     if (!id.valid() || view_.constant(id) != nullptr) continue;
     const NodeId producer = view_.graph().value(id).producer;
-    if (!producer.valid() || vanishes_[producer.index] || !allowed_[producer.index]) continue;
+    if (!producer.valid() || vanishes(producer) || !scope_.marked(allowed_, producer)) continue;
     const Node& node = view_.graph().node(producer);
     if (!is_dim_node(node)) continue;
-    vanishes_[producer.index] = true;
+    vanishes_[scope_.place(producer)] = true;
     std::ranges::copy(dim_inputs(node), std::back_inserter(open));
   }
 }
@@ -55,7 +57,7 @@ void DimChains::collect(NodeId reader) {
 bool DimChains::is_inside(ValueId list) const {
   if (!list.valid() || view_.constant(list) != nullptr) return true;
   const NodeId producer = view_.graph().value(list).producer;
-  return producer.valid() && vanishes_[producer.index];
+  return producer.valid() && vanishes(producer);
 }
 
 bool DimChains::may_vanish(NodeId id) const {
@@ -66,9 +68,10 @@ bool DimChains::may_vanish(NodeId id) const {
     if (!output.valid()) return true;
     const Value& value = view_.graph().value(output);
     return !value.is_output && std::ranges::all_of(value.consumers, [&](NodeId consumer) {
-      if (level_[consumer.index] != level_[id.index]) return false;
-      if (vanishes_[consumer.index]) return true;
-      return reads_[consumer.index] && view_.graph().node(consumer).input(0) != output;
+      const std::size_t reader = scope_.place(consumer);
+      if (reader == scope_.size() || level_[reader] != level_[scope_.place(id)]) return false;
+      if (vanishes_[reader]) return true;
+      return reads_[reader] && view_.graph().node(consumer).input(0) != output;
     });
   });
 }
@@ -84,7 +87,7 @@ bool DimChains::is_served(NodeId reader) const {
 /// The node stays in the graph; what that may break is looked at again.
 void DimChains::keep(NodeId id, std::vector<NodeId>& open) {
   const Node& node = view_.graph().node(id);
-  vanishes_[id.index] = false;
+  vanishes_[scope_.place(id)] = false;
   for (const ValueId input : dim_inputs(node))
     if (input.valid() && view_.graph().value(input).producer.valid())
       open.push_back(view_.graph().value(input).producer);
@@ -95,15 +98,15 @@ void DimChains::keep(NodeId id, std::vector<NodeId>& open) {
 /// Takes back what does not hold until all does.
 void DimChains::settle() {
   std::vector<NodeId> open;
-  for (std::uint32_t i = 0; i < vanishes_.size(); ++i)
-    if (vanishes_[i] || reads_[i]) open.push_back(NodeId{i});
+  for (std::size_t i = 0; i < vanishes_.size(); ++i)
+    if (vanishes_[i] || reads_[i]) open.push_back(scope_.at(i));
   while (!open.empty()) {
     const NodeId id = open.back();
     open.pop_back();
-    if (vanishes_[id.index] && !may_vanish(id)) {
+    if (vanishes(id) && !may_vanish(id)) {
       keep(id, open);
-    } else if (reads_[id.index] && !is_served(id)) {
-      reads_[id.index] = false;
+    } else if (reads(id) && !is_served(id)) {
+      reads_[scope_.place(id)] = false;
       const Node& reader = view_.graph().node(id);
       for (const std::size_t input : dim_list_inputs(view_, reader))
         if (const NodeId producer = view_.graph().value(reader.input(input)).producer; producer.valid())
@@ -113,7 +116,7 @@ void DimChains::settle() {
 }
 
 Refusal DimChains::refusal(NodeId reader) const {
-  if (reads_[reader.index]) return std::nullopt;
+  if (reads(reader)) return std::nullopt;
   return "the sizes that it wants are read outside of the partition too";
 }
 
@@ -126,14 +129,14 @@ void DimChains::make_groups() {
   };
   for (std::uint32_t i = 0; i < vanishes_.size(); ++i) {
     if (!vanishes_[i]) continue;
-    for (const ValueId output : view_.graph().node(NodeId{i}).outputs)
-      if (output.valid())
+    for (const ValueId output : view_.graph().node(scope_.at(i)).outputs)
+      if (output.valid())  // those that read it vanish or are readers, so they are in the scope
         for (const NodeId consumer : view_.graph().value(output).consumers)
-          parent[find(i)] = find(consumer.index);
+          parent[find(i)] = find(static_cast<std::uint32_t>(scope_.place(consumer)));
   }
   std::map<std::uint32_t, std::vector<NodeId>> members;
   for (std::uint32_t i = 0; i < vanishes_.size(); ++i)
-    if (vanishes_[i] || reads_[i]) members[find(i)].push_back(NodeId{i});
+    if (vanishes_[i] || reads_[i]) members[find(i)].push_back(scope_.at(i));
   for (auto& [root, nodes] : members) groups_.push_back(std::move(nodes));
 }
 

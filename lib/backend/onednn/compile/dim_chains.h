@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "node_scope.h"
 #include "node_view.h"
 
 namespace ctxgen::onednn {
@@ -11,16 +12,17 @@ namespace ctxgen::onednn {
 ///
 /// Determinism  depends on the graph and on `allowed` only; what vanishes in the whole graph
 ///              vanishes again in every partition that holds it and its readers.
+/// Requires     `scope` is the whole graph, or a partition of it: no way leaves that and comes back.
 class DimChains {
  public:
   /// `readers`: nodes that a row took, with lists of sizes as inputs (dim_list.h).
-  /// `taken`: nodes that are taken otherwise. Nodes of others between two readers part them: what
-  /// both need the sizes of stays.
-  DimChains(const GraphView& view, const std::vector<bool>& allowed,
+  /// `allowed`, `taken`: by place in `scope`. `taken`: nodes that are taken otherwise. Nodes of others
+  /// between two readers part them: what both need the sizes of stays.
+  DimChains(const GraphView& view, const NodeScope& scope, const std::vector<bool>& allowed,
             const std::vector<NodeId>& readers, const std::vector<bool>& taken);
 
   /// Whether the node vanishes.
-  [[nodiscard]] bool vanishes(NodeId id) const { return vanishes_[id.index]; }
+  [[nodiscard]] bool vanishes(NodeId id) const { return scope_.marked(vanishes_, id); }
   /// Why a reader cannot have its sizes, or nothing.
   [[nodiscard]] Refusal refusal(NodeId reader) const;
   /// Readers and the nodes that vanish for them; each group must stay together.
@@ -36,10 +38,13 @@ class DimChains {
   void keep(NodeId id, std::vector<NodeId>& open);
   void make_groups();
 
+  [[nodiscard]] bool reads(NodeId id) const { return scope_.marked(reads_, id); }
+
   const GraphView& view_;
+  const NodeScope& scope_;
   const std::vector<bool>& allowed_;
-  std::vector<bool> vanishes_, reads_;  // by node
-  std::vector<std::uint32_t> level_;    // by node: how many times its inputs left for other nodes
+  std::vector<bool> vanishes_, reads_;  // by place
+  std::vector<std::uint32_t> level_;    // by place: how many times its inputs left for other nodes
   std::vector<NodeId> readers_;
   std::vector<std::vector<NodeId>> groups_;
 };

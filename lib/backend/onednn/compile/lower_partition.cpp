@@ -14,25 +14,26 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
   ProgramBuilder builder(view, spill);
   for (const ValueId id : partition.inputs) builder.add_input(id);
   for (const ValueId id : partition.outputs) builder.add_output(id);
-  std::vector<bool> inside(view.graph().node_count(), false);
-  for (const NodeId id : partition.nodes) inside[id.index] = true;
+  const NodeScope scope(partition.nodes);
+  const std::vector<bool> all(scope.size(), true);
+  std::vector<bool> alone = all;  // in no pattern
 
   // A pattern is lowered where its last node stands; its other nodes vanish.
   std::unordered_map<NodeId, const PatternMatch*> last_nodes;
-  const std::vector<PatternMatch> patterns = find_patterns(view, inside);
+  const std::vector<PatternMatch> patterns = find_patterns(view, scope, all);
   for (const PatternMatch& match : patterns) {
     last_nodes.emplace(match.nodes.back(), &match);
-    for (const NodeId id : match.nodes) inside[id.index] = false;
+    for (const NodeId id : match.nodes) alone[scope.place(id)] = false;
   }
   std::vector<NodeId> readers;
   for (const NodeId id : partition.nodes)
-    if (inside[id.index] && reads_dims(view, view.graph().node(id))) readers.push_back(id);
-  const DimChains chains(view, inside, readers, inside);
+    if (scope.marked(alone, id) && reads_dims(view, view.graph().node(id))) readers.push_back(id);
+  const DimChains chains(view, scope, alone, readers, all);
   for (const NodeId id : partition.nodes) {
     if (const auto found = last_nodes.find(id); found != last_nodes.end()) {
       CTXGEN_CHECK(lower_pattern(view, *found->second, builder));
     }
-    if (!inside[id.index] || chains.vanishes(id)) continue;
+    if (!scope.marked(alone, id) || chains.vanishes(id)) continue;
     const NodeView n(view, view.graph().node(id));
     if (const Refusal refusal = check_node(n)) {
       return fail(ErrorCode::kInternal, "{} is in a partition though it is refused: {}",

@@ -127,11 +127,12 @@ class DnnlProvider final : public Provider {
 
 Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   Capabilities capabilities;
-  const std::size_t count = view.graph().node_count();
+  const NodeScope all(view.graph());
+  const std::size_t count = all.size();
   std::vector<bool> free(count);
   for (std::uint32_t i = 0; i < count; ++i) free[i] = !view.taken(NodeId{i});
   std::vector<bool> in_pattern(count, false);
-  for (PatternMatch& match : find_patterns(view, free)) {
+  for (PatternMatch& match : find_patterns(view, all, free)) {
     for (const NodeId id : match.nodes) in_pattern[id.index] = true;
     capabilities.claims.push_back({.nodes = std::move(match.nodes), .glue = false});
   }
@@ -146,7 +147,7 @@ Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   }
   std::vector<bool> taken = in_pattern;
   for (std::uint32_t i = 0; i < count; ++i) taken[i] = taken[i] || (free[i] && !refusals[i]);
-  const DimChains chains(view, free, readers, taken);
+  const DimChains chains(view, all, free, readers, taken);
   for (const NodeId reader : readers) refusals[reader.index] = chains.refusal(reader);
   std::vector<bool> grouped(count, false);
   for (const std::vector<NodeId>& group : chains.groups()) {

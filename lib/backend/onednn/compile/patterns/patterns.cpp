@@ -19,17 +19,18 @@ std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
 
 }  // namespace
 
-std::vector<PatternMatch> find_patterns(const GraphView& view, const std::vector<bool>& allowed) {
+std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& scope,
+                                        const std::vector<bool>& allowed) {
   std::vector<bool> free = allowed;
   std::vector<PatternMatch> matches;
-  for (std::uint32_t i = 0; i < view.graph().node_count(); ++i) {
+  for (std::size_t i = 0; i < scope.size(); ++i) {
     if (!free[i]) continue;
-    std::optional<PatternMatch> match = match_at(view, NodeId{i});
+    std::optional<PatternMatch> match = match_at(view, scope.at(i));
     if (!match) continue;
     const bool usable =
-        std::ranges::all_of(match->nodes, [&](NodeId id) { return bool{free[id.index]}; });
+        std::ranges::all_of(match->nodes, [&](NodeId id) { return scope.marked(free, id); });
     if (!usable) continue;
-    for (const NodeId id : match->nodes) free[id.index] = false;
+    for (const NodeId id : match->nodes) free[scope.place(id)] = false;
     matches.push_back(std::move(*match));
   }
   std::ranges::sort(matches, {}, [](const PatternMatch& match) { return match.nodes.back(); });

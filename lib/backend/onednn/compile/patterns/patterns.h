@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "../node_scope.h"
 #include "../node_view.h"
 #include "../program_builder.h"
 
@@ -22,11 +23,12 @@ struct PatternMatch {
 };
 
 
-/// Finds all patterns made of allowed nodes, in order of their last node; no node is in two.
+/// Finds all patterns made of allowed nodes (by place in `scope`), in order of their last node; no
+/// node is in two.
 ///
 /// Determinism  depends on the graph and the filter only; a match found in the whole graph is found
 ///              again in every partition that holds its nodes.
-[[nodiscard]] std::vector<PatternMatch> find_patterns(const GraphView& view,
+[[nodiscard]] std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& scope,
                                                       const std::vector<bool>& allowed);
 
 /// One finder per family: looks at the node that anchors the pattern.
