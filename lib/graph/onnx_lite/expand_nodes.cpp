@@ -20,7 +20,7 @@ class NodeExpander {
  public:
   NodeExpander(Model& model, Graph& graph)
       : model_(model), graph_(graph), build_{.graph = graph, .defined = {}},
-        scope_(build_, model.opset_imports) {}
+        scope_(build_, model.opset_imports), calls_(graph.calls().size()) {}
 
   Result<std::size_t> run(const FunctionBody& body_of);
 
@@ -33,6 +33,7 @@ class NodeExpander {
   Graph& graph_;
   GraphBuild build_;
   Scope scope_;
+  std::uint64_t calls_;  // numbers the expansions: nodes of one call share its number
 };
 
 // What has a value before the first node runs.
@@ -67,7 +68,7 @@ Status NodeExpander::expand(Node node, std::vector<std::byte> body) {
                         .expand_functions = false,
                         .functions = {},
                         .function_by_key = {}};
-  context.calls = graph_.calls().size();
+  context.calls = calls_++;
   const NodeText call = CTXGEN_TRY(read_node_text(call_text.bytes));
   FunctionText function = CTXGEN_TRY(read_function_text(body_text.bytes));
   build_.call = node.call >= 0 ? node.call

@@ -170,7 +170,7 @@ Result<std::shared_ptr<Graph>> read_subgraph(ImportContext& context, Scope& oute
     return fail(ErrorCode::kResourceLimit, "subgraphs nested more than {} deep",
                 kMaxSubgraphDepth);
   auto graph = std::make_shared<Graph>();
-  GraphBuild build{.graph = *graph, .defined = {}};
+  GraphBuild build{.graph = *graph, .defined = {}, .outer = &outer.build()};
   Scope scope(build, &outer);
   CTXGEN_CHECK(read_graph(context, scope, message, false));
   return graph;

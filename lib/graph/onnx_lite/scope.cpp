@@ -11,7 +11,7 @@ ValueId Scope::find(std::string_view name) const {
 ValueId Scope::new_name(std::string_view name) const {
   if (!renames_) return graph().find_or_add(name);
   std::string unique = prefix_ + std::string(name);
-  while (graph().find(unique).valid()) unique += '_';
+  while (build_.is_taken(unique)) unique += '_';
   const ValueId id = graph().find_or_add(unique);
   names_.insert_or_assign(std::string(name), id);
   return id;

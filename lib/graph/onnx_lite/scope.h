@@ -29,7 +29,14 @@ struct GraphBuild {
   std::vector<bool> defined;                 // by ValueId: has a source of its value by now
   Captures* captures = nullptr;              // of the node that is being read
   std::int32_t call = -1;                    // the function call that is being expanded
+  const GraphBuild* outer = nullptr;         // of the graph around it
 
+  /// Whether a value here or in a graph around has that name.
+  [[nodiscard]] bool is_taken(std::string_view name) const {
+    for (const GraphBuild* at = this; at != nullptr; at = at->outer)
+      if (at->graph.find(name).valid()) return true;
+    return false;
+  }
   [[nodiscard]] bool is_defined(ValueId id) const {
     return id.index < defined.size() && defined[id.index];
   }
@@ -45,7 +52,8 @@ struct FunctionFrame;
 /// Where names of values are looked up and made: one graph's text, or one function body's.
 ///
 /// In a function body that is expanded, and in the subgraphs inside of it, names are made unique in
-/// the graph that they go to (`renames`): `names` maps the text's names to values there.
+/// the graph that they go to and those around it, whose values they may capture under their names
+/// (`renames`): `names` maps the text's names to values there.
 class Scope {
  public:
   /// A graph of its own: the main graph, a function.

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "code_of.h"
@@ -215,6 +216,50 @@ TEST(Functions, GraphAttributesOfCallsSeeTheCaller) {
   EXPECT_THAT(graph.node(NodeId{1}).captures, ElementsAre(graph.find("n"), graph.find("x")));
 }
 
+TEST(Functions, NewNamesInSubgraphsAreNotThoseOfValuesAround) {
+  // "f__0/t" is what the value inside of the branch would be called.
+  const Proto choose = function(
+      "Choose", {"f", "a"}, {"b"}, {},
+      {node("If", {"f"}, {"b"}, {test::attr_graph("then_branch", [] {
+                                   GraphParts parts;
+                                   parts.nodes = {node("Neg", {"f"}, {"t"}),
+                                                  node("Add", {"t", "a"}, {"r"})};
+                                   parts.outputs = {test::value_info("r", 1, {"?"})};
+                                   return graph(parts);
+                                 }()),
+                                 test::attr_graph("else_branch",
+                                                  branch_of(node("Abs", {"a"}, {"t"}), "t"))})});
+  const auto model = read({node("Neg", {"x"}, {"f__0/t"}),
+                           call("Choose", {"flag", "f__0/t"}, {"y"}, {}, "f")}, {choose});
+  ASSERT_EQ(code_of(model), test::kOk);
+  const Graph& inner =
+      *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
+  const Node& sum = inner.node(NodeId{1});
+  EXPECT_EQ(sum.inputs[0], inner.node(NodeId{0}).outputs[0]);
+  EXPECT_EQ(name(inner, sum.inputs[0]), "f__0/t_");
+  EXPECT_EQ(name(inner, sum.inputs[1]), "f__0/t");
+  EXPECT_TRUE(inner.value(sum.inputs[1]).is_outer);
+}
+
+// The other way around: a branch of the text that calls a function and reads such a name.
+TEST(Functions, NewNamesInBranchesAreNotThoseThatTheBranchCaptures) {
+  GraphParts parts;
+  parts.nodes = {call("Twice", {"x"}, {"u"}, {}, "f"), node("Add", {"u", "f__0/t"}, {"r"})};
+  parts.outputs = {test::value_info("r", 1, {"?"})};
+  const auto model = read({node("Neg", {"x"}, {"f__0/t"}),
+                           node("If", {"flag"}, {"y"},
+                                {test::attr_graph("then_branch", graph(parts)),
+                                 test::attr_graph("else_branch",
+                                                  branch_of(node("Abs", {"x"}, {"e"}), "e"))})},
+                          {kTwice});
+  ASSERT_EQ(code_of(model), test::kOk);
+  const Graph& inner =
+      *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
+  const Node& sum = inner.node(NodeId{2});
+  EXPECT_NE(sum.inputs[1], inner.node(NodeId{0}).outputs[0]);
+  EXPECT_TRUE(inner.value(sum.inputs[1]).is_outer);
+}
+
 TEST(Functions, RefusesWhatDoesNotEnd) {
   const Proto self = function("Self", {"a"}, {"b"}, {}, {call("Self", {"a"}, {"b"})});
   EXPECT_EQ(code_of(read({call("Self", {"x"}, {"y"})}, {self})), ErrorCode::kInvalidGraph);
@@ -279,6 +324,25 @@ TEST(ExpandNodes, ReplacesNodesByBodies) {
   EXPECT_EQ(graph.node(NodeId{2}).call, -1);
   EXPECT_FALSE(graph.node(NodeId{2}).source.empty());
   EXPECT_EQ(expand_nodes(model, model.graph, body_of).value(), 0u);
+}
+
+TEST(ExpandNodes, NodesOfOneCallGetNamesOfTheirOwn) {
+  const Proto many = function("Many", {"a"}, {"b"}, {},
+                              {node("Relu", {"a"}, {"r"}), node("Relu", {"r"}, {"s"}),
+                               node("Relu", {"s"}, {"b"})});
+  auto model = read({call("Many", {"x"}, {"y"})}, {many});
+  ASSERT_EQ(code_of(model), test::kOk);
+  const Proto text = function("Relu", {"a"}, {"b"}, {},
+                              {node("Neg", {"a"}, {"t"}), node("Neg", {"t"}, {"b"})});
+  const auto body_of = [&text](const Graph&,
+                               const Node&) -> Result<std::optional<std::vector<std::byte>>> {
+    const auto bytes = std::as_bytes(std::span(text.str()));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  EXPECT_EQ(expand_nodes(*model, model->graph, body_of).value(), 3u);
+  for (std::uint32_t i = 0; i < model->graph.node_count(); i += 2)
+    EXPECT_EQ(name(model->graph, model->graph.node(NodeId{i}).outputs[0]),
+              "Relu__" + std::to_string(1 + i / 2) + "/t");
 }
 
 }  // namespace
