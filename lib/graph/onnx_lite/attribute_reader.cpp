@@ -1,4 +1,6 @@
 #include <cstring>
+#include <deque>
+#include <ranges>
 
 #include "import_context.h"
 #include "onnx_fields.h"
@@ -161,14 +163,31 @@ std::uint64_t copied_bytes(const Attribute& a) {
   return bytes;
 }
 
+// An attribute of a call belongs to the caller: its subgraphs see the caller's values. Where it is
+// used in a graph inside of the function's body, all graphs between there and the caller's have
+// stand-ins for these.
+Result<std::optional<Attribute>> read_of_caller(ImportContext& context, const Scope& scope,
+                                                Scope& caller, const AttributeText& text) {
+  std::vector<GraphBuild*> between;  // innermost first
+  for (const Scope* at = &scope; at != nullptr && &at->build() != &caller.build(); at = at->parent())
+    between.push_back(&at->build());
+  if (between.empty()) return read_attribute(context, caller, text);
+  std::deque<Scope> views;
+  Scope* seen = &caller;
+  for (GraphBuild* build : between | std::views::reverse) {
+    seen = &views.emplace_back(*build, seen);
+    seen->become_view();
+  }
+  return read_attribute(context, *seen, text);
+}
+
 // The attribute that a reference in an expanded body stands for.
 Result<std::optional<Attribute>> resolve_reference(ImportContext& context, Scope& scope,
                                                    const Attribute& reference) {
   const FunctionFrame& frame = *scope.frame();
   std::optional<Attribute> found;
   if (const auto* text = find_text(frame.call->attributes, reference.ref_name)) {
-    // The call's attribute belongs to the caller, its subgraphs see the caller's values.
-    found = CTXGEN_TRY(read_attribute(context, *frame.caller, *text));
+    found = CTXGEN_TRY(read_of_caller(context, scope, *frame.caller, *text));
   } else if (const auto* otherwise = find_text(frame.function->defaults, reference.ref_name)) {
     found = CTXGEN_TRY(read_value(context, scope, otherwise->message));
     if (!found->ref_name.empty())

@@ -76,6 +76,9 @@ class Scope {
     depth_ = depth;
   }
 
+  /// Makes this a view of the parent's values in another graph: no name means what it means there.
+  void become_view() { renames_ = true; }
+
   /// The text's name stands for this value (a parameter of a function; invalid: absent).
   void bind(std::string_view name, ValueId id) { names_.insert_or_assign(std::string(name), id); }
   [[nodiscard]] bool is_bound(std::string_view name) const { return names_.contains(name); }
@@ -95,6 +98,7 @@ class Scope {
 
   [[nodiscard]] GraphBuild& build() const { return build_; }
   [[nodiscard]] Graph& graph() const { return build_.graph; }
+  [[nodiscard]] const Scope* parent() const { return parent_; }
   [[nodiscard]] bool renames() const { return renames_; }
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
   [[nodiscard]] const FunctionFrame* frame() const { return frame_; }

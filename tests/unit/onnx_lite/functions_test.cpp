@@ -216,6 +216,39 @@ TEST(Functions, GraphAttributesOfCallsSeeTheCaller) {
   EXPECT_THAT(graph.node(NodeId{1}).captures, ElementsAre(graph.find("n"), graph.find("x")));
 }
 
+// Calls hand their graph on through two functions, the inner of which uses it two graphs deep.
+TEST(Functions, GraphAttributesOfCallsSeeTheCallerFromGraphsInsideToo) {
+  const auto if_of = [](std::string_view condition, const Proto& then_branch,
+                        std::string_view result) {
+    return node("If", {condition}, {result},
+                {then_branch, test::attr_graph("else_branch",
+                                               branch_of(node("Abs", {"a"}, {"t"}), "t"))});
+  };
+  // "n" is a value of the caller and, another one, of each body around the use.
+  const Proto middle = branch_of(if_of("f", attr_ref("then_branch", "body", kGraph), "n"), "n");
+  const Proto apply = function("Apply", {"f", "a"}, {"b"}, {"body"},
+                               {if_of("f", test::attr_graph("then_branch", middle), "b")});
+  const Proto hand_on = function("HandOn", {"f", "a"}, {"b"}, {"it"},
+                                 {node("Neg", {"a"}, {"n"}),
+                                  call("Apply", {"f", "n"}, {"b"}, {attr_ref("body", "it", kGraph)})});
+  const auto model = read({node("Neg", {"x"}, {"n"}),
+                           call("HandOn", {"flag", "x"}, {"y"},
+                                {test::attr_graph("it", branch_of(node("Abs", {"n"}, {"t"}), "t"))})},
+                          {apply, hand_on});
+  ASSERT_EQ(code_of(model), test::kOk) << model.error().message;
+  const Graph& graph = model->graph;
+  const Node& outer = graph.node(NodeId{2});
+  const ValueId n = graph.find("n");
+  EXPECT_TRUE(std::ranges::contains(outer.captures, n));
+  const Graph& between = *outer.attribute("then_branch")->graphs.at(0);
+  ASSERT_TRUE(between.find("n").valid());
+  EXPECT_TRUE(between.value(between.find("n")).is_outer);
+  EXPECT_TRUE(std::ranges::contains(between.node(NodeId{0}).captures, between.find("n")));
+  const Graph& given = *between.node(NodeId{0}).attribute("then_branch")->graphs.at(0);
+  EXPECT_EQ(given.node(NodeId{0}).inputs[0], given.find("n"));
+  EXPECT_TRUE(given.value(given.find("n")).is_outer);
+}
+
 TEST(Functions, NewNamesInSubgraphsAreNotThoseOfValuesAround) {
   // "f__0/t" is what the value inside of the branch would be called.
   const Proto choose = function(
