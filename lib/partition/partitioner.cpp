@@ -4,6 +4,7 @@
 #include <format>
 #include <numeric>
 #include <optional>
+#include <unordered_map>
 
 namespace ctxgen {
 namespace {
@@ -38,6 +39,9 @@ class Components {
   explicit Components(std::size_t count) : parent_(count) {
     std::iota(parent_.begin(), parent_.end(), 0U);
   }
+  void part(std::span<const NodeId> nodes) {  // each alone again
+    for (const NodeId node : nodes) parent_[node.index] = node.index;
+  }
   std::uint32_t find(std::uint32_t n) {
     while (parent_[n] != n) n = parent_[n] = parent_[parent_[n]];
     return n;
@@ -48,14 +52,35 @@ class Components {
   std::vector<std::uint32_t> parent_;
 };
 
+/// Marks on nodes or values that are all taken away at once: lists that many partitions use in turn
+/// without a walk over the graph for each.
+class Marks {
+ public:
+  explicit Marks(std::size_t count) : round_of_(count, 0) {}
+  void clear() { ++round_; }
+  void set(std::uint32_t index) { round_of_[index] = round_; }
+  [[nodiscard]] bool has(std::uint32_t index) const { return round_of_[index] == round_; }
+
+ private:
+  std::vector<std::uint32_t> round_of_;
+  std::uint32_t round_ = 1;
+};
+
 class Partitioner {
  public:
   Partitioner(const Model& model, const Graph& graph, std::span<const Provider* const> providers,
               std::span<const Exclusion> exclusions, const CompileTarget& target)
       : graph_(graph),
         providers_(providers),
-        exclusions_(exclusions),
-        view_(model, graph, target) {
+        view_(model, graph, target),
+        components_(graph.node_count()),
+        inside_(graph.node_count()),
+        has_work_(graph.node_count()),
+        seen_(graph.value_count()),
+        excluded_(providers.size()) {
+    for (const Exclusion& exclusion : exclusions)
+      if (exclusion.provider < providers.size())
+        excluded_[exclusion.provider].try_emplace(exclusion.rejection.node, &exclusion);
     assignment_.nodes.resize(graph.node_count());
     assignment_.partitions.resize(providers.size());
     for (std::uint32_t n = 0; n < graph.node_count(); ++n)
@@ -99,11 +124,12 @@ class Partitioner {
   /// Why the provider is not to get this claim, if it holds an excluded node.
   [[nodiscard]] std::optional<std::string> exclusion_of(std::size_t provider,
                                                         const Claim& claim) const {
-    for (const Exclusion& exclusion : exclusions_)
-      if (exclusion.provider == provider &&
-          std::ranges::find(claim.nodes, exclusion.rejection.node) != claim.nodes.end())
-        return exclusion.rejection.reason;
-    return std::nullopt;
+    const Exclusion* first = nullptr;  // in the order of the list, of which they are elements
+    for (const NodeId node : claim.nodes)
+      if (const auto found = excluded_[provider].find(node); found != excluded_[provider].end())
+        first = first == nullptr ? found->second : std::min(first, found->second);
+    if (first == nullptr) return std::nullopt;
+    return first->rejection.reason;
   }
 
   /// Claims that hold no taken node, no node twice and no unknown one; the others are reported.
@@ -142,10 +168,10 @@ class Partitioner {
 
   void make_partitions(std::size_t provider, std::span<const Claim> claims) {
     std::vector<NodeSet> sets, units;
-    std::vector<bool> glue(graph_.node_count(), false);
+    std::vector<const Claim*> claim_of(graph_.node_count(), nullptr);
     for (const Claim& claim : claims) {
       sets.push_back(claim.nodes);
-      for (NodeId node : claim.nodes) glue[node.index] = claim.glue;
+      for (NodeId node : claim.nodes) claim_of[node.index] = &claim;
     }
     for (const auto& partitions : assignment_.partitions)
       for (const Partition& partition : partitions) units.push_back(partition.nodes);
@@ -159,7 +185,7 @@ class Partitioner {
       for (NodeId node : sets[index]) give_reason(node, provider, "claim refused: not convex");
     }
     for (NodeSet& nodes : convex.partitions) {
-      drop_lone_glue(provider, nodes, glue);
+      drop_lone_glue(provider, nodes, claim_of);
       if (nodes.empty()) continue;
       if (auto fault = boundary_fault(nodes)) {
         for (NodeId node : nodes) give_reason(node, provider, *fault);
@@ -171,30 +197,36 @@ class Partitioner {
     }
   }
 
-  /// Removes connected parts of a partition that hold glue only. What is left stays convex: a path
-  /// between two parts inside one level would join them.
-  void drop_lone_glue(std::size_t provider, NodeSet& nodes, const std::vector<bool>& glue) {
-    std::vector<bool> inside(graph_.node_count(), false);
-    for (NodeId node : nodes) inside[node.index] = true;
-    Components components(graph_.node_count());
-    for (NodeId node : nodes)
+  /// Removes connected parts of a partition that hold glue only; a claim is connected, whatever it
+  /// holds. What is left stays convex: a path between two parts inside one level would join them.
+  void drop_lone_glue(std::size_t provider, NodeSet& nodes,
+                      const std::vector<const Claim*>& claim_of) {
+    mark_inside(nodes);
+    components_.part(nodes);
+    for (NodeId node : nodes) {
+      components_.join(node.index, claim_of[node.index]->nodes.front().index);
       for (ValueId output : graph_.node(node).outputs)
         if (output.valid())
           for (NodeId consumer : graph_.value(output).consumers)
-            if (inside[consumer.index]) components.join(node.index, consumer.index);
-    std::vector<bool> has_work(graph_.node_count(), false);
+            if (inside_.has(consumer.index)) components_.join(node.index, consumer.index);
+    }
+    has_work_.clear();
     for (NodeId node : nodes)
-      if (!glue[node.index]) has_work[components.find(node.index)] = true;
+      if (!claim_of[node.index]->glue) has_work_.set(components_.find(node.index));
     std::erase_if(nodes, [&](NodeId node) {
-      if (has_work[components.find(node.index)]) return false;
+      if (has_work_.has(components_.find(node.index))) return false;
       give_reason(node, provider, "only moves data, and nothing beside it is compiled");
       return true;
     });
   }
 
+  void mark_inside(std::span<const NodeId> nodes) {
+    inside_.clear();
+    for (NodeId node : nodes) inside_.set(node.index);
+  }
+
   std::optional<std::string> boundary_fault(std::span<const NodeId> nodes) {
-    std::vector<bool> inside(graph_.node_count(), false);
-    for (NodeId node : nodes) inside[node.index] = true;
+    mark_inside(nodes);
     bool has_input = false, has_output = false;
     auto check = [&](ValueId id) -> std::optional<std::string> {
       const Value& value = graph_.value(id);
@@ -208,7 +240,7 @@ class Partitioner {
         if (!input.valid()) return std::nullopt;
         const Value& value = graph_.value(input);
         if (value.constant() != nullptr) return std::nullopt;
-        if (value.producer.valid() && inside[value.producer.index]) return std::nullopt;
+        if (value.producer.valid() && inside_.has(value.producer.index)) return std::nullopt;
         has_input = true;
         return check(input);
       };
@@ -220,7 +252,7 @@ class Partitioner {
         if (!output.valid()) continue;
         const Value& value = graph_.value(output);
         const bool leaves = value.is_output || std::ranges::any_of(value.consumers, [&](NodeId c) {
-                              return !inside[c.index];
+                              return !inside_.has(c.index);
                             });
         if (!leaves) continue;
         has_output = true;
@@ -289,12 +321,12 @@ class Partitioner {
       const NodeAssignment& a = assignment_.nodes[id.index];
       return a.provider == provider && a.partition == index;
     };
-    std::vector<bool> seen(graph_.value_count(), false);
+    seen_.clear();
     auto read = [&](ValueId id) {
-      if (!id.valid() || seen[id.index]) return;
+      if (!id.valid() || seen_.has(id.index)) return;
       const Value& value = graph_.value(id);
       if (value.constant() != nullptr || (value.producer.valid() && inside(value.producer))) return;
-      seen[id.index] = true;
+      seen_.set(id.index);
       partition.inputs.push_back(id);
     };
     for (NodeId id : partition.nodes) {
@@ -316,9 +348,13 @@ class Partitioner {
 
   const Graph& graph_;
   std::span<const Provider* const> providers_;
-  std::span<const Exclusion> exclusions_;
   GraphView view_;
   Assignment assignment_;
+  // Of the partition that is looked at.
+  Components components_;
+  Marks inside_, has_work_, seen_;  // by node, by node, by value
+  /// By provider: the first exclusion of each node.
+  std::vector<std::unordered_map<NodeId, const Exclusion*>> excluded_;
 };
 
 }  // namespace

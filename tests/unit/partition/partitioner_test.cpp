@@ -173,5 +173,40 @@ TEST(PartitionGraph, ForbiddenBoundaryTypeGivesThePartitionBack) {
   }
 }
 
+// Whatever is between them: the nodes of one claim are taken together or not at all.
+TEST(PartitionGraph, AGlueClaimIsKeptWholeBesideWork) {
+  GraphFixture f;
+  f.input("x");
+  f.input("z");
+  f.add("g1", "G", {"x"}, {"1"});
+  f.add("a", "A", {"1"}, {"y"});
+  f.add("g2", "G", {"z"}, {"w"});
+  f.output("y");
+  f.output("w");
+  ClaimingProvider p("p", {"A"});
+  p.extra_claims = {{{NodeId{0}, NodeId{2}}, true}};
+  const Assignment result = partition(f, {&p});
+  ASSERT_EQ(result.partitions[0].size(), 1U);
+  EXPECT_EQ(f.names(result.partitions[0][0].nodes), (Names{"g1", "a", "g2"}));
+}
+
+TEST(PartitionGraph, TheFirstExclusionOfAClaimIsItsReason) {
+  const GraphFixture f = chain();
+  ClaimingProvider first("first"), second("second", {"A", "B"});
+  first.extra_claims = {{{NodeId{0}, NodeId{1}}, false}, {{NodeId{2}}, false}};
+  const std::vector<const Provider*> providers{&first, &second};
+  const std::vector<Exclusion> exclusions{{1, {NodeId{2}, "of the other"}},
+                                          {0, {NodeId{1}, "one"}},
+                                          {0, {NodeId{0}, "two"}},
+                                          {0, {NodeId{1}, "three"}}};
+  const auto result = partition_graph(f.model, f.model.graph, providers, exclusions);
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_EQ(result->partitions[0].size(), 1U);
+  EXPECT_EQ(f.names(result->partitions[0][0].nodes), Names{"c"});
+  ASSERT_EQ(result->partitions[1].size(), 1U);
+  EXPECT_EQ(f.names(result->partitions[1][0].nodes), (Names{"a", "b"}));
+  EXPECT_EQ(result->nodes[0].reasons.back(), "first: one");
+}
+
 }  // namespace
 }  // namespace ctxgen
