@@ -163,6 +163,21 @@ void join(std::span<const std::size_t> indices, std::vector<NodeSet>& sets,
   std::ranges::sort(sets[into]);
 }
 
+/// Rounds of "refuse a claim of each cycle, look again", each over the whole graph. Real graphs end
+/// after a few; behind these as many more claims are refused each round, so hostile ones end too.
+constexpr std::size_t kCarefulRounds = 32;
+
+/// Of claims that form a cycle with what lies outside, those to refuse in this round: the smallest, which
+/// leaves the others a chance. Single nodes are never at fault.
+std::vector<std::size_t> choose_culprits(std::vector<std::size_t> on_cycle,
+                                         std::span<const NodeSet> sets, std::size_t round) {
+  std::erase_if(on_cycle, [&](std::size_t i) { return sets[i].size() < 2; });
+  std::ranges::stable_sort(on_cycle, {}, [&](std::size_t i) { return sets[i].size(); });
+  const std::size_t doublings = std::min<std::size_t>(round - std::min(round, kCarefulRounds), 32);
+  on_cycle.resize(std::min(on_cycle.size(), std::size_t{1} << doublings));
+  return on_cycle;
+}
+
 }  // namespace
 
 ConvexResult merge_convex(const Graph& graph, std::span<const NodeSet> claims,
@@ -172,7 +187,7 @@ ConvexResult merge_convex(const Graph& graph, std::span<const NodeSet> claims,
   std::vector<std::vector<std::size_t>> members(claims.size());  // the claims in each set
   for (std::size_t i = 0; i < claims.size(); ++i) members[i] = {i};
   std::vector<bool> gone(claims.size(), false);  // refused, or joined to another set
-  for (;;) {
+  for (std::size_t round = 0;; ++round) {
     const Quotient q = contract(graph, sets, units, gone);
     const auto cycles = CycleFinder(q).run();
     if (cycles.empty()) {
@@ -187,14 +202,13 @@ ConvexResult merge_convex(const Graph& graph, std::span<const NodeSet> claims,
         join(on_cycle, sets, members, gone);
         continue;
       }
-      CTXGEN_ASSERT(!on_cycle.empty());  // units came from here: they are convex
-      // Something outside lies between the nodes of a claim. Refusing the smallest one first leaves
-      // the others a chance.
-      const std::size_t culprit = *std::ranges::min_element(on_cycle, {}, [&](std::size_t i) {
-        return sets[i].size() < 2 ? SIZE_MAX : sets[i].size();
-      });
-      gone[culprit] = true;
-      std::ranges::copy(members[culprit], std::back_inserter(result.not_convex));
+      // Something outside lies between the nodes of a claim.
+      const auto culprits = choose_culprits(std::move(on_cycle), sets, round);
+      CTXGEN_ASSERT(!culprits.empty());  // units came from here: they are convex
+      for (const std::size_t culprit : culprits) {
+        gone[culprit] = true;
+        std::ranges::copy(members[culprit], std::back_inserter(result.not_convex));
+      }
     }
   }
 }

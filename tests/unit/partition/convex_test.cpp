@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "graph_fixture.h"
@@ -190,6 +191,127 @@ TEST(MergeConvex, RandomGraphsGiveConvexPartitionsInOrder) {
       }
     }
   }
+}
+
+// All of them lie around the same unclaimed node: one cycle, from which more and more are taken.
+TEST(MergeConvex, EveryClaimOfALargeCycleIsRefusedOnce) {
+  constexpr std::uint32_t kClaims = 300;
+  GraphFixture f;
+  f.input("x");
+  std::vector<std::string> before;
+  for (std::uint32_t i = 0; i < kClaims; ++i) {
+    before.push_back("a" + std::to_string(i));
+    f.add(before.back(), "A", {"x"}, {before.back()});
+  }
+  f.add("u", "U", before, {"u"});
+  std::vector<NodeSet> claims;
+  for (std::uint32_t i = 0; i < kClaims; ++i) {
+    const NodeId behind = f.add("c" + std::to_string(i), "A", {"u"}, {"c" + std::to_string(i)});
+    claims.push_back({NodeId{i}, behind});
+  }
+  ConvexResult result = merge_convex(f.graph(), claims, {});
+  EXPECT_TRUE(result.partitions.empty());
+  ASSERT_EQ(result.not_convex.size(), kClaims);
+  std::ranges::sort(result.not_convex);
+  for (std::size_t i = 0; i < kClaims; ++i) EXPECT_EQ(result.not_convex[i], i);
+}
+
+/// Whether the graph has no cycle when each partition of every provider is one vertex.
+bool is_acyclic_when_contracted(const Graph& graph, const Assignment& assignment) {
+  std::size_t vertices = graph.node_count();
+  std::vector<std::size_t> vertex_of(vertices);
+  for (std::size_t n = 0; n < vertex_of.size(); ++n) vertex_of[n] = n;
+  for (const auto& of_provider : assignment.partitions)
+    for (const Partition& partition : of_provider) {
+      for (const NodeId node : partition.nodes) vertex_of[node.index] = vertices;
+      ++vertices;
+    }
+  std::vector<std::vector<std::size_t>> next(vertices);
+  std::vector<std::size_t> waiting(vertices, 0), ready;
+  for (const Value& value : graph.values()) {
+    if (!value.producer.valid() || value.constant() != nullptr) continue;
+    for (const NodeId consumer : value.consumers) {
+      const std::size_t from = vertex_of[value.producer.index], to = vertex_of[consumer.index];
+      if (from == to) continue;
+      next[from].push_back(to);
+      ++waiting[to];
+    }
+  }
+  for (std::size_t v = 0; v < vertices; ++v)
+    if (waiting[v] == 0) ready.push_back(v);
+  std::size_t ordered = 0;
+  for (; ordered < ready.size(); ++ordered)
+    for (const std::size_t to : next[ready[ordered]])
+      if (--waiting[to] == 0) ready.push_back(to);
+  return ordered == vertices;
+}
+
+/// Disjoint claims of one to four nodes anywhere in the graph; some are glue.
+std::vector<Claim> random_claims(std::vector<NodeId> nodes, std::mt19937& random) {
+  std::vector<Claim> claims;
+  std::ranges::shuffle(nodes, random);
+  while (!nodes.empty()) {
+    Claim claim;
+    claim.glue = random() % 4 == 0;
+    for (std::size_t size = 1 + random() % 4; size > 0 && !nodes.empty(); --size) {
+      claim.nodes.push_back(nodes.back());
+      nodes.pop_back();
+    }
+    if (random() % 3 != 0) claims.push_back(std::move(claim));
+  }
+  return claims;
+}
+
+TEST(PartitionGraph, RandomClaimsOfSeveralProvidersGiveAGraphWithoutCycles) {
+  std::size_t partitions = 0, refused = 0;
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    GraphFixture f;
+    f.input("v0");
+    const unsigned count = 2 + random() % 40;
+    const unsigned reach = 1 + random() % 40;  // a small one makes long chains
+    std::vector<NodeId> nodes;
+    for (unsigned n = 0; n < count; ++n) {
+      std::vector<std::string> inputs;
+      const unsigned first = n + 1 > reach ? n + 1 - reach : 0;
+      for (unsigned i = 0; i < 1 + random() % 3; ++i)
+        inputs.push_back("v" + std::to_string(first + random() % (n + 1 - first)));
+      const std::string result = "v" + std::to_string(n + 1);
+      const NodeId id = f.add("n" + std::to_string(n), "A", inputs, {result});
+      if (random() % 10 == 0)
+        f.fold(result);
+      else
+        nodes.push_back(id);
+    }
+    for (unsigned n = 0; n < count; ++n)
+      if (const std::string name = "v" + std::to_string(n + 1);
+          f.graph().value(f.value(name)).consumers.empty())
+        f.output(name);
+    ClaimingProvider p("p"), q("q");
+    p.extra_claims = random_claims(nodes, random);
+    q.extra_claims = random_claims(nodes, random);
+    const ClaimingProvider* const both[] = {&p, &q};
+    const auto result = partition_graph(f.model, f.graph(), std::vector<const Provider*>{&p, &q});
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_TRUE(is_acyclic_when_contracted(f.graph(), *result));
+    for (std::size_t i = 0; i < 2; ++i) {
+      partitions += result->partitions[i].size();
+      for (const Partition& partition : result->partitions[i])
+        EXPECT_TRUE(std::ranges::is_sorted(partition.nodes));
+      for (const Claim& claim : both[i]->extra_claims) {
+        const auto place = [&](NodeId node) {
+          const NodeAssignment& a = result->nodes[node.index];
+          return a.provider == static_cast<int>(i) ? a.partition : -1;
+        };
+        for (const NodeId node : claim.nodes)
+          EXPECT_EQ(place(node), place(claim.nodes.front())) << "a claim is taken apart";
+      }
+    }
+    refused += result->warnings.size();
+  }
+  EXPECT_GT(partitions, 500U);  // not vacuous
+  EXPECT_GT(refused, 500U);
 }
 
 }  // namespace
