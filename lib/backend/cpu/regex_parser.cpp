@@ -57,11 +57,19 @@ Result<RegexParser::Part> RegexParser::state(Op op) {
 }
 
 Result<RegexParser::Part> RegexParser::letters_state(Letters letters) {
-  if (flags_.any_case) letters = with_other_case(letters);
+  return letters_state(kept(std::move(letters)));
+}
+
+Result<RegexParser::Part> RegexParser::letters_state(std::uint32_t index) {
   const Part part = CTXGEN_TRY(state(Op::kLetter));
-  steps_[part.first].other = static_cast<std::uint32_t>(letters_.size());
-  letters_.push_back(std::move(letters));
+  steps_[part.first].other = index;
   return part;
+}
+
+std::uint32_t RegexParser::kept(Letters letters) {
+  if (flags_.any_case) letters = with_other_case(letters);
+  letters_.push_back(std::move(letters));
+  return static_cast<std::uint32_t>(letters_.size() - 1);
 }
 
 RegexParser::Part RegexParser::joined(Part a, Part b) {
@@ -169,7 +177,7 @@ Result<RegexParser::Part> RegexParser::atom() {
   const char32_t letter = text_[at_++];
   switch (letter) {
     case U'(': return group();
-    case U'[': return letters_state(CTXGEN_TRY(letter_class()));
+    case U'[': return class_state();
     case U'.': return letters_state(flags_.dot_is_any ? inverted({}) : inverted({{U'\n', U'\n'}}));
     case U'^': return state(Op::kStart);
     case U'$': return state(Op::kEnd);
@@ -251,6 +259,18 @@ Result<char32_t> RegexParser::escaped_letter() {
                        (letter >= U'0' && letter <= U'9');
   if (is_name) return unknown("this \\ escape");
   return letter;
+}
+
+// Repetitions read the same text again, and share what is a large set in a hostile pattern.
+Result<RegexParser::Part> RegexParser::class_state() {
+  const std::pair place(at_, flags_.any_case);
+  auto found = classes_.find(place);
+  if (found == classes_.end()) {
+    const std::uint32_t letters = kept(CTXGEN_TRY(letter_class()));
+    found = classes_.emplace(place, Class{letters, at_}).first;
+  }
+  at_ = found->second.behind;
+  return letters_state(found->second.letters);
 }
 
 Result<RegexParser::Letters> RegexParser::letter_class() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,11 @@ class RegexParser {
   struct Part {
     std::uint32_t first = 0, last = 0;
   };
+  /// A class in brackets, read once: its index among the letters, and the text behind it.
+  struct Class {
+    std::uint32_t letters = 0;
+    std::size_t behind = 0;
+  };
   struct Repeat {
     int least = 1, most = 1;  // most < 0: no bound
   };
@@ -40,12 +46,15 @@ class RegexParser {
   [[nodiscard]] Result<Part> escape();
   [[nodiscard]] Result<bool> repeat_here(Repeat& repeat);
   [[nodiscard]] Result<Part> write_repeat(std::size_t from, const Repeat& repeat, const Flags& flags);
+  [[nodiscard]] Result<Part> class_state();
   [[nodiscard]] Result<Letters> letter_class();
   [[nodiscard]] Result<Letters> class_item();
   [[nodiscard]] Result<char32_t> escaped_letter();
 
   [[nodiscard]] Result<Part> state(Op op);
   [[nodiscard]] Result<Part> letters_state(Letters letters);
+  [[nodiscard]] Result<Part> letters_state(std::uint32_t index);
+  [[nodiscard]] std::uint32_t kept(Letters letters);  // their index
   /// A way around the part, and with `again` one back.
   [[nodiscard]] Result<Part> skippable(Part part, bool again);
   [[nodiscard]] Part joined(Part a, Part b);
@@ -62,6 +71,7 @@ class RegexParser {
   Flags flags_;
   std::vector<Regex::Step>& steps_;
   std::vector<Letters>& letters_;
+  std::map<std::pair<std::size_t, bool>, Class> classes_;  // by place and any_case
 };
 
 }  // namespace ctxgen::cpu

@@ -92,6 +92,15 @@ TEST(Regex, HostilePatternsCostLittle) {
   EXPECT_FALSE(matches("(a*)*(a*)*(a*)*b", std::string(5000, 'a')));  // exponential by backtracking
 }
 
+// Gigabytes, if each repetition had its own.
+TEST(Regex, RepetitionsShareTheirClass) {
+  std::string letters;
+  for (char32_t letter = 0x4e00; letter < 0x8e00; letter += 2) append_utf8(letter, letters);
+  EXPECT_TRUE(Regex::compile("([" + letters + "]{1000}){190}"));
+  EXPECT_TRUE(matches("(?:([a-c])x(?i:[d-f])){3}", "axdbxEcxf"));
+  EXPECT_FALSE(matches("(?:([a-c])x(?i:[d-f])){3}", "axdBxecxf"));
+}
+
 TEST(Utf8, GivesBackWhatItRead) {
   for (const std::string text : {"plain", "\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80", "\xFF\xC3", "\xC0\x80", "\xED\xA0\x80"}) {
     std::string back;
