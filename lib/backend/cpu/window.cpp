@@ -1,6 +1,7 @@
 #include "window.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ctxgen::cpu {
 namespace {
@@ -19,13 +20,14 @@ Status check_count(std::size_t count, std::string_view what, std::size_t expecte
 }
 
 // SAME: as many outputs as strides fit; the odd element of padding goes to one side.
-void pad_same(WindowAxis& axis, bool upper) {
+Status pad_same(WindowAxis& axis, bool upper) {
   axis.output = (axis.input + axis.stride - 1) / axis.stride;
   const std::int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
   const std::int64_t total =
       std::max<std::int64_t>(0, (axis.output - 1) * axis.stride + extent - axis.input);
   axis.pad_begin = upper ? total / 2 : total - total / 2;
   axis.pad_end = total - axis.pad_begin;
+  return check_values(std::array{axis.pad_begin, axis.pad_end}, "SAME padding", 0);
 }
 
 Status count_outputs(WindowAxis& axis, bool ceil_mode) {
@@ -89,7 +91,7 @@ Result<Window> resolve_window(const WindowAttributes& attributes, const Dims& in
     if (!attributes.strides.empty()) axis.stride = attributes.strides[i];
     if (!attributes.dilations.empty()) axis.dilation = attributes.dilations[i];
     if (attributes.auto_pad.starts_with("SAME")) {
-      pad_same(axis, attributes.auto_pad == "SAME_UPPER");
+      CTXGEN_CHECK(pad_same(axis, attributes.auto_pad == "SAME_UPPER"));
     } else {
       if (attributes.auto_pad != "VALID" && !attributes.pads.empty()) {
         axis.pad_begin = attributes.pads[i];

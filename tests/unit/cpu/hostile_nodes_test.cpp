@@ -290,6 +290,63 @@ TEST(HostileNodes, NumbersThatIntegersCannotHold) {
                                 ints({1}, {INT64_MIN})}), 6);
   const auto quantised = run(make_node("DynamicQuantizeLinear", 11, 3), {floats({1}, {-INFINITY})});
   EXPECT_TRUE(quantised);
+  // Columns 0 and 1 of a window of two over three elements meet in the middle.
+  EXPECT_EQ(values<std::int64_t>(run(make_node("Col2Im", 18),
+                                     {ints({1, 2, 2}, {1, INT64_MAX, 1, 1}), ints({1}, {3}), ints({1}, {2})})
+                                     .value()[0])[1],
+            INT64_MIN);
+  Node transposed = make_node("ConvTranspose", 11);
+  set_ints(transposed, "output_shape", {INT64_MIN});
+  EXPECT_EQ(code_of(transposed, {floats({1, 1, 2}, {1, 2}), floats({1, 1, 2}, {1, 2})}),
+            ErrorCode::kInvalidGraph);
+}
+
+TEST(HostileNodes, PaddingOfSameBeyondItsLimit) {
+  Node conv = make_node("Conv", 11);
+  set_string(conv, "auto_pad", "SAME_UPPER");
+  set_ints(conv, "dilations", {std::int64_t{1} << 30});
+  EXPECT_EQ(code_of(conv, {floats({1, 1, 4}, {1, 2, 3, 4}), floats({1, 1, 4}, {1, 2, 3, 4})}),
+            ErrorCode::kInvalidGraph);
+  EXPECT_TRUE(run(conv, {floats({1, 1, 4}, {1, 2, 3, 4}), floats({1, 1, 2}, {1, 2})}));
+}
+
+TEST(HostileNodes, RegionsAndSizesOfResize) {
+  Node crop = make_node("Resize", 13);
+  set_string(crop, "mode", "linear");
+  set_string(crop, "coordinate_transformation_mode", "tf_crop_and_resize");
+  set_float(crop, "extrapolation_value", 7);
+  const Tensor row = floats({4}, {0, 1, 2, 3});
+  const auto resized = [&](std::vector<float> roi) {
+    return values<float>(run(crop, {row, floats({2}, std::move(roi)), kNone, ints({1}, {4})}).value()[0]);
+  };
+  EXPECT_EQ(resized({0, 0.5f}), (std::vector<float>{0, 0.5f, 1, 1.5f}));
+  EXPECT_EQ(resized({0, 1}), (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(resized({NAN, 1}), (std::vector<float>{7, 7, 7, 7}));
+  set_string(crop, "nearest_mode", "floor");
+  crop.attributes.front().s = "nearest";
+  EXPECT_EQ(resized({0, NAN}), (std::vector<float>{7, 7, 7, 7}));
+  Node larger = make_node("Resize", 18);
+  set_string(larger, "keep_aspect_ratio_policy", "not_smaller");
+  EXPECT_NE(code_of(larger, {floats({1, 4}, {0, 1, 2, 3}), kNone, kNone, ints({2}, {kHuge, 1})}),
+            ErrorCode::kInternal);
+}
+
+TEST(HostileNodes, ScoresThatAreNoNumbers) {
+  const auto out = run(make_node("NonMaxSuppression", 11),
+                       {floats({1, 3, 4}, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}),
+                        floats({1, 1, 3}, {0.5f, NAN, 0.9f}), ints({1}, {3})});
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(values<std::int64_t>((*out)[0]), (std::vector<std::int64_t>{0, 0, 1, 0, 0, 2, 0, 0, 0}));
+}
+
+TEST(HostileNodes, ZeroPointsOfAnotherType) {
+  const Tensor bytes = tensor<std::int8_t>({2}, {1, 2});
+  const auto dequantized = [&](Tensor zero) {
+    return code_of(make_node("DequantizeLinear", 13), {bytes, floats({}, {2}), std::move(zero)});
+  };
+  EXPECT_EQ(dequantized(tensor<std::uint8_t>({}, {1})), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(dequantized(floats({}, {1})), ErrorCode::kInvalidGraph);
+  EXPECT_TRUE(run(make_node("DequantizeLinear", 13), {bytes, floats({}, {2}), tensor<std::int8_t>({}, {1})}));
 }
 
 }  // namespace

@@ -61,14 +61,15 @@ std::int64_t place_of(const Window& window, std::int64_t k, std::int64_t l) {
 
 template <class T>
 void add_blocks(const Problem& p, Tensor& output) {
-  ScratchVector<Accumulate<T>> sums(static_cast<std::size_t>(p.plane));
+  using A = std::conditional_t<kIsFloating<T>, double, std::uint64_t>;  // integers wrap
+  ScratchVector<A> sums(static_cast<std::size_t>(p.plane));
   const T* from = data_of<T>(*p.input);
   for (std::int64_t channel = 0; channel < p.dims[0] * p.dims[1]; ++channel) {
-    std::ranges::fill(sums, Accumulate<T>{});
+    std::ranges::fill(sums, A{});
     for (std::int64_t k = 0; k < p.kernel; ++k)
       for (std::int64_t l = 0; l < p.blocks; ++l, ++from)
         if (const std::int64_t place = place_of(p.window, k, l); place >= 0)
-          sums[static_cast<std::size_t>(place)] += static_cast<Accumulate<T>>(load(*from));
+          sums[static_cast<std::size_t>(place)] += static_cast<A>(load(*from));
     std::ranges::transform(sums, mutable_data_of<T>(output) + channel * p.plane,
                            [](auto sum) { return store<T>(sum); });
   }

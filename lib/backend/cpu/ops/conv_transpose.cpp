@@ -41,7 +41,8 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
   const std::string& mode = params.window.auto_pad;
   if (!output_shape.empty() || mode.starts_with("SAME")) {
     axis.output = value(output_shape, i, input * axis.stride);
-    const std::int64_t total = std::max<std::int64_t>(0, whole - axis.output);
+    const std::int64_t total =
+        std::max<std::int64_t>(0, whole - std::max<std::int64_t>(axis.output, 0));
     axis.pad_begin = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
   } else {
     axis.pad_begin = mode == "VALID" ? 0 : value(params.window.pads, i, 0);

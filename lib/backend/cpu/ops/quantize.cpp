@@ -218,6 +218,7 @@ Result<ScratchVector<double>> offsets_from_zero(KernelContext& context, const Te
 Status run_dequantize(KernelContext& context, const QuantizeParams& params) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   const Tensor* scale = CTXGEN_TRY(required(context, 1));
+  if (const Tensor* zero = optional_input(context, 2)) CTXGEN_CHECK(same_type(*input, *zero));
   const auto layout =
       CTXGEN_TRY(scale_layout(input->dims(), *scale, params.axis, params.block_size));
   const auto values =

@@ -24,9 +24,10 @@ struct ResizeParams {
 
 /// Where the elements of one output axis come from.
 struct AxisSource {
-  ScratchVector<std::int64_t> first;    // index of the first tap, may be outside
-  ScratchVector<ScratchVector<double>> weights;
-  ScratchVector<bool> outside;          // tf_crop_and_resize: takes the extrapolation value
+  ScratchVector<std::int64_t> first;  // index of the first tap, may be outside
+  std::size_t taps = 0;               // of each element; 0: the first tap as it is
+  ScratchVector<double> weights;      // taps for each element
+  ScratchVector<bool> outside;        // tf_crop_and_resize: takes the extrapolation value
 };
 
 struct AxisPlan {
@@ -76,32 +77,32 @@ void add_taps(const ResizeParams& params, const AxisPlan& axis, double at, AxisS
   const double stretch = params.antialias ? std::min(axis.scale, 1.0) : 1.0;
   const auto reach = static_cast<std::int64_t>(std::ceil(radius / stretch));
   const auto left = static_cast<std::int64_t>(std::ceil(at)) - reach;
-  ScratchVector<double> weights;
+  source.taps = 2 * static_cast<std::size_t>(reach);
   double sum = 0;
   for (std::int64_t i = left; i < left + 2 * reach; ++i) {
     const double distance = (static_cast<double>(i) - at) * stretch;
     double weight = params.mode == Mode::kLinear ? std::max(0.0, 1 - std::abs(distance))
                                                  : cubic(params.cubic_a, distance);
     if (params.exclude_outside && (i < 0 || i >= axis.input)) weight = 0;
-    weights.push_back(weight);
+    source.weights.push_back(weight);
     sum += weight;
   }
   if (sum != 0)
-    for (double& weight : weights) weight /= sum;
+    for (double& weight : std::span(source.weights).last(source.taps)) weight /= sum;
   source.first.push_back(left);
-  source.weights.push_back(std::move(weights));
 }
 
 AxisSource sources_of(const ResizeParams& params, const AxisPlan& axis) {
   AxisSource source;
   for (std::int64_t x = 0; x < axis.output; ++x) {
-    const double at = source_position(params, axis, static_cast<double>(x));
+    double at = source_position(params, axis, static_cast<double>(x));
     const double last = static_cast<double>(axis.input - 1);
-    source.outside.push_back(params.coordinates == "tf_crop_and_resize" && (at < 0 || at > last));
+    source.outside.push_back(params.coordinates == "tf_crop_and_resize" &&
+                             !(at >= 0 && at <= last));
+    if (std::isnan(at)) at = 0;  // a region that is no number is outside
     if (params.mode == Mode::kNearest) {
       // Far outside positions clamp anyway; this keeps the conversion in range.
       source.first.push_back(nearest_index(params.nearest, std::clamp(at, -1.0, last + 1)));
-      source.weights.push_back({1});
     } else {
       add_taps(params, axis, std::clamp(at, -1e15, 1e15), source);
     }
@@ -115,7 +116,8 @@ ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t o
   ScratchVector<double> to(static_cast<std::size_t>(outer * axis.output * inner), 0.0);
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t x = 0; x < axis.output; ++x) {
-      const auto& weights = source.weights[static_cast<std::size_t>(x)];
+      const auto weights =
+          std::span(source.weights).subspan(static_cast<std::size_t>(x) * source.taps, source.taps);
       double* row = to.data() + (o * axis.output + x) * inner;
       for (std::size_t k = 0; k < weights.size(); ++k) {
         const std::int64_t at =
@@ -161,7 +163,8 @@ void interpolate(const Tensor& input, const ScratchVector<AxisPlan>& plans,
   for (const T& x : input.elements<T>()) values.push_back(static_cast<double>(load(x)));
   Dims dims = input.dims();
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].input == plans[i].output && plans[i].scale == 1 && plans[i].roi_start == 0)
+    if (plans[i].input == plans[i].output && plans[i].scale == 1 && plans[i].roi_start == 0 &&
+        plans[i].roi_end == 1)
       continue;
     values = resample(values, product(dims, 0, i), plans[i], product(dims, i + 1, dims.size()),
                       sources[i]);
@@ -224,7 +227,7 @@ Status apply_scales(const ScratchVector<double>& scales, const ScratchVector<std
     if (!(scales[i] > 0 && scales[i] < 1e9))
       return fail(ErrorCode::kInvalidGraph, "a scale is {}", scales[i]);
     plan.scale = scales[i];
-    plan.output = static_cast<std::int64_t>(std::floor(static_cast<double>(plan.input) * scales[i]));
+    plan.output = saturated<std::int64_t>(std::floor(static_cast<double>(plan.input) * scales[i]));
   }
   return {};
 }
@@ -246,7 +249,7 @@ Status apply_sizes(const ScratchVector<std::int64_t>& sizes, const ScratchVector
   for (std::size_t axis : axes) {
     plans[axis].scale = *common;
     plans[axis].output =
-        static_cast<std::int64_t>(std::floor(*common * static_cast<double>(plans[axis].input) + 0.5));
+        saturated<std::int64_t>(std::floor(*common * static_cast<double>(plans[axis].input) + 0.5));
   }
   return {};
 }

@@ -226,7 +226,7 @@ ScratchVector<std::int64_t> kept_boxes(const float* boxes, std::span<const float
   for (std::size_t i = 0; i < scores.size(); ++i)
     if (!params.score || scores[i] > *params.score) order.push_back(static_cast<std::int64_t>(i));
   std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+    return greater(scores[static_cast<std::size_t>(a)], scores[static_cast<std::size_t>(b)]);
   });
   ScratchVector<std::int64_t> kept;
   for (std::int64_t candidate : order) {
