@@ -5,19 +5,30 @@
 #include <thread>
 
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/base/memory_limit.h"
 #include "ctxgen/weights/codec.h"
 
 namespace ctxgen {
+namespace {
 
-Status BlobCache::reserve(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t most = max_decompressed_bytes();
-  if (bytes > most || bytes_ > most - bytes)
-    return fail(ErrorCode::kResourceLimit,
-                "{} bytes of weights to decompress besides {}, at most {} are allowed", bytes, bytes_,
-                most);
-  bytes_ += bytes;
-  return {};
+/// Decompressed bytes with their charge.
+struct Content {
+  MemoryCharge charge{decompressed_account()};
+  Blob blob;
+};
+
+Result<Blob> charged(const BlobEntry& entry, std::span<const std::byte> stored) {
+  const auto content = std::make_shared<Content>();
+  CTXGEN_CHECK(content->charge.resize(entry.size));
+  content->blob = CTXGEN_TRY(decompress(stored, entry.size));
+  return Blob{content, content->blob.bytes};
+}
+
+}  // namespace
+
+const std::shared_ptr<MemoryAccount>& decompressed_account() {
+  static const auto account = std::make_shared<MemoryAccount>(default_memory_limit_bytes());
+  return account;
 }
 
 Result<Blob> BlobCache::get(std::uint32_t index, const BlobEntry& entry,
@@ -25,13 +36,10 @@ Result<Blob> BlobCache::get(std::uint32_t index, const BlobEntry& entry,
   Slot& slot = slots_[index];
   const std::lock_guard lock(slot.mutex);
   if (slot.blob.owner != nullptr) return slot.blob;
-  CTXGEN_CHECK(reserve(entry.size));
-  auto blob = decompress(stored, entry.size);
+  auto blob = charged(entry, stored);
   if (blob) return slot.blob = std::move(*blob);
-  const std::lock_guard count(mutex_);
-  bytes_ -= entry.size;
   return std::unexpected(
-      with_context(std::move(blob).error(), std::format("blob {}", index)));
+      with_context(std::move(blob).error(), std::format("decompressing blob {}", index)));
 }
 
 Status for_each_index(std::size_t count, int threads,

@@ -2,16 +2,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "ctxgen/base/memory_account.h"
 #include "ctxgen/ctxfile/context_file.h"
 
 namespace ctxgen {
 
+/// What all files of the process hold decompressed, at most default_memory_limit_bytes().
+[[nodiscard]] const std::shared_ptr<MemoryAccount>& decompressed_account();
+
 /// The compressed blobs of a file, each decompressed when it is first asked for, and kept.
 ///
+/// Lifetime a blob may outlive the cache; until it goes it is charged to decompressed_account().
 /// Threads  get() may be called from several threads; different blobs decompress side by side.
 class BlobCache {
  public:
@@ -25,11 +31,7 @@ class BlobCache {
     std::mutex mutex;
     Blob blob;
   };
-  [[nodiscard]] Status reserve(std::uint64_t bytes);
-
   std::vector<Slot> slots_;
-  std::mutex mutex_;
-  std::uint64_t bytes_ = 0;  // of all blobs that are decompressed, or being so
 };
 
 /// Calls work(i) for each i below `count` on up to `threads` threads, in no order, and gives the

@@ -7,6 +7,7 @@
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
+#include "ctxgen/base/memory_limit.h"
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/onnx_lite/read_model.h"
@@ -209,7 +210,7 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   });
   CTXGEN_CHECK(loaded.pages.prepare());
   const std::uint64_t max_run_bytes =
-      options.max_run_bytes > 0 ? options.max_run_bytes : default_run_limit_bytes();
+      options.max_run_bytes > 0 ? options.max_run_bytes : default_memory_limit_bytes();
   if (options.stop_share_ep_contexts) Workspace::stop(group);
   return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
                                          statistics, max_run_bytes, std::move(group));

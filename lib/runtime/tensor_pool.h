@@ -56,8 +56,4 @@ class TensorPool {
   std::uint64_t allocations_ = 0;
 };
 
-/// What one run may hold unless the caller says otherwise: three quarters of the memory that the
-/// process may use.
-[[nodiscard]] std::uint64_t default_run_limit_bytes();
-
 }  // namespace ctxgen

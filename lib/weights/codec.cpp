@@ -1,6 +1,5 @@
 #include "ctxgen/weights/codec.h"
 
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -55,15 +54,6 @@ Result<Blob> decompress(std::span<const std::byte> frame, std::uint64_t size) {
     return fail(ErrorCode::kCorruptContext, "zstd: {}",
                 ZSTD_isError(got) ? ZSTD_getErrorName(got) : "another size");
   return Blob{bytes.owner(), bytes.bytes()};
-}
-
-std::uint64_t max_decompressed_bytes() {
-  static const std::uint64_t bytes = [] {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page <= 0) return std::uint64_t{1} << 40;
-    return static_cast<std::uint64_t>(pages) / 4 * 3 * static_cast<std::uint64_t>(page);
-  }();
-  return bytes;
 }
 
 }  // namespace ctxgen

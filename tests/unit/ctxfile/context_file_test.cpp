@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "blob_cache.h"
 #include "code_of.h"
 #include "header.h"
 #include "sample_context.h"
@@ -201,6 +202,32 @@ TEST(ContextFile, CompressesWhatShrinks) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blob.bytes.data()) % 64, 0U);
     EXPECT_EQ(reader.blob(i)->bytes.data(), blob.bytes.data()) << "kept";
   }
+}
+
+// One file after another must not pass what none may pass alone.
+TEST(ContextFile, DecompressedBlobsOfAllFilesAreBoundedTogether) {
+  const auto file = test::file_of(compressed_content(9, 1));
+  const auto open = [&] {
+    return ContextReader::open(Blob::own(file), "test", VerifyBlobs::kNever).value();
+  };
+  MemoryAccount& all = *decompressed_account();
+  const std::uint64_t before = all.used_bytes();
+  Blob outlives;
+  {
+    const ContextReader first = open(), second = open();
+    outlives = first.blob(0).value();
+    EXPECT_EQ(all.used_bytes() - before, outlives.bytes.size());
+    const std::uint64_t left = all.limit_bytes() - all.used_bytes();
+    ASSERT_EQ(code_of(all.charge(left)), test::kOk);  // what somebody else has
+    EXPECT_EQ(code_of(second.blob(0)), ErrorCode::kResourceLimit);
+    EXPECT_EQ(code_of(second.blob(1)), test::kOk) << "not compressed";
+    EXPECT_EQ(code_of(first.blob(0)), test::kOk) << "there already";
+    all.release(left);
+    EXPECT_EQ(code_of(second.blob(0)), test::kOk);
+  }
+  EXPECT_EQ(all.used_bytes() - before, outlives.bytes.size());
+  outlives = {};
+  EXPECT_EQ(all.used_bytes(), before);
 }
 
 TEST(ContextFile, CompressionDoesNotDependOnThreads) {

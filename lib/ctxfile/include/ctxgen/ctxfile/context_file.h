@@ -75,7 +75,8 @@ class ContextReader {
   [[nodiscard]] std::vector<std::size_t> variants(std::size_t index) const;
   [[nodiscard]] std::span<const BlobEntry> blobs() const { return blobs_; }
   /// A blob's content, in place or decompressed; the latter is kept while the reader lives.
-  /// Errors  kCorruptContext, RESOURCE_LIMIT (decompressed weights pass the machine's memory).
+  /// Errors  kCorruptContext, RESOURCE_LIMIT (decompressed weights of the process pass the
+  ///         memory that it may use).
   [[nodiscard]] Result<Blob> blob(std::uint32_t index) const;
   /// Decompresses these blobs, where they are compressed, on up to `threads` threads; blob() then has
   /// them at hand.

@@ -24,7 +24,4 @@ inline constexpr int kDefaultCompressLevel = 9;
 /// Errors  kCorruptContext, RESOURCE_LIMIT.
 [[nodiscard]] Result<Blob> decompress(std::span<const std::byte> frame, std::uint64_t size);
 
-/// What decompressed weights may take in all: three quarters of the machine's memory.
-[[nodiscard]] std::uint64_t max_decompressed_bytes();
-
 }  // namespace ctxgen

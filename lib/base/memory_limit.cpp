@@ -1,9 +1,9 @@
+#include "ctxgen/base/memory_limit.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
-
-#include "tensor_pool.h"
 
 namespace ctxgen {
 namespace {
@@ -24,7 +24,7 @@ std::uint64_t group_bytes() {
 
 }  // namespace
 
-std::uint64_t default_run_limit_bytes() {
+std::uint64_t default_memory_limit_bytes() {
   static const std::uint64_t bytes = std::min(physical_bytes(), group_bytes()) / 4 * 3;
   return bytes;
 }
