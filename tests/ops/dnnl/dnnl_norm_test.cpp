@@ -135,6 +135,22 @@ TEST(DnnlNorm, InstanceAndGroupNormalization) {
   }
 }
 
+// Behind a convolution channels lie last, and are summed up in tiles of 512: groups of which a tile
+// holds several, one, or a part.
+TEST(DnnlNorm, GroupsOfManyChannels) {
+  for (const auto& [channels, groups] : {std::pair<std::int64_t, std::int64_t>{1040, 130},
+                                         {1024, 2}, {1100, 1}, {1200, 2}, {520, 520}}) {
+    SCOPED_TRACE(std::format("{} channels, {} groups", channels, groups));
+    TestGraph g(21);
+    const std::string c =
+        g.add("Conv", {g.input("x", {2, 2, 3, 3}), g.constant({channels, 2, 1, 1})});
+    g.output(g.add("GroupNormalization",
+                   {c, g.input("s", {channels}), g.input("b", {channels})},
+                   {attr("epsilon", 1e-3F), attr("num_groups", groups)}));
+    expect_same(g, 1e-4);  // nine pixels of a channel may differ by little: 30 times their rounding
+  }
+}
+
 TEST(DnnlNorm, RmsNormalization) {
   for (const char* op : {"RMSNormalization", "SimplifiedLayerNormalization"}) {
     SCOPED_TRACE(op);

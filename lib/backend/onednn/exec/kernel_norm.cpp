@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "kernel_loops.h"
 #include "kernels_reduce.h"
@@ -135,26 +135,50 @@ class GroupNormKernel final : public Kernel {
     }
   }
 
+  /// Channels whose sums are kept side by side: on the stack, as what a thread of a parallel loop
+  /// throws ends the process.
+  static constexpr std::int64_t kTile = 512;
+
   void run_last(const float* src, const float* scale, const float* shift, float* dst) const {
-    const auto channels = static_cast<std::size_t>(shape_.channels);
-    std::vector<double> sums(channels), squares(channels);
-    for (std::int64_t p = 0; p < shape_.pixels; ++p)
-      add_moments(shape_.channels, src + p * shape_.channels, sums.data(), squares.data());
-    std::vector<float> factors(channels), offsets(channels);
-    const std::size_t size = channels / static_cast<std::size_t>(shape_.groups);
-    for (std::size_t g = 0; g < channels; g += size) {
-      Moments m;
-      for (std::size_t c = g; c < g + size; ++c) {
-        m.sum += sums[c];
-        m.squares += squares[c];
+    const std::int64_t size = shape_.channels / shape_.groups;
+    // Whole groups: as many as one tile holds, or one that takes several tiles.
+    const std::int64_t span = std::max<std::int64_t>(kTile / size, 1) * size;
+    for (std::int64_t first = 0; first < shape_.channels; first += span) {
+      const std::int64_t end = std::min(first + span, shape_.channels);
+      Normal normals[kTile];  // by group
+      find_normals(src, first, end, normals);
+      float factors[kTile], offsets[kTile];
+      for (std::int64_t at = first; at < end; at += kTile) {
+        const std::int64_t n = std::min(kTile, end - at);
+        for (std::int64_t c = 0, g = 0; c < n; c += size, ++g)
+          for (std::int64_t i = c; i < std::min(c + size, n); ++i)
+            affine_of(normals[g], at + i, scale, shift, factors[i], offsets[i]);
+        for (std::int64_t p = 0; p < shape_.pixels; ++p)
+          affine_rows(n, src + p * shape_.channels + at, factors, offsets,
+                      dst + p * shape_.channels + at);
       }
-      const Normal normal = normal_of(m);
-      for (std::size_t c = g; c < g + size; ++c)
-        affine_of(normal, static_cast<std::int64_t>(c), scale, shift, factors[c], offsets[c]);
     }
-    for (std::int64_t p = 0; p < shape_.pixels; ++p)
-      affine_rows(shape_.channels, src + p * shape_.channels, factors.data(), offsets.data(),
-                  dst + p * shape_.channels);
+  }
+
+  /// Of the groups in channels [first, end) of an image.
+  void find_normals(const float* src, std::int64_t first, std::int64_t end,
+                    Normal* normals) const {
+    const std::int64_t size = shape_.channels / shape_.groups;
+    Moments group;  // one that takes several tiles is the only one
+    for (std::int64_t at = first; at < end; at += kTile) {
+      const std::int64_t n = std::min(kTile, end - at);
+      double sums[kTile] = {}, squares[kTile] = {};
+      for (std::int64_t p = 0; p < shape_.pixels; ++p)
+        add_moments(n, src + p * shape_.channels + at, sums, squares);
+      for (std::int64_t c = 0, g = 0; c < n; c += size, ++g) {
+        if (size <= kTile) group = {};
+        for (std::int64_t i = c; i < std::min(c + size, n); ++i) {
+          group.sum += sums[i];
+          group.squares += squares[i];
+        }
+        normals[g] = normal_of(group);
+      }
+    }
   }
 
   GroupNormShape shape_;
