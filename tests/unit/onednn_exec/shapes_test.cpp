@@ -100,7 +100,30 @@ TEST(ExecShapes, SliceRules) {
   EXPECT_EQ(slice(-1, -1000, -3), (Dims{20, 4, 5}));
   EXPECT_EQ(slice(INT64_MIN, INT64_MAX, INT64_MAX), (Dims{20, 1, 5}));
   EXPECT_EQ(slice(INT64_MAX, INT64_MIN, -1), (Dims{20, 10, 5}));
+  EXPECT_EQ(slice(INT64_MAX, INT64_MIN, INT64_MIN), (Dims{20, 1, 5}));
+  EXPECT_EQ(slice(INT64_MIN, INT64_MIN, -1), (Dims{20, 1, 5}));  // starts at 0, ends before it
+  EXPECT_EQ(slice(-11, 10, 10), (Dims{20, 1, 5}));
+  EXPECT_EQ(slice(-10, 10, 9), (Dims{20, 2, 5}));
+  EXPECT_EQ(slice(9, -11, -9), (Dims{20, 2, 5}));
+  EXPECT_EQ(slice(9, -10, -9), (Dims{20, 1, 5}));
+  EXPECT_EQ(slice(9, -1, -1), (Dims{20, 0, 5}));  // -1 is 9
   EXPECT_EQ(slice(0, 1, 0).error().code, ErrorCode::kInvalidGraph);
+}
+
+TEST(ExecShapes, SliceOfAnEmptyAndOfAHugeDim) {
+  const auto slice = [&](std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) {
+    return shape_of(kind::kSlice, {Dims{dim}}, {ints("starts", {start}), ints("ends", {end}),
+                                                ints("steps", {step})});
+  };
+  for (const std::int64_t step : {std::int64_t{1}, std::int64_t{-1}, INT64_MAX, INT64_MIN})
+    for (const std::int64_t start : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX, INT64_MIN})
+      for (const std::int64_t end : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX, INT64_MIN})
+        EXPECT_EQ(slice(0, start, end, step), (Dims{0})) << start << " " << end << " " << step;
+  const std::int64_t dim = std::int64_t{1} << 36;
+  EXPECT_EQ(slice(dim, 0, INT64_MAX, dim - 1), (Dims{2}));
+  EXPECT_EQ(slice(dim, 0, INT64_MAX, dim), (Dims{1}));
+  EXPECT_EQ(slice(dim, -1, INT64_MIN, 1 - dim), (Dims{2}));
+  EXPECT_EQ(slice(dim, -1, INT64_MIN, INT64_MIN), (Dims{1}));
 }
 
 TEST(ExecShapes, HugeResultsAreRefusedBeforeAllocation) {

@@ -471,15 +471,16 @@ Result<SliceRange> resolve_slice(const ProgramOp& op, const Dims& src) {
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t axis = CTXGEN_TRY(normal_axis(op, axes[i], src.size()));
     const std::int64_t dim = src[axis];
-    // Beyond a dim's length only the direction matters; clamping keeps the sums below in range.
-    const std::int64_t step = std::clamp(steps[i], -kMaxParam, kMaxParam);
-    if (step == 0) return fail(ErrorCode::kInvalidGraph, "{}: step 0", label(op));
+    if (steps[i] == 0) return fail(ErrorCode::kInvalidGraph, "{}: step 0", label(op));
+    if (dim == 0) continue;  // nothing, whatever the direction
+    // From a dim's length on only the direction matters: clamped there, the sums below stay in
+    // range, and so do products with strides.
+    const std::int64_t step = std::clamp(steps[i], -dim, dim);
     const auto place = [&](std::int64_t index, std::int64_t low, std::int64_t high) {
       if (index < 0) index = index < -dim ? -1 : index + dim;
       return std::clamp(index, low, high);
     };
-    const std::int64_t first =
-        step > 0 ? place(starts[i], 0, dim) : place(starts[i], 0, std::max<std::int64_t>(dim - 1, 0));
+    const std::int64_t first = place(starts[i], 0, step > 0 ? dim : dim - 1);
     const std::int64_t last = step > 0 ? place(ends[i], 0, dim) : place(ends[i], -1, dim - 1);
     const std::int64_t span = step > 0 ? last - first : first - last;
     const std::int64_t size = step > 0 ? step : -step;
