@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "ctxgen/onednn/op_kinds.h"
 #include "reference.h"
 
@@ -287,6 +290,71 @@ TEST(ExecHostile, WindowsBeyondWhatKernelsCount) {
             ErrorCode::kUnsupported);
   EXPECT_EQ(with(kind::kConv, {ints("pads", {0, 2, 0, huge + 1}), ints("strides", {1, 536870913})}),
             ErrorCode::kUnsupported);
+}
+
+// No one of them is large: together their maps would fill a machine.
+TEST(ExecHostile, IndexMapsAreBoundedTogether) {
+  Maker maker(15);
+  const Operand x = maker.input(Dims{1});
+  for (int i = 0; i < 5; ++i)
+    maker.output(maker.op(kind::kTile, {x}, {ints("repeats", {std::int64_t{1} << 24})}));
+  const auto packed = pack(maker, {{Dims{1}}});
+  ASSERT_FALSE(packed);
+  EXPECT_EQ(packed.error().code, ErrorCode::kResourceLimit) << packed.error().message;
+}
+
+TEST(ExecHostile, PackedBlobsThatAreNotAligned) {
+  Maker maker(16);
+  const Packed good = make_packed(maker);
+  std::set<std::uint32_t> packed;
+  for (const ProgramWeight& weight : good.program.weights)
+    for (const PackedWeight& form : weight.packed)
+      if (!form.layout.empty()) packed.insert(form.blob);
+  if (packed.empty()) GTEST_SKIP() << "kernels of this instruction set take plain weights";
+  // A packed form may also be named as a weight in a source's file, which lies anywhere.
+  const auto load = [&](bool move_packed) {
+    const auto blobs = [&](std::uint32_t index) -> Result<Blob> {
+      const Blob blob = good.store->blob(index);
+      if (packed.contains(index) != move_packed) return blob;
+      const auto size = static_cast<std::int64_t>(blob.bytes.size());
+      Tensor wide = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{size + 4}));
+      const std::span<std::byte> at = wide.mutable_bytes().subspan(4);
+      std::ranges::copy(blob.bytes, at.begin());
+      return Blob{wide.owner(), at};
+    };
+    return loader().load(good.shared(), blobs, LoadOptions{1}, nullptr);
+  };
+  EXPECT_TRUE(load(false));
+  const auto refused = load(true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kCorruptContext) << refused.error().message;
+}
+
+// A scale that is 0 as float32 divides positions by nothing.
+TEST(ExecHostile, ScalesBelowFloat32) {
+  for (const char* mode : {"linear", "nearest"}) {
+    Maker maker(17);
+    const Operand x = maker.input(Dims{1, 1, 4, 4});
+    maker.output(maker.op(kind::kResize, {x}, {text("mode", mode), ints("sizes", {1, 1, 4, 4}),
+                                               {"scales", std::vector<double>{1, 1, 1, 1e-60}}}));
+    const auto packed = pack(maker, {{Dims{1, 1, 4, 4}}});
+    ASSERT_FALSE(packed) << mode;
+    EXPECT_EQ(packed.error().code, ErrorCode::kInvalidGraph);
+  }
+}
+
+// Taps times results pass 2^63 where a kernel only asks whether they are many.
+TEST(ExecHostile, WindowsOfMoreTapsThanFitIntoANumber) {
+  Maker maker(18);
+  const Operand x = maker.input(Dims{1, 64, 1, 1, 1});
+  const std::int64_t taps = 1 << 19, pad = 2 * (taps - 1);
+  maker.output(maker.op(kind::kPool, {x},
+                        {text("mode", "avg_exclude"), ints("kernel", {taps, taps, taps}),
+                         ints("dilations", {2, 2, 2}), ints("pads", {pad, pad, pad, 0, 0, 0})}));
+  const auto results = compile_and_run(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  const auto given = maker.inputs()[0].elements<float>();
+  EXPECT_EQ((*results)[0], std::vector<float>(given.begin(), given.end()));
 }
 
 // A concatenation that begins with nothing, inside of another one.

@@ -46,6 +46,11 @@ struct NodeBuild {
 /// refuses those and there is no own loop; kSumRefused (below) when a sum in place is what it refuses.
 [[nodiscard]] Result<NodeBuild> build_node(const BuildContext& context, const Node& node);
 
+/// Index maps (pad, tile, gather, resize) are as long as the dims of results. What a program may ask
+/// for is bounded before any is made: per dim, and over all nodes of a plan.
+/// Errors  RESOURCE_LIMIT naming the op.
+[[nodiscard]] Status check_map_sizes(const NodeGraph& graph);
+
 /// Words of PostOp::kind and `alg`, as oneDNN names them; undef if it is no such word.
 [[nodiscard]] dnnl::algorithm eltwise_algorithm(std::string_view word);
 [[nodiscard]] dnnl::algorithm binary_algorithm(std::string_view word);

@@ -33,7 +33,8 @@ class DeconvKernel final : public Kernel {
     auto* dst = reinterpret_cast<float*>(args[2]);
     const float* bias = has_bias_ ? reinterpret_cast<const float*>(args[3]) : nullptr;
     const std::int64_t taps = window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
-    parallel_for(batch_ * pixels_, batch_ * pixels_ * channels_ * taps, [&](std::int64_t job) {
+    const std::int64_t work = work_of(batch_ * pixels_ * channels_, taps);
+    parallel_for(batch_ * pixels_, work, [&](std::int64_t job) {
       float* out = dst + job * channels_;
       if (bias != nullptr)
         std::memcpy(out, bias, static_cast<std::size_t>(channels_) * sizeof(float));

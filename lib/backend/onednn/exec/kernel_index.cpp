@@ -66,9 +66,10 @@ class IndexKernel final : public Kernel {
     axes.pop_back();
     axes_ = std::move(axes);
     for (const IndexAxis& axis : axes_) outer_ *= static_cast<std::int64_t>(axis.offsets.size());
-    runs_ = find_runs(inner_);
-    by_runs_ = inner_.dst_stride == 1 && (runs_.size() * 4 <= inner_.offsets.size() ||
+    std::vector<Run> runs = find_runs(inner_);
+    by_runs_ = inner_.dst_stride == 1 && (runs.size() * 4 <= inner_.offsets.size() ||
                                           std::ranges::contains(inner_.offsets, kFill));
+    if (by_runs_) runs_ = std::move(runs);
   }
 
   void run(std::byte* const* args) const override {

@@ -16,6 +16,13 @@
 
 namespace ctxgen::onednn {
 
+/// What parallel_for() takes as `elements` where each takes `steps` more: windows that a file
+/// declares multiply beyond 2^63.
+[[nodiscard]] inline std::int64_t work_of(std::int64_t elements, std::int64_t steps) {
+  std::int64_t work = 0;
+  return __builtin_mul_overflow(elements, steps, &work) ? INT64_MAX : work;
+}
+
 /// Calls body(i) for i in [0, count), on the OpenMP threads when `elements` is worth their start.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t elements, const Body& body) {

@@ -54,7 +54,8 @@ class PoolKernel final : public Kernel {
     const auto* src = reinterpret_cast<const T*>(args[0]);
     auto* dst = reinterpret_cast<T*>(args[1]);
     const std::int64_t taps = window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
-    parallel_for(batch_ * pixels_, batch_ * pixels_ * channels_ * taps, [&](std::int64_t job) {
+    const std::int64_t work = work_of(batch_ * pixels_ * channels_, taps);
+    parallel_for(batch_ * pixels_, work, [&](std::int64_t job) {
       const std::int64_t image = job / pixels_;
       pool_one(job % pixels_, src + image * in_[0] * in_[1] * in_[2] * channels_,
                dst + job * channels_);
@@ -118,7 +119,7 @@ class LrnKernel final : public Kernel {
   void run(std::byte* const* args) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     auto* dst = reinterpret_cast<float*>(args[1]);
-    parallel_for(pixels_, pixels_ * channels_ * params_.size, [&](std::int64_t pixel) {
+    parallel_for(pixels_, work_of(pixels_ * channels_, params_.size), [&](std::int64_t pixel) {
       normalise(src + pixel * channels_, dst + pixel * channels_);
     });
   }

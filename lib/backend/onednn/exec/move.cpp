@@ -1,19 +1,10 @@
 #include "builder_fused.h"
+#include "ctxgen/onednn/op_kinds.h"
 #include "kernels_move.h"
 
 // pad, tile, gather and resize by index maps that are made once per plan.
 namespace ctxgen::onednn {
 namespace {
-
-/// Maps are as long as a result's dims: what a hostile program could ask for is bounded before.
-Status check_map_sizes(const NodeBuilder& builder) {
-  constexpr std::int64_t kMostEntries = std::int64_t{1} << 24;
-  for (const std::int64_t dim : builder.output().dims)
-    if (dim > kMostEntries)
-      return fail(ErrorCode::kResourceLimit, "{}: a dim of {}, limit {}", label(builder.op()), dim,
-                  kMostEntries);
-  return {};
-}
 
 Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
                         const Dims& src_strides, float fill) {
@@ -26,22 +17,44 @@ Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
 
 }  // namespace
 
+Status check_map_sizes(const NodeGraph& graph) {
+  constexpr std::int64_t kMostPerDim = std::int64_t{1} << 24, kMostPerPlan = std::int64_t{1} << 26;
+  std::int64_t entries = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.program_op == nullptr) continue;
+    const ProgramOp& op = *node.program_op;
+    const bool resizes = op.kind == kind::kResize;
+    if (!resizes && op.kind != kind::kPad && op.kind != kind::kTile && op.kind != kind::kGather)
+      continue;
+    const Dims& dims = graph.slots[node.outputs[0]].dims;
+    if (volume(dims) == 0) continue;  // no kernel is made
+    for (const std::int64_t dim : dims) {
+      if (dim > kMostPerDim)
+        return fail(ErrorCode::kResourceLimit, "{}: a dim of {}, limit {}", label(op), dim,
+                    kMostPerDim);
+      entries += resizes ? 3 * dim : dim;  // a linear tap is as large as three indices
+    }
+    if (entries > kMostPerPlan)
+      return fail(ErrorCode::kResourceLimit,
+                  "{}: the index maps of the plan have {} entries up to here, limit {}", label(op),
+                  entries, kMostPerPlan);
+  }
+  return {};
+}
+
 Status build_pad(NodeBuilder& builder) {
-  CTXGEN_CHECK(check_map_sizes(builder));
   const auto maps = CTXGEN_TRY(pad_maps(builder.op(), builder.input(0).dims));
   const double fill = CTXGEN_TRY(Params(builder.op()).real("value", 0));
   return add_index_kernel(builder, maps, builder.input(0).strides, static_cast<float>(fill));
 }
 
 Status build_tile(NodeBuilder& builder) {
-  CTXGEN_CHECK(check_map_sizes(builder));
   const auto maps = CTXGEN_TRY(tile_maps(builder.op(), builder.input(0).dims));
   return add_index_kernel(builder, maps, builder.input(0).strides, 0);
 }
 
 /// The gathered axis becomes one dim of all indices; index_dims only name parts of it.
 Status build_gather(NodeBuilder& builder) {
-  CTXGEN_CHECK(check_map_sizes(builder));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), 0, src.dims.size()));
@@ -67,7 +80,6 @@ Status build_gather(NodeBuilder& builder) {
 }
 
 Status build_resize(NodeBuilder& builder) {
-  CTXGEN_CHECK(check_map_sizes(builder));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const std::string mode = CTXGEN_TRY(Params(builder.op()).text("mode", "nearest"));

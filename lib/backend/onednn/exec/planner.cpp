@@ -77,6 +77,7 @@ void append_steps(Plan& plan, std::vector<NodeBuild> builds) {
 Result<Plan> plan_once(const PlanRequest& request, std::span<const Dims> dims,
                        const LayoutOptions& options, References references) {
   const NodeGraph graph = CTXGEN_TRY(choose_layouts(request.program, dims, options));
+  CTXGEN_CHECK(check_map_sizes(graph));
   const BuildContext context{request.program, graph, request.forms, request.choices,
                              request.create_primitives, references};
   std::vector<NodeBuild> builds = CTXGEN_TRY(build_nodes(context, request.threads));

@@ -84,7 +84,7 @@ Result<ShapeOutputs> resize_shape(const ProgramOp& op, ShapeInputs in) {
     return fail(ErrorCode::kInvalidGraph, "{}: {} scales for rank {}", label(op), scales.size(),
                 src.size());
   for (const double scale : scales)
-    if (!(scale > 0) || !std::isfinite(scale))
+    if (!(static_cast<float>(scale) > 0) || !std::isfinite(scale))  // maps compute in float32
       return fail(ErrorCode::kInvalidGraph, "{}: scale {}", label(op), scale);
   Dims out = src;
   for (std::size_t i = 0; i < src.size(); ++i) {

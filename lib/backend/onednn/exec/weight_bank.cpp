@@ -72,6 +72,11 @@ Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
       if (blob.bytes.size() < needed)
         return fail(ErrorCode::kCorruptContext, "weight \"{}\": blob {} has {} bytes, expected {}",
                     weight.name, weight.packed[f].blob, blob.bytes.size(), needed);
+      // Writers and readers align blobs. This one is a weight in a source's file as well.
+      if (!form.plain && !is_aligned(blob.bytes))
+        return fail(ErrorCode::kCorruptContext,
+                    "weight \"{}\": blob {} does not lie at a multiple of {} bytes", weight.name,
+                    weight.packed[f].blob, kConstantAlignment);
       bank->blobs_[i].push_back(std::move(blob));
     }
   }

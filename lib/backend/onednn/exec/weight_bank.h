@@ -39,7 +39,7 @@ class AlignedBytes {
 /// Threads   members may be called from several threads. Addresses stay valid while it lives.
 class WeightBank {
  public:
-  /// Errors  kCorruptContext when a blob is too small for its layout.
+  /// Errors  kCorruptContext when a blob is too small for its layout, or packed and not aligned.
   [[nodiscard]] static Result<std::unique_ptr<WeightBank>> create(const Program& program,
                                                                   const BlobSource& blobs);
   [[nodiscard]] const WeightForms& forms() const { return forms_; }
