@@ -4,6 +4,8 @@
 #include <exception>
 #include <optional>
 
+#include "ctxgen/base/boundary.h"
+
 namespace ctxgen::onednn {
 
 bool fits(std::span<const Dims> dims, std::span<const TensorView> inputs) {
@@ -59,7 +61,7 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
   try {
     made = make();
   } catch (const std::exception& error) {
-    made = fail(ErrorCode::kResourceLimit, "planning: {}", error.what());
+    made = exception_status(ErrorCode::kResourceLimit, "planning", error.what());
   }
   {
     const std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "ctxgen/base/boundary.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "dim_params.h"
@@ -41,8 +42,11 @@ Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int thre
   const auto work = [&] {
     const OmpThreads scope(threads);
     for (std::size_t i = next++; i < nodes.size(); i = next++) {
-      auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
-      results[i] = built ? std::move(*built) : std::unexpected(std::move(built).error());
+      // Without memory for its message guarded() throws, which would end the process in a helper.
+      results[i] = at_boundary("plan", [&]() -> Result<NodeBuild> {
+        auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
+        return built ? std::move(*built) : std::unexpected(std::move(built).error());
+      });
     }
   };
   {
