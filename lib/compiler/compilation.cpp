@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <thread>
+#include <unordered_map>
 
 #include "compile_key.h"
 #include "ctxgen/base/checked.h"
@@ -18,6 +19,16 @@
 #include "variants.h"
 
 namespace ctxgen {
+namespace {
+
+/// Programs by name; the first one of each.
+std::unordered_map<std::string_view, const Program*> by_name(std::span<const Program> programs) {
+  std::unordered_map<std::string_view, const Program*> names;
+  for (const Program& program : programs) names.try_emplace(program.name, &program);
+  return names;
+}
+
+}  // namespace
 
 Compilation::Compilation(const CompileOptions& options, ProviderList providers,
                          CompileTarget target, BinName bin_name,
@@ -143,15 +154,14 @@ Status Compilation::add_variants() {
     variants_[v].reset();  // and with it the other process and its memory
     if (!response) return std::unexpected(with_context(std::move(response).error(), isa));
     const VariantAnswer answer = CTXGEN_TRY(decode_answer(std::move(*response), models_.size()));
+    const auto programs = by_name(answer.reader.programs());
     for (std::size_t m = 0; m < built_.size(); ++m) {
       for (BuiltPartition& built : built_[m]) {
         const auto graph = static_cast<std::size_t>(built.body + 1);
-        const auto found =
-            answer.reader.find(answer_name({m, graph, built.provider, built.partition}));
+        const auto found = programs.find(answer_name({m, graph, built.provider, built.partition}));
         // Where it has none, that instruction set runs the program of the smallest.
-        if (found)
-          CTXGEN_CHECK(builder_.add_variant(built, isa, answer.reader.programs()[*found],
-                                            answer.reader));
+        if (found != programs.end())
+          CTXGEN_CHECK(builder_.add_variant(built, isa, *found->second, answer.reader));
       }
       if (const std::uint64_t left = answer.left_out[m]; left > 0)
         report_.models[m].warnings.push_back(std::format(
@@ -165,13 +175,14 @@ Status Compilation::add_variants() {
 void Compilation::report_sharing() {
   for (std::size_t p = 0; p < contents_.size(); ++p) {
     if (!contents_[p]) continue;
+    const auto programs = by_name(contents_[p]->programs);
     std::vector<ProgramUser> users;
     for (std::size_t m = 0; m < models_.size(); ++m)
       for (const BuiltPartition& built : built_[m]) {
+        if (built.provider != p) continue;
         const std::string& name = built.attributes.partition_name;
-        const auto program = std::ranges::find(contents_[p]->programs, name, &Program::name);
-        if (built.provider == p && program != contents_[p]->programs.end())
-          users.push_back({std::format("{}: {}", models_[m].name, name), &*program});
+        if (const auto program = programs.find(name); program != programs.end())
+          users.push_back({std::format("{}: {}", models_[m].name, name), program->second});
       }
     std::vector<std::uint64_t> bytes;
     for (const Blob& blob : contents_[p]->blobs) bytes.push_back(blob.bytes.size());
@@ -304,8 +315,9 @@ Result<std::vector<CompiledNode>> Compilation::compiled_nodes(std::size_t m, int
       body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
   std::vector<CompiledNode> nodes;
   std::set<std::size_t> with_primary;
-  for (const BuiltPartition& built : built_[m]) {
-    if (built.body != body) continue;
+  // Those of the main graph stand first (-1), then body by body.
+  for (const BuiltPartition& built :
+       std::ranges::equal_range(built_[m], body, {}, &BuiltPartition::body)) {
     const std::size_t p = built.provider;
     CompiledNode node;
     node.partition = &assignment.partitions[p][built.partition];

@@ -93,12 +93,11 @@ Result<std::string> ContextBuilder::add_program(std::size_t provider, Program pr
   // in them; then the later one gets a name of its own.
   for (int attempt = 0;; ++attempt) {
     program.name = attempt == 0 ? std::string(base_name) : std::format("{}_{}", base_name, attempt);
-    const auto same_name = std::ranges::find(bin.programs, program.name, &Program::name);
-    if (same_name == bin.programs.end()) {
-      bin.programs.push_back(program);
-      return program.name;
-    }
-    if (*same_name == program) return program.name;
+    const Program* same_name = bin.find(program.name);
+    if (same_name != nullptr && *same_name != program) continue;
+    std::string name = program.name;
+    if (same_name == nullptr) bin.add(std::move(program));
+    return name;
   }
 }
 
@@ -114,16 +113,19 @@ Result<std::vector<Program>> ContextBuilder::compile(std::size_t provider, const
   std::vector<ProgramKey> keys;
   std::vector<Partition> missing;
   std::vector<std::size_t> missing_at;
-  Hash128 structure;
+  GraphHashes* hashes = nullptr;
   std::string fingerprint;
   if (cache != nullptr) {
-    structure = hash_structure(view.model(), view.graph());
+    auto& of_graph = hashes_[&view.graph()];
+    if (!of_graph)
+      of_graph = std::make_unique<GraphHashes>(hash_structure(view.model(), view.graph()));
+    hashes = of_graph.get();
     fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_, threads_));
   }
   for (std::size_t i = 0; i < partitions.size(); ++i) {
     if (cache != nullptr) {
       keys.push_back(key_of_partition(view, partitions[i], *providers_[provider], options,
-                                      fingerprint, structure, preferred_layouts));
+                                      fingerprint, *hashes, preferred_layouts));
       if (auto found = CTXGEN_TRY(find_program(*cache, keys[i], bin.store))) {
         counts_.programs_cached += 1;
         counts_.bytes_cached += found->weight_bytes;
@@ -204,6 +206,22 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
   return built;
 }
 
+const Program* ContextBuilder::Bin::find(std::string_view name) const {
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : &programs[found->second];
+}
+
+void ContextBuilder::Bin::add(Program program) {
+  index.try_emplace(program.name, programs.size());
+  programs.push_back(std::move(program));
+}
+
+void ContextBuilder::Bin::keep_adopted_only() {
+  programs.resize(adopted);
+  std::erase_if(index, [&](const auto& entry) { return entry.second >= adopted; });
+  bytes_added = adopted_bytes;
+}
+
 Hash128 ContextBuilder::Bin::content_of(WeightStore::Id id) const {
   const auto cached = contents.find(id);
   return cached != contents.end() ? cached->second : store.content_of(id);
@@ -215,7 +233,7 @@ Status ContextBuilder::adopt(std::size_t provider, const ContextReader& reader) 
     if (program.variant_of.empty()) program.isa.clear();  // content() puts it back
     CTXGEN_CHECK(take_over_weights(program, reader, bin.store));
     bin.bytes_added += packed_bytes(program, bin.store);
-    bin.programs.push_back(std::move(program));
+    bin.add(std::move(program));
   }
   bin.adopted = bin.programs.size();
   bin.adopted_bytes = bin.bytes_added;
@@ -236,9 +254,9 @@ Status ContextBuilder::add_variant(BuiltPartition& built, std::string_view isa, 
     built.attributes.max_size =
         std::max(built.attributes.max_size, static_cast<std::int64_t>(bytes));
   }
-  const auto same_name = std::ranges::find(bin.programs, program.name, &Program::name);
-  if (same_name == bin.programs.end()) {
-    bin.programs.push_back(std::move(program));
+  const Program* same_name = bin.find(program.name);
+  if (same_name == nullptr) {
+    bin.add(std::move(program));
     return {};
   }
   // Two models share the partition.

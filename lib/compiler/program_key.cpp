@@ -115,7 +115,8 @@ class StructureHasher {
 /// The constants that a partition's program can be made of.
 class ConstantCollector {
  public:
-  explicit ConstantCollector(const GraphView& view) : view_(view) {}
+  ConstantCollector(const GraphView& view, std::unordered_map<ValueId, Hash128>& hashes)
+      : view_(view), hashes_(hashes) {}
 
   void visit(const Node& node) {
     for (const ValueId id : node.inputs) visit(id);
@@ -149,14 +150,22 @@ class ConstantCollector {
       if (constant == nullptr || !seen_.insert(next.index).second) continue;
       // Small ones and strings are in the structure.
       if (!constant->is_string() && constant->bytes().size() > kSmallBytes)
-        found_.emplace(next.index, hash_bytes(constant->bytes()));
+        found_.emplace(next.index, hash_of(next, *constant));
       // A folded value may be lowered from what it was made of: integers with their scale.
       if (const NodeId producer = view_.graph().value(next).producer; producer.valid())
         std::ranges::copy(view_.graph().node(producer).inputs, std::back_inserter(open));
     }
   }
 
+  /// Many partitions may read one constant: its bytes are read once.
+  Hash128 hash_of(ValueId id, const Tensor& constant) {
+    const auto [known, added] = hashes_.try_emplace(id);
+    if (added) known->second = hash_bytes(constant.bytes());
+    return known->second;
+  }
+
   const GraphView& view_;
+  std::unordered_map<ValueId, Hash128>& hashes_;
   std::set<std::uint32_t> seen_;
   std::map<std::uint32_t, Hash128> found_;
 };
@@ -175,21 +184,21 @@ void add_shapes(Hasher& hasher, const Partition& partition, const ProviderCompil
 
 }  // namespace
 
-Hash128 hash_structure(const Model& model, const Graph& graph) {
+GraphHashes hash_structure(const Model& model, const Graph& graph) {
   StructureHasher hasher(model);
   hasher.add(graph);
-  return hasher.finish();
+  return {.structure = hasher.finish(), .constants = {}};
 }
 
 ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
                             const Provider& provider, const ProviderCompileOptions& options,
-                            std::string_view fingerprint, Hash128 structure,
+                            std::string_view fingerprint, GraphHashes& hashes,
                             Hash128 preferred_layouts) {
   Hasher hasher;
   for (const std::string_view part : {std::string_view("ctxgen program"), build_identity(),
                                       provider.name(), provider.source(), fingerprint})
     hasher.add(part);
-  for (const Hash128 hash : {structure, preferred_layouts}) {
+  for (const Hash128 hash : {hashes.structure, preferred_layouts}) {
     hasher.add(hash.high);
     hasher.add(hash.low);
   }
@@ -207,7 +216,7 @@ ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
   add_ids(partition.nodes);
   add_ids(partition.inputs);
   add_ids(partition.outputs);
-  ConstantCollector collector(view);
+  ConstantCollector collector(view, hashes.constants);
   for (const NodeId id : partition.nodes) collector.visit(view.graph().node(id));
   ProgramKey result;
   collector.add_to(hasher, result.constants);

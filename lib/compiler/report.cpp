@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <format>
+#include <map>
+#include <tuple>
 
 namespace ctxgen {
 namespace {
@@ -20,9 +22,20 @@ const Assignment& assignment_of(const PreparedModel& prepared, int body) {
   return body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
 }
 
+/// Where a partition stands among those that were built: by body, provider and partition.
+using BuiltPlaces = std::map<std::tuple<int, int, int>, int>;
+
+BuiltPlaces places_of(std::span<const BuiltPartition> built) {
+  BuiltPlaces places;
+  for (const BuiltPartition& b : built)
+    places.try_emplace({b.body, static_cast<int>(b.provider), static_cast<int>(b.partition)},
+                       static_cast<int>(&b - built.data()));
+  return places;
+}
+
 /// What happened to the nodes of one graph.
 void add_nodes(ModelReport& report, const Graph& graph, const Assignment& assignment,
-               const ProviderList& providers, std::span<const BuiltPartition> built, int body,
+               const ProviderList& providers, const BuiltPlaces& built, int body,
                const std::string& name) {
   for (std::uint32_t n = 0; n < graph.node_count(); ++n) {
     const NodeAssignment& a = assignment.nodes[n];
@@ -37,11 +50,8 @@ void add_nodes(ModelReport& report, const Graph& graph, const Assignment& assign
     ++report.nodes;
     if (a.partition >= 0) {
       ++report.compiled_nodes;
-      const auto it = std::ranges::find_if(built, [&](const BuiltPartition& b) {
-        return b.body == body && static_cast<int>(b.provider) == a.provider &&
-               static_cast<int>(b.partition) == a.partition;
-      });
-      row.partition = it == built.end() ? a.partition : static_cast<int>(it - built.begin());
+      const auto it = built.find({body, a.provider, a.partition});
+      row.partition = it == built.end() ? a.partition : it->second;
     } else if (a.folded) {
       ++report.folded_nodes;
     }
@@ -64,9 +74,10 @@ ModelReport report_model(const PreparedModel& prepared, const ProviderList& prov
                                  partition.nodes.size(), partition.inputs.size(),
                                  partition.outputs.size(), b.weight_bytes});
   }
-  add_nodes(report, prepared.model.graph, prepared.assignment, providers, built, -1, "");
+  const BuiltPlaces places = places_of(built);
+  add_nodes(report, prepared.model.graph, prepared.assignment, providers, places, -1, "");
   for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
-    add_nodes(report, *prepared.bodies[b].graph, prepared.bodies[b].assignment, providers, built,
+    add_nodes(report, *prepared.bodies[b].graph, prepared.bodies[b].assignment, providers, places,
               static_cast<int>(b), prepared.bodies[b].name);
   return report;
 }

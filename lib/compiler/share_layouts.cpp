@@ -1,6 +1,7 @@
 // ContextBuilder::share_layouts: one layout for weights that are equal before packing.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ctxgen/base/log.h"
@@ -50,11 +51,12 @@ Result<bool> ContextBuilder::recompile(std::size_t provider) {
   for (const auto& [content, layouts] : all)
     for (const Layout& layout : layouts)
       if (!layout.empty()) bin.store.note_layout(content, layout);
+  const Hash128 preferred = hash_of(all);
+  std::optional<GraphView> view;  // jobs of one graph stand together
   bool changed = false;
   for (Job* job : affected) {
-    const GraphView view(*job->model, *job->graph, target_);
-    auto again =
-        compile(provider, view, std::span(&job->partition, 1), job->options, hash_of(all));
+    if (!view || &view->graph() != job->graph) view.emplace(*job->model, *job->graph, target_);
+    auto again = compile(provider, *view, std::span(&job->partition, 1), job->options, preferred);
     if (!again) {  // it stays with its own layouts, as it was compiled
       log(LogLevel::kInfo, "not compiled with shared layouts: {}", again.error().message);
       continue;
@@ -68,8 +70,7 @@ Result<bool> ContextBuilder::recompile(std::size_t provider) {
 Status ContextBuilder::share_layouts(std::span<std::vector<BuiltPartition>> built) {
   for (std::size_t p = 0; p < providers_.size(); ++p) {
     if (!CTXGEN_TRY(recompile(p))) continue;
-    bins_[p]->programs.resize(bins_[p]->adopted);
-    bins_[p]->bytes_added = bins_[p]->adopted_bytes;
+    bins_[p]->keep_adopted_only();
     for (std::vector<BuiltPartition>& of_model : built)
       for (BuiltPartition& one : of_model)
         if (one.provider == p) CTXGEN_CHECK(settle(jobs_[one.job], one));

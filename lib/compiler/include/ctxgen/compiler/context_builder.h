@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ctxgen/compiler/build_counts.h"
@@ -18,6 +20,7 @@
 namespace ctxgen {
 
 class CacheFolder;
+struct GraphHashes;
 
 /// A partition that became a program: where it is, and what its EPContext node says. The driver
 /// fills in ep_cache_context, main_context, embed_mode and onnx_model_filename.
@@ -85,7 +88,12 @@ class ContextBuilder {
   struct Bin {
     Bin(SpillFile* spill, CacheFolder* cache) : store(spill, cache) {}
     [[nodiscard]] Hash128 content_of(WeightStore::Id id) const;
+    /// The program of that name; null if there is none.
+    [[nodiscard]] const Program* find(std::string_view name) const;
+    void add(Program program);
+    void keep_adopted_only();
     std::vector<Program> programs;  // blob indices are WeightStore ids
+    std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> index;  // by name, the first
     WeightStore store;
     std::map<WeightStore::Id, Hash128> contents;  // of packed blobs from cached programs
     std::uint64_t bytes_added = 0;
@@ -115,6 +123,7 @@ class ContextBuilder {
   std::vector<const Provider*> providers_;
   std::vector<std::unique_ptr<Bin>> bins_;
   std::vector<Job> jobs_;
+  std::map<const Graph*, std::unique_ptr<GraphHashes>> hashes_;  // where there is a cache
   CacheFolder* cache_;
   BuildCounts counts_;
   int threads_;
