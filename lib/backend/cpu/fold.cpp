@@ -39,14 +39,28 @@ std::optional<std::vector<const Tensor*>> constant_inputs(const Graph& graph, co
   return inputs;
 }
 
+/// Strings that nobody else holds; kernels may make them without make_output.
+std::uint64_t new_text_bytes(std::span<const Tensor> outputs) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& output : outputs)
+    if (output.defined() && output.is_string() && output.owner().use_count() == 1)
+      for (const std::string& text : output.strings()) bytes += sizeof(std::string) + text.size();
+  return bytes;
+}
+
 Result<std::vector<Tensor>> run_within(const Node& node, std::span<const Tensor* const> inputs,
                                        std::uint64_t budget_bytes, std::uint64_t& used_bytes) {
   const auto kernel = CTXGEN_TRY(make_kernel(node));
+  const std::uint64_t most_bytes = std::min(budget_bytes, kMaxFoldedBytes);
   VectorContext context(node, CTXGEN_TRY(aligned_inputs(inputs)),
-                        std::min(budget_bytes, kMaxFoldedBytes));
+                        {.output_bytes = most_bytes, .scratch_bytes = kMaxFoldScratchBytes});
   CTXGEN_CHECK(kernel->run(context));
-  used_bytes = context.allocated_bytes();
-  return context.take_outputs();  // of sequences and the like: an error
+  auto outputs = CTXGEN_TRY(context.take_outputs());  // of sequences and the like: an error
+  used_bytes = std::max(context.allocated_bytes(), new_text_bytes(outputs));
+  if (used_bytes > most_bytes)
+    return fail(ErrorCode::kResourceLimit, "{}: strings of {} bytes do not fit into {}",
+                node.describe(), used_bytes, most_bytes);
+  return outputs;
 }
 
 /// Dims that Shape gives, from the type alone; nothing if one of them is not fixed.

@@ -24,11 +24,15 @@ std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims,
 }  // namespace
 
 VectorContext::VectorContext(const Node& node, std::vector<std::optional<Tensor>> inputs,
-                             std::optional<std::uint64_t> budget_bytes)
+                             const NodeBudget& budget)
     : node_(node),
       outputs_(node.outputs.size()),
-      budget_bytes_(budget_bytes),
-      memory_(std::make_shared<MemoryAccount>(budget_bytes.value_or(UINT64_MAX))) {
+      budget_bytes_(budget.output_bytes),
+      memory_(std::make_shared<MemoryAccount>(budget.output_bytes.value_or(UINT64_MAX))) {
+  if (budget.scratch_bytes) {
+    scratch_.emplace(*budget.scratch_bytes);
+    temporaries_ = std::make_shared<MemoryAccount>(*budget.scratch_bytes);
+  }
   for (auto& input : inputs)
     inputs_.push_back(input ? RuntimeValue(std::move(*input)) : RuntimeValue());
 }
@@ -44,6 +48,20 @@ Result<Tensor*> VectorContext::make_output(std::size_t index, DataType type, con
   outputs_[index] = CTXGEN_TRY(Tensor::allocate(type, dims));
   allocated_bytes_ += bytes.value_or(0);
   return &outputs_[index].tensor();
+}
+
+Result<Tensor> VectorContext::make_tensor(DataType type, const Dims& dims) {
+  if (!temporaries_) return Tensor::allocate(type, dims);
+  struct Counted {
+    MemoryCharge charge;
+    Tensor tensor;
+  };
+  auto counted = std::make_shared<Counted>(Counted{MemoryCharge(temporaries_), Tensor()});
+  CTXGEN_CHECK(counted->charge.resize(memory_of(type, dims, inputs_).value_or(UINT64_MAX)));
+  counted->tensor = CTXGEN_TRY(Tensor::allocate(type, dims));
+  const Tensor& tensor = counted->tensor;
+  const void* data = tensor.owner().get();
+  return Tensor::borrow(type, dims, std::shared_ptr<const void>(counted, data), tensor.bytes());
 }
 
 void VectorContext::set_output(std::size_t index, Tensor tensor) {

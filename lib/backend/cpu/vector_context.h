@@ -8,12 +8,17 @@
 
 namespace ctxgen::cpu {
 
+/// What a single node may take.
+struct NodeBudget {
+  std::optional<std::uint64_t> output_bytes{};   // together; nothing: no limit of its own
+  std::optional<std::uint64_t> scratch_bytes{};  // vectors, and as much again in tensors
+};
+
 /// The context of a single node on given tensors.
 class VectorContext final : public KernelContext {
  public:
-  /// `budget_bytes`: what outputs may take together; nothing: no limit of its own.
   VectorContext(const Node& node, std::vector<std::optional<Tensor>> inputs,
-                std::optional<std::uint64_t> budget_bytes = std::nullopt);
+                const NodeBudget& budget = {});
 
   [[nodiscard]] std::size_t input_count() const override { return inputs_.size(); }
   [[nodiscard]] const Tensor* input(std::size_t index) const override {
@@ -30,7 +35,9 @@ class VectorContext final : public KernelContext {
     return index < inputs_.size() && inputs_[index].defined() ? &inputs_[index] : nullptr;
   }
   void set_value(std::size_t index, RuntimeValue value) override;
+  [[nodiscard]] Result<Tensor> make_tensor(DataType type, const Dims& dims) override;
   [[nodiscard]] std::shared_ptr<MemoryAccount> memory() const override { return memory_; }
+  [[nodiscard]] Scratch* scratch() override { return scratch_ ? &*scratch_ : nullptr; }
 
   /// Errors  UNSUPPORTED for an output that is no tensor.
   [[nodiscard]] Result<std::vector<Tensor>> take_outputs();
@@ -38,10 +45,12 @@ class VectorContext final : public KernelContext {
 
  private:
   const Node& node_;
+  std::optional<Scratch> scratch_;  // outlives what was taken from it
   std::vector<RuntimeValue> inputs_;
   std::vector<RuntimeValue> outputs_;
   std::optional<std::uint64_t> budget_bytes_;
   std::shared_ptr<MemoryAccount> memory_;
+  std::shared_ptr<MemoryAccount> temporaries_;  // tensors that are no outputs
   std::uint64_t allocated_bytes_ = 0;
 };
 

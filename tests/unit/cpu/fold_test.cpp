@@ -96,6 +96,21 @@ TEST_F(FoldTest, CountsTheSumOfNewBytes) {
   EXPECT_EQ(used_bytes, 128u);
 }
 
+TEST_F(FoldTest, CountsTextsThatKernelsMake) {
+  const ValueId shape = constant("shape", ints({1}, {10}));
+  Node node = make_node("ConstantOfShape", 24);
+  Attribute value;
+  value.name = "value";
+  value.kind = AttributeKind::kTensor;
+  value.tensors.push_back(Tensor::of_strings({1}, {std::string(1000, 'x')}));
+  node.attributes.push_back(std::move(value));
+  add(node, {shape}, "first");
+  add(node, {shape}, "second");
+  std::uint64_t used_bytes = 0;
+  EXPECT_EQ(fold_constants(model, 15'000, &used_bytes), 1u);
+  EXPECT_GT(used_bytes, 10'000u);
+}
+
 TEST_F(FoldTest, SkipsRandomAndBrokenNodes) {
   const ValueId a = constant("a", floats({2}, {1, 2}));
   const ValueId b = constant("b", floats({3}, {1, 2, 3}));

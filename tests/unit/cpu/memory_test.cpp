@@ -64,17 +64,17 @@ TEST(KernelMemory, CastsThroughAnotherTypeTakeItFromTheRun) {
   EXPECT_EQ(made(DataType::kInt4, DataType::kInt4), 0);
 }
 
-Status run_within(std::uint64_t budget_bytes, const Node& node, std::vector<Tensor> inputs) {
+Status run_within(const NodeBudget& budget, const Node& node, const std::vector<Tensor>& inputs) {
   const auto kernel = make_kernel(node).value();
-  VectorContext context(node, {inputs.begin(), inputs.end()}, budget_bytes);
+  VectorContext context(node, {inputs.begin(), inputs.end()}, budget);
   return kernel->run(context);
 }
 
 void expect_limited(const Node& node, const std::vector<Tensor>& inputs) {
-  const auto refused = run_within(200'000, node, inputs);
+  const auto refused = run_within({.output_bytes = 200'000}, node, inputs);
   ASSERT_FALSE(refused) << node.op_type;
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit) << refused.error().message;
-  const auto passed = run_within(4'000'000, node, inputs);
+  const auto passed = run_within({.output_bytes = 4'000'000}, node, inputs);
   EXPECT_TRUE(passed) << passed.error().message;
 }
 
@@ -98,6 +98,19 @@ TEST(KernelMemory, CopiesOfAttributesStringsCountBeforeTheyAreMade) {
   set_floats(classifier, "coefficients", {1, 2});
   set_floats(classifier, "intercepts", {0, 0});
   expect_limited(classifier, {floats({1000, 1}, std::vector<float>(1000, 1))});
+}
+
+TEST(KernelMemory, WhatAKernelComputesInIsBounded) {
+  const auto expect_bounded = [](const Node& node, const std::vector<Tensor>& inputs) {
+    const auto refused = run_within({.scratch_bytes = 10'000}, node, inputs);
+    ASSERT_FALSE(refused) << node.op_type;
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit);
+    EXPECT_TRUE(run_within({.scratch_bytes = 1'000'000}, node, inputs)) << node.op_type;
+  };
+  const Tensor half = of_type(DataType::kFloat16, {100, 100});
+  expect_bounded(make_node("FusedMatMul", 1, 1, "com.microsoft"), {half, half});
+  if (!Scratch::keeps()) GTEST_SKIP() << "vectors: every block is the system's";
+  expect_bounded(make_node("NonZero", 13), {floats({10'000}, std::vector<float>(10'000, 1))});
 }
 
 TEST(KernelMemory, PartsOfStringsCountBeforeTheyAreMade) {
