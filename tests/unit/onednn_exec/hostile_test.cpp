@@ -343,6 +343,20 @@ TEST(ExecHostile, ScalesBelowFloat32) {
   }
 }
 
+// An average over 2^31 taps, of which one is no padding.
+TEST(ExecHostile, WindowsOfMoreTapsThanAnIntCounts) {
+  Maker maker(19);
+  const Operand x = maker.input(Dims{1, 16, 1, 1, 1});
+  maker.output(maker.op(kind::kPool, {x},
+                        {text("mode", "avg_include"), ints("kernel", {2048, 1024, 1024}),
+                         ints("pads", {2047, 1023, 1023, 0, 0, 0})}));
+  const auto results = compile_and_run(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  const auto given = maker.inputs()[0].elements<float>();
+  for (std::size_t i = 0; i < given.size(); ++i)
+    EXPECT_EQ((*results)[0][i], given[i] / 2147483648.0F);
+}
+
 // Taps times results pass 2^63 where a kernel only asks whether they are many.
 TEST(ExecHostile, WindowsOfMoreTapsThanFitIntoANumber) {
   Maker maker(18);

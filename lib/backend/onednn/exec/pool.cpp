@@ -10,10 +10,14 @@ namespace {
 
 using dnnl::memory;
 
-/// What oneDNN's fast kernels do as ONNX does: no dilation, padding smaller than the kernel, and no
-/// window that ceil_mode lets reach into memory which an average must not count.
+/// What oneDNN's fast kernels do as ONNX does: no dilation, padding smaller than the kernel, no
+/// window that ceil_mode lets reach into memory which an average must not count, and no more taps
+/// than its int counts.
 bool onednn_agrees(const Window& w, PoolMode mode) {
+  std::int64_t taps = 1;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
+    if (w.kernel[i] > INT32_MAX / taps) return false;
+    taps *= w.kernel[i];
     if (w.dilations[i] != 1 || w.pad_begin[i] >= w.kernel[i] ||
         w.pad_end[i] + w.extra_end[i] >= w.kernel[i])
       return false;
