@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
@@ -27,12 +28,18 @@ bool has_fast_int8() {
 }
 
 bool runs_fast(const Program& program, const ProgramOp& op) {
-  Program alone;
-  alone.weights = program.weights;
+  Program alone;  // with the weights of the op only: there may be as many products as weights
   alone.ops = {op};
+  std::unordered_map<std::uint32_t, std::uint32_t> weights;
   std::vector<Dims> input_dims;
   bool known = true;
   const auto move_in = [&](Operand& operand) {
+    if (operand.kind == Operand::Kind::kWeight) {
+      const auto [place, added] = weights.try_emplace(
+          operand.index, static_cast<std::uint32_t>(alone.weights.size()));
+      if (added) alone.weights.push_back(program.weights[operand.index]);
+      operand.index = place->second;
+    }
     if (operand.kind != Operand::Kind::kValue) return;
     ProgramValue value = program.values[operand.index];
     known = known && value.has_rank;
