@@ -16,14 +16,13 @@ using dnnl::memory;
 bool onednn_agrees(const Window& w, PoolMode mode) {
   std::int64_t taps = 1;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
-    if (w.kernel[i] > INT32_MAX / taps) return false;
-    taps *= w.kernel[i];
+    taps *= w.kernel[i];  // windows of 2^20 at most, or those of a tensor's dims
     if (w.dilations[i] != 1 || w.pad_begin[i] >= w.kernel[i] ||
         w.pad_end[i] + w.extra_end[i] >= w.kernel[i])
       return false;
     if (mode == PoolMode::kAverageInclude && w.extra_end[i] > 0) return false;
   }
-  return true;
+  return taps <= INT32_MAX;
 }
 
 dnnl::algorithm pool_algorithm(PoolMode mode) {
