@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace ctxgen {
@@ -23,6 +24,7 @@ class RewritePlanner {
       : graph_(graph), assignment_(assignment), compiled_(compiled), freeze_(freeze),
         unit_of_(graph_.node_count(), kDropped), broken_(graph_.calls().size(), false) {
     rewrite_.bodies = std::move(bodies);
+    for (const BodyRewrite& body : rewrite_.bodies) body_of_.try_emplace(body.graph, &body.rewrite);
   }
 
   GraphRewrite run() {
@@ -150,8 +152,8 @@ class RewritePlanner {
   }
 
   [[nodiscard]] const GraphRewrite* find_body(const Graph& body) const {
-    const auto it = std::ranges::find(rewrite_.bodies, &body, &BodyRewrite::graph);
-    return it == rewrite_.bodies.end() ? nullptr : &it->rewrite;
+    const auto it = body_of_.find(&body);
+    return it == body_of_.end() ? nullptr : it->second;
   }
 
   /// What a body reads of this graph; what only its partitions read as constants is packed in them.
@@ -270,6 +272,7 @@ class RewritePlanner {
   std::vector<bool> broken_;   // by call: written expanded, whatever is compiled of it
   std::unordered_set<std::string> names_;
   GraphRewrite rewrite_;
+  std::unordered_map<const Graph*, const GraphRewrite*> body_of_;  // of rewrite_.bodies, which stay
 };
 
 /// Functions that something written calls, and those that nothing called in the source either: what
