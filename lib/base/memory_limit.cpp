@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
+#include <string_view>
 
 namespace ctxgen {
 namespace {
@@ -15,17 +17,30 @@ std::uint64_t physical_bytes() {
   return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
 }
 
-/// The limit of the control group, as seen from inside of a container; "max" where there is none.
-std::uint64_t group_bytes() {
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  std::uint64_t bytes = 0;
-  return file >> bytes && bytes > 0 ? bytes : UINT64_MAX;
+std::uint64_t own_group_bytes() {
+  std::ifstream groups("/proc/self/cgroup");
+  return group_limit_bytes(groups, "/sys/fs/cgroup");
 }
 
 }  // namespace
 
+std::uint64_t group_limit_bytes(std::istream& groups, const std::filesystem::path& root) {
+  constexpr std::string_view kUnified = "0::/";
+  std::filesystem::path folder = root;
+  for (std::string line; std::getline(groups, line);)
+    if (line.starts_with(kUnified)) folder /= line.substr(kUnified.size());
+  std::uint64_t least = UINT64_MAX;
+  // Inside of a container the path may be the host's: then only the root is there.
+  for (;; folder = folder.parent_path()) {
+    std::uint64_t bytes = 0;
+    if (std::ifstream file(folder / "memory.max"); file >> bytes && bytes > 0)
+      least = std::min(least, bytes);
+    if (folder.native().size() <= root.native().size()) return least;
+  }
+}
+
 std::uint64_t default_memory_limit_bytes() {
-  static const std::uint64_t bytes = std::min(physical_bytes(), group_bytes()) / 4 * 3;
+  static const std::uint64_t bytes = std::min(physical_bytes(), own_group_bytes()) / 4 * 3;
   return bytes;
 }
 
