@@ -50,6 +50,7 @@ class Builder {
   void fill_node(const Graph& graph, const Node& node, onnx::NodeProto& out);
   void fill_attribute(const Attribute& attribute, onnx::AttributeProto& out);
   void fill_messages(const Attribute& attribute, onnx::AttributeProto& out);
+  onnx::TensorProto attribute_tensor(const Tensor& tensor) const;
   void add_value(const Value& value, onnx::ValueInfoProto& out) const;
 
   const Model& model_;
@@ -127,11 +128,20 @@ void Builder::add_declared(const Graph& graph, onnx::GraphProto& out) {
       add_value(value, *out.add_value_info());
 }
 
+// The checker wants data, or a tensor that needs none.
+onnx::TensorProto Builder::attribute_tensor(const Tensor& tensor) const {
+  onnx::TensorProto out = to_proto(tensor);
+  if (use_ != SkeletonUse::kCheck || is_small(tensor)) return out;
+  out.clear_dims();
+  out.add_dims(0);
+  return out;
+}
+
 void Builder::fill_messages(const Attribute& a, onnx::AttributeProto& out) {
   // Sparse attributes are there in their dense form; only Constant has any, which is folded.
-  if (a.kind == AttributeKind::kTensor) *out.mutable_t() = to_proto(a.tensors.at(0));
+  if (a.kind == AttributeKind::kTensor) *out.mutable_t() = attribute_tensor(a.tensors.at(0));
   if (a.kind == AttributeKind::kTensors)
-    for (const Tensor& tensor : a.tensors) *out.add_tensors() = to_proto(tensor);
+    for (const Tensor& tensor : a.tensors) *out.add_tensors() = attribute_tensor(tensor);
   if (a.kind == AttributeKind::kGraph) fill_graph(*a.graphs.at(0), *out.mutable_g());
   if (a.kind == AttributeKind::kGraphs)
     for (const auto& graph : a.graphs) fill_graph(*graph, *out.add_graphs());

@@ -26,6 +26,19 @@ TEST(Check, AcceptsBigConstants) {
   EXPECT_EQ(code_of(check_with_onnx(model)), test::kOk);
 }
 
+TEST(Check, AcceptsBigTensorsOfAttributes) {
+  Model model = test::model_of(R"(<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 4]>
+      g (int64[N] x) => (int64[N] y) { y = ai.onnx.ml.LabelEncoder<default_int64 = 0>(x) })");
+  for (const char* name : {"keys_tensor", "values_tensor"}) {
+    Attribute attribute;
+    attribute.name = name;
+    attribute.kind = AttributeKind::kTensor;
+    attribute.tensors = {Tensor::allocate(DataType::kInt64, {200}).value()};
+    model.graph.node(NodeId{0}).attributes.push_back(std::move(attribute));
+  }
+  EXPECT_EQ(code_of(check_with_onnx(model)), test::kOk);
+}
+
 TEST(Check, AcceptsWhatRuntimesRun) {
   EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[] x) => (float[] y) { y = Relu(x) }"))),
             test::kOk)
