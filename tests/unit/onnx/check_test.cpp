@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <format>
 
 #include "code_of.h"
 #include "ctxgen/onnx/infer.h"
@@ -66,6 +67,21 @@ TEST(Check, RefusesWhatBreaksTheRules) {
                 graph_of("g (float[N] x) => (float[N] y) { y = Relu<shade = 3>(x) }"))),
             ErrorCode::kInvalidGraph)
       << "an attribute that it does not have";
+}
+
+TEST(Check, WhatIsExcusedExcusesItsOwnNodeOnly) {
+  const auto code = [](std::string_view last, std::string_view inner) {
+    return code_of(check_with_onnx(graph_of(
+        std::format(R"(g (bool c, float[N] x, float[N] s) => (float[N] y) {{
+            a = LayerNormalization(x, s)
+            b = If (c) <then_branch = t () => (float[N] p) {{ o = LayerNormalization(x, s) p = {} }},
+                        else_branch = e () => (float[N] q) {{ q = Neg(x) }}>
+            y = {} }})", inner, last), 11)));
+  };
+  EXPECT_EQ(code("Add(a, b)", "Relu(o)"), test::kOk);
+  EXPECT_EQ(code("LayerNormalization(b, s)", "LayerNormalization(o, s)"), test::kOk);
+  EXPECT_EQ(code("Relu(a, b)", "Relu(o)"), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code("Add(a, b)", "Relu(o, o)"), ErrorCode::kInvalidGraph);
 }
 
 TEST(Check, NamesExcuseNothing) {
