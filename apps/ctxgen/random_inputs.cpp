@@ -1,9 +1,13 @@
 #include "random_inputs.h"
 
 #include <algorithm>
+#include <format>
 #include <string>
 
+#include "ctxgen/base/checked.h"
 #include "ctxgen/base/half.h"
+#include "ctxgen/base/memory_account.h"
+#include "ctxgen/base/memory_limit.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -65,6 +69,19 @@ Status fill_random(Tensor& tensor, Random random, const IoInfo& info) {
   return {};
 }
 
+/// Counts a tensor before it is made: filling it asks for all the memory that its dims declare.
+Status charge(MemoryAccount& memory, const IoInfo& info, const Dims& dims) {
+  const auto count = checked_element_count(dims);
+  const auto bytes = info.type.element == DataType::kString
+                         ? checked_mul(count.value_or(UINT64_MAX), sizeof(std::string))
+                         : checked_size_bytes(info.type.element, dims);
+  Status status = memory.charge(bytes.value_or(UINT64_MAX));
+  if (status) return {};
+  return std::unexpected(
+      with_context(std::move(status).error(), std::format("random values of input \"{}\" ({} {})", info.name,
+                                                          name_of(info.type.element), to_string(dims))));
+}
+
 Status check_names(std::span<const IoInfo> infos, const ShapeProfile& shapes) {
   for (const auto& [name, dims] : shapes.inputs)
     if (std::ranges::find(infos, name, &IoInfo::name) == infos.end())
@@ -105,6 +122,7 @@ Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
                                                const ShapeProfile& shapes, std::uint64_t seed) {
   CTXGEN_CHECK(check_names(infos, shapes));
   std::vector<NamedTensor> inputs;
+  MemoryAccount memory(default_memory_limit_bytes());
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const IoInfo& info = infos[i];
     if (info.has_default || std::ranges::contains(given, info.name)) continue;
@@ -113,6 +131,7 @@ Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
       return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no random values: give --input",
                   info.name, info.type_text);
     const Dims dims = CTXGEN_TRY(input_dims(info, shapes));
+    CTXGEN_CHECK(charge(memory, info, dims));
     Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));
     CTXGEN_CHECK(fill_random(tensor, Random(seed * 0x9e3779b97f4a7c15U + i), info));
     inputs.push_back({info.name, std::move(tensor)});

@@ -16,7 +16,7 @@ namespace ctxgen::cli {
 /// Determinism  the same seed gives the same values on every machine; each input's values depend on
 ///              its position only, not on which other inputs are given.
 /// Errors  INVALID_ARGUMENT: unknown rank without --shape, a type that has no random values, a name
-///         of `shapes` that the model lacks.
+///         of `shapes` that the model lacks. RESOURCE_LIMIT: more than default_memory_limit_bytes().
 [[nodiscard]] Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
                                                              std::span<const std::string> given,
                                                              const ShapeProfile& shapes,

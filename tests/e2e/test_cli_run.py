@@ -102,6 +102,11 @@ def test_random_inputs_come_from_the_seed(model):
     assert 0 <= first[0]["min"] < first[0]["max"] < 11
 
 
+def test_random_inputs_are_bounded_by_the_memory(model):
+    refused(2, "RESOURCE_LIMIT", "run", model, "--provider", "cpu", "--dim", "n=137438953472",
+            names=['"x"', "float32 [137438953472, 2]", "memory limit"])  # 1 TiB: no tensor is larger
+
+
 def test_unknown_dimension_names_are_refused(model):
     refused(1, "INVALID_ARGUMENT", "run", model, "--provider", "cpu", "--dim", "m=2", names=["m"])
     refused(1, "INVALID_ARGUMENT", "run", model, "--provider", "cpu", "--dim", "n=2,3")
