@@ -1,6 +1,7 @@
 """Calls of model-local functions beside partitions."""
 
 import numpy as np
+import onnx.helper
 import onnx.parser
 import onnxruntime
 import pytest
@@ -43,6 +44,35 @@ F (a) => (b) { b = Elu(a) }""")
     result = ctxgen("compile", save(model, tmp_path / "loop.onnx"))
     assert result.returncode != 0
     assert "refers to an attribute" in result.stderr
+
+
+def test_a_graph_of_the_call_in_a_body_inside_of_the_function(tmp_path):
+    """It reads a value of the caller, through the graph between."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17, "f" : 1]>
+graphs (bool c, float[2] x) => (float[2] y) {
+  n = Neg(x)
+  y = f.Choose(c, x)
+}
+<domain: "f", opset_import: ["" : 17]>
+Choose <given> (c, a) => (b) {
+  n = Abs(a)
+  b = If (c) <then_branch = t () => (float[2] p) { p = If (c) <else_branch = e () => (float[2] q) { q = Abs(n) }> },
+              else_branch = o () => (float[2] r) { r = Abs(n) }>
+}""")
+    outer = model.functions[0].node[1]
+    inner = next(each.g for each in outer.attribute if each.name == "then_branch").node[0]
+    inner.attribute.append(onnx.AttributeProto(name="then_branch", ref_attr_name="given", type=onnx.AttributeProto.GRAPH))
+    given = onnx.parser.parse_graph("given () => (float[2] z) { z = Exp(n) }")
+    model.graph.node[1].attribute.append(onnx.helper.make_attribute("given", given))
+    source = save(model, tmp_path / "graphs.onnx")
+    x = np.array([1, 2], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for condition, expected in ((True, np.exp(-x)), (False, x)):
+        np.save(tmp_path / "c.npy", np.array(condition))
+        for provider in ("dnnl,cpu", "cpu"):
+            done("run", source, "--provider", provider, "--input", f"c={tmp_path / 'c.npy'}", "--input",
+                 f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
+            np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("count", [3000])
