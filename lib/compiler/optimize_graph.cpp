@@ -25,6 +25,10 @@ class Optimizer {
     rewired_.resize(graph_.node_count());
     was_read_.resize(graph_.value_count());
     named_by_call_.resize(graph_.value_count());
+    captured_.resize(graph_.value_count());
+    replaced_by_.resize(graph_.value_count());
+    for (const Node& node : graph_.nodes())
+      for (const ValueId id : node.captures) captured_[id.index] = true;
     for (const FunctionCall& call : graph_.calls())
       for (const ValueId id : call.inputs)
         if (id.valid()) named_by_call_[id.index] = true;
@@ -34,7 +38,10 @@ class Optimizer {
 
   OptimizedGraph run(GraphOptimization level) {
     write_folded_constants();
-    for (std::uint32_t n = 0; n < graph_.node_count(); ++n) skip_if_unchanging(NodeId{n});
+    for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
+      take_replacements(NodeId{n});
+      skip_if_unchanging(NodeId{n});
+    }
     if (level != GraphOptimization::kBasic) merge_equal_nodes();
     remove_dead_nodes();
     return finish();
@@ -49,23 +56,27 @@ class Optimizer {
   /// Whether every reader of a value names it among its inputs, where it can be given another.
   [[nodiscard]] bool may_be_replaced(ValueId id) const {
     const Value& value = graph_.value(id);
-    if (value.is_output || named_by_call_[id.index]) return false;
-    return std::ranges::all_of(value.consumers, [&](NodeId reader) {
-      const Node& node = graph_.node(reader);
-      return node.call < 0 && !std::ranges::contains(node.captures, id);
-    });
+    if (value.is_output || named_by_call_[id.index] || captured_[id.index]) return false;
+    return std::ranges::all_of(value.consumers,
+                               [&](NodeId reader) { return graph_.node(reader).call < 0; });
   }
 
+  /// The readers stand behind the node that is looked at: each takes the other value when it is its
+  /// turn. Until finish() links anew, consumers are in no order, and one may stand there twice.
   void replace(ValueId old_value, ValueId new_value) {
+    auto& readers = graph_.value(new_value).consumers;
     for (const NodeId reader : graph_.value(old_value).consumers) {
       if (removed_[reader.index]) continue;
-      std::ranges::replace(graph_.node(reader).inputs, old_value, new_value);
       rewired_[reader.index] = true;
-      auto& readers = graph_.value(new_value).consumers;
-      const auto place = std::ranges::lower_bound(readers, reader);
-      if (place == readers.end() || *place != reader) readers.insert(place, reader);
+      if (readers.empty() || readers.back() != reader) readers.push_back(reader);
     }
     graph_.value(old_value).consumers.clear();
+    replaced_by_[old_value.index] = new_value;
+  }
+
+  void take_replacements(NodeId id) {
+    for (ValueId& input : graph_.node(id).inputs)
+      if (input.valid() && replaced_by_[input.index].valid()) input = replaced_by_[input.index];
   }
 
   [[nodiscard]] bool grows(const Node& node) const {
@@ -152,6 +163,7 @@ class Optimizer {
   void merge_equal_nodes() {
     std::map<std::string, NodeId> first;
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
+      take_replacements(NodeId{n});
       const Node& node = graph_.node(NodeId{n});
       if (!is_free(NodeId{n}) || cpu::is_random(node) || node.op_type == "Dropout" || has_body(node))
         continue;
@@ -215,6 +227,8 @@ class Optimizer {
   std::vector<bool> removed_, rewired_;  // by node
   std::vector<bool> was_read_;           // by value
   std::vector<bool> named_by_call_;      // by value: the text of a function's call reads it
+  std::vector<bool> captured_;           // by value: a body reads it
+  std::vector<ValueId> replaced_by_;     // by value: what readers take instead; invalid: itself
 };
 
 }  // namespace
