@@ -38,6 +38,7 @@ class GraphExecutor::KernelRun final : public cpu::KernelContext {
     return state_.pool->account();
   }
   [[nodiscard]] cpu::Scratch* scratch() override { return &state_.pool->scratch(); }
+  [[nodiscard]] const std::atomic<bool>* stop() const override { return control_.stop; }
 
  private:
   [[nodiscard]] Status check_strings(const Dims& dims) const;

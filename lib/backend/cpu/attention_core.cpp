@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ctxgen/cpu/scratch.h"
+#include "stop.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -67,7 +68,7 @@ void attend_rows(const AttendParams& params, const RowsOf<E>& q, const RowsOf<E>
                  const LogitObserver* observe) {
   ScratchVector<double> weights(static_cast<std::size_t>(params.keys));
   ScratchVector<double> sums(static_cast<std::size_t>(params.value_size));
-  for (std::int64_t s = 0; s < params.queries; ++s) {
+  for (std::int64_t s = 0; s < params.queries && !run_stopped(); ++s) {
     fill_logits(params, q.data + s * q.stride, k, bias, s, weights, observe);
     std::ranges::fill(sums, 0.0);
     if (softmax(weights, params.extra_zero)) {

@@ -38,6 +38,7 @@ class ForwardingContext : public KernelContext {
   void recycle(RuntimeValue value) override { inner_.recycle(std::move(value)); }
   [[nodiscard]] std::shared_ptr<MemoryAccount> memory() const override { return inner_.memory(); }
   [[nodiscard]] Scratch* scratch() override { return inner_.scratch(); }
+  [[nodiscard]] const std::atomic<bool>* stop() const override { return inner_.stop(); }
 
  protected:
   [[nodiscard]] KernelContext& inner() { return inner_; }

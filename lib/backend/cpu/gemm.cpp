@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ctxgen/cpu/scratch.h"
+#include "stop.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -81,6 +82,7 @@ void multiply(const ProductSize& size, const MatrixView<E>& a, PackPanel<E> pack
     pack_b(n, panel.data());
     const std::int64_t columns = std::min(kPanelColumns, size.n - n);
     for (std::int64_t m = 0; m < size.m; m += kBlockRows) {
+      if (m % (64 * kBlockRows) == 0 && run_stopped()) return;
       sums_of(rows.data() + m * size.k, panel.data(), size.k, sums.data());
       for (std::int64_t i = 0; i < std::min(kBlockRows, size.m - m); ++i)
         store_sums(m + i, n, sums.data() + i * kPanelColumns, columns);

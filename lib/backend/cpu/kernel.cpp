@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "stop.h"
 #include "vector_context.h"
 
 namespace ctxgen::cpu {
@@ -17,6 +18,7 @@ class NodeKernel final : public Kernel {
 
   [[nodiscard]] Status run(KernelContext& context) const override {
     const ScratchScope scope(context.scratch());
+    const StopScope stop(context.stop());
     Status status;
     try {
       status = kernel_->run(context);
@@ -25,6 +27,7 @@ class NodeKernel final : public Kernel {
     } catch (const std::length_error&) {
       status = fail(ErrorCode::kResourceLimit, "out of memory");
     }
+    if (stop.seen()) status = fail(ErrorCode::kCancelled, "the run was stopped");
     if (!status) return std::unexpected(with_context(std::move(status).error(), description_));
     return {};
   }

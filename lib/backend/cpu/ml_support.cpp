@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "attributes.h"
+#include "stop.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -102,7 +103,7 @@ Status for_each_sample(const KernelContext& context, std::int64_t features,
   ScratchVector<double> row(static_cast<std::size_t>(dims.width));
   return dispatch(Types<float, double, Half, std::int32_t, std::int64_t>{}, input.type(),
                   [&]<class T>() -> Status {
-                    for (std::int64_t r = 0; r < dims.rows; ++r) {
+                    for (std::int64_t r = 0; r < dims.rows && !run_stopped(); ++r) {
                       const T* from = data_of<T>(input) + r * dims.width;
                       std::transform(from, from + dims.width, row.begin(),
                                      [](T x) { return static_cast<double>(load(x)); });

@@ -1,6 +1,7 @@
 #include "regex_match.h"
 
 #include "regex_parser.h"
+#include "stop.h"
 #include "utf8.h"
 
 namespace ctxgen::cpu {
@@ -38,7 +39,7 @@ class Regex::Run {
           add(step.next);
       }
       --at_;
-      if (states_.empty()) return false;
+      if (states_.empty() || run_stopped()) return false;
     }
     for (const std::uint32_t state : states_)
       if (regex_.steps_[state].op == Op::kMatch) return true;

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "build_node.h"
+#include "forwarding_context.h"
+#include "vector_context.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -163,6 +167,54 @@ TEST(HostileInput, TreesWithCyclesEnd) {
   const auto out = run(node, {floats({1, 1}, {1})});
   ASSERT_FALSE(out);
   EXPECT_EQ(out.error().code, ErrorCode::kInvalidGraph);
+}
+
+/// A run that is to end.
+class StoppedContext final : public ForwardingContext {
+ public:
+  using ForwardingContext::ForwardingContext;
+  [[nodiscard]] const std::atomic<bool>* stop() const override { return &stop_; }
+
+ private:
+  std::atomic<bool> stop_ = true;
+};
+
+TEST(StoppedRun, EndsInsideOfLongKernels) {
+  const auto code_of = [](const Node& node, std::vector<std::optional<Tensor>> inputs) {
+    const auto kernel = make_kernel(node).value();
+    VectorContext all(node, inputs);
+    EXPECT_TRUE(kernel->run(all)) << node.op_type;
+    VectorContext inner(node, std::move(inputs));
+    StoppedContext stopped(inner);
+    const auto status = kernel->run(stopped);
+    return status ? ErrorCode::kInternal : status.error().code;
+  };
+  const Tensor square = floats({2, 2}, {1, 2, 3, 4});
+  const Tensor image = floats({1, 1, 2, 2}, {1, 2, 3, 4});
+  Node einsum = make_node("Einsum", 12);
+  set_string(einsum, "equation", "ij,jk->ik");
+  EXPECT_EQ(code_of(einsum, {square, square}), ErrorCode::kCancelled);
+  einsum.attributes.front().s = "ij,jk->";
+  EXPECT_EQ(code_of(einsum, {square, square}), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(make_node("MatMul", 13), {square, square}), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(make_node("Gemm", 13), {square, square}), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(make_node("Conv", 11), {image, image}), ErrorCode::kCancelled);
+  Node pool = make_node("MaxPool", 12);
+  set_ints(pool, "kernel_shape", {2, 2});
+  EXPECT_EQ(code_of(pool, {image}), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(make_node("Attention", 24), {image, image, image}), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(make_node("Det", 22), {square}), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(make_node("NonMaxSuppression", 11),
+                    {floats({1, 1, 4}, {0, 0, 1, 1}), floats({1, 1, 1}, {1}), ints({1}, {1})}),
+            ErrorCode::kCancelled);
+  Node regex = make_node("RegexFullMatch", 20);
+  set_string(regex, "pattern", "a*");
+  EXPECT_EQ(code_of(regex, {Tensor::of_strings({1}, {"aa"})}), ErrorCode::kCancelled);
+  Node linear = make_node("LinearRegressor", 1, 1, "ai.onnx.ml");
+  set_floats(linear, "coefficients", {1, 2});
+  EXPECT_EQ(code_of(linear, {square}), ErrorCode::kCancelled);
+  // What is done at once is done.
+  EXPECT_EQ(code_of(make_node("Add", 14), {square, square}), ErrorCode::kInternal);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "../families.h"
+#include "../stop.h"
 #include "../taps.h"
 #include "../widen.h"
 #include "../window.h"
@@ -127,7 +128,7 @@ Status run(KernelContext& context, const Params& params) {
   Tensor* output = CTXGEN_TRY(context.make_output(0, p.x->type(), dims));
   const std::int64_t depth = p.w->dims()[1] * p.kernel_size;  // per group
   Gather<T> gather(p, params.offset_group);
-  for (std::int64_t i = 0; i < dims[0] * p.points; ++i) {
+  for (std::int64_t i = 0; i < dims[0] * p.points && !run_stopped(); ++i) {
     const auto values = gather.at(i / p.points, i % p.points);
     for (std::int64_t m = 0; m < filters; ++m) {
       double sum = p.bias == nullptr ? 0.0 : static_cast<double>(data_of<T>(*p.bias)[m]);

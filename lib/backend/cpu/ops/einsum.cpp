@@ -5,6 +5,7 @@
 
 #include "../families.h"
 #include "../layout.h"
+#include "../stop.h"
 #include "../widen.h"
 
 namespace ctxgen::cpu {
@@ -141,12 +142,12 @@ Result<EinsumPlan> plan_einsum(const KernelContext& context, const Equation& equ
   return plan;
 }
 
-// Walks all positions of `labels`; offsets of the inputs follow.
+// Walks all positions of `labels`; offsets of the inputs follow. False: f said so, or the run stops.
 template <class F>
-void walk(const EinsumPlan& plan, const Labels& labels, ScratchVector<std::int64_t>& offsets, F f) {
+bool walk(const EinsumPlan& plan, const Labels& labels, ScratchVector<std::int64_t>& offsets, F f) {
   ScratchVector<std::int64_t> position(labels.size(), 0);
   for (;;) {
-    f();
+    if (!f()) return false;
     std::size_t i = labels.size();
     for (; i > 0; --i) {
       const std::size_t label = labels[i - 1];
@@ -156,7 +157,8 @@ void walk(const EinsumPlan& plan, const Labels& labels, ScratchVector<std::int64
         offsets[k] -= plan.strides[k][label] * plan.extent[label];
       position[i - 1] = 0;
     }
-    if (i == 0) return;
+    if (i == 0) return true;
+    if (i < labels.size() && run_stopped()) return false;
   }
 }
 
@@ -168,15 +170,17 @@ void einsum(const KernelContext& context, const EinsumPlan& plan, Tensor& output
   for (std::size_t i = 0; i < plan.strides.size(); ++i) data.push_back(data_of<T>(*context.input(i)));
   ScratchVector<std::int64_t> offsets(data.size(), 0);
   T* to = mutable_data_of<T>(output);
-  walk(plan, plan.output, offsets, [&] {
+  static_cast<void>(walk(plan, plan.output, offsets, [&] {
     A sum = 0;
-    walk(plan, plan.summed, offsets, [&] {
+    const bool whole = walk(plan, plan.summed, offsets, [&] {
       A product = 1;
       for (std::size_t k = 0; k < data.size(); ++k) product *= static_cast<A>(data[k][offsets[k]]);
       sum += product;
+      return true;
     });
     *to++ = static_cast<T>(sum);
-  });
+    return whole;
+  }));
 }
 
 KernelResult make_einsum(const Node& node) {

@@ -3,6 +3,7 @@
 
 #include "../families.h"
 #include "../kernel_support.h"
+#include "../stop.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // Gaussian elimination with the largest pivot of each column.
 double determinant(ScratchVector<double>& m, std::size_t n) {
   double result = 1;
-  for (std::size_t column = 0; column < n; ++column) {
+  for (std::size_t column = 0; column < n && !run_stopped(); ++column) {
     std::size_t pivot = column;
     for (std::size_t row = column + 1; row < n; ++row)
       if (std::abs(m[row * n + column]) > std::abs(m[pivot * n + column])) pivot = row;

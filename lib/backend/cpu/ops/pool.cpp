@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "../families.h"
+#include "../stop.h"
 #include "../widen.h"
 #include "../window.h"
 
@@ -83,7 +84,7 @@ void for_each_window(const Dims& input, const Window& window, F f) {
   const std::int64_t image = product(input, 2, input.size());
   const std::int64_t positions = element_count(window.outputs());
   WindowElements elements;
-  for (std::int64_t p = 0; p < positions; ++p) {
+  for (std::int64_t p = 0; p < positions && !run_stopped(); ++p) {
     collect(window, strides, p, elements);
     for (std::int64_t i = 0; i < images; ++i) f(i * image, i * positions + p, elements);
   }

@@ -5,6 +5,7 @@
 
 #include "../attributes.h"
 #include "../families.h"
+#include "../stop.h"
 #include "../widen.h"
 
 namespace ctxgen::cpu {
@@ -293,7 +294,7 @@ void run_sequence(const RnnParams& params, const Inputs& in, const Sizes& sizes,
   const std::int64_t length =
       in.lengths == nullptr ? sizes.times : data_of<std::int32_t>(*in.lengths)[b];
   const bool reverse = params.first_is_reverse || d == 1;
-  for (std::int64_t step = 0; step < length; ++step) {
+  for (std::int64_t step = 0; step < length && !run_stopped(); ++step) {
     const std::int64_t t = reverse ? length - 1 - step : step;
     const std::int64_t row = params.batch_first ? b * sizes.times + t : t * sizes.batch + b;
     const auto x = doubles_at<T>(in.x, row * sizes.input, sizes.input);

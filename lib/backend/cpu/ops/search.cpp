@@ -5,6 +5,7 @@
 #include "../attributes.h"
 #include "../families.h"
 #include "../kernel_support.h"
+#include "../stop.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -230,7 +231,7 @@ ScratchVector<std::int64_t> kept_boxes(const float* boxes, std::span<const float
   });
   ScratchVector<std::int64_t> kept;
   for (std::int64_t candidate : order) {
-    if (static_cast<std::int64_t>(kept.size()) >= params.most) break;
+    if (static_cast<std::int64_t>(kept.size()) >= params.most || run_stopped()) break;
     const Box box = box_at(boxes + candidate * 4, params.centre);
     const bool suppressed = std::ranges::any_of(kept, [&](std::int64_t other) {
       return overlaps(box, box_at(boxes + other * 4, params.centre), params.overlap);

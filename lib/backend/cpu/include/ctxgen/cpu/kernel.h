@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,8 @@ class KernelContext {
   [[nodiscard]] virtual std::shared_ptr<MemoryAccount> memory() const { return nullptr; }
   /// Where a kernel's vectors live while it runs (scratch.h); nullptr: in memory of the system.
   [[nodiscard]] virtual Scratch* scratch() { return nullptr; }
+  /// Becomes true when the run is to end; nullptr: nobody stops it.
+  [[nodiscard]] virtual const std::atomic<bool>* stop() const { return nullptr; }
 };
 
 /// An operator bound to one node: attributes are read and checked when it is made.
@@ -59,7 +62,8 @@ class KernelContext {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Errors  INVALID_GRAPH (inputs do not fit the operator's rules), UNSUPPORTED, RESOURCE_LIMIT.
+  /// Errors  INVALID_GRAPH (inputs do not fit the operator's rules), UNSUPPORTED, RESOURCE_LIMIT,
+  ///         CANCELLED.
   [[nodiscard]] virtual Status run(KernelContext& context) const = 0;
   /// Whether inputs may be sequences, maps and empty optionals. If not, callers refuse those.
   [[nodiscard]] virtual bool takes_values() const { return false; }
