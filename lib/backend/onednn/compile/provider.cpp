@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <format>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/version.h"
@@ -90,14 +92,16 @@ std::optional<std::string> failure_of(const GraphView& view, const Partition& pa
 /// These nodes as a partition of their own.
 Partition partition_of(const GraphView& view, const std::vector<NodeId>& nodes) {
   Partition partition{.nodes = nodes, .inputs = {}, .outputs = {}};
-  const auto inside = [&](NodeId id) { return std::ranges::find(nodes, id) != nodes.end(); };
+  const NodeScope scope(nodes);
+  const auto inside = [&](NodeId id) { return scope.place(id) < scope.size(); };
+  std::unordered_set<ValueId> known;
   for (const NodeId id : nodes) {
     const Node& node = view.graph().node(id);
     for (const ValueId input : node.inputs) {
       if (!input.valid() || view.constant(input) != nullptr) continue;
       const NodeId producer = view.graph().value(input).producer;
-      const bool known = std::ranges::find(partition.inputs, input) != partition.inputs.end();
-      if (!known && !(producer.valid() && inside(producer))) partition.inputs.push_back(input);
+      if (producer.valid() && inside(producer)) continue;
+      if (known.insert(input).second) partition.inputs.push_back(input);
     }
     for (const ValueId output : node.outputs) {
       if (!output.valid()) continue;
@@ -190,11 +194,16 @@ std::vector<Rejection> DnnlProvider::refused_after_all(const GraphView& view,
   std::vector<Rejection> refused;
   const auto capabilities = this->capabilities(view);
   if (!capabilities) return refused;
+  std::unordered_map<NodeId, const Claim*> claim_at;  // by its first node
+  for (const Claim& claim : capabilities->claims) claim_at.emplace(claim.nodes.front(), &claim);
   for (const Partition& partition : partitions) {
     const auto whole = failure_of(view, partition, options);
     if (!whole) continue;
     const std::size_t before = refused.size();
-    for (const Claim& claim : capabilities->claims) {
+    for (const NodeId first : partition.nodes) {
+      const auto found = claim_at.find(first);
+      if (found == claim_at.end()) continue;
+      const Claim& claim = *found->second;
       const bool inside = std::ranges::all_of(claim.nodes, [&](NodeId id) {
         return std::ranges::binary_search(partition.nodes, id);
       });
