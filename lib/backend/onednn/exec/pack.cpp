@@ -204,33 +204,44 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads,
                      op.inputs[1].kind == Operand::Kind::kWeight;
   if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};
   if (matmul && program.weights[op.inputs[1].index].dims.size() != 2) return {};
-  Program alone;
+  Program alone;  // with the weights that it reads, and the forms of those
+  std::vector<std::uint32_t> weights;  // of `alone`, as indices in `program`
+  WeightForms forms;
+  const auto move_in = [&](Operand operand) {
+    if (operand.kind != Operand::Kind::kWeight) return operand;
+    weights.push_back(operand.index);
+    alone.weights.push_back(program.weights[operand.index]);
+    forms.push_back(preferred[operand.index]);
+    return Operand::weight(static_cast<std::uint32_t>(weights.size() - 1));
+  };
   const auto type_of = [&](const Operand& value) { return program.values[value.index].type; };
   alone.values = {ProgramValue{"", type_of(op.inputs[0]), {}, false},
                   ProgramValue{"", type_of(Operand::value(op.outputs[0])), {}, false}};
   alone.inputs = {0};
   alone.outputs = {1};
-  alone.weights = program.weights;
   alone.ops = {op};
   alone.ops[0].post_ops.clear();
   alone.ops[0].outputs = {1};
-  alone.ops[0].inputs = {Operand::value(0), op.inputs[1]};
+  alone.ops[0].inputs = {Operand::value(0), move_in(op.inputs[1])};
   if (quantised && op.inputs.size() > 3) {
     alone.ops[0].inputs.resize(4);
-    alone.ops[0].inputs[3] = op.inputs[3];
+    alone.ops[0].inputs[3] = move_in(op.inputs[3]);
   }
   std::erase_if(alone.ops[0].params,
                 [](const ProgramParam& param) { return param.name == "trans_a"; });
   const Dims source = typical_source(program, op);
   const auto plan = make_plan({.program = alone,
                                .input_dims = std::span(&source, 1),
-                               .forms = &preferred,
+                               .forms = &forms,
                                .choices = {},
                                .threads = threads,
                                .create_primitives = false});
   // An op that does not plan here may plan with its real shapes; its weight is stored plain.
   if (!plan) return {};
-  for (const PackedUse& use : plan->packed) (void)CTXGEN_TRY(packer.add_packed(use));
+  for (PackedUse use : plan->packed) {
+    use.weight = weights[use.weight];
+    (void)CTXGEN_TRY(packer.add_packed(use));
+  }
   return {};
 }
 
