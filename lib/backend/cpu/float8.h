@@ -14,8 +14,8 @@ namespace ctxgen::cpu {
 
 /// Into `wide` of the unpacked type and the same dims. Requires is_small_float or is_packed_int.
 void unpack_small(const Tensor& tensor, Tensor& wide);
-/// The way back, into `packed` of the same dims. Floats round to nearest even; with `saturate` what does not fit becomes the largest
-/// value, else NaN or infinity. Integers keep their low bits.
+/// The way back, into `packed` of the same dims. Floats round to nearest even; with `saturate` what
+/// does not fit becomes the largest value, else NaN or infinity. Integers keep their low bits.
 void pack_small(const Tensor& tensor, Tensor& packed, bool saturate);
 
 }  // namespace ctxgen::cpu

@@ -19,10 +19,10 @@ inline constexpr std::uint64_t kMaxFoldScratchBytes = std::uint64_t{8} << 30;
 /// Computes what is known at compile time in the main graph and stores it in Value::folded: nodes
 /// whose inputs are all constants (Value::constant()), and Shape and Size of values with fixed dims.
 /// Nodes stay where they are. Left alone: random operators, nodes with subgraphs, nodes without a
-/// kernel, outputs above kMaxFoldedBytes, kernels that want more than kMaxFoldScratchBytes, and whatever would take the sum of new bytes above
-/// `max_bytes` (both checked before memory is allocated). An error of a kernel means "not folded";
-/// it is logged. `used_bytes`, where given, grows by the new bytes. `spill`, where given, keeps the
-/// values.
+/// kernel, outputs above kMaxFoldedBytes, kernels that want more than kMaxFoldScratchBytes, and
+/// whatever would take the sum of new bytes above `max_bytes` (checked before memory is allocated). An
+/// error of a kernel means "not folded"; it is logged. `used_bytes`, where given, grows by the new
+/// bytes. `spill`, where given, keeps the values.
 ///
 /// Errors        IO_ERROR of `spill`.
 /// Returns       how many nodes were folded now; 0 when called again.
