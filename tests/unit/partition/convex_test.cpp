@@ -310,8 +310,8 @@ TEST(PartitionGraph, RandomClaimsOfSeveralProvidersGiveAGraphWithoutCycles) {
     }
     refused += result->warnings.size();
   }
-  EXPECT_GT(partitions, 500U);  // not vacuous
-  EXPECT_GT(refused, 500U);
+  EXPECT_GT(partitions, 200U);  // not vacuous
+  EXPECT_GT(refused, 200U);
 }
 
 }  // namespace
