@@ -47,15 +47,21 @@ struct alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) Scratch::Header {
 
 constinit thread_local Scratch* Scratch::current_ = nullptr;
 
-Scratch::~Scratch() {
-  for (Class& one : classes_)
+Scratch::~Scratch() { drop_free(); }
+
+void Scratch::drop_free() noexcept {
+  for (Class& one : std::span(classes_).first(used_classes_)) {
     while (one.first != nullptr) ::operator delete(std::exchange(one.first, one.first->next));
+    one = {};
+  }
+  free_bytes_ = 0;
 }
 
 Scratch::Header* Scratch::take_free(std::size_t index) {
   Class& one = classes_[index];
   if (one.first == nullptr) return nullptr;
   one.least = std::min(one.least, --one.count);
+  free_bytes_ -= bytes_of_class(index);
   return std::exchange(one.first, one.first->next);
 }
 
@@ -63,6 +69,7 @@ void Scratch::keep(Header* header) noexcept {
   Class& one = classes_[header->index];
   used_classes_ = std::max(used_classes_, header->index + 1);
   used_bytes_ -= bytes_of_class(header->index);
+  free_bytes_ += bytes_of_class(header->index);
   header->next = std::exchange(one.first, header);
   ++one.count;
 }
@@ -75,6 +82,9 @@ void* Scratch::take(std::size_t size_bytes) {
   Header* header = current_ != nullptr ? current_->take_free(size.index) : nullptr;
   if (header == nullptr) {
     const std::size_t bytes = current_ != nullptr ? size.bytes : size_bytes;
+    if (current_ != nullptr &&
+        current_->free_bytes_ > current_->limit_bytes_ - current_->used_bytes_ - bytes)
+      current_->drop_free();
     header = new (::operator new(sizeof(Header) + bytes)) Header{current_, {0}};
   }
   header->index = size.index;
@@ -92,19 +102,13 @@ void Scratch::give(void* memory) noexcept {
 }
 
 void Scratch::end_run() {
-  for (Class& one : std::span(classes_).first(used_classes_)) {
+  for (std::size_t i = 0; i < used_classes_; ++i) {
+    Class& one = classes_[i];
+    free_bytes_ -= one.least * bytes_of_class(i);
     for (; one.least > 0; --one.least, --one.count)
       ::operator delete(std::exchange(one.first, one.first->next));
     one.least = one.count;
   }
-}
-
-std::size_t Scratch::free_bytes() const {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < classes_.size(); ++i) {
-    if (classes_[i].count > 0) bytes += classes_[i].count * bytes_of_class(i);
-  }
-  return bytes;
 }
 
 bool Scratch::keeps() { return kKeeps; }

@@ -44,12 +44,15 @@ std::optional<ValueId> Scope::resolve(std::string_view name) const {
   if (Captures* captures = parent_->build_.captures; captures != nullptr) captures->add(*outer);
 
   const Value& source = parent_->graph().value(*outer);
+  const ValueId declared = renames_ ? find(name) : ValueId{};  // with a type of its own, maybe
   // The stand-in has the outer value's name, which is not the text's inside a function body.
   const ValueId id = graph().find_or_add(source.name);
   if (renames_) names_.insert_or_assign(std::string(name), id);
   Value& value = graph().value(id);
   value.is_outer = true;
   if (value.type.kind == ValueType::Kind::kUnknown) value.type = source.type;
+  if (value.type.kind == ValueType::Kind::kUnknown && declared.valid())
+    value.type = graph().value(declared).type;
   build_.define(id);
   return id;
 }

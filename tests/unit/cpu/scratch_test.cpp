@@ -80,6 +80,17 @@ TEST_F(KeptScratch, OnlyTheUnusedOnesOfASizeGoBack) {
   EXPECT_EQ(scratch_.free_bytes(), 64U);
 }
 
+// A kernel that takes a larger vector each time leaves one of each size behind.
+TEST_F(KeptScratch, WhatIsKeptCountsAgainstTheLimit) {
+  Scratch limited(10'000);
+  const ScratchScope scope(&limited);
+  for (std::size_t size_bytes = 64; size_bytes <= 8192; size_bytes *= 2) {
+    Scratch::give(Scratch::take(size_bytes));
+    EXPECT_LE(limited.free_bytes(), 10'000U) << size_bytes;
+    EXPECT_GE(limited.free_bytes(), size_bytes);
+  }
+}
+
 TEST_F(KeptScratch, MemoryGoesHomeFromAnyScope) {
   Scratch other;
   void* block = nullptr;

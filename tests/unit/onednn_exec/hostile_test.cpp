@@ -296,7 +296,7 @@ TEST(ExecHostile, WindowsBeyondWhatKernelsCount) {
 TEST(ExecHostile, IndexMapsAreBoundedTogether) {
   Maker maker(15);
   const Operand x = maker.input(Dims{1});
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < 17; ++i)
     maker.output(maker.op(kind::kTile, {x}, {ints("repeats", {std::int64_t{1} << 24})}));
   const auto packed = pack(maker, {{Dims{1}}});
   ASSERT_FALSE(packed);

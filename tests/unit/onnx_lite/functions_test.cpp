@@ -274,6 +274,24 @@ TEST(Functions, NewNamesInSubgraphsAreNotThoseOfValuesAround) {
   EXPECT_TRUE(inner.value(sum.inputs[1]).is_outer);
 }
 
+TEST(Functions, BranchesKeepTheTypeThatTheyDeclareForAValueAround) {
+  GraphParts parts;
+  parts.outputs = {test::value_info("t", 1, {"?"})};
+  const Proto choose = function(
+      "Choose", {"f", "a"}, {"b"}, {},
+      {node("Neg", {"a"}, {"t"}),
+       node("If", {"f"}, {"b"},
+            {test::attr_graph("then_branch", graph(parts)),
+             test::attr_graph("else_branch", branch_of(node("Abs", {"a"}, {"e"}), "e"))})});
+  const auto model = read({call("Choose", {"flag", "x"}, {"y"}, {}, "f")}, {choose});
+  ASSERT_EQ(code_of(model), test::kOk);
+  const Graph& inner =
+      *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
+  const Value& output = inner.value(inner.outputs.front());
+  EXPECT_TRUE(output.is_outer);
+  EXPECT_EQ(output.type.kind, ValueType::Kind::kTensor);
+}
+
 // The other way around: a branch of the text that calls a function and reads such a name.
 TEST(Functions, NewNamesInBranchesAreNotThoseThatTheBranchCaptures) {
   GraphParts parts;

@@ -148,17 +148,20 @@ KernelResult make_label_encoder(const Node& node) {
   if (keys.element_count() != values.element_count())
     return fail(ErrorCode::kInvalidGraph, "{}: {} keys, {} values", node.describe(),
                 keys.element_count(), values.element_count());
-  const LabelTable table(CTXGEN_TRY(Keys::of(keys, node.opset >= 4)), values,
-                         CTXGEN_TRY(default_of(node, values.type())));
+  Keys places = CTXGEN_TRY(Keys::of(keys, node.opset >= 4));
+  Tensor otherwise = CTXGEN_TRY(default_of(node, values.type()));
+  const LabelTable table(std::move(places), values, std::move(otherwise));
   return kernel([table](KernelContext& context) { return table.run(context); });
 }
 
 // Strings to integers or back, as the input asks.
 KernelResult make_two_way(const Node& node, const Tensor& strings, const Tensor& ints) {
-  const LabelTable to_int(CTXGEN_TRY(Keys::of(strings)), ints,
-                          CTXGEN_TRY(default_of(node, DataType::kInt64)));
-  const LabelTable to_string(CTXGEN_TRY(Keys::of(ints)), strings,
-                             CTXGEN_TRY(default_of(node, DataType::kString)));
+  Keys of_strings = CTXGEN_TRY(Keys::of(strings));
+  Keys of_ints = CTXGEN_TRY(Keys::of(ints));
+  Tensor no_int = CTXGEN_TRY(default_of(node, DataType::kInt64));
+  Tensor no_string = CTXGEN_TRY(default_of(node, DataType::kString));
+  const LabelTable to_int(std::move(of_strings), ints, std::move(no_int));
+  const LabelTable to_string(std::move(of_ints), strings, std::move(no_string));
   return kernel([to_int, to_string](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     return input->is_string() ? to_int.run(context) : to_string.run(context);

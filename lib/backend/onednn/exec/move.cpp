@@ -18,7 +18,7 @@ Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
 }  // namespace
 
 Status check_map_sizes(const NodeGraph& graph) {
-  constexpr std::int64_t kMostPerDim = std::int64_t{1} << 24, kMostPerPlan = std::int64_t{1} << 26;
+  constexpr std::int64_t kMostPerDim = std::int64_t{1} << 24, kMostPerPlan = std::int64_t{1} << 28;
   std::int64_t entries = 0;
   for (const Node& node : graph.nodes) {
     if (node.program_op == nullptr) continue;

@@ -7,7 +7,7 @@ namespace ctxgen::onednn {
 // Where constants of two steps become one: two steps may give a number where one constant is too
 // large or too small for f32.
 
-/// Whether f32 holds a product of constants; one that is 0 because a factor is loses nothing.
+/// Whether f32 holds a product of constants. True for 0: some factor is.
 [[nodiscard]] inline bool f32_holds_factor(double exact) {
   return exact == 0.0 || std::isnormal(static_cast<float>(exact));
 }

@@ -67,7 +67,7 @@ void merge_linear(ProgramEditor& editor, std::uint32_t index) {
   if (!is_eltwise(first, "linear") || !first.post_ops.empty()) return;
   const PostOp a = post_op_of(first), b = post_op_of(editor.op(index));
   const double factor = double{a.alpha} * b.alpha, sum = double{a.beta} * b.alpha + b.beta;
-  if (!f32_holds_factor(factor) || !f32_holds_addend(sum)) return;
+  if (factor == 0 || !f32_holds_factor(factor) || !f32_holds_addend(sum)) return;
   ProgramOp merged = editor.op(index);
   merged.inputs = first.inputs;
   set_eltwise(merged, "linear", static_cast<float>(factor), static_cast<float>(sum));

@@ -37,9 +37,10 @@ struct BuiltPartition {
 /// weights of all of them deduplicated.
 class ContextBuilder {
  public:
-  /// `providers` and what it points to must outlive the builder, and so must the models. `threads`:
-  /// of the target. `spill` keeps weights that are made (null: memory does), `cache` gives and takes
-  /// programs and weights (null: there is none); neither is owned.
+  /// `providers` and what it points to must outlive the builder, and so must the models, whose graphs
+  /// must not change once they are added. `threads`: of the target. `spill` keeps weights that are
+  /// made (null: memory does), `cache` gives and takes programs and weights (null: there is none);
+  /// neither is owned.
   ContextBuilder(std::span<const Provider* const> providers, int threads,
                  const CompileTarget& target = {}, SpillFile* spill = nullptr,
                  CacheFolder* cache = nullptr);

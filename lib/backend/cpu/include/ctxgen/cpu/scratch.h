@@ -18,7 +18,7 @@ namespace ctxgen::cpu {
 /// Lifetime  outlives what was taken from it; kernels take memory for their own time only.
 class Scratch {
  public:
-  /// `limit_bytes`: of all blocks that are in use.
+  /// `limit_bytes`: of all blocks, those that are kept included.
   explicit Scratch(std::size_t limit_bytes = std::numeric_limits<std::size_t>::max())
       : limit_bytes_(limit_bytes) {}
   ~Scratch();
@@ -27,7 +27,7 @@ class Scratch {
 
   /// Gives back to the system what no kernel took since the last call.
   void end_run();
-  [[nodiscard]] std::size_t free_bytes() const;
+  [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }
   /// False in programs built with AddressSanitizer.
   [[nodiscard]] static bool keeps();
 
@@ -46,8 +46,9 @@ class Scratch {
   };
   [[nodiscard]] Header* take_free(std::size_t index);
   void keep(Header* header) noexcept;
+  void drop_free() noexcept;
 
-  std::size_t limit_bytes_, used_bytes_ = 0;
+  std::size_t limit_bytes_, used_bytes_ = 0, free_bytes_ = 0;
   std::array<Class, 256> classes_;
   std::size_t used_classes_ = 0;  // those from here on never had a block
 
