@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/log.h"
 #include "ctxgen/cpu/kernel.h"
+#include "string_memory.h"
 #include "vector_context.h"
 
 namespace ctxgen::cpu {
@@ -44,7 +45,7 @@ std::uint64_t new_text_bytes(std::span<const Tensor> outputs) {
   std::uint64_t bytes = 0;
   for (const Tensor& output : outputs)
     if (output.defined() && output.is_string() && output.owner().use_count() == 1)
-      for (const std::string& text : output.strings()) bytes += sizeof(std::string) + text.size();
+      bytes += bytes_of_copies(output.strings());
   return bytes;
 }
 

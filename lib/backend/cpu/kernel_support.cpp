@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ctxgen/base/checked.h"
-
 namespace ctxgen::cpu {
 
 const Tensor* optional_input(const KernelContext& context, std::size_t index) {
@@ -22,19 +20,6 @@ Result<const Tensor*> required(const KernelContext& context, std::size_t index, 
     return fail(ErrorCode::kInvalidGraph, "input {} is {}, expected {}", index,
                 name_of(tensor->type()), name_of(type));
   return tensor;
-}
-
-std::uint64_t longest_of(std::span<const std::string> texts) {
-  std::uint64_t longest = 0;
-  for (const std::string& text : texts) longest = std::max<std::uint64_t>(longest, text.size());
-  return longest;
-}
-
-Status check_strings(const KernelContext& context, const Dims& dims, std::uint64_t longest_bytes) {
-  const auto memory = context.memory();
-  const auto count = checked_element_count(dims);
-  const auto bytes = count ? checked_mul(*count, sizeof(std::string) + longest_bytes) : std::nullopt;
-  return memory ? memory->check(bytes.value_or(UINT64_MAX)) : Status();
 }
 
 Status same_type(const Tensor& a, const Tensor& b) {

@@ -172,12 +172,6 @@ template <class F>
 /// The required input, of this element type.
 [[nodiscard]] Result<const Tensor*> required(const KernelContext& context, std::size_t index,
                                              DataType type);
-/// The bytes of the longest text.
-[[nodiscard]] std::uint64_t longest_of(std::span<const std::string> texts);
-/// For outputs whose strings are no copies of the inputs' (make_output counts those): RESOURCE_LIMIT
-/// unless so many of `longest_bytes` fit into the run.
-[[nodiscard]] Status check_strings(const KernelContext& context, const Dims& dims,
-                                   std::uint64_t longest_bytes);
 /// INVALID_GRAPH unless the types agree.
 [[nodiscard]] Status same_type(const Tensor& a, const Tensor& b);
 /// INVALID_GRAPH unless `tensor` has the dims.

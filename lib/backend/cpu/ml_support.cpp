@@ -5,6 +5,7 @@
 
 #include "attributes.h"
 #include "stop.h"
+#include "string_memory.h"
 
 namespace ctxgen::cpu {
 namespace {

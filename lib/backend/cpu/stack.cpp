@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "string_memory.h"
+
 namespace ctxgen::cpu {
 namespace {
 
@@ -57,9 +59,8 @@ Status Stack::start(const Tensor& slice) {
 }
 
 Status Stack::append_strings(const Tensor& slice) {
-  std::uint64_t bytes = string_charge_.bytes();
-  for (const std::string& text : slice.strings()) bytes += sizeof(std::string) + text.size();
-  CTXGEN_CHECK(string_charge_.resize(bytes));
+  CTXGEN_CHECK(
+      string_charge_.resize(string_charge_.bytes() + bytes_of_copies(slice.strings())));
   strings_.insert(strings_.end(), slice.strings().begin(), slice.strings().end());
   ++size_;
   return {};

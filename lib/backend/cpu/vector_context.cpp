@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/checked.h"
-#include "kernel_support.h"
+#include "string_memory.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -17,8 +17,7 @@ std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims,
   for (const RuntimeValue& input : inputs)
     if (input.is_tensor() && input.tensor().is_string())
       longest = std::max(longest, longest_of(input.tensor().strings()));
-  const auto count = checked_element_count(dims);
-  return count ? checked_mul(*count, sizeof(std::string) + longest) : std::nullopt;
+  return bytes_of_strings(dims, longest);
 }
 
 }  // namespace

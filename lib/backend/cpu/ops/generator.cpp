@@ -4,6 +4,7 @@
 #include "../families.h"
 #include "../indices.h"
 #include "../layout.h"
+#include "../string_memory.h"
 
 namespace ctxgen::cpu {
 namespace {

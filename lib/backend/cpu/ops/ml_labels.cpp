@@ -7,6 +7,7 @@
 #include "../attributes.h"
 #include "../families.h"
 #include "../kernel_support.h"
+#include "../string_memory.h"
 
 // ai.onnx.ml: tables from labels to labels.
 

@@ -12,6 +12,7 @@
 #include "../families.h"
 #include "../kernel_support.h"
 #include "../regex_match.h"
+#include "../string_memory.h"
 #include "../utf8.h"
 
 // Operators on strings. Their outputs may be longer than their inputs, so the sum is known and
@@ -173,9 +174,7 @@ struct Normalizer {
     if (dims.size() != 1 && !(dims.size() == 2 && dims[0] == 1))
       return fail(ErrorCode::kInvalidGraph, "input has shape {}, expected [C] or [1, C]",
                   to_string(dims));
-    std::uint64_t bytes = 0;
-    for (const std::string& text : input->strings()) bytes += sizeof(std::string) + text.size();
-    CTXGEN_CHECK(check_memory(context, bytes));
+    CTXGEN_CHECK(check_memory(context, bytes_of_copies(input->strings())));
     std::vector<std::string> kept;
     for (const std::string& text : input->strings())
       if (keeps(text)) kept.push_back(letters.changed(text, action));
