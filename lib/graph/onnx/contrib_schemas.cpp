@@ -1,10 +1,13 @@
-// Shape functions of com.microsoft operators, by ONNX Runtime's ContribOperators.md. Models that its
-// transformer optimizer wrote are full of them: without their types nothing after them is compiled.
+// Shape functions of com.microsoft operators, by ONNX Runtime's ContribOperators.md, and of ONNX's for
+// which the onnx package has none. Models that transformer optimizers wrote are full of them: without
+// their types nothing after them is compiled.
 #include "contrib_schemas.h"
 
 #include <onnx/defs/shape_inference.h>
 
 #include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace ctxgen {
@@ -13,8 +16,6 @@ namespace {
 using onnx::InferenceContext;
 using onnx::TensorShapeProto;
 using Dimension = onnx::TensorShapeProto_Dimension;
-
-constexpr const char* kMicrosoft = "com.microsoft";
 
 Dimension fixed(std::int64_t size) {
   Dimension dim;
@@ -166,12 +167,29 @@ void like_operator(InferenceContext& context) {
 constexpr const char* kConv = "Conv";
 constexpr const char* kGemm = "Gemm";
 constexpr const char* kMatMul = "MatMul";
+constexpr const char* kAveragePool = "AveragePool";
 
-/// A's and B's last two dims may be swapped; transBatchA and transBatchB change more.
+TensorShapeProto batch_of(const TensorShapeProto& shape) {
+  TensorShapeProto batch = shape;
+  batch.mutable_dim()->DeleteSubrange(shape.dim_size() - 2, 2);
+  return batch;
+}
+
+/// A [..., M, K], or [..., K, M] with transA; B alike. transBatchA and transBatchB change more dims.
 void fused_matmul(InferenceContext& context) {
-  for (const char* name : {"transA", "transB", "transBatchA", "transBatchB"})
-    if (int_of(context, name, 0) != 0) return set_type(context, 0, 0);
-  like_operator<kMatMul, 13>(context);
+  const bool a_is_transposed = int_of(context, "transA", 0) != 0;
+  const bool b_is_transposed = int_of(context, "transB", 0) != 0;
+  set_type(context, 0, 0);
+  if (int_of(context, "transBatchA", 0) != 0 || int_of(context, "transBatchB", 0) != 0) return;
+  if (!a_is_transposed && !b_is_transposed) return like_operator<kMatMul, 13>(context);
+  if (!onnx::hasInputShape(context, 0) || !onnx::hasInputShape(context, 1)) return;
+  const TensorShapeProto &a = onnx::getInputShape(context, 0), &b = onnx::getInputShape(context, 1);
+  if (a.dim_size() < 2 || b.dim_size() < 2) return;
+  TensorShapeProto shape;
+  onnx::bidirectionalBroadcastShapeInference(batch_of(a), batch_of(b), shape);
+  *shape.add_dim() = a.dim(a.dim_size() - (a_is_transposed ? 1 : 2));
+  *shape.add_dim() = b.dim(b.dim_size() - (b_is_transposed ? 2 : 1));
+  set_shape(context, 0, shape);
 }
 
 /// A [..., K], B [K, N] of 8 bits; the output has the type of input `kTypeOf`.
@@ -206,6 +224,12 @@ void quantized_binary(InferenceContext& context) {
       *context.getOutputType(0)->mutable_tensor_type()->mutable_shape());
 }
 
+/// Windows are counted over the dims behind the channels.
+void quantized_pool(InferenceContext& context) {
+  set_type(context, 0, 0);
+  if (int_of(context, "channels_last", 0) == 0) like_operator<kAveragePool, 11>(context);
+}
+
 void quantized_global_pool(InferenceContext& context) {
   set_type(context, 0, 0);
   if (!onnx::hasInputShape(context, 0)) return;
@@ -233,7 +257,7 @@ struct Row {
   const char* op_type;
   void (*infer)(InferenceContext& context);
 };
-constexpr Row kRows[] = {
+constexpr Row kMicrosoftRows[] = {
     {"Attention", attention},
     {"BiasGelu", same_as_input},
     {"DequantizeLinear", dequantize},
@@ -250,6 +274,7 @@ constexpr Row kRows[] = {
     {"MultiHeadAttention", multi_head_attention},
     {"QAttention", quantized_attention},
     {"QLinearAdd", quantized_binary},
+    {"QLinearAveragePool", quantized_pool},
     {"QLinearGlobalAveragePool", quantized_global_pool},
     {"QLinearLeakyRelu", same_as_input},
     {"QLinearMul", quantized_binary},
@@ -262,24 +287,39 @@ constexpr Row kRows[] = {
     {"SkipSimplifiedLayerNormalization", skip_norm},
 };
 
-std::map<std::string, onnx::OpSchema, std::less<>> make_schemas() {
-  std::map<std::string, onnx::OpSchema, std::less<>> schemas;
-  for (const Row& row : kRows) {
+// The first has a body of other operators only, in which the shape is lost; the other is ONNX Runtime's.
+constexpr Row kOnnxRows[] = {
+    {"GroupNormalization", same_as_input},
+    {"SimplifiedLayerNormalization", same_as_input},
+};
+
+using Schemas = std::map<std::string, onnx::OpSchema, std::less<>>;
+
+Schemas make_schemas(const char* domain, std::span<const Row> rows) {
+  Schemas schemas;
+  for (const Row& row : rows) {
     onnx::OpSchema& schema = schemas[row.op_type];
-    schema.SetName(row.op_type).SetDomain(kMicrosoft).SinceVersion(1);
+    schema.SetName(row.op_type).SetDomain(domain).SinceVersion(1);
     schema.TypeAndShapeInferenceFunction(row.infer);
   }
   return schemas;
+}
+
+const onnx::OpSchema* find(const Schemas& schemas, const std::string& op_type) {
+  const auto found = schemas.find(op_type);
+  return found == schemas.end() ? nullptr : &found->second;
 }
 
 }  // namespace
 
 const onnx::OpSchema* inference_schema(const std::string& op_type, int version,
                                        const std::string& domain) {
-  if (domain != kMicrosoft) return onnx::OpSchemaRegistry::Schema(op_type, version, domain);
-  static const auto schemas = make_schemas();
-  const auto found = schemas.find(op_type);
-  return found == schemas.end() ? nullptr : &found->second;
+  static const Schemas microsoft = make_schemas("com.microsoft", kMicrosoftRows);
+  static const Schemas onnx_own = make_schemas("", kOnnxRows);
+  if (domain == "com.microsoft") return find(microsoft, op_type);
+  if (domain.empty())
+    if (const onnx::OpSchema* schema = find(onnx_own, op_type)) return schema;
+  return onnx::OpSchemaRegistry::Schema(op_type, version, domain);
 }
 
 }  // namespace ctxgen

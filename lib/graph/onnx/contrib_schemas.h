@@ -6,8 +6,9 @@
 
 namespace ctxgen {
 
-/// The schema that shape inference goes by: the onnx package's, or for operators of com.microsoft one
-/// that has a shape function and nothing else. nullptr where there is none.
+/// The schema that shape inference goes by: the onnx package's, or for operators of com.microsoft, and
+/// those of ONNX for which the package has no shape function, one that has a shape function and nothing
+/// else. nullptr where there is none.
 [[nodiscard]] const onnx::OpSchema* inference_schema(const std::string& op_type, int version,
                                                      const std::string& domain);
 

@@ -236,6 +236,7 @@ constexpr Row kRows[] = {
     {"ai.onnx.ml", "LabelEncoder", has_input_types},
     {"ai.onnx.ml", "TreeEnsemble", is_safe_tree},
     {"com.microsoft", "FusedConv", is_safe_convolution<1>},
+    {"com.microsoft", "QLinearAveragePool", has_countable_dims},
 };
 
 const Row* find_row(const onnx::OpSchema& schema) {

@@ -144,6 +144,32 @@ TEST(Infer, FusedConvolutionsAndProducts) {
   EXPECT_EQ(type_of(model, "z"), "float32[2, 5]");
 }
 
+TEST(Infer, ProductsOfTransposedMatrices) {
+  const Model model = inferred(R"(g (float[B,1,6,4] a, float[3,5,6] b, float[6,4] c) => (float[] y)
+      { y = com.microsoft.FusedMatMul<transA = 1, transB = 1>(a, b)
+        z = com.microsoft.FusedMatMul<transA = 1>(c, c)
+        u = com.microsoft.FusedMatMul<transBatchA = 1>(a, b) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[B, 3, 4, 5]");
+  EXPECT_EQ(type_of(model, "z"), "float32[4, 4]");
+  EXPECT_EQ(type_of(model, "u"), "float32[...]");
+}
+
+TEST(Infer, PoolsOfBytes) {
+  const Model model = inferred(R"(g (uint8[N,3,9,8] x, float s, uint8 z) => (uint8[] y)
+      { y = com.microsoft.QLinearAveragePool<kernel_shape = [3, 2], strides = [2, 2]>(x, s, z, s, z)
+        u = com.microsoft.QLinearAveragePool<kernel_shape = [3, 2], channels_last = 1>(x, s, z, s, z) })");
+  EXPECT_EQ(type_of(model, "y"), "uint8[N, 3, 4, 4]");
+  EXPECT_EQ(type_of(model, "u"), "uint8[...]");
+}
+
+TEST(Infer, OperatorsOfWhichOnnxHasNoShapeFunction) {
+  const Model model = inferred(R"(g (float[N,6,5] x, float[6] scale, float[5] gamma) => (float[] y)
+      { y = GroupNormalization<num_groups = 2>(x, scale, scale)
+        z = SimplifiedLayerNormalization(x, gamma) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 6, 5]");
+  EXPECT_EQ(type_of(model, "z"), "float32[N, 6, 5]");
+}
+
 TEST(Infer, BrokenNodesOfMicrosoftStayUnknown) {
   for (const char* node : {"y = com.microsoft.Attention(x)", "y = com.microsoft.FusedConv(x)",
                            "y = com.microsoft.QLinearAdd(x)", "y = com.microsoft.MatMulNBits(x)",
