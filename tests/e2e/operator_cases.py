@@ -1,0 +1,600 @@
+"""Small random graphs, at least one for every row of the dnnl provider's table, for test_operators.py.
+
+A case is built for one opset and holds one node under test. Operators that only move data stand between two Neg, beside which dnnl takes them.
+`exact` gives a case's outputs in double precision where onnx's reference evaluator cannot.
+"""
+
+import dataclasses
+import math
+import zlib
+
+import numpy as np
+import operator_references as references
+from onnx import TensorProto, helper
+from operator_references import erf, reals_of, requantized, rms, sigmoid
+
+MS = "com.microsoft"
+
+
+class Case:
+    """Nodes with the values they start from. Names begin with the case's, so that cases can share a graph."""
+
+    def __init__(self, name, opset, op_type, domain=""):
+        self.name, self.opset, self.op_type, self.domain = name, opset, op_type, domain
+        self.random = np.random.default_rng(zlib.crc32(name.encode()))
+        self.nodes, self.inputs, self.constants, self.outputs = [], {}, {}, []
+        self.exact = None  # of arrays in double precision in the order of `inputs`: the outputs, or the only one
+        self.quantum = 0  # by how much integers, and reals made of them, may differ
+
+    def input(self, array):
+        name = f"{self.name}_x{len(self.inputs)}"
+        self.inputs[name] = array
+        return name
+
+    def real(self, *shape, low=-3.0, high=3.0):
+        return self.input(self.reals(*shape, low=low, high=high))
+
+    def reals(self, *shape, low=-1.0, high=1.0):
+        return self.random.uniform(low, high, shape).astype(np.float32)
+
+    def bytes(self, *shape, kind=np.uint8, low=None, high=None):
+        limits = np.iinfo(kind)
+        low, high = limits.min if low is None else low, limits.max if high is None else high
+        return self.random.integers(low, high, shape, kind, endpoint=True)
+
+    def constant(self, array):
+        name = f"{self.name}_c{len(self.constants)}"
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def sizes(self, *values):
+        return self.constant(np.array(values, np.int64))
+
+    def node(self, op_type, inputs, outputs=1, domain="", **attributes):
+        names = [f"{self.name}_v{len(self.nodes)}_{i}" for i in range(outputs)]
+        name = f"{self.name}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, names, name=name, domain=domain, **attributes))
+        return names
+
+    def test(self, inputs, outputs=1, **attributes):
+        """The node under test; its outputs are the case's."""
+        self.tested = f"{self.name}_{len(self.nodes)}"
+        self.outputs += self.node(self.op_type, inputs, outputs, self.domain, **attributes)
+
+    def test_between(self, inputs, outputs=1, **attributes):
+        """The first input negated before, the outputs behind."""
+        negated = self.node("Neg", inputs[:1])
+        self.tested = f"{self.name}_{len(self.nodes)}"
+        for output in self.node(self.op_type, negated + inputs[1:], outputs, self.domain, **attributes):
+            self.outputs += self.node("Neg", [output])
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Builds the cases of one operator: `build(case, variant)` for each variant in each of its schema's versions up to `last`."""
+
+    op_type: str
+    build: object
+    variants: int
+    domain: str = ""
+    last: int = 99
+
+
+FAMILIES = []
+
+
+def family(*op_types, variants=1, domain="", last=99):
+    def add(build):
+        FAMILIES.extend(Family(op_type, build, variants, domain, last) for op_type in op_types)
+        return build
+
+    return add
+
+
+UNARY = {
+    "Abs": {}, "Ceil": {}, "Celu": {"alpha": 1.5}, "Cos": {}, "Elu": {"alpha": 0.7}, "Erf": {}, "Exp": {}, "Floor": {}, "HardSigmoid": {"alpha": 0.3},
+    "HardSwish": {}, "LeakyRelu": {"alpha": 0.1}, "Mish": {}, "Neg": {}, "Relu": {}, "Round": {}, "Selu": {"alpha": 1.2}, "Sigmoid": {}, "Sign": {},
+    "Sin": {}, "Softplus": {}, "Softsign": {}, "Swish": {"alpha": 0.8}, "Tanh": {}, "ThresholdedRelu": {"alpha": 0.5},
+}  # fmt: skip
+
+
+@family(*UNARY, variants=2)
+def unary(case, variant):
+    case.test([case.real(*[(2, 3, 4, 5), (17,)][variant])], **UNARY[case.op_type])
+
+
+@family("Log", "Sqrt", "Reciprocal")
+def of_positive(case, _variant):
+    case.test([case.real(3, 7, low=0.2, high=5.0)])
+
+
+@family("Gelu", variants=2)
+def gelu(case, variant):
+    case.test([case.real(4, 9)], approximate=["none", "tanh"][variant])
+
+
+@family("Clip", variants=2)
+def clip(case, variant):
+    limits = [{"min": -1.0, "max": 0.5}, {"min": -0.5}][variant]
+    if case.opset < 11:
+        case.test([case.real(5, 6)], **limits)
+    else:
+        case.test([case.real(5, 6)] + [case.constant(np.float32(limit)) for limit in limits.values()])
+
+
+@family("PRelu", variants=3)
+def prelu(case, variant):
+    slopes = case.reals(*[(3, 1, 1), (1,), (2, 3, 4, 5)][variant])
+    case.test([case.real(2, 3, 4, 5), case.input(slopes) if variant == 2 else case.constant(slopes)])
+
+
+BROADCASTS = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4, 5), (3, 1, 5)), ((4, 1), (1, 6)), ((2, 3, 4, 5), ())]
+
+
+@family("Add", "Sub", "Mul", "Div", variants=4)
+def binary(case, variant):
+    first, second = BROADCASTS[variant]
+    divisor = case.reals(*second, low=0.5, high=2.0)
+    case.test([case.real(*first), case.constant(divisor) if variant == 3 else case.input(divisor)])
+
+
+@family("Pow", variants=3)
+def pow_(case, variant):
+    base = case.real(2, 3, 4, low=0.3, high=2.0)
+    exponent = [case.constant(np.float32(1.7)), case.constant(np.float32(2)), case.real(3, 1)][variant]
+    case.test([base, exponent])
+
+
+@family("Max", "Min", "Sum", "Mean", variants=2)
+def variadic(case, variant):
+    shapes = [(2, 3, 4)] * 3 if variant == 0 or case.opset < 8 else [(2, 3, 4), (3, 1), (4,)]
+    case.test([case.real(*shape) for shape in shapes])
+
+
+@family("Where", variants=2)
+def where(case, variant):
+    shapes = [((2, 3, 4),) * 3, ((3, 1), (2, 1, 4), (1,))][variant]
+    condition = case.input(case.random.random(shapes[0]) < 0.5)
+    chosen = [case.node("Neg", [case.real(*shape)])[0] for shape in shapes[1:]]
+    case.tested = f"{case.name}_{len(case.nodes)}"
+    case.outputs += case.node("Neg", case.node("Where", [condition, *chosen]))
+
+
+WINDOWS = [
+    ((2, 4, 11), (6, 4, 3), {"pads": [1, 2], "strides": [2]}),
+    ((1, 4, 9, 8), (8, 2, 3, 2), {"group": 2, "dilations": [2, 1], "pads": [1, 0, 2, 1]}),
+    ((1, 3, 5, 6, 4), (5, 3, 2, 3, 1), {"strides": [1, 2, 1], "pads": [0, 1, 0, 1, 1, 0]}),
+    ((2, 6, 7, 7), (6, 1, 3, 3), {"group": 6, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+]
+
+
+@family("Conv", variants=4)
+def conv(case, variant):
+    shape, weights, attributes = WINDOWS[variant]
+    case.test([case.real(*shape), case.constant(case.reals(*weights)), case.constant(case.reals(weights[0]))], **attributes)
+
+
+@family("FusedConv", variants=2, domain=MS)
+def fused_conv(case, variant):
+    attributes = [{"activation": "Relu"}, {"activation": "LeakyRelu", "activation_params": [0.2]}][variant]
+    weights = case.reals(5, 4, 1, 1)
+    case.test([case.real(2, 4, 3, 5), case.constant(weights)], kernel_shape=[1, 1], **attributes)
+    slope = [0.0, float(np.float32(0.2))][variant]
+
+    def exact(x):
+        sums = np.einsum("nchw,kc->nkhw", x, weights[:, :, 0, 0].astype(np.float64))
+        return np.where(sums < 0, slope * sums, sums)
+
+    case.exact = exact
+
+
+TRANSPOSED = [
+    ((1, 4, 6), (4, 3, 3), {"strides": [2], "output_padding": [1]}),
+    ((2, 4, 5, 4), (4, 2, 3, 3), {"group": 2, "pads": [1, 0, 0, 1], "strides": [2, 1]}),
+    ((1, 3, 3, 2, 3), (3, 2, 2, 2, 2), {"strides": [1, 2, 2]}),
+]
+
+
+@family("ConvTranspose", variants=3)
+def conv_transpose(case, variant):
+    shape, weights, attributes = TRANSPOSED[variant]
+    filters, bias = case.reals(*weights), case.reals(weights[1] * attributes.get("group", 1))
+    case.test([case.real(*shape), case.constant(filters), case.constant(bias)], kernel_shape=weights[2:], **attributes)
+    case.exact = lambda x: references.conv_transpose(x, filters, bias, **attributes)
+
+
+POOLS = [
+    ((2, 3, 11), {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}),
+    ((1, 4, 9, 8), {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]}),  # ONNX Runtime's AveragePool of opset 19 mixes unequal pads up
+    ((1, 2, 5, 6, 4), {"kernel_shape": [2, 3, 2]}),
+]
+
+
+@family("MaxPool", "AveragePool", variants=3)
+def pool(case, variant):
+    shape, attributes = POOLS[variant]
+    if case.op_type == "AveragePool" and variant == 1:
+        attributes = {**attributes, "count_include_pad": 1}
+        case.exact = lambda x: references.average_pool(x, [3, 2], [2, 2], [1, 1, 1, 1])
+    case.test([case.real(*shape)], **attributes)
+
+
+@family("GlobalAveragePool", "GlobalMaxPool", variants=2)
+def global_pool(case, variant):
+    shape, axes = [((2, 5, 7), 2), ((1, 3, 4, 6), (2, 3))][variant]
+    case.test([case.real(*shape)])
+    work = np.max if case.op_type == "GlobalMaxPool" else np.mean
+    case.exact = lambda x: work(x, axes, keepdims=True)
+
+
+@family("LRN")
+def lrn(case, _variant):
+    attributes = {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 1.5}
+    case.test([case.real(2, 7, 4, 5)], **attributes)
+    case.exact = lambda x: references.local_response(x, **attributes)
+
+
+@family("BatchNormalization")
+def batch_normalization(case, _variant):
+    scale, bias, mean = (case.reals(5, 1, 1) for _ in range(3))
+    variance = case.reals(5, 1, 1, low=0.5, high=2.0)
+    case.test([case.real(2, 5, 4, 3)] + [case.constant(one.ravel()) for one in (scale, bias, mean, variance)], epsilon=1e-3)
+    case.exact = lambda x: (x - mean) / np.sqrt(variance.astype(np.float64) + 1e-3) * scale + bias
+
+
+@family("InstanceNormalization")
+def instance_normalization(case, _variant):
+    case.test([case.real(2, 5, 4, 3), case.constant(case.reals(5)), case.constant(case.reals(5))])
+
+
+@family("GroupNormalization")
+def group_normalization(case, _variant):
+    parameters = 3 if case.opset < 21 else 6  # one each group, later one each channel
+    case.test([case.real(2, 6, 4, 3), case.constant(case.reals(parameters)), case.constant(case.reals(parameters))], num_groups=3)
+
+
+@family("LayerNormalization", variants=2)
+def layer_normalization(case, variant):
+    axis, shape = [(-1, (8,)), (1, (5, 8))][variant]
+    case.test([case.real(3, 5, 8), case.constant(case.reals(*shape)), case.constant(case.reals(*shape))], axis=axis)
+
+
+@family("RMSNormalization")
+def rms_normalization(case, _variant):
+    case.test([case.real(3, 5, 8), case.constant(case.reals(8))], axis=-1)
+
+
+@family("SimplifiedLayerNormalization")
+def simplified_layer_normalization(case, _variant):
+    scale = case.reals(8)
+    case.test([case.real(3, 5, 8), case.constant(scale)], axis=-1, epsilon=1e-5)
+    case.exact = lambda x: rms(x) * scale
+
+
+@family("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MS)
+def skip_normalization(case, _variant):
+    gamma, shift = case.reals(8), case.reals(8)
+    given = [case.real(2, 5, 8), case.real(2, 5, 8), case.constant(gamma)]
+    if case.op_type == "SkipSimplifiedLayerNormalization":
+        case.test(given, epsilon=1e-5)
+        case.exact = lambda x, skip: rms(x + skip) * gamma
+        return
+    case.test([*given, case.constant(shift)], epsilon=1e-5)
+
+    def exact(x, skip):
+        both = x + skip
+        centred = both - both.mean(-1, keepdims=True)
+        return rms(centred) * gamma + shift
+
+    case.exact = exact
+
+
+@family("Softmax", "LogSoftmax", variants=2)
+def softmax(case, variant):
+    axis = [1, 2][variant]
+    case.test([case.real(3, 4, 5)], axis=axis if case.opset < 11 else axis - 3)
+    if case.opset < 13:
+        case.exact = lambda x: references.flattened_softmax(x, axis, case.op_type == "LogSoftmax")
+
+
+@family("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", variants=3)
+def reduce(case, variant):
+    reduce_over(case, variant, case.real(3, 4, 5))
+
+
+@family("ReduceLogSum", "ReduceLogSumExp", variants=3)
+def reduce_positive(case, variant):
+    reduce_over(case, variant, case.real(3, 4, 5, low=0.2))
+
+
+def reduce_over(case, variant, value):
+    axes, keepdims = [([1], 0), ([0, 2], 1), ([2], 1)][variant]
+    if case.opset >= (13 if case.op_type == "ReduceSum" else 18):
+        case.test([value, case.sizes(*axes)], keepdims=keepdims)
+    else:
+        case.test([value], axes=axes, keepdims=keepdims)
+
+
+@family("MatMul", variants=5)
+def matmul(case, variant):
+    first, second = [((4, 6), (6, 5)), ((2, 3, 4, 6), (6, 5)), ((2, 1, 4, 6), (3, 6, 5)), ((6,), (2, 6, 5)), ((2, 4, 6), (6,))][variant]
+    case.test([case.real(*first), case.constant(case.reals(*second)) if variant == 1 else case.real(*second)])
+
+
+@family("FusedMatMul", variants=2, domain=MS)
+def fused_matmul(case, variant):
+    first = case.real(2, 6, 4) if variant else case.real(2, 4, 6)
+    case.test([first, case.real(2, 5, 6)], transA=variant, transB=1, alpha=0.5)
+    case.exact = lambda a, b: 0.5 * (np.swapaxes(a, 1, 2) if variant else a) @ np.swapaxes(b, 1, 2)
+
+
+@family("Gemm", variants=3)
+def gemm(case, variant):
+    attributes = [{}, {"transB": 1, "alpha": 0.5, "beta": 2.0}, {"transA": 1}][variant]
+    a = case.real(6, 4) if "transA" in attributes else case.real(4, 6)
+    b = case.reals(5, 6) if "transB" in attributes else case.reals(6, 5)
+    case.test([a, case.input(b) if variant == 2 else case.constant(b), case.constant(case.reals(*[(5,), (4, 1), (4, 5)][variant]))], **attributes)
+
+
+@family("FusedGemm", domain=MS)
+def fused_gemm(case, _variant):
+    b, c = case.reals(6, 5), case.reals(5)
+    case.test([case.real(4, 6), case.constant(b), case.constant(c)], activation="Sigmoid")
+    case.exact = lambda a: sigmoid(a @ b.astype(np.float64) + c)
+
+
+@family("Gelu", "BiasGelu", "FastGelu", "QuickGelu", domain=MS)
+def contrib_gelu(case, _variant):
+    bias = case.reals(8)
+    given = [case.real(3, 8)] + ([case.constant(bias)] if case.op_type in {"BiasGelu", "FastGelu"} else [])
+    case.test(given, **({"alpha": 1.5} if case.op_type == "QuickGelu" else {}))
+    case.exact = {
+        "Gelu": lambda x: x * (1 + erf(x / math.sqrt(2))) / 2,
+        "BiasGelu": lambda x: (x + bias) * (1 + erf((x + bias) / math.sqrt(2))) / 2,
+        "FastGelu": lambda x: (x + bias) * (1 + np.tanh(math.sqrt(2 / math.pi) * ((x + bias) + 0.044715 * (x + bias) ** 3))) / 2,
+        "QuickGelu": lambda x: x * sigmoid(1.5 * x),
+    }[case.op_type]
+
+
+@family("LSTM", "GRU", "RNN", variants=3)
+def recurrent(case, variant):
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[case.op_type]
+    direction, count = [("forward", 1), ("reverse", 1), ("bidirectional", 2)][variant]
+    steps, batch, width, hidden = 5, 2, 3, 4
+    attributes = {"direction": direction}
+    if case.op_type == "GRU":
+        attributes["linear_before_reset"] = int(variant == 1)
+    weights = [case.reals(count, *shape) for shape in ((gates * hidden, width), (gates * hidden, hidden), (2 * gates * hidden,))]
+    given = [case.real(steps, batch, width), *[case.constant(one) for one in weights]]
+    if variant != 1:  # from a state
+        given += ["", *[case.real(count, batch, hidden) for _ in range(2 if case.op_type == "LSTM" else 1)]]
+    case.test(given, 2, hidden_size=hidden, **attributes)
+    zero = np.zeros((count, batch, hidden))
+    case.exact = lambda x, h=zero, c=zero: references.recurrent(case.op_type, x, *weights, h, c, **attributes)
+
+
+# What only moves data.
+
+
+@family("Identity")
+def identity(case, _variant):
+    case.test_between([case.real(3, 4)])
+
+
+@family("Dropout")
+def dropout(case, _variant):
+    case.test_between([case.real(3, 4)])
+
+
+@family("Cast")
+def cast(case, _variant):
+    half = case.node("Cast", case.node("Neg", [case.real(3, 4)]), to=TensorProto.FLOAT16)
+    case.tested = f"{case.name}_{len(case.nodes)}"
+    case.outputs += case.node("Neg", case.node("Cast", half, to=TensorProto.FLOAT))
+
+
+@family("Concat", variants=2)
+def concat(case, variant):
+    case.test_between([case.real(2, 3, 4), case.real(*[(2, 5, 4), (2, 3, 1)][variant])], axis=variant + 1)
+
+
+@family("Flatten")
+def flatten(case, _variant):
+    case.test_between([case.real(2, 3, 4)], axis=2)
+
+
+@family("Transpose", variants=2)
+def transpose(case, variant):
+    case.test_between([case.real(2, 3, 4, 5)], **[{}, {"perm": [0, 2, 3, 1]}][variant])
+
+
+@family("Reshape")
+def reshape(case, _variant):
+    case.test_between([case.real(2, 3, 4), case.sizes(0, -1, 2)])
+
+
+@family("Squeeze", "Unsqueeze")
+def squeeze(case, _variant):
+    value = case.real(2, 1, 4)
+    axes = [1] if case.op_type == "Squeeze" else [0, 2]
+    if case.opset < 13:
+        case.test_between([value], axes=axes)
+    else:
+        case.test_between([value, case.sizes(*axes)])
+
+
+@family("Expand")
+def expand(case, _variant):
+    case.test_between([case.real(3, 1), case.sizes(2, 1, 4)])
+
+
+@family("Tile")
+def tile(case, _variant):
+    case.test_between([case.real(2, 3), case.sizes(2, 3)])
+
+
+@family("Gather", variants=2)
+def gather(case, variant):
+    case.test_between([case.real(5, 4), case.constant(np.array([[3, 0], [1, 1]]) if variant else np.array([2, 0, 3]))], axis=variant)
+
+
+@family("Slice", variants=2)
+def slice_(case, variant):
+    value = case.real(6, 7)
+    if case.opset < 10:
+        case.test_between([value], starts=[1, -5], ends=[5, 100], axes=[0, 1])
+    else:
+        limits = [([1, -5], [5, 100], [0, 1], [2, 1]), ([-1], [-100], [1], [-2])][variant]
+        case.test_between([value] + [case.sizes(*one) for one in limits])
+
+
+@family("Split")
+def split(case, _variant):
+    value, parts = case.real(2, 6), [1, 3, 2]
+    if case.opset < 13:
+        case.test_between([value], 3, axis=1, split=parts)
+    else:
+        case.test_between([value, case.sizes(*parts)], 3, axis=1)
+
+
+@family("Pad", variants=3)
+def pad(case, variant):
+    mode, pads = ["constant", "reflect", "edge"][variant], [0, 1, 2, 1, 0, 2]
+    if case.opset < 11:
+        case.test_between([case.real(2, 3, 4)], mode=mode, pads=pads)
+    else:
+        case.test_between([case.real(2, 3, 4), case.sizes(*pads)], mode=mode)
+
+
+@family("DepthToSpace", "SpaceToDepth")
+def depth_and_space(case, _variant):
+    case.test_between([case.real(1, 8, 4, 6)], blocksize=2)
+
+
+@family("Resize", variants=2)
+def resize(case, variant):
+    mode, scales = [("nearest", [1, 1, 2, 3]), ("linear", [1, 1, 1.5, 2])][variant]
+    value, scale = case.real(1, 3, 4, 6), case.constant(np.array(scales, np.float32))
+    half_pixel = variant == 1 and case.opset >= 11
+    case.exact = lambda x: references.resized(x, scales, mode, half_pixel)
+    if case.opset < 11:
+        case.test([value, scale], mode=mode)
+    else:
+        empty = case.constant(np.array([], np.float32)) if case.opset < 13 else ""
+        rounding = {"nearest_mode": "floor"} if mode == "nearest" else {}
+        case.test([value, empty, scale], mode=mode, coordinate_transformation_mode="half_pixel" if half_pixel else "asymmetric", **rounding)
+
+
+@family("Upsample", variants=2, last=9)
+def upsample(case, variant):
+    mode, scales = [("nearest", [1.0, 1.0, 2.0, 3.0]), ("linear", [1.0, 1.0, 2.0, 2.0])][variant]
+    case.exact = lambda x: references.resized(x, scales, mode, False)
+    if case.opset < 9:
+        case.test([case.real(1, 3, 4, 6)], mode=mode, scales=scales)
+    else:
+        case.test([case.real(1, 3, 4, 6), case.constant(np.array(scales, np.float32))], mode=mode)
+
+
+# Integers.
+
+
+@family("QuantizeLinear", "DequantizeLinear")
+def conversions(case, _variant):
+    scale, zero = np.float32(0.0311), np.uint8(120)
+    small = case.node("QuantizeLinear", [*case.node("Neg", [case.real(3, 7)]), case.constant(scale), case.constant(zero)])
+    real = case.node("DequantizeLinear", [*small, case.constant(scale), case.constant(zero)])
+    case.tested = f"{case.name}_{1 if case.op_type == 'QuantizeLinear' else 2}"
+    case.outputs += case.node("Neg", real)
+    case.quantum = scale
+    case.exact = lambda x: -reals_of(requantized(-x, scale, zero), scale, float(zero))
+
+
+X, Y = (0.0213, 118), (0.0311, 125)  # scale and zero point
+
+
+def quantized(case, scale, zero):
+    """A scale and a zero point of u8, as constants."""
+    return [case.constant(np.float32(scale)), case.constant(np.uint8(zero))]
+
+
+@family("QLinearConv", variants=2)
+def qlinear_conv(case, variant):
+    channels = 6
+    scales = case.reals(channels, low=0.005, high=0.02) if variant else np.float32(0.01)
+    zeros = np.zeros(channels, np.int8) if variant else np.int8(0)
+    weights = [case.constant(case.bytes(channels, 4, 3, 3, kind=np.int8)), case.constant(scales), case.constant(zeros)]
+    bias = case.constant(case.random.integers(-1000, 1000, channels, np.int32))
+    given = [case.input(case.bytes(1, 4, 7, 6)), *quantized(case, *X), *weights, *quantized(case, 0.0513, 130), bias]
+    case.test(given, pads=[1, 1, 1, 1])
+    case.quantum = 1
+
+
+@family("QLinearMatMul")
+def qlinear_matmul(case, _variant):
+    weights = case.bytes(8, 5, kind=np.int8)
+    second = [case.constant(weights), case.constant(np.float32(0.02)), case.constant(np.int8(0))]
+    case.test([case.input(case.bytes(4, 8)), *quantized(case, *X), *second, *quantized(case, *Y)])
+    case.exact = lambda x: requantized(reals_of(x, *X) @ reals_of(weights, 0.02, 0), *Y)
+    case.quantum = 1
+
+
+@family("ConvInteger")
+def conv_integer(case, _variant):
+    given = [case.input(case.bytes(1, 4, 7, 6)), case.constant(case.bytes(6, 4, 3, 3)), case.constant(np.uint8(118))]
+    case.test([*given, case.constant(np.uint8(128))], pads=[1, 1, 1, 1])
+
+
+@family("MatMulInteger")
+def matmul_integer(case, _variant):
+    given = [case.input(case.bytes(4, 8)), case.constant(case.bytes(8, 5, kind=np.int8)), case.constant(np.uint8(118))]
+    case.test([*given, case.constant(np.int8(0))])
+
+
+@family("QLinearAdd", "QLinearMul", domain=MS)
+def qlinear_binary(case, _variant):
+    other = (0.0257, 100)
+    a, b = case.input(case.bytes(2, 3, 4)), case.input(case.bytes(3, 1))
+    case.test([a, *quantized(case, *X), b, *quantized(case, *other), *quantized(case, *Y)])
+    work = np.add if case.op_type == "QLinearAdd" else np.multiply
+    case.exact = lambda first, second: requantized(work(reals_of(first, *X), reals_of(second, *other)), *Y)
+    case.quantum = 1
+
+
+@family("QLinearAveragePool", domain=MS)
+def qlinear_average_pool(case, _variant):
+    case.test([case.input(case.bytes(1, 3, 6, 6)), *quantized(case, *X), *quantized(case, *Y)], kernel_shape=[2, 2], strides=[2, 2])
+    case.exact = lambda x: requantized(reals_of(x, *X).reshape(1, 3, 3, 2, 3, 2).mean((3, 5)), *Y)
+    case.quantum = 1
+
+
+@family("QLinearGlobalAveragePool", domain=MS)
+def qlinear_global_average_pool(case, _variant):
+    case.test([case.input(case.bytes(1, 3, 6, 6)), *quantized(case, *X), *quantized(case, *Y)], channels_last=0)
+    case.exact = lambda x: requantized(reals_of(x, *X).mean((2, 3), keepdims=True), *Y)
+    case.quantum = 1
+
+
+@family("QLinearLeakyRelu", "QLinearSigmoid", domain=MS)
+def qlinear_unary(case, _variant):
+    alpha = {"alpha": 0.1} if case.op_type == "QLinearLeakyRelu" else {}
+    scale, zero = Y if alpha else (1 / 256, 0)
+    case.test([case.input(case.bytes(5, 9)), *quantized(case, *X), *quantized(case, scale, zero)], **alpha)
+
+    def exact(x):
+        real = reals_of(x, *X)
+        return requantized(np.where(real < 0, 0.1 * real, real) if alpha else sigmoid(real), scale, zero)
+
+    case.exact = exact
+    case.quantum = 1
+
+
+@family("QLinearSoftmax", domain=MS)
+def qlinear_softmax(case, _variant):
+    case.test([case.input(case.bytes(5, 9)), *quantized(case, *X), *quantized(case, 1 / 256, 0)], axis=-1, opset=13)
+
+    def exact(x):
+        powers = np.exp(reals_of(x, *X))
+        return requantized(powers / powers.sum(-1, keepdims=True), 1 / 256, 0)
+
+    case.exact = exact
+    case.quantum = 1

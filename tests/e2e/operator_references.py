@@ -1,0 +1,119 @@
+"""Operators in double precision, where onnx's reference evaluator has none, an incomplete or a wrong one."""
+
+import itertools
+import math
+
+import numpy as np
+
+
+def reals_of(x, scale, zero):
+    return (x - zero) * np.float64(np.float32(scale))
+
+
+def requantized(real, scale, zero):
+    """To u8."""
+    return np.clip(np.rint(real / np.float64(np.float32(scale))) + zero, 0, 255)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x)
+
+
+def rms(x, epsilon=1e-5):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
+
+
+def flattened_softmax(x, axis, logarithm):
+    """Below opset 13: over all dims from axis on."""
+    powers = np.exp(x).reshape(*x.shape[:axis], -1)
+    result = powers / powers.sum(-1, keepdims=True)
+    return (np.log(result) if logarithm else result).reshape(x.shape)
+
+
+def local_response(x, size, alpha, beta, bias):
+    before, after = (size - 1) // 2, size // 2
+    squares = np.pad(x * x, [(0, 0), (before, after), (0, 0), (0, 0)])
+    sums = sum(squares[:, i : i + x.shape[1]] for i in range(size))
+    return x / (bias + alpha / size * sums) ** beta
+
+
+def average_pool(x, kernel, strides, pads):
+    """Two spatial dims; the pads count."""
+    padded = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (2, 3))
+    return windows[:, :, :: strides[0], :: strides[1]].mean((4, 5))
+
+
+def conv_transpose(x, weights, bias, group=1, strides=None, pads=None, output_padding=None):
+    """Adds each input point's window to the output, then cuts the pads off."""
+    spatial, kernel = x.shape[2:], weights.shape[2:]
+    rank = len(spatial)
+    strides, pads, extra = strides or [1] * rank, pads or [0] * 2 * rank, output_padding or [0] * rank
+    whole = [(spatial[i] - 1) * strides[i] + kernel[i] + extra[i] for i in range(rank)]
+    result = np.zeros((x.shape[0], weights.shape[1] * group, *whole))
+    grouped = result.reshape(x.shape[0], group, weights.shape[1], *whole)
+    values = x.reshape(x.shape[0], group, -1, *spatial)
+    filters = weights.astype(np.float64).reshape(group, -1, *weights.shape[1:])
+    for point in itertools.product(*map(range, spatial)):
+        window = tuple(slice(p * s, p * s + k) for p, s, k in zip(point, strides, kernel))
+        grouped[(..., *window)] += np.einsum("ngc,gcm...->ngm...", values[(..., *point)], filters)
+    cut = tuple(slice(pads[i], whole[i] - pads[rank + i]) for i in range(rank))
+    return result[(..., *cut)] + bias.reshape(-1, *[1] * rank)
+
+
+def resized(x, scales, mode, half_pixel):
+    """Over each axis by a matrix; nearest rounds down (asymmetric)."""
+    for axis, scale in enumerate(scales):
+        count = x.shape[axis]
+        matrix = np.zeros((int(count * scale), count))
+        for row, weights in enumerate(matrix):
+            at = (row + 0.5) / scale - 0.5 if half_pixel else row / scale
+            if mode == "nearest":
+                weights[min(math.floor(at), count - 1)] = 1
+                continue
+            left = math.floor(at)
+            weights[min(max(left, 0), count - 1)] += 1 - (at - left)
+            weights[min(max(left + 1, 0), count - 1)] += at - left
+        x = np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
+    return x
+
+
+def lstm_cell(x, w, r, wb, rb, state, _linear):
+    h, c = state
+    i, o, f, g = np.split(x @ w.T + h @ r.T + wb + rb, 4, -1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def gru_cell(x, w, r, wb, rb, state, linear_before_reset):
+    h = state[0]
+    (wz, wr, wh), (rz, rr, rh), (bz, br, bh), (cz, cr, ch) = (np.split(one, 3) for one in (w, r, wb, rb))
+    z, reset = sigmoid(x @ wz.T + h @ rz.T + bz + cz), sigmoid(x @ wr.T + h @ rr.T + br + cr)
+    memory = reset * (h @ rh.T + ch) if linear_before_reset else (reset * h) @ rh.T + ch
+    return (1 - z) * np.tanh(x @ wh.T + memory + bh) + z * h, state[1]
+
+
+def rnn_cell(x, w, r, wb, rb, state, _linear):
+    return np.tanh(x @ w.T + state[0] @ r.T + wb + rb), state[1]
+
+
+CELLS = {"LSTM": lstm_cell, "GRU": gru_cell, "RNN": rnn_cell}
+
+
+def recurrent(op_type, x, w, r, b, h, c, direction, linear_before_reset=0):
+    """Y and Y_h. x [steps, batch, width]; w, r, b, h and c begin with the directions, as ONNX has them."""
+    outputs, last = [], []
+    for d in range(w.shape[0]):
+        backwards = direction == "reverse" or d == 1
+        state, steps = (h[d], c[d]), []
+        wb, rb = np.split(b[d], 2)
+        for step in x[::-1] if backwards else x:
+            state = CELLS[op_type](step, w[d], r[d], wb, rb, state, linear_before_reset)
+            steps.append(state[0])
+        outputs.append(np.stack(steps[::-1] if backwards else steps))
+        last.append(state[0])
+    return [np.stack(outputs, 1), np.stack(last)]

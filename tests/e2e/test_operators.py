@@ -1,0 +1,179 @@
+"""Every row of the dnnl provider's table against ONNX Runtime and against a double-precision reference, in each schema version."""
+
+import functools
+import pathlib
+
+import numpy as np
+import onnx
+import onnx.defs
+import pytest
+from cli_support import done, json_of, save
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from operator_cases import FAMILIES, MS, Case
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+OLDEST, NEWEST = 7, 25  # opsets; ONNX Runtime runs none below 7
+CONTRIB_OPSET = 17
+
+
+def in_onnxruntime(case):
+    """Whether Debian's (1.23) has a kernel."""
+    if case.op_type in {"QuantizeLinear", "DequantizeLinear"}:
+        return case.opset < 23
+    return case.opset < 24 and (case.op_type, case.opset) != ("GroupNormalization", 18)
+
+
+def versions(family):
+    """The oldest opset of each of the operator's schemas."""
+    if family.domain or not onnx.defs.has(family.op_type):
+        return [CONTRIB_OPSET]
+    found = set()
+    for opset in range(OLDEST, min(NEWEST, family.last) + 1):
+        try:
+            found.add(max(OLDEST, onnx.defs.get_schema(family.op_type, opset, family.domain).since_version))
+        except onnx.defs.SchemaError:
+            continue
+    return sorted(found)
+
+
+@functools.cache
+def cases_by_opset():
+    found = {}
+    for family in FAMILIES:
+        for opset in versions(family):
+            for variant in range(family.variants):
+                name = "_".join(["ms"] * bool(family.domain) + [family.op_type, str(variant)])
+                case = Case(name, opset, family.op_type, family.domain)
+                family.build(case, variant)
+                found.setdefault(opset, []).append(case)
+    return found
+
+
+def output_type(case):
+    if case.op_type.endswith("Integer"):
+        return TensorProto.INT32
+    return TensorProto.UINT8 if case.op_type.startswith("QLinear") else TensorProto.FLOAT
+
+
+def model_of(cases, opset, symbolic=False, double=False):
+    """The cases side by side in one graph."""
+
+    def retype(array):
+        return array.astype(np.float64) if double and array.dtype == np.float32 else array
+
+    def info(name, array):
+        dims = [f"{name}_{i}" for i in range(array.ndim)] if symbolic else array.shape
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(retype(array).dtype), dims)
+
+    graph = helper.make_graph(
+        [node for case in cases for node in case.nodes],
+        "operators",
+        [info(name, array) for case in cases for name, array in case.inputs.items()],
+        [helper.make_tensor_value_info(name, output_type(case), None) for case in cases for name in case.outputs],
+        [numpy_helper.from_array(retype(array), name) for case in cases for name, array in case.constants.items()],
+    )
+    if double:
+        for node in graph.node:
+            for attribute in node.attribute:
+                if node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
+                    attribute.i = TensorProto.DOUBLE
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=8 if opset < 21 else 10)
+
+
+def compiled_outputs(cases, opset, folder, symbolic=False):
+    """Output by name."""
+    source = save(model_of(cases, opset, symbolic), folder / "operators.onnx")
+    done("compile", "-q", source, "-o", folder / "operators_ctx.onnx")
+    arguments = []
+    for case in cases:
+        for name, array in case.inputs.items():
+            np.save(folder / f"{name}.npy", array)
+            arguments += ["--input", f"{name}={folder / name}.npy"]
+    done("run", folder / "operators_ctx.onnx", *arguments, "--output-dir", folder / "out")
+    return {name: np.load(folder / "out" / f"{name}.npy") for case in cases for name in case.outputs}
+
+
+def onnxruntime_outputs(case):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model_of([case], case.opset).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, case.inputs)
+
+
+def double_outputs(case):
+    if case.exact:
+        outputs = case.exact(*(array.astype(np.float64) for array in case.inputs.values()))
+        return outputs if isinstance(outputs, list) else [outputs]
+    doubles = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in case.inputs.items()}
+    return ReferenceEvaluator(model_of([case], case.opset, double=True)).run(None, doubles)
+
+
+def difference(case, found, expected):
+    """What is wrong with an output, or None."""
+    if found.shape != expected.shape:
+        return f"shape {found.shape} for {expected.shape}"
+    found, expected = found.astype(np.float64), expected.astype(np.float64)
+    allowed = case.quantum * 1.01 if case.quantum else 1e-5 * (np.abs(expected) + np.abs(expected).max(initial=0))
+    wrong = ~(np.abs(found - expected) <= allowed)
+    if wrong.any():
+        return f"{wrong.sum()} of {wrong.size} differ, by up to {np.abs(found - expected).max()}"
+    steps = np.count_nonzero(np.abs(found - expected) > case.quantum / 2) if case.quantum else 0
+    return f"{steps} of {found.size} differ by a step" if steps > found.size // 20 else None
+
+
+def differences(cases, found, reference, said_by):
+    wrong = []
+    for case in cases:
+        for name, expected in zip(case.outputs, reference(case), strict=True):
+            if said := difference(case, found[name], np.asarray(expected)):
+                wrong.append(f"{case.name} beside {said_by}: {said}")
+    return wrong
+
+
+@pytest.mark.parametrize("opset", sorted(cases_by_opset()))
+def test_operators_give_what_both_references_give(tmp_path, opset):
+    cases = cases_by_opset()[opset]
+    found = compiled_outputs(cases, opset, tmp_path)
+    wrong = differences(filter(in_onnxruntime, cases), found, onnxruntime_outputs, "ONNX Runtime")
+    wrong += differences(cases, found, double_outputs, "double precision")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("opset", sorted(cases_by_opset()))
+def test_so_they_do_with_unknown_sizes(tmp_path, opset):
+    cases = cases_by_opset()[opset]
+    found = compiled_outputs(cases, opset, tmp_path, symbolic=True)
+    wrong = differences(cases, found, double_outputs, "double precision")
+    assert not wrong, "\n".join(wrong)
+
+
+def rows_of_this_machine():
+    has_vnni = "vnni" in pathlib.Path("/proc/cpuinfo").read_text()
+    rows = [row for row in json_of("providers", "--operators")["operators"] if row["provider"] == "dnnl"]
+    return [row for row in rows if has_vnni or "needs VNNI" not in row["limits"]]
+
+
+def is_row_of(case, row):
+    if (case.op_type, case.domain or "ai.onnx") != (row["op_type"], row["domain"]):
+        return False
+    known = not case.domain and onnx.defs.has(case.op_type)
+    since = onnx.defs.get_schema(case.op_type, case.opset, "").since_version if known else 1
+    return row["since_min"] <= since <= row["since_max"]
+
+
+def test_the_cases_are_compiled_and_cover_every_row(tmp_path):
+    rows = rows_of_this_machine()
+    covered, elsewhere = set(), []
+    for opset, cases in cases_by_opset().items():
+        explained = json_of("explain", save(model_of(cases, opset), tmp_path / f"{opset}.onnx"))
+        node_of = {node["name"]: node for node in explained["assignment"]}
+        for case in cases:
+            found, node = {i for i, row in enumerate(rows) if is_row_of(case, row)}, node_of[case.tested]
+            covered |= found
+            if found and node["provider"] != "dnnl":
+                elsewhere.append(f"{case.name} of opset {opset}: {node['reasons']}")
+    missing = [f"{row['domain']} {row['op_type']} {row['since_min']} to {row['since_max']}" for i, row in enumerate(rows) if i not in covered]
+    assert not elsewhere, "\n".join(elsewhere)
+    assert not missing, "\n".join(missing)
