@@ -26,6 +26,17 @@ def json_of(*arguments, **options):
     return json.loads(done(*arguments, "--json", **options).stdout)
 
 
+def run_arrays(path, inputs, folder, *options):
+    """The outputs of `ctxgen run` for arrays by input name, as arrays by output name. Files go into `folder`."""
+    folder.mkdir(exist_ok=True)
+    arguments = []
+    for name, array in inputs.items():
+        np.save(folder / f"{name}.npy", array)
+        arguments += ["--input", f"{name}={folder / name}.npy"]
+    done("run", path, *arguments, "--output-dir", folder / "out", *options)
+    return {file.stem: np.load(file) for file in (folder / "out").glob("*.npy")}
+
+
 def refused(status, code, *arguments, names=(), **options):
     """The message of a command that must fail so: one line `ctxgen: error: CODE: ...` on stderr, nothing on stdout."""
     finished = ctxgen(*arguments, **options)

@@ -37,10 +37,9 @@ class Case:
     def reals(self, *shape, low=-1.0, high=1.0):
         return self.random.uniform(low, high, shape).astype(np.float32)
 
-    def bytes(self, *shape, kind=np.uint8, low=None, high=None):
+    def bytes(self, *shape, kind=np.uint8):
         limits = np.iinfo(kind)
-        low, high = limits.min if low is None else low, limits.max if high is None else high
-        return self.random.integers(low, high, shape, kind, endpoint=True)
+        return self.random.integers(limits.min, limits.max, shape, kind, endpoint=True)
 
     def constant(self, array):
         name = f"{self.name}_c{len(self.constants)}"
@@ -56,16 +55,20 @@ class Case:
         self.nodes.append(helper.make_node(op_type, inputs, names, name=name, domain=domain, **attributes))
         return names
 
+    def tested_node(self, inputs, outputs=1, **attributes):
+        """The node under test; what follows it makes the case's outputs."""
+        names = self.node(self.op_type, inputs, outputs, self.domain, **attributes)
+        self.tested = self.nodes[-1].name
+        return names
+
     def test(self, inputs, outputs=1, **attributes):
         """The node under test; its outputs are the case's."""
-        self.tested = f"{self.name}_{len(self.nodes)}"
-        self.outputs += self.node(self.op_type, inputs, outputs, self.domain, **attributes)
+        self.outputs += self.tested_node(inputs, outputs, **attributes)
 
     def test_between(self, inputs, outputs=1, **attributes):
         """The first input negated before, the outputs behind."""
         negated = self.node("Neg", inputs[:1])
-        self.tested = f"{self.name}_{len(self.nodes)}"
-        for output in self.node(self.op_type, negated + inputs[1:], outputs, self.domain, **attributes):
+        for output in self.tested_node(negated + inputs[1:], outputs, **attributes):
             self.outputs += self.node("Neg", [output])
 
 
@@ -156,8 +159,7 @@ def where(case, variant):
     shapes = [((2, 3, 4),) * 3, ((3, 1), (2, 1, 4), (1,))][variant]
     condition = case.input(case.random.random(shapes[0]) < 0.5)
     chosen = [case.node("Neg", [case.real(*shape)])[0] for shape in shapes[1:]]
-    case.tested = f"{case.name}_{len(case.nodes)}"
-    case.outputs += case.node("Neg", case.node("Where", [condition, *chosen]))
+    case.outputs += case.node("Neg", case.tested_node([condition, *chosen]))
 
 
 WINDOWS = [
@@ -389,8 +391,7 @@ def dropout(case, _variant):
 @family("Cast")
 def cast(case, _variant):
     half = case.node("Cast", case.node("Neg", [case.real(3, 4)]), to=TensorProto.FLOAT16)
-    case.tested = f"{case.name}_{len(case.nodes)}"
-    case.outputs += case.node("Neg", case.node("Cast", half, to=TensorProto.FLOAT))
+    case.outputs += case.node("Neg", case.tested_node(half, to=TensorProto.FLOAT))
 
 
 @family("Concat", variants=2)
@@ -501,10 +502,11 @@ def upsample(case, variant):
 @family("QuantizeLinear", "DequantizeLinear")
 def conversions(case, _variant):
     scale, zero = np.float32(0.0311), np.uint8(120)
-    small = case.node("QuantizeLinear", [*case.node("Neg", [case.real(3, 7)]), case.constant(scale), case.constant(zero)])
-    real = case.node("DequantizeLinear", [*small, case.constant(scale), case.constant(zero)])
-    case.tested = f"{case.name}_{1 if case.op_type == 'QuantizeLinear' else 2}"
-    case.outputs += case.node("Neg", real)
+    value = case.node("Neg", [case.real(3, 7)])
+    for op_type in ("QuantizeLinear", "DequantizeLinear"):
+        inputs = [*value, case.constant(scale), case.constant(zero)]
+        value = case.tested_node(inputs) if op_type == case.op_type else case.node(op_type, inputs)
+    case.outputs += case.node("Neg", value)
     case.quantum = scale
     case.exact = lambda x: -reals_of(requantized(-x, scale, zero), scale, float(zero))
 

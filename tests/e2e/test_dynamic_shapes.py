@@ -6,7 +6,7 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
-from cli_support import done, ep_nodes, json_of, save
+from cli_support import done, ep_nodes, json_of, run_arrays, save
 
 WIDTH, HEADS = 12, 3
 
@@ -76,13 +76,8 @@ def inputs_of(batch, length, past):
 
 
 def run(path, inputs, folder):
-    folder.mkdir(exist_ok=True)
-    arguments = []
-    for name, value in inputs.items():
-        np.save(folder / f"{name}.npy", value)
-        arguments += ["--input", f"{name}={folder / name}.npy"]
-    done("run", path, *arguments, "--output-dir", folder / "out")
-    return [np.load(folder / "out" / f"{name}.npy") for name in ("y", "last")]
+    found = run_arrays(path, inputs, folder)
+    return [found[name] for name in ("y", "last")]
 
 
 @pytest.mark.parametrize("opset", [11, 12, 13, 18])
@@ -134,12 +129,8 @@ columns (float[a, b] x, float[c, d] w, float[n] z) => (float[p, q, r, s] y) <int
     inputs = {"x": np.zeros((2, 3), np.float32), "w": np.zeros((4, 5), np.float32), "z": np.arange(120, dtype=np.float32)}
     expected = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"]).run(None, inputs)[0]
     assert expected.shape == (2, 4, 3, 5)
-    arguments = []
-    for name, value in inputs.items():
-        np.save(tmp_path / f"{name}.npy", value)
-        arguments += ["--input", f"{name}={tmp_path / name}.npy"]
-    done("run", tmp_path / "columns_ctx.onnx", *arguments, "--output-dir", tmp_path / "out")
-    np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), expected)
+    found = run_arrays(tmp_path / "columns_ctx.onnx", inputs, tmp_path)
+    np.testing.assert_array_equal(found["y"], expected)
 
 
 def test_sizes_of_a_deep_static_model_are_all_folded(tmp_path):

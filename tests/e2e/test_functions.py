@@ -5,7 +5,7 @@ import onnx.helper
 import onnx.parser
 import onnxruntime
 import pytest
-from cli_support import ctxgen, done, ep_nodes, save
+from cli_support import ctxgen, done, ep_nodes, run_arrays, save
 
 WOVEN = """<ir_version: 10, opset_import: ["" : 17, "f" : 1]>
 woven (float[2, 3] x) => (float[2, 3] y, float[2, 3] p) {
@@ -26,11 +26,10 @@ def test_a_call_before_and_behind_one_partition(tmp_path):
     done("compile", source)
     assert len(ep_nodes(tmp_path / "woven_ctx.onnx")) == 1
     x = np.array([[-1, 0.5, 2], [3, -4, 0]], np.float32)
-    np.save(tmp_path / "x.npy", x)
-    done("run", tmp_path / "woven_ctx.onnx", "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
+    found = run_arrays(tmp_path / "woven_ctx.onnx", {"x": x}, tmp_path)
     expected = onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, {"x": x})
     for name, value in zip(("y", "p"), expected):
-        np.testing.assert_allclose(np.load(tmp_path / "out" / f"{name}.npy"), value, rtol=1e-6)
+        np.testing.assert_allclose(found[name], value, rtol=1e-6)
 
 
 def test_a_default_that_refers_to_itself(tmp_path):
@@ -66,13 +65,10 @@ Choose <given> (c, a) => (b) {
     model.graph.node[1].attribute.append(onnx.helper.make_attribute("given", given))
     source = save(model, tmp_path / "graphs.onnx")
     x = np.array([1, 2], np.float32)
-    np.save(tmp_path / "x.npy", x)
     for condition, expected in ((True, np.exp(-x)), (False, x)):
-        np.save(tmp_path / "c.npy", np.array(condition))
         for provider in ("dnnl,cpu", "cpu"):
-            done("run", source, "--provider", provider, "--input", f"c={tmp_path / 'c.npy'}", "--input",
-                 f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
-            np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), expected, rtol=1e-6)
+            found = run_arrays(source, {"c": np.array(condition), "x": x}, tmp_path, "--provider", provider)
+            np.testing.assert_allclose(found["y"], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("count", [3000])

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnx.defs
 import pytest
-from cli_support import done, json_of, save
+from cli_support import done, json_of, run_arrays, save
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from operator_cases import FAMILIES, MS, Case
@@ -25,9 +25,14 @@ def in_onnxruntime(case):
     return case.opset < 24 and (case.op_type, case.opset) != ("GroupNormalization", 18)
 
 
+def is_contrib(operator):
+    """ONNX Runtime's: onnx has no schema of it."""
+    return bool(operator.domain) or not onnx.defs.has(operator.op_type)
+
+
 def versions(family):
     """The oldest opset of each of the operator's schemas."""
-    if family.domain or not onnx.defs.has(family.op_type):
+    if is_contrib(family):
         return [CONTRIB_OPSET]
     found = set()
     for opset in range(OLDEST, min(NEWEST, family.last) + 1):
@@ -86,13 +91,8 @@ def compiled_outputs(cases, opset, folder, symbolic=False):
     """Output by name."""
     source = save(model_of(cases, opset, symbolic), folder / "operators.onnx")
     done("compile", "-q", source, "-o", folder / "operators_ctx.onnx")
-    arguments = []
-    for case in cases:
-        for name, array in case.inputs.items():
-            np.save(folder / f"{name}.npy", array)
-            arguments += ["--input", f"{name}={folder / name}.npy"]
-    done("run", folder / "operators_ctx.onnx", *arguments, "--output-dir", folder / "out")
-    return {name: np.load(folder / "out" / f"{name}.npy") for case in cases for name in case.outputs}
+    inputs = {name: array for case in cases for name, array in case.inputs.items()}
+    return run_arrays(folder / "operators_ctx.onnx", inputs, folder)
 
 
 def onnxruntime_outputs(case):
@@ -158,8 +158,7 @@ def rows_of_this_machine():
 def is_row_of(case, row):
     if (case.op_type, case.domain or "ai.onnx") != (row["op_type"], row["domain"]):
         return False
-    known = not case.domain and onnx.defs.has(case.op_type)
-    since = onnx.defs.get_schema(case.op_type, case.opset, "").since_version if known else 1
+    since = 1 if is_contrib(case) else onnx.defs.get_schema(case.op_type, case.opset, "").since_version
     return row["since_min"] <= since <= row["since_max"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from cli_support import attributes, ctxgen, done, json_of, make_model, refused, save
+from cli_support import attributes, ctxgen, done, json_of, make_model, refused, run_arrays, save
 from onnx import TensorProto, helper, numpy_helper
 
 MODELS = Path(os.environ.get("CTXGEN_MODELS", "/nowhere"))
@@ -81,11 +81,9 @@ def if_model(shared_outside=False):
 
 
 def outputs(path, folder, which):
-    np.save(folder / "x.npy", np.random.default_rng(5).standard_normal((8, 8), dtype=np.float32))
-    np.save(folder / "which.npy", np.array(which))
-    done("run", path, "--input", f"x={folder / 'x.npy'}", "--input", f"which={folder / 'which.npy'}",
-         "--output-dir", folder / "out", *(["--provider", "cpu"] if not path.name.endswith("_ctx.onnx") else []))
-    return np.load(folder / "out" / "y.npy")
+    inputs = {"x": np.random.default_rng(5).standard_normal((8, 8), dtype=np.float32), "which": np.array(which)}
+    options = [] if path.name.endswith("_ctx.onnx") else ["--provider", "cpu"]
+    return run_arrays(path, inputs, folder, *options)["y"]
 
 
 @pytest.mark.parametrize("shared_outside", [False, True])

@@ -158,9 +158,11 @@ void group_query_attention(InferenceContext& context) {
                             shape_of({query->dim(0), fixed(shared), Dimension(), size}));
 }
 
-/// With the function of the operator that it is made of, which sees the same inputs and attributes.
+/// With the function of the operator that it is made of, which sees the same inputs and attributes and
+/// takes the first input for granted.
 template <const char* const& kOp, int kVersion>
 void like_operator(InferenceContext& context) {
+  if (!has_type(context, 0)) return;
   const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(kOp, kVersion, "");
   if (schema != nullptr) schema->GetTypeAndShapeInferenceFunction()(context);
 }

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 
+#include "contrib_schemas.h"
 #include "inference_guard.h"
 
 namespace ctxgen {
@@ -17,12 +18,11 @@ namespace {
 constexpr const char* kOpaqueDomain = "ctxgen.opaque";
 
 bool keeps_schema(const onnx::NodeProto& node, std::int64_t opset) {
-  // The schemas of our own are functions alone, which trust nothing. One of the package that is
-  // deprecated passes no node; without a function it is not asked either.
-  const onnx::OpSchema* schema =
-      onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), node.domain());
+  // The schemas of our own are functions alone, which trust nothing.
+  const int version = static_cast<int>(opset);
+  const onnx::OpSchema* schema = inference_schema(node.op_type(), version, node.domain());
+  if (schema != onnx::OpSchemaRegistry::Schema(node.op_type(), version, node.domain())) return true;
   if (schema == nullptr) return true;
-  if (schema->deprecated() && !schema->has_type_and_shape_inference_function()) return true;
   try {
     schema->Verify(node);
     return true;

@@ -93,6 +93,7 @@ TEST(DnnlMatMul, Shapes) {
       {"2d constant", {7, 16}, {16, 9}, false, true},
       {"2d", {7, 16}, {16, 9}, false, false},
       {"one row", {1, 64}, {64, 33}, false, true},
+      {"one row, packed", {1, 96}, {96, 128}, false, true},
       {"one column", {8, 64}, {64, 1}, false, true},
       {"batch by matrix", {2, 3, 5}, {5, 6}, false, true},
       {"batch by batch", {2, 3, 5}, {2, 5, 6}, false, false},

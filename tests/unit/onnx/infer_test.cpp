@@ -177,7 +177,9 @@ TEST(Infer, BrokenNodesOfMicrosoftStayUnknown) {
                            "y = com.microsoft.GroupQueryAttention<num_heads = 9223372036854775807, kv_num_heads = 1>(x)",
                            "y = com.microsoft.EmbedLayerNormalization(x, x)", "y = com.microsoft.FusedGemm(x, x)",
                            "y = com.microsoft.QuantizeLinear()", "y = com.microsoft.QAttention(x, x)",
-                           "y = com.microsoft.MultiHeadAttention(x, x, x)"}) {
+                           "y = com.microsoft.MultiHeadAttention(x, x, x)", "y = GroupNormalization()",
+                           "y = SimplifiedLayerNormalization()", "y = com.microsoft.FusedMatMul<transA = 1>(x)",
+                           "y = com.microsoft.QLinearAveragePool()", "y = com.microsoft.FusedMatMul()"}) {
     Model model = graph_of(std::string("g (float[2,3,4,5,6] x) => (y) { ") + node + " }");
     EXPECT_EQ(code_of(infer_shapes(model)), test::kOk) << node;
   }
