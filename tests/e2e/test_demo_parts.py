@@ -101,19 +101,6 @@ def test_demo_runs_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_readme_has_the_table_of_exit_statuses():
-    source = (ROOT / "lib" / "base" / "status.cpp").read_text()
-    rows = re.findall(r'\{ErrorCode::\w+, "(\w+)", (\d+),\s*"([^"]+)"\}', source)
-    assert len(rows) == 11
-    documented = {
-        tuple(cell.strip().strip("`") for cell in line.strip("|").split("|"))
-        for line in (ROOT / "README.md").read_text().splitlines()
-        if line.startswith("|")
-    }
-    missing = [row for row in rows if (row[1], row[0], row[2]) not in documented]
-    assert missing == []
-
-
 def readme_commands():
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     lines = [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
