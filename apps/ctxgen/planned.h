@@ -8,8 +8,8 @@
 
 namespace ctxgen::cli {
 
-/// Refuses verbs and options that DESIGN.md section 6 promises and that are not built yet, each by
-/// name: none is ever taken and ignored.
+/// Refuses verbs and options that are planned and not built yet, each by name: none is ever taken
+/// and ignored.
 /// Errors  INVALID_ARGUMENT.
 [[nodiscard]] Status refuse_planned(std::span<const char* const> arguments);
 

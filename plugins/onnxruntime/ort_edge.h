@@ -26,7 +26,8 @@ struct OrtApis {
 /// Takes the status over.
 [[nodiscard]] Status from_ort(const OrtApi& api, OrtStatus* status);
 
-/// What ONNX Runtime's user gets: the code of the table in STYLE.md section 3 and our text.
+/// What ONNX Runtime's user gets: the code for the error (docs/onnxruntime.md, "Errors") and our
+/// text.
 [[nodiscard]] OrtStatus* to_ort(const OrtApi& api, const Error& error) noexcept;
 
 /// Runs a callback of ONNX Runtime: nothing is thrown across.

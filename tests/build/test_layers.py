@@ -15,7 +15,7 @@ BUILD = pathlib.Path(os.environ["CTXGEN_BUILD"])
 BELOW_GRAPH = {"base", "weights", "ctxfile"}  # not cache: it is for those who compile
 BELOW_PARTITION = BELOW_GRAPH | {"graph", "onnx_lite"}
 BELOW_BACKEND = BELOW_PARTITION | {"partition"}
-BACKEND = {"onednn_exec", "onednn_kernels", "onednn_compile", "cpu", "loaders", "registry"}
+BACKEND = {"onednn_exec", "onednn_compile", "cpu", "loaders", "registry"}
 MAY_INCLUDE = {
     "base": set(),
     "cache": {"base"},
@@ -26,10 +26,9 @@ MAY_INCLUDE = {
     "onnx_tools": BELOW_PARTITION,
     "partition": BELOW_PARTITION,
     "onednn_exec": BELOW_GRAPH,
-    "onednn_kernels": BELOW_GRAPH,
     "onednn_compile": BELOW_BACKEND | {"onednn_exec"},
-    "cpu": BELOW_BACKEND | {"onednn_kernels"},
-    "loaders": BELOW_BACKEND | {"onednn_exec", "onednn_kernels", "cpu"},
+    "cpu": BELOW_BACKEND,
+    "loaders": BELOW_BACKEND | {"onednn_exec", "cpu"},
     "registry": BELOW_BACKEND | BACKEND,
     "compiler_core": BELOW_BACKEND | BACKEND | {"cache"},  # no onnx: the plugin uses it
     "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache"},

@@ -339,7 +339,7 @@ TEST_F(CApi, SetSubgraphs) {
   ASSERT_DONE(ctxgen_compile_options_set_subgraphs(options, 1));
   EXPECT_EQ(compile().code, CTXGEN_OK);
   ASSERT_DONE(ctxgen_compile_options_set_embed(options, 1));
-  const Failure failure = compile();  // DESIGN: an embedded payload has no place in a body
+  const Failure failure = compile();  // an embedded payload has no place in a body
   EXPECT_EQ(failure.code, CTXGEN_INVALID_ARGUMENT);
   EXPECT_NE(failure.message.find("subgraphs"), std::string::npos);
 }

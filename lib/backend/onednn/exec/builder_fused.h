@@ -9,7 +9,7 @@
 
 namespace ctxgen::onednn {
 
-/// Reference kernels are 100 times slower than a plain loop and chosen without a word (atlas 0).
+/// oneDNN chooses reference kernels silently (docs/onednn.md, "Reference kernels").
 [[nodiscard]] inline bool is_reference(std::string_view implementation) {
   return implementation.find("ref") != std::string_view::npos;
 }

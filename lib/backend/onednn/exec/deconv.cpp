@@ -9,7 +9,8 @@ namespace {
 
 using dnnl::memory;
 
-/// One weight per channel and tap: a loop over channels, where oneDNN has nothing fast (atlas 1.2).
+/// One weight per channel and tap: a loop over channels, because oneDNN has no fast kernel
+/// (docs/onednn.md, "Transposed convolution").
 Status build_depthwise(NodeBuilder& builder, const Window& window) {
   for (const NodePostOp& post : builder.node().post_ops)
     if (post.in_place_sum) return fail(ErrorCode::kUnsupported, "own loop");

@@ -106,7 +106,7 @@ Status LayoutPass::place_conv(std::uint32_t op) {
 }
 
 /// A transpose whose readers are all matmuls needs no copy: oneDNN reads such strides at full speed
-/// (atlas 1.3), which is how attention splits its heads.
+/// (docs/onednn.md, "Matrix product"), which is how attention splits its heads.
 void LayoutPass::find_product_operands() {
   products_only_.assign(program_.values.size(), options_.strided_products);
   for (const ProgramOp& op : program_.ops) {

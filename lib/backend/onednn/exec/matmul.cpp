@@ -75,8 +75,8 @@ std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_d
   return make_md(seen, plain_strides(seen));
 }
 
-/// The packing that serves every number of rows at full speed (atlas 5). One row against oneDNN's own
-/// choice for it, the transposed bytes: 0.93 to 0.98 of its time from caches, 0.6 to 0.8 from memory.
+/// The packing that serves every number of rows at full speed, one row included, for which oneDNN
+/// itself chooses the transposed bytes (docs/onednn.md, "Packed weights").
 std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const Product& p) {
   if (p.b.size() != 2 || p.b[1] < 64 || p.b[0] < 16) return std::nullopt;
   if (builder.op().kind == kind::kMatmul)

@@ -1,8 +1,8 @@
 #include "builder_fused.h"
 #include "kernels_reduce.h"
 
-// Reductions and the norms that have no fast kernel in oneDNN for every shape: own loops (atlas 1.6,
-// 1.7).
+// Reductions and the norms that have no fast kernel in oneDNN for every shape: own loops
+// (docs/onednn.md, "Reduction and normalisation").
 namespace ctxgen::onednn {
 
 Status build_reduce(NodeBuilder& builder) {

@@ -10,7 +10,7 @@ memory::desc rnn_md(const memory::dims& dims, memory::format_tag tag) {
 }
 
 /// What all cells share: descriptors of one layer. "ref" in the name of oneDNN's implementation
-/// means matrix products with separate gates here, which is as fast as anything (atlas 1.9).
+/// means products with separate gates here, which are fast (docs/onednn.md, "Recurrent networks").
 struct RnnShape {
   memory::desc src, src_iter, src_iter_c, weights, weights_iter, bias, dst, dst_iter, dst_iter_c;
   dnnl::rnn_direction direction = dnnl::rnn_direction::unidirectional_left2right;

@@ -9,8 +9,8 @@
 namespace ctxgen::onednn {
 
 /// 1-D convolutions, transposed ones and pools run as 2-D ones of height 1: oneDNN has no fast 1-D
-/// depthwise kernel, and the others are as fast (atlas 1.1). These are dims, windows and
-/// descriptors so widened; others are left as they are.
+/// depthwise kernel, and the others are as fast (docs/onednn.md, "Convolution"). These are dims,
+/// windows and descriptors so widened; others are left as they are.
 [[nodiscard]] Dims as_2d(const Dims& dims);
 [[nodiscard]] dnnl::memory::desc channels_last_md(const Dims& dims,
                                                   DataType type = DataType::kFloat);

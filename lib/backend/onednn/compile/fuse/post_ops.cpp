@@ -10,7 +10,7 @@ namespace ctxgen::onednn {
 
 namespace {
 
-// Chains of eight keep oneDNN's fast kernels (atlas, section 2).
+// Chains of eight keep oneDNN's fast kernels (docs/onednn.md, "Post-ops").
 constexpr std::size_t kMaxPostOps = 8;
 
 bool is_product(const ProgramOp& op) {

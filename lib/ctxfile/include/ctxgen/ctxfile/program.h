@@ -26,8 +26,8 @@ struct ProgramValue {
   [[nodiscard]] bool operator==(const ProgramValue&) const = default;
 };
 
-/// One stored form of a weight. `layout` is opaque outside the provider that wrote it (oneDNN: a
-/// memory descriptor blob); empty means dense row-major.
+/// One stored form of a weight. `layout` is opaque outside the provider that wrote it (dnnl: a
+/// format tag's number and dims); empty means dense row-major.
 struct PackedWeight {
   std::vector<std::byte> layout;
   std::uint32_t blob = 0;  // index into the blob table of the context binary (or WeightStore id)
@@ -71,7 +71,7 @@ struct PostOp {
 };
 
 /// One lowered operation. Kinds and their parameters belong to the provider that wrote the program
-/// (oneDNN: lib/backend/onednn/exec/op_kinds.h).
+/// (oneDNN: ctxgen/onednn/op_kinds.h).
 struct ProgramOp {
   std::string kind;
   std::string name;  // of the ONNX node it came from (the last one where several were fused)

@@ -21,9 +21,9 @@ struct CompiledNode {
 /// Plans the context model: each partition becomes one EPContext node at its place in topological
 /// order; nodes and initializers that only partitions used are gone; the rest stays as it was.
 ///
-/// Rules  (DESIGN.md section 2) functions are kept while a call of one is written; an expanded call
-///        of which nothing was compiled is written as the call; IR < 4: the graph input of a removed
-///        initializer goes with it; IR >= 4 and `freeze`: inputs that are initializers go.
+/// Rules  functions are kept while a call of one is written; an expanded call of which nothing was
+///        compiled is written as the call; IR < 4: the graph input of a removed initializer goes
+///        with it; IR >= 4 and `freeze`: inputs that are initializers go.
 [[nodiscard]] ModelRewrite plan_rewrite(
     const Model& model, const Assignment& assignment, std::span<const CompiledNode> compiled,
     std::span<const std::pair<std::string, std::string>> metadata, bool freeze_initializers,
