@@ -29,7 +29,7 @@ def flatten(measurement):
 
 
 def medians(rounds):
-    """Medians over rounds (of the fastest run: the fastest), and how far the rounds' median latencies lie apart."""
+    """Medians over rounds (of the fastest run: the fastest), and how far the rounds' median latencies differ."""
     flat = [flatten(measurement) for measurement in rounds]
     result = {key: statistics.median(values[key] for values in flat) for key in flat[0] if all(key in v for v in flat)}
     result["latency_min_ms"] = min(values["latency_min_ms"] for values in flat)
@@ -108,7 +108,7 @@ def notes(results):
             if "error" in values:
                 lines.append(f"{name}: {title} did not run: {values['error']}")
             elif values.get("spread", 0) > NOISE_WARNING:
-                lines.append(f"{name}: {title}: noisy, rounds lie {values['spread']:.0%} apart")
+                lines.append(f"{name}: {title}: noisy, rounds differ by {values['spread']:.0%}")
             if values.get("difference") is not None:
                 lines.append(f"{name}: largest difference from {results['reference']}: {values['difference']:.1e} of the peak")
     return lines
@@ -138,9 +138,9 @@ def document(results):
         "Written by `./dev bench --write-docs`; not edited by hand.",
         f"Machine: {setup['cpu']}, {setup['cores']} cores. Threads: {setup['threads']}. {setup['rounds']} interleaved rounds of "
         f"{setup['iterations']} runs; every number is the "
-        f"median over rounds (of *run, min* the least) of what processes of their own measured. "
+        f"median over rounds (for *run, min* the least) of measurements by separate processes. "
         f"{setup['ctxgen']}.",
-        "*load* is the session's creation, *start to output* the whole life of a process that loads, runs once and ends. "
+        "*load* is the creation of the session, *start to output* the whole life of a process that loads, runs once and ends. "
         "*private* is anonymous memory (RssAnon); *resident* counts mapped files too. Models come from `bench/models`: real "
         "architectures, seeded weights.",
     ]
