@@ -16,12 +16,13 @@ namespace {
 
 constexpr std::string_view kIntroduction = R"(# Operators
 
-Written by `./dev operators-doc` from the providers' tables; a test compares. Which provider takes a node of a model, and why the
-ones before did not, is what `ctxgen explain MODEL` says.
+Written by `./dev operators-doc` from the providers' tables; a test compares. `ctxgen explain MODEL` says which provider takes a
+node of a model, and why the ones before did not.
 
-*since* are the versions of the operator that a row implements, by the opset that introduced them; a model of a later opset uses the
-last one. An operator that ONNX defines as a function and that has no row of its own is compiled as its function's body. Joins: moves
-data only, so `dnnl` takes it between nodes that it computes, not alone.
+*since*: the versions of the operator that a row implements, by the opset that introduced them; a model of a later opset uses the
+last one. An operator that ONNX defines as a function and that has no row is compiled as its function's body. *joins*: moves data
+only, so `dnnl` takes it between nodes that it computes, not alone.
+
 )";
 
 struct Entry {
@@ -62,12 +63,27 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+/// A link to the heading of each domain.
+std::string contents(const std::vector<Entry>& entries) {
+  std::string text;
+  const Entry* before = nullptr;
+  for (const Entry& entry : entries) {
+    const bool same = before != nullptr && before->domain == entry.domain;
+    before = &entry;
+    if (same) continue;
+    std::string anchor(shown(entry.domain));
+    std::erase(anchor, '.');
+    text += std::format("- [{}](#{})\n", shown(entry.domain), anchor);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string operators_markdown() {
-  std::string text(kIntroduction);
-  const Entry* before = nullptr;
   const std::vector<Entry> entries = collect();
+  std::string text = std::string(kIntroduction) + contents(entries);
+  const Entry* before = nullptr;
   for (const Entry& entry : entries) {
     if (before == nullptr || before->domain != entry.domain)
       text += std::format("\n## {}\n\n| operator | provider | since | limits |\n|---|---|---|---|\n",
