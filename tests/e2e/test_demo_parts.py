@@ -119,3 +119,24 @@ def test_five_minute_example_of_the_readme_works(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         "squeezenet.onnx", "squeezenet_ctx.onnx", "squeezenet_dnnl.bin",
     }  # fmt: skip
+
+
+def shape_of(text):
+    """Words without what depends on machine and version: numbers, hashes, instruction sets, column widths."""
+    text = re.sub(r"isa=\S+", "isa", text)
+    text = re.sub(r"\b[0-9a-f]{16,}\b|(?<=dnnl_)[0-9a-f]{16}", "#", text)
+    text = re.sub(r"\d+(?:\.\d+)?(?:e[+-]\d+)?", "#", text)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_the_readme_shows_what_its_three_commands_print(tmp_path):
+    (block,) = re.findall(r"^```console\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    make = [sys.executable, ROOT / "bench" / "models" / "make.py", "mobilenetv2", "-o", tmp_path]
+    subprocess.run(make, check=True, capture_output=True)
+    shown = [part.split("\n", 1) for part in block.split("$ ctxgen ")[1:]]
+    assert [command.split()[0] for command, _ in shown] == ["compile", "check", "verify"]
+    for command, output in shown:
+        words = [os.environ["CTXGEN_BIN"], *command.split()]
+        finished = subprocess.run(words, cwd=tmp_path / "mobilenetv2", capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        assert shape_of(finished.stdout) == shape_of(output)
