@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ctxgen/base/simd.h"
 #include "ctxgen/cpu/scratch.h"
 #include "stop.h"
 
@@ -30,29 +31,9 @@ template <class E, class A>
     for (std::int64_t j = 0; j < kPanelColumns; ++j) sums[i * kPanelColumns + j] = local[i][j];
 }
 
-// ifuncs run before the sanitizers' runtimes are up.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define CTXGEN_CLONES \
-  [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), gnu::optimize("O3")]]
-#else
-#define CTXGEN_CLONES
-#endif
-
-CTXGEN_CLONES void sums_of(const float* a, const float* panel, std::int64_t depth, double* sums) {
-  block_sums(a, panel, depth, sums);
-}
-CTXGEN_CLONES void sums_of(const double* a, const double* panel, std::int64_t depth,
-                           double* sums) {
-  block_sums(a, panel, depth, sums);
-}
-CTXGEN_CLONES void sums_of(const std::int32_t* a, const std::int32_t* panel, std::int64_t depth,
-                           std::uint32_t* sums) {
-  block_sums(a, panel, depth, sums);
-}
-CTXGEN_CLONES void sums_of(const std::int64_t* a, const std::int64_t* panel, std::int64_t depth,
-                           std::uint64_t* sums) {
-  block_sums(a, panel, depth, sums);
+template <class E, class A>
+void sums_of(const E* a, const E* panel, std::int64_t depth, A* sums) {
+  with_simd([=] CTXGEN_SIMD_LOOP { block_sums(a, panel, depth, sums); });
 }
 
 // A as blocks of kBlockRows rows, each [k][row], zeros below the last row.

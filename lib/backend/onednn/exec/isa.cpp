@@ -1,130 +1,129 @@
 #include "isa.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
+#include <cstdint>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/exec.h"
 
 namespace ctxgen::onednn {
 namespace {
 
-struct IsaRow {
-  dnnl::cpu_isa isa;
-  std::string_view name;
-};
-/// Values are sets of features, so one that includes another is larger. Where two rows have one
-/// value, the first one's name is used.
-constexpr IsaRow kIsas[] = {
-    {dnnl::cpu_isa::sse41, "sse41"},
-    {dnnl::cpu_isa::avx, "avx"},
-    {dnnl::cpu_isa::avx2, "avx2"},
-    {dnnl::cpu_isa::avx2_vnni, "avx2_vnni"},
-    {dnnl::cpu_isa::avx2_vnni_2, "avx2_vnni_2"},
-    {dnnl::cpu_isa::avx512_core, "avx512_core"},
-    {dnnl::cpu_isa::avx512_core_vnni, "avx512_core_vnni"},
-    {dnnl::cpu_isa::avx512_core_bf16, "avx512_core_bf16"},
-    {dnnl::cpu_isa::avx512_core_fp16, "avx512_core_fp16"},
-    {dnnl::cpu_isa::avx10_1_512, "avx10_1_512"},
-    {dnnl::cpu_isa::avx512_core_amx, "avx512_core_amx"},
-    {dnnl::cpu_isa::avx512_core_amx_fp16, "avx512_core_amx_fp16"},
-    {dnnl::cpu_isa::avx10_1_512_amx, "avx10_1_512_amx"},
-    {dnnl::cpu_isa::avx10_1_512_amx_fp16, "avx10_1_512_amx_fp16"},
-};
+// The values of base's are oneDNN's.
+#define CTXGEN_SAME(ours, theirs)                                   \
+  static_assert(static_cast<std::uint32_t>(InstructionSet::ours) == \
+                static_cast<std::uint32_t>(dnnl::cpu_isa::theirs))
+CTXGEN_SAME(kSse41, sse41);
+CTXGEN_SAME(kAvx, avx);
+CTXGEN_SAME(kAvx2, avx2);
+CTXGEN_SAME(kAvx2Vnni, avx2_vnni);
+CTXGEN_SAME(kAvx2Vnni2, avx2_vnni_2);
+CTXGEN_SAME(kAvx512Core, avx512_core);
+CTXGEN_SAME(kAvx512CoreVnni, avx512_core_vnni);
+CTXGEN_SAME(kAvx512CoreBf16, avx512_core_bf16);
+CTXGEN_SAME(kAvx512CoreFp16, avx512_core_fp16);
+CTXGEN_SAME(kAvx512CoreFp16, avx10_1_512);
+CTXGEN_SAME(kAvx512CoreAmx, avx512_core_amx);
+CTXGEN_SAME(kAvx512CoreAmx, avx10_1_512_amx);
+CTXGEN_SAME(kAvx512CoreAmxFp16, avx512_core_amx_fp16);
+CTXGEN_SAME(kAvx512CoreAmxFp16, avx10_1_512_amx_fp16);
+#undef CTXGEN_SAME
 
-constexpr unsigned bits(dnnl::cpu_isa isa) { return static_cast<unsigned>(isa); }
-constexpr bool includes(dnnl::cpu_isa all, dnnl::cpu_isa part) {
-  return (bits(all) & bits(part)) == bits(part);
+std::uint32_t bits(InstructionSet isa) { return static_cast<std::uint32_t>(isa); }
+
+/// What oneDNN uses in this process.
+InstructionSet here() {
+  return InstructionSet{static_cast<std::uint32_t>(dnnl::get_effective_cpu_isa())};
 }
 
-std::string name_of(dnnl::cpu_isa isa) {
-  for (const IsaRow& row : kIsas)
-    if (row.isa == isa) return std::string(row.name);
+std::string name_of(InstructionSet isa) {
+  for (const NamedInstructionSet& row : instruction_sets())
+    if (row.value == isa) return std::string(row.name);
   return "isa" + std::to_string(bits(isa));
 }
 
-const IsaRow* find(std::string_view name) {
-  const auto row = std::ranges::find(kIsas, name, &IsaRow::name);
-  return row == std::end(kIsas) ? nullptr : row;
+std::optional<InstructionSet> find(std::string_view name) {
+  for (const NamedInstructionSet& row : instruction_sets())
+    if (row.name == name) return row.value;
+  return std::nullopt;
 }
 
-Result<dnnl::cpu_isa> known(std::string_view name) {
-  if (const IsaRow* row = find(name)) return row->isa;
+Result<InstructionSet> known(std::string_view name) {
+  if (const auto isa = find(name)) return *isa;
   std::string names;
-  for (const IsaRow& row : kIsas) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  for (const NamedInstructionSet& row : instruction_sets())
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
   return fail(ErrorCode::kInvalidArgument, "unknown instruction set \"{}\", expected one of {}", name,
               names);
 }
 
-/// The user's own limit: to this process the machine has no more.
-std::optional<dnnl::cpu_isa> environment_limit() {
-  for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
-    const char* text = std::getenv(variable);
-    if (text == nullptr) continue;
-    std::string name(text);
-    std::ranges::transform(name, name.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    if (const IsaRow* row = find(name)) return row->isa;
-    return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-Status beyond(std::string_view name, dnnl::cpu_isa here) {
+Status beyond(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument,
-              "instruction set \"{}\" is beyond this machine, which has \"{}\"", name, name_of(here));
+              "instruction set \"{}\" is beyond this machine, which has \"{}\"", name, name_of(here()));
 }
 
 }  // namespace
 
-std::string isa_name() { return name_of(dnnl::get_effective_cpu_isa()); }
+std::string isa_name() { return name_of(here()); }
+
+std::vector<IsaState> isas() {
+  std::vector<IsaState> states;
+  for (const NamedInstructionSet& row : instruction_sets())
+    states.push_back({row.name, includes(machine_instruction_set(), row.value)});
+  return states;
+}
+
+bool has_fast_int8() {
+  return includes(here(), InstructionSet::kAvx2Vnni) ||
+         includes(here(), InstructionSet::kAvx512CoreVnni);
+}
 
 Result<std::vector<std::string>> sort_isas(std::span<const std::string> names) {
-  std::vector<dnnl::cpu_isa> isas;
+  std::vector<InstructionSet> isas;
   for (const std::string& name : names) {
-    const dnnl::cpu_isa isa = CTXGEN_TRY(known(name));
+    const InstructionSet isa = CTXGEN_TRY(known(name));
     if (std::ranges::find(isas, isa) != isas.end())
       return fail(ErrorCode::kInvalidArgument, "instruction set \"{}\" is given twice", name);
     isas.push_back(isa);
   }
   std::ranges::sort(isas, {}, bits);
-  for (const dnnl::cpu_isa isa : isas)
+  for (const InstructionSet isa : isas)
     if (!includes(isa, isas.front()))
       return fail(ErrorCode::kInvalidArgument,
                   "instruction set \"{}\" does not include \"{}\": what is compiled for several is "
                   "what the smallest of them can run, so the others have to include it",
                   name_of(isa), name_of(isas.front()));
   std::vector<std::string> sorted;
-  for (const dnnl::cpu_isa isa : isas) sorted.push_back(name_of(isa));
+  for (const InstructionSet isa : isas) sorted.push_back(name_of(isa));
   return sorted;
 }
 
 Status use_isa(std::string_view name) {
-  const dnnl::cpu_isa wanted = CTXGEN_TRY(known(name));
-  const auto limit = environment_limit();
-  if (limit && !includes(*limit, wanted)) return beyond(name, *limit);
-  const dnnl::status set = dnnl::set_max_cpu_isa(wanted);
-  const dnnl::cpu_isa here = dnnl::get_effective_cpu_isa();
-  if (here == wanted) return {};
-  if (!includes(here, wanted)) return beyond(name, here);
+  const InstructionSet wanted = CTXGEN_TRY(known(name));
+  if (!includes(machine_instruction_set(), wanted)) return beyond(name);
+  const dnnl::status set = dnnl::set_max_cpu_isa(static_cast<dnnl::cpu_isa>(wanted));
+  const InstructionSet used = here();
+  if (used == wanted) {
+    limit_instruction_set(wanted);
+    return {};
+  }
   return fail(ErrorCode::kInvalidArgument,
               "instruction set \"{}\": oneDNN {} with \"{}\" in this process, which cannot be changed: "
               "set it before oneDNN is used, compile in another process (ctxgen compile --isa), or "
               "start this one with ONEDNN_MAX_CPU_ISA",
-              name, set == dnnl::status::unimplemented ? "works" : "works already", name_of(here));
+              name, set == dnnl::status::unimplemented ? "works" : "works already", name_of(used));
 }
 
 std::optional<std::size_t> best_isa(std::span<const std::string> isas) {
-  const dnnl::cpu_isa here = dnnl::get_effective_cpu_isa();
+  const InstructionSet machine = here();
   std::optional<std::size_t> best;
-  unsigned best_bits = 0;
+  std::uint32_t best_bits = 0;
   for (std::size_t i = 0; i < isas.size(); ++i) {
-    const IsaRow* row = find(isas[i]);
+    const auto isa = find(isas[i]);
     // A machine below all names has a number for a name.
-    const bool fits = row != nullptr ? includes(here, row->isa) : isas[i] == isa_name();
-    const unsigned found = row != nullptr ? bits(row->isa) : 0;
+    const bool fits = isa ? includes(machine, *isa) : isas[i] == isa_name();
+    const std::uint32_t found = isa ? bits(*isa) : 0;
     if (!fits || (best && found < best_bits)) continue;
     best = i;
     best_bits = found;

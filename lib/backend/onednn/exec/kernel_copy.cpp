@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ctxgen/base/simd.h"
 #include "kernel_loops.h"
 #include "kernels.h"
 
@@ -34,25 +35,30 @@ std::vector<Axis> collapse(const Dims& dims, const Dims& src, const Dims& dst) {
   return merged;
 }
 
-// target_clones takes no templates: the three widths are written out by a macro.
-#define CTXGEN_COPY_ROWS(T)                                                                       \
-  CTXGEN_SIMD_CLONES void copy_row(std::int64_t n, const T* src, T* dst) {                        \
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];                                         \
-  }                                                                                               \
-  CTXGEN_SIMD_CLONES void gather_row(std::int64_t n, const T* src, std::int64_t src_stride,       \
-                                     T* dst, std::int64_t dst_stride) {                           \
-    for (std::int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];               \
-  }                                                                                               \
-  /* dst[r * dst_row + c] = src[c * src_column + r]: a tile of a 2-D transpose, dense dst rows */ \
-  CTXGEN_SIMD_CLONES void transpose_tile(std::int64_t rows, std::int64_t columns, const T* src,   \
-                                         std::int64_t src_column, T* dst, std::int64_t dst_row) { \
-    for (std::int64_t r = 0; r < rows; ++r)                                                       \
-      for (std::int64_t c = 0; c < columns; ++c) dst[r * dst_row + c] = src[c * src_column + r];  \
-  }
-CTXGEN_COPY_ROWS(std::uint8_t)
-CTXGEN_COPY_ROWS(std::uint16_t)
-CTXGEN_COPY_ROWS(std::uint32_t)
-#undef CTXGEN_COPY_ROWS
+template <class T>
+void copy_row(std::int64_t n, const T* src, T* dst) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
+  });
+}
+
+template <class T>
+void gather_row(std::int64_t n, const T* src, std::int64_t src_stride, T* dst,
+                std::int64_t dst_stride) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
+  });
+}
+
+/// dst[r * dst_row + c] = src[c * src_column + r]: a tile of a 2-D transpose, dense dst rows.
+template <class T>
+void transpose_tile(std::int64_t rows, std::int64_t columns, const T* src, std::int64_t src_column,
+                    T* dst, std::int64_t dst_row) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c) dst[r * dst_row + c] = src[c * src_column + r];
+  });
+}
 
 /// T: an unsigned integer as wide as an element.
 template <class T>

@@ -1,14 +1,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ctxgen/base/simd.h"
 #include "kernel_loops.h"
 #include "kernels.h"
 
 namespace ctxgen::onednn {
 namespace {
 
-CTXGEN_SIMD_CLONES void multiply_add(std::int64_t n, const float* a, const float* b, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * b[i];
+void multiply_add(std::int64_t n, const float* a, const float* b, float* out) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * b[i];
+  });
 }
 
 /// Depthwise transposed convolution of channels-last tensors: each result gathers the taps that

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ctxgen/base/simd.h"
 #include "kernel_loops.h"
 #include "kernels_move.h"
 
@@ -19,12 +20,15 @@ struct Run {
   std::int64_t dst = 0, length = 0, src = 0;  // src: kFill for padding
 };
 
-CTXGEN_SIMD_CLONES void gather_elements(std::int64_t n, const float* src,
-                                        const std::int64_t* offsets, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
+void gather_elements(std::int64_t n, const float* src, const std::int64_t* offsets, float* dst) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
+  });
 }
-CTXGEN_SIMD_CLONES void copy_elements(std::int64_t n, const float* src, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
+void copy_elements(std::int64_t n, const float* src, float* dst) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
+  });
 }
 
 /// Axes by dst stride; those of one element that is not moved are dropped.
@@ -121,13 +125,15 @@ class IndexKernel final : public Kernel {
   float fill_;
 };
 
-CTXGEN_SIMD_CLONES void blend(std::int64_t n, const float* a, float wa, const float* b, float wb,
-                              float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * wa + b[i] * wb;
+void blend(std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * wa + b[i] * wb;
+  });
 }
-CTXGEN_SIMD_CLONES void blend_more(std::int64_t n, const float* a, float wa, const float* b,
-                                   float wb, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * wa + b[i] * wb;
+void blend_more(std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * wa + b[i] * wb;
+  });
 }
 
 class LinearKernel final : public Kernel {

@@ -4,16 +4,6 @@
 
 #include <cstdint>
 
-// Own loops are compiled for the instruction sets that matter and picked by the loader (ifunc): the
-// library itself is built for plain x86-64. Sanitizers instrument resolvers before they are ready.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define CTXGEN_SIMD_CLONES \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define CTXGEN_SIMD_CLONES
-#endif
-
 namespace ctxgen::onednn {
 
 /// What parallel_for() takes as `elements` where each takes `steps` more: windows that a file

@@ -3,6 +3,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ctxgen/base/simd.h"
 #include "kernel_loops.h"
 #include "kernels.h"
 #include "layout.h"
@@ -10,20 +11,22 @@
 namespace ctxgen::onednn {
 namespace {
 
-#define CTXGEN_TAKE_MAX(T)                                                              \
-  CTXGEN_SIMD_CLONES void take_max(std::int64_t n, const T* src, T* dst) {              \
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = dst[i] > src[i] ? dst[i] : src[i];    \
-  }
-CTXGEN_TAKE_MAX(float)
-CTXGEN_TAKE_MAX(std::uint8_t)
-CTXGEN_TAKE_MAX(std::int8_t)
-#undef CTXGEN_TAKE_MAX
-
-CTXGEN_SIMD_CLONES void accumulate(std::int64_t n, const float* src, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
+template <class T>
+void take_max(std::int64_t n, const T* src, T* dst) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = dst[i] > src[i] ? dst[i] : src[i];
+  });
 }
-CTXGEN_SIMD_CLONES void divide(std::int64_t n, float by, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] /= by;
+
+void accumulate(std::int64_t n, const float* src, float* dst) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
+  });
+}
+void divide(std::int64_t n, float by, float* dst) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] /= by;
+  });
 }
 
 /// One output position along one spatial axis: which taps fall inside, how many count.

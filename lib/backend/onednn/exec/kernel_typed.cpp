@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ctxgen/base/half.h"
+#include "ctxgen/base/simd.h"
 #include "kernel_loops.h"
 #include "kernels.h"
 #include "layout.h"
@@ -17,33 +18,29 @@
 namespace ctxgen::onednn {
 namespace {
 
-#define CTXGEN_LOAD_ROW(T)                                                                  \
-  CTXGEN_SIMD_CLONES void load_integers(std::int64_t n, const T* in, float scale,           \
-                                        float zero, float* out) {                           \
-    for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale; \
-  }
-CTXGEN_LOAD_ROW(std::uint8_t)
-CTXGEN_LOAD_ROW(std::int8_t)
-CTXGEN_LOAD_ROW(std::int32_t)
-#undef CTXGEN_LOAD_ROW
+template <class T>
+void load_integers(std::int64_t n, const T* in, float scale, float zero, float* out) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale;
+  });
+}
 
 // Adding and subtracting 1.5 * 2^23 rounds to an integer, halves to even, where |x| < 2^22. Bounds
 // are integers, so that saturating before rounding is the same. A NaN becomes the lower bound.
-#define CTXGEN_STORE_ROW(T)                                                                     \
-  CTXGEN_SIMD_CLONES void store_integers(std::int64_t n, const float* in, float scale,          \
-                                         float zero, float low, float high, T* out) {           \
-    constexpr float kRound = 12582912.0F;                                                       \
-    for (std::int64_t i = 0; i < n; ++i) {                                                      \
-      float x = in[i] / scale;                                                                  \
-      x = x > low ? x : low;                                                                    \
-      x = x < high ? x : high;                                                                  \
-      x = (x + kRound) - kRound;                                                                \
-      out[i] = static_cast<T>(static_cast<std::int32_t>(x + zero));                             \
-    }                                                                                           \
-  }
-CTXGEN_STORE_ROW(std::uint8_t)
-CTXGEN_STORE_ROW(std::int8_t)
-#undef CTXGEN_STORE_ROW
+template <class T>
+void store_integers(std::int64_t n, const float* in, float scale, float zero, float low,
+                    float high, T* out) {
+  with_simd([=] CTXGEN_SIMD_LOOP {
+    constexpr float kRound = 12582912.0F;
+    for (std::int64_t i = 0; i < n; ++i) {
+      float x = in[i] / scale;
+      x = x > low ? x : low;
+      x = x < high ? x : high;
+      x = (x + kRound) - kRound;
+      out[i] = static_cast<T>(static_cast<std::int32_t>(x + zero));
+    }
+  });
+}
 
 // Compilers make a scalar loop of half conversions.
 #if defined(__x86_64__)
@@ -64,10 +61,7 @@ __attribute__((target("avx,f16c"))) std::int64_t store_halves_f16c(std::int64_t 
                      _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
   return i;
 }
-bool has_f16c() {
-  static const bool has = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
-  return has;
-}
+bool has_f16c() { return simd_level() >= SimdLevel::kAvx2; }
 #else
 std::int64_t load_halves_f16c(std::int64_t, const std::uint16_t*, float*) { return 0; }
 std::int64_t store_halves_f16c(std::int64_t, const float*, std::uint16_t*) { return 0; }

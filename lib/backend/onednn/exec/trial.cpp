@@ -19,14 +19,6 @@ Dims guessed_dims(const ProgramValue& value) {
 
 }  // namespace
 
-bool has_fast_int8() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto has = [&](dnnl::cpu_isa level) {
-    return (isa & static_cast<unsigned>(level)) == static_cast<unsigned>(level);
-  };
-  return has(dnnl::cpu_isa::avx2_vnni) || has(dnnl::cpu_isa::avx512_core_vnni);
-}
-
 bool runs_fast(const Program& program, const ProgramOp& op) {
   Program alone;  // with the weights of the op only: there may be as many products as weights
   alone.ops = {op};

@@ -54,6 +54,12 @@ struct PackOptions {
 
 /// "avx512_core_bf16": the instruction set that oneDNN uses in this process.
 [[nodiscard]] std::string isa_name();
+struct IsaState {
+  std::string_view name;
+  bool usable = false;  // by a process on this machine
+};
+/// All that oneDNN has a name for, smaller ones first.
+[[nodiscard]] std::vector<IsaState> isas();
 /// "3.12.1".
 [[nodiscard]] std::string library_version();
 /// Physical cores that this process may use (the default of LoadOptions::threads).

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace ctxgen {
+
+// The one switch that says which instructions a process may use. oneDNN follows it by its own limit,
+// code of ours by usable_instruction_set() and with_simd() (simd.h), never by asking the processor.
+
+/// Instruction sets of x86-64. The values are oneDNN's (dnnl_cpu_isa_t): sets of features, so that
+/// one that includes another has all its bits and is larger.
+enum class InstructionSet : std::uint32_t {
+  kBaseline = 0,  // SSE2
+  kSse41 = 0x1,
+  kAvx = 0x3,
+  kAvx2 = 0x7,
+  kAvx2Vnni = 0xf,
+  kAvx2Vnni2 = 0x1f,
+  kAvx512Core = 0x27,  // F, BW, DQ, VL
+  kAvx512CoreVnni = 0x67,
+  kAvx512CoreBf16 = 0xe7,
+  kAvx512CoreFp16 = 0x1ef,
+  kAvx512CoreAmx = 0xfef,
+  kAvx512CoreAmxFp16 = 0x1fef,
+};
+
+[[nodiscard]] constexpr bool includes(InstructionSet all, InstructionSet part) {
+  const auto bits = static_cast<std::uint32_t>(part);
+  return (static_cast<std::uint32_t>(all) & bits) == bits;
+}
+
+struct NamedInstructionSet {
+  std::string_view name;  // oneDNN's, in lower case
+  InstructionSet value;
+};
+
+/// All that have a name, smaller ones first. Of two with one value the first one's name is used.
+[[nodiscard]] std::span<const NamedInstructionSet> instruction_sets();
+
+/// What the user allows every process that inherits the environment: ONEDNN_MAX_CPU_ISA, else
+/// DNNL_MAX_CPU_ISA, in upper or lower case. Nothing where neither is set, or where the name is none
+/// of instruction_sets(): oneDNN passes over such a name too.
+[[nodiscard]] std::optional<InstructionSet> instruction_set_of_environment();
+
+/// What processor and system have, within the environment's limit as it was at the first call.
+[[nodiscard]] InstructionSet machine_instruction_set();
+
+/// What this process may use: the machine's, within what limit_instruction_set() was given. Any
+/// thread.
+[[nodiscard]] InstructionSet usable_instruction_set();
+
+/// From now on the process uses nothing beyond `most`. A limit can be lowered only.
+void limit_instruction_set(InstructionSet most);
+
+/// The vector code that is worth compiling, x86-64-v3 and x86-64-v4; each level includes the one
+/// before.
+enum class SimdLevel : int { kUnknown, kBaseline, kAvx2, kAvx512 };
+
+namespace detail {
+extern constinit std::atomic<SimdLevel> simd_level;
+SimdLevel find_simd_level();
+}  // namespace detail
+
+/// The best one within processor and usable_instruction_set().
+[[nodiscard]] inline SimdLevel simd_level() {
+  const SimdLevel level = detail::simd_level.load(std::memory_order_relaxed);
+  return level == SimdLevel::kUnknown ? detail::find_simd_level() : level;
+}
+
+}  // namespace ctxgen
