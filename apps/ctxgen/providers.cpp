@@ -27,6 +27,7 @@ struct Flags {
 struct Row {
   std::string name, source, version, isa, fingerprint;
   bool compiles = false;
+  std::vector<onednn::IsaState> isas;
   std::vector<std::string> options;
 };
 
@@ -40,11 +41,13 @@ Result<std::vector<Row>> collect() {
             .isa = "",
             .fingerprint = "",
             .compiles = provider->compiles(),
+            .isas = {},
             .options = provider->option_names()};
     if (provider->loader() != nullptr) row.fingerprint = provider->loader()->fingerprint(0);
     if (row.source == onednn::kSource) {
       row.version = "oneDNN " + onednn::library_version();
       row.isa = onednn::isa_name();
+      row.isas = onednn::isas();
     }
     rows.push_back(std::move(row));
   }
@@ -62,13 +65,23 @@ std::string json_text(const std::vector<Row>& rows) {
         .field("compiles", row.compiles)
         .field("isa", row.isa)
         .field("fingerprint", row.fingerprint)
-        .key("options")
+        .key("instruction_sets")
         .begin_array();
+    for (const auto& [isa, usable] : row.isas)
+      json.begin_object().field("name", isa).field("usable", usable).end_object();
+    json.end_array().key("options").begin_array();
     for (const std::string& option : row.options) json.value(option);
     json.end_array().end_object();
   }
   json.end_array().end_object();
   return json.finish();
+}
+
+std::string usable_names(const std::vector<onednn::IsaState>& isas) {
+  std::string names;
+  for (const auto& [name, usable] : isas)
+    if (usable) names += (names.empty() ? "" : ", ") + std::string(name);
+  return names.empty() ? "none" : names;
 }
 
 std::string plain_text(const std::vector<Row>& rows) {
@@ -79,7 +92,8 @@ std::string plain_text(const std::vector<Row>& rows) {
     text += std::format("  version      {}\n", row.version);
     text += std::format("  compiles     {}\n",
                         row.compiles ? "yes" : "no: runs what the others leave");
-    if (!row.isa.empty()) text += std::format("  instructions {}\n", row.isa);
+    if (!row.isa.empty())
+      text += std::format("  instructions {} (--isa: {})\n", row.isa, usable_names(row.isas));
     if (!row.fingerprint.empty()) text += std::format("  fingerprint  {}\n", row.fingerprint);
     std::string options;
     for (const std::string& option : row.options)
