@@ -1,5 +1,6 @@
 """Runs the ctxgen program and makes small models for it."""
 
+import functools
 import json
 import os
 import subprocess
@@ -24,6 +25,26 @@ def done(*arguments, **options):
 
 def json_of(*arguments, **options):
     return json.loads(done(*arguments, "--json", **options).stdout)
+
+
+@functools.cache
+def dnnl_provider():
+    """What `ctxgen providers` says of dnnl on this machine, within the limit of ./dev test --isa."""
+    return next(one for one in json_of("providers")["providers"] if one["name"] == "dnnl")
+
+
+def isa_here():
+    return dnnl_provider()["isa"]
+
+
+def has_isa(*names):
+    """Whether this machine has any of the instruction sets."""
+    usable = {one["name"] for one in dnnl_provider()["instruction_sets"] if one["usable"]}
+    return not usable.isdisjoint(names)
+
+
+def has_vnni():
+    return has_isa("avx2_vnni", "avx512_core_vnni")
 
 
 def run_arrays(path, inputs, folder, *options):

@@ -10,30 +10,23 @@ import subprocess
 import numpy as np
 import onnx
 import pytest
-from cli_support import attributes, conv_model, done, ep_nodes, into, json_of, make_model, save
+from cli_support import attributes, conv_model, dnnl_provider, done, ep_nodes, has_isa, into, isa_here, json_of, make_model, save
 from onnx import TensorProto, helper, numpy_helper
 
-SMALLER = ["SSE41", "AVX2", "AVX512_CORE"]  # as ONEDNN_MAX_CPU_ISA spells them
+SMALLER = [isa for isa in ("sse41", "avx2", "avx512_core") if has_isa(isa)]
 
 
 def on_isa(isa, *arguments, check=True):
-    """ctxgen on a machine with this instruction set (None: all that this one has)."""
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("NN_MAX_CPU_ISA")}
-    if isa:
-        environment["ONEDNN_MAX_CPU_ISA"] = isa
-    finished = subprocess.run([os.environ["CTXGEN_BIN"], *map(str, arguments)], env=environment, capture_output=True, text=True, check=False)
+    """ctxgen on a machine with this instruction set, one that this machine has (None: all of it)."""
+    limit = {"ONEDNN_MAX_CPU_ISA": isa} if isa else {}
+    finished = subprocess.run([os.environ["CTXGEN_BIN"], *map(str, arguments)], env=os.environ | limit, capture_output=True, text=True, check=False)
     assert not check or finished.returncode == 0, f"{isa}: status {finished.returncode}\n{finished.stdout}\n{finished.stderr}"
     return finished
 
 
-def isa_here():
-    return json_of("providers")["providers"][0]["isa"]
-
-
-def has(isa):
-    """Whether this machine can play one with `isa`."""
-    found = json.loads(on_isa(isa, "providers", "--json").stdout)["providers"][0]["isa"]
-    return found == isa.lower()
+def needs(isa):
+    if not has_isa(isa):
+        pytest.skip(f"this machine has no {isa}")
 
 
 def outputs(isa, model, folder, *arguments):
@@ -120,9 +113,9 @@ def test_what_is_not_portable_is_refused_on_a_smaller_machine(tmp_path):
     done("compile", save(conv_model(batch=1), tmp_path / "net.onnx"))
     if isa_here() == "sse41":
         pytest.skip("this machine has nothing above sse41")
-    finished = on_isa("SSE41", "run", tmp_path / "net_ctx.onnx", check=False)
+    finished = on_isa("sse41", "run", tmp_path / "net_ctx.onnx", check=False)
     assert finished.returncode == 2 and re.search("INVALID_GRAPH: .*instruction set is .*, this machine has", finished.stderr), finished.stderr
-    assert on_isa("SSE41", "check", tmp_path / "net_ctx.onnx", check=False).returncode == 2
+    assert on_isa("sse41", "check", tmp_path / "net_ctx.onnx", check=False).returncode == 2
 
 
 def test_another_major_version_is_refused(tmp_path):
@@ -149,22 +142,21 @@ def test_portable_trained_models_match_everywhere(tmp_path, name):
 def test_one_instruction_set_is_that_machines_compile(tmp_path):
     """The bytes are those that the smaller machine itself would make, and it uses them in place."""
     source = save(conv_model(batch=2), tmp_path / "net.onnx")
-    for isa in ("SSE41", "AVX2"):
-        if not has(isa):
-            pytest.skip(f"this machine has no {isa}")
-        on_isa(None, "compile", source, "-o", into(tmp_path / f"here{isa}"), "--isa", isa.lower())
+    for isa in [isa for isa in SMALLER if isa != "avx512_core"]:
+        on_isa(None, "compile", source, "-o", into(tmp_path / f"here{isa}"), "--isa", isa)
         on_isa(isa, "compile", source, "-o", into(tmp_path / f"there{isa}"))
         for name in ("net_ctx.onnx", "net_dnnl.bin"):
             assert (tmp_path / f"here{isa}" / name).read_bytes() == (tmp_path / f"there{isa}" / name).read_bytes()
         model = tmp_path / f"here{isa}" / "net_ctx.onnx"
-        assert attributes(ep_nodes(model)[0])["hardware_architecture"] == isa.lower().encode()
+        assert attributes(ep_nodes(model)[0])["hardware_architecture"] == isa.encode()
         bench = json.loads(on_isa(isa, "bench", model, "--iterations", 1, "--json").stdout)
         assert bench["plans"]["repacked_weights"] == 0 and bench["plans"]["stored"] == 1
         assert on_isa(isa, "check", model, check=False).returncode == 0
 
 
 def test_a_smaller_instruction_set_runs_here_with_the_same_result(tmp_path):
-    if isa_here() == "avx2" or not has("AVX2"):
+    needs("avx2")
+    if isa_here() == "avx2":
         pytest.skip("this machine has nothing above avx2")
     source = save(conv_model(batch=2), tmp_path / "net.onnx")
     done("compile", source, "--isa", "avx2")
@@ -172,7 +164,17 @@ def test_a_smaller_instruction_set_runs_here_with_the_same_result(tmp_path):
     assert check.returncode == 4 and check.stdout.startswith('prefer recompilation: isa is "avx2", here'), check.stdout
     expected = outputs(None, source, tmp_path / "expected", "--provider", "cpu")
     assert_close(outputs(None, tmp_path / "net_ctx.onnx", tmp_path / "here"), expected)
-    assert_close(outputs("AVX2", tmp_path / "net_ctx.onnx", tmp_path / "there"), expected)
+    assert_close(outputs("avx2", tmp_path / "net_ctx.onnx", tmp_path / "there"), expected)
+
+
+def test_providers_lists_what_isa_takes(tmp_path):
+    """The machine's own is among those that it has; each of them compiles."""
+    sets = dnnl_provider()["instruction_sets"]
+    assert has_isa(isa_here()) and [one["name"] for one in sets][:3] == ["sse41", "avx", "avx2"]
+    source = save(conv_model(batch=2), tmp_path / "net.onnx")
+    for one in sets:
+        status = 0 if one["usable"] else 1
+        assert on_isa(None, "compile", source, "-o", into(tmp_path / one["name"]), "--isa", one["name"], check=False).returncode == status, one
 
 
 def failed(isa, *arguments):
@@ -184,13 +186,13 @@ def failed(isa, *arguments):
 
 def test_what_this_machine_lacks_is_refused_by_name(tmp_path):
     source = save(conv_model(), tmp_path / "net.onnx")
-    message = failed("AVX2", "compile", source, "--isa", "avx512_core")
-    assert '"avx512_core"' in message and '"avx2"' in message
-    message = failed("AVX2", "compile", source, "--isa", "avx2,avx512_core_amx_fp16")
-    assert '"avx512_core_amx_fp16"' in message and '"avx2"' in message
-    if isa_here() != "avx512_core_amx_fp16":  # the last one of the table
-        message = failed(None, "compile", source, "--isa", "avx512_core_amx_fp16")
-        assert "beyond this machine" in message
+    message = failed("sse41", "compile", source, "--isa", "avx512_core")
+    assert '"avx512_core"' in message and '"sse41"' in message
+    message = failed("sse41", "compile", source, "--isa", "sse41,avx512_core_amx_fp16")
+    assert '"avx512_core_amx_fp16"' in message and '"sse41"' in message
+    for isa in [one["name"] for one in dnnl_provider()["instruction_sets"] if not one["usable"]]:
+        message = failed(None, "compile", source, "--isa", isa)
+        assert "beyond this machine" in message and f'"{isa_here()}"' in message
     message = failed(None, "compile", source, "--isa", "avx3")
     assert "avx512_core_bf16" in message  # lists the known ones
     for wrong in (["--isa", ""], ["--isa", "avx2,"], ["--isa", "avx2,avx2"], ["--isa", "avx2", "--portable"], ["--isa", "avx2", "--provider", "cpu"],
@@ -204,8 +206,7 @@ BOTH = "avx2,avx512_core"
 
 @pytest.fixture
 def wide_machine():
-    if not has("AVX512_CORE"):
-        pytest.skip("this machine has no avx512_core")
+    needs("avx512_core")
 
 
 def programs_of(path):
@@ -224,13 +225,13 @@ def test_several_instruction_sets_in_one_file(tmp_path, wide_machine):
     assert node["partition_name"].decode() == small["name"] and node["hardware_architecture"] == BOTH.encode()
     assert "avx512_core: another form of" in done("inspect", tmp_path / "net_dnnl.bin").stdout
     expected = outputs(None, source, tmp_path / "expected", "--provider", "cpu")
-    for isa, status in (("AVX2", 0), ("AVX512_CORE", 0), ("SSE41", 2)):
+    for isa, status in (("avx2", 0), ("avx512_core", 0), ("sse41", 2)):
         assert on_isa(isa, "check", tmp_path / "net_ctx.onnx", check=False).returncode == status
         if status == 0:
             assert_close(outputs(isa, tmp_path / "net_ctx.onnx", tmp_path / isa), expected)
             plans = json.loads(on_isa(isa, "bench", tmp_path / "net_ctx.onnx", "--iterations", 1, "--json").stdout)["plans"]
             assert plans["repacked_weights"] == 0
-    finished = on_isa("SSE41", "run", tmp_path / "net_ctx.onnx", check=False)
+    finished = on_isa("sse41", "run", tmp_path / "net_ctx.onnx", check=False)
     assert finished.returncode == 2 and f'"{BOTH}"' in finished.stderr
 
 
@@ -259,22 +260,21 @@ def test_several_have_the_same_bytes_each_time(tmp_path, wide_machine):
         made.append({path.name: path.read_bytes() for path in (tmp_path / str(number)).iterdir()})
     assert len(made[0]) == 3 and made[0] == made[1]
     for name in ("a", "b"):
-        outputs("AVX2", tmp_path / "0" / f"{name}_ctx.onnx", tmp_path / f"{name}-out")
+        outputs("avx2", tmp_path / "0" / f"{name}_ctx.onnx", tmp_path / f"{name}-out")
 
 
 def test_several_from_stdin_to_stdout(tmp_path, wide_machine):
     data = conv_model(batch=2).SerializeToString()
     finished = done("compile", "-", "-o", "-", "--embed", "--isa", BOTH, data=data, text=False)
     (tmp_path / "net_ctx.onnx").write_bytes(finished.stdout)
-    for isa in ("AVX2", "AVX512_CORE"):
+    for isa in ("avx2", "avx512_core"):
         assert on_isa(isa, "check", tmp_path / "net_ctx.onnx", check=False).returncode == 0
         outputs(isa, tmp_path / "net_ctx.onnx", tmp_path / isa)
 
 
 def test_what_only_the_larger_one_compiles_is_named(tmp_path):
     """Integer operators need VNNI: with avx2 among the instruction sets they stay with cpu."""
-    if not has("AVX512_CORE_VNNI"):
-        pytest.skip("this machine has no VNNI")
+    needs("avx512_core_vnni")
     random = np.random.default_rng(8)
     weight = numpy_helper.from_array(random.integers(-127, 128, (64, 64)).astype(np.int8), "w")
     info = helper.make_tensor_value_info
@@ -289,17 +289,16 @@ def test_what_only_the_larger_one_compiles_is_named(tmp_path):
     report = json_of("compile", source, "--isa", "avx2,avx512_core_vnni")
     assert any("avx512_core_vnni alone, but avx2 cannot" in warning for warning in report["models"][0]["warnings"]), report["models"][0]
     expected = outputs(None, source, tmp_path / "expected", "--provider", "cpu")
-    for isa in ("AVX2", "AVX512_CORE_VNNI"):
+    for isa in ("avx2", "avx512_core_vnni"):
         assert_close(outputs(isa, tmp_path / "net_ctx.onnx", tmp_path / isa), expected)
 
 
 def test_quantised_programs_differ_and_match(tmp_path):
-    if not has("AVX512_CORE_VNNI"):
-        pytest.skip("this machine has no VNNI")
+    needs("avx512_core_vnni")
     source = save(qdq_model(), tmp_path / "net.onnx")
     done("compile", source, "--isa", "avx2,avx512_core_vnni")
     small, large = programs_of(tmp_path / "net_dnnl.bin")
     assert "qconv" in large["ops"] and "qconv" not in small["ops"]
     expected = outputs(None, source, tmp_path / "expected", "--provider", "cpu")
-    for isa in ("AVX2", "AVX512_CORE_VNNI"):
+    for isa in ("avx2", "avx512_core_vnni"):
         assert_close(outputs(isa, tmp_path / "net_ctx.onnx", tmp_path / isa), expected)
