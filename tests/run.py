@@ -5,6 +5,9 @@ A unit is one GoogleTest program (tests/list.txt of the build folder: name|progr
 in a process group of its own with a time limit and a temporary folder that is removed afterwards. Tests find what they need in
 the environment: CTXGEN_BIN (the ctxgen program), CTXGEN_BUILD (the build folder), CTXGEN_SOURCE (the project), CTXGEN_MODELS
 (trained models; tests that need it skip when it is unset). Exit status: 0 if none failed and at least one passed.
+
+--isa NAME makes a smaller machine of this one: ONEDNN_MAX_CPU_ISA in the environment of the tests limits oneDNN and ctxgen's own code
+alike (lib/base/include/ctxgen/base/instruction_set.h). ONNX Runtime knows no such limit: it uses what the processor has.
 """
 
 import argparse
@@ -36,6 +39,10 @@ DEFAULTS = {
     # libgomp and oneDNN are not instrumented: what they synchronise cannot be seen.
     "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:suppressions={TESTS / 'tsan.supp'}",
 }
+
+# Units whose outcome the instruction set decides: operators, exec, quantisation. --again-isa runs them a second time.
+BY_ISA = ("base_test", "cpu_test", "dnnl_light_models_test", "dnnl_ops_test", "onednn_compile_test", "onednn_exec_test",
+          "e2e/test_operators.py", "e2e/test_targets.py", "e2e/test_shared_models.py")  # fmt: skip
 
 # Python programs into which they load our libraries: with the address sanitizer its run-time library has to be there first.
 HOSTS = ("e2e/test_plugin.py",)
@@ -78,6 +85,10 @@ class Unit:
     name: str
     path: pathlib.Path
     limit: float
+    isa: str = ""  # its own limit; "": that of all
+
+    def label(self) -> str:
+        return f"{self.name} [{self.isa}]" if self.isa else self.name
 
     def command(self, _options, _report) -> list[str]:
         raise NotImplementedError
@@ -201,11 +212,13 @@ class Runner:
 
     def run(self, unit: Unit) -> tuple[Outcome, float]:
         started = time.monotonic()
-        report = self.results / f"{unit.name.replace('/', '.')}.{'json' if isinstance(unit, GoogleTest) else 'xml'}"
+        report = self.results / f"{unit.label().replace('/', '.').replace(' ', '')}.{'json' if isinstance(unit, GoogleTest) else 'xml'}"
         report.unlink(missing_ok=True)
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
         environment = {**DEFAULTS, **os.environ, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = str(TESTS)
+        if unit.isa:
+            environment["ONEDNN_MAX_CPU_ISA"] = unit.isa
         if unit.name in HOSTS and os.environ.get("CTXGEN_PRESET") == "asan":
             environment |= host_environment()
         try:
@@ -265,6 +278,34 @@ def find_units(build: pathlib.Path, limit: float) -> list[Unit]:
     return [dataclasses.replace(unit, limit=unit.limit * factor) for unit in units]
 
 
+def instruction_sets(build: pathlib.Path) -> tuple[str, dict[str, bool]]:
+    """The machine's, and all that oneDNN names with whether the machine has them."""
+    program = os.environ.get("CTXGEN_BIN", build / "bin" / "ctxgen")
+    said = subprocess.run([program, "providers", "--json"], capture_output=True, text=True, check=True).stdout
+    (dnnl,) = (one for one in json.loads(said)["providers"] if one["name"] == "dnnl")
+    return dnnl["isa"], {one["name"]: one["usable"] for one in dnnl["instruction_sets"]}
+
+
+def limit_error(name: str, here: str, known: dict[str, bool]) -> str | None:
+    """Why tests cannot be limited to `name`."""
+    if name not in known:
+        return f'unknown instruction set "{name}", expected one of {", ".join(known)}'
+    if list(known).index(name) < list(known).index("avx2"):
+        return f'the tests need "avx2", which is beyond "{name}"'
+    if not known[name]:
+        return f'this machine lacks "{name}": it has "{here}" and what that includes ({", ".join(one for one, has in known.items() if has)})'
+    return None
+
+
+def units_again(units: list[Unit], name: str, here: str, known: dict[str, bool]) -> tuple[list[Unit], str]:
+    """Those of BY_ISA limited to `name`, or none and why."""
+    if name == here:
+        return [], f"this machine has nothing above {name}: the tests ran with it"
+    if error := limit_error(name, here, known):
+        return [], error
+    return [dataclasses.replace(unit, isa=name) for unit in units if unit.name in BY_ISA], ""
+
+
 def show(total: Outcome):
     for name, said in total.failures:
         print(f"\n======== FAILED {name}\n{said.rstrip()}")
@@ -284,14 +325,29 @@ def main() -> int:
     parser.add_argument("-k", metavar="PATTERN", help="only units whose name, or tests whose name, contains PATTERN (wildcards as in --gtest_filter, and/or/not as in pytest -k)")
     parser.add_argument("-j", type=int, default=2, metavar="N", help="units at a time (default 2)")
     parser.add_argument("--list", action="store_true", help="list the tests, run nothing")
+    parser.add_argument("--isa", metavar="NAME", help="limit oneDNN and ctxgen's own code to an instruction set that this machine has (avx2, avx512_core_vnni, ...: see ctxgen providers); ONNX Runtime uses all the same what the processor has")
+    parser.add_argument("--again-isa", metavar="NAME", help="run the units of operators, exec and quantisation a second time, limited to NAME; where the machine has no more than that this is said and skipped")
     parser.add_argument("--time-limit", type=float, default=600, metavar="SECONDS", help="per test program; twice that per Python file (default 600)")
     options = parser.parse_args()
 
-    units = find_units(options.build, options.time_limit)
+    units, total = find_units(options.build, options.time_limit), Outcome()
+    if options.isa:
+        if error := limit_error(options.isa, *instruction_sets(options.build)):
+            parser.error(error)
+        os.environ["ONEDNN_MAX_CPU_ISA"] = options.isa
+    if options.again_isa:
+        here, known = instruction_sets(options.build)
+        if options.again_isa not in known:
+            parser.error(limit_error(options.again_isa, here, known))
+        more, reason = units_again(units, options.again_isa, here, known)
+        units += more
+        if reason:
+            print(f"no second run with {options.again_isa}: {reason}", flush=True)
+            total.skips.append((f"second run with {options.again_isa}", reason))
     if options.list:
         for unit in units:
             for test in unit.listing():
-                print(f"{unit.name}: {test}")
+                print(f"{unit.label()}: {test}")
         return 0
 
     results = options.build / "tests" / "results"
@@ -301,9 +357,9 @@ def main() -> int:
         durations = json.loads(durations_file.read_text())
     except (OSError, ValueError):
         durations = {}
-    units.sort(key=lambda unit: -durations.get(unit.name, 1e6))  # the longest first, so that none runs alone at the end
+    units.sort(key=lambda unit: -durations.get(unit.label(), 1e6))  # the longest first, so that none runs alone at the end
 
-    total, done = Outcome(), 0
+    done = 0
     with tempfile.TemporaryDirectory(prefix="ctxgen-tests-") as scratch:
         runner = Runner(options, results, pathlib.Path(scratch))
         signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -312,21 +368,21 @@ def main() -> int:
             try:
                 for future in as_completed(futures):
                     unit, (outcome, seconds) = futures[future], future.result()
-                    durations[unit.name] = round(seconds, 2)
+                    durations[unit.label()] = round(seconds, 2)
                     done += 1
                     total.passed += outcome.passed
-                    total.failures += [(f"{unit.name}: {name}", said) for name, said in outcome.failures]
-                    total.skips += [(f"{unit.name}: {name}", reason) for name, reason in outcome.skips]
+                    total.failures += [(f"{unit.label()}: {name}", said) for name, said in outcome.failures]
+                    total.skips += [(f"{unit.label()}: {name}", reason) for name, reason in outcome.skips]
                     mark = "FAILED" if outcome.failures else "ok    "
                     if outcome.passed or outcome.failures or outcome.skips:
-                        print(f"[{done:3}/{len(units)}] {mark} {unit.name}: {outcome.counts()}, {seconds:.1f} s", flush=True)
+                        print(f"[{done:3}/{len(units)}] {mark} {unit.label()}: {outcome.counts()}, {seconds:.1f} s", flush=True)
             except KeyboardInterrupt:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
                 runner.stop()
                 pool.shutdown(cancel_futures=True)
                 print("interrupted", file=sys.stderr)
                 return 130
-    if not options.k:
+    if not options.k and not options.isa:
         durations_file.write_text(json.dumps(durations, indent=1))
     show(total)
     return 0 if total.passed and not total.failures else 1
