@@ -1,21 +1,25 @@
 // The two functions that ONNX Runtime looks for; nothing else is visible.
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <memory>
+#include <string_view>
 
 #include "factory.h"
+#include "ort_tables.h"
 
 #define CTXGEN_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-/// "1.23.2" -> 23. What cannot be read is taken for the oldest.
-int minor_version(const char* text) {
-  const char* dot = std::strchr(text, '.');
+/// "1.23.2" -> 23. What cannot be read is taken for the oldest, another major version for newer
+/// than all.
+int minor_version(std::string_view text) {
+  constexpr int kNewerThanAll = 1000;
+  if (!text.starts_with("1.")) return kNewerThanAll;
   int minor = 0;
-  if (dot != nullptr) std::from_chars(dot + 1, text + std::strlen(text), minor);
+  std::from_chars(text.data() + 2, text.data() + text.size(), minor);
   return minor;
 }
 
@@ -26,23 +30,26 @@ CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, 
                                            std::size_t* count) noexcept {
   using namespace ctxgen::plugin;
   *count = 0;
-  const OrtApi* api = base->GetApi(kOrtApiVersion);
+  const OrtApi* api = base->GetApi(kOldestOrtApiVersion);
   if (api == nullptr) {  // without an API there is no status to return
     std::fprintf(stderr, "ctxgen: error: the plugin needs ONNX Runtime 1.%u or later, this is %s\n",
-                 kOrtApiVersion, base->GetVersionString());
+                 kOldestOrtApiVersion, base->GetVersionString());
     return nullptr;
   }
   if (max_factories == 0)
     return api->CreateStatus(ORT_INVALID_ARGUMENT, "no room for an execution provider factory");
   return guarded(*api, "creating the execution provider factory", [&]() -> ctxgen::Status {
-    const OrtApis ort{api, api->GetEpApi(), minor_version(base->GetVersionString())};
-    factories[0] = std::make_unique<Factory>(ort).release();
+    const int minor = minor_version(base->GetVersionString());
+    const auto tables =
+        std::clamp(static_cast<std::uint32_t>(minor), kOldestOrtApiVersion, kNewestOrtApiVersion);
+    const OrtApis ort{api, api->GetEpApi(), minor, tables};
+    factories[0] = Factory::make(ort);
     *count = 1;
     return {};
   });
 }
 
 CTXGEN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) noexcept {
-  delete static_cast<ctxgen::plugin::Factory*>(factory);
+  ctxgen::plugin::Factory::release(factory);
   return nullptr;
 }

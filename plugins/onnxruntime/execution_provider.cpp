@@ -12,7 +12,7 @@ constexpr int kFirstWithSeveralGraphs = 25;
 
 ExecutionProvider::ExecutionProvider(OrtApis ort, Result<EpOptions> options,
                                      const OrtLogger* logger)
-    : OrtEp{}, ort_(ort), logger_(logger) {
+    : EpTable{}, ort_(ort), logger_(logger) {
   if (options) {
     options_ = *std::move(options);
   } else {
@@ -21,7 +21,7 @@ ExecutionProvider::ExecutionProvider(OrtApis ort, Result<EpOptions> options,
   }
   if (options_.share_ep_contexts) group_ = Workspace::join();
   if (options_.stop_share_ep_contexts) Workspace::stop(group_);
-  ort_version_supported = kOrtApiVersion;
+  ort_version_supported = ort_.tables_version;
   OrtEp::GetName = [](const OrtEp*) noexcept { return kEpName; };
   // An error from here is only logged, and hides the node's: faults are found in Compile.
   OrtEp::GetCapability = [](OrtEp* self, const OrtGraph* graph,
@@ -48,7 +48,7 @@ void ExecutionProvider::log_message(OrtLoggingLevel level, const std::string& me
 }
 
 Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) const {
-  const OrtNodeFusionOptions fusion{.ort_version_supported = kOrtApiVersion,
+  const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
                                     .drop_constant_initializers = false};
   for (const OrtNode* node : CTXGEN_TRY(nodes_of(ort_, graph)))
     if (is_ours(ort_, *node))

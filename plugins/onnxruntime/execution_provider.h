@@ -5,16 +5,18 @@
 
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
+
 #include "ep_options.h"
 #include "graph_nodes.h"
 #include "ort_edge.h"
+#include "ort_tables.h"
 #include "partition_kernel.h"
 
 namespace ctxgen::plugin {
 
 /// The execution provider of one session. Refers to nothing of the factory: an application may
 /// unregister the library while sessions live.
-class ExecutionProvider final : public OrtEp {
+class ExecutionProvider final : public EpTable {
  public:
   /// `options`: an error in them is logged now and returned by Compile: ONNX Runtime's Python package
   /// would answer an error from here by a session without the EP.

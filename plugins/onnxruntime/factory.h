@@ -1,18 +1,33 @@
 #pragma once
 
+#include <atomic>
+
 #include "ort_edge.h"
+#include "ort_tables.h"
 
 namespace ctxgen::plugin {
 
 /// Tells ONNX Runtime what the plugin is and makes one execution provider per session.
-class Factory final : public OrtEpFactory {
+///
+/// Lifetime  until it was released and its last execution provider, too: a session that outlives
+/// its environment, or the
+///           registration of the library, gives its execution provider back through the factory.
+class Factory final : public EpFactoryTable {
  public:
-  explicit Factory(OrtApis ort);
+  [[nodiscard]] static OrtEpFactory* make(OrtApis ort);
+  static void release(OrtEpFactory* factory) noexcept;
 
  private:
+  explicit Factory(OrtApis ort);
+  ~Factory() = default;
+  void fill_execution_providers() noexcept;
+  void fill_devices() noexcept;
+  void drop() noexcept;
   [[nodiscard]] Status find_devices(std::span<const OrtHardwareDevice* const> devices,
                                     std::span<OrtEpDevice*> ep_devices, std::size_t& count);
+
   OrtApis ort_;
+  std::atomic<int> owners_ = 1;  // ONNX Runtime's registration and the execution providers
 };
 
 }  // namespace ctxgen::plugin

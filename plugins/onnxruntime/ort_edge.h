@@ -1,18 +1,19 @@
 #pragma once
 
-#include <onnxruntime_c_api.h>
-
+#include <cstdint>
 #include <string>
 #include <utility>
+
+#include <onnxruntime_c_api.h>
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/status.h"
 
 namespace ctxgen::plugin {
 
-/// The lowest ONNX Runtime API that the plugin needs: it is what is asked for, and what every structure
-/// says, whatever headers it was built with.
-inline constexpr std::uint32_t kOrtApiVersion = 23;
+/// The lowest ONNX Runtime API that the plugin needs: the one that it asks for, whatever headers it
+/// was built with.
+inline constexpr std::uint32_t kOldestOrtApiVersion = 23;
 
 inline constexpr const char* kEpName = "CtxgenDnnlExecutionProvider";
 
@@ -21,6 +22,9 @@ struct OrtApis {
   const OrtApi* api = nullptr;
   const OrtEpApi* ep = nullptr;
   int minor_version = 0;  // of the running library: 1.<minor>
+  /// What every table that we hand out says that it supports: the lower one of the library's
+  /// version and ours.
+  std::uint32_t tables_version = kOldestOrtApiVersion;
 };
 
 /// Takes the status over.

@@ -102,12 +102,12 @@ Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
 
 PartitionKernel::PartitionKernel(OrtApis ort, std::string where,
                                  std::unique_ptr<Executable> executable, Bindings bindings)
-    : OrtNodeComputeInfo{},
+    : NodeComputeTable{},
       ort_(ort),
       where_(std::move(where)),
       executable_(std::move(executable)),
       bindings_(std::move(bindings)) {
-  ort_version_supported = kOrtApiVersion;
+  ort_version_supported = ort_.tables_version;
   // ONNX Runtime swallows the text of an error here, so what can fail was done before.
   CreateState = [](OrtNodeComputeInfo* self, OrtNodeComputeContext*, void** state) -> OrtStatus* {
     *state = self;

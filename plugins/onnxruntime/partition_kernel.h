@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+
 #include "ort_edge.h"
+#include "ort_tables.h"
 
 namespace ctxgen::plugin {
 
@@ -18,7 +20,7 @@ namespace ctxgen::plugin {
 ///
 /// Threads  ONNX Runtime may run one node from several threads at once; each call takes an execution
 ///          state of its own from a pool.
-class PartitionKernel final : public OrtNodeComputeInfo {
+class PartitionKernel final : public NodeComputeTable {
  public:
   struct Bindings {
     std::vector<std::size_t> inputs;                  // of the fused node, by program input

@@ -19,8 +19,7 @@ int main(int argc, char** argv) try {
     if (std::string_view(device.EpName()) == "CtxgenDnnlExecutionProvider") devices.push_back(device);
 
   Ort::SessionOptions options;
-  options.SetIntraOpNumThreads(1);  // nodes that are not compiled
-  const std::unordered_map<std::string, std::string> ep_options = {{"threads", "1"}};  // compiled ones
+  const std::unordered_map<std::string, std::string> ep_options;  // "threads", ...: docs/onnxruntime.md
   options.AppendExecutionProvider_V2(env, devices, ep_options);
   Ort::Session session(env, argv[2], options);
 

@@ -10,8 +10,7 @@ onnxruntime.register_execution_provider_library("ctxgen", ctxgen.get_library_pat
 devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == ctxgen.get_ep_name()]
 
 options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = 1  # nodes that are not compiled
-options.add_provider_for_devices(devices, {"threads": "1"})  # compiled ones
+options.add_provider_for_devices(devices, {})  # "threads", ...: docs/onnxruntime.md
 session = onnxruntime.InferenceSession(sys.argv[1], options)
 
 TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8}

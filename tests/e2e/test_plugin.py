@@ -39,10 +39,9 @@ def session(model, ep_options=None, config=None):
     """`model`: a path or bytes."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     for key, value in (config or {}).items():
         options.add_session_config_entry(key, value)
-    options.add_provider_for_devices(DEVICES, {"threads": "1", **(ep_options or {})})
+    options.add_provider_for_devices(DEVICES, ep_options or {})
     return onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options)
 
 
@@ -86,7 +85,7 @@ def check_data(model, folder, rtol, atol):
 @pytest.fixture
 def compiled(tmp_path):
     """net_ctx.onnx of a small convolutional network, and an input with what comes of it."""
-    done("compile", save(conv_model(), tmp_path / "net.onnx"), "--threads", "1")
+    done("compile", save(conv_model(), tmp_path / "net.onnx"))
     x = np.random.default_rng(1).standard_normal((2, 3, 8, 8), dtype=np.float32)
     plain = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
     return tmp_path / "net_ctx.onnx", x, plain.run(None, {"x": x})[0]
@@ -106,7 +105,7 @@ TRAINED = sorted(path.parent for path in MODELS.glob("*/test_data_set_0") if pat
 
 @pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
 def test_trained_models(folder, tmp_path):
-    done("compile", "-q", folder / "model.onnx", "-o", tmp_path / "m_ctx.onnx", "--threads", "1")
+    done("compile", "-q", folder / "model.onnx", "-o", tmp_path / "m_ctx.onnx")
     tolerance = json.loads((folder / "meta.json").read_text())["tolerance"]
     check_data(session(tmp_path / "m_ctx.onnx"), folder, tolerance["rtol"], tolerance["atol"])
 
@@ -116,7 +115,7 @@ def test_backend_data_with_compiled_nodes(kind, tmp_path):
     ran = 0
     for folder in sorted(path.parent for path in (DATA / kind).glob("*/model.onnx")):
         context = tmp_path / f"{folder.name}_ctx.onnx"
-        done("compile", "-q", folder / "model.onnx", "-o", context, "--threads", "1")
+        done("compile", "-q", folder / "model.onnx", "-o", context)
         if not ep_nodes(context):
             continue
         check_data(session(context), folder, 1e-3, 1e-5)
@@ -138,7 +137,7 @@ def test_a_model_of_one_node_without_initializers(compiled):
 
 def test_an_embedded_context(compiled, tmp_path):
     _, x, expected = compiled
-    done("compile", tmp_path / "net.onnx", "--embed", "-o", tmp_path / "embedded.onnx", "--threads", "1")
+    done("compile", tmp_path / "net.onnx", "--embed", "-o", tmp_path / "embedded.onnx")
     check(session((tmp_path / "embedded.onnx").read_bytes()), x, expected)
 
 
@@ -148,7 +147,7 @@ KINDS = [["--compress"], ["--portable"], ["--isa", "sse41"], ["--isa", "sse41,av
 @pytest.mark.parametrize("options", KINDS, ids=" ".join)
 def test_binaries_of_every_kind(compiled, tmp_path, options):
     _, x, expected = compiled
-    done("compile", tmp_path / "net.onnx", *options, "-o", tmp_path / "kind_ctx.onnx", "--threads", "1")
+    done("compile", tmp_path / "net.onnx", *options, "-o", tmp_path / "kind_ctx.onnx")
     check(session(tmp_path / "kind_ctx.onnx"), x, expected)
 
 
@@ -176,7 +175,7 @@ def merged(first, second, tmp_path):
 def test_two_context_models_in_one_graph(compiled, tmp_path):
     first, x, expected = compiled
     save(conv_model(seed=5), tmp_path / "second.onnx")
-    done("compile", tmp_path / "second.onnx", "--node-prefix", "second_", "--threads", "1")
+    done("compile", tmp_path / "second.onnx", "--node-prefix", "second_")
     model = session(merged(first, tmp_path / "second_ctx.onnx", tmp_path))
     plain = onnxruntime.InferenceSession(str(tmp_path / "second.onnx"), providers=["CPUExecutionProvider"])
     found = model.run(["y", "other/y"], {"x": x, "other/x": x})
@@ -270,7 +269,7 @@ def test_a_second_ep_in_the_session(compiled):
     path, x, expected = compiled
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.add_provider_for_devices(DEVICES, {"threads": "1"})
+    options.add_provider_for_devices(DEVICES, {})
     model = onnxruntime.InferenceSession(str(path), options)
     assert model.get_providers()[0] == EP and "CPUExecutionProvider" in model.get_providers()
     check(model, x, expected)
@@ -442,4 +441,5 @@ def test_only_two_symbols_are_visible():
     listed = subprocess.run(["nm", "-D", "--defined-only", PLUGIN], capture_output=True, text=True, check=True).stdout
     assert [line.split()[-1] for line in listed.splitlines()] == ["CreateEpFactories", "ReleaseEpFactory"]
     needed = subprocess.run(["readelf", "-d", PLUGIN], capture_output=True, text=True, check=True).stdout
+    assert "NODELETE" in needed
     assert not any(name in needed for name in ["onnx", "protobuf"])

@@ -2,8 +2,10 @@
 """./dev plugin-matrix: context models through the plugin EP in several ONNX Runtime libraries.
 
 Every trained model with data (CTXGEN_MODELS) and every case of libonnx-testdata of which a node is compiled runs in each library, in a
-process of its own, and is compared with its reference outputs; --bench adds models of the bench, compared with the source. Libraries: Debian's, those of the npm package onnxruntime-node in the
-versions that are given, and its newest one. Prints passed, failed and skipped per library; status 1 if anything failed.
+process of its own, and is compared with its reference outputs; --bench adds models of the bench, compared with the source. Then an
+application goes through what tests/plugin/application.py checks: registering and unregistering, ways to end, function tables, codes.
+All that with each number of --threads. Libraries: Debian's, those of the npm package onnxruntime-node in the versions that are
+given, and its newest one. Prints passed, failed and skipped per library; status 1 if anything failed.
 """
 
 import argparse
@@ -23,12 +25,13 @@ from onnx import numpy_helper
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "bench" / "peers"), str(PROJECT / "bench" / "models")]
 
+import application  # noqa: E402
 import contestants  # noqa: E402
 import fetch_ort  # noqa: E402
 import make  # noqa: E402
 import run as bench_run  # noqa: E402
 
-BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
+BUILD = application.BUILD
 DATA = pathlib.Path("/usr/share/libonnx-testdata/data")
 DEBIAN = sorted(pathlib.Path("/usr/lib").glob("*/libonnxruntime.so.1.*"))
 KINDS = ["simple", "pytorch-converted", "pytorch-operator", "node"]
@@ -122,11 +125,11 @@ def compile_case(case, target):
 
 
 class Bench:
-    """The bench program with one library and one set of inputs."""
+    """The bench program with one library, one set of inputs and a number of threads."""
 
-    def __init__(self, program, library, files):
+    def __init__(self, program, library, files, threads):
         flags = [word for name, path in files.items() for word in ("--input", f"{name}={path}")]
-        self.command = [program, "--library", library, "--iterations", "0", *flags]
+        self.command = [program, "--library", library, "--iterations", "0", "--threads", threads, *flags]
 
     def run(self, model, outputs, *flags):
         command = [*self.command, "--model", model, "--outputs", outputs, *flags]
@@ -137,12 +140,12 @@ def loaded(folder):
     return [np.load(folder / f"output_{i}.npy") for i in range(len(list(folder.glob("output_*.npy"))))]
 
 
-def run_case(library, program, context, case, work):
+def run_case(library, program, threads, context, case, work):
     """"": passed; None: the library does not run the source, or the bench program cannot name its values; else what is wrong."""
     files = case.input_files(context, work)
     if files is None:
         return None
-    bench = Bench(program, library, files)
+    bench = Bench(program, library, files, threads)
 
     def run_source():
         return loaded(work / "source") if bench.run(case.model, work / "source").returncode == 0 else None
@@ -172,32 +175,60 @@ def libraries(versions):
             print(f"onnxruntime-node {version or 'newest'}: not fetched: {error}", file=sys.stderr)
 
 
+def run_models(pool, models, library, program, threads, work):
+    """How many passed and were skipped, and what is wrong with the others."""
+
+    def one(item):
+        case, context = item
+        with tempfile.TemporaryDirectory(dir=work) as scratch:
+            return case, run_case(library, program, threads, context, case, pathlib.Path(scratch))
+
+    results = list(pool.map(one, models))
+    wrong = [f"{case.name}: {text}" for case, text in results if text]
+    skipped = sum(text is None for _, text in results)
+    return len(results) - len(wrong) - skipped, skipped, wrong
+
+
+def run_checks(library, threads, work, repeats):
+    """As run_models, for the checks of an application."""
+    host = application.make_application(library, work / f"application_{threads}", threads, repeats)
+    wrong = []
+    for check in application.CHECKS:
+        try:
+            check(host)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            wrong.append(f"{check.__name__}: {error}")
+    return len(application.CHECKS) - len(wrong), 0, wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="of onnxruntime-node besides the newest")
     parser.add_argument("--bench", default="", metavar="NAME,...", help="bench models to add (bench/models; large)")
+    parser.add_argument("--threads", default="1,4", metavar="N,...", help="numbers of threads (default: 1,4)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="processes and rounds of what crashes by chance (default: 3)")
+    parser.add_argument("--no-models", action="store_true", help="only what an application checks")
     arguments = parser.parse_args()
-    program = bench_run.build_peer_program()
+    program = None if arguments.no_models else bench_run.build_peer_program()
     failed = False
     with tempfile.TemporaryDirectory(prefix="ctxgen-matrix-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         work = pathlib.Path(folder)
-        chosen = [*map(BenchCase, filter(None, arguments.bench.split(","))), *data_cases()]
+        chosen = [] if arguments.no_models else [*map(BenchCase, filter(None, arguments.bench.split(","))), *data_cases()]
         compiled = list(pool.map(lambda item: compile_case(item[1], work / str(item[0])), enumerate(chosen)))
         models = [(case, context) for case, context in zip(chosen, compiled) if context is not None]
-        print(f"{len(models)} of {len(chosen)} models have a compiled node")
+        if chosen:
+            print(f"{len(models)} of {len(chosen)} models have a compiled node", flush=True)
         for library in libraries(arguments.versions):
-            def one(item, library=library):
-                case, context = item
-                with tempfile.TemporaryDirectory(dir=work) as scratch:
-                    return case, run_case(library, program, context, case, pathlib.Path(scratch))
-
-            results = list(pool.map(one, models))
-            wrong = [(case, text) for case, text in results if text]
-            skipped = sum(text is None for _, text in results)
-            print(f"{library.parent.name}/{library.name}: {len(results) - len(wrong) - skipped} passed, {len(wrong)} failed, {skipped} skipped")
-            for case, text in wrong:
-                print(f"  {case.name}: {text}")
-            failed = failed or bool(wrong)
+            for threads in map(int, arguments.threads.split(",")):
+                parts = {"application": run_checks(library, threads, work, arguments.rounds)}
+                if models:
+                    parts["models"] = run_models(pool, models, library, program, threads, work)
+                for what, (passed, skipped, wrong) in parts.items():
+                    name = f"{library.parent.name}/{library.name}"
+                    print(f"{name}, {threads} threads, {what}: {passed} passed, {len(wrong)} failed, {skipped} skipped", flush=True)
+                    for text in wrong:
+                        print(f"  {text}")
+                    failed = failed or bool(wrong)
     return 1 if failed else 0
 
 

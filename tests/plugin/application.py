@@ -1,0 +1,169 @@
+"""What an application sees of the plugin EP in one ONNX Runtime library: checks for tests/e2e/test_plugin_host.py and ./dev plugin-matrix.
+
+Each check starts tests/plugin/ort_host, an application in C++, in processes of its own. Codes are ONNX Runtime's: 2 INVALID_ARGUMENT,
+9 NOT_IMPLEMENTED, 10 INVALID_GRAPH.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+from cli_support import conv_model, done, make_model, save  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
+PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
+PROBE = BUILD / "tests" / "libort_table_probe.so"
+HOST = BUILD / "tests" / "ort_host"
+
+# Since when ONNX Runtime calls a member of the tables in what the checks do (the others are asked for by accelerators only).
+REACHED_SINCE = {
+    "GetKernelRegistry": 24,
+    "IsConcurrentRunSupported": 24,
+    "GetHardwareDeviceIncompatibilityDetails": 24,
+    "GetNumCustomOpDomains": 24,
+    "GetCustomOpDomains": 24,
+    "CreateProfiler": 25,
+    "Sync": 27,  # since 1.25, but not in what the checks do
+    "IsGraphCaptureEnabled": 26,
+    "IsGraphCaptured": 26,
+    "ReplayGraph": 26,
+    "GetGraphCaptureNodeAssignmentPolicy": 26,
+    "OnSessionInitializationEnd": 27,
+    "GetDefaultMemoryDevice": 27,
+    "GetWeightlessSupport": 29,
+}
+
+
+def chain_model(length=48, size=768):
+    """A partition of many products, which takes some milliseconds."""
+    weight = np.random.default_rng(1).standard_normal((size, size), dtype=np.float32) / size**0.5
+    nodes = [helper.make_node("MatMul", [f"v{i}" if i else "x", "w"], [f"v{i + 1}"]) for i in range(length)]
+    nodes.append(helper.make_node("Relu", [f"v{length}"], ["y"]))
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [size, size])] for name in ("x", "y")]
+    return make_model(helper.make_graph(nodes, "chain", *ends, [numpy_helper.from_array(weight, "w")]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Application:
+    """On `library`; sessions and compiled models have `threads` threads. `folder` holds the models of make_models()."""
+
+    library: pathlib.Path
+    folder: pathlib.Path
+    threads: int
+    repeats: int = 3  # of what crashes by chance
+
+    @property
+    def minor_version(self):
+        """23 for 1.23.2: Debian has it in the name of the file, npm in that of the folder."""
+        return int(re.search(r"(?:-|\.so\.)1\.(\d+)", f"{self.library.parent.name}/{self.library.name}")[1])
+
+    def host(self, verb, model="net_ctx.onnx", *, plugin=PLUGIN, threads=None, flags=(), environment=None):
+        threads = self.threads if threads is None else threads
+        command = [HOST, verb, "--library", self.library, "--plugin", plugin, "--model", self.folder / model, "--threads", threads, *flags]
+        # The suite has idle threads sleep; those of an application spin for a while, and fail if their code is unloaded.
+        environment = {**{key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}, **(environment or {})}
+        return subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+    def ok(self, verb, *arguments, **options):
+        finished = self.host(verb, *arguments, **options)
+        assert finished.returncode == 0, f"{verb}: status {finished.returncode}\n{finished.stdout}{finished.stderr[-2000:]}"
+        return finished
+
+    def refused(self, code, verb, *arguments, **options):
+        """The text that goes with the code."""
+        finished = self.host(verb, *arguments, **options)
+        assert finished.returncode == 1 and finished.stdout.startswith(f"{code}: "), (
+            f"{verb}: status {finished.returncode}, expected code {code}\n{finished.stdout}{finished.stderr[-2000:]}"
+        )
+        return finished.stdout
+
+
+def make_models(folder, threads):
+    done("compile", "-q", save(conv_model(batch=1), folder / "net.onnx"), "--threads", threads)
+    done("compile", "-q", save(chain_model(), folder / "chain.onnx"), "--threads", threads)
+    negation = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "negation",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
+    )
+    save(make_model(negation), folder / "negation.onnx")
+
+
+def check_rounds(application):
+    """Registers, loads, runs and unregisters again and again in one process."""
+    application.ok("run", flags=["--rounds", application.repeats])
+
+
+def check_processes(application):
+    """Registers, loads, runs, unregisters and exits in many processes."""
+    for _ in range(application.repeats):
+        application.ok("run")
+
+
+def check_default_threads(application):
+    """As many as there are cores: more than that do not spin."""
+    application.ok("run", threads=0, flags=["--rounds", application.repeats])
+    for _ in range(application.repeats):
+        for verb in ("run", "keep"):
+            application.ok(verb, threads=0)
+
+
+def check_ways_to_end(application):
+    """However the application ends: in order, without unregistering, without destroying anything, with all that after main()."""
+    for verb in ("keep", "leak", "static"):
+        for _ in range(application.repeats):
+            application.ok(verb)
+
+
+def check_sessions_that_outlive(application):
+    """The registration, the environment."""
+    for verb in ("early", "orphan"):
+        for _ in range(application.repeats):
+            application.ok(verb)
+
+
+def check_what_stays_mapped(application):
+    found = set(application.ok("mapped").stdout.split())
+    assert found >= {"libctxgen_onnxruntime.so", "libgomp.so", "libdnnl.so"}, found
+
+
+def check_tables(application):
+    """ort_tables.h against the library: it finds each member of the probe's tables where the header says."""
+    flags = ["--ep-name", "ProbeExecutionProvider"]
+    called, loud = set(), set()
+    for verb, extra in (("run", []), ("run", ["--config", "ep.enable_weightless=1"]), ("incompatibility", [])):
+        for version, calls in (("", called), ("23", loud)):
+            environment = {"CTXGEN_PROBE_VERSION": version} if version else {}
+            found = application.host(verb, "negation.onnx", plugin=PROBE, flags=[*flags, *extra], environment=environment)
+            assert found.returncode in (0, 1, 3), f"{verb}: status {found.returncode}\n{found.stdout}{found.stderr[-500:]}"
+            calls.update(re.findall(r"^called (\w+)$", found.stdout, re.M))
+    assert called == {name for name, since in REACHED_SINCE.items() if since <= application.minor_version}, called
+    assert loud <= {"GetHardwareDeviceIncompatibilityDetails"}, f"read from tables of 1.23: {loud}"
+
+
+def check_incompatibility(application):
+    finished = application.host("incompatibility")
+    if application.minor_version < 24:
+        assert finished.returncode == 3
+        return
+    assert finished.returncode == 0 and "reasons 0" in finished.stdout, f"status {finished.returncode}\n{finished.stdout}"
+
+
+CHECKS = [value for name, value in sorted(globals().items()) if name.startswith("check_")]
+
+
+def make_application(library, folder, threads, repeats=3):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    make_models(folder, threads)
+    return Application(library, folder, threads, repeats)
