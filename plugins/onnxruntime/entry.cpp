@@ -25,9 +25,9 @@ int minor_version(std::string_view text) {
 
 }  // namespace
 
-CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, const OrtLogger*,
-                                           OrtEpFactory** factories, std::size_t max_factories,
-                                           std::size_t* count) noexcept {
+CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base,
+                                           const OrtLogger* logger, OrtEpFactory** factories,
+                                           std::size_t max_factories, std::size_t* count) noexcept {
   using namespace ctxgen::plugin;
   *count = 0;
   const OrtApi* api = base->GetApi(kOldestOrtApiVersion);
@@ -43,7 +43,7 @@ CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, 
     const auto tables =
         std::clamp(static_cast<std::uint32_t>(minor), kOldestOrtApiVersion, kNewestOrtApiVersion);
     const OrtApis ort{api, api->GetEpApi(), minor, tables};
-    factories[0] = Factory::make(ort);
+    factories[0] = Factory::make(ort, logger);
     *count = 1;
     return {};
   });

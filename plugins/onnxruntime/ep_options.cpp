@@ -45,6 +45,8 @@ Status set_own(EpOptions& options, std::string_view key, std::string_view value)
 Status set(EpOptions& options, std::string_view key, std::string_view value) {
   if (key.starts_with(kPrefix)) return set_own(options, key.substr(kPrefix.size()), value);
   if (key == "ep.context_file_path") options.context_file_path = value;
+  if (key == "session.model_external_initializers_file_folder_path")
+    options.external_data_folder = value;
   if (key == "ep.context_enable") options.generates = CTXGEN_TRY(parse_flag(key, value));
   if (key == "ep.share_ep_contexts") options.share_ep_contexts = CTXGEN_TRY(parse_flag(key, value));
   if (key == "ep.stop_share_ep_contexts")
@@ -67,14 +69,19 @@ Result<EpOptions> read_options(const OrtApis& ort, const OrtSessionOptions& sess
   ort.api->GetKeyValuePairs(pairs, &keys, &values, &count);
   EpOptions options;
   for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, keys[i], values[i]));
-  if (options.generates)
-    return fail(ErrorCode::kUnsupported,
-                "{} does not compile models inside ONNX Runtime (ep.context_enable=1) yet; ctxgen "
-                "compile does", kEpName);
   if (options.stop_share_ep_contexts && !options.share_ep_contexts)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
   return options;
+}
+
+Status check_dynamic_option(std::string_view key, std::string_view value) {
+  if (key != "ep.dynamic.workload_type")
+    return fail(ErrorCode::kInvalidArgument,
+                "{} has no option \"{}\" that can be set while a session lives", kEpName, key);
+  if (value == "Default" || value == "Efficient") return {};
+  return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected Default or Efficient",
+              key, value);
 }
 
 }  // namespace ctxgen::plugin

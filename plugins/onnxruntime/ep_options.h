@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "ctxgen/ctxfile/context_file.h"
 #include "ort_edge.h"
@@ -13,6 +14,9 @@ namespace ctxgen::plugin {
 /// ONNX Runtime hands on as `ep.ctxgendnnlexecutionprovider.<key>`.
 struct EpOptions {
   std::filesystem::path context_file_path;  // ep.context_file_path: for models from memory
+  /// session.model_external_initializers_file_folder_path: ONNX Runtime may give it as the folder
+  /// of the model.
+  std::filesystem::path external_data_folder;
   bool share_ep_contexts = false;           // ep.share_ep_contexts
   bool stop_share_ep_contexts = false;      // ep.stop_share_ep_contexts
   bool generates = false;                   // ep.context_enable
@@ -24,5 +28,10 @@ struct EpOptions {
 
 /// Errors  INVALID_ARGUMENT: an unknown option of the EP, or a value that is none of its values.
 [[nodiscard]] Result<EpOptions> read_options(const OrtApis& ort, const OrtSessionOptions& options);
+
+/// Options that are set while the session lives. There are none of ours; ONNX Runtime's hint about
+/// the kind of work changes nothing.
+/// Errors  INVALID_ARGUMENT: any other key, or an invalid value.
+[[nodiscard]] Status check_dynamic_option(std::string_view key, std::string_view value);
 
 }  // namespace ctxgen::plugin

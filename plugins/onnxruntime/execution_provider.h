@@ -23,20 +23,21 @@ class ExecutionProvider final : public EpTable {
   ExecutionProvider(OrtApis ort, Result<EpOptions> options, const OrtLogger* logger);
 
  private:
+  void fill_compiling() noexcept;
+  void fill_running() noexcept;
   [[nodiscard]] Status claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) const;
   [[nodiscard]] Status compile(std::span<const OrtGraph* const> graphs,
                                std::span<const OrtNode* const> fused_nodes,
                                OrtNodeComputeInfo** kernels);
+  [[nodiscard]] Status claim_to_refuse(std::span<const OrtNode* const> nodes,
+                                       OrtEpGraphSupportInfo& info) const;
+  [[nodiscard]] Status check_options(std::span<const OrtGraph* const> graphs) const;
   [[nodiscard]] Status check_graph_count();
   [[nodiscard]] Result<ContextPlaces> places(const OrtGraph& graph) const;
   [[nodiscard]] Status judge(const ResolvedContexts& contexts) const;
-  [[nodiscard]] Result<std::unique_ptr<PartitionKernel>> load(const ContextNode& node,
-                                                              const OrtNode& source,
-                                                              const OrtNode& fused,
-                                                              const OpenContext& context,
-                                                              std::size_t program,
-                                                              SourceWeights& sources) const;
-  void log_message(OrtLoggingLevel level, const std::string& message) const;
+  [[nodiscard]] Result<std::unique_ptr<PartitionKernel>> load(
+      const ContextNode& node, const OrtNode& source, const OrtNode& fused,
+      const OpenContext& context, std::size_t program, SourceWeights& sources) const;
 
   OrtApis ort_;
   EpOptions options_;

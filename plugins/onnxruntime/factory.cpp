@@ -1,34 +1,33 @@
 #include "factory.h"
 
+#include <charconv>
+#include <format>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "ctxgen/base/version.h"
 #include "ctxgen/registry/loaders.h"
-
 #include "execution_provider.h"
 
 namespace ctxgen::plugin {
 namespace {
 
-OrtCompiledModelCompatibility verdict_of(const char* info) {
-  const ProgramLoader* loader = find_loader(default_loaders(), kEpName);
-  if (loader == nullptr) return OrtCompiledModelCompatibility_EP_UNSUPPORTED;
-  switch (loader->compatibility(info, 0).verdict) {
-    case Compatibility::kOptimal:
-      return OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL;
-    case Compatibility::kPreferRecompilation:
-      return OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION;
-    case Compatibility::kUnsupported:
-      break;
-  }
-  return OrtCompiledModelCompatibility_EP_UNSUPPORTED;
+/// The number of threads that a fingerprint names; 0 if it names none.
+int threads_in(std::string_view fingerprint) {
+  constexpr std::string_view kKey = ";threads=";
+  const std::size_t at = fingerprint.find(kKey);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view number = fingerprint.substr(at + kKey.size());
+  int threads = 0;
+  std::from_chars(number.data(), number.data() + number.size(), threads);
+  return threads;
 }
 
 }  // namespace
 
-OrtEpFactory* Factory::make(OrtApis ort) {
-  return new Factory(ort);
+OrtEpFactory* Factory::make(OrtApis ort, const OrtLogger* logger) {
+  return new Factory(ort, logger);
 }
 
 void Factory::release(OrtEpFactory* factory) noexcept {
@@ -39,7 +38,8 @@ void Factory::drop() noexcept {
   if (owners_.fetch_sub(1) == 1) delete this;
 }
 
-Factory::Factory(OrtApis ort) : EpFactoryTable{}, ort_(ort) {
+Factory::Factory(OrtApis ort, const OrtLogger* logger)
+    : EpFactoryTable{}, ort_(ort), logger_(logger) {
   ort_version_supported = ort_.tables_version;
   OrtEpFactory::GetName = [](const OrtEpFactory*) noexcept { return kEpName; };
   OrtEpFactory::GetVendor = [](const OrtEpFactory*) noexcept { return "ctxgen"; };
@@ -50,7 +50,7 @@ Factory::Factory(OrtApis ort) : EpFactoryTable{}, ort_(ort) {
          OrtCompiledModelCompatibility* verdict) noexcept -> OrtStatus* {
     auto& factory = *static_cast<Factory*>(self);
     return guarded(*factory.ort_.api, "judging a compiled model", [&]() -> Status {
-      *verdict = verdict_of(info);
+      *verdict = factory.judge(info);
       return {};
     });
   };
@@ -124,6 +124,30 @@ Status Factory::find_devices(std::span<const OrtHardwareDevice* const> devices,
     ep_devices[count++] = made;
   }
   return {};
+}
+
+/// ONNX Runtime's message for a model that is refused here does not have our reason, so it is
+/// logged. How many threads a session will have is not known yet, and nothing to judge a model by:
+/// its execution provider does that.
+OrtCompiledModelCompatibility Factory::judge(const char* info) const {
+  if (info == nullptr || *info == '\0') return OrtCompiledModelCompatibility_EP_NOT_APPLICABLE;
+  const ProgramLoader* loader = find_loader(default_loaders(), kEpName);
+  if (loader == nullptr) return OrtCompiledModelCompatibility_EP_UNSUPPORTED;
+  const auto [verdict, reason] = loader->compatibility(info, threads_in(info));
+  switch (verdict) {
+    case Compatibility::kOptimal:
+      return OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL;
+    case Compatibility::kPreferRecompilation:
+      log_message(ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
+                  std::format("{}: the compiled model runs, but should be compiled again: {}",
+                              kEpName, reason));
+      return OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION;
+    case Compatibility::kUnsupported:
+      break;
+  }
+  log_message(ort_, logger_, ORT_LOGGING_LEVEL_ERROR,
+              std::format("{}: the compiled model does not run here: {}", kEpName, reason));
+  return OrtCompiledModelCompatibility_EP_UNSUPPORTED;
 }
 
 }  // namespace ctxgen::plugin

@@ -9,24 +9,27 @@ namespace ctxgen::plugin {
 
 /// Tells ONNX Runtime what the plugin is and makes one execution provider per session.
 ///
-/// Lifetime  until it was released and its last execution provider, too: a session that outlives
-/// its environment, or the
-///           registration of the library, gives its execution provider back through the factory.
+/// Lifetime  until it was released and its last execution provider, too: a session that outlives its
+///           environment, or the registration of the library, gives its execution provider back
+///           through the factory.
 class Factory final : public EpFactoryTable {
  public:
-  [[nodiscard]] static OrtEpFactory* make(OrtApis ort);
+  /// `logger`: ONNX Runtime's own, which lives as long as the registration.
+  [[nodiscard]] static OrtEpFactory* make(OrtApis ort, const OrtLogger* logger);
   static void release(OrtEpFactory* factory) noexcept;
 
  private:
-  explicit Factory(OrtApis ort);
+  Factory(OrtApis ort, const OrtLogger* logger);
   ~Factory() = default;
   void fill_execution_providers() noexcept;
   void fill_devices() noexcept;
   void drop() noexcept;
   [[nodiscard]] Status find_devices(std::span<const OrtHardwareDevice* const> devices,
                                     std::span<OrtEpDevice*> ep_devices, std::size_t& count);
+  [[nodiscard]] OrtCompiledModelCompatibility judge(const char* info) const;
 
   OrtApis ort_;
+  const OrtLogger* logger_;
   std::atomic<int> owners_ = 1;  // ONNX Runtime's registration and the execution providers
 };
 

@@ -33,4 +33,12 @@ OrtStatus* to_ort(const OrtApi& api, const Error& error) noexcept {
   return api.CreateStatus(code_of(error.code), error.message.c_str());
 }
 
+void log_message(const OrtApis& ort, const OrtLogger* logger, OrtLoggingLevel level,
+                 const std::string& message) noexcept {
+  if (logger == nullptr) return;
+  if (OrtStatus* status =
+          ort.api->Logger_LogMessage(logger, level, message.c_str(), ORT_FILE, __LINE__, __func__))
+    ort.api->ReleaseStatus(status);
+}
+
 }  // namespace ctxgen::plugin

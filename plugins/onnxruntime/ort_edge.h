@@ -34,6 +34,10 @@ struct OrtApis {
 /// text.
 [[nodiscard]] OrtStatus* to_ort(const OrtApi& api, const Error& error) noexcept;
 
+/// Where there is no logger, or it fails, nothing is said.
+void log_message(const OrtApis& ort, const OrtLogger* logger, OrtLoggingLevel level,
+                 const std::string& message) noexcept;
+
 /// Runs a callback of ONNX Runtime: nothing is thrown across.
 template <class Body>
 OrtStatus* guarded(const OrtApi& api, const char* doing, Body&& body) noexcept {

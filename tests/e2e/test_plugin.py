@@ -160,7 +160,10 @@ def test_weights_that_stay_in_another_file_are_refused(compiled, tmp_path):
 def test_a_model_from_memory_needs_the_path(compiled, tmp_path):
     path, x, expected = compiled
     check(session(path.read_bytes(), config={"ep.context_file_path": str(tmp_path / "any.onnx")}), x, expected)
-    refused(2, "ep.context_file_path", model=path.read_bytes())
+    refused(10, "ep.context_file_path", model=path.read_bytes())
+    escaping = changed(path, ep_cache_context="../net_dnnl.bin")
+    refused(10, model=escaping.read_bytes())
+    refused(10, "..", model=escaping.read_bytes(), config={"ep.context_file_path": str(path)})
 
 
 def merged(first, second, tmp_path):
@@ -362,8 +365,33 @@ def test_unknown_options_and_values(compiled, options, texts):
 
 
 def test_generation_is_refused(compiled, tmp_path):
-    refused(9, "ep.context_enable", "ctxgen compile", model=compiled[0],
-            config={"ep.context_enable": "1", "ep.context_file_path": str(tmp_path / "made.onnx")})
+    config = {"ep.context_enable": "1", "ep.context_file_path": str(tmp_path / "made.onnx")}
+    refused(9, "ep.context_enable", "ctxgen compile", model=tmp_path / "net.onnx", config=config)
+    refused(2, "compiled already", "ep.context_enable", model=compiled[0], config=config)
+    assert not (tmp_path / "made.onnx").exists()
+
+
+@pytest.mark.parametrize("data", [False, True], ids=["file", "memory"])
+def test_the_compile_api_is_refused(tmp_path, data):
+    source = save(conv_model(), tmp_path / "net.onnx")
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(DEVICES, {})
+    compiler = onnxruntime.ModelCompiler(options, source.read_bytes() if data else str(source))
+    with pytest.raises(Exception, match="ctxgen compile"):
+        compiler.compile_to_file(str(tmp_path / "made.onnx"))
+    assert not (tmp_path / "made.onnx").exists()
+
+
+def test_options_are_checked_for_models_without_compiled_nodes(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+branches (bool c, float[n, 4] x) => (float[n, 4] y) {
+  y = If (c) <then_branch = then () => (t) { t = Neg(x) }, else_branch = other () => (e) { e = Abs(x) }>
+}"""
+    bodies = save(onnx.parser.parse_model(text), tmp_path / "branches.onnx")
+    for model in (save(conv_model(), tmp_path / "net.onnx"), bodies):
+        refused(2, "threadz", model=model, ep_options={"threadz": "2"})
+        refused(9, "ctxgen compile", model=model, config={"ep.context_enable": "1"})
+        session(model)
 
 
 def test_stopping_needs_a_group(compiled):

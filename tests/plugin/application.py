@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from cli_support import conv_model, done, make_model, save  # noqa: E402
+from cli_support import add_model, conv_model, done, make_model, save  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
@@ -90,6 +90,7 @@ class Application:
 def make_models(folder, threads):
     done("compile", "-q", save(conv_model(batch=1), folder / "net.onnx"), "--threads", threads)
     done("compile", "-q", save(chain_model(), folder / "chain.onnx"), "--threads", threads)
+    save(add_model(), folder / "add.onnx")
     negation = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["y"])],
         "negation",
@@ -97,6 +98,10 @@ def make_models(folder, threads):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
     )
     save(make_model(negation), folder / "negation.onnx")
+
+
+def config(**entries):
+    return [word for key, value in entries.items() for word in ("--config", f"{key.replace('__', '.')}={value}")]
 
 
 def check_rounds(application):
@@ -157,6 +162,59 @@ def check_incompatibility(application):
         assert finished.returncode == 3
         return
     assert finished.returncode == 0 and "reasons 0" in finished.stdout, f"status {finished.returncode}\n{finished.stdout}"
+
+
+def check_suboptimal(application):
+    """Good models are good, whatever number of threads session and machine have."""
+    application.ok("run", flags=config(session__fail_on_suboptimal_compiled_model=1))
+
+
+def check_verdicts(application):
+    fingerprint = done("inspect", "--json", application.folder / "net_ctx.onnx").stdout
+    fingerprint = re.search(r"format=\d+;onednn=[^\"\\]*", fingerprint)[0]
+    old = re.sub(r"onednn=[^;]*", "onednn=1.2.3", fingerprint)
+    other = re.sub(r"threads=\d+", "threads=63", fingerprint)
+    for info, verdict in (("", "not applicable"), (fingerprint, "optimal"), (other, "optimal"), (old, "unsupported")):
+        finished = application.ok("verdict", flags=["--info", info])
+        assert finished.stdout == f"{verdict}\n", f"{info}: {finished.stdout}"
+        if verdict == "unsupported":
+            assert "1.2.3" in finished.stderr, "the reason is not logged"
+
+
+def check_bin_of_a_model_from_memory(application):
+    """ep.context_file_path says where it is, also where external initializers have a folder of their own."""
+    elsewhere = application.folder / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    given = {"ep__context_file_path": application.folder / "any.onnx"}
+    folder = {"session__model_external_initializers_file_folder_path": elsewhere}
+    application.ok("run", flags=["--memory", *config(**given)])
+    application.ok("run", flags=["--memory", *config(**given, **folder)])
+    application.ok("run", flags=config(**given, **folder))
+    assert "ep.context_file_path" in application.refused(10, "load", flags=["--memory"])
+    application.refused(10, "load", flags=["--memory", *config(ep__context_file_path=elsewhere / "any.onnx")])
+
+
+def check_generation(application):
+    output = application.folder / "generated.onnx"
+    generation = config(ep__context_enable=1, ep__context_file_path=output)
+    for model in ("net.onnx", "add.onnx"):
+        assert "ep.context_enable" in application.refused(9, "load", model, flags=generation)
+        assert "ctxgen compile" in application.refused(9, "compile", model, flags=["--output", output])
+    assert "compiled already" in application.refused(2, "load", flags=generation)
+    assert "compiled already" in application.refused(2, "compile", flags=["--output", output])
+    assert not output.exists()
+
+
+def check_unknown_options(application):
+    for model in ("net_ctx.onnx", "net.onnx"):
+        assert "threadz" in application.refused(2, "load", model, flags=["--ep", "threadz=2"])
+    application.ok("load", "net.onnx")
+
+
+def check_dynamic_options(application):
+    assert "no_such_key" in application.refused(2, "dynamic", flags=["--config", "no_such_key=1"])
+    application.refused(2, "dynamic", flags=["--config", "ep.dynamic.workload_type=Sideways"])
+    application.ok("dynamic", flags=["--config", "ep.dynamic.workload_type=Efficient"])
 
 
 CHECKS = [value for name, value in sorted(globals().items()) if name.startswith("check_")]
