@@ -8,6 +8,7 @@
 
 #include "factory.h"
 #include "ort_tables.h"
+#include "run_watch.h"
 
 #define CTXGEN_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -42,7 +43,7 @@ CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base,
     const int minor = minor_version(base->GetVersionString());
     const auto tables =
         std::clamp(static_cast<std::uint32_t>(minor), kOldestOrtApiVersion, kNewestOrtApiVersion);
-    const OrtApis ort{api, api->GetEpApi(), minor, tables};
+    const OrtApis ort{api, api->GetEpApi(), minor, tables, find_terminate_flag(*api)};
     factories[0] = Factory::make(ort, logger);
     *count = 1;
     return {};

@@ -29,7 +29,7 @@ Result<ResolvedContexts> open_contexts(std::span<const ContextNode> nodes,
 
 ExecutionProvider::ExecutionProvider(OrtApis ort, Result<EpOptions> options,
                                      const OrtLogger* logger)
-    : EpTable{}, ort_(ort), logger_(logger) {
+    : EpTable{}, ort_(ort), logger_(logger), watch_(ort.terminate_flag) {
   if (options) {
     options_ = *std::move(options);
   } else {
@@ -64,6 +64,14 @@ void ExecutionProvider::fill_compiling() noexcept {
 }
 
 void ExecutionProvider::fill_running() noexcept {
+  OrtEp::OnRunStart = [](OrtEp* self, const OrtRunOptions* options) noexcept -> OrtStatus* {
+    static_cast<ExecutionProvider*>(self)->watch_.begin(options);
+    return nullptr;
+  };
+  OrtEp::OnRunEnd = [](OrtEp* self, const OrtRunOptions*, bool) noexcept -> OrtStatus* {
+    static_cast<ExecutionProvider*>(self)->watch_.end();
+    return nullptr;
+  };
   OrtEp::SetDynamicOptions = [](OrtEp* self, const char* const* keys, const char* const* values,
                                 std::size_t count) noexcept -> OrtStatus* {
     auto& ep = *static_cast<ExecutionProvider*>(self);
@@ -174,7 +182,7 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNo
   const BlobSource blobs = sources.blobs_of(*program, context.reader);
   auto executable = context.loader->load(program, blobs, load, &statistics);
   if (!executable) return std::unexpected(with_context(std::move(executable).error(), node.where));
-  return std::make_unique<PartitionKernel>(ort_, node.where, std::move(*executable),
+  return std::make_unique<PartitionKernel>(ort_, watch_, node.where, std::move(*executable),
                                            std::move(*bindings));
 }
 

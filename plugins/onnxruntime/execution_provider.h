@@ -5,12 +5,12 @@
 
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
-
 #include "ep_options.h"
 #include "graph_nodes.h"
 #include "ort_edge.h"
 #include "ort_tables.h"
 #include "partition_kernel.h"
+#include "run_watch.h"
 
 namespace ctxgen::plugin {
 
@@ -43,6 +43,7 @@ class ExecutionProvider final : public EpTable {
   EpOptions options_;
   Status options_status_;
   const OrtLogger* logger_;
+  RunWatch watch_;
   std::shared_ptr<Workspace> group_;
   int compiled_graphs_ = 0;
 };

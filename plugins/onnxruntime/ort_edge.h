@@ -1,10 +1,12 @@
 #pragma once
 
+#include <onnxruntime_c_api.h>
+
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
-
-#include <onnxruntime_c_api.h>
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/status.h"
@@ -25,6 +27,7 @@ struct OrtApis {
   /// What every table that we hand out says that it supports: the lower one of the library's
   /// version and ours.
   std::uint32_t tables_version = kOldestOrtApiVersion;
+  std::optional<std::size_t> terminate_flag;  // see run_watch.h
 };
 
 /// Takes the status over.

@@ -100,10 +100,11 @@ Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
   return bindings;
 }
 
-PartitionKernel::PartitionKernel(OrtApis ort, std::string where,
+PartitionKernel::PartitionKernel(OrtApis ort, const RunWatch& watch, std::string where,
                                  std::unique_ptr<Executable> executable, Bindings bindings)
     : NodeComputeTable{},
       ort_(ort),
+      watch_(watch),
       where_(std::move(where)),
       executable_(std::move(executable)),
       bindings_(std::move(bindings)) {
@@ -159,7 +160,7 @@ Status PartitionKernel::run(OrtKernelContext& context) {
     inputs.push_back(CTXGEN_TRY(input_view(context, index)));
   std::unique_ptr<ExecutionState> state = CTXGEN_TRY(take_state());
   Outputs outputs(ort_, bindings_, context);
-  CTXGEN_CHECK(executable_->run(*state, inputs, outputs));
+  CTXGEN_CHECK(executable_->run(*state, inputs, outputs, {.stop = watch_.stop()}));
   const std::lock_guard lock(mutex_);
   parked_.push_back(std::move(state));
   return {};

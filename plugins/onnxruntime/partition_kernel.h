@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
-
 #include "ort_edge.h"
 #include "ort_tables.h"
+#include "run_watch.h"
 
 namespace ctxgen::plugin {
 
@@ -26,8 +26,9 @@ class PartitionKernel final : public NodeComputeTable {
     std::vector<std::size_t> inputs;                  // of the fused node, by program input
     std::vector<std::optional<std::size_t>> outputs;  // likewise; nothing: nobody wants it
   };
-  PartitionKernel(OrtApis ort, std::string where, std::unique_ptr<Executable> executable,
-                  Bindings bindings);
+  /// `watch` outlives the kernel: it is its execution provider's.
+  PartitionKernel(OrtApis ort, const RunWatch& watch, std::string where,
+                  std::unique_ptr<Executable> executable, Bindings bindings);
 
   /// Values of a node, "" where one is absent.
   struct NodeNames {
@@ -45,6 +46,7 @@ class PartitionKernel final : public NodeComputeTable {
   [[nodiscard]] Result<std::unique_ptr<ExecutionState>> take_state();
 
   OrtApis ort_;
+  const RunWatch& watch_;
   std::string where_;
   std::unique_ptr<Executable> executable_;
   Bindings bindings_;

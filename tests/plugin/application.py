@@ -217,6 +217,11 @@ def check_dynamic_options(application):
     application.ok("dynamic", flags=["--config", "ep.dynamic.workload_type=Efficient"])
 
 
+def check_terminate(application):
+    """Noticed between the operators of a node."""
+    application.ok("terminate", "chain_ctx.onnx")
+
+
 CHECKS = [value for name, value in sorted(globals().items()) if name.startswith("check_")]
 
 

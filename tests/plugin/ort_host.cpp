@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +45,7 @@ constexpr const char* kUsage =
     "  verdict         GetModelCompatibilityForEpDevices of --info\n"
     "  incompatibility GetHardwareDeviceEpIncompatibilityDetails of every device (1.24)\n"
     "  dynamic         SetEpDynamicOptions with the --config entries\n"
+    "  terminate       stop a run that is under way from another thread\n"
     "options:\n"
     "  --threads N     for the session and the EP; default: what they take by themselves\n"
     "  --memory        give the session the model's bytes\n"
@@ -287,7 +291,7 @@ int print_verdict(const Options& options) {
   return 0;
 }
 
-/// The member of OrtApi `after` places behind the last one of 1.23.
+/// The member of OrtApi `after` places after the last one of 1.23.
 template <class Function>
 Function newer_member(const OrtApi& api, std::size_t after) {
   void* member = nullptr;
@@ -341,6 +345,45 @@ int set_dynamic(const Options& options) {
   return 0;
 }
 
+/// ONNX Runtime itself looks at the flag between nodes. So many runs are stopped, a little later
+/// each time, until one says that it was stopped inside a node. After that the session has to run
+/// as before.
+int terminate_run(const Options& options) {
+  Ort::Env env = make_env(options);
+  Ort::Session session = make_session(env, options);
+  const Arguments arguments(session);
+  arguments.run(session);
+  const auto start = std::chrono::steady_clock::now();
+  arguments.run(session);
+  const auto whole = std::chrono::steady_clock::now() - start;
+  std::map<std::string, int> seen;
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    Ort::RunOptions run_options;
+    std::atomic<bool> begun = false;
+    std::thread stopper([&] {
+      while (!begun) std::this_thread::yield();
+      std::this_thread::sleep_for(whole * (attempt % 10 + 1) / 20);
+      run_options.SetTerminate();
+    });
+    std::string text = "finished";
+    begun = true;
+    try {
+      arguments.run(session, run_options);
+    } catch (const Ort::Exception& error) {
+      text = error.what();
+    }
+    stopper.join();
+    if (text.find("the run was stopped") != std::string::npos) {
+      arguments.run(session);
+      std::cout << "stopped inside a node\n";
+      return 0;
+    }
+    ++seen[text];
+  }
+  for (const auto& [text, times] : seen) std::cout << times << " times: " << text << "\n";
+  return 2;
+}
+
 int dispatch(const Options& options) {
   const OrtApiBase& base = open_library(options.library);
   const std::map<std::string, int (*)(const Options&)> verbs = {{"run", run},
@@ -353,7 +396,8 @@ int dispatch(const Options& options) {
                                                                 {"load", load},
                                                                 {"compile", compile_model},
                                                                 {"verdict", print_verdict},
-                                                                {"dynamic", set_dynamic}};
+                                                                {"dynamic", set_dynamic},
+                                                                {"terminate", terminate_run}};
   if (options.verb == "incompatibility") return print_incompatibility(options, base);
   const auto verb = verbs.find(options.verb);
   if (verb == verbs.end()) throw Failed(kUsage);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -47,6 +48,40 @@ TEST(ExecPlan, StoredPlanGivesTheBitsOfAFreshOne) {
   EXPECT_EQ(statistics.repacked_weights, 0U);
   EXPECT_EQ(run(*planned, maker.inputs()).value(),
             run(*load(open).value(), maker.inputs()).value());
+}
+
+/// Stops the run once it is in the partition: whoever calls it has looked at the flag by then.
+class StoppingOutputs final : public OutputAllocator {
+ public:
+  explicit StoppingOutputs(std::atomic<bool>& stop) : stop_(stop) {}
+  Result<std::byte*> allocate(std::size_t, DataType, const Dims&) override {
+    stop_ = true;
+    return nullptr;
+  }
+
+ private:
+  std::atomic<bool>& stop_;
+};
+
+TEST(ExecPlan, StopIsNoticedInsideThePartition) {
+  Maker maker(1);
+  make_network(maker, 1, 16);
+  const Packed packed = pack(maker, {{maker.input_dims()}}).value();
+  const auto executable = load(packed).value();
+  const auto state = executable->make_state().value();
+  const std::vector<Tensor> inputs = maker.inputs();
+  const TensorView input = inputs[0].view();
+  std::atomic<bool> stop = false;
+  StoppingOutputs outputs(stop);
+  std::vector<OpTiming> timings;
+  const auto status =
+      executable->run(*state, std::span(&input, 1), outputs, {.timings = &timings, .stop = &stop});
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kCancelled);
+  EXPECT_TRUE(timings.empty());
+  stop = false;
+  VectorOutputs whole;
+  EXPECT_TRUE(executable->run(*state, std::span(&input, 1), whole, {.stop = &stop}).has_value());
 }
 
 TEST(ExecPlan, PackingIsDeterministic) {
