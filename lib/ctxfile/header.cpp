@@ -31,8 +31,8 @@ void write_hash(ByteWriter& writer, const Hash128& hash) {
 
 /// Magic and version: what every reader of every version can judge.
 Status read_prefix(ByteReader& reader, Header& header) {
-  const auto magic = CTXGEN_TRY(reader.take(kMagic.size()));
-  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
+  const auto magic = CTXGEN_TRY(reader.take(kContextMagic.size()));
+  if (std::memcmp(magic.data(), kContextMagic.data(), kContextMagic.size()) != 0)
     return fail(ErrorCode::kCorruptContext, "not a context binary: its first bytes are not \"{}\"",
                 "\\x89CTXGEN\\n");
   header.info.format_major = CTXGEN_TRY(reader.u16());
@@ -104,7 +104,7 @@ Result<std::vector<std::byte>> encode_header(const Header& header) {
     return fail(ErrorCode::kResourceLimit, "the header takes {} bytes, at most {} are allowed",
                 size, kMaxHeaderBytes);
   ByteWriter out;
-  out.text(std::string_view(kMagic.data(), kMagic.size()));
+  out.text(std::string_view(kContextMagic.data(), kContextMagic.size()));
   out.u16(header.info.format_major);
   out.u16(header.info.format_minor);
   out.u32(static_cast<std::uint32_t>(size));

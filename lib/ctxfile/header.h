@@ -10,12 +10,9 @@
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/magic.h"
 
 namespace ctxgen {
-
-/// The first bytes of every context binary. The first byte is no text and the last one a line feed,
-/// so that a transfer that mangles either shows.
-inline constexpr std::array<char, 8> kMagic{'\x89', 'C', 'T', 'X', 'G', 'E', 'N', '\n'};
 
 inline constexpr std::uint64_t kPrefixBytes = 16;  // magic, major, minor, header size: never moves
 inline constexpr std::uint64_t kChecksumOffset = 16;

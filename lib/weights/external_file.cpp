@@ -68,7 +68,7 @@ Status check_external_file(const std::filesystem::path& folder, std::string_view
   const std::string_view name = entry.substr(0, colon), expected = entry.substr(colon + 1);
   const Blob file = CTXGEN_TRY(map_file_beneath(folder, name));
   if (file.bytes.size() < 64 || as_text(file.bytes).substr(0, kMagic.size()) != kMagic)
-    return fail(ErrorCode::kInvalidGraph, "\"{}\" is no file of external initializers", name);
+    return fail(ErrorCode::kInvalidGraph, "\"{}\" is not a file of external initializers of ctxgen", name);
   Hash128 found;
   std::memcpy(&found.high, file.bytes.data() + kHashOffset, sizeof found.high);
   std::memcpy(&found.low, file.bytes.data() + kHashOffset + sizeof found.high, sizeof found.low);

@@ -5,6 +5,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "entry_reader.h"
+#include "file_kind.h"
 #include "import_context.h"
 #include "onnx_fields.h"
 #include "wire.h"
@@ -59,13 +60,22 @@ Status read_field(ImportContext& context, const wire::Field& f, ModelText& text)
   return context.count_items(1);
 }
 
-Result<ModelText> split(ImportContext& context) {
+Result<ModelText> split_fields(ImportContext& context) {
   ModelText text;
   wire::Reader reader(context.model.source.bytes, "model");
   while (const wire::Field* f = reader.next()) CTXGEN_CHECK(read_field(context, *f, text));
   CTXGEN_CHECK(reader.status());
   if (!text.graph) return fail(ErrorCode::kInvalidGraph, "no graph: this is not an ONNX model");
   return text;
+}
+
+/// As split_fields(); of what is no model the error says what it is, where its bytes do.
+Result<ModelText> split(ImportContext& context) {
+  auto text = split_fields(context);
+  if (text || text.error().code != ErrorCode::kInvalidGraph) return text;
+  const std::string kind = file_kind(context.model.source.bytes);
+  if (kind.empty()) return text;
+  return fail(ErrorCode::kInvalidGraph, "{} ({})", kind, text.error().message);
 }
 
 Status check_opsets(std::span<const OpsetImport> imports, const ModelLimits& limits) {

@@ -26,8 +26,10 @@ namespace {
 template <class Number>
 Status parse_decimal(std::string_view text, std::string_view key, Number& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error == std::errc::result_out_of_range)
+    return fail(ErrorCode::kInvalidGraph, "external data: {} {} is too large: it passes 64 bits", key, text);
   if (error != std::errc{} || end != text.data() + text.size())
-    return fail(ErrorCode::kInvalidGraph, "external data: {} \"{}\" is not a decimal number", key,
+    return fail(ErrorCode::kInvalidGraph, "external data: {} is \"{}\", expected a decimal number", key,
                 text);
   return {};
 }
@@ -131,9 +133,11 @@ Result<NamedTensor> TensorReader::read(std::span<const std::byte> message) {
   auto tensor = parts.has_external ? external(parts)
                 : parts.raw_data   ? raw(parts)
                                    : typed(parts, message);
-  if (!tensor)
-    return std::unexpected(
-        with_context(std::move(tensor).error(), std::format("tensor \"{}\"", parts.name)));
+  if (!tensor) {
+    const std::string name = std::format("tensor \"{}\"", parts.name);  // the resolver names it already
+    if (tensor.error().message.starts_with(name + ":")) return std::unexpected(std::move(tensor).error());
+    return std::unexpected(with_context(std::move(tensor).error(), name));
+  }
   return NamedTensor{std::move(parts.name), *std::move(tensor), parts.has_external};
 }
 
