@@ -55,7 +55,7 @@ Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const fs::path& path,
     return fail(ErrorCode::kIoError, "cache folder \"{}\": {}", path.string(), error.message());
   const fs::file_status status = fs::status(absolute, error);
   if (fs::exists(status) && !fs::is_directory(status))
-    return fail(ErrorCode::kIoError, "cache folder \"{}\": it is no folder", path.string());
+    return fail(ErrorCode::kIoError, "cache folder \"{}\": not a folder", path.string());
   return std::unique_ptr<CacheFolder>(new CacheFolder(absolute, max_bytes));
 }
 

@@ -23,7 +23,7 @@ Status text_attribute(const Node& node, std::string_view name, std::string& text
   const Attribute* attribute = node.attribute(name);
   if (attribute == nullptr) return {};
   if (attribute->kind != AttributeKind::kString)
-    return fail(ErrorCode::kInvalidGraph, "{}: attribute \"{}\" is no string", node.describe(),
+    return fail(ErrorCode::kInvalidGraph, "{}: attribute \"{}\" is not a string", node.describe(),
                 name);
   text = attribute->s;
   return {};

@@ -108,7 +108,7 @@ Status GraphExecutor::run_kernel(const Step& step, RunState& state,
     if (!operand.defined())
       return fail(ErrorCode::kInvalidGraph, "input \"{}\" has no value", graph_->value(id).name);
     if (!operand.is_tensor() && !step.kernel->takes_values())
-      return fail(ErrorCode::kInvalidGraph, "input \"{}\" is no tensor but: {}",
+      return fail(ErrorCode::kInvalidGraph, "input \"{}\" is not a tensor, but {}",
                   graph_->value(id).name, describe(operand));
     state.operands.push_back(&operand);
   }
@@ -123,7 +123,7 @@ Status GraphExecutor::run_partition(std::size_t index, RunState& state,
   for (const ValueId id : step.inputs) {
     const RuntimeValue& operand = value(state, id);
     if (!operand.is_tensor())
-      return fail(ErrorCode::kInvalidGraph, "input \"{}\" is no tensor but: {}",
+      return fail(ErrorCode::kInvalidGraph, "input \"{}\" is not a tensor, but {}",
                   graph_->value(id).name, describe(operand));
     state.views.push_back(operand.tensor().view());
   }

@@ -134,7 +134,7 @@ class LoadedSession final : public Session {
     for (RuntimeValue& value : values) {
       if (!value.is_tensor())
         return fail(ErrorCode::kUnsupported,
-                    "output \"{}\" is no tensor but: {} (run_values() gives it)",
+                    "output \"{}\" is not a tensor, but {} (run_values() gives it)",
                     outputs_[tensors.size()].name, describe(value));
       tensors.push_back(std::move(value.tensor()));
     }

@@ -11,7 +11,7 @@ Status check_type(const Node& node, std::string_view role, const Value& value,
   const ValueType& type = value.type;
   if (type.kind == ValueType::Kind::kUnknown) return {};
   if (!type.is_tensor())
-    return fail(ErrorCode::kCorruptContext, "{}: {} \"{}\" is no tensor", node.describe(), role,
+    return fail(ErrorCode::kCorruptContext, "{}: {} \"{}\" is not a tensor", node.describe(), role,
                 value.name);
   if (type.element != DataType::kUndefined && type.element != expected.type)
     return fail(ErrorCode::kCorruptContext, "{}: {} \"{}\" is {}, the program has {}",

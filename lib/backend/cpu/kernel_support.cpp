@@ -37,6 +37,8 @@ Status expect_dims(const Tensor& tensor, std::string_view what, const Dims& dims
 Status expect_rank(const Tensor& tensor, std::string_view what, std::size_t least,
                    std::size_t most) {
   if (tensor.rank() >= least && tensor.rank() <= most) return {};
+  if (least == most)
+    return fail(ErrorCode::kInvalidGraph, "{} has rank {}, expected {}", what, tensor.rank(), least);
   return fail(ErrorCode::kInvalidGraph, "{} has rank {}, expected {} to {}", what, tensor.rank(),
               least, most);
 }

@@ -24,7 +24,7 @@ Result<const SequenceValue*> required_sequence(const KernelContext& context, std
 
 Result<const Tensor*> tensor_of(const RuntimeValue& value, std::string_view what) {
   if (!value.is_tensor())
-    return fail(ErrorCode::kInvalidGraph, "{} is no tensor but: {}", what, describe(value));
+    return fail(ErrorCode::kInvalidGraph, "{} is not a tensor, but {}", what, describe(value));
   return &value.tensor();
 }
 

@@ -75,7 +75,7 @@ Result<std::vector<Tensor>> VectorContext::take_outputs() {
   std::vector<Tensor> tensors;
   for (RuntimeValue& output : outputs_) {
     if (output.defined() && !output.is_tensor())
-      return fail(ErrorCode::kUnsupported, "{}: output {} is no tensor but: {}", node_.describe(),
+      return fail(ErrorCode::kUnsupported, "{}: output {} is not a tensor, but {}", node_.describe(),
                   tensors.size(), ctxgen::describe(output));
     tensors.push_back(output.defined() ? std::move(output.tensor()) : Tensor());
   }

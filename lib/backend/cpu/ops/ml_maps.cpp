@@ -133,7 +133,7 @@ Result<To> cast_value(const From& value) {
     const char* end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data(), end, number);
     if (error != std::errc{} || stop != end)
-      return fail(ErrorCode::kInvalidGraph, "\"{}\" is no number", value);
+      return fail(ErrorCode::kInvalidGraph, "expected a number, got \"{}\"", value);
     return cast_value<To>(number);
   } else if constexpr (std::is_integral_v<To>) {
     const auto number = static_cast<double>(value);

@@ -85,7 +85,7 @@ SlotId LayoutPass::place_vector(std::uint32_t op, std::size_t input) {
 Status LayoutPass::place_conv(std::uint32_t op) {
   const ProgramOp& conv = program_.ops[op];
   if (conv.inputs[1].kind != Operand::Kind::kWeight)
-    return fail(ErrorCode::kUnsupported, "{}: weights are no constant", label(conv));
+    return fail(ErrorCode::kUnsupported, "{}: weights must be constant", label(conv));
   const SlotId src = need(conv.inputs[0], Layout::kChannelsLast, Density::kDense, op);
   const SlotId bias = place_vector(op, 2), scales = place_vector(op, 3);
   const std::uint32_t sum = in_place_sum(op, Layout::kChannelsLast);
@@ -144,7 +144,7 @@ Status LayoutPass::place_matmul(std::uint32_t op) {
                      dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;
   const SlotId b = packs ? kNone : product_operand(matmul.inputs[1], true, op);
   if (matmul.kind == kind::kQMatmul && !packs)
-    return fail(ErrorCode::kUnsupported, "{}: second operand is no constant matrix", label(matmul));
+    return fail(ErrorCode::kUnsupported, "{}: the second operand must be a constant matrix", label(matmul));
   const SlotId bias = place_vector(op, 2), scales = place_vector(op, 3);
   const std::uint32_t sum = in_place_sum(op, Layout::kPlain);
   Node placed;

@@ -16,7 +16,7 @@ Refusal check_vector(const NodeView& n, std::size_t i, std::string_view what, co
   if (!n.has_input(i)) return std::format("{} is absent", what);
   const std::vector<Dim> dims = n.input_dims(i);
   if (dims.size() == 1 && dims[0] == length && !(length == Dim{})) return std::nullopt;
-  return std::format("{} is no list of one number per channel or group", what);
+  return std::format("{} must be a list of one number per channel or group", what);
 }
 
 Read<GroupNormParams> read_group_norm(const NodeView& n) {

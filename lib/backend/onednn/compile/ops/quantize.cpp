@@ -37,7 +37,7 @@ Read<Quantization> read_dequantize(const NodeView& n) {
     return std::unexpected(*refusal);
   }
   if (Refusal refusal = check_plain_form(n)) return std::unexpected(*refusal);
-  if (n.output_value(0).type.element != DataType::kFloat) return refuse("result is no float32");
+  if (n.output_value(0).type.element != DataType::kFloat) return refuse("result must be float32");
   const Quantization q = CTXGEN_TRY(read_quantization(n, 1, 2));
   if (n.input_value(0).type.element == DataType::kInt32 && q.zero != 0) {
     return refuse("int32 with zero point {}", q.zero);

@@ -39,7 +39,7 @@ Read<std::vector<float>> read_scales(const NodeView& n) {
   const Tensor* tensor = n.constant(input);
   if (tensor == nullptr) return refuse("scales are not constant");
   if (tensor->element_count() == 0) return std::vector<float>{};
-  if (tensor->type() != DataType::kFloat || tensor->rank() != 1) return refuse("scales are no list");
+  if (tensor->type() != DataType::kFloat || tensor->rank() != 1) return refuse("scales must be 1-D float32");
   return floats_of(*tensor);
 }
 

@@ -107,7 +107,7 @@ Read<RnnParams> read_rnn(const NodeView& n) {
   if (!n.has_input(0)) return refuse("input is absent");
   const ValueType& x = n.input_value(0).type;
   if (n.constant(0) != nullptr || !x.is_tensor() || x.element != DataType::kFloat) {
-    return refuse("input is no float32 value");
+    return refuse("input must be float32");
   }
   if (!x.has_rank() || x.rank() != 3) return refuse("input is not known to have rank 3");
   RnnParams params;
