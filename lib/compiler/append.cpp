@@ -5,10 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <format>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/version.h"
@@ -38,6 +43,44 @@ Result<std::shared_ptr<const void>> try_lock(const std::filesystem::path& path) 
   if (fstat(fd, &ours) != 0 || stat(path.c_str(), &there) != 0) return io_error(path);
   if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino) return nullptr;
   return file;
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// "format=1;onednn=3.12.1;isa=avx2" as pairs.
+Fields fields_of(std::string_view fingerprint) {
+  Fields fields;
+  while (!fingerprint.empty()) {
+    const std::string_view item = fingerprint.substr(0, fingerprint.find(';'));
+    const std::size_t equals = item.find('=');
+    if (equals != std::string_view::npos)
+      fields.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    fingerprint.remove_prefix(std::min(item.size() + 1, fingerprint.size()));
+  }
+  return fields;
+}
+
+std::string value_of(const Fields& fields, std::string_view key) {
+  const auto at = std::ranges::find(fields, key, &Fields::value_type::first);
+  return at == fields.end() ? "none" : at->second;
+}
+
+/// "it is for threads 1, this compile for threads 4: add --threads 1".
+std::string differences(std::string_view found, std::string_view expected) {
+  const Fields of_bin = fields_of(found), here = fields_of(expected);
+  std::string its, ours, advice;
+  for (const std::string key : {"format", "onednn", "isa", "threads", "cache"}) {
+    const std::string theirs = value_of(of_bin, key), mine = value_of(here, key);
+    if (theirs == mine) continue;
+    its += std::format("{}{} {}", its.empty() ? "" : ", ", key, theirs);
+    ours += std::format("{}{} {}", ours.empty() ? "" : ", ", key, mine);
+    if (key == "threads" && theirs != "none") advice += " --threads " + theirs;
+    if (key == "isa") advice += theirs == "portable" ? " --portable" : " --isa " + theirs;
+  }
+  if (its.empty()) return std::format("it is for \"{}\", this compile for \"{}\"", found, expected);
+  return std::format("it is for {}, this compile for {}{}", its, ours,
+                     advice.empty() ? "; compile the models of the bin together again"
+                                    : "; add" + advice);
 }
 
 }  // namespace
@@ -74,10 +117,9 @@ Status check_same_target(const ContextReader& reader, std::string_view fingerpri
   if (reader.info().producer != producer)
     return fail(ErrorCode::kVersionMismatch, "the bin to add to was written by \"{}\", expected \"{}\"",
                 reader.info().producer, producer);
-  if (reader.info().fingerprint != fingerprint)
-    return fail(ErrorCode::kVersionMismatch, "the bin to add to is for \"{}\", expected \"{}\"",
-                reader.info().fingerprint, fingerprint);
-  return {};
+  if (reader.info().fingerprint == fingerprint) return {};
+  return fail(ErrorCode::kVersionMismatch, "the bin to add to was made for another target: {}",
+              differences(reader.info().fingerprint, fingerprint));
 }
 
 }  // namespace ctxgen

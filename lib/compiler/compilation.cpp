@@ -56,9 +56,12 @@ Status Compilation::import(const std::vector<ModelInput>& inputs) {
     CTXGEN_CHECK(sources_.add(imported_.back().model, input, options_.weightless,
                               outputs_.empty() ? nullptr : &folder));
   }
+  CTXGEN_CHECK(check_external_data_folder(imported_, options_));
   std::vector<std::string> references = bin_references_;
   std::ranges::move(sources_.files(), std::back_inserter(references));
-  report_.key = key_of(imported_, providers_, target_, references, options_);
+  KeyOfCompile key = key_of(imported_, providers_, target_, references, options_);
+  report_.key = key.hash;
+  report_.key_parts = std::move(key.parts);
   report_.files_read = files_read(imported_);
   return {};
 }
@@ -79,8 +82,8 @@ Status Compilation::append_to(const ContextReader& bin) {
       p < 0 ? nullptr : providers_.all()[static_cast<std::size_t>(p)]->loader();
   if (loader == nullptr)
     return fail(ErrorCode::kVersionMismatch,
-                "the bin to add to is \"{}\"'s, none of the providers' that compile",
-                bin.info().source);
+                "cannot append: the context binary was written by \"{}\", which is not an enabled compiling "
+                "provider", bin.info().source);
   CTXGEN_CHECK(
       check_same_target(bin, CTXGEN_TRY(loader->fingerprint_of(target_, options_.threads))));
   return builder_.adopt(static_cast<std::size_t>(p), bin);
@@ -165,8 +168,9 @@ Status Compilation::add_variants() {
       }
       if (const std::uint64_t left = answer.left_out[m]; left > 0)
         report_.models[m].warnings.push_back(std::format(
-            "{} node{} may be compiled for {} alone, but {} cannot: left out for all",
-            left, left == 1 ? "" : "s", isa, target_.isas.front()));
+            "{} node{} compile{} only for {}: excluded, because {} cannot run {}",
+            left, left == 1 ? "" : "s", left == 1 ? "s" : "", isa, target_.isas.front(),
+            left == 1 ? "it" : "them"));
     }
   }
   return {};
@@ -193,7 +197,8 @@ void Compilation::report_sharing() {
 
 Status Compilation::report_models() {
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    report_.models.push_back(report_model(models_[m], providers_, built_[m]));
+    report_.models.push_back(report_model(models_[m], providers_, target_, built_[m]));
+    report_.models.back().unplanned = unplanned_text(models_[m], options_, built_[m]);
     CTXGEN_CHECK(check_requirements(report_.models.back(), options_));
     if (!built_[m].empty()) continue;
     if (options_.require_compiled)
@@ -352,7 +357,8 @@ Result<std::vector<BodyRewrite>> Compilation::rewrite_bodies(std::size_t m,
 Result<ModelRewrite> Compilation::rewrite_model(std::size_t m) {
   PreparedModel& prepared = models_[m];
   std::vector<std::pair<std::string, std::string>> metadata{
-      {std::string(kCompileKeyMetadata), report_.key.hex()}};
+      {std::string(kCompileKeyMetadata), report_.key.hex()},
+      {std::string(kCompileKeyPartsMetadata), report_.key_parts}};
   std::set<std::size_t> named;
   for (const BuiltPartition& built : built_[m])
     if (named.insert(built.provider).second)

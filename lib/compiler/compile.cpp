@@ -139,7 +139,7 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
                      bin_names(outputs, options));
     work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
-    return CompileKey{work.report().key, work.report().files_read};
+    return CompileKey{work.report().key, work.report().key_parts, work.report().files_read};
   });
 }
 
@@ -155,6 +155,7 @@ Result<ModelReport> explain(const ModelInput& input, const CompileOptions& optio
     CTXGEN_CHECK(limit_process(target, providers));
     CTXGEN_CHECK(stage(CompileStage::kImport));
     ImportedModel imported = CTXGEN_TRY(import_model(input, options, providers));
+    CTXGEN_CHECK(check_external_data_folder(std::span(&imported, 1), options));
     const PreparedModel prepared =
         CTXGEN_TRY(prepare_model(std::move(imported), options, providers, target, stage));
     std::vector<BuiltPartition> partitions;
@@ -171,7 +172,7 @@ Result<ModelReport> explain(const ModelInput& input, const CompileOptions& optio
     add(prepared.assignment, -1);
     for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
       add(prepared.bodies[b].assignment, static_cast<int>(b));
-    return report_model(prepared, providers, partitions);
+    return report_model(prepared, providers, target, partitions);
   });
 }
 

@@ -1,5 +1,6 @@
 #include "compile_key.h"
 
+#include <format>
 #include <map>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace {
 
 /// Raised when the same request comes to mean other bytes within one release: an output of before is
 /// then never taken for current.
-constexpr std::uint64_t kRevision = 1;
+constexpr std::uint64_t kRevision = 2;
 
 class KeyHasher {
  public:
@@ -143,16 +144,25 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
 
 }  // namespace
 
-Hash128 key_of(std::span<const ImportedModel> models, const ProviderList& providers,
-               const CompileTarget& target,
-               std::span<const std::string> bin_references, const CompileOptions& options) {
-  KeyHasher key;
-  add_versions(key);
-  key.add_list(models, [&](const ImportedModel& imported) { add_model(key, imported); });
-  add_providers(key, providers, target, options.threads);
-  key.add_list(bin_references, [&](const std::string& reference) { key.add(reference); });
-  add_options(key, options);
-  return key.finish();
+KeyOfCompile key_of(std::span<const ImportedModel> models, const ProviderList& providers,
+                    const CompileTarget& target, std::span<const std::string> bin_references,
+                    const CompileOptions& options) {
+  KeyHasher of_versions, of_models, of_target, of_options;
+  add_versions(of_versions);
+  of_models.add_list(models, [&](const ImportedModel& imported) { add_model(of_models, imported); });
+  add_providers(of_target, providers, target, options.threads);
+  of_options.add_list(bin_references, [&](const std::string& reference) { of_options.add(reference); });
+  add_options(of_options, options);
+  KeyOfCompile key;
+  KeyHasher whole;
+  for (const auto& [name, part] : {std::pair("models", of_models.finish()), {"options", of_options.finish()},
+                                   {"target", of_target.finish()}, {"versions", of_versions.finish()}}) {
+    whole.add(part.high);
+    whole.add(part.low);
+    key.parts += std::format("{}{}={}", key.parts.empty() ? "" : ";", name, part.hex().substr(0, 16));
+  }
+  key.hash = whole.finish();
+  return key;
 }
 
 }  // namespace ctxgen

@@ -19,8 +19,13 @@ namespace ctxgen {
 /// `bin_references`: how the context models name the bin, per provider, empty where there is none; then
 /// the files of the sources that they need.
 /// Cost: one pass over all files; nothing is inferred or compiled.
-[[nodiscard]] Hash128 key_of(std::span<const ImportedModel> models, const ProviderList& providers, const CompileTarget& target,
-                             std::span<const std::string> bin_references,
-                             const CompileOptions& options);
+struct KeyOfCompile {
+  Hash128 hash;
+  std::string parts;  // CompileReport::key_parts
+};
+[[nodiscard]] KeyOfCompile key_of(std::span<const ImportedModel> models,
+                                  const ProviderList& providers, const CompileTarget& target,
+                                  std::span<const std::string> bin_references,
+                                  const CompileOptions& options);
 
 }  // namespace ctxgen

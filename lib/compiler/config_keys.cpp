@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "ctxgen/base/suggest.h"
 #include "names.h"
 
 namespace ctxgen {
@@ -25,7 +26,7 @@ Result<bool> boolean(const ConfigEntry& entry) {
 }
 
 Status contradiction(const ConfigEntry& entry, std::string_view option) {
-  return fail(ErrorCode::kInvalidArgument, "{}={} and {} contradict each other", entry.key,
+  return fail(ErrorCode::kInvalidArgument, "{}={} cannot be combined with {}", entry.key,
               entry.value, option);
 }
 
@@ -201,6 +202,13 @@ const Row* find_row(std::string_view key) {
   return at != std::end(kRows) && at->key.name == key ? &*at : nullptr;
 }
 
+std::vector<std::string> names_that_apply() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows)
+    if (row.apply != nullptr) names.emplace_back(row.key.name);
+  return names;
+}
+
 Status check_entry(const ConfigEntry& entry) {
   if (entry.key.size() > kMaxConfigKeyBytes)
     return fail(ErrorCode::kInvalidArgument, "key \"{}...\": {} characters, at most {} are allowed",
@@ -228,7 +236,8 @@ Status apply_config(CompileOptions& options, std::span<const ConfigEntry> entrie
     CTXGEN_CHECK(check_entry(entry));
     const Row* row = find_row(entry.key);
     if (row == nullptr)
-      return fail(ErrorCode::kInvalidArgument, "unknown key \"{}\"", entry.key);
+      return fail(ErrorCode::kInvalidArgument, "unknown key \"{}\"{}", entry.key,
+                  did_you_mean(entry.key, names_that_apply()));
     if (!seen.insert(row->key.name).second)
       return fail(ErrorCode::kInvalidArgument, "key \"{}\" is given twice", entry.key);
     if (row->apply == nullptr)

@@ -162,6 +162,7 @@ Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
   if (const std::string machines = name_of(target_); !machines.empty())
     built.attributes.hardware_architecture = machines;
   built.weight_bytes = packed_bytes(program, bin.store);
+  built.plans = program.plans.size();
   bin.bytes_added += built.weight_bytes;
   const std::string hash =
       hash_program(program, [&](std::uint32_t id) { return bin.store.hash(id); }).hex();

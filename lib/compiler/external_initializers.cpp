@@ -24,8 +24,7 @@ Status check_external_options(const CompileOptions& options) {
                 *options.external_threshold);
   if (!name.empty() && options.initializer_location)
     return fail(ErrorCode::kInvalidArgument,
-                "--external-initializers {} and an initializer location function contradict each "
-                "other", name);
+                "--external-initializers {} cannot be combined with an initializer location function", name);
   if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." ||
       name == "..")
     return fail(ErrorCode::kInvalidArgument,

@@ -1,5 +1,6 @@
 #include "import.h"
 
+#include <algorithm>
 #include <format>
 #include <set>
 
@@ -78,6 +79,20 @@ Result<ImportedModel> import_model(const ModelInput& input, const CompileOptions
   imported.model = CTXGEN_TRY(read(input, options, imported.external_files, spill));
   CTXGEN_CHECK(EpContextReader(imported, providers).read(imported.model.graph));
   return imported;
+}
+
+Status check_external_data_folder(std::span<const ImportedModel> models, const CompileOptions& options) {
+  const std::filesystem::path& folder = options.external_data_folder;
+  if (folder.empty()) return {};
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    return fail(ErrorCode::kIoError, "folder of external data (--external-data-dir) \"{}\": no such folder",
+                folder.string());
+  if (std::ranges::any_of(models, [](const ImportedModel& model) { return !model.external_files.empty(); }))
+    return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "folder of external data (--external-data-dir) \"{}\": it has no effect, {} no external data",
+              folder.string(), models.size() == 1 ? "the model has" : "the models have");
 }
 
 std::vector<std::filesystem::path> files_read(std::span<const ImportedModel> models) {

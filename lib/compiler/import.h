@@ -33,6 +33,11 @@ struct ImportedModel {
                                                  const ProviderList& providers,
                                                  SpillFile* spill = nullptr);
 
+/// Errors  IO_ERROR: CompileOptions::external_data_folder is no folder; INVALID_ARGUMENT: no model has external data, so
+///         that it has no effect.
+[[nodiscard]] Status check_external_data_folder(std::span<const ImportedModel> models,
+                                                const CompileOptions& options);
+
 /// Every file that the models were read from, each once: the models in their order, each followed by
 /// its external data and its foreign bins. Relative paths stay relative.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(std::span<const ImportedModel> models);

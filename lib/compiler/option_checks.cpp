@@ -8,12 +8,12 @@ namespace {
 Status check_sharing(const CompileOptions& options, std::size_t models) {
   if (models > 1 && options.share_ep_contexts == false)
     return fail(ErrorCode::kInvalidArgument,
-                "ep.share_ep_contexts=0 and a batch of {} models contradict each other: they share "
+                "ep.share_ep_contexts=0 cannot be combined with a batch of {} models: they share "
                 "one context binary", models);
   const bool shares = options.share_ep_contexts == true;
   if (shares && options.embed)
     return fail(ErrorCode::kInvalidArgument,
-                "ep.share_ep_contexts=1 and --embed (ep.context_embed_mode=1) contradict each other: "
+                "ep.share_ep_contexts=1 cannot be combined with --embed (ep.context_embed_mode=1): "
                 "nobody can share what lies inside a model");
   if (options.stop_share_ep_contexts == true && !shares && models == 1)
     return fail(ErrorCode::kInvalidArgument,
@@ -21,7 +21,7 @@ Status check_sharing(const CompileOptions& options, std::size_t models) {
                 "end");
   if (options.stop_share_ep_contexts == false && (shares || models > 1))
     return fail(ErrorCode::kInvalidArgument,
-                "ep.stop_share_ep_contexts=0 and ep.share_ep_contexts=1 contradict each other here: "
+                "ep.stop_share_ep_contexts=0 cannot be combined with ep.share_ep_contexts=1 here: "
                 "the models of one compile are a whole group, which ends with it");
   return {};
 }
@@ -32,7 +32,7 @@ Status check_context_path(const CompileOptions& options, std::size_t models) {
   if (path.empty()) return {};
   if (models > 1)
     return fail(ErrorCode::kInvalidArgument,
-                "ep.context_file_path \"{}\" and a batch of {} models contradict each other: it names "
+                "ep.context_file_path \"{}\" cannot be combined with a batch of {} models: it names "
                 "one output", path.string(), models);
   std::error_code ignored;
   if (path.extension().string().size() < 2 || std::filesystem::is_directory(path, ignored))
@@ -47,23 +47,23 @@ Status check_context_path(const CompileOptions& options, std::size_t models) {
 Status check_options(const CompileOptions& options, std::size_t models) {
   if (options.embed && models > 1)
     return fail(ErrorCode::kInvalidArgument,
-                "--embed (ep.context_embed_mode=1) and a batch of {} models contradict each other: "
+                "--embed (ep.context_embed_mode=1) cannot be combined with a batch of {} models: "
                 "they share one context binary", models);
   if (options.embed && !options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "--embed (ep.context_embed_mode=1) and --bin contradict each other");
+                "--embed (ep.context_embed_mode=1) cannot be combined with --bin");
   if (options.embed && options.subgraphs)
     return fail(ErrorCode::kInvalidArgument,
-                "--embed (ep.context_embed_mode=1) and --subgraphs contradict each other: every graph "
+                "--embed (ep.context_embed_mode=1) cannot be combined with --subgraphs: every graph "
                 "with compiled nodes would hold the whole context");
   if (options.keep_unchanged && options.no_clobber)
     return fail(ErrorCode::kInvalidArgument,
-                "--keep-unchanged and --no-clobber contradict each other: one keeps outputs that are "
+                "--keep-unchanged cannot be combined with --no-clobber: one keeps outputs that are "
                 "there, the other refuses them");
   if (options.weightless != WeightlessMode::kNone && options.isas.size() > 1)
     return fail(ErrorCode::kInvalidArgument,
-                "ep.enable_weightless_mode and --isa with several instruction sets contradict each "
-                "other: weights that stay in the sources are packed for none of them");
+                "ep.enable_weightless_mode cannot be combined with --isa of several instruction sets: "
+                "weights that stay in the sources are packed for none of them");
   CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));

@@ -50,7 +50,7 @@ Status check_target(const fs::path& path, const CompileOptions& options) {
   std::error_code ignored;
   const fs::file_status there = fs::status(path, ignored);
   if (fs::exists(there) && !fs::is_regular_file(there))
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": it is no regular file", path.string());
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": it is not a regular file", path.string());
   if (options.make_folder && !fs::exists(path.parent_path(), ignored)) return {};  // prepare() looked
   return check_writable_folder(path.parent_path());
 }

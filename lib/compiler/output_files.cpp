@@ -40,7 +40,7 @@ Status check_file_options(const std::vector<ModelInput>& inputs,
   CTXGEN_CHECK(check_options(options, inputs.size()));
   if (!options.context_file_path.empty() && options.context_file_path != outputs.front())
     return fail(ErrorCode::kInvalidArgument,
-                "ep.context_file_path \"{}\" and output \"{}\" contradict each other",
+                "ep.context_file_path \"{}\" names another file than the output \"{}\"",
                 options.context_file_path.string(), outputs.front().string());
   std::set<std::filesystem::path> seen;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

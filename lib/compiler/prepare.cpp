@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <format>
 
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/cpu/fold.h"
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/onnx/infer.h"
@@ -19,6 +20,28 @@ constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
 constexpr std::size_t kMaxFoldVisits = 1'000'000;
 constexpr std::size_t kMinFoldRounds = 8;
 
+/// Names of the symbolic dimensions of inputs, in their order.
+std::vector<std::string> input_dim_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const ValueId id : model.graph.inputs) {
+    const ValueType& type = model.graph.value(id).type;
+    if (!type.shape) continue;
+    for (const Dim& dim : *type.shape) {
+      if (!dim.is_symbol()) continue;
+      const std::string name(model.symbol_name(dim.symbol()));
+      if (!std::ranges::contains(names, name)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> input_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const ValueId id : model.graph.inputs)
+    if (model.graph.value(id).constant() == nullptr) names.emplace_back(model.graph.value(id).name);
+  return names;
+}
+
 /// --fix-dim: the symbol becomes a number in the model's own inputs.
 Status fix_dims(Model& model, const CompileOptions& options) {
   for (const auto& [name, number] : options.fix_dims) {
@@ -34,8 +57,11 @@ Status fix_dims(Model& model, const CompileOptions& options) {
         value.type_changed = found = true;
       }
     }
-    if (!found)
-      return fail(ErrorCode::kInvalidArgument, "no graph input has a dimension \"{}\" to fix", name);
+    if (!found) {
+      const auto names = input_dim_names(model);
+      return fail(ErrorCode::kInvalidArgument, "no input has a dimension \"{}\" to fix; there are: {}{}",
+                  name, list_text(names), did_you_mean(name, names));
+    }
   }
   return {};
 }
@@ -102,12 +128,16 @@ Status find_profile_dims(PreparedModel& prepared, const CompileOptions& options)
       bool known = false;
       for (std::uint32_t s = 0; s < model.symbol_count(); ++s)
         known = known || model.symbol_name(SymbolId{s}) == name;
-      if (!known) return fail(ErrorCode::kInvalidArgument, "the model has no dimension \"{}\"", name);
+      if (known) continue;
+      const auto names = input_dim_names(model);
+      return fail(ErrorCode::kInvalidArgument, "the model has no dimension \"{}\"; its inputs have: {}{}",
+                  name, list_text(names), did_you_mean(name, names));
     }
     for (const auto& [name, dims] : profile.inputs) {
       const ValueId id = model.graph.find(name);
       if (!id.valid() || !model.graph.value(id).is_input)
-        return fail(ErrorCode::kInvalidArgument, "the model has no input \"{}\"", name);
+        return fail(ErrorCode::kInvalidArgument, "the model has no input \"{}\"; it has: {}{}", name,
+                    list_text(input_names(model)), did_you_mean(name, input_names(model)));
     }
     prepared.profile_dims.push_back(
         CTXGEN_TRY(infer_dims_with(model, profile.symbols, profile.inputs)));

@@ -1,17 +1,33 @@
 #include "provider_list.h"
 
 #include <algorithm>
+#include <span>
+#include <string>
 
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/registry/providers.h"
 #include "names.h"
 
 namespace ctxgen {
+namespace {
+
+/// cpu takes what is left, so nothing is left for who comes after it.
+Status check_order(std::span<const std::string> names) {
+  const auto cpu = std::ranges::find_if(names, is_cpu_provider);
+  if (cpu == names.end() || cpu + 1 == names.end() || is_cpu_provider(*(cpu + 1))) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "provider \"{}\" comes after \"{}\", which takes all that is left: put it first, or leave it out",
+              *(cpu + 1), *cpu);
+}
+
+}  // namespace
 
 Result<ProviderList> ProviderList::make(const CompileOptions& options) {
   ProviderList list;
   std::vector<std::string> names = options.providers;
   if (names.empty()) names.emplace_back("dnnl");
   if (std::ranges::none_of(names, is_cpu_provider)) names.emplace_back("cpu");
+  CTXGEN_CHECK(check_order(names));
   for (const std::string& name : names) {
     const Provider* provider = nullptr;
     for (const Provider* extra : options.extra_providers)
@@ -35,8 +51,8 @@ Result<ProviderList> ProviderList::make(const CompileOptions& options) {
                   option.first, name);
     const auto known = (*it)->option_names();
     if (std::ranges::find(known, option.first) == known.end())
-      return fail(ErrorCode::kInvalidArgument, "provider \"{}\" has no option \"{}\"", name,
-                  option.first);
+      return fail(ErrorCode::kInvalidArgument, "provider \"{}\" has no option \"{}\"{}; it has: {}",
+                  name, option.first, did_you_mean(option.first, known), list_text(known));
     list.options_[static_cast<std::size_t>(it - list.all_.begin())].push_back(option);
   }
   return list;

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <format>
+#include <iterator>
 #include <map>
 #include <tuple>
+
+#include "ctxgen/base/suggest.h"
+#include "ctxgen/registry/providers.h"
 
 namespace ctxgen {
 namespace {
@@ -59,10 +63,88 @@ void add_nodes(ModelReport& report, const Graph& graph, const Assignment& assign
   }
 }
 
+std::vector<std::string> costs_of(const PreparedModel& prepared, const ProviderList& providers,
+                                  const CompileTarget& target) {
+  std::vector<std::string> costs;
+  const auto add = [&](const Graph& graph, const Assignment& assignment) {
+    const GraphView view(prepared.model, graph, target);
+    for (std::size_t p = 0; p < providers.all().size(); ++p)
+      std::ranges::move(target_costs(providers.all()[p]->name(), view, assignment.partitions[p]),
+                        std::back_inserter(costs));
+  };
+  add(prepared.model.graph, prepared.assignment);
+  for (const PreparedBody& body : prepared.bodies) add(*body.graph, body.assignment);
+  return costs;
+}
+
+/// An input whose sizes are not all known, as options would name it.
+struct OpenInput {
+  std::string name;
+  std::vector<std::string> dims;  // the open ones that have names
+  std::string example;            // "x=1x3x224x224"
+};
+
+bool has_size(const ShapeProfile& profile, const std::string& input, std::string_view dim) {
+  return std::ranges::contains(profile.symbols, dim, &std::pair<std::string, std::int64_t>::first) ||
+         std::ranges::contains(profile.inputs, input, &std::pair<std::string, Dims>::first);
+}
+
+/// What a profile gives to one name it gives to all dims of that name, whatever input they are of.
+bool is_open(const Model& model, const CompileOptions& options, const Value& input, const Dim& dim) {
+  if (dim.is_fixed()) return false;
+  const std::string_view name = dim.is_symbol() ? std::string_view(model.symbol_name(dim.symbol())) : "";
+  return options.profiles.empty() || !std::ranges::all_of(options.profiles, [&](const ShapeProfile& p) {
+    return has_size(p, input.name, name);
+  });
+}
+
+std::vector<OpenInput> open_inputs(const Model& model, const CompileOptions& options) {
+  std::vector<OpenInput> inputs;
+  for (const ValueId id : model.graph.inputs) {
+    const Value& value = model.graph.value(id);
+    if (value.constant() != nullptr || !value.type.is_tensor()) continue;
+    OpenInput input{value.name, {}, value.name + "="};
+    bool open = !value.type.shape;
+    if (open) input.example += "1x3x224x224";
+    for (std::size_t i = 0; value.type.shape && i < value.type.rank(); ++i) {
+      const Dim& dim = (*value.type.shape)[i];
+      input.example += std::format("{}{}", i == 0 ? "" : "x", dim.is_fixed() ? dim.value() : 1);
+      if (!is_open(model, options, value, dim)) continue;
+      open = true;
+      if (dim.is_symbol()) input.dims.push_back(model.symbol_name(dim.symbol()));
+    }
+    if (open) inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
 }  // namespace
 
+std::string unplanned_text(const PreparedModel& prepared, const CompileOptions& options,
+                           std::span<const BuiltPartition> built) {
+  const auto missing = std::ranges::count(built, 0U, &BuiltPartition::plans);
+  const auto inputs = open_inputs(prepared.model, options);
+  if (missing == 0 || inputs.empty()) return "";
+  std::vector<std::string> dims, names;
+  std::string shapes, flags;
+  for (const OpenInput& input : inputs) {
+    names.push_back(std::format("\"{}\"", input.name));
+    shapes += (shapes.empty() ? "--shape " : " --shape ") + input.example;
+    for (const std::string& dim : input.dims)
+      if (!std::ranges::contains(dims, dim)) dims.push_back(dim);
+  }
+  for (const std::string& dim : dims) flags += std::format("{}--dim {}=1,8", flags.empty() ? "" : " ", dim);
+  const bool many = dims.size() > 4 || inputs.size() > 4;
+  return std::format("{} of {} partition{} not planned ahead, so the first run of each size is slower: no size is given for {} "
+                     "(for example {}{}{})",
+                     missing, built.size(), built.size() == 1 ? " is" : "s are",
+                     dims.empty() ? "input " + list_text(names) : list_text(dims),
+                     dims.empty() || many ? "" : flags, dims.empty() || many ? "" : ", or ",
+                     many ? "--shape " + inputs.front().example + " and so on" : shapes);
+}
+
 ModelReport report_model(const PreparedModel& prepared, const ProviderList& providers,
-                         std::span<const BuiltPartition> built) {
+                         const CompileTarget& target, std::span<const BuiltPartition> built) {
   ModelReport report;
   report.input_name = prepared.name;
   report.warnings = prepared.warnings;
@@ -72,8 +154,9 @@ ModelReport report_model(const PreparedModel& prepared, const ProviderList& prov
     report.partitions.push_back({b.attributes.partition_name,
                                  std::string(providers.all()[b.provider]->name()),
                                  partition.nodes.size(), partition.inputs.size(),
-                                 partition.outputs.size(), b.weight_bytes});
+                                 partition.outputs.size(), b.weight_bytes, b.plans});
   }
+  report.costs = costs_of(prepared, providers, target);
   const BuiltPlaces places = places_of(built);
   add_nodes(report, prepared.model.graph, prepared.assignment, providers, places, -1, "");
   for (std::size_t b = 0; b < prepared.bodies.size(); ++b)

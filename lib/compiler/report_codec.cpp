@@ -12,7 +12,7 @@ namespace {
 
 template <class Io>
 void fields(Io& io, PartitionReport& r) {
-  io(r.name, r.provider, r.nodes, r.inputs, r.outputs, r.weight_bytes);
+  io(r.name, r.provider, r.nodes, r.inputs, r.outputs, r.weight_bytes, r.plans);
 }
 template <class Io>
 void fields(Io& io, NodeReport& r) {
@@ -21,7 +21,7 @@ void fields(Io& io, NodeReport& r) {
 template <class Io>
 void fields(Io& io, ModelReport& r) {
   io(r.input_name, r.output_name, r.nodes, r.compiled_nodes, r.folded_nodes, r.removed_nodes,
-     r.partitions, r.assignment, r.warnings, r.model_bytes);
+     r.partitions, r.assignment, r.warnings, r.unplanned, r.costs, r.model_bytes);
 }
 template <class Io>
 void fields(Io& io, CompileReport::Bin& r) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/cpu/provider.h"
 #include "ctxgen/onednn/provider.h"
+#include "ctxgen/onednn/target_costs.h"
 
 namespace ctxgen {
 
@@ -12,9 +14,11 @@ namespace {
 struct Row {
   std::string_view name;
   std::unique_ptr<Provider> (*make)();
+  std::vector<std::string> (*target_costs)(const GraphView&, std::span<const Partition>);  // may be null
 };
 
-constexpr Row kProviders[] = {{"dnnl", onednn::make_provider}, {"cpu", cpu::make_provider}};
+constexpr Row kProviders[] = {{"dnnl", onednn::make_provider, onednn::target_costs},
+                              {"cpu", cpu::make_provider, nullptr}};
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -39,8 +43,15 @@ Result<std::unique_ptr<Provider>> make_provider(std::string_view name) {
     }
     known += std::format("{}{} ({})", known.empty() ? "" : ", ", row.name, provider->source());
   }
-  return fail(ErrorCode::kInvalidArgument, "unknown provider \"{}\", expected one of {}", name,
-              known);
+  return fail(ErrorCode::kInvalidArgument, "unknown provider \"{}\"{}; expected one of {}", name,
+              did_you_mean(name, provider_names()), known);
+}
+
+std::vector<std::string> target_costs(std::string_view name, const GraphView& view,
+                                      std::span<const Partition> partitions) {
+  for (const Row& row : kProviders)
+    if (row.name == name && row.target_costs != nullptr) return row.target_costs(view, partitions);
+  return {};
 }
 
 }  // namespace ctxgen

@@ -28,6 +28,18 @@ ctxgen_status* set_text(ctxgen_compile_options* object, const char* text, std::s
   });
 }
 
+/// A path: an empty one would be taken for one that was not given.
+template <class Slot>
+ctxgen_status* set_path(ctxgen_compile_options* object, const char* path, std::string_view what,
+                        Slot CompileOptions::* slot) noexcept {
+  return change_options(object, [&](ctxgen_compile_options& o) -> Status {
+    CTXGEN_CHECK(not_null(path, what));
+    if (*path == '\0') return fail(ErrorCode::kInvalidArgument, "{}: expected a path, got an empty one", what);
+    o.options.*slot = path;
+    return {};
+  });
+}
+
 ctxgen_status* set_switch(ctxgen_compile_options* object, int on,
                           bool CompileOptions::* slot) noexcept {
   return change_options(object, [&](ctxgen_compile_options& o) -> Status {
@@ -127,7 +139,7 @@ ctxgen_status* ctxgen_compile_options_set_node_prefix(ctxgen_compile_options* op
 
 ctxgen_status* ctxgen_compile_options_set_bin_path(ctxgen_compile_options* options,
                                                    const char* path) {
-  return set_text(options, path, "path", &CompileOptions::bin);
+  return set_path(options, path, "path", &CompileOptions::bin);
 }
 
 ctxgen_status* ctxgen_compile_options_set_binary_information(ctxgen_compile_options* options,
@@ -202,7 +214,7 @@ ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
 
 ctxgen_status* ctxgen_compile_options_set_external_data_folder(ctxgen_compile_options* options,
                                                                const char* folder) {
-  return set_text(options, folder, "folder", &CompileOptions::external_data_folder);
+  return set_path(options, folder, "folder", &CompileOptions::external_data_folder);
 }
 
 ctxgen_status* ctxgen_compile_options_add_profile(ctxgen_compile_options* options,
@@ -322,7 +334,7 @@ ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options, c
 }
 
 ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options, const char* path) {
-  return set_text(options, path, "path", &CompileOptions::append);
+  return set_path(options, path, "path", &CompileOptions::append);
 }
 
 ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options, const char* folder,

@@ -38,14 +38,17 @@ class Bindings {
       return fail(ErrorCode::kInvalidArgument, "the model has no input \"{}\"", name);
     const ValueType& type = model_.graph.value(id).type;
     if (!type.shape) return {};
-    const auto mismatch = [&] {
-      return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}, not {}", name,
-                  to_string(type, model_), to_string(dims));
-    };
-    if (type.rank() != dims.size()) return mismatch();
+    if (type.rank() != dims.size())
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}: expected {} sizes, got {} ({}){}",
+                  name, to_string(type, model_), type.rank(), dims.size(), to_string(dims),
+                  dims.size() == 1 ? "; --shape joins sizes with x (1x3x224x224), a comma separates "
+                                     "shapes"
+                                   : "");
     for (std::size_t i = 0; i < dims.size(); ++i) {
       const Dim& dim = (*type.shape)[i];
-      if (dim.is_fixed() && dim.value() != dims[i]) return mismatch();
+      if (dim.is_fixed() && dim.value() != dims[i])
+        return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}: expected {} as size {}, got {}",
+                    name, to_string(type, model_), dim.value(), i + 1, dims[i]);
       if (dim.is_symbol()) CTXGEN_CHECK(bind(model_.symbol_name(dim.symbol()), dims[i]));
     }
     return {};

@@ -218,6 +218,12 @@ TEST_F(CApi, SetBinPath) {
   EXPECT_EQ(ep_context(model())->string_or("ep_cache_context", ""), "weights.bin");
 }
 
+TEST_F(CApi, AnEmptyPathIsNotTakenForNone) {
+  for (const auto set : {ctxgen_compile_options_set_bin_path, ctxgen_compile_options_set_append,
+                         ctxgen_compile_options_set_external_data_folder})
+    EXPECT_EQ(code(set(options, "")), CTXGEN_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, SetBinaryInformation) {
   EXPECT_EQ(code(ctxgen_compile_options_set_binary_information(options, "", "net")),
             CTXGEN_INVALID_ARGUMENT);

@@ -116,7 +116,6 @@ TEST_F(CompileKeys, DoNotDependOnTheRest) {
   options.make_folder = true;
   options.progress = [](CompileStage, double) {};
   options.cancelled = [] { return false; };
-  options.external_data_folder = temp_.path();
   EXPECT_EQ(key({net()}, options), base);
   options = {};
   options.keep_unchanged = true;

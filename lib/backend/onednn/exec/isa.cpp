@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "ctxgen/base/instruction_set.h"
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/onednn/exec.h"
 
 namespace ctxgen::onednn {
@@ -51,11 +52,10 @@ std::optional<InstructionSet> find(std::string_view name) {
 
 Result<InstructionSet> known(std::string_view name) {
   if (const auto isa = find(name)) return *isa;
-  std::string names;
-  for (const NamedInstructionSet& row : instruction_sets())
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return fail(ErrorCode::kInvalidArgument, "unknown instruction set \"{}\", expected one of {}", name,
-              names);
+  std::vector<std::string> names;
+  for (const NamedInstructionSet& row : instruction_sets()) names.emplace_back(row.name);
+  return fail(ErrorCode::kInvalidArgument, "unknown instruction set \"{}\"{}; expected {}", name,
+              did_you_mean(name, names), one_of_text(names));
 }
 
 Status beyond(std::string_view name) {

@@ -57,7 +57,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_embed(ctxgen_compi
                                                                     int embed);
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_node_prefix(
     ctxgen_compile_options* options, const char* prefix);
-/* The context binary; default: beside the output. */
+/* The context binary; default: beside the output. Not empty. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_bin_path(
     ctxgen_compile_options* options, const char* path);
 /* Where the context binary goes, and after which model it is named, when the model goes to memory or
@@ -98,7 +98,8 @@ typedef int (*ctxgen_location_function)(void* user, const ctxgen_initializer* in
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
     ctxgen_compile_options* options, ctxgen_location_function function, void* user);
 
-/* Folder of the sources' external data; default: each model's own. */
+/* Folder of the sources' external data; default: each model's own. Not empty; refused at the compile if it is missing or
+ * no model has external data. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_external_data_folder(
     ctxgen_compile_options* options, const char* folder);
 
@@ -177,7 +178,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_portable(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options,
                                                                   const char* isa);
 /* A context binary to add to, instead of making one; what is in it stays. For models that go to
- * files. */
+ * files. Not empty. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options,
                                                                      const char* path);
 /* A folder that keeps packed weights, programs and outputs for later compiles, of at most `max_bytes`

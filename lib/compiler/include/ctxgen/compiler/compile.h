@@ -161,6 +161,7 @@ struct PartitionReport {
   std::string name, provider;
   std::size_t nodes = 0, inputs = 0, outputs = 0;
   std::uint64_t weight_bytes = 0;
+  std::size_t plans = 0;  // made ahead; none: the first run of each size makes one
 };
 
 struct NodeReport {
@@ -178,6 +179,10 @@ struct ModelReport {
   std::vector<PartitionReport> partitions;
   std::vector<NodeReport> assignment;
   std::vector<std::string> warnings;
+  /// What is not planned ahead and how to ask for it: a warning where the result is kept. "": all is.
+  std::string unplanned;
+  /// What instructions that the target lacks cost, one line each (target_costs()).
+  std::vector<std::string> costs;
   std::uint64_t model_bytes = 0;
 };
 
@@ -212,6 +217,9 @@ struct CompileReport {
   bool up_to_date = false;        // for callers that find that there is nothing to do
   /// Identifies what was asked for (compile_key()); the context models hold it as metadata.
   Hash128 key;
+  /// What the key is made of, "models=<16 hex digits>;options=...;target=...;versions=...", so that one can say what
+  /// became different; the context models hold it as metadata, too.
+  std::string key_parts;
   /// Every file that the compile read, as the caller spells it: the models in their order, each
   /// followed by its external data and the context binaries of its foreign EPContext nodes.
   std::vector<std::filesystem::path> files_read;
@@ -223,6 +231,9 @@ struct CompileReport {
 
 /// Metadata key under which context models hold CompileReport::key as 32 hex digits.
 inline constexpr std::string_view kCompileKeyMetadata = "ctxgen.compile_key";
+
+/// Likewise CompileReport::key_parts.
+inline constexpr std::string_view kCompileKeyPartsMetadata = "ctxgen.compile_key_parts";
 
 /// A compiled model in memory: the context model and the bins it names.
 struct CompiledModel {
@@ -243,6 +254,7 @@ struct CompiledModel {
 
 struct CompileKey {
   Hash128 hash;                                   // as CompileReport::key
+  std::string parts;                              // as CompileReport::key_parts
   std::vector<std::filesystem::path> files_read;  // as CompileReport::files_read
 };
 

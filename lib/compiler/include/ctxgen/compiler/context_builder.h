@@ -30,6 +30,7 @@ struct BuiltPartition {
   int body = -1;              // the main graph, or a body of a node (PreparedModel::bodies)
   EpContextAttributes attributes;
   std::uint64_t weight_bytes = 0;  // of the program, before deduplication
+  std::size_t plans = 0;           // made ahead
   std::size_t job = 0;             // ContextBuilder's
 };
 

@@ -1,0 +1,51 @@
+#include "ctxgen/onednn/target_costs.h"
+
+#include <format>
+#include <unordered_set>
+
+#include "ctxgen/onednn/exec.h"
+#include "quantized_constant.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+bool is_product(const Node& node) {
+  return node.domain.empty() &&
+         (node.op_type == "Conv" || node.op_type == "MatMul" || node.op_type == "Gemm");
+}
+
+bool is_dequantized(const GraphView& view, ValueId id) {
+  if (!id.valid()) return false;
+  const NodeId producer = view.graph().value(id).producer;
+  return producer.valid() && view.graph().node(producer).op_type == "DequantizeLinear";
+}
+
+double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
+
+}  // namespace
+
+std::vector<std::string> target_costs(const GraphView& view, std::span<const Partition> partitions) {
+  if (has_fast_int8() && !view.target().portable) return {};
+  std::unordered_set<ValueId> seen;
+  std::uint64_t bytes = 0;
+  for (const Partition& partition : partitions)
+    for (const NodeId id : partition.nodes) {
+      const Node& node = view.graph().node(id);
+      if (!is_product(node) || node.inputs.size() < 2 || !is_dequantized(view, node.inputs[0]))
+        continue;
+      if (!seen.insert(node.inputs[1]).second) continue;
+      if (const auto weight = quantized_constant(view, node.inputs[1]))
+        bytes += weight->stored.bytes().size();
+    }
+  if (bytes == 0) return {};
+  const std::string why =
+      view.target().portable
+          ? "a portable context cannot count on VNNI: --isa NAME compiles for machines that have it"
+          : std::format("instruction set {} has no VNNI, which avx2_vnni, avx512_core_vnni and later have",
+                        isa_name());
+  return {std::format("8-bit weights of {:.1f} MiB are stored as float32, {:.1f} MiB, and their products computed in "
+                      "float32, which is slower: {}",
+                      mebibytes(bytes), mebibytes(4 * bytes), why)};
+}
+
+}  // namespace ctxgen::onednn
