@@ -15,7 +15,7 @@ template <class Alternative, class Apply>
 Status multiply(std::vector<ShapeProfile>& profiles, const std::vector<Alternative>& alternatives,
                 Apply apply) {
   if (profiles.size() * alternatives.size() > kMaxProfiles)
-    return fail(ErrorCode::kInvalidArgument, "--dim and --shape give more than {} profiles",
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected at most {} combinations, got more",
                 kMaxProfiles);
   std::vector<ShapeProfile> product;
   for (const ShapeProfile& profile : profiles)
@@ -43,7 +43,7 @@ Result<std::int64_t> parse_count(std::string_view text, std::string_view option)
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || value < 0)
-    return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is no number from 0 on", option, text);
+    return fail(ErrorCode::kInvalidArgument, "{}: expected a whole number, got \"{}\"", option, text);
   return value;
 }
 
@@ -51,7 +51,7 @@ Result<std::pair<std::string, std::string>> parse_pair(std::string_view text,
                                                        std::string_view option) {
   const std::size_t at = text.rfind('=');
   if (at == std::string_view::npos || at == 0 || at + 1 == text.size())
-    return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is not NAME=VALUE", option, text);
+    return fail(ErrorCode::kInvalidArgument, "{}: expected NAME=VALUE, got \"{}\"", option, text);
   return std::pair(std::string(text.substr(0, at)), std::string(text.substr(at + 1)));
 }
 

@@ -13,6 +13,7 @@
 #include "options_file.h"
 #include "planned.h"
 #include "text_table.h"
+#include "value_checks.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -117,7 +118,8 @@ constexpr Line kTimes[] = {
     {"primitive creation", &BenchNumbers::primitive_creation_ms},
 };
 
-std::string numbers_text(const BenchNumbers& numbers) {
+std::string numbers_text(const BenchResult& result) {
+  const BenchNumbers& numbers = result.numbers;
   TextTable table({1});
   if (numbers.compile_ms > 0)
     table.row({"compile (in memory)", std::format("{:.2f}", numbers.compile_ms), "ms"});
@@ -130,7 +132,8 @@ std::string numbers_text(const BenchNumbers& numbers) {
   table.row({"shared memory", std::format("{:.1f}", double(shared_bytes(numbers)) / 0x1p20), "MiB"});
   if (numbers.runs_per_second > 0)
     table.row({"throughput", std::format("{:.1f}", numbers.runs_per_second), "runs/s"});
-  return table.text() + std::format("{}, {} among them, {}\n", count_text(numbers.nodes, "node"),
+  return table.text() + result.inputs_text +
+         std::format("{}, {} among them, {}\n", count_text(numbers.nodes, "node"),
                                     count_text(numbers.partitions, "partition"),
                                     count_text(numbers.primitives, "primitive"));
 }
@@ -161,7 +164,7 @@ std::string ops_text(BenchResult result) {
 Result<int> bench_one(const Flags& flags) {
   const BenchResult result = CTXGEN_TRY(measure(flags.request));
   if (!flags.json) {
-    std::string text = numbers_text(result.numbers);
+    std::string text = numbers_text(result);
     if (flags.request.per_op) text += ops_text(result);
     CTXGEN_CHECK(print(text));
     return 0;
@@ -170,6 +173,7 @@ Result<int> bench_one(const Flags& flags) {
   json.begin_object();
   write_numbers(json, flags.request.model, result.numbers);
   json.field("iterations", flags.request.iterations);
+  write_input_sizes(json.key("inputs"), result.inputs);
   write_throughput(json, flags.request, result.numbers);
   if (flags.request.per_op) write_ops(json, result);
   json.end_object();
@@ -235,12 +239,14 @@ Result<int> bench_two(const Flags& flags) {
                 flags.request.compile_flag);
   BenchRequest one = flags.request;
   one.compile_flag.clear();
-  const BenchNumbers ours = CTXGEN_TRY(measure_apart(one));
+  const BenchResult ours = CTXGEN_TRY(measure_apart(one));
   BenchRequest other = one;
   other.model = flags.other;
-  const BenchNumbers theirs = CTXGEN_TRY(measure_apart(other));
-  CTXGEN_CHECK(print(flags.json ? comparison_json(flags, ours, theirs)
-                                : comparison_text(flags, ours, theirs)));
+  const BenchResult theirs = CTXGEN_TRY(measure_apart(other));
+  std::string sizes = ours.inputs_text;
+  if (theirs.inputs_text != sizes) sizes += theirs.inputs_text;
+  CTXGEN_CHECK(print(flags.json ? comparison_json(flags, ours.numbers, theirs.numbers)
+                                : comparison_text(flags, ours.numbers, theirs.numbers) + sizes));
   return 0;
 }
 
@@ -249,7 +255,7 @@ Result<int> run(const Flags& flags) {
   const auto profiles =
       CTXGEN_TRY(parse_profiles(flags.request.flags.dims, flags.request.flags.shapes));
   if (profiles.size() > 1)
-    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: a bench has one size each");
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations", profiles.size());
   return flags.other.empty() ? bench_one(flags) : bench_two(flags);
 }
 
@@ -268,11 +274,11 @@ void add_bench(Cli& cli) {
   verb->add_option("--iterations", flags->request.iterations, "runs behind the percentiles")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
+      ->transform(whole_number(1, 1'000'000));
   verb->add_option("--contexts", flags->request.contexts,
                    "measure the throughput of N run contexts, each in a thread of its own, too")
       ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
+      ->transform(whole_number(1, 1024));
   verb->add_option("--profile", flags->request.profile,
                    "write what each primitive and kernel took, for chrome://tracing and Perfetto")
       ->type_name("FILE.json");

@@ -39,6 +39,13 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::min(at, sorted.size() - 1)];
 }
 
+std::vector<InputSize> sizes_of(std::span<const IoInfo> infos, std::span<const NamedTensor> tensors,
+                                std::span<const ShapeProfile> profiles) {
+  std::vector<NamedValue> values;
+  for (const NamedTensor& tensor : tensors) values.push_back({tensor.name, tensor.tensor});
+  return input_sizes(infos, values, {}, profiles.empty() ? ShapeProfile{} : profiles.front());
+}
+
 Result<double> timed_run(const Session& session, std::span<const NamedTensor> inputs) {
   const auto start = Clock::now();
   const auto outputs = session.run(inputs);
@@ -108,7 +115,7 @@ struct Message {
   bool succeeded = false;
   ErrorCode code = ErrorCode::kInternal;
   BenchNumbers numbers;
-  std::array<char, 2048> text{};
+  std::array<char, 2048> text{};  // the error, or the sizes of the inputs
 };
 static_assert(std::is_trivially_copyable_v<Message>);
 
@@ -120,6 +127,7 @@ Message message_of(const BenchRequest& request) {
     message.succeeded = result.has_value();
     if (result) {
       message.numbers = result->numbers;
+      text = result->inputs_text;
     } else {
       message.code = result.error().code;
       text = result.error().message;
@@ -164,10 +172,14 @@ Result<BenchResult> measure(const BenchRequest& request) {
   const std::vector<NamedTensor> inputs = CTXGEN_TRY(random_inputs(
       session.inputs(), {}, profiles.empty() ? ShapeProfile{} : profiles.front(), 0));
   BenchResult result;
+  result.inputs = sizes_of(session.inputs(), inputs, profiles);
+  result.inputs_text = input_sizes_text(session.inputs(), result.inputs);
   BenchNumbers& numbers = result.numbers;
   numbers.compile_ms = model.compile_ms;
   numbers.load_ms = model.load_ms;
-  numbers.first_run_ms = CTXGEN_TRY(timed_run(session, inputs));
+  const auto first = timed_run(session, inputs);
+  if (!first) return std::unexpected(with_assumed_sizes(first.error(), result.inputs));
+  numbers.first_run_ms = *first;
   std::vector<double> samples;
   for (std::uint64_t i = 0; i < request.iterations; ++i)
     samples.push_back(CTXGEN_TRY(timed_run(session, inputs)));
@@ -195,7 +207,7 @@ Result<BenchResult> measure(const BenchRequest& request) {
   return result;
 }
 
-Result<BenchNumbers> measure_apart(const BenchRequest& request) {
+Result<BenchResult> measure_apart(const BenchRequest& request) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0)
     return fail(ErrorCode::kIoError, "pipe: {}", std::strerror(errno));
@@ -222,7 +234,10 @@ Result<BenchNumbers> measure_apart(const BenchRequest& request) {
     return fail(ErrorCode::kInternal, "the process that measured \"{}\" ended with status {}",
                 request.model, status);
   if (!message.succeeded) return fail(message.code, "{}", message.text.data());
-  return message.numbers;
+  BenchResult result;
+  result.numbers = message.numbers;
+  result.inputs_text = message.text.data();
+  return result;
 }
 
 }  // namespace ctxgen::cli

@@ -6,6 +6,7 @@
 
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/onednn/peaks.h"
+#include "input_sizes.h"
 #include "model_flags.h"
 
 namespace ctxgen::cli {
@@ -38,6 +39,8 @@ struct BenchResult {
   BenchNumbers numbers;
   std::vector<OpTiming> ops;    // mean of some runs, in order; empty unless asked
   onednn::MachinePeaks peaks;  // measured if ops are asked for
+  std::vector<InputSize> inputs;
+  std::string inputs_text;  // as input_sizes_text()
 };
 
 /// Loads and runs a model in this process.
@@ -45,6 +48,7 @@ struct BenchResult {
 
 /// The same in a process of its own, so that memory and first-use costs are the model's; no ops.
 /// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).
-[[nodiscard]] Result<BenchNumbers> measure_apart(const BenchRequest& request);
+/// Out  numbers and inputs_text.
+[[nodiscard]] Result<BenchResult> measure_apart(const BenchRequest& request);
 
 }  // namespace ctxgen::cli

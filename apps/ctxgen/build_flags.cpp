@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/dependency_rules.h"
+#include "flag_table.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -64,8 +65,8 @@ std::vector<std::string> with_long_names(std::span<const char* const> arguments)
   std::vector<std::string> result;
   bool options = true;  // until "--"
   for (const std::string_view argument : arguments) {
-    const std::string_view name = argument.substr(0, argument.find('='));
-    const bool gcc = options && (name == "-MD" || name == "-MF" || name == "-MT");
+    const std::string name = "-" + std::string(argument.substr(0, argument.find('=')));
+    const bool gcc = options && is_gcc_option(name);
     options = options && argument != "--";
     result.push_back((gcc ? "-" : "") + std::string(argument));
   }
@@ -90,7 +91,7 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
   };
   for (const Clash& clash : clashes)
     if (clash.given)
-      return fail(ErrorCode::kInvalidArgument, "{} and {} contradict each other: {}", clash.one,
+      return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}: {}", clash.one,
                   clash.other, clash.reason);
   if (!flags.gcc_file.empty() && !flags.gcc_depfile)
     return fail(ErrorCode::kInvalidArgument, "-MF names the file that -MD writes, and -MD is not given");

@@ -7,6 +7,7 @@
 #include "ctxgen/base/json.h"
 #include "ctxgen/cache/cache_folder.h"
 #include "text_table.h"
+#include "value_checks.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -95,7 +96,7 @@ void add_cache(Cli& cli) {
       one.add_option("--cache-size", flags->max_bytes,
                      "remove what was not used for longest until this is left (default: 5GiB)")
           ->type_name("BYTES")
-          ->transform(CLI::AsSizeValue(false));
+          ->transform(byte_count());
     one.add_flag("--json", flags->json, "print JSON");
     one.footer(kExamples);
     one.callback([&cli, task, flags] { cli.action = [task, flags] { return run(task, *flags); }; });

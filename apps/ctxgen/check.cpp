@@ -8,6 +8,7 @@
 #include "console.h"
 #include "ctxgen/base/json.h"
 #include "text_table.h"
+#include "value_checks.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -82,8 +83,9 @@ Result<int> run(const Flags& flags) {
   SessionOptions options;
   options.threads = static_cast<int>(flags.threads);
   const ContextCheck check = CTXGEN_TRY(check_context(flags.model, options));
-  CTXGEN_CHECK(print(flags.json ? json_text(flags.model, check)
-                                : plain_text(check, flags.verbosity.verbose > 0)));
+  if (flags.json || !flags.verbosity.quiet)
+    CTXGEN_CHECK(print(flags.json ? json_text(flags.model, check)
+                                  : plain_text(check, flags.verbosity.verbose > 0)));
   return exit_status(check.verdict);
 }
 
@@ -96,7 +98,7 @@ void add_check(Cli& cli) {
   verb.add_option("context", flags->model, "a context model")->type_name("CONTEXT")->required();
   verb.add_option("--threads", flags->threads, "threads that it is to run with")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+      ->transform(thread_count());
   verb.add_flag("--json", flags->json, "print JSON");
   add_verbosity(verb, flags->verbosity);
   verb.footer(kExamples);

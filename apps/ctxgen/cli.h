@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Cli {
   CLI::App& app;
   Action action;
   std::vector<std::string> arguments;  // as given, the program's name first
+  std::set<const CLI::Option*> may_be_empty = {};  // options for which "" is a value
 };
 
 void add_compile(Cli& cli);

@@ -24,6 +24,7 @@
 #include "planned.h"
 #include "progress.h"
 #include "up_to_date.h"
+#include "value_checks.h"
 #include "verification.h"
 #include "variant_process.h"
 
@@ -85,21 +86,21 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   CTXGEN_CHECK(check_options(options, plan.inputs.size()));
   if (plan.to_stdout && !options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "-o - and --append contradict each other: the model names the bin by its place beside "
+                "-o - cannot be combined with --append: the model names the bin by its place beside "
                 "it");
   if (plan.to_stdout && !options.embed && options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "-o -: the context binary needs a place: give --embed or --bin FILE");
   if (plan.to_stdout && !options.external_initializers.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "-o - and --external-initializers contradict each other: the file would lie beside "
+                "-o - cannot be combined with --external-initializers: the file would lie beside "
                 "the model");
   if (plan.to_stdout && flags.verify)
     return fail(ErrorCode::kInvalidArgument,
-                "-o - and --verify contradict each other: what is verified is the written file");
+                "-o - cannot be combined with --verify: what is verified is the written file");
   if (plan.to_stdout && !options.context_file_path.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "-o - and ep.context_file_path={} contradict each other",
+                "-o - cannot be combined with ep.context_file_path={}",
                 options.context_file_path.string());
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
@@ -162,9 +163,12 @@ Status check_verifications(const OutputPlan& plan, const Verifications& all) {
 
 Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport& report,
                  const Verifications& verifications) {
-  for (const ModelReport& model : report.models)
+  for (const ModelReport& model : report.models) {
     for (const std::string& warning : model.warnings)
       log(LogLevel::kWarning, "{}: {}", model.input_name, warning);
+    if (!model.unplanned.empty())
+      log(LogLevel::kWarning, "{}: {}", model.input_name, model.unplanned);
+  }
   CTXGEN_CHECK(write_report(flags.report_file, report, verifications));
   if (flags.json) return print(report_json(report, verifications));
   if (flags.verbosity.quiet) return {};
@@ -224,6 +228,7 @@ Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelIn
   CompileReport report;
   report.up_to_date = true;
   report.key = key.hash;
+  report.key_parts = std::move(key.parts);
   report.files_read = std::move(key.files_read);
   report.files = std::move(currency.files);
   return report;
@@ -309,13 +314,11 @@ void add_compile(Cli& cli) {
       ->type_name("P");
   verb.add_option("--external-initializers", flags->switches.external_initializers,
                   "put the initializers that stay into one file of this name beside the model")
-      ->type_name("NAME")
-      ->check([](const std::string& name) {
-        return std::string(name.empty() ? "expected a file name" : "");
-      });
+      ->type_name("NAME");
   verb.add_option("--external-threshold", flags->switches.external_threshold,
                   "keep smaller initializers in the model (default: 0)")
-      ->type_name("BYTES");
+      ->type_name("BYTES")
+      ->transform(byte_count());
   verb.add_option("--config", flags->config,
                   "one of ONNX Runtime's session keys, with its meaning (docs/options.md); may be "
                   "repeated")
@@ -323,18 +326,20 @@ void add_compile(Cli& cli) {
       ->allow_extra_args(false);
   verb.add_option("--weight-memory", flags->switches.weight_memory_bytes,
                   "keep packed weights in memory up to this sum, more of them in an unnamed file "
-                  "beside the output (default: 64 MiB)")
-      ->type_name("BYTES");
-  verb.add_option_function<std::string>(
-          "--cache-dir",
-          [flags](const std::string& folder) { flags->switches.cache_dir = folder; },
-          "keep programs and packed weights here and take them from here (default: "
-          "CTXGEN_CACHE_DIR; \"\": no cache); never changes the output")
-      ->type_name("DIR");
+                  "beside the output (default: 64MiB)")
+      ->type_name("BYTES")
+      ->transform(byte_count());
+  cli.may_be_empty.insert(
+      verb.add_option_function<std::string>(
+              "--cache-dir",
+              [flags](const std::string& folder) { flags->switches.cache_dir = folder; },
+              "keep programs and packed weights here and take them from here (default: "
+              "CTXGEN_CACHE_DIR; \"\": no cache); never changes the output")
+          ->type_name("DIR"));
   verb.add_option("--cache-size", flags->switches.cache_max_bytes,
                   "remove from the cache what was not used for longest above this (default: 5GiB)")
       ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(byte_count());
   add_model_flags(verb, flags->model);
   add_target_flags(verb, flags->model);
   verb.add_flag("--compress{9}", flags->compress,
@@ -352,7 +357,7 @@ void add_compile(Cli& cli) {
   verb.add_option("-j,--jobs", flags->model.jobs,
                   "threads to compile with (default: as --threads); never changes the output")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+      ->transform(thread_count());
   verb.add_option("--report", flags->report_file, "write the summary as JSON")
       ->type_name("FILE.json");
   verb.add_flag("--json", flags->json, "print the summary as JSON");

@@ -22,6 +22,7 @@ void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& part
         .field("inputs", std::uint64_t{partition.inputs})
         .field("outputs", std::uint64_t{partition.outputs})
         .field("weight_bytes", partition.weight_bytes)
+        .field("plans", std::uint64_t{partition.plans})
         .end_object();
   json.end_array();
 }
@@ -48,6 +49,9 @@ void write_model(JsonWriter& json, const ModelReport& model,
   write_assignment(json.key("fallbacks"), fallbacks(model));
   json.key("warnings").begin_array();
   for (const std::string& warning : model.warnings) json.value(warning);
+  if (!model.unplanned.empty()) json.value(model.unplanned);
+  json.end_array().key("costs").begin_array();
+  for (const std::string& cost : model.costs) json.value(cost);
   json.end_array();
   if (runs != nullptr) {
     json.key("verification").begin_object();
@@ -97,6 +101,7 @@ std::string model_text(const ModelReport& model, bool verbose) {
                  size_text(partition.weight_bytes)});
     text += table.text("    ");
   }
+  for (const std::string& cost : model.costs) text += "  " + cost + "\n";
   if (left > 0) text += "  not compiled:\n" + fallback_text(model);
   return text;
 }

@@ -60,7 +60,7 @@ Status apply_old_arguments(const OldArguments& arguments, ModelFlags& flags,
                 "-p {}: ctxgen compiles with its own providers and loads no plugin", arguments.plugin);
   if (!arguments.provider.empty()) {
     if (flags.providers)
-      return fail(ErrorCode::kInvalidArgument, "-e {} and --provider {} contradict each other",
+      return fail(ErrorCode::kInvalidArgument, "-e {} cannot be combined with --provider {}",
                   arguments.provider, *flags.providers);
     if (const auto known = make_provider(arguments.provider); !known)
       return std::unexpected(with_context(known.error(), "-e"));

@@ -1,17 +1,39 @@
 #include "console.h"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <format>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/json.h"
 #include "ctxgen/base/log.h"
 
 namespace ctxgen::cli {
+namespace {
+
+std::atomic<bool> json_errors{false};
+std::atomic<bool> printed{false};  // something, to stdout
+
+std::string error_json(const Error& error, const ErrorInfo& info) {
+  JsonWriter json;
+  json.begin_object()
+      .key("error")
+      .begin_object()
+      .field("code", info.printed)
+      .field("status", std::int64_t{info.exit_status})
+      .field("message", error.message)
+      .end_object()
+      .end_object();
+  return json.finish();
+}
+
+}  // namespace
 
 Status print_bytes(std::span<const std::byte> bytes) {
+  printed = true;
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size();
   if (!written || std::fflush(stdout) != 0)
     return fail(ErrorCode::kIoError, "standard output: {}", std::strerror(errno));
@@ -23,8 +45,14 @@ Status print(std::string_view text) { return print_bytes(as_bytes(printable(text
 int report_error(const Error& error) {
   const ErrorInfo& info = error_info(error.code);
   note(std::format("ctxgen: error: {}: {}", info.printed, printable(error.message)));
+  // One object at most: where the result is there already, it says what is wrong.
+  if (json_errors && !printed) (void)print(error_json(error, info));
   return info.exit_status;
 }
+
+void print_errors_as_json(bool wanted) { json_errors = wanted; }
+
+bool errors_are_json() { return json_errors && !printed; }
 
 void warn(std::string_view message) { note(std::format("ctxgen: warning: {}", printable(message))); }
 

@@ -14,8 +14,12 @@ namespace ctxgen::cli {
 [[nodiscard]] Status print(std::string_view text);
 [[nodiscard]] Status print_bytes(std::span<const std::byte> bytes);
 
-/// "ctxgen: error: INVALID_GRAPH: ..." on stderr; gives the exit status.
+/// "ctxgen: error: INVALID_GRAPH: ..." on stderr; gives the exit status. If errors are to be JSON and nothing was
+/// printed yet, also {"error": {"code", "status", "message"}} on stdout.
 int report_error(const Error& error);
+/// What report_error() prints from now on.
+void print_errors_as_json(bool wanted);
+[[nodiscard]] bool errors_are_json();
 /// "ctxgen: warning: ..." on stderr.
 void warn(std::string_view message);
 /// A plain line on stderr.

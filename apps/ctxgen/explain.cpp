@@ -50,6 +50,8 @@ std::string explanation_json(const ModelReport& report) {
   write_assignment(json.key("assignment"), report.assignment);
   json.key("warnings").begin_array();
   for (const std::string& warning : report.warnings) json.value(warning);
+  json.end_array().key("costs").begin_array();
+  for (const std::string& cost : report.costs) json.value(cost);
   json.end_array().end_object();
   return json.finish();
 }
@@ -69,10 +71,12 @@ std::string explanation_text(const ModelReport& report) {
     table.row({node.name, node.op_type, std::string(provider_word(node)),
                node.partition < 0 ? "-" : std::to_string(node.partition), reasons});
   }
-  return table.text() + std::format("\n{}, {} compiled into {}, {} folded\n",
-                                    count_text(report.nodes, "node"), report.compiled_nodes,
-                                    count_text(report.partitions.size(), "partition"),
-                                    report.folded_nodes);
+  std::string text = table.text() + std::format("\n{}, {} compiled into {}, {} folded\n",
+                                                count_text(report.nodes, "node"), report.compiled_nodes,
+                                                count_text(report.partitions.size(), "partition"),
+                                                report.folded_nodes);
+  for (const std::string& cost : report.costs) text += cost + "\n";
+  return text;
 }
 
 Result<int> run(const Flags& flags) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "arguments.h"
+#include "ctxgen/compiler/config_keys.h"
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/registry/providers.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -13,38 +16,68 @@ bool is_word(const std::string& text) {
   });
 }
 
-FlagEntry entry_of(const CLI::Option& option) {
-  FlagEntry entry;
-  for (const std::string& name : option.get_snames()) entry.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames())
-    // gcc's spellings are declared with two dashes (build_flags.h) and typed with one.
-    entry.names.push_back((name == "MD" || name == "MF" || name == "MT" ? "-" : "--") + name);
-  if (option.get_items_expected_max() > 0) entry.value = option.get_type_name();
-  if (option.get_items_expected_max() > 0 && entry.value.empty()) entry.value = "VALUE";
-  entry.text = option.get_description();
-  entry.required = option.get_required();
-  if (!option.get_default_str().empty())
-    entry.text += " (default: " + option.get_default_str() + ")";
-  std::vector<std::string> choices = split(entry.value, '|');
-  if (choices.size() > 1 && std::ranges::all_of(choices, is_word)) entry.choices = std::move(choices);
+/// What is known of an option's values beyond its type name, from the tables that read them.
+void add_known_values(FlagEntry& entry) {
+  const auto named = [&](std::string_view name) { return std::ranges::contains(entry.names, name); };
+  if (named("--isa")) {
+    for (const onednn::IsaState& isa : onednn::isas()) entry.choices.emplace_back(isa.name);
+    entry.is_list = true;
+  } else if (named("--provider")) {
+    entry.choices = provider_names();
+    entry.is_list = true;
+  } else if (named("--config")) {
+    for (const ConfigKey& key : config_keys())
+      if (key.does_not_apply.empty()) entry.choices.push_back(std::string(key.name) + "=");
+  } else if (named("--provider-option")) {
+    for (const std::string& name : provider_names())
+      if (const auto provider = make_provider(name))
+        for (const std::string& option : (*provider)->option_names())
+          entry.choices.push_back(name + ":" + option + "=");
+  }
+}
+
+VerbEntry verb_of(const CLI::App& verb) {
+  VerbEntry entry{verb.get_name(), verb.get_description(), verb.get_footer(), {}, {}, flag_table(verb)};
+  for (FlagEntry& flag : flags_of(verb))
+    (flag.names.empty() ? entry.arguments : entry.options).push_back(std::move(flag));
   return entry;
 }
 
 }  // namespace
 
+FlagEntry flag_of(const CLI::Option& option) {
+  FlagEntry entry;
+  for (const std::string& name : option.get_snames()) entry.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames())
+    entry.names.push_back((is_gcc_option("--" + name) ? "-" : "--") + name);
+  if (option.get_items_expected_max() > 0) entry.value = option.get_type_name();
+  if (option.get_items_expected_max() > 0 && entry.value.empty()) entry.value = "VALUE";
+  entry.text = option.get_description();
+  entry.required = option.get_required();
+  if (!entry.value.empty() && !option.get_default_str().empty())
+    entry.text += " (default: " + option.get_default_str() + ")";
+  std::vector<std::string> choices = split(entry.value, '|');
+  if (choices.size() > 1 && std::ranges::all_of(choices, is_word)) entry.choices = std::move(choices);
+  add_known_values(entry);
+  return entry;
+}
+
+std::vector<FlagEntry> flags_of(const CLI::App& verb) {
+  std::vector<FlagEntry> flags;
+  for (const CLI::Option* option : verb.get_options())
+    if (!option->get_group().empty()) flags.push_back(flag_of(*option));  // the others are not for users
+  return flags;
+}
+
 std::vector<VerbEntry> flag_table(const CLI::App& app) {
   std::vector<VerbEntry> verbs;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_group().empty()) continue;
-    VerbEntry entry{verb->get_name(), verb->get_description(), verb->get_footer(), {}, {}};
-    for (const CLI::Option* option : verb->get_options()) {
-      if (option->get_group().empty()) continue;  // not for users
-      FlagEntry flag = entry_of(*option);
-      (flag.names.empty() ? entry.arguments : entry.options).push_back(std::move(flag));
-    }
-    verbs.push_back(std::move(entry));
-  }
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (!verb->get_group().empty()) verbs.push_back(verb_of(*verb));
   return verbs;
+}
+
+bool is_gcc_option(std::string_view declared) {
+  return declared == "--MD" || declared == "--MF" || declared == "--MT";
 }
 
 }  // namespace ctxgen::cli

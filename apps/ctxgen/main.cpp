@@ -17,10 +17,13 @@
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onnx/infer.h"
 #include "documents.h"
+#include "help_format.h"
 #include "interrupt.h"
 #include "options_file.h"
 #include "planned.h"
 #include "text_table.h"
+#include "usage.h"
+#include "value_checks.h"
 
 
 namespace ctxgen::cli {
@@ -53,10 +56,21 @@ constexpr const char* kExamples =
     "  ctxgen bench model_ctx.onnx --compare model.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
     "  ctxgen explain model.onnx            which node goes where, and why\n"
-    "  ctxgen COMMAND --help                options and examples of a command\n";
+    "  ctxgen help COMMAND                  options and examples of a command\n";
+
+/// No option takes an empty value for "not given", but for those that say so.
+void refuse_empty_values(CLI::App& app, const std::set<const CLI::Option*>& may_be_empty) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option* one) {
+         return one->get_items_expected_max() > 0 && one->get_items_expected_min() > 0;
+       }))
+    if (!may_be_empty.contains(option)) option->transform(not_empty());
+  for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    refuse_empty_values(*verb, may_be_empty);
+}
 
 void declare(Cli& cli) {
   CLI::App& app = cli.app;
+  app.formatter(help_formatter());
   app.get_formatter()->enable_footer_formatting(false);
   app.get_formatter()->column_width(34);
   app.require_subcommand(1);
@@ -73,13 +87,20 @@ void declare(Cli& cli) {
   add_providers(cli);
   add_cache(cli);
   add_documents(cli);
+  refuse_empty_values(app, cli.may_be_empty);
+}
+
+/// The verb that was chosen, or the program.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto verbs = app.get_subcommands();
+  return verbs.empty() ? app : chosen(*verbs.front());
 }
 
 /// Reads the arguments. Gives an exit status where there is nothing more to do (help, version).
-Result<int> parse(Cli& cli, std::span<const char* const> arguments, bool& finished) {
+Result<int> parse(Cli& cli, std::vector<std::string> words, bool& finished) {
   finished = true;
+  words = CTXGEN_TRY(check_words(cli, std::move(words)));
   try {
-    std::vector<std::string> words = with_long_names(arguments.subspan(arguments.empty() ? 0 : 1));
     std::ranges::reverse(words);  // as CLI11 wants them
     cli.app.parse(std::move(words));
   } catch (const CLI::CallForVersion&) {
@@ -89,22 +110,27 @@ Result<int> parse(Cli& cli, std::span<const char* const> arguments, bool& finish
     CTXGEN_CHECK(print(cli.app.help()));  // of the verb, if one was named
     return 0;
   } catch (const CLI::ParseError& error) {
-    return fail(ErrorCode::kInvalidArgument, "{} (ctxgen --help)", error.what());
+    return fail(ErrorCode::kInvalidArgument, "{} ({} --help)", error.what(),
+                command_of(chosen(cli.app)));
   }
   for (CLI::App* verb : cli.app.get_subcommands()) CTXGEN_CHECK(apply_options_file(*verb));
+  const CLI::Option* json = chosen(cli.app).get_option_no_throw("--json");
+  if (json != nullptr && json->count() > 0) print_errors_as_json(true);  // from a file of options
   finished = false;
   return 0;
 }
 
 Result<int> run(int argc, char** argv) {
   const std::span<const char* const> arguments(argv, static_cast<std::size_t>(argc));
-  CTXGEN_CHECK(refuse_planned(arguments));
   CLI::App app("ctxgen compiles ONNX models ahead of time with oneDNN and runs the result.",
                "ctxgen");
   Cli cli{app, {}, {argv, argv + argc}};
   declare(cli);
+  std::vector<std::string> words = with_long_names(arguments.subspan(arguments.empty() ? 0 : 1));
+  print_errors_as_json(asks_for_json(cli, words));
+  CTXGEN_CHECK(refuse_planned(arguments));
   bool finished = false;
-  const int status = CTXGEN_TRY(parse(cli, arguments, finished));
+  const int status = CTXGEN_TRY(parse(cli, std::move(words), finished));
   if (finished) return status;
   return cli.action();
 }
@@ -125,7 +151,10 @@ void apply(const Verbosity& verbosity) {
 
 }  // namespace ctxgen::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+/// Runs the program; the exit status.
+int run_main(int argc, char** argv) {
   using namespace ctxgen;
   try {
     cli::handle_interrupts(cli::Interrupt::kImmediate);
@@ -136,4 +165,10 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return cli::report_error({ErrorCode::kInternal, error.what()});
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_main(argc, argv);
 }

@@ -1,5 +1,6 @@
 #include "manual.h"
 
+#include <algorithm>
 #include <format>
 #include <string_view>
 
@@ -64,9 +65,16 @@ std::string manual_of_verb(const VerbEntry& verb) {
   text += ".SH SYNOPSIS\n" + bold("ctxgen " + verb.name);
   for (const FlagEntry& argument : verb.arguments)
     text += " " + (argument.required ? italic(argument.value) : "[" + italic(argument.value) + "]");
+  if (!verb.verbs.empty()) text += " " + italic("COMMAND");
   text += " [" + italic("OPTIONS") + "]\n";
   if (!verb.arguments.empty()) text += ".SH ARGUMENTS\n";
   for (const FlagEntry& argument : verb.arguments) text += flag_paragraph(argument);
+  if (!verb.verbs.empty()) text += ".SH COMMANDS\n";
+  for (const VerbEntry& one : verb.verbs) {
+    text += ".TP\n" + bold(one.name) + "\n" + escaped(one.text) + "\n";
+    for (const FlagEntry& option : one.options)
+      if (!std::ranges::contains(option.names, "--help")) text += flag_paragraph(option);
+  }
   text += ".SH OPTIONS\n";
   for (const FlagEntry& option : verb.options) text += flag_paragraph(option);
   return text + verbatim("NOTES", verb.notes) + ".SH SEE ALSO\n" + bold("ctxgen") + "(1)\n";

@@ -2,11 +2,9 @@
 
 #include <unistd.h>
 
-#include <map>
-
-
 #include "arguments.h"
 #include "ctxgen/base/file.h"
+#include "value_checks.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -14,11 +12,11 @@ namespace {
 /// Protobuf's own limit: no ModelProto is larger.
 constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 
-const std::map<std::string, GraphOptimization> kOptimizationLevels = {
-    {"none", GraphOptimization::kNone},
-    {"basic", GraphOptimization::kBasic},
-    {"extended", GraphOptimization::kExtended},
-    {"all", GraphOptimization::kAll},
+const std::vector<std::pair<std::string, int>> kOptimizationLevels = {
+    {"none", static_cast<int>(GraphOptimization::kNone)},
+    {"basic", static_cast<int>(GraphOptimization::kBasic)},
+    {"extended", static_cast<int>(GraphOptimization::kExtended)},
+    {"all", static_cast<int>(GraphOptimization::kAll)},
 };
 
 }  // namespace
@@ -47,7 +45,7 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("--graph-optimization", flags.graph_optimization,
                   "simplify nodes outside of partitions too (default: none)")
       ->type_name("none|basic|extended|all")
-      ->transform(CLI::CheckedTransformer(kOptimizationLevels, CLI::ignore_case).description(""));
+      ->transform(one_word_of(kOptimizationLevels));
   verb.add_flag("--subgraphs", flags.subgraphs,
                 "compile in bodies of If, Loop and Scan too; stock ONNX Runtime may not load that");
   verb.add_option("--external-data-dir", flags.external_data_folder,
@@ -56,7 +54,7 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("--threads", flags.threads,
                   "threads to plan for and to run with (default: physical cores allowed here)")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+      ->transform(thread_count());
 }
 
 void add_target_flags(CLI::App& verb, ModelFlags& flags) {
@@ -65,10 +63,7 @@ void add_target_flags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("--isa", flags.isas,
                   "compile for this instruction set instead of this machine's (ctxgen providers names "
                   "it); for several: a load picks the best")
-      ->type_name("NAME[,NAME...]")
-      ->check([](const std::string& name) {
-        return std::string(name.empty() ? "expected the name of an instruction set" : "");
-      });
+      ->type_name("NAME[,NAME...]");
 }
 
 void add_run_flags(CLI::App& verb, ModelFlags& flags) {
@@ -76,7 +71,7 @@ void add_run_flags(CLI::App& verb, ModelFlags& flags) {
                   "plans that a partition keeps for shapes which were not planned ahead")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
+      ->transform(whole_number(1, 4096));
 }
 
 Result<CompileOptions> compile_options(const ModelFlags& flags) {

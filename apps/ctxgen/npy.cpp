@@ -96,13 +96,13 @@ class HeaderParser {
 
   Result<Dims> tuple() {
     Dims dims;
-    if (!accept('(')) return bad(name_, "shape is no tuple");
+    if (!accept('(')) return bad(name_, "shape must be a tuple");
     while (!accept(')')) {
       std::int64_t value = 0;
       skip_blanks();
       const auto [end, code] =
           std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-      if (code != std::errc() || value < 0) return bad(name_, "shape holds no number from 0 on");
+      if (code != std::errc() || value < 0) return bad(name_, "shape must hold whole numbers");
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
       if (dims.size() == kMaxRank)
         return fail(ErrorCode::kResourceLimit, "{}: more than {} dimensions", name_, kMaxRank);

@@ -69,7 +69,7 @@ Result<Listed> list_entry(zip_t& archive, zip_uint64_t index, std::string_view n
     return bad(name, std::format("entry {} cannot be read", index));
   const std::string_view entry(facts.name);
   if (!entry.ends_with(kEnding))
-    return bad(name, std::format("\"{}\" is no array: it does not end with {}", entry, kEnding));
+    return bad(name, std::format("\"{}\" is not an array: expected a name that ends with {}", entry, kEnding));
   Listed listed{std::string(entry.substr(0, entry.size() - kEnding.size())), index, facts.size};
   if (facts.encryption_method != ZIP_EM_NONE)
     return bad(name, std::format("array \"{}\" is encrypted", listed.array));

@@ -75,6 +75,15 @@ Result<bool> is_context_model(const std::string& path, const std::string& extern
   return has_ep_context(model.graph);
 }
 
+Status check_external_data(const std::string& path, const std::string& external_data_folder) {
+  ReadModelOptions options;
+  options.external_data_folder = external_data_folder;
+  const Model model = CTXGEN_TRY(read_model_file(path, options));
+  if (!model.files_read.empty()) return {};
+  return fail(ErrorCode::kInvalidArgument, "--external-data-dir \"{}\" has no effect: \"{}\" has no external data",
+              external_data_folder, path);
+}
+
 Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
                              const std::string& compile_flag) {
   const CompileOptions compile = CTXGEN_TRY(compile_options(flags));

@@ -24,6 +24,10 @@ struct OpenModel {
 [[nodiscard]] Result<bool> is_context_model(const std::string& path,
                                             const std::string& external_data_folder);
 
+/// Errors  INVALID_ARGUMENT if the model has no external data, so that the folder would not be looked into.
+[[nodiscard]] Status check_external_data(const std::string& path,
+                                         const std::string& external_data_folder);
+
 /// Opens a context model as it is, and a plain model after compiling it in memory; for provider cpu
 /// alone, a plain model is run as it stands.
 ///

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "ctxgen/base/file.h"
+#include "flag_table.h"
+#include "usage.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -111,16 +113,16 @@ class OptionsFile {
   Result<CLI::Option*> find(const std::string& name, const Word& word) const {
     CLI::Option* option = name.starts_with('-') ? verb_.get_option_no_throw(long_name(name)) : nullptr;
     if (option == nullptr)
-      return fail(ErrorCode::kInvalidArgument, "{}:{}: \"{}\" is no option of {}", name_, word.line,
-                  word.text, verb_.get_name());
+      return fail(ErrorCode::kInvalidArgument, "{}:{}: unknown option \"{}\" of {}{}", name_, word.line,
+                  name, verb_.get_name(), option_hint(verb_, name));
     if (option->check_name(kFlag) || option == verb_.get_help_ptr())
-      return fail(ErrorCode::kInvalidArgument, "{}:{}: {} cannot stand in a file of options", name_,
+      return fail(ErrorCode::kInvalidArgument, "{}:{}: {} is not allowed in a file of options", name_,
                   word.line, name);
     return option;
   }
 
   static std::string long_name(const std::string& name) {
-    return name == "-MD" || name == "-MF" || name == "-MT" ? "-" + name : name;
+    return is_gcc_option("-" + name) ? "-" + name : name;
   }
 
   Status add(CLI::Option& option, const std::string& name, std::string value, const Word& word,

@@ -8,6 +8,7 @@
 #include "ctxgen/base/half.h"
 #include "ctxgen/base/memory_account.h"
 #include "ctxgen/base/memory_limit.h"
+#include "ctxgen/base/suggest.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -82,18 +83,48 @@ Status charge(MemoryAccount& memory, const IoInfo& info, const Dims& dims) {
                                                           name_of(info.type.element), to_string(dims))));
 }
 
+std::vector<std::string> names_of(std::span<const IoInfo> infos) {
+  std::vector<std::string> names;
+  for (const IoInfo& info : infos) names.push_back(info.name);
+  return names;
+}
+
+std::vector<std::string> dims_of(std::span<const IoInfo> infos) {
+  std::vector<std::string> names;
+  for (const IoInfo& info : infos)
+    for (const std::string& name : info.dim_names)
+      if (!name.empty() && !std::ranges::contains(names, name)) names.push_back(name);
+  return names;
+}
+
 Status check_names(std::span<const IoInfo> infos, const ShapeProfile& shapes) {
   for (const auto& [name, dims] : shapes.inputs)
     if (std::ranges::find(infos, name, &IoInfo::name) == infos.end())
-      return fail(ErrorCode::kInvalidArgument, "--shape: the model has no input \"{}\"", name);
+      return fail(ErrorCode::kInvalidArgument, "--shape: the model has no input \"{}\"; it has: {}{}", name,
+                  list_text(names_of(infos)), did_you_mean(name, names_of(infos)));
   for (const auto& [name, size] : shapes.symbols) {
     const bool known = std::ranges::any_of(infos, [&](const IoInfo& info) {
       return std::ranges::contains(info.dim_names, name);
     });
     if (!known)
       return fail(ErrorCode::kInvalidArgument,
-                  "--dim: no input of the model has the dimension \"{}\"", name);
+                  "--dim: no input of the model has the dimension \"{}\"; there are: {}{}", name,
+                  list_text(dims_of(infos)), did_you_mean(name, dims_of(infos)));
   }
+  return {};
+}
+
+/// What --shape gives for an input, held against the dims that the model fixes.
+Status check_shape(const IoInfo& info, const Dims& dims) {
+  if (!info.type.has_rank()) return {};
+  if (dims.size() != info.type.rank())
+    return fail(ErrorCode::kInvalidArgument, "--shape: input \"{}\" is {}: expected {} sizes, got {}{}",
+                info.name, info.type_text, info.type.rank(), dims.size(),
+                dims.size() == 1 ? "; x joins sizes (1x3x224x224), a comma separates shapes" : "");
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    if (const Dim& dim = (*info.type.shape)[i]; dim.is_fixed() && dim.value() != dims[i])
+      return fail(ErrorCode::kInvalidArgument, "--shape: input \"{}\" is {}: expected {} as size {}, got {}",
+                  info.name, info.type_text, dim.value(), i + 1, dims[i]);
   return {};
 }
 
@@ -101,7 +132,10 @@ Status check_names(std::span<const IoInfo> infos, const ShapeProfile& shapes) {
 
 Result<Dims> input_dims(const IoInfo& info, const ShapeProfile& shapes) {
   for (const auto& [name, dims] : shapes.inputs)
-    if (name == info.name) return dims;
+    if (name == info.name) {
+      CTXGEN_CHECK(check_shape(info, dims));
+      return dims;
+    }
   if (!info.type.has_rank())
     return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no rank: give --shape",
                 info.name, info.type_text);

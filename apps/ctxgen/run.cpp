@@ -14,6 +14,7 @@
 #include "ctxgen/runtime/compare.h"
 #include "ctxgen/runtime/elements.h"
 #include "ctxgen/runtime/trace.h"
+#include "input_sizes.h"
 #include "model_flags.h"
 #include "open_model.h"
 #include "options_file.h"
@@ -22,6 +23,7 @@
 #include "tensor_files.h"
 #include "test_data.h"
 #include "text_table.h"
+#include "value_checks.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -91,10 +93,12 @@ Status write_profile(const Flags& flags, const Trace& trace) {
 // ---- one run with given or random inputs ---------------------------------------------------------
 
 std::string outputs_json(const Flags& flags, const OpenModel& model,
-                         std::span<const RuntimeValue> outputs,
+                         std::span<const InputSize> inputs, std::span<const RuntimeValue> outputs,
                          std::span<const std::string> files) {
   JsonWriter json;
-  json.begin_object().field("model", flags.model).key("outputs").begin_array();
+  json.begin_object().field("model", flags.model);
+  write_input_sizes(json.key("inputs"), inputs);
+  json.key("outputs").begin_array();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     json.begin_object().field("name", model.session->outputs()[i].name);
     if (outputs[i].is_tensor()) {
@@ -132,20 +136,28 @@ std::string outputs_text(const OpenModel& model, std::span<const RuntimeValue> o
 Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProfile& shapes) {
   const auto infos = model.session->inputs();
   std::vector<NamedValue> inputs = CTXGEN_TRY(read_inputs(flags.inputs, infos, shapes));
+  CTXGEN_CHECK(check_sizes_used(
+      infos, {inputs, raw_inputs(flags.inputs, infos), model.report.has_value()}, shapes));
   std::vector<std::string> given;
   for (const NamedValue& input : inputs) given.push_back(input.name);
   for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, given, shapes, flags.seed)))
     inputs.push_back({std::move(random.name), std::move(random.tensor)});
+  const std::vector<InputSize> sizes = input_sizes(infos, inputs, given, shapes);
   Trace trace;
-  const auto outputs = CTXGEN_TRY(run_model(flags, model, inputs, trace));
+  const auto run = run_model(flags, model, inputs, trace);
+  if (!run) return std::unexpected(with_assumed_sizes(run.error(), sizes));
+  const std::vector<RuntimeValue>& outputs = *run;
   CTXGEN_CHECK(write_profile(flags, trace));
   std::vector<std::string> files;
   if (!flags.output_folder.empty())
     files = CTXGEN_TRY(write_outputs(flags.output_folder, model.session->outputs(), outputs));
   if (!flags.output_file.empty())
     CTXGEN_CHECK(write_npz_file(flags.output_file, model.session->outputs(), outputs));
-  CTXGEN_CHECK(print(flags.json ? outputs_json(flags, model, outputs, files)
-                                : outputs_text(model, outputs, files)));
+  if (flags.json) {
+    CTXGEN_CHECK(print(outputs_json(flags, model, sizes, outputs, files)));
+  } else if (!flags.verbosity.quiet) {
+    CTXGEN_CHECK(print(input_sizes_text(infos, sizes) + outputs_text(model, outputs, files)));
+  }
   return 0;
 }
 
@@ -202,8 +214,9 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
   CTXGEN_CHECK(write_profile(flags, trace));
   const auto bad = std::ranges::count_if(
       results, [](const OutputResult& result) { return !result.comparison.match; });
-  CTXGEN_CHECK(print(flags.json ? comparison_json(flags, results, bad == 0)
-                                : comparison_text(results)));
+  if (flags.json || !flags.verbosity.quiet)
+    CTXGEN_CHECK(print(flags.json ? comparison_json(flags, results, bad == 0)
+                                  : comparison_text(results)));
   if (bad > 0)
     return fail(ErrorCode::kNotSatisfied, "{} of {} outputs differ from the test data", bad,
                 results.size());
@@ -226,7 +239,7 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
   apply(flags.verbosity);
   const auto profiles = CTXGEN_TRY(parse_profiles(flags.options.dims, flags.options.shapes));
   if (profiles.size() > 1)
-    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: a run has one size each");
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)", profiles.size());
   const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
   if (!flags.test_data.empty() && !model.report && !profiles.empty())
     return fail(ErrorCode::kInvalidArgument,
@@ -255,12 +268,17 @@ void add_run(Cli& cli) {
                    "DIR/test_data_set_*")
       ->type_name("DIR");
   verb->add_option("--rtol", flags->tolerance.rtol, "relative tolerance")
+      ->type_name("NUMBER")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->transform(tolerance());
   verb->add_option("--atol", flags->tolerance.atol, "absolute tolerance")
+      ->type_name("NUMBER")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--seed", flags->seed, "of random inputs")->capture_default_str();
+      ->transform(tolerance());
+  verb->add_option("--seed", flags->seed, "of random inputs")
+      ->type_name("N")
+      ->transform(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
   verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
       ->type_name("DIR");
   verb->add_option("--profile", flags->profile,

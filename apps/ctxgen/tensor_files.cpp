@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "npy.h"
 #include "npz.h"
@@ -29,11 +30,13 @@ Result<Tensor> read_raw(const Blob& file, const std::string& name, const IoInfo&
   return Tensor::borrow(info.type.element, dims, file.owner, file.bytes);
 }
 
-std::string names_of(std::span<const IoInfo> infos) {
-  std::string names;
-  for (const IoInfo& one : infos) names += (names.empty() ? "" : ", ") + one.name;
+std::vector<std::string> input_names(std::span<const IoInfo> infos) {
+  std::vector<std::string> names;
+  for (const IoInfo& one : infos) names.push_back(one.name);
   return names;
 }
+
+std::string names_of(std::span<const IoInfo> infos) { return list_text(input_names(infos)); }
 
 /// The input that `option` ("NAME=FILE") is for.
 const IoInfo* input_of(const std::string& option, std::span<const IoInfo> infos) {
@@ -102,14 +105,27 @@ Result<std::vector<NamedValue>> read_inputs(const std::vector<std::string>& opti
       CTXGEN_CHECK(read_all_arrays(option, infos, inputs));
       continue;
     }
+    const std::vector<std::string> names = input_names(infos);
     if (info == nullptr)
       return fail(ErrorCode::kInvalidArgument,
                   "--input: \"{}\" is neither a .npz file nor NAME=FILE with an input of the model "
-                  "({})", option, names_of(infos));
+                  "({}){}", option, names_of(infos), did_you_mean(option.substr(0, option.find('=')), names));
     const std::string file = option.substr(info->name.size() + 1);
     CTXGEN_CHECK(add_input(inputs, *info, CTXGEN_TRY(read_value_file(file, *info, shapes))));
   }
   return inputs;
+}
+
+std::vector<std::string> raw_inputs(const std::vector<std::string>& options,
+                                    std::span<const IoInfo> infos) {
+  std::vector<std::string> names;
+  for (const std::string& option : options) {
+    const IoInfo* info = input_of(option, infos);
+    const std::string extension = std::filesystem::path(option).extension().string();
+    if (info != nullptr && extension != ".npy" && extension != ".npz" && extension != ".pb")
+      names.push_back(info->name);
+  }
+  return names;
 }
 
 Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,

@@ -24,6 +24,10 @@ namespace ctxgen::cli {
                                                           std::span<const IoInfo> infos,
                                                           const ShapeProfile& shapes);
 
+/// The inputs that these options read from raw bytes.
+[[nodiscard]] std::vector<std::string> raw_inputs(const std::vector<std::string>& options,
+                                                  std::span<const IoInfo> infos);
+
 /// Writes NAME.npy (NAME.pb for types that NumPy lacks) and returns the file names, in order. Names
 /// of outputs lose what does not belong into a file name.
 /// Errors  UNSUPPORTED for an output that is no tensor, before anything is written; IO_ERROR.

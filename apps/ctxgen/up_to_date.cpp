@@ -36,6 +36,39 @@ void add_bins(std::vector<FileReport>& files, const Graph& graph, const fs::path
   }
 }
 
+struct KeyPart {
+  std::string_view name, meaning;
+};
+constexpr KeyPart kKeyParts[] = {
+    {"models", "another model (or other external data)"},
+    {"options", "other options"},
+    {"target", "another target (providers, instruction set, threads, caches)"},
+    {"versions", "other versions of ctxgen, its format or onnx"},
+};
+
+/// "models=1234" of "models=1234;options=5678".
+std::string_view part_of(std::string_view parts, std::string_view name) {
+  while (!parts.empty()) {
+    const std::string_view part = parts.substr(0, parts.find(';'));
+    if (part.starts_with(name) && part.substr(name.size()).starts_with('=')) return part;
+    parts.remove_prefix(std::min(part.size() + 1, parts.size()));
+  }
+  return {};
+}
+
+/// In what the compile that made a model is another one than `key` stands for.
+std::string other_parts(const Model& model, const CompileKey& key) {
+  const auto entry = std::ranges::find(model.metadata, kCompileKeyPartsMetadata,
+                                       &std::pair<std::string, std::string>::first);
+  std::string others;
+  if (entry != model.metadata.end())
+    for (const auto& [name, meaning] : kKeyParts)
+      if (part_of(entry->second, name) != part_of(key.parts, name))
+        others += std::format("{}{}", others.empty() ? "" : ", ", meaning);
+  return "it was compiled from something else: " +
+         (others.empty() ? "model, options, target or versions" : others);
+}
+
 std::string why_not_current(const fs::path& output, const CompileOptions& options,
                             const CompileKey& key, std::vector<FileReport>& files) {
   std::error_code ignored;
@@ -44,8 +77,8 @@ std::string why_not_current(const fs::path& output, const CompileOptions& option
   if (!model) return model.error().message;
   const auto entry = std::ranges::find(model->metadata, kCompileKeyMetadata,
                                        &std::pair<std::string, std::string>::first);
-  if (entry == model->metadata.end() || entry->second != key.hash.hex())
-    return "it was compiled from something else, or for something else";
+  if (entry == model->metadata.end()) return "ctxgen did not compile it, or an older one did";
+  if (entry->second != key.hash.hex()) return other_parts(*model, key);
   SessionOptions session;
   session.threads = options.threads;
   const auto check = check_context(output, session);

@@ -235,7 +235,7 @@ Result<int> run_variant(const std::vector<ModelInput>& inputs, const CompileOpti
   const auto request = [&]() -> Result<Blob> {
     CTXGEN_CHECK(write_status(kStatusFd, {}));
     Blob bytes = CTXGEN_TRY(read_stream(kRequestFd, kMaxRequestBytes));
-    if (bytes.bytes.empty()) return fail(ErrorCode::kCancelled, "nobody asks any more");
+    if (bytes.bytes.empty()) return fail(ErrorCode::kCancelled, "the process that started this one has ended");
     return bytes;
   };
   const auto answer = [](std::span<const std::byte> bytes) { return write_all(kAnswerFd, bytes); };

@@ -81,6 +81,7 @@ Result<std::vector<VerificationInputs>> random_verification_inputs(
       inputs.values.assign(given.begin(), given.end());
       for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, names, profile, seed + i)))
         inputs.values.push_back({std::move(random.name), std::move(random.tensor)});
+      inputs.sizes = input_sizes(infos, inputs.values, names, profile);
       all.push_back(std::move(inputs));
     }
   return all;
@@ -90,9 +91,11 @@ Result<std::vector<VerificationRun>> verify_runs(const Session& context, const S
                                                  std::span<const VerificationInputs> inputs,
                                                  const VerifyTolerance& tolerance) {
   std::vector<VerificationRun> runs;
-  for (const VerificationInputs& one : inputs)
-    runs.push_back(
-        {one.name, CTXGEN_TRY(verify_outputs(context, reference, one.values, tolerance))});
+  for (const VerificationInputs& one : inputs) {
+    auto result = verify_outputs(context, reference, one.values, tolerance);
+    if (!result) return std::unexpected(with_assumed_sizes(std::move(result).error(), one.sizes));
+    runs.push_back({one.name, std::move(*result)});
+  }
   return runs;
 }
 
@@ -156,8 +159,8 @@ std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
   std::string text = table.text(indent);
   const auto matching = static_cast<std::uint64_t>(std::ranges::count_if(
       partitions, [](const ValueComparison& value) { return value.comparison.match; }));
-  text += std::format("{}{} compared; {} of {} match\n", indent, count_text(runs.size(), "run"), matching,
-                      count_text(partitions.size(), "partition output"));
+  text += std::format("{}{} compared; {} of {} match{}\n", indent, count_text(runs.size(), "run"), matching,
+                      count_text(partitions.size(), "partition output"), partitions.size() == 1 ? "es" : "");
   for (const VerificationRun& run : runs.first(std::min<std::size_t>(runs.size(), 1)))
     for (const std::string& name : run.result.without_reference)
       text += std::format("{}\"{}\" comes from inside an operator of the source: nothing to compare "

@@ -10,6 +10,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/runtime/verify.h"
+#include "input_sizes.h"
 
 namespace ctxgen::cli {
 
@@ -17,6 +18,7 @@ namespace ctxgen::cli {
 struct VerificationInputs {
   std::string name;  // "seed 0, batch=8", a data set's name
   std::vector<NamedValue> values;
+  std::vector<InputSize> sizes = {};  // of random inputs
 };
 
 /// One run of both models on the same inputs.

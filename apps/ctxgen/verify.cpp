@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <format>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,12 +8,15 @@
 #include "arguments.h"
 #include "cli.h"
 #include "console.h"
+#include "input_sizes.h"
+#include "open_model.h"
 #include "options_file.h"
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/verify.h"
 #include "tensor_files.h"
 #include "test_data.h"
 #include "text_table.h"
+#include "value_checks.h"
 #include "verification.h"
 
 namespace ctxgen::cli {
@@ -51,6 +55,9 @@ Result<std::vector<VerificationInputs>> inputs_of(const Flags& flags, const Sess
                   "give {} profiles", profiles.size());
     const auto given = CTXGEN_TRY(read_inputs(flags.inputs, context.inputs(),
                                               profiles.empty() ? ShapeProfile{} : profiles.front()));
+    for (const ShapeProfile& profile : profiles)
+      CTXGEN_CHECK(check_sizes_used(context.inputs(), {given, raw_inputs(flags.inputs, context.inputs())},
+                                    profile));
     return random_verification_inputs(context.inputs(), given, profiles, flags.seed, flags.runs);
   }
   for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
@@ -66,6 +73,7 @@ Result<std::vector<VerificationRun>> compare_with_source(const Flags& flags) {
   const auto context = CTXGEN_TRY(Session::open(flags.context, options));
   options.external_data_folder = flags.external_data_folder;
   const auto reference = CTXGEN_TRY(Session::open(flags.source, options));
+  if (!flags.external_data_folder.empty()) CTXGEN_CHECK(check_external_data(flags.source, flags.external_data_folder));
   return verify_runs(*context, *reference, CTXGEN_TRY(inputs_of(flags, *context)),
                      flags.tolerance);
 }
@@ -110,8 +118,9 @@ Result<int> run(const Flags& flags) {
   const bool compared = intact && !flags.source.empty();
   if (compared) runs = CTXGEN_TRY(compare_with_source(flags));
   const auto* shown = compared ? &runs : nullptr;
-  CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, intact, shown)
-                                : plain_text(flags, findings, shown)));
+  if (flags.json || !flags.verbosity.quiet)
+    CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, intact, shown)
+                                  : plain_text(flags, findings, shown)));
   if (!intact)
     return fail(ErrorCode::kCorruptContext, "{}: {}", damaged->what, damaged->detail);
   if (const auto divergence = first_divergence(runs))
@@ -145,11 +154,14 @@ void add_input_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--shape", flags.shapes, "shapes of an input; each is run; may be repeated")
       ->type_name("INPUT=1x3x224x224[,...]")
       ->allow_extra_args(false);
-  verb.add_option("--seed", flags.seed, "of the first random inputs")->capture_default_str();
+  verb.add_option("--seed", flags.seed, "of the first random inputs")
+      ->type_name("N")
+      ->transform(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
   verb.add_option("--runs", flags.runs, "random inputs per size")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}));
+      ->transform(whole_number(1, 1'000'000));
 }
 
 }  // namespace
@@ -169,13 +181,15 @@ void add_verify(Cli& cli) {
   verb->add_option("--rtol", flags->tolerance.rtol,
                    "tolerance, relative to the element or to the tensor's root mean square if that is "
                    "larger (default: 1e-3; float16 1e-2, bfloat16 5e-2)")
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("NUMBER")
+      ->transform(tolerance());
   verb->add_option("--atol", flags->tolerance.atol, "absolute tolerance")
+      ->type_name("NUMBER")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->transform(tolerance());
   verb->add_option("--threads", flags->threads, "threads to run with")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+      ->transform(thread_count());
   verb->add_flag("--json", flags->json, "print JSON");
   add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);

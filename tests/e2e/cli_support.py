@@ -59,10 +59,14 @@ def run_arrays(path, inputs, folder, *options):
 
 
 def refused(status, code, *arguments, names=(), **options):
-    """The message of a command that must fail so: one line `ctxgen: error: CODE: ...` on stderr, nothing on stdout."""
+    """The message of a command that must fail so: one line `ctxgen: error: CODE: ...` on stderr, nothing on stdout but the error
+    itself where JSON is asked for."""
     finished = ctxgen(*arguments, **options)
     assert finished.returncode == status, f"status {finished.returncode}\n{finished.stdout}\n{finished.stderr}"
-    assert finished.stdout == ""
+    if "--json" in arguments:
+        assert json.loads(finished.stdout)["error"]["code"] == code
+    else:
+        assert finished.stdout == ""
     lines = [line for line in finished.stderr.splitlines() if line.startswith("ctxgen: error: ")]
     assert len(lines) == 1, finished.stderr
     assert lines[0].startswith(f"ctxgen: error: {code}: "), lines[0]

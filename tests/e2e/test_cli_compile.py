@@ -26,7 +26,7 @@ def model(tmp_path):
 
 
 def test_outputs_lie_beside_the_model(model, tmp_path):
-    finished = done("compile", model)
+    finished = done("compile", model, "--dim", "batch=1")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx", "net_ctx.onnx", "net_dnnl.bin"]
     assert "net_ctx.onnx" in finished.stdout
     assert finished.stderr == ""

@@ -83,6 +83,27 @@ def test_bash_completes(documents):
     assert bash_completes(documents, "ctxgen", "compile", "--graph-optimization", "b") == {"basic"}
 
 
+def test_bash_completes_values_and_commands_of_commands(documents):
+    assert bash_completes(documents, "ctxgen", "he") == {"help"}
+    assert bash_completes(documents, "ctxgen", "help", "comp") == {"compile"}
+    assert bash_completes(documents, "ctxgen", "cache", "") >= {"stats", "clear", "trim"}
+    assert bash_completes(documents, "ctxgen", "cache", "cl") == {"clear"}
+    assert bash_completes(documents, "ctxgen", "cache", "trim", "--cache-s") == {"--cache-size"}
+    assert bash_completes(documents, "ctxgen", "cache", "stats", "--cache-s") == set()
+    assert bash_completes(documents, "ctxgen", "compile", "--isa", "avx512_core_v") == {"avx512_core_vnni"}
+    assert bash_completes(documents, "ctxgen", "compile", "--isa", "avx2,avx512_core_v") == {"avx2,avx512_core_vnni"}
+    assert bash_completes(documents, "ctxgen", "run", "--provider", "") == {"dnnl", "cpu"}
+    assert bash_completes(documents, "ctxgen", "compile", "--config", "ep.context_em") == {"ep.context_embed_mode="}
+    assert "session.compile_only=" not in bash_completes(documents, "ctxgen", "compile", "--config", "session.")
+
+
+def test_the_page_of_cache_has_its_commands(documents):
+    page = (documents / "ctxgen-cache.1").read_text().replace("\\-", "-")
+    assert ".SH COMMANDS" in page
+    for word in ("stats", "clear", "trim", "--cache-size", "--cache-dir"):
+        assert f"\\fB{word}\\fR" in page, word
+
+
 @pytest.mark.parametrize("shell, name", [("bash", "ctxgen.bash"), ("zsh", "_ctxgen"), ("fish", "ctxgen.fish")])
 def test_shells_take_their_completions(documents, shell, name):
     text = (documents / name).read_text()
@@ -102,6 +123,24 @@ def test_fish_completes(documents):
     shown = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True,
                            env=os.environ | {"HOME": str(documents)}).stdout
     assert "--if-needed" in shown and "compile" in shown
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+def test_fish_completes_values_and_commands_of_commands(documents):
+    def completes(line):
+        script = f"source '{documents}/ctxgen.fish'; complete -C '{line}'"
+        shown = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True,
+                               env=os.environ | {"HOME": str(documents)}).stdout
+        return {text.split("\t")[0] for text in shown.splitlines()}
+
+    assert completes("ctxgen cache ") >= {"stats", "clear", "trim"}
+    assert "--cache-size" in completes("ctxgen cache trim --cache")
+    assert "avx512_core_vnni" in completes("ctxgen compile --isa avx512_core_v")
+    assert any(text.endswith("avx512_core_vnni") for text in completes("ctxgen compile --isa avx2,avx512_core_v"))
+    assert completes("ctxgen run --provider ") >= {"dnnl", "cpu"}
+    assert completes("ctxgen compile --graph-optimization b") == {"basic"}
+    assert "ep.context_embed_mode=" in completes("ctxgen compile --config ep.context_em")
+    assert "compile" in completes("ctxgen help comp")
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -1,6 +1,7 @@
 // The parsers of options, to a verb with the flags about compiling: one argument of a command line per
 // line of the input, or, where that begins with "#", the content of a file of options.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "options_file.h"
 #include "planned.h"
 #include "prepare.h"
+#include "usage.h"
 
 using namespace ctxgen;
 
@@ -42,8 +44,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   cli::ModelFlags flags;
   CLI::App* verb = app.add_subcommand("compile", "compile");
   cli::add_model_flags(*verb, flags);
+  const cli::Cli cli{app, {}, arguments};
+  auto words = cli::check_words(cli, {arguments.begin() + 1, arguments.end()});
+  static_cast<void>(cli::asks_for_json(cli, {arguments.begin() + 1, arguments.end()}));
+  if (!words) return 0;
   try {
-    app.parse(static_cast<int>(argv.size()), argv.data());
+    std::ranges::reverse(*words);
+    app.parse(std::move(*words));
   } catch (const CLI::ParseError&) {
     return 0;
   }
