@@ -17,7 +17,7 @@ namespace ctxgen::cli {
 /// "ctxgen: error: INVALID_GRAPH: ..." on stderr; gives the exit status. If errors are to be JSON and nothing was
 /// printed yet, also {"error": {"code", "status", "message"}} on stdout.
 int report_error(const Error& error);
-/// What report_error() prints from now on.
+/// What report_error() prints from now on; so do the ends that cannot allocate (out_of_memory.h).
 void print_errors_as_json(bool wanted);
 [[nodiscard]] bool errors_are_json();
 /// "ctxgen: warning: ..." on stderr.

@@ -20,6 +20,7 @@
 #include "help_format.h"
 #include "interrupt.h"
 #include "options_file.h"
+#include "out_of_memory.h"
 #include "planned.h"
 #include "text_table.h"
 #include "usage.h"
@@ -170,5 +171,8 @@ int run_main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_main(argc, argv);
+  ctxgen::cli::main_begins(argc, argv);
+  const int status = run_main(argc, argv);
+  ctxgen::cli::main_ends();
+  return status;
 }
