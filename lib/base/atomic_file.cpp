@@ -17,6 +17,7 @@
 #include "unique_fd.h"
 #include "unnamed_file.h"
 #include "write_all.h"
+#include "write_target.h"
 
 namespace ctxgen {
 namespace {
@@ -103,16 +104,6 @@ void flush_folder(const fs::path& folder) {
   if (fd.valid()) static_cast<void>(flush_to_disk(fd.get()));
 }
 
-/// rename(2) would put the output in the place of a device, a pipe or a socket (/dev/null).
-Status check_replaceable(const fs::path& target) {
-  if (!target.has_filename())
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": it names no file", target.string());
-  struct stat status {};
-  if (::stat(target.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return {};
-  return fail(ErrorCode::kIoError, "cannot write \"{}\": it is {}, expected a regular file",
-              target.string(), S_ISDIR(status.st_mode) ? "a folder" : "not a file");
-}
-
 }  // namespace
 
 struct AtomicFile::Impl {
@@ -120,6 +111,7 @@ struct AtomicFile::Impl {
   fs::path destination;  // absolute: a later chdir changes nothing
   fs::path folder;  // of the destination
   fs::path temporary;    // absolute
+  bool direct = false;   // no temporary: `fd` is the device, pipe or descriptor itself
   UniqueFd fd;
   UniqueFd lock;  // after flush(): keeps the lock that create() took
   std::uint64_t size = 0;
@@ -173,14 +165,16 @@ AtomicFile::AtomicFile(AtomicFile&&) noexcept = default;
 AtomicFile& AtomicFile::operator=(AtomicFile&&) noexcept = default;
 AtomicFile::~AtomicFile() = default;
 
-Result<AtomicFile> AtomicFile::create(const fs::path& target) {
-  CTXGEN_CHECK(check_replaceable(target));
+Result<AtomicFile> AtomicFile::create(const fs::path& target, Links links) {
+  const WriteTarget found = CTXGEN_TRY(find_target(target, links));
   AtomicFile file;
   file.impl_->target = target;
-  std::error_code error;
-  file.impl_->destination = fs::absolute(target, error);
-  if (error)
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(), error.message());
+  if (found.kind != WriteTarget::Kind::kFile) {
+    file.impl_->fd = CTXGEN_TRY(open_stream(found));
+    file.impl_->direct = true;
+    return file;
+  }
+  file.impl_->destination = found.path;
   file.impl_->folder = folder_of(file.impl_->destination);
   Temporary made =
       CTXGEN_TRY(open_temporary(file.impl_->destination, target, file.impl_->registration));
@@ -217,8 +211,11 @@ std::uint64_t AtomicFile::size() const { return impl_->size; }
 
 Status AtomicFile::Impl::close(bool to_disk) {
   if (!fd.valid()) return {};
-  lock = UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  int error = !lock.valid() ? errno : to_disk ? flush_to_disk(fd.get()) : 0;
+  int error = 0;
+  if (!direct) {
+    lock = UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    error = !lock.valid() ? errno : to_disk ? flush_to_disk(fd.get()) : 0;
+  }
   // close(2) reports late write errors of network file systems.
   if (::close(fd.release()) != 0 && errno != EINTR && error == 0) error = errno;
   if (error == 0) return {};
@@ -227,6 +224,7 @@ Status AtomicFile::Impl::close(bool to_disk) {
 }
 
 Status AtomicFile::Impl::rename() {
+  if (direct) return {};
   CTXGEN_ASSERT(present);
   if (::rename(temporary.c_str(), destination.c_str()) != 0)
     return fail(ErrorCode::kIoError, "cannot write \"{}\": {}", target.string(),
@@ -242,7 +240,7 @@ Status AtomicFile::flush() { return impl_->close(/*to_disk=*/true); }
 Status AtomicFile::commit() {
   CTXGEN_CHECK(flush());
   CTXGEN_CHECK(impl_->rename());
-  flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
+  if (!impl_->direct) flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
   return {};
 }
 
@@ -286,8 +284,10 @@ Result<UniqueFd> open_unnamed_file(const fs::path& beside, bool tmpfile) {
 }
 
 void remove_stale_temporaries(const fs::path& target) {
-  const std::string prefix = temporary_prefix(target);
-  const fs::path folder = folder_of(target);
+  const auto found = find_target(target, Links::kFollow);
+  if (!found || found->kind != WriteTarget::Kind::kFile) return;
+  const std::string prefix = temporary_prefix(found->path);
+  const fs::path folder = folder_of(found->path);
   // Not a directory_iterator: libstdc++'s ends the process where memory runs out (noexcept).
   const std::unique_ptr<DIR, CloseFolder> listing(::opendir(folder.c_str()));
   if (listing == nullptr) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,11 @@ namespace ctxgen {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
+      pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
+      static_cast<void>(::poll(&room, 1, -1));
+      continue;
+    }
     if (wrote < 0) return errno;
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));
   }

@@ -95,11 +95,12 @@ Status CacheFolder::write(const fs::path& path, CacheKind kind, Hash128 key,
     return fail(ErrorCode::kIoError, "cannot make \"{}\": {}", path.parent_path().string(),
                 error.message());
   if (first) {
-    AtomicFile tag = CTXGEN_TRY(AtomicFile::create(path_ / "CACHEDIR.TAG"));
+    AtomicFile tag = CTXGEN_TRY(AtomicFile::create(path_ / "CACHEDIR.TAG", Links::kReplace));
     CTXGEN_CHECK(tag.write(as_bytes(kTag)));
     CTXGEN_CHECK(tag.commit_unflushed());
   }
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  // Others may write into the folder, too: a link that one of them left there leads nowhere.
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path, Links::kReplace));
   CTXGEN_CHECK(file.write(bytes));
   CTXGEN_CHECK(file.write(make_footer(kind, key, bytes)));
   return file.commit_unflushed();  // what a power cut leaves of it does not fit its checksum

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -6,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <format>
 #include <set>
 
 #include "code_of.h"
@@ -102,15 +105,87 @@ TEST(AtomicFile, KeepsToTheFolderOfItsCreation) {
   EXPECT_EQ(names_in(temp.path()), Names{"out"});
 }
 
-TEST(AtomicFile, RefusesTargetsThatARenameWouldDestroy) {
+TEST(AtomicFile, RefusesWhatIsNoFile) {
+  const test::TempFolder temp;
+  fs::create_symlink("missing", temp / "dangling");
+  fs::create_symlink(".", temp / "folder");
+  fs::create_symlink("loop", temp / "loop");
+  for (const fs::path& target : {temp.path(), temp / "dangling", temp / "folder", temp / "loop",
+                                 temp / "sub/", fs::path("")})
+    EXPECT_EQ(code_of(AtomicFile::create(target)), ErrorCode::kIoError) << target;
+  EXPECT_EQ(names_in(temp.path()), (Names{"dangling", "folder", "loop"}));
+}
+
+TEST(AtomicFile, WritesThroughALinkInTheFolderOfItsTarget) {
+  const test::TempFolder temp;
+  temp.write("store/file", "old");
+  fs::create_directory(temp / "out");
+  fs::create_symlink("../store/file", temp / "out/first");
+  fs::create_symlink(temp / "out/first", temp / "out/second");
+  auto file = AtomicFile::create(temp / "out/second").value();
+  ASSERT_TRUE(file.write(as_bytes("new")));
+  EXPECT_EQ(names_in(temp / "store").size(), 2U);  // the temporary is there
+  EXPECT_EQ(test::read_text(temp / "store/file"), "old");
+  ASSERT_TRUE(file.commit());
+  EXPECT_EQ(test::read_text(temp / "store/file"), "new");
+  EXPECT_FALSE(fs::is_symlink(temp / "store/file"));
+  EXPECT_TRUE(fs::is_symlink(temp / "out/first") && fs::is_symlink(temp / "out/second"));
+  EXPECT_EQ(names_in(temp / "store"), Names{"file"});
+  EXPECT_EQ(names_in(temp / "out"), (Names{"first", "second"}));
+}
+
+TEST(AtomicFile, ReplacesALinkWhereThatIsAskedFor) {
+  const test::TempFolder temp;
+  temp.write("file", "old");
+  fs::create_symlink("file", temp / "link");
+  fs::create_symlink("missing", temp / "dangling");
+  for (const char* name : {"link", "dangling"}) {
+    auto file = AtomicFile::create(temp / name, Links::kReplace).value();
+    ASSERT_TRUE(file.write(as_bytes("new")));
+    ASSERT_TRUE(file.commit());
+    EXPECT_FALSE(fs::is_symlink(temp / name));
+    EXPECT_EQ(test::read_text(temp / name), "new");
+  }
+  EXPECT_EQ(test::read_text(temp / "file"), "old");
+}
+
+TEST(AtomicFile, WritesToPipesAndDevicesAndNeverReplacesThem) {
   const test::TempFolder temp;
   ASSERT_EQ(::mkfifo((temp / "fifo").c_str(), 0600), 0);
-  fs::create_symlink("/dev/null", temp / "link");
-  for (const fs::path& target :
-       {temp.path(), temp / "fifo", temp / "link", fs::path("/dev/null"), temp / "sub/",
-        fs::path("")})
-    EXPECT_EQ(code_of(AtomicFile::create(target)), ErrorCode::kIoError) << target;
-  EXPECT_EQ(names_in(temp.path()), (Names{"fifo", "link"}));
+  const int reader = ::open((temp / "fifo").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  fs::create_symlink("/dev/null", temp / "null");
+  for (const char* name : {"fifo", "null"}) {
+    auto file = AtomicFile::create(temp / name).value();
+    ASSERT_TRUE(file.write(as_bytes("bytes")));
+    ASSERT_TRUE(file.flush());
+    ASSERT_TRUE(file.commit());
+  }
+  std::array<char, 16> got{};
+  EXPECT_EQ(::read(reader, got.data(), got.size()), 5);
+  EXPECT_EQ(std::string(got.data()), "bytes");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(temp / "fifo"));
+  EXPECT_TRUE(fs::is_character_file(temp / "null"));
+  EXPECT_EQ(names_in(temp.path()), (Names{"fifo", "null"}));
+}
+
+TEST(AtomicFile, WritesToADescriptorWhereItStands) {
+  const test::TempFolder temp;
+  const fs::path log = temp.write("log", "first ");
+  const int fd = ::open(log.c_str(), O_WRONLY | O_APPEND);
+  const int read_only = ::open(log.c_str(), O_RDONLY);
+  ASSERT_TRUE(fd >= 0 && read_only >= 0);
+  {
+    auto file = AtomicFile::create(std::format("/dev/fd/{}", fd)).value();
+    ASSERT_TRUE(file.write(as_bytes("second")));
+    ASSERT_TRUE(file.commit());
+  }
+  EXPECT_EQ(code_of(AtomicFile::create(std::format("/dev/fd/{}", read_only))), ErrorCode::kIoError);
+  ::close(fd);
+  ::close(read_only);
+  EXPECT_EQ(test::read_text(log), "first second");
+  EXPECT_EQ(names_in(temp.path()), Names{"log"});
 }
 
 TEST(AtomicFile, ReportsAMissingFolder) {

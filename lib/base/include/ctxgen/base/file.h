@@ -29,14 +29,23 @@ namespace ctxgen {
 /// All of a stream (stdin, a pipe) in memory, at most `max_bytes` (RESOURCE_LIMIT above).
 [[nodiscard]] Result<Blob> read_stream(int file_descriptor, std::uint64_t max_bytes);
 
+/// What happens to a target that is a symbolic link.
+enum class Links {
+  kFollow,   // the file that it leads to is replaced, in that file's folder; the link stays
+  kReplace,  // the link is replaced
+};
+
 /// Writes a file that appears complete or not at all: a temporary in the target's folder, renamed
 /// by commit(). Destroyed without commit(), it removes the temporary.
 ///
 /// The temporary's name is ".<name>.ctxgen-<pid>-<n>.tmp"; remove_stale_temporaries() knows it.
-/// Errors  IO_ERROR with path and cause (no folder, read-only, disk full).
+/// A character device, a pipe, and a descriptor of this process (/dev/stdout, /dev/fd/N) are never
+/// replaced: write() writes to them at once, and what was written cannot be taken back.
+/// Errors  IO_ERROR with path and cause (no folder, read-only, disk full, a link to nothing).
 class AtomicFile {
  public:
-  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target);
+  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target,
+                                                 Links links = Links::kFollow);
   AtomicFile(AtomicFile&&) noexcept;
   AtomicFile& operator=(AtomicFile&&) noexcept;
   ~AtomicFile();
@@ -65,7 +74,7 @@ void remove_stale_temporaries(const std::filesystem::path& target);
 /// The same for one file that may be the temporary of any target; others are left alone.
 void remove_if_stale(const std::filesystem::path& temporary);
 
-/// Unlinks the temporaries of all live AtomicFiles: async-signal-safe, for SIGINT handlers.
+/// Unlinks the temporaries of all live AtomicFiles: async-signal-safe, for signal handlers.
 void unlink_live_temporaries() noexcept;
 
 }  // namespace ctxgen
