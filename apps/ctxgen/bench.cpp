@@ -12,6 +12,7 @@
 #include "open_model.h"
 #include "options_file.h"
 #include "planned.h"
+#include "run_files.h"
 #include "text_table.h"
 #include "value_checks.h"
 
@@ -256,7 +257,16 @@ Result<int> run(const Flags& flags) {
       CTXGEN_TRY(parse_profiles(flags.request.flags.dims, flags.request.flags.shapes));
   if (profiles.size() > 1)
     return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations", profiles.size());
-  return flags.other.empty() ? bench_one(flags) : bench_two(flags);
+  if (!flags.other.empty()) return bench_two(flags);
+  CTXGEN_CHECK(check_run_files({.model = flags.request.model,
+                                .external_data_folder = flags.request.flags.external_data_folder,
+                                .options_file = flags.options_file,
+                                .inputs = {},
+                                .test_data = {},
+                                .profile = flags.request.profile,
+                                .output_file = {},
+                                .output_folder = {}}));
+  return bench_one(flags);
 }
 
 }  // namespace

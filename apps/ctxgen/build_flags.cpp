@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/base/file_roles.h"
 #include "ctxgen/compiler/dependency_rules.h"
 #include "flag_table.h"
 
@@ -19,14 +20,6 @@ struct Clash {
   const char* reason;
 };
 
-/// "" if none is asked for. Without a name: the first output with the ending .d, as gcc does.
-fs::path depfile_of(const BuildFlags& flags, const OutputPlan& plan) {
-  if (!flags.depfile.empty()) return flags.depfile;
-  if (!flags.gcc_file.empty()) return flags.gcc_file;
-  if (!flags.gcc_depfile || plan.outputs.empty()) return {};
-  return fs::path(plan.outputs.front()).replace_extension(".d");
-}
-
 /// Models first: ninja compares the first name. Copied bins are left out: a build cannot know of them.
 std::vector<fs::path> outputs_of(const CompileReport& report) {
   std::vector<fs::path> outputs;
@@ -37,8 +30,6 @@ std::vector<fs::path> outputs_of(const CompileReport& report) {
       outputs.push_back(file.path);
   return outputs;
 }
-
-fs::path normal(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
 }  // namespace
 
@@ -86,6 +77,8 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
       {flags.keep_unchanged && plan.to_stdout, "--keep-unchanged", "-o -",
        "there is no output to keep"},
       {depfile && plan.to_stdout, "--depfile", "-o -", "the rule would have no target"},
+      {depfile && !plan.outputs.empty() && is_stream(plan.outputs.front()), "--depfile",
+       "an output that is a device or a pipe", "the rule would have no target"},
       {!flags.depfile.empty() && !flags.gcc_file.empty(), "--depfile", "-MF",
        "both name the dependency file"},
   };
@@ -98,16 +91,14 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
   if (!flags.gcc_targets.empty() && !depfile)
     return fail(ErrorCode::kInvalidArgument,
                 "-MT names the target in a dependency file, and neither -MD nor --depfile is given");
-  const fs::path file = depfile_of(flags, plan);
-  if (file.empty()) return {};
-  std::vector<fs::path> others(plan.outputs.begin(), plan.outputs.end());
-  others.insert(others.end(), plan.inputs.begin(), plan.inputs.end());
-  if (!options.bin.empty()) others.push_back(options.bin);
-  for (const fs::path& other : others)
-    if (normal(other) == normal(file))
-      return fail(ErrorCode::kInvalidArgument,
-                  "the dependency file \"{}\" is an input or an output", file.string());
   return {};
+}
+
+fs::path depfile_of(const BuildFlags& flags, const OutputPlan& plan) {
+  if (!flags.depfile.empty()) return flags.depfile;
+  if (!flags.gcc_file.empty()) return flags.gcc_file;
+  if (!flags.gcc_depfile || plan.outputs.empty()) return {};
+  return fs::path(plan.outputs.front()).replace_extension(".d");
 }
 
 Result<Depfile> make_depfile(const BuildFlags& flags, const OutputPlan& plan,

@@ -31,6 +31,10 @@ void add_build_flags(CLI::App& verb, BuildFlags& flags);
 [[nodiscard]] Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
                                        const OutputPlan& plan, bool verify);
 
+/// The dependency file's path; "" if none is asked for. Without a name: the first output with the ending
+/// .d, as gcc does.
+[[nodiscard]] std::filesystem::path depfile_of(const BuildFlags& flags, const OutputPlan& plan);
+
 /// A dependency file to be written when everything else is done.
 struct Depfile {
   std::filesystem::path path;  // empty: none is asked for

@@ -1,5 +1,4 @@
-#include <unistd.h>
-
+#include <algorithm>
 #include <filesystem>
 #include <format>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/compile_models.h"
 #include "ctxgen/compiler/config_keys.h"
 #include "interrupt.h"
 #include "model_flags.h"
@@ -66,22 +66,6 @@ struct Flags {
   Verbosity verbosity;
 };
 
-/// Removes a file when the scope ends.
-class Scratch {
- public:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {}
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 Status check_flags(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
   CTXGEN_CHECK(check_options(options, plan.inputs.size()));
   if (plan.to_stdout && !options.append.empty())
@@ -108,23 +92,29 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   return check_build_flags(flags.build, options, plan, flags.verify);
 }
 
-/// Model to stdout, bin (if any) to its file. The bin's name in the model is the file's, so the model
-/// is made beside it first: a model on stdout has no folder of its own.
+/// Model to stdout, bin (if any) to its file, which appears when the model is out.
 Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOptions& options) {
-  if (options.embed) {
-    CompiledModel compiled = CTXGEN_TRY(compile_in_memory(input, options));
-    CTXGEN_CHECK(print_bytes(compiled.model.bytes));
-    compiled.report.models.front().output_name = "-";
-    return std::move(compiled.report);
-  }
-  const Scratch model(options.bin.parent_path() / std::format(".ctxgen-{}.onnx", getpid()));
-  CompileReport report = CTXGEN_TRY(compile_to_files({input}, {model.path()}, options));
-  const Blob bytes = CTXGEN_TRY(map_file(model.path()));
-  CTXGEN_CHECK(print_bytes(bytes.bytes));
+  CompiledModels compiled = CTXGEN_TRY(compile_models({input}, {{.path = {}, .write = print_bytes}}, options));
+  CompileReport& report = compiled.report;
   report.models.front().output_name = "-";
-  for (FileReport& file : report.files)
-    if (file.path == model.path()) file.path = "-";
-  return report;
+  report.files.push_back({"-", FileReport::Kind::kModel, report.models.front().model_bytes});
+  return std::move(report);
+}
+
+/// What is read and written here, beside the compile itself.
+std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
+  using How = FileUse::How;
+  std::vector<FileUse> files;
+  if (!flags.report_file.empty()) files.push_back({How::kWritten, flags.report_file, "--report"});
+  if (const fs::path depfile = depfile_of(flags.build, plan); !depfile.empty())
+    files.push_back({How::kWritten, depfile, "the dependency file"});
+  if (!flags.options_file.empty()) files.push_back({How::kRead, flags.options_file, "--options"});
+  std::error_code ignored;
+  if (plan.to_stdout && fs::exists("/dev/stdout", ignored))
+    files.push_back({How::kWritten, "/dev/stdout", "the model on stdout"});
+  if (std::ranges::contains(plan.inputs, "-"))
+    files.push_back({How::kRead, "/dev/stdin", "the model on stdin"});
+  return files;
 }
 
 Status write_report(const std::string& path, const CompileReport& report,
@@ -271,6 +261,7 @@ Result<int> run(const Flags& flags, const std::vector<std::string>& arguments) {
     progress.update(stage, fraction);
   };
   options.cancelled = interrupted;
+  options.other_files = other_files(flags, plan);
   std::vector<ModelInput> inputs;
   for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
   options.start_variant = [&](const std::string& isa) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "arguments.h"
+#include "ctxgen/base/file_roles.h"
 #include "ctxgen/compiler/compile.h"
 
 namespace ctxgen::cli {
@@ -41,7 +42,7 @@ Status check_stems(const std::vector<std::string>& inputs) {
 
 Status plan_single(OutputPlan& plan, const std::string& output) {
   const std::string& input = plan.inputs.front();
-  if (output == "-") {
+  if (output == "-" || (!output.empty() && is_standard_output(output))) {
     plan.to_stdout = true;
   } else if (output.empty()) {
     if (input == "-")
@@ -102,13 +103,6 @@ Result<OutputPlan> plan_outputs(const std::vector<std::string>& arguments,
   for (const std::string& input : plan.inputs)
     if (input.empty()) return fail(ErrorCode::kInvalidArgument, "an empty model name");
   CTXGEN_CHECK(plan.inputs.size() == 1 ? plan_single(plan, output) : plan_batch(plan, output));
-  for (const fs::path& path : plan.outputs)
-    for (const std::string& input : plan.inputs) {
-      std::error_code ignored;
-      if (input != "-" && fs::equivalent(path, input, ignored))
-        return fail(ErrorCode::kInvalidArgument, "output \"{}\" is the input model",
-                    path.string());
-    }
   return plan;
 }
 

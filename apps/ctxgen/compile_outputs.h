@@ -19,9 +19,9 @@ struct OutputPlan {
 /// The models that the arguments name: each splits at commas unless it names an existing file.
 [[nodiscard]] std::vector<std::string> expand_models(const std::vector<std::string>& arguments);
 
-/// Decides the output files from the arguments and -o ("": not given).
+/// Decides the output files from the arguments and -o ("": not given). /dev/stdout is -.
 /// Errors  INVALID_ARGUMENT: equal stems in a batch, a folder where a file is needed or the other way
-///         round, stdin without -o, an output that is an input.
+///         round, stdin without -o.
 [[nodiscard]] Result<OutputPlan> plan_outputs(const std::vector<std::string>& arguments,
                                               const std::string& output);
 

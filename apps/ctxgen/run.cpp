@@ -20,6 +20,7 @@
 #include "options_file.h"
 #include "planned.h"
 #include "random_inputs.h"
+#include "run_files.h"
 #include "tensor_files.h"
 #include "test_data.h"
 #include "text_table.h"
@@ -240,6 +241,14 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
   const auto profiles = CTXGEN_TRY(parse_profiles(flags.options.dims, flags.options.shapes));
   if (profiles.size() > 1)
     return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)", profiles.size());
+  CTXGEN_CHECK(check_run_files({.model = flags.model,
+                                .external_data_folder = flags.options.external_data_folder,
+                                .options_file = flags.options_file,
+                                .inputs = flags.inputs,
+                                .test_data = flags.test_data,
+                                .profile = flags.profile,
+                                .output_file = flags.output_file,
+                                .output_folder = flags.output_folder}));
   const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
   if (!flags.test_data.empty() && !model.report && !profiles.empty())
     return fail(ErrorCode::kInvalidArgument,

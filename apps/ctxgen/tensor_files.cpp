@@ -128,6 +128,22 @@ std::vector<std::string> raw_inputs(const std::vector<std::string>& options,
   return names;
 }
 
+std::vector<std::string> output_stems(std::span<const std::string> names) {
+  std::vector<std::string> stems;
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::string stem = file_stem(names[i], i);
+    while (!taken.insert(stem).second) stem += std::format("_{}", i);
+    stems.push_back(std::move(stem));
+  }
+  return stems;
+}
+
+std::vector<const char*> output_endings(DataType type) {
+  if (type == DataType::kUndefined) return {".npy", ".pb"};
+  return {npy_can_hold(type) ? ".npy" : ".pb"};
+}
+
 Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                std::span<const IoInfo> infos,
                                                std::span<const RuntimeValue> outputs) {
@@ -139,14 +155,13 @@ Result<std::vector<std::string>> write_outputs(const std::filesystem::path& fold
   std::filesystem::create_directories(folder, error);
   if (error)
     return fail(ErrorCode::kIoError, "folder \"{}\": {}", folder.string(), error.message());
-  std::vector<std::string> names;
-  std::set<std::string> taken;
+  std::vector<std::string> given, names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) given.push_back(infos[i].name);
+  const std::vector<std::string> stems = output_stems(given);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    std::string stem = file_stem(infos[i].name, i);
-    while (!taken.insert(stem).second) stem += std::format("_{}", i);
     const Tensor& tensor = outputs[i].tensor();
     const bool npy = npy_can_hold(tensor.type());
-    names.push_back(stem + (npy ? ".npy" : ".pb"));
+    names.push_back(stems[i] + output_endings(tensor.type()).front());
     AtomicFile file = CTXGEN_TRY(AtomicFile::create(folder / names.back()));
     CTXGEN_CHECK(file.write(npy ? write_npy(tensor) : write_tensor(tensor, infos[i].name)));
     CTXGEN_CHECK(file.commit());

@@ -28,8 +28,14 @@ namespace ctxgen::cli {
 [[nodiscard]] std::vector<std::string> raw_inputs(const std::vector<std::string>& options,
                                                   std::span<const IoInfo> infos);
 
-/// Writes NAME.npy (NAME.pb for types that NumPy lacks) and returns the file names, in order. Names
-/// of outputs lose what does not belong into a file name.
+/// What files of outputs of these names are called, without their endings: names lose what does not
+/// belong into a file name, and stay different.
+[[nodiscard]] std::vector<std::string> output_stems(std::span<const std::string> names);
+/// The ending of the file of an output: ".npy", or ".pb" for types that NumPy lacks; both where the type
+/// is not known.
+[[nodiscard]] std::vector<const char*> output_endings(DataType type);
+
+/// Writes NAME.npy (NAME.pb for types that NumPy lacks) and returns the file names, in order.
 /// Errors  UNSUPPORTED for an output that is no tensor, before anything is written; IO_ERROR.
 [[nodiscard]] Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                              std::span<const IoInfo> infos,

@@ -40,6 +40,8 @@ class Compilation {
   void set_outputs(std::vector<std::filesystem::path> outputs) { outputs_ = std::move(outputs); }
   /// Reads the inputs; then report() has the key of the compile and the files that were read.
   [[nodiscard]] Status import(const std::vector<ModelInput>& inputs);
+  /// Requires  import(), and not yet prepare().
+  [[nodiscard]] std::span<const ImportedModel> imported() const { return imported_; }
   /// The bytes of those files. Requires  import(), and not yet prepare().
   [[nodiscard]] std::vector<Blob> input_bytes() const;
   /// Before prepare(): adds to what this bin holds.

@@ -8,6 +8,7 @@
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/cache/cache_folder.h"
+#include "file_uses.h"
 #include "names.h"
 #include "output_cache.h"
 #include "output_files.h"
@@ -22,10 +23,34 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Where weights may lie meanwhile: a dry run makes no folder.
+/// Where weights may lie meanwhile: a dry run makes no folder, and a device has none.
 std::filesystem::path spill_place(const std::filesystem::path& output,
                                   const CompileOptions& options) {
-  return options.dry_run ? std::filesystem::path() : output;
+  return options.dry_run || is_stream(output) ? std::filesystem::path() : output;
+}
+
+/// The folder of the outputs while it is not there, but will be.
+std::filesystem::path folder_to_make(const std::vector<std::filesystem::path>& outputs,
+                                     const CompileOptions& options) {
+  const auto folder = outputs.front().parent_path();
+  std::error_code ignored;
+  return options.make_folder && !std::filesystem::exists(folder, ignored) ? folder
+                                                                          : std::filesystem::path();
+}
+
+/// Refuses, before anything is read or written, what is known to be refused when the files are; makes
+/// the outputs' folder.
+Status prepare_outputs(const std::vector<ModelInput>& inputs,
+                       const std::vector<std::filesystem::path>& outputs,
+                       const ProviderList& providers, const CompileOptions& options,
+                       OutputFolder& folder) {
+  CTXGEN_CHECK(check_files(inputs, {outputs}, providers, {}, options));
+  if (options.no_clobber)
+    for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
+  CTXGEN_CHECK(folder.prepare(outputs.front().parent_path(), options));
+  const auto uses = options.keep_unchanged ? options.other_files  // the others may stay as they are
+                                           : file_uses(inputs, {outputs}, providers, {}, options);
+  return check_all_writable(uses, folder_to_make(outputs, options));
 }
 
 /// Whether the key of a compile says all about it.
@@ -71,13 +96,11 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       for (const auto& output : outputs)
         (void)CTXGEN_TRY(bin_reference(output.parent_path(), options.bin));
     }
-    if (options.no_clobber)
-      for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
+    ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
     OutputFolder folder;
-    CTXGEN_CHECK(folder.prepare(outputs.front().parent_path(), options));
+    CTXGEN_CHECK(prepare_outputs(inputs, outputs, providers, options, folder));
     const auto cache = CTXGEN_TRY(open_cache(options));
     CacheFolder* const output_cache = has_whole_key(inputs, options) ? cache.get() : nullptr;
-    ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
     CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     CTXGEN_CHECK(limit_process(target, providers));
     Compilation work(options, std::move(providers), std::move(target),
@@ -85,6 +108,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
                      cache.get());
     work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
+    CTXGEN_CHECK(check_files(inputs, {outputs}, work.providers(), work.imported(), options));
     const std::vector<Blob> read = work.input_bytes();
     const Hash128 key = output_key(work.report().key, outputs, options);
     if (output_cache != nullptr) {
@@ -102,7 +126,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     CTXGEN_CHECK(work.compile());
     CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
-    std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, outputs, options));
+    std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, outputs, options));
     if (options.no_clobber)
       for (const OutputFile& file : files)
         if (file.path != options.append) CTXGEN_CHECK(refuse_existing(file.path));
@@ -134,11 +158,14 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
     CompileOptions options = given;
     if (!options.append.empty()) options.bin = options.append;
     ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+    CTXGEN_CHECK(check_files(inputs, {outputs}, providers, {}, options));
+    CTXGEN_CHECK(check_all_writable(options.other_files, folder_to_make(outputs, options)));
     CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     Compilation work(options, std::move(providers), std::move(target),
                      bin_names(outputs, options));
     work.set_outputs(outputs);
     CTXGEN_CHECK(work.import(inputs));
+    CTXGEN_CHECK(check_files(inputs, {outputs}, work.providers(), work.imported(), options));
     return CompileKey{work.report().key, work.report().key_parts, work.report().files_read};
   });
 }

@@ -101,7 +101,7 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
                require_runnable, no_clobber, keep_unchanged, dry_run, make_folder,
                disable_model_compile, fail_on_suboptimal,
                share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
-               bin, append, weightless, external_initializers, external_threshold,
+               other_files, bin, append, weightless, external_initializers, external_threshold,
                initializer_location, compress_level, threads, portable, isas, start_variant, jobs,
                weight_memory_bytes, cache_dir, cache_max_bytes, progress, cancelled] = options;
   key.add(embed);
@@ -134,9 +134,11 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
   (void)append;  // bin_references; what was in that bin goes into no model, and nothing goes out of it
   (void)providers, (void)extra_providers, (void)provider_options;  // add_providers
   (void)threads;               // in the fingerprints, where a provider depends on it
-  (void)no_clobber, (void)keep_unchanged, (void)dry_run, (void)make_folder;  // about what is there
+  // About what is there.
+  (void)no_clobber, (void)keep_unchanged, (void)dry_run, (void)make_folder;
   (void)external_data_folder;  // add_model has what was read from it
   (void)bin, (void)context_file_path;                      // bin_references
+  (void)other_files;           // the caller's
   (void)share_ep_contexts, (void)stop_share_ep_contexts;   // only checked against the models
   (void)weight_memory_bytes, (void)cache_dir, (void)cache_max_bytes;  // where things lie meanwhile
   (void)jobs, (void)progress, (void)cancelled;

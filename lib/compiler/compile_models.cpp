@@ -5,6 +5,7 @@
 
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
+#include "file_uses.h"
 #include "names.h"
 #include "output_cache.h"
 #include "output_files.h"
@@ -63,19 +64,24 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   if (!options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "models that go to no files cannot add to a bin in a file (--append)");
-  const auto cache = CTXGEN_TRY(open_cache(options));
   ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+  const PlannedOutputs planned{
+      .models = paths, .models_are_files = false, .others_are_files = bins == Bins::kFiles};
+  CTXGEN_CHECK(check_files(inputs, planned, providers, {}, options));
+  CTXGEN_CHECK(check_all_writable(file_uses(inputs, planned, providers, {}, options), {}));
+  const auto cache = CTXGEN_TRY(open_cache(options));
   CompileTarget target = CTXGEN_TRY(make_target(options, providers));
   CTXGEN_CHECK(limit_process(target, providers));
   Compilation work(options, std::move(providers), std::move(target), bin_names(paths, options),
                    bins == Bins::kFiles ? paths.front() : std::filesystem::path(), cache.get());
   if (bins == Bins::kFiles) work.set_outputs(paths);
   CTXGEN_CHECK(work.import(inputs));
+  CTXGEN_CHECK(check_files(inputs, planned, work.providers(), work.imported(), options));
   CTXGEN_CHECK(work.prepare());
   CTXGEN_CHECK(work.compile());
   CTXGEN_CHECK(work.rewrite());
   CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
-  const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, inputs, paths, options));
+  const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, paths, options));
   const auto models = std::span(files).last(outputs.size());
   const auto beside = std::span(files).first(files.size() - outputs.size());
   CompiledModels result;

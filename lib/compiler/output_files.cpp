@@ -1,31 +1,20 @@
 #include "output_files.h"
 
 #include <algorithm>
-#include <set>
 
 #include "names.h"
 
 namespace ctxgen {
 namespace {
 
-/// Models in other folders would not find the file, and it must not be another output.
-Status check_external_path(const std::filesystem::path& path, const std::vector<OutputFile>& files,
-                           const std::vector<std::filesystem::path>& outputs,
-                           const std::vector<ModelInput>& inputs) {
-  std::error_code ignored;
-  for (const ModelInput& input : inputs)
-    if (!input.path.empty() && std::filesystem::equivalent(input.path, path, ignored))
-      return fail(ErrorCode::kInvalidArgument, "external initializers \"{}\": that is an input",
-                  path.string());
+/// Models in other folders would not find the file.
+Status check_external_path(const std::filesystem::path& path,
+                           const std::vector<std::filesystem::path>& outputs) {
   for (const auto& output : outputs)
     if (output.parent_path() != path.parent_path())
       return fail(ErrorCode::kInvalidArgument,
                   "models that share external initializers must be written to one folder: \"{}\" "
                   "and \"{}\"", path.parent_path().string(), output.parent_path().string());
-  if (std::ranges::find(outputs, path) != outputs.end() ||
-      std::ranges::find(files, path, &OutputFile::path) != files.end())
-    return fail(ErrorCode::kInvalidArgument,
-                "external initializers \"{}\": another output has that name", path.string());
   return {};
 }
 
@@ -42,19 +31,9 @@ Status check_file_options(const std::vector<ModelInput>& inputs,
     return fail(ErrorCode::kInvalidArgument,
                 "ep.context_file_path \"{}\" names another file than the output \"{}\"",
                 options.context_file_path.string(), outputs.front().string());
-  std::set<std::filesystem::path> seen;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto normal = std::filesystem::absolute(outputs[i]).lexically_normal();
-    if (outputs[i].filename().empty())
-      return fail(ErrorCode::kInvalidArgument, "output \"{}\" has no file name", outputs[i].string());
-    if (!seen.insert(normal).second)
-      return fail(ErrorCode::kInvalidArgument, "two models would be written to \"{}\"",
-                  outputs[i].string());
-    std::error_code ignored;
-    for (const ModelInput& input : inputs)
-      if (!input.path.empty() && std::filesystem::equivalent(input.path, outputs[i], ignored))
-        return fail(ErrorCode::kInvalidArgument, "output \"{}\" is an input", outputs[i].string());
-  }
+  for (const auto& output : outputs)
+    if (output.filename().empty())
+      return fail(ErrorCode::kInvalidArgument, "output \"{}\" has no file name", output.string());
   return {};
 }
 
@@ -92,7 +71,6 @@ Status refuse_existing(const std::filesystem::path& path) {
 }
 
 Result<std::vector<OutputFile>> plan_files(Compilation& work,
-                                           const std::vector<ModelInput>& inputs,
                                            const std::vector<std::filesystem::path>& outputs,
                                            const CompileOptions& options) {
   std::vector<OutputFile> files;
@@ -109,7 +87,7 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
   }
   if (!work.external().empty()) {
     const auto path = outputs.front().parent_path() / options.external_initializers;
-    CTXGEN_CHECK(check_external_path(path, files, outputs, inputs));
+    CTXGEN_CHECK(check_external_path(path, outputs));
     files.push_back({path, FileReport::Kind::kExternalInitializers, work.external().size(),
                      [&work](const ByteSink& sink) { return work.external().write(sink); }});
   }
@@ -118,6 +96,7 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
       const auto path = outputs[m].parent_path() / name;
       std::error_code ignored;
       if (std::filesystem::equivalent(path, file.path, ignored)) continue;  // it lies there already
+      if (std::ranges::contains(files, path, &OutputFile::path)) continue;  // of a model before
       files.push_back({path, FileReport::Kind::kForeignBin, file.bytes.bytes.size(),
                        [&file](const ByteSink& sink) { return sink(file.bytes.bytes); }});
     }

@@ -36,7 +36,7 @@ namespace ctxgen {
 
 /// The files of a finished compilation, bins first. They refer to `work`.
 [[nodiscard]] Result<std::vector<OutputFile>> plan_files(
-    Compilation& work, const std::vector<ModelInput>& inputs,
-    const std::vector<std::filesystem::path>& outputs, const CompileOptions& options);
+    Compilation& work, const std::vector<std::filesystem::path>& outputs,
+    const CompileOptions& options);
 
 }  // namespace ctxgen

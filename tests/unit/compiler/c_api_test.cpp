@@ -423,6 +423,18 @@ TEST_F(CApi, SetKeepUnchanged) {
   EXPECT_NE(std::filesystem::last_write_time(output), std::filesystem::file_time_type{});
 }
 
+TEST_F(CApi, OutputsReplaceNothingThatIsRead) {
+  const std::string net = write_source("net.onnx");
+  const auto before = std::filesystem::file_size(net);
+  ASSERT_DONE(ctxgen_compile_options_set_bin_path(options, net.c_str()));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_bin_path(
+      options, (folder.path() / "net_ctx.onnx").string().c_str()));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(files(), std::vector<std::string>{"net.onnx"});
+  EXPECT_EQ(std::filesystem::file_size(net), before);
+}
+
 TEST_F(CApi, SetDryRun) {
   ASSERT_DONE(ctxgen_compile_options_set_dry_run(options, 1));
   ASSERT_EQ(compile_file(write_source("net.onnx")).code, CTXGEN_OK);

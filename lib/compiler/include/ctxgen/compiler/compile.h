@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/file_roles.h"
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/status.h"
@@ -113,6 +114,9 @@ struct CompileOptions {
   /// base name gives the names of the outputs, its folder is that of the bin (compile_models).
   std::filesystem::path context_file_path;
   std::filesystem::path external_data_folder;  // default: the model's folder
+  /// What the caller reads and writes besides (a report, a dependency file): the compile does not touch
+  /// these, but refuses what would replace one of them, or be replaced by one.
+  std::vector<FileUse> other_files;
   std::filesystem::path bin;       // default: beside the output
   /// A bin to add to, instead of making one. What is in it stays, under its names, and is not compiled
   /// again, so that the models that name it go on loading. It must be for the same target, from the same
@@ -248,6 +252,9 @@ struct CompiledModel {
 
 /// Compiles models to files: one context model each and one bin per provider for all of them.
 /// All bins appear first, then the models, each by temporary and rename.
+/// Errors  INVALID_ARGUMENT: an output that is a file that is read, or is written twice, by real path and
+///         by inode; an output may replace its own earlier version only. IO_ERROR: a folder that takes no
+///         files. Both before anything is written, and as far as possible before any work.
 [[nodiscard]] Result<CompileReport> compile_to_files(
     const std::vector<ModelInput>& inputs, const std::vector<std::filesystem::path>& outputs,
     const CompileOptions& options);
