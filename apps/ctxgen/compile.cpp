@@ -188,6 +188,7 @@ Result<CompileOptions> all_options(const Flags& flags) {
   options.require_compiled = flags.switches.require_compiled;
   options.require_runnable = flags.switches.require_runnable;
   options.no_clobber = flags.switches.no_clobber;
+  options.force = flags.switches.force;
   options.keep_unchanged = flags.build.keep_unchanged;
   options.dry_run = flags.build.dry_run;
   options.compress_level = CTXGEN_TRY(compress_level(flags));
@@ -345,6 +346,8 @@ void add_compile(Cli& cli) {
                 "run what was written against its source on random inputs; status 4 if they differ");
   add_build_flags(verb, flags->build);
   verb.add_flag("--no-clobber", flags->switches.no_clobber, "fail if an output exists");
+  verb.add_flag("--force", flags->switches.force,
+                "replace the context binary even if other models beside it need it");
   verb.add_option("-j,--jobs", flags->model.jobs,
                   "threads to compile with (default: as --threads); never changes the output")
       ->type_name("N")

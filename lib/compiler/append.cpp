@@ -105,6 +105,9 @@ Status check_append_options(const CompileOptions& options) {
   if (options.embed)
     return fail(ErrorCode::kInvalidArgument,
                 "an embedded context (--embed) cannot be added to a bin (--append)");
+  if (options.force)
+    return fail(ErrorCode::kInvalidArgument,
+                "--force and --append contradict each other: one replaces a bin, the other adds to it");
   if (!options.bin.empty() && options.bin != options.append)
     return fail(ErrorCode::kInvalidArgument,
                 "the bin \"{}\" (--bin) is another one than the bin to add to, \"{}\" (--append)",

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "append.h"
+#include "bin_users.h"
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/cache/cache_folder.h"
@@ -100,7 +101,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     OutputFolder folder;
     CTXGEN_CHECK(prepare_outputs(inputs, outputs, providers, options, folder));
     const auto cache = CTXGEN_TRY(open_cache(options));
-    CacheFolder* const output_cache = has_whole_key(inputs, options) ? cache.get() : nullptr;
+    CacheFolder* output_cache = has_whole_key(inputs, options) ? cache.get() : nullptr;
     CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     CTXGEN_CHECK(limit_process(target, providers));
     Compilation work(options, std::move(providers), std::move(target),
@@ -110,6 +111,9 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     CTXGEN_CHECK(work.import(inputs));
     CTXGEN_CHECK(check_files(inputs, {outputs}, work.providers(), work.imported(), options));
     const std::vector<Blob> read = work.input_bytes();
+    const std::vector<BinUsers> users = find_bin_users(work.providers(), outputs, outputs, options);
+    // What the cache holds does not say which programs are in it.
+    if (!std::ranges::all_of(users, &BinUsers::empty)) output_cache = nullptr;
     const Hash128 key = output_key(work.report().key, outputs, options);
     if (output_cache != nullptr) {
       if (auto report = CTXGEN_TRY(write_kept(*output_cache, work, key, outputs, options))) {
@@ -124,6 +128,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     }
     CTXGEN_CHECK(work.prepare());
     CTXGEN_CHECK(work.compile());
+    CTXGEN_CHECK(check_bin_users(users, work.contents()));
     CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
     std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, outputs, options));

@@ -98,7 +98,7 @@ void add_profile(KeyHasher& key, const ShapeProfile& profile) {
 void add_options(KeyHasher& key, const CompileOptions& options) {
   const auto& [providers, extra_providers, provider_options, embed, node_prefix, profiles, fix_dims,
                freeze_initializers, graph_optimization, subgraphs, strict, require_compiled,
-               require_runnable, no_clobber, keep_unchanged, dry_run, make_folder,
+               require_runnable, no_clobber, force, keep_unchanged, dry_run, make_folder,
                disable_model_compile, fail_on_suboptimal,
                share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
                other_files, bin, append, weightless, external_initializers, external_threshold,
@@ -135,7 +135,7 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
   (void)providers, (void)extra_providers, (void)provider_options;  // add_providers
   (void)threads;               // in the fingerprints, where a provider depends on it
   // About what is there.
-  (void)no_clobber, (void)keep_unchanged, (void)dry_run, (void)make_folder;
+  (void)no_clobber, (void)force, (void)keep_unchanged, (void)dry_run, (void)make_folder;
   (void)external_data_folder;  // add_model has what was read from it
   (void)bin, (void)context_file_path;                      // bin_references
   (void)other_files;           // the caller's

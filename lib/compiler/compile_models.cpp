@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bin_users.h"
 #include "compilation.h"
 #include "ctxgen/base/boundary.h"
 #include "file_uses.h"
@@ -77,8 +78,11 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   if (bins == Bins::kFiles) work.set_outputs(paths);
   CTXGEN_CHECK(work.import(inputs));
   CTXGEN_CHECK(check_files(inputs, planned, work.providers(), work.imported(), options));
+  std::vector<BinUsers> users;
+  if (bins == Bins::kFiles) users = find_bin_users(work.providers(), paths, {}, options);
   CTXGEN_CHECK(work.prepare());
   CTXGEN_CHECK(work.compile());
+  CTXGEN_CHECK(check_bin_users(users, work.contents()));
   CTXGEN_CHECK(work.rewrite());
   CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
   const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, paths, options));

@@ -60,6 +60,13 @@ Status check_options(const CompileOptions& options, std::size_t models) {
     return fail(ErrorCode::kInvalidArgument,
                 "--keep-unchanged cannot be combined with --no-clobber: one keeps outputs that are "
                 "there, the other refuses them");
+  if (options.force && options.no_clobber)
+    return fail(ErrorCode::kInvalidArgument,
+                "--force and --no-clobber contradict each other: one replaces a bin that others use, the "
+                "other replaces nothing");
+  if (options.force && options.embed)
+    return fail(ErrorCode::kInvalidArgument,
+                "--force and --embed contradict each other: no bin is written");
   if (options.weightless != WeightlessMode::kNone && options.isas.size() > 1)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.enable_weightless_mode cannot be combined with --isa of several instruction sets: "

@@ -307,6 +307,10 @@ ctxgen_status* ctxgen_compile_options_set_jobs(ctxgen_compile_options* options, 
   return set_count(options, jobs, "jobs", &CompileOptions::jobs);
 }
 
+ctxgen_status* ctxgen_compile_options_set_force(ctxgen_compile_options* options, int force) {
+  return set_switch(options, force, &CompileOptions::force);
+}
+
 ctxgen_status* ctxgen_compile_options_set_keep_unchanged(ctxgen_compile_options* options, int keep) {
   return set_switch(options, keep, &CompileOptions::keep_unchanged);
 }

@@ -108,6 +108,8 @@ class Lister {
         CTXGEN_CHECK(check_kind(context, fields, kStringType));
         context.attributes.source = as_text(fields.text);
       }
+      if (fields.name == "partition_name") context.attributes.partition_name = as_text(fields.text);
+      if (fields.name == "notes") context.attributes.notes = as_text(fields.text);
       if (fields.name == "main_context")
         CTXGEN_CHECK(flag(context, fields, context.attributes.main_context));
       if (fields.name == "embed_mode")

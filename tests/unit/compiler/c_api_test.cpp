@@ -423,6 +423,27 @@ TEST_F(CApi, SetKeepUnchanged) {
   EXPECT_NE(std::filesystem::last_write_time(output), std::filesystem::file_time_type{});
 }
 
+/// A product with 64 x 64 ones.
+std::string wide_model() {
+  std::string ones = "1";
+  for (int i = 1; i < 64 * 64; ++i) ones += ", 1";
+  return R"(<ir_version: 8, opset_import: ["" : 17]>
+graph (float[8, 64] x) => (float[8, 64] y) <float[64, 64] w = {)" + ones + R"(}> { y = MatMul(x, w) })";
+}
+
+TEST_F(CApi, SetForce) {
+  const std::string net = write_source("net.onnx");
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
+  std::filesystem::copy_file(folder.path() / "net_ctx.onnx", folder.path() / "other_ctx.onnx");
+  ASSERT_EQ(compile_file(net).code, CTXGEN_OK);  // the same bin: the other goes on
+  write_source("net.onnx", wide_model().c_str());
+  EXPECT_EQ(compile_file(net).code, CTXGEN_NOT_SATISFIED);
+  ASSERT_DONE(ctxgen_compile_options_set_force(options, 1));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_OK);
+  ASSERT_DONE(ctxgen_compile_options_set_force(options, 0));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_OK);  // the other does not load any more: nothing to lose
+}
+
 TEST_F(CApi, OutputsReplaceNothingThatIsRead) {
   const std::string net = write_source("net.onnx");
   const auto before = std::filesystem::file_size(net);
@@ -439,14 +460,6 @@ TEST_F(CApi, SetDryRun) {
   ASSERT_DONE(ctxgen_compile_options_set_dry_run(options, 1));
   ASSERT_EQ(compile_file(write_source("net.onnx")).code, CTXGEN_OK);
   EXPECT_EQ(files(), std::vector<std::string>{"net.onnx"});
-}
-
-/// A product with 64 x 64 ones.
-std::string wide_model() {
-  std::string ones = "1";
-  for (int i = 1; i < 64 * 64; ++i) ones += ", 1";
-  return R"(<ir_version: 8, opset_import: ["" : 17]>
-graph (float[8, 64] x) => (float[8, 64] y) <float[64, 64] w = {)" + ones + R"(}> { y = MatMul(x, w) })";
 }
 
 TEST_F(CApi, SetCompression) {

@@ -158,6 +158,10 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_threads(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_jobs(ctxgen_compile_options* options,
                                                                    int jobs);
 
+/* Nonzero: replace a context binary even if context models next to it, which are not compiled here, need
+ * what is in it; otherwise that is CTXGEN_NOT_SATISFIED. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_force(ctxgen_compile_options* options,
+                                                                    int force);
 /* Nonzero: outputs whose bytes would stay the same are not written again. Contradicts
  * CTXGEN_ERROR_IF_OUTPUT_EXISTS. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_keep_unchanged(

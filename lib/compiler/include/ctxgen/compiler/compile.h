@@ -101,6 +101,9 @@ struct CompileOptions {
   bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
   bool require_runnable = false;   // NOT_SATISFIED on a node that cpu cannot run
   bool no_clobber = false;         // INVALID_ARGUMENT if an output exists
+  /// Replace a bin even if context models beside it, which this compile does not write, need what is in
+  /// it; else that is NOT_SATISFIED.
+  bool force = false;
   bool keep_unchanged = false;     // files: leave one alone that has the same bytes already
   bool dry_run = false;            // files: do everything but write; the report has names and sizes
   bool make_folder = false;        // files: make the outputs' folder, if its parent is there

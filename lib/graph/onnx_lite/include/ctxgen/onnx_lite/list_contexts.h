@@ -13,7 +13,8 @@ namespace ctxgen {
 /// An EPContext node of a model whose graph was not read.
 struct ListedContext {
   std::string where;               // for messages: `node "dnnl_0" (EPContext)`
-  EpContextAttributes attributes;  // ep_cache_context only where embed_mode is 0
+  /// source, main_context, embed_mode, partition_name and notes; ep_cache_context where embed_mode is 0.
+  EpContextAttributes attributes;
   Blob payload;                    // embed_mode=1
 };
 
