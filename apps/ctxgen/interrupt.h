@@ -8,8 +8,9 @@ enum class Interrupt {
   kCooperative,  // sets interrupted(); a second one ends the process
 };
 
-/// Installs the handlers for SIGINT, SIGTERM and SIGHUP (the latter two end the process as always,
-/// after the temporaries are gone).
+/// Installs the handlers for SIGINT and for the signals that end a process (SIGTERM, SIGHUP, SIGPIPE,
+/// SIGXCPU, ...: they do so as always, after the temporaries are gone), and has SIGXFSZ ignored, so that a
+/// file that grows beyond `ulimit -f` is an IO_ERROR. Of these, what the caller ignores stays ignored.
 void handle_interrupts(Interrupt how);
 [[nodiscard]] bool interrupted();
 

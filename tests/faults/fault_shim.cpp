@@ -2,7 +2,8 @@
 //
 //   FAULT_FOLDER   only calls on files below it, and on descriptors opened there, count
 //   FAULT          CALL:N:WHAT, e.g. write:3:ENOSPC; CALL * is any call, N * each one;
-//                  WHAT is an errno of kErrors, SHORT (read and write one byte only) or KILL (SIGKILL before the call)
+//                  WHAT is an errno of kErrors, SHORT (read and write one byte only) or a signal of kSignals, sent before
+//                  the call
 //   FAULT_COUNT    a file that gets a line "CALL N" per call that was counted, at exit
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,13 +33,18 @@ constexpr std::array<std::pair<const char*, int>, 10> kErrors{
     {{"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EINTR", EINTR}, {"EACCES", EACCES}, {"EROFS", EROFS},
      {"ENOMEM", ENOMEM}, {"EMFILE", EMFILE}, {"EDQUOT", EDQUOT}, {"EXDEV", EXDEV}, {"ENOENT", ENOENT}}};
 
-constexpr int kShort = -1, kKill = -2, kNone = 0;
+constexpr std::array<std::pair<const char*, int>, 11> kSignals{
+    {{"KILL", SIGKILL}, {"TERM", SIGTERM}, {"HUP", SIGHUP}, {"INT", SIGINT}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE},
+     {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"ALRM", SIGALRM}}};
+
+constexpr int kShort = -1, kSignal = -2, kNone = 0;
 constexpr int kMaxDescriptors = 4096;
 
 struct Plan {
   std::string folder, call, count_file;
   long number = -1;  // 0: each
   int what = kNone;
+  int signal = 0;  // of kSignal
   std::array<std::atomic<long>, kCalls.size()> seen{};
   std::array<std::atomic<bool>, kMaxDescriptors> ours{};
 
@@ -56,7 +62,11 @@ struct Plan {
     const std::string n = fault.substr(first + 1, second - first - 1), name = fault.substr(second + 1);
     number = n == "*" ? 0 : std::strtol(n.c_str(), nullptr, 10);
     if (name == "SHORT") what = kShort;
-    if (name == "KILL") what = kKill;
+    for (const auto& [known, number_of] : kSignals) {
+      if (name != known) continue;
+      what = kSignal;
+      signal = number_of;
+    }
     for (const auto& [known, error] : kErrors)
       if (name == known) what = error;
   }
@@ -88,7 +98,7 @@ int fate(Call call) {
   if (plan().number != 0 && plan().number != counted) return kNone;
   // A signal interrupts a call once; the next try goes through.
   if (plan().number == 0 && plan().what == EINTR && n % 2 == 0) return kNone;
-  if (plan().what == kKill) ::kill(::getpid(), SIGKILL);
+  if (plan().what == kSignal) ::kill(::getpid(), plan().signal);
   return plan().what;
 }
 
