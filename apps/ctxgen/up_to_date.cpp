@@ -86,10 +86,12 @@ std::string why_not_current(const fs::path& output, const CompileOptions& option
   // The keys are equal, so it is for the machine that was asked for, which may be a smaller one.
   if (check->verdict == Compatibility::kUnsupported) return check->reason;
   add_bins(files, model->graph, output.parent_path());
-  if (!options.external_initializers.empty())
-    if (const fs::path file = output.parent_path() / options.external_initializers;
-        fs::exists(file, ignored))
-      add_file(files, file, Kind::kExternalInitializers);
+  if (!options.external_initializers.empty()) {
+    const fs::path file = output.parent_path() / options.external_initializers;
+    if (!fs::is_regular_file(file, ignored))
+      return std::format("\"{}\" is not there", file.string());
+    add_file(files, file, Kind::kExternalInitializers);
+  }
   return "";
 }
 

@@ -415,7 +415,7 @@ void Compilation::report_weightless() {
 }
 
 Status Compilation::report_external() {
-  if (external_.empty()) return {};
+  if (options_.external_initializers.empty()) return {};
   ExternalInitializersReport& file = report_.external.emplace();
   file.name = options_.external_initializers;
   file.bytes = external_.size();

@@ -85,7 +85,7 @@ Result<std::vector<OutputFile>> plan_files(Compilation& work,
     files.push_back({path, FileReport::Kind::kBin, work.report().bins.back().bytes,
                      [&content](const ByteSink& sink) { return write_context(*content, sink); }});
   }
-  if (!work.external().empty()) {
+  if (!options.external_initializers.empty()) {
     const auto path = outputs.front().parent_path() / options.external_initializers;
     CTXGEN_CHECK(check_external_path(path, outputs));
     files.push_back({path, FileReport::Kind::kExternalInitializers, work.external().size(),

@@ -142,10 +142,18 @@ def test_an_input_is_not_overwritten(tmp_path):
     refused(1, "INVALID_ARGUMENT", "compile", source, "--external-initializers", "net.onnx", names=["net.onnx"])
 
 
-def test_nothing_to_move_makes_no_file(tmp_path):
+def test_the_file_is_there_if_nothing_moves(tmp_path):
+    """A build has to know its outputs before it runs: the file is its header alone, and no model names it."""
     source = save(lookup_model(), tmp_path / "net.onnx")
-    done("compile", source, "--external-initializers", "net.weights", "--external-threshold", 1 << 30)
-    assert not (tmp_path / "net.weights").exists()
+    options = [source, "--external-initializers", "net.weights", "--external-threshold", 1 << 30]
+    report = json_of("compile", *options)
+    assert report["external_initializers"] == {"name": "net.weights", "bytes": 64, "tensors": 0}
+    assert (tmp_path / "net.weights").stat().st_size == 64
+    assert places(tmp_path / "net_ctx.onnx") == {}
+    assert json_of("compile", *options, "--if-needed")["up_to_date"]
+    (tmp_path / "net.weights").unlink()
+    assert not json_of("compile", *options, "--if-needed")["up_to_date"]
+    done("run", tmp_path / "net_ctx.onnx")
 
 
 def test_the_same_bytes_each_time(tmp_path):

@@ -84,6 +84,15 @@ def test_make(prefix, models, tmp_path):
     assert make().count(" compile ") == 1
     assert changed(first, times(out)) == {"group/encoder_ctx.onnx", "group/decoder_ctx.onnx", "group/encoder_dnnl.bin"}
 
+    for path in [path for path in out.rglob("*") if path.suffix in (".onnx", ".bin")]:
+        before = times(out)
+        path.unlink()
+        assert make().count(" compile ") == 1, path
+        after = times(out)
+        assert after.keys() == before.keys()
+        assert {pathlib.Path(name).parent for name in changed(before, after)} == {path.parent.relative_to(out)}
+        assert make().count(" compile ") == 0
+
     (models / "classifier.data").unlink()  # and a model without it: the empty rule lets make go on
     run(sys.executable, "-c", "import onnx, sys; onnx.save(onnx.load('encoder.onnx'), 'classifier.onnx')", cwd=models)
     assert make().count(" compile ") == 1
@@ -120,10 +129,47 @@ def test_cmake(prefix, models, tmp_path, generator):
     assert changed(first, second) == group
     assert program.stat().st_mtime_ns == program_time
 
+    for name in sorted(group):
+        before = outputs()
+        (build / name).unlink()
+        run("cmake", "--build", build)
+        assert changed(before, outputs()) == group
+        assert program.stat().st_mtime_ns == program_time
+    second = outputs()
+
     (build / "classifier_ctx.onnx").unlink()
     run("cmake", "--build", build)
     assert changed({name: time for name, time in second.items()}, outputs()) == {"classifier_ctx.onnx"}
     assert program.stat().st_mtime_ns != program_time
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_cmake_knows_the_file_of_external_initializers(prefix, models, tmp_path, generator):
+    """Also where nothing stays outside of partitions: nothing runs again, and a file that is gone is made again."""
+    if shutil.which("make" if "Make" in generator else "ninja") is None:
+        pytest.skip(f"no {generator} here")
+    (tmp_path / "CMakeLists.txt").write_text(f"""\
+cmake_minimum_required(VERSION 3.28)
+project(x CXX)
+find_package(ctxgen CONFIG REQUIRED)
+ctxgen_compile(TARGET m MODELS "{models}/encoder.onnx" OPTIONS --external-initializers ext.data)
+""")
+    build = tmp_path / "build"
+    run("cmake", "-G", generator, "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    files = [build / name for name in ("encoder_ctx.onnx", "encoder_dnnl.bin", "ext.data")]
+
+    def build_and_look():
+        run("cmake", "--build", build)
+        return [file.stat().st_mtime_ns for file in files]
+
+    first = build_and_look()
+    assert build_and_look() == first
+    for file in files:
+        file.unlink()
+        second = build_and_look()
+        assert all(new != old for new, old in zip(second, first, strict=True)), file
+        assert build_and_look() == second
+        first = second
 
 
 def test_cmake_refuses_what_it_sets_itself(prefix, tmp_path):

@@ -253,7 +253,7 @@ graph (float[100] x) => (float[100] y) <float[100] kept = {)" + values + R"(}> {
   EXPECT_TRUE(bins().contains("net.weights"));
   ASSERT_DONE(ctxgen_compile_options_set_external_initializers(options, "net.weights", 401));
   ASSERT_EQ(compile(text.c_str()).code, CTXGEN_OK);
-  EXPECT_FALSE(bins().contains("net.weights"));
+  EXPECT_EQ(bins().at("net.weights").size(), 64U);  // the header alone: outputs are known before
 }
 
 TEST_F(CApi, SetInitializerLocationFunction) {
