@@ -231,18 +231,24 @@ Result<int> bench_two(const Flags& flags) {
                 "-v and --compare: the table of operators is of one model");
   if (!flags.request.profile.empty())
     return fail(ErrorCode::kInvalidArgument, "--profile and --compare: a profile is of one model");
-  // Flags about compiling are for the plain one of the two.
+  // Flags about compiling are for the plain one of the two, --verify-blobs for the compiled one.
   const std::string& data = flags.request.flags.external_data_folder;
   const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
-  const bool both_compiled = CTXGEN_TRY(is_context_model(flags.other, data)) && first_compiled;
-  if (both_compiled && !flags.request.compile_flag.empty())
+  const bool second_compiled = CTXGEN_TRY(is_context_model(flags.other, data));
+  const bool none_compiled = !first_compiled && !second_compiled;
+  if (none_compiled && flags.request.flags.verify_blobs)
+    return fail(ErrorCode::kInvalidArgument, "--verify-blobs: both models are plain ones, there is no "
+                "compiled part to verify");
+  if (first_compiled && second_compiled && !flags.request.compile_flag.empty())
     return fail(ErrorCode::kInvalidArgument, "{}: both models are compiled already",
                 flags.request.compile_flag);
   BenchRequest one = flags.request;
   one.compile_flag.clear();
-  const BenchResult ours = CTXGEN_TRY(measure_apart(one));
   BenchRequest other = one;
   other.model = flags.other;
+  if (!first_compiled) one.flags.verify_blobs.reset();
+  if (!second_compiled) other.flags.verify_blobs.reset();
+  const BenchResult ours = CTXGEN_TRY(measure_apart(one));
   const BenchResult theirs = CTXGEN_TRY(measure_apart(other));
   std::string sizes = ours.inputs_text;
   if (theirs.inputs_text != sizes) sizes += theirs.inputs_text;

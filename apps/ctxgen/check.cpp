@@ -14,7 +14,7 @@ namespace ctxgen::cli {
 namespace {
 
 constexpr const char* kExamples =
-    "Exit status: 0 optimal, 4 prefer recompilation, 2 unsupported.\n\n"
+    "Exit status: 0 optimal, 4 prefer recompilation or nothing in it is compiled, 2 unsupported.\n\n"
     "Examples:\n"
     "  ctxgen check model_ctx.onnx\n"
     "  ctxgen check model_ctx.onnx --json || ctxgen compile model.onnx\n";
@@ -35,8 +35,22 @@ std::string_view word(Compatibility verdict) {
   return "unsupported";
 }
 
-int exit_status(Compatibility verdict) {
-  switch (verdict) {
+/// A model that no compile wrote, and that another provider's metadata does not rule out.
+bool is_plain(const ContextCheck& check) {
+  return !check.is_compiled && check.verdict == Compatibility::kOptimal;
+}
+
+std::string_view verdict_of(const ContextCheck& check) {
+  return is_plain(check) ? "not compiled" : word(check.verdict);
+}
+
+std::string_view reason_of(const ContextCheck& check) {
+  return is_plain(check) ? "nothing in it is compiled" : std::string_view(check.reason);
+}
+
+int exit_status(const ContextCheck& check) {
+  if (is_plain(check)) return error_info(ErrorCode::kNotSatisfied).exit_status;
+  switch (check.verdict) {
     case Compatibility::kOptimal: return 0;
     case Compatibility::kPreferRecompilation:
       return error_info(ErrorCode::kNotSatisfied).exit_status;
@@ -49,8 +63,8 @@ std::string json_text(const std::string& model, const ContextCheck& check) {
   JsonWriter json;
   json.begin_object()
       .field("model", model)
-      .field("verdict", word(check.verdict))
-      .field("reason", check.reason)
+      .field("verdict", verdict_of(check))
+      .field("reason", reason_of(check))
       .field("partitions", std::uint64_t{check.partitions})
       .key("findings")
       .begin_array();
@@ -66,9 +80,9 @@ std::string json_text(const std::string& model, const ContextCheck& check) {
 }
 
 std::string plain_text(const ContextCheck& check, bool verbose) {
-  std::string text(word(check.verdict));
-  if (!check.reason.empty()) text += ": " + check.reason;
-  if (check.partitions == 0) text += " (no compiled partition in this model)";
+  std::string text(verdict_of(check));
+  if (!reason_of(check).empty()) text += std::format(": {}", reason_of(check));
+  if (check.is_compiled && check.partitions == 0) text += " (there was nothing to compile in this model)";
   text += "\n";
   if (!verbose) return text;
   TextTable table;
@@ -86,7 +100,7 @@ Result<int> run(const Flags& flags) {
   if (flags.json || !flags.verbosity.quiet)
     CTXGEN_CHECK(print(flags.json ? json_text(flags.model, check)
                                   : plain_text(check, flags.verbosity.verbose > 0)));
-  return exit_status(check.verdict);
+  return exit_status(check);
 }
 
 }  // namespace

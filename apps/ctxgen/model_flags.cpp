@@ -19,6 +19,12 @@ const std::vector<std::pair<std::string, int>> kOptimizationLevels = {
     {"all", static_cast<int>(GraphOptimization::kAll)},
 };
 
+const std::map<std::string, VerifyBlobs> kVerifyBlobs = {
+    {"auto", VerifyBlobs::kAuto},
+    {"always", VerifyBlobs::kAlways},
+    {"never", VerifyBlobs::kNever},
+};
+
 }  // namespace
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags) {
@@ -72,6 +78,11 @@ void add_run_flags(CLI::App& verb, ModelFlags& flags) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 4096));
+  verb.add_option("--verify-blobs", flags.verify_blobs,
+                  "compare a context model's weights, and what stays in the model, with their hashes at load "
+                  "(default: auto, each part below 16 MiB)")
+      ->type_name("auto|always|never")
+      ->transform(CLI::CheckedTransformer(kVerifyBlobs).description(""));
 }
 
 Result<CompileOptions> compile_options(const ModelFlags& flags) {

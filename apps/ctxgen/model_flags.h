@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/ctxfile/context_file.h"
 
 namespace ctxgen::cli {
 
@@ -22,6 +23,7 @@ struct ModelFlags {
   std::string external_data_folder;
   std::int64_t threads = 0;
   std::int64_t kept_plans = 8;
+  std::optional<VerifyBlobs> verify_blobs;
   std::int64_t jobs = 0;
   bool portable = false;
   std::string isas;

@@ -59,6 +59,7 @@ Result<OpenModel> compile_and_open(const std::string& path, const CompileOptions
     return fail(ErrorCode::kInternal, "no bin \"{}\" was compiled", name);
   };
   options.context_file_path = path;  // for messages; nothing is read from there
+  options.verify_blobs = VerifyBlobs::kNever;  // all of it was just made
   start = Clock::now();
   model.session = CTXGEN_TRY(Session::open_memory(compiled.model, options));
   model.load_ms = milliseconds_since(start);
@@ -95,6 +96,10 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
   const bool is_context = CTXGEN_TRY(is_context_model(path, flags.external_data_folder));
   if (is_context && !compile_flag.empty())
     return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is compiled already", compile_flag, path);
+  if (!is_context && flags.verify_blobs)
+    return fail(ErrorCode::kInvalidArgument,
+                "--verify-blobs: \"{}\" is a plain model, there is no compiled part to verify", path);
+  options.verify_blobs = flags.verify_blobs.value_or(VerifyBlobs::kAuto);
   OpenModel model = CTXGEN_TRY(is_context || runs_as_it_stands(compile)
                                    ? open_file(path, options)
                                    : compile_and_open(path, compile, std::move(options)));

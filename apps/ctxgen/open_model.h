@@ -32,7 +32,8 @@ struct OpenModel {
 /// alone, a plain model is run as it stands.
 ///
 /// `compile_flag`  a flag about compiling that the user gave, "" if none: INVALID_ARGUMENT for a
-///                 context model, which is compiled already.
+///                 context model, which is compiled already. Likewise ModelFlags::verify_blobs for a
+///                 plain one.
 [[nodiscard]] Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
                                            const std::string& compile_flag);
 

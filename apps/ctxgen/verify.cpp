@@ -25,7 +25,8 @@ namespace {
 constexpr const char* kExamples =
     "Without --against only the integrity of the model and its context binaries is verified.\n"
     "Each partition runs on the source's values, so the one that is named is the one that is wrong.\n"
-    "Exit status: 0 intact and equal, 2 damaged, 4 outputs differ.\n\n"
+    "Exit status: 0 intact and equal, 2 damaged; 4 outputs differ, a tool changed the model since it was\n"
+    "compiled, or nothing in it is compiled.\n\n"
     "Examples:\n"
     "  ctxgen verify model_ctx.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
@@ -78,16 +79,32 @@ Result<std::vector<VerificationRun>> compare_with_source(const Flags& flags) {
                      flags.tolerance);
 }
 
-std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& findings, bool intact,
+std::string_view word(Integrity state) {
+  switch (state) {
+    case Integrity::kIntact: return "intact";
+    case Integrity::kNotCovered: return "not covered";
+    case Integrity::kNotCompiled: return "not compiled";
+    case Integrity::kChanged: return "changed";
+    case Integrity::kDamaged: break;
+  }
+  return "damaged";
+}
+
+bool is_intact(const IntegrityFinding& finding) {
+  return finding.state == Integrity::kIntact || finding.state == Integrity::kNotCovered;
+}
+
+std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& findings,
                       const std::vector<VerificationRun>* runs) {
   JsonWriter json;
   json.begin_object().field("context", flags.context).key("against");
   flags.source.empty() ? json.null() : json.value(flags.source);
-  json.field("intact", intact).key("integrity").begin_array();
+  json.field("intact", std::ranges::all_of(findings, is_intact)).key("integrity").begin_array();
   for (const IntegrityFinding& finding : findings)
     json.begin_object()
         .field("what", finding.what)
-        .field("intact", finding.intact)
+        .field("intact", is_intact(finding))
+        .field("state", word(finding.state))
         .field("detail", finding.detail)
         .end_object();
   json.end_array();
@@ -100,7 +117,8 @@ std::string plain_text(const Flags& flags, const std::vector<IntegrityFinding>& 
                        const std::vector<VerificationRun>* runs) {
   TextTable table;
   for (const IntegrityFinding& finding : findings)
-    table.row({finding.intact ? "intact" : "DAMAGED", finding.what, finding.detail});
+    table.row({finding.state == Integrity::kDamaged ? "DAMAGED" : std::string(word(finding.state)),
+               finding.what, finding.detail});
   std::string text = table.text();
   if (runs != nullptr) return text + runs_text(*runs, flags.verbosity.verbose > 0);
   if (flags.source.empty()) text += "outputs were not compared: --against MODEL names the source\n";
@@ -112,17 +130,19 @@ Result<int> run(const Flags& flags) {
   SessionOptions options;
   options.threads = static_cast<int>(flags.threads);
   const auto findings = CTXGEN_TRY(verify_integrity(flags.context, options));
-  const auto damaged = std::ranges::find(findings, false, &IntegrityFinding::intact);
-  const bool intact = damaged == findings.end();
+  const auto& worst = std::ranges::max(findings, {}, &IntegrityFinding::state);
   std::vector<VerificationRun> runs;
-  const bool compared = intact && !flags.source.empty();
+  const bool compared = !flags.source.empty() &&
+                        (is_intact(worst) || worst.state == Integrity::kChanged);
   if (compared) runs = CTXGEN_TRY(compare_with_source(flags));
   const auto* shown = compared ? &runs : nullptr;
   if (flags.json || !flags.verbosity.quiet)
-    CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, intact, shown)
+    CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, shown)
                                   : plain_text(flags, findings, shown)));
-  if (!intact)
-    return fail(ErrorCode::kCorruptContext, "{}: {}", damaged->what, damaged->detail);
+  if (!is_intact(worst))
+    return fail(worst.state == Integrity::kDamaged ? ErrorCode::kCorruptContext
+                                                   : ErrorCode::kNotSatisfied,
+                "{}: {}", worst.what, worst.detail);
   if (const auto divergence = first_divergence(runs))
     return fail(ErrorCode::kNotSatisfied, "{}", divergence_text(*divergence));
   return 0;

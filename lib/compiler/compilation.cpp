@@ -9,6 +9,7 @@
 
 #include "compile_key.h"
 #include "ctxgen/base/checked.h"
+#include "ctxgen/onnx_lite/content_hash.h"
 #include "ctxgen/partition/partitioner.h"
 #include "ctxgen/partition/rewrite.h"
 #include "append.h"
@@ -220,6 +221,10 @@ Status Compilation::rewrite() {
                                      outputs_.empty() ? nullptr : &folder, rewrites_[m]));
   }
   name_external_file(options_, external_, rewrites_);
+  for (std::size_t m = 0; m < models_.size(); ++m)
+    rewrites_[m].metadata.emplace_back(
+        std::string(kContentHashKey),
+        CTXGEN_TRY(content_hash(models_[m].model, rewrites_[m])).hex());
   for (std::size_t m = 0; m < models_.size(); ++m) {
     report_.models[m].model_bytes = CTXGEN_TRY(model_size(models_[m].model, rewrites_[m]));
     std::uint64_t embedded = 0;

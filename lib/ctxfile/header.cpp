@@ -104,7 +104,7 @@ Result<std::vector<std::byte>> encode_header(const Header& header) {
     return fail(ErrorCode::kResourceLimit, "the header takes {} bytes, at most {} are allowed",
                 size, kMaxHeaderBytes);
   ByteWriter out;
-  out.text(std::string_view(kContextMagic.data(), kContextMagic.size()));
+  out.text(kContextMagic);
   out.u16(header.info.format_major);
   out.u16(header.info.format_minor);
   out.u32(static_cast<std::uint32_t>(size));

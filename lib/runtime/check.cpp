@@ -70,6 +70,7 @@ Result<ContextCheck> check_model(const std::filesystem::path& path,
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
   ContextCheck check;
   check.partitions = count_ep_contexts(model->graph);
+  check.is_compiled = is_compiled(*model);
   check_metadata(model->metadata, loaders, options.threads, check);
   const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
                              options.bin_source, VerifyBlobs::kNever};
@@ -114,6 +115,9 @@ Result<ContextCheck> judge(const Blob& model, const std::filesystem::path& folde
   const ContextPlaces places{folder, options.bin_source, VerifyBlobs::kNever};
   ContextCheck check;
   check.partitions = listed.nodes.size();
+  check.is_compiled =
+      check.partitions > 0 || std::ranges::contains(listed.metadata, kCompileKeyMetadata,
+                                                    &std::pair<std::string, std::string>::first);
   check_metadata(listed.metadata, loaders_of(options), options.threads, check);
   for (const auto& [key, value] : listed.metadata)
     if (key == kExternalFileKey)

@@ -94,6 +94,12 @@ std::size_t count_ep_contexts(const Graph& graph) {
   return count;
 }
 
+bool is_compiled(const Model& model) {
+  return std::ranges::contains(model.metadata, kCompileKeyMetadata,
+                               &std::pair<std::string, std::string>::first) ||
+         count_ep_contexts(model.graph) > 0;
+}
+
 Result<EpContextAttributes> read_ep_context(const Node& node) {
   EpContextAttributes result;
   result.main_context = CTXGEN_TRY(flag_attribute(node, "main_context"));

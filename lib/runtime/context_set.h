@@ -35,6 +35,10 @@ struct ContextSet {
 /// How many EPContext nodes a graph and the bodies in it have, of whatever source.
 [[nodiscard]] std::size_t count_ep_contexts(const Graph& graph);
 
+/// Whether a compile wrote the model: it has EPContext nodes, or the key of a compile that found nothing
+/// to compile.
+[[nodiscard]] bool is_compiled(const Model& model);
+
 /// The attributes of an EPContext node but for an embedded payload, which stays where it is; what
 /// is absent has the schema's default.
 /// Errors  INVALID_GRAPH (wrong kind or value).

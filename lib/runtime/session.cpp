@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "content_check.h"
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
@@ -231,7 +232,10 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
     ReadModelOptions read_options;
     read_options.external_data_folder = options.external_data_folder;
     read_options.external_buffers = options.external_buffers;
+    std::vector<FileRead> external_files;
+    read_options.external_files = &external_files;
     Model model = CTXGEN_TRY(read_model_file(path, read_options));
+    CTXGEN_CHECK(check_content_at_load(model, external_files, options.verify_blobs));
     statistics.model_read_ms = milliseconds_since(start);
     return load(std::move(model), folder_of(path), options, statistics);
   });
@@ -248,7 +252,10 @@ Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionO
         options.external_data_folder.empty() ? folder : options.external_data_folder;
     read_options.external_buffers = options.external_buffers;
     read_options.file_name = options.context_file_path.filename().string();
+    std::vector<FileRead> external_files;
+    read_options.external_files = &external_files;
     Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
+    CTXGEN_CHECK(check_content_at_load(model, external_files, options.verify_blobs));
     statistics.model_read_ms = milliseconds_since(start);
     return load(std::move(model), std::move(folder), options, statistics);
   });

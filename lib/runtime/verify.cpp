@@ -9,11 +9,13 @@
 #include <set>
 #include <utility>
 
+#include "content_check.h"
 #include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/ctxfile/weight_reference.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
+#include "ctxgen/weights/external_file.h"
 #include "signature.h"
 #include "ctxgen/ctxfile/source_weights.h"
 
@@ -28,11 +30,11 @@ IntegrityFinding compare_fingerprints(const Model& model, const OpenContext& con
   const std::string& found = context.reader->info().fingerprint;
   const auto entry = std::ranges::find(model.metadata, key, &std::pair<std::string, std::string>::first);
   if (entry == model.metadata.end())
-    return {"metadata", std::format("\"{}\" is missing", key), false};
+    return {"metadata", std::format("\"{}\" is missing", key), Integrity::kDamaged};
   if (entry->second != found)
     return {"metadata", std::format("\"{}\" is \"{}\", context \"{}\" says \"{}\"", key, entry->second,
-                                    context.name, found), false};
-  return {"metadata", found, true};
+                                    context.name, found), Integrity::kDamaged};
+  return {"metadata", found};
 }
 
 /// Weights that lie in the source's files.
@@ -48,11 +50,11 @@ void add_sources(const OpenContext& context, const std::filesystem::path& folder
         ++weights;
         if (const auto blob = blobs(packed.blob); !blob)
           findings.push_back({program.name, std::format("weight \"{}\": {}", weight.name,
-                                                        blob.error().message), false});
+                                                        blob.error().message), Integrity::kDamaged});
       }
   }
   if (weights > 0)
-    findings.push_back({context.name, std::format("{} weights in files of the source", weights), true});
+    findings.push_back({context.name, std::format("{} weights in files of the source", weights)});
 }
 
 void add_partitions(const ContextSet& set, Findings& findings) {
@@ -62,39 +64,72 @@ void add_partitions(const ContextSet& set, Findings& findings) {
     const Program& program = reader.programs()[resolved.program];
     const auto signature = bind_signature(*resolved.graph, node, program);
     if (!signature) {
-      findings.push_back({program.name, signature.error().message, false});
+      findings.push_back({program.name, signature.error().message, Integrity::kDamaged});
       continue;
     }
     findings.push_back({program.name, std::format("{} ops, {} weights, {} plans, program {}",
                                                   program.ops.size(), program.weights.size(),
                                                   program.plans.size(),
-                                                  reader.program_hash(resolved.program).hex()),
-                        true});
+                                                  reader.program_hash(resolved.program).hex())});
   }
+}
+
+Integrity state_of(ContentState state) {
+  switch (state) {
+    case ContentState::kIntact: return Integrity::kIntact;
+    case ContentState::kNotCovered: return Integrity::kNotCovered;
+    case ContentState::kChanged: return Integrity::kChanged;
+    case ContentState::kDamaged: break;
+  }
+  return Integrity::kDamaged;
+}
+
+/// What stays in the model, and the file beside it that holds its initializers.
+Status add_content(const Model& model, std::span<const FileRead> external_files,
+                   Findings& findings) {
+  ContentCheck content = CTXGEN_TRY(check_content(model, external_files));
+  findings.push_back({"content", std::move(content.detail), state_of(content.state)});
+  for (const auto& [key, value] : model.metadata) {
+    if (key != kExternalFileKey) continue;
+    const std::string name = value.substr(0, value.rfind(':'));
+    if (const auto file = verify_external_file(model.folder, value); !file)
+      findings.push_back({name, file.error().message, Integrity::kDamaged});
+    else
+      findings.push_back({name, std::format("{} bytes of external initializers", file->bytes),
+                          file->is_covered ? Integrity::kIntact : Integrity::kNotCovered});
+  }
+  return {};
 }
 
 Result<Findings> find_faults(const std::filesystem::path& path, const SessionOptions& options) {
   const auto loaders = options.loaders.empty() ? default_loaders() : std::span(options.loaders);
   ReadModelOptions read;
+  std::vector<FileRead> external_files;
   read.external_data_folder = options.external_data_folder;
+  read.external_files = &external_files;
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path, read)));
   const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
                              options.bin_source, VerifyBlobs::kAlways};
   Findings findings;
+  if (!is_compiled(*model)) {
+    findings.push_back({path.filename().string(), "nothing in it is compiled", Integrity::kNotCompiled});
+    return findings;
+  }
+  CTXGEN_CHECK(add_content(*model, external_files, findings));
   const auto set = open_contexts(model, places, loaders);
   if (!set) {
     if (set.error().code == ErrorCode::kResourceLimit) return std::unexpected(set.error());
-    findings.push_back({path.filename().string(), set.error().message, false});
+    findings.push_back({path.filename().string(), set.error().message, Integrity::kDamaged});
     return findings;
   }
   findings.push_back({path.filename().string(),
                       std::format("{} nodes, {} partitions", model->graph.node_count(),
-                                  set->nodes.size()), true});
+                                  set->nodes.size())});
   for (const OpenContext& context : set->contexts) {
     findings.push_back({context.name, std::format("{} programs, {} blobs, {} bytes",
                                                   context.reader->programs().size(),
                                                   context.reader->blobs().size(),
-                                                  context.reader->file_size()), true});
+                                                  context.reader->file_size())});
     findings.push_back(compare_fingerprints(*model, context));
     add_sources(context, places.folder, findings);
   }

@@ -87,7 +87,7 @@ std::vector<FileRead> ExternalDataResolver::files() const {
   files.reserve(order_.size());
   for (const std::string& location : order_)
     files.push_back({folder_ == "." ? std::filesystem::path(location) : folder_ / location,
-                     mapped_.find(location)->second});
+                     mapped_.find(location)->second, location});
   return files;
 }
 

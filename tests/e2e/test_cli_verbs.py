@@ -222,10 +222,6 @@ def test_check_says_what_run_does(context):
     refused(2, "INVALID_GRAPH", "run", context)
 
 
-def test_check_a_plain_model(model):
-    assert json_of("check", model)["partitions"] == 0
-
-
 # ---- providers and bench -------------------------------------------------------------------------------------------
 
 

@@ -77,34 +77,11 @@ Result<RawAttribute> split(const ImportContext& context, Message message) {
         break;
       default: CTXGEN_CHECK(read_list_field(*f, raw)); break;
     }
-    const std::uint32_t number = f->field_number();
-    if ((number >= fa::kFloat && number <= fa::kGraphs) || number == fa::kTypeProto ||
-        number == fa::kTypeProtos || number >= fa::kSparseTensor)
-      raw.last_value_field = number;
+    if (kind_by_field(f->field_number()) != AttributeKind::kUndefined)
+      raw.last_value_field = f->field_number();
   }
   CTXGEN_CHECK(reader.status());
   return raw;
-}
-
-// Models before IR version 4 may leave the type out.
-AttributeKind kind_by_field(std::uint32_t number) {
-  switch (number) {
-    case fa::kFloat: return AttributeKind::kFloat;
-    case fa::kInt: return AttributeKind::kInt;
-    case fa::kString: return AttributeKind::kString;
-    case fa::kTensor: return AttributeKind::kTensor;
-    case fa::kGraph: return AttributeKind::kGraph;
-    case fa::kFloats: return AttributeKind::kFloats;
-    case fa::kInts: return AttributeKind::kInts;
-    case fa::kStrings: return AttributeKind::kStrings;
-    case fa::kTensors: return AttributeKind::kTensors;
-    case fa::kGraphs: return AttributeKind::kGraphs;
-    case fa::kSparseTensor: return AttributeKind::kSparseTensor;
-    case fa::kSparseTensors: return AttributeKind::kSparseTensors;
-    case fa::kTypeProto: return AttributeKind::kType;
-    case fa::kTypeProtos: return AttributeKind::kTypes;
-    default: return AttributeKind::kUndefined;
-  }
 }
 
 Status set_kind(RawAttribute& raw) {
@@ -205,6 +182,26 @@ Result<std::optional<Attribute>> resolve_reference(ImportContext& context, Scope
 }
 
 }  // namespace
+
+AttributeKind kind_by_field(std::uint32_t number) {
+  switch (number) {
+    case fa::kFloat: return AttributeKind::kFloat;
+    case fa::kInt: return AttributeKind::kInt;
+    case fa::kString: return AttributeKind::kString;
+    case fa::kTensor: return AttributeKind::kTensor;
+    case fa::kGraph: return AttributeKind::kGraph;
+    case fa::kFloats: return AttributeKind::kFloats;
+    case fa::kInts: return AttributeKind::kInts;
+    case fa::kStrings: return AttributeKind::kStrings;
+    case fa::kTensors: return AttributeKind::kTensors;
+    case fa::kGraphs: return AttributeKind::kGraphs;
+    case fa::kSparseTensor: return AttributeKind::kSparseTensor;
+    case fa::kSparseTensors: return AttributeKind::kSparseTensors;
+    case fa::kTypeProto: return AttributeKind::kType;
+    case fa::kTypeProtos: return AttributeKind::kTypes;
+    default: return AttributeKind::kUndefined;
+  }
+}
 
 Result<AttributeText> read_attribute_name(Message message) {
   AttributeText text{.name = {}, .message = message};

@@ -82,6 +82,9 @@ struct ImportContext {
 
 /// The readers of the parts; each in the file of its name.
 [[nodiscard]] Result<AttributeText> read_attribute_name(Message message);
+/// What an attribute holds that has this field and does not say its type, as models before IR version
+/// 4 may; kUndefined for fields that are no value.
+[[nodiscard]] AttributeKind kind_by_field(std::uint32_t number);
 /// Nothing: the attribute refers to one that the call does not have and that has no default.
 [[nodiscard]] Result<std::optional<Attribute>> read_attribute(ImportContext& context, Scope& scope,
                                                               const AttributeText& text);

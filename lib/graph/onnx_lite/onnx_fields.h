@@ -59,6 +59,7 @@ namespace type {
 inline constexpr std::uint32_t kTensor = 1, kSequence = 4, kMap = 5, kOpaque = 7, kSparseTensor = 8,
                                kOptional = 9;
 inline constexpr std::uint32_t kElement = 1, kShape = 2;  // in the type messages themselves
+inline constexpr std::uint32_t kKey = 1, kMapValue = 2, kOpaqueDomain = 1, kOpaqueName = 2;
 }
 namespace shape {
 inline constexpr std::uint32_t kDim = 1;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <format>
+#include <map>
+#include <tuple>
 
+#include "content_walk.h"
 #include "encode.h"
 #include "graph_writer.h"
 #include "initializer_fields.h"
@@ -72,7 +75,11 @@ Status ModelWriter::add_metadata(Pieces& out) {
     Pieces encoded;
     encoded.text_field(field::entry::kKey, entry.first);
     encoded.text_field(field::entry::kValue, entry.second);
-    out.message_field(fm::kMetadata, std::move(encoded));
+    // Another library writes a length as short as can be: so this one says that none has been here.
+    if (entry.first == kContentHashKey)
+      out.wide_message_field(fm::kMetadata, std::move(encoded));
+    else
+      out.message_field(fm::kMetadata, std::move(encoded));
   };
   std::vector<bool> replaced(rewrite_.metadata.size());
   for (std::size_t i = 0; i < model_.metadata_sources.size(); ++i) {
@@ -119,6 +126,34 @@ Result<Pieces> ModelWriter::build() {
 
 Result<std::uint64_t> model_size(const Model& model, const ModelRewrite& rewrite) {
   return CTXGEN_TRY(ModelWriter(model, rewrite).build()).size();
+}
+
+Result<Hash128> content_hash(const Model& model, const ModelRewrite& rewrite) {
+  const Pieces pieces = CTXGEN_TRY(ModelWriter(model, rewrite).build());
+  Rope rope;
+  CTXGEN_CHECK(pieces.write([&rope](std::span<const std::byte> run) -> Status {
+    rope.add(run);
+    return {};
+  }));
+  // Initializers that a caller puts into one place have one content there, that of the first.
+  std::map<std::tuple<std::string_view, std::uint64_t, std::uint64_t>, std::uint32_t> places;
+  for (const auto& [id, place] : rewrite.external) {
+    const std::string_view location =
+        place.location.empty() ? rewrite.external_location : place.location;
+    const auto [known, added] =
+        places.try_emplace({location, place.offset, place.length}, id.index);
+    if (!added) known->second = std::min(known->second, id.index);
+  }
+  const ExternalBytes external =
+      [&](const ExternalDataRef& ref, std::uint64_t size,
+          std::string_view tensor) -> Result<std::span<const std::byte>> {
+    const auto found = places.find({ref.location, ref.offset, size});
+    if (found == places.end())
+      return fail(ErrorCode::kInternal, "tensor \"{}\": no initializer goes to {} of \"{}\"", tensor,
+                  ref.offset, ref.location);
+    return model.graph.value(ValueId{found->second}).initializer->bytes();
+  };
+  return ContentWalk(rope, external).model(rope.whole());
 }
 
 Status check_model_size(std::uint64_t size, std::uint64_t embedded) {

@@ -64,7 +64,7 @@ CTXGEN_API ctxgen_status* ctxgen_session_options_set_max_run_bytes(ctxgen_sessio
                                                                    uint64_t bytes);
 
 typedef enum ctxgen_verify_blobs {
-  CTXGEN_VERIFY_AUTO = 0, /* weights of context binaries below 16 MiB */
+  CTXGEN_VERIFY_AUTO = 0, /* weights of context binaries, and what stays in the model, each below 16 MiB */
   CTXGEN_VERIFY_ALWAYS = 1,
   CTXGEN_VERIFY_NEVER = 2 /* header and manifest are verified all the same */
 } ctxgen_verify_blobs;

@@ -222,7 +222,8 @@ struct CompileReport {
   std::vector<FileReport> files;  // of a compile to files, in the order of writing
   bool dry_run = false;           // nothing was written
   bool up_to_date = false;        // for callers that find that there is nothing to do
-  /// Identifies what was asked for (compile_key()); the context models hold it as metadata.
+  /// Identifies what was asked for (compile_key()); the context models hold it as metadata
+  /// (kCompileKeyMetadata, ctxgen/ctxfile/ep_context.h).
   Hash128 key;
   /// What the key is made of, "models=<16 hex digits>;options=...;target=...;versions=...", so that one can say what
   /// became different; the context models hold it as metadata, too.
@@ -236,10 +237,7 @@ struct CompileReport {
   double seconds = 0;
 };
 
-/// Metadata key under which context models hold CompileReport::key as 32 hex digits.
-inline constexpr std::string_view kCompileKeyMetadata = "ctxgen.compile_key";
-
-/// Likewise CompileReport::key_parts.
+/// Metadata key under which context models hold CompileReport::key_parts.
 inline constexpr std::string_view kCompileKeyPartsMetadata = "ctxgen.compile_key_parts";
 
 /// A compiled model in memory: the context model and the bins it names.

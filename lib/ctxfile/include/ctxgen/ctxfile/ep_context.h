@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace ctxgen {
 
@@ -24,5 +25,7 @@ inline constexpr const char* kEpContextOpType = "EPContext";
 inline constexpr const char* kMicrosoftDomain = "com.microsoft";
 /// Metadata key of the fingerprint is this plus the EP's name.
 inline constexpr const char* kCompatibilityKeyPrefix = "ep_compatibility_info.";
+/// Metadata key of the key of a compile (compile_key()), 32 hex digits, in every model that it writes.
+inline constexpr std::string_view kCompileKeyMetadata = "ctxgen.compile_key";
 
 }  // namespace ctxgen

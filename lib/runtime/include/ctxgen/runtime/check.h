@@ -19,6 +19,8 @@ struct ContextFinding {
 /// Whether a context model fits this machine.
 struct ContextCheck {
   std::size_t partitions = 0;
+  /// A compile wrote the model: it has EPContext nodes, or says that there was nothing to compile.
+  bool is_compiled = true;
   Compatibility verdict = Compatibility::kOptimal;  // the worst of the findings
   std::string reason;                               // of the worst finding
   std::vector<ContextFinding> findings;

@@ -32,6 +32,8 @@ struct SessionOptions {
   int threads = 0;  // 0: physical cores that the process may use
   /// Plans that each partition keeps for shapes which were not planned ahead; at least one.
   std::size_t kept_plans = LoadOptions().kept_plans;
+  /// Weights in context binaries against their hashes, and what stays in the model against its own
+  /// (docs/format.md, the content hash). auto: each if it is below 16 MiB.
   VerifyBlobs verify_blobs = VerifyBlobs::kAuto;
   /// Models from memory: the context model's would-be path, whose folder holds the bin
   /// (ONNX Runtime's ep.context_file_path).

@@ -12,15 +12,25 @@
 
 namespace ctxgen {
 
+/// What was found of one part, the worst last.
+enum class Integrity {
+  kIntact,
+  kNotCovered,   // nothing to compare it with: no hash was recorded
+  kNotCompiled,  // a plain model: there is nothing to verify
+  kChanged,      // another tool saved the model with another content
+  kDamaged,
+};
+
 /// One part of a context model that was looked at whole.
 struct IntegrityFinding {
   std::string what;    // "model_ctx.onnx", "model_dnnl.bin", a partition's name
   std::string detail;  // what it holds; or what is wrong with it
-  bool intact = true;
+  Integrity state = Integrity::kIntact;
 };
 
 /// Reads every byte of a context model's binaries: headers, manifests, blobs against their hashes,
-/// padding against zero; and that nodes, programs and metadata belong together.
+/// padding against zero; what stays in the model, and the file of external initializers, against
+/// their hashes; and that nodes, programs and metadata belong together.
 ///
 /// Errors  IO_ERROR, INVALID_GRAPH where the model itself cannot be read. What is wrong with a
 ///         context is a finding.

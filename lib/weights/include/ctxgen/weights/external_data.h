@@ -36,6 +36,7 @@ struct ExternalDataRef {
 struct FileRead {
   std::filesystem::path path;
   Blob bytes;
+  std::string location = {};  // external data: as the tensors call it
 };
 
 /// Finds the bytes of external tensors. Files are mapped once and stay mapped while a blob lives.

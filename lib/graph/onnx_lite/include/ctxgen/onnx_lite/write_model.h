@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ctxgen/base/hash.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/graph/graph.h"
 
@@ -85,6 +86,10 @@ inline constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 /// Errors  those of check_model_size before the first byte; those of `sink`.
 [[nodiscard]] Status write_model(const Model& model, const ModelRewrite& rewrite,
                                  const ModelSink& sink);
+
+/// The content hash (ctxgen/onnx_lite/content_hash.h) of what write_model would write; metadata does not
+/// count. Nothing is copied together for it.
+[[nodiscard]] Result<Hash128> content_hash(const Model& model, const ModelRewrite& rewrite);
 
 /// Indices of the model's functions that `nodes` call as they will be written, in subgraphs and
 /// through other functions too: ModelRewrite::functions.
