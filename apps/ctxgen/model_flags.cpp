@@ -19,10 +19,10 @@ const std::vector<std::pair<std::string, int>> kOptimizationLevels = {
     {"all", static_cast<int>(GraphOptimization::kAll)},
 };
 
-const std::map<std::string, VerifyBlobs> kVerifyBlobs = {
-    {"auto", VerifyBlobs::kAuto},
-    {"always", VerifyBlobs::kAlways},
-    {"never", VerifyBlobs::kNever},
+const std::vector<std::pair<std::string, int>> kVerifyBlobs = {
+    {"auto", static_cast<int>(VerifyBlobs::kAuto)},
+    {"always", static_cast<int>(VerifyBlobs::kAlways)},
+    {"never", static_cast<int>(VerifyBlobs::kNever)},
 };
 
 }  // namespace
@@ -82,7 +82,7 @@ void add_run_flags(CLI::App& verb, ModelFlags& flags) {
                   "compare a context model's weights, and what stays in the model, with their hashes at load "
                   "(default: auto, each part below 16 MiB)")
       ->type_name("auto|always|never")
-      ->transform(CLI::CheckedTransformer(kVerifyBlobs).description(""));
+      ->transform(one_word_of(kVerifyBlobs));
 }
 
 Result<CompileOptions> compile_options(const ModelFlags& flags) {

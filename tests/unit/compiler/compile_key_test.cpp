@@ -10,6 +10,7 @@
 #include "code_of.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "parse_model.h"
 #include "temp_folder.h"
