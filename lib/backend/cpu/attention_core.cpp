@@ -26,7 +26,8 @@ double capped(const AttendParams& params, double logit) {
 // Turns logits into weights; returns false where every key is hidden.
 bool softmax(ScratchVector<double>& logits, bool extra_zero) {
   double most = extra_zero ? 0.0 : kHidden;
-  for (double x : logits) most = std::max(most, x);
+  for (double x : logits)
+    if (x > most || x != x) most = x;  // a NaN wins: no later x is greater than it
   if (most == kHidden) return false;
   double sum = extra_zero ? std::exp(-most) : 0.0;
   for (double& x : logits) {

@@ -34,7 +34,8 @@ KernelResult make_elu(const Node& node) {
 KernelResult make_celu(const Node& node) {
   const double alpha = node.float_or("alpha", 1.0f);
   return map_kernel<RealTypes>([alpha](auto x) {
-    return std::max(0.0, double(x)) + std::min(0.0, alpha * std::expm1(double(x) / alpha));
+    // In this order a NaN stays one.
+    return std::max(double(x), 0.0) + std::min(alpha * std::expm1(double(x) / alpha), 0.0);
   });
 }
 

@@ -94,7 +94,7 @@ double pooled(const T* plane, std::span<const Corner> corners, bool max) {
     for (std::size_t i = 0; i < 4; ++i) {
       const double value = corner.weight[i] * static_cast<double>(load(plane[corner.at[i]]));
       sum += value;
-      most = std::max(most, value);
+      if (value > most || value != value) most = value;
     }
   if (corners.empty()) return 0;
   return max ? most : sum / static_cast<double>(corners.size());
@@ -207,7 +207,9 @@ void pool_region(const Tensor& x, const T* roi, std::int64_t image, const Bin& b
         double most = empty ? 0 : -std::numeric_limits<double>::infinity();
         for (std::int64_t r = top; r < bottom; ++r)
           for (std::int64_t c = left; c < right; ++c)
-            most = std::max(most, static_cast<double>(load(plane[r * width + c])));
+            if (const auto element = static_cast<double>(load(plane[r * width + c]));
+                element > most || element != element)
+              most = element;
         *to++ = store<T>(most);
       }
   }

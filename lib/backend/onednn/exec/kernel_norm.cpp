@@ -118,7 +118,8 @@ class GroupNormKernel final : public Kernel {
   [[nodiscard]] Normal normal_of(const Moments& m) const {
     const auto count = static_cast<double>(shape_.channels / shape_.groups * shape_.pixels);
     const double mean = m.sum / count;
-    const double variance = std::max(0.0, m.squares / count - mean * mean);
+    // In this order a NaN stays one.
+    const double variance = std::max(m.squares / count - mean * mean, 0.0);
     return {mean, 1.0 / std::sqrt(variance + double{epsilon_})};
   }
   /// The whole step for one channel as x * factor + shift.

@@ -62,8 +62,8 @@ void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float*
     case PointOp::kSub: CTXGEN_LOOP(index, x - y);                  \
     case PointOp::kMul: CTXGEN_LOOP(index, x * y);                  \
     case PointOp::kDiv: CTXGEN_LOOP(index, x / y);                  \
-    case PointOp::kMax: CTXGEN_LOOP(index, x > y ? x : y);          \
-    case PointOp::kMin: CTXGEN_LOOP(index, x < y ? x : y);          \
+    case PointOp::kMax: CTXGEN_LOOP(index, x > y || x != x ? x : y); \
+    case PointOp::kMin: CTXGEN_LOOP(index, x < y || x != x ? x : y); \
     case PointOp::kPRelu: CTXGEN_LOOP(index, x < 0.0F ? x * y : x); \
     case PointOp::kPower: CTXGEN_LOOP(index, std::pow(x, y));       \
     default: break;                                                 \

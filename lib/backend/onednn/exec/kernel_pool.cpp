@@ -11,10 +11,17 @@
 namespace ctxgen::onednn {
 namespace {
 
+/// Of a pool that has met a NaN nothing else is made.
+template <class T>
+[[gnu::always_inline]] inline T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return a > b || a != a ? a : b;
+  return a > b ? a : b;
+}
+
 template <class T>
 void take_max(std::int64_t n, const T* src, T* dst) {
   with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = dst[i] > src[i] ? dst[i] : src[i];
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = larger(dst[i], src[i]);
   });
 }
 

@@ -10,7 +10,8 @@ namespace ctxgen::onednn {
 namespace {
 
 // What is accumulated: a sum of f(x), or a maximum, minimum or product of x. In double: sums of
-// thousands of floats keep all their digits, and the loops are bound by memory all the same.
+// thousands of floats keep all their digits, and the loops are bound by memory all the same. A NaN
+// stays: `a != a` keeps one that a maximum or minimum has met, `a > x` takes one that comes.
 enum class Fold : std::uint8_t { kSum, kAbs, kSquare, kMax, kMin, kProd };
 
 Fold fold_of(ReduceMode mode) {
@@ -33,8 +34,8 @@ double start_of(Fold fold) {
 
 double joined(Fold fold, double a, double b) {
   switch (fold) {
-    case Fold::kMax: return a > b ? a : b;
-    case Fold::kMin: return a < b ? a : b;
+    case Fold::kMax: return a > b || a != a ? a : b;
+    case Fold::kMin: return a < b || a != a ? a : b;
     case Fold::kProd: return a * b;
     default: return a + b;
   }
@@ -45,8 +46,8 @@ double joined(Fold fold, double a, double b) {
     case Fold::kSum: CTXGEN_EACH(index, a + x);                                     \
     case Fold::kAbs: CTXGEN_EACH(index, a + std::fabs(x));                          \
     case Fold::kSquare: CTXGEN_EACH(index, a + x * x);                              \
-    case Fold::kMax: CTXGEN_EACH(index, a > x ? a : x);                             \
-    case Fold::kMin: CTXGEN_EACH(index, a < x ? a : x);                             \
+    case Fold::kMax: CTXGEN_EACH(index, a > x || a != a ? a : x);                   \
+    case Fold::kMin: CTXGEN_EACH(index, a < x || a != a ? a : x);                   \
     case Fold::kProd: CTXGEN_EACH(index, a * x);                                    \
   }
 
@@ -190,7 +191,8 @@ class ReduceKernel final : public Kernel {
     const std::int64_t rows = count_of(reduced_);
     double most = -std::numeric_limits<double>::infinity();
     for (std::int64_t r = 0; r < rows; ++r)
-      most = std::max(most, fold_row(Fold::kMax, row_, src + src_offset(reduced_, r), most));
+      most = joined(Fold::kMax, most,
+                    fold_row(Fold::kMax, row_, src + src_offset(reduced_, r), most));
     if (!std::isfinite(most)) return static_cast<float>(most);
     double sum = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
