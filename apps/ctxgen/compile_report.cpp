@@ -55,7 +55,7 @@ void write_model(JsonWriter& json, const ModelReport& model,
   json.end_array();
   if (runs != nullptr) {
     json.key("verification").begin_object();
-    write_runs(json, *runs, {});
+    write_runs(json, *runs, first_divergence(*runs), {});
     json.end_object();
   }
   json.end_object();

@@ -11,7 +11,7 @@
 #include "cli.h"
 #include "console.h"
 #include "ctxgen/base/json.h"
-#include "ctxgen/runtime/compare.h"
+#include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/elements.h"
 #include "ctxgen/runtime/trace.h"
 #include "input_sizes.h"
@@ -25,6 +25,7 @@
 #include "test_data.h"
 #include "text_table.h"
 #include "value_checks.h"
+#include "verification.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -44,7 +45,7 @@ struct Flags {
   std::string output_folder, output_file;
   std::string profile;
   std::uint64_t seed = 0;
-  Tolerance tolerance;
+  ToleranceOverrides tolerance;
   std::string options_file;
   bool json = false;
   Verbosity verbosity;
@@ -173,21 +174,20 @@ std::string comparison_json(const Flags& flags, std::span<const OutputResult> re
   JsonWriter json;
   json.begin_object()
       .field("model", flags.model)
-      .field("match", match)
-      .field("rtol", flags.tolerance.rtol)
-      .field("atol", flags.tolerance.atol)
-      .key("outputs")
-      .begin_array();
-  for (const OutputResult& result : results)
+      .field("match", match);
+  write_overrides(json, flags.tolerance);
+  json.key("outputs").begin_array();
+  for (const OutputResult& result : results) {
     json.begin_object()
         .field("data_set", result.set)
         .field("name", result.name)
         .field("match", result.comparison.match)
         .field("max_abs", result.comparison.max_abs)
         .field("max_rel", result.comparison.max_rel)
-        .field("mismatches", result.comparison.mismatches)
-        .field("text", result.comparison.text)
-        .end_object();
+        .field("mismatches", result.comparison.mismatches);
+    write_tolerance(json, result.comparison);
+    json.field("text", result.comparison.text).end_object();
+  }
   json.end_array().end_object();
   return json.finish();
 }
@@ -197,12 +197,14 @@ std::string comparison_text(std::span<const OutputResult> results) {
   for (const OutputResult& result : results)
     table.row({result.set, result.name, result.comparison.match ? "match" : "MISMATCH",
                std::format("max abs {:.3g}", result.comparison.max_abs),
-               std::format("max rel {:.3g}", result.comparison.max_rel), result.comparison.text});
+               std::format("max rel {:.3g}", result.comparison.max_rel),
+               tolerance_text(result.comparison), result.comparison.text});
   return table.text();
 }
 
 Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
   std::vector<OutputResult> results;
+  const NumericPaths paths = model.session->numeric_paths();
   Trace trace;
   for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
     const TestDataSet set =
@@ -210,7 +212,7 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
     const auto outputs = CTXGEN_TRY(run_model(flags, model, set.inputs, trace));
     for (std::size_t i = 0; i < set.outputs.size(); ++i)
       results.push_back({set.name, model.session->outputs()[i].name,
-                         compare(outputs[i], set.outputs[i], flags.tolerance)});
+                         compare(outputs[i], set.outputs[i], paths.outputs[i], flags.tolerance)});
   }
   CTXGEN_CHECK(write_profile(flags, trace));
   const auto bad = std::ranges::count_if(
@@ -276,14 +278,7 @@ void add_run(Cli& cli) {
                    "run with input_N.pb and compare with output_N.pb in DIR or in each "
                    "DIR/test_data_set_*")
       ->type_name("DIR");
-  verb->add_option("--rtol", flags->tolerance.rtol, "relative tolerance")
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->transform(tolerance());
-  verb->add_option("--atol", flags->tolerance.atol, "absolute tolerance")
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->transform(tolerance());
+  add_tolerance_flags(*verb, flags->tolerance);
   verb->add_option("--seed", flags->seed, "of random inputs")
       ->type_name("N")
       ->transform(whole_number(0, std::numeric_limits<std::uint64_t>::max()))

@@ -6,6 +6,7 @@
 #include "console.h"
 #include "random_inputs.h"
 #include "text_table.h"
+#include "value_checks.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -24,27 +25,6 @@ const ValueComparison* first_mismatch(std::span<const ValueComparison> values) {
   return found == values.end() ? nullptr : &*found;
 }
 
-void write_comparison(JsonWriter& json, const ValueComparison& value) {
-  const Comparison& comparison = value.comparison;
-  json.begin_object();
-  if (!value.partition.empty()) json.field("partition", value.partition);
-  json.field("name", value.value)
-      .field("match", comparison.match)
-      .field("max_abs", comparison.max_abs)
-      .field("max_rel", comparison.max_rel)
-      .field("max_ulp", comparison.max_ulp)
-      .field("cosine", comparison.cosine)
-      .field("mismatches", comparison.mismatches)
-      .field("text", comparison.text)
-      .end_object();
-}
-
-void write_comparisons(JsonWriter& json, const std::vector<ValueComparison>& values) {
-  json.begin_array();
-  for (const ValueComparison& value : values) write_comparison(json, value);
-  json.end_array();
-}
-
 std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
                                       std::vector<ValueComparison> OutputVerification::*values) {
   std::vector<ValueComparison> worst;
@@ -60,11 +40,69 @@ void add_rows(TextTable& table, std::string_view what, const std::vector<ValueCo
                comparison.match ? "match" : "MISMATCH", std::format("max abs {:.3g}", comparison.max_abs),
                std::format("max rel {:.3g}", comparison.max_rel),
                std::format("max ulp {:.3g}", comparison.max_ulp),
-               std::format("cosine {:.9f}", comparison.cosine), comparison.text});
+               std::format("cosine {:.9f}", comparison.cosine), tolerance_text(comparison),
+               comparison.text});
   }
 }
 
 }  // namespace
+
+void add_tolerance_flags(CLI::App& verb, ToleranceOverrides& overrides) {
+  verb.add_option("--rtol", overrides.rtol,
+                  "tolerance, relative to the element or to the tensor's root mean square if that is "
+                  "larger (default: by the precision inside of the model, docs/numerics.md)")
+      ->type_name("NUMBER")
+      ->transform(tolerance());
+  verb.add_option("--atol", overrides.atol, "absolute tolerance (default: likewise)")
+      ->type_name("NUMBER")
+      ->transform(tolerance());
+}
+
+void write_comparison(JsonWriter& json, const ValueComparison& value) {
+  const Comparison& comparison = value.comparison;
+  json.begin_object();
+  if (!value.partition.empty()) json.field("partition", value.partition);
+  json.field("name", value.value)
+      .field("match", comparison.match)
+      .field("max_abs", comparison.max_abs)
+      .field("max_rel", comparison.max_rel)
+      .field("max_ulp", comparison.max_ulp)
+      .field("cosine", comparison.cosine)
+      .field("mismatches", comparison.mismatches)
+      .field("not_finite", comparison.not_finite);
+  write_tolerance(json, comparison);
+  json.field("text", comparison.text).end_object();
+}
+
+void write_overrides(JsonWriter& json, const ToleranceOverrides& tolerance) {
+  json.key("rtol");
+  tolerance.rtol ? json.value(*tolerance.rtol) : json.null();
+  json.key("atol");
+  tolerance.atol ? json.value(*tolerance.atol) : json.null();
+}
+
+void write_tolerance(JsonWriter& json, const Comparison& comparison) {
+  json.field("row", comparison.row)
+      .field("rtol", comparison.tolerance.rtol)
+      .field("atol", comparison.tolerance.atol)
+      .field("of_range", comparison.tolerance.of_range)
+      .field("used", comparison.used);
+}
+
+std::string tolerance_text(const Comparison& comparison) {
+  const Tolerance& tolerance = comparison.tolerance;
+  if (comparison.row.empty()) return "";  // types or shapes differ
+  std::string text = std::format("{} row: rtol {:.3g}, atol {:.3g}", comparison.row, tolerance.rtol,
+                                 tolerance.atol);
+  if (tolerance.of_range > 0) text += std::format(", {:.2g} of the range", tolerance.of_range);
+  return text + std::format(", {:.2g} % used", 100 * comparison.used);
+}
+
+void write_comparisons(JsonWriter& json, std::span<const ValueComparison> values) {
+  json.begin_array();
+  for (const ValueComparison& value : values) write_comparison(json, value);
+  json.end_array();
+}
 
 Result<std::vector<VerificationInputs>> random_verification_inputs(
     std::span<const IoInfo> infos, std::span<const NamedValue> given,
@@ -89,10 +127,11 @@ Result<std::vector<VerificationInputs>> random_verification_inputs(
 
 Result<std::vector<VerificationRun>> verify_runs(const Session& context, const Session& reference,
                                                  std::span<const VerificationInputs> inputs,
-                                                 const VerifyTolerance& tolerance) {
+                                                 const NumericPaths& paths,
+                                                 const ToleranceOverrides& tolerance) {
   std::vector<VerificationRun> runs;
   for (const VerificationInputs& one : inputs) {
-    auto result = verify_outputs(context, reference, one.values, tolerance);
+    auto result = verify_outputs(context, reference, one.values, paths, tolerance);
     if (!result) return std::unexpected(with_assumed_sizes(std::move(result).error(), one.sizes));
     runs.push_back({one.name, std::move(*result)});
   }
@@ -115,21 +154,17 @@ std::string divergence_text(const Divergence& divergence) {
                                 ? std::string("every partition matches, but the model's output")
                                 : std::format("partition \"{}\": output", value.partition);
   return std::format("{} \"{}\" differs from the source ({}): {}; max abs {:.3g}, max rel {:.3g}, "
-                     "max ulp {:.3g}, cosine {:.9f}",
+                     "max ulp {:.3g}, cosine {:.9f}; {}",
                      where, value.value, divergence.inputs, value.comparison.text,
                      value.comparison.max_abs, value.comparison.max_rel, value.comparison.max_ulp,
-                     value.comparison.cosine);
+                     value.comparison.cosine, tolerance_text(value.comparison));
 }
 
 void write_runs(JsonWriter& json, std::span<const VerificationRun> runs,
-                const VerifyTolerance& tolerance) {
-  const auto divergence = first_divergence(runs);
-  json.field("match", !divergence.has_value())
-      .key("rtol");
-  tolerance.rtol ? json.value(*tolerance.rtol) : json.null();
-  json.field("atol", tolerance.atol)
-      .key("runs")
-      .begin_array();
+                const std::optional<Divergence>& divergence, const ToleranceOverrides& tolerance) {
+  json.field("match", !divergence.has_value());
+  write_overrides(json, tolerance);
+  json.key("runs").begin_array();
   for (const VerificationRun& run : runs) {
     json.begin_object().field("inputs", run.inputs);
     write_comparisons(json.key("outputs"), run.result.outputs);
@@ -180,7 +215,7 @@ Result<std::vector<VerificationRun>> verify_against(const std::filesystem::path&
                                      : Session::open(source.path, session));
   const auto inputs =
       CTXGEN_TRY(random_verification_inputs(compiled->inputs(), {}, options.profiles, 0, 1));
-  return verify_runs(*compiled, *reference, inputs, {});
+  return verify_runs(*compiled, *reference, inputs, CTXGEN_TRY(common_paths(*compiled, *reference)));
 }
 
 }  // namespace ctxgen::cli

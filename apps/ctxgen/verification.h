@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli.h"
 #include "ctxgen/base/json.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/partition/provider.h"
@@ -13,6 +14,9 @@
 #include "input_sizes.h"
 
 namespace ctxgen::cli {
+
+/// --rtol and --atol.
+void add_tolerance_flags(CLI::App& verb, ToleranceOverrides& overrides);
 
 /// The inputs of one run and where they came from.
 struct VerificationInputs {
@@ -34,8 +38,8 @@ struct VerificationRun {
     std::span<const ShapeProfile> profiles, std::uint64_t seed, std::uint64_t count);
 
 [[nodiscard]] Result<std::vector<VerificationRun>> verify_runs(
-    const Session& context, const Session& reference,
-    std::span<const VerificationInputs> inputs, const VerifyTolerance& tolerance);
+    const Session& context, const Session& reference, std::span<const VerificationInputs> inputs,
+    const NumericPaths& paths, const ToleranceOverrides& tolerance = {});
 
 /// The first partition output that differs, else the first output of the model that does.
 struct Divergence {
@@ -48,7 +52,19 @@ struct Divergence {
 [[nodiscard]] std::string divergence_text(const Divergence& divergence);
 
 /// Fields match, rtol, atol, runs[] and first_divergence of an object that is open.
-void write_runs(JsonWriter& json, std::span<const VerificationRun> runs, const VerifyTolerance& tolerance);
+void write_runs(JsonWriter& json, std::span<const VerificationRun> runs,
+                const std::optional<Divergence>& divergence, const ToleranceOverrides& tolerance);
+
+/// An array of `values`, or one of them.
+void write_comparisons(JsonWriter& json, std::span<const ValueComparison> values);
+void write_comparison(JsonWriter& json, const ValueComparison& value);
+
+/// The fields rtol and atol of an object that is open: what the user gave, or null.
+void write_overrides(JsonWriter& json, const ToleranceOverrides& tolerance);
+/// The fields row, rtol, atol, of_range and used of an object that is open: which tolerance applied.
+void write_tolerance(JsonWriter& json, const Comparison& comparison);
+/// "f32 row: rtol 1e-06, 31 % used".
+[[nodiscard]] std::string tolerance_text(const Comparison& comparison);
 
 /// The worst of each output and partition output over all runs, as a table.
 [[nodiscard]] std::string runs_text(std::span<const VerificationRun> runs, bool verbose,

@@ -13,6 +13,7 @@
 #include "options_file.h"
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/verify.h"
+#include "special_values.h"
 #include "tensor_files.h"
 #include "test_data.h"
 #include "text_table.h"
@@ -41,7 +42,8 @@ struct Flags {
   std::string test_data;
   std::uint64_t seed = 0, runs = 3;
   std::int64_t threads = 0;
-  VerifyTolerance tolerance;
+  ToleranceOverrides tolerance;
+  std::vector<std::string> special_values{"nan", "infinity"};
   std::string options_file;
   bool json = false;
   Verbosity verbosity;
@@ -68,15 +70,31 @@ Result<std::vector<VerificationInputs>> inputs_of(const Flags& flags, const Sess
   return all;
 }
 
-Result<std::vector<VerificationRun>> compare_with_source(const Flags& flags) {
+struct Comparisons {
+  std::vector<VerificationRun> runs;
+  std::vector<SpecialRun> special;
+  [[nodiscard]] std::optional<Divergence> divergence() const {
+    auto first = first_divergence(runs);
+    return first ? first : finite_divergence(special);
+  }
+};
+
+Result<Comparisons> compare_with_source(const Flags& flags) {
   SessionOptions options;
   options.threads = static_cast<int>(flags.threads);
   const auto context = CTXGEN_TRY(Session::open(flags.context, options));
   options.external_data_folder = flags.external_data_folder;
   const auto reference = CTXGEN_TRY(Session::open(flags.source, options));
   if (!flags.external_data_folder.empty()) CTXGEN_CHECK(check_external_data(flags.source, flags.external_data_folder));
-  return verify_runs(*context, *reference, CTXGEN_TRY(inputs_of(flags, *context)),
-                     flags.tolerance);
+  const NumericPaths paths = CTXGEN_TRY(common_paths(*context, *reference));
+  const auto inputs = CTXGEN_TRY(inputs_of(flags, *context));
+  Comparisons all;
+  all.runs = CTXGEN_TRY(verify_runs(*context, *reference, inputs, paths, flags.tolerance));
+  if (!inputs.empty())
+    all.special = CTXGEN_TRY(verify_special_values(*context, *reference, inputs.front(),
+                                                   flags.special_values, flags.seed, paths,
+                                                   flags.tolerance));
+  return all;
 }
 
 std::string_view word(Integrity state) {
@@ -95,7 +113,7 @@ bool is_intact(const IntegrityFinding& finding) {
 }
 
 std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& findings,
-                      const std::vector<VerificationRun>* runs) {
+                      const Comparisons* comparisons) {
   JsonWriter json;
   json.begin_object().field("context", flags.context).key("against");
   flags.source.empty() ? json.null() : json.value(flags.source);
@@ -108,19 +126,24 @@ std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& f
         .field("detail", finding.detail)
         .end_object();
   json.end_array();
-  if (runs != nullptr) write_runs(json, *runs, flags.tolerance);
+  if (comparisons != nullptr) {
+    write_runs(json, comparisons->runs, comparisons->divergence(), flags.tolerance);
+    write_special_runs(json, comparisons->special);
+  }
   json.end_object();
   return json.finish();
 }
 
 std::string plain_text(const Flags& flags, const std::vector<IntegrityFinding>& findings,
-                       const std::vector<VerificationRun>* runs) {
+                       const Comparisons* comparisons) {
   TextTable table;
   for (const IntegrityFinding& finding : findings)
     table.row({finding.state == Integrity::kDamaged ? "DAMAGED" : std::string(word(finding.state)),
                finding.what, finding.detail});
   std::string text = table.text();
-  if (runs != nullptr) return text + runs_text(*runs, flags.verbosity.verbose > 0);
+  if (comparisons != nullptr)
+    return text + runs_text(comparisons->runs, flags.verbosity.verbose > 0) +
+           special_runs_text(comparisons->special);
   if (flags.source.empty()) text += "outputs were not compared: --against MODEL names the source\n";
   return text;
 }
@@ -131,11 +154,11 @@ Result<int> run(const Flags& flags) {
   options.threads = static_cast<int>(flags.threads);
   const auto findings = CTXGEN_TRY(verify_integrity(flags.context, options));
   const auto& worst = std::ranges::max(findings, {}, &IntegrityFinding::state);
-  std::vector<VerificationRun> runs;
+  Comparisons comparisons;
   const bool compared = !flags.source.empty() &&
                         (is_intact(worst) || worst.state == Integrity::kChanged);
-  if (compared) runs = CTXGEN_TRY(compare_with_source(flags));
-  const auto* shown = compared ? &runs : nullptr;
+  if (compared) comparisons = CTXGEN_TRY(compare_with_source(flags));
+  const auto* shown = compared ? &comparisons : nullptr;
   if (flags.json || !flags.verbosity.quiet)
     CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, shown)
                                   : plain_text(flags, findings, shown)));
@@ -143,7 +166,7 @@ Result<int> run(const Flags& flags) {
     return fail(worst.state == Integrity::kDamaged ? ErrorCode::kCorruptContext
                                                    : ErrorCode::kNotSatisfied,
                 "{}: {}", worst.what, worst.detail);
-  if (const auto divergence = first_divergence(runs))
+  if (const auto divergence = comparisons.divergence())
     return fail(ErrorCode::kNotSatisfied, "{}", divergence_text(*divergence));
   return 0;
 }
@@ -151,9 +174,12 @@ Result<int> run(const Flags& flags) {
 /// Options that the chosen way of verifying would ignore.
 Status check_given(const CLI::App& verb) {
   for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs", "--rtol",
-                           "--atol", "--external-data-dir"})
+                           "--atol", "--external-data-dir", "--special-values"})
     if (verb.count("--against") == 0 && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} needs --against", name);
+  if (const auto* words = verb.get_option("--special-values");
+      words->count() > 1 && std::ranges::contains(words->results(), "none"))
+    return fail(ErrorCode::kInvalidArgument, "--special-values: none goes with no other word");
   for (const char* name : {"--input", "--dim", "--shape", "--seed", "--runs"})
     if (verb.count("--test-data") > 0 && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
@@ -182,6 +208,13 @@ void add_input_flags(CLI::App& verb, Flags& flags) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 1'000'000));
+  verb.add_option("--special-values", flags.special_values,
+                  "further runs with a NaN and with infinities in the first inputs: nan, infinity or none "
+                  "(default: nan,infinity)")
+      ->type_name("WORD[,WORD]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"nan", "infinity", "none"}));
 }
 
 }  // namespace
@@ -198,15 +231,7 @@ void add_verify(Cli& cli) {
                    "folder of the source's external data (default: the source's folder)")
       ->type_name("DIR");
   add_input_flags(*verb, *flags);
-  verb->add_option("--rtol", flags->tolerance.rtol,
-                   "tolerance, relative to the element or to the tensor's root mean square if that is "
-                   "larger (default: 1e-3; float16 1e-2, bfloat16 5e-2)")
-      ->type_name("NUMBER")
-      ->transform(tolerance());
-  verb->add_option("--atol", flags->tolerance.atol, "absolute tolerance")
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->transform(tolerance());
+  add_tolerance_flags(*verb, flags->tolerance);
   verb->add_option("--threads", flags->threads, "threads to run with")
       ->type_name("N")
       ->transform(thread_count());

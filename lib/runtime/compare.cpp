@@ -47,21 +47,36 @@ class Cosine {
   double dot_ = 0, a_ = 0, b_ = 0;
 };
 
-double root_mean_square(const ElementReader& reader, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double value = reader.at(i);
-    if (std::isfinite(value)) sum += value * value;
+/// How far a number may be from the one that is expected.
+class Allowance {
+ public:
+  Allowance(const ElementReader& expected, std::int64_t count, const Tolerance& tolerance)
+      : rtol_(tolerance.rtol), absolute_(tolerance.atol) {
+    if (!tolerance.from_scale && tolerance.of_range == 0) return;
+    double squares = 0, least = 0, largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value = expected.at(i);
+      if (!std::isfinite(value)) continue;
+      squares += value * value;
+      least = std::min(least, value);
+      largest = std::max(largest, value);
+    }
+    if (tolerance.from_scale && count > 0) scale_ = std::sqrt(squares / static_cast<double>(count));
+    absolute_ += tolerance.of_range * (largest - least);
   }
-  return count > 0 ? std::sqrt(sum / static_cast<double>(count)) : 0;
-}
+  [[nodiscard]] double at(double expected) const {
+    return absolute_ + rtol_ * std::max(std::abs(expected), scale_);
+  }
+
+ private:
+  double rtol_, absolute_, scale_ = 0;
+};
 
 void compare_numbers(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance,
                      Comparison& result) {
   const ElementReader a(actual);
   const ElementReader e(expected);
-  const double scale =
-      tolerance.from_scale ? root_mean_square(e, expected.element_count()) : 0;
+  const Allowance allowance(e, expected.element_count(), tolerance);
   const bool floating = is_floating(expected.type());
   Cosine cosine;
   for (std::int64_t i = 0; i < expected.element_count(); ++i) {
@@ -76,8 +91,11 @@ void compare_numbers(const Tensor& actual, const Tensor& expected, const Toleran
         result.max_ulp = std::max(result.max_ulp, std::abs(static_cast<double>(ordinal(actual, i)) -
                                                            static_cast<double>(ordinal(expected, i))));
       if (wanted != 0) result.max_rel = std::max(result.max_rel, difference / std::abs(wanted));
-      if (difference <= tolerance.atol + tolerance.rtol * std::max(std::abs(wanted), scale))
-        continue;
+      const double allowed = allowance.at(wanted);
+      result.used = std::max(result.used, difference / allowed);  // infinite where nothing is allowed
+      if (difference <= allowed) continue;
+    } else {
+      ++result.not_finite;
     }
     if (result.mismatches++ == 0)
       result.text = std::format("element {}: {}, expected {}", i, found, wanted);
@@ -151,7 +169,14 @@ void Comparison::merge(const Comparison& other) {
   max_rel = std::max(max_rel, other.max_rel);
   max_ulp = std::max(max_ulp, other.max_ulp);
   cosine = std::min(cosine, other.cosine);
+  used = std::max(used, other.used);
   mismatches += other.mismatches;
+  not_finite += other.not_finite;
+  if (row.empty()) {
+    row = other.row;
+    quantised = other.quantised;
+    tolerance = other.tolerance;
+  }
 }
 
 }  // namespace ctxgen

@@ -15,6 +15,7 @@
 #include "ctxgen/registry/loaders.h"
 #include "executor.h"
 #include "inputs.h"
+#include "rounding_paths.h"
 #include "run_context.h"
 #include "signature.h"
 #include "weight_memory.h"
@@ -34,13 +35,17 @@ std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) 
 
 struct LoadedPartitions {
   std::vector<LoadedPartition> partitions;
+  std::vector<PartitionProgram> programs;
   LoadStatistics statistics;
   WeightPages pages;  // of their weights
 };
 
 Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOptions& options,
                                          const std::filesystem::path& folder) {
-  LoadedPartitions loaded{{}, {}, WeightPages(options.weight_memory)};
+  LoadedPartitions loaded{.partitions = {},
+                          .programs = {},
+                          .statistics = {},
+                          .pages = WeightPages(options.weight_memory)};
   SourceWeights sources(folder, options.verify_blobs);
   const LoadOptions load_options{.threads = options.threads,
                                  .kept_plans = options.kept_plans};
@@ -66,6 +71,8 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
     auto executable = context.loader->load(program, blobs, load_options, &loaded.statistics);
     if (!executable)
       return std::unexpected(with_context(std::move(executable).error(), node.describe()));
+    loaded.programs.push_back({&graph, resolved.node, program, context.loader, signature.inputs,
+                               signature.outputs});
     loaded.partitions.push_back({&graph, resolved.node, std::move(*executable),
                                  std::move(signature.inputs), std::move(signature.outputs)});
   }
@@ -82,13 +89,15 @@ Status check_fallback(const GraphExecutor& executor, const SessionOptions& optio
 class LoadedSession final : public Session {
  public:
   LoadedSession(std::shared_ptr<const Model> model, InputTable inputs,
-                std::unique_ptr<GraphExecutor> executor, SessionStatistics statistics,
-                std::uint64_t max_run_bytes, std::shared_ptr<Workspace> group)
+                std::unique_ptr<GraphExecutor> executor, std::vector<PartitionProgram> programs,
+                SessionStatistics statistics, std::uint64_t max_run_bytes,
+                std::shared_ptr<Workspace> group)
       : group_(std::move(group)),
         model_(std::move(model)),
         inputs_(std::move(inputs)),
         outputs_(output_infos(*model_)),
         executor_(std::move(executor)),
+        programs_(std::move(programs)),
         statistics_(statistics),
         max_run_bytes_(max_run_bytes) {}
 
@@ -96,6 +105,7 @@ class LoadedSession final : public Session {
   std::span<const IoInfo> outputs() const override { return outputs_; }
   const SessionStatistics& statistics() const override { return statistics_; }
   PlanStatistics plan_statistics() const override { return executor_->plan_statistics(); }
+  NumericPaths numeric_paths() const override { return follow_roundings(*model_, programs_); }
 
   Result<std::unique_ptr<RunContext>> make_context() const override {
     return at_boundary("making a run context", [&]() -> Result<std::unique_ptr<RunContext>> {
@@ -177,6 +187,7 @@ class LoadedSession final : public Session {
   InputTable inputs_;
   std::vector<IoInfo> outputs_;
   std::unique_ptr<GraphExecutor> executor_;
+  std::vector<PartitionProgram> programs_;
   SessionStatistics statistics_;
   std::uint64_t max_run_bytes_;
   mutable std::mutex mutex_;
@@ -214,7 +225,8 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
       options.max_run_bytes > 0 ? options.max_run_bytes : default_memory_limit_bytes();
   if (options.stop_share_ep_contexts) Workspace::stop(group);
   return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
-                                         statistics, max_run_bytes, std::move(group));
+                                         std::move(loaded.programs), statistics, max_run_bytes,
+                                         std::move(group));
 }
 
 /// The folder that a path's neighbours lie in.

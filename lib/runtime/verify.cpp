@@ -186,8 +186,8 @@ bool same_form(const RuntimeValue& a, const RuntimeValue& b) {
 /// Runs the context model with every partition on the reference's values: what a partition gave is
 /// compared, then replaced. Loops and branches take the reference's way with them.
 Status compare_partitions(const Session& context, std::span<const NamedValue> inputs,
-                          ValuesByKey& expected, const VerifyTolerance& tolerance,
-                          OutputVerification& result) {
+                          ValuesByKey& expected, const NumericPaths& paths,
+                          const ToleranceOverrides& tolerance, OutputVerification& result) {
   const ValueObserver observer = [&](const ObservedValue& seen) {
     const auto place = expected.find(key_of(seen));
     const bool known = place != expected.end() && !place->second.empty();
@@ -203,9 +203,11 @@ Status compare_partitions(const Session& context, std::span<const NamedValue> in
           result.without_reference.push_back(name);
         return;
       }
+      const std::string partition(seen.node.string_or("partition_name", seen.node.name));
+      const auto path = paths.partitions.find({partition, name});
+      const Roundings roundings = path == paths.partitions.end() ? Roundings{} : path->second;
       merge_comparison(result.partitions,
-                     {std::string(seen.node.string_or("partition_name", seen.node.name)), name,
-                      compare(seen.value, wanted, tolerance_for(wanted, tolerance))});
+                       {partition, name, compare(seen.value, wanted, roundings, tolerance)});
     }
     if (known && same_form(seen.value, wanted)) seen.value = std::move(wanted);
   };
@@ -216,8 +218,8 @@ Status compare_partitions(const Session& context, std::span<const NamedValue> in
 
 Result<OutputVerification> compare_outputs(const Session& context, const Session& reference,
                                            std::span<const NamedValue> inputs,
-                                           const VerifyTolerance& tolerance) {
-  CTXGEN_CHECK(check_interfaces(context, reference));
+                                           const NumericPaths& paths,
+                                           const ToleranceOverrides& tolerance) {
   std::set<ValueKey> boundary;  // every value that a node of the context model makes
   const ValueObserver note = [&](const ObservedValue& seen) { boundary.insert(key_of(seen)); };
   const auto found = CTXGEN_TRY(context.run_values(inputs, {.observer = &note}));
@@ -229,9 +231,9 @@ Result<OutputVerification> compare_outputs(const Session& context, const Session
   const auto wanted = CTXGEN_TRY(reference.run_values(inputs, {.observer = &keep}));
   OutputVerification result;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    result.outputs.push_back(
-        {"", context.outputs()[i].name, compare(found[i], wanted[i], tolerance_for(wanted[i], tolerance))});
-  CTXGEN_CHECK(compare_partitions(context, inputs, expected, tolerance, result));
+    result.outputs.push_back({"", context.outputs()[i].name,
+                              compare(found[i], wanted[i], paths.outputs[i], tolerance)});
+  CTXGEN_CHECK(compare_partitions(context, inputs, expected, paths, tolerance, result));
   return result;
 }
 
@@ -252,18 +254,37 @@ Result<std::vector<IntegrityFinding>> verify_integrity(const std::filesystem::pa
   return at_boundary("verifying a context", [&] { return find_faults(path, options); });
 }
 
-Tolerance tolerance_for(const RuntimeValue& expected, const VerifyTolerance& tolerance) {
-  double rtol = 1e-3;
-  if (expected.is_tensor() && expected.tensor().type() == DataType::kFloat16) rtol = 1e-2;
-  if (expected.is_tensor() && expected.tensor().type() == DataType::kBfloat16) rtol = 5e-2;
-  return {.rtol = tolerance.rtol.value_or(rtol), .atol = tolerance.atol, .from_scale = true};
+Result<NumericPaths> common_paths(const Session& context, const Session& reference) {
+  return at_boundary("comparing two models", [&]() -> Result<NumericPaths> {
+    CTXGEN_CHECK(check_interfaces(context, reference));
+    NumericPaths paths = context.numeric_paths();
+    const NumericPaths source = reference.numeric_paths();
+    for (std::size_t i = 0; i < paths.outputs.size(); ++i) paths.outputs[i].join(source.outputs[i]);
+    return paths;
+  });
+}
+
+const ValueComparison* OutputVerification::finite_difference() const {
+  const auto other_elements = [](const ValueComparison& value) {
+    const Comparison& comparison = value.comparison;
+    return comparison.mismatches > comparison.not_finite && !comparison.quantised;
+  };
+  if (const auto found = std::ranges::find_if(partitions, other_elements); found != partitions.end())
+    return &*found;
+  const bool otherwise = std::ranges::any_of(
+      partitions, [](const ValueComparison& value) { return !value.comparison.match; });
+  if (otherwise) return nullptr;
+  const auto found = std::ranges::find_if(outputs, other_elements);
+  return found == outputs.end() ? nullptr : &*found;
 }
 
 Result<OutputVerification> verify_outputs(const Session& context, const Session& reference,
                                           std::span<const NamedValue> inputs,
-                                          const VerifyTolerance& tolerance) {
-  return at_boundary("verifying outputs",
-                     [&] { return compare_outputs(context, reference, inputs, tolerance); });
+                                          const NumericPaths& paths,
+                                          const ToleranceOverrides& tolerance) {
+  return at_boundary("verifying outputs", [&] {
+    return compare_outputs(context, reference, inputs, paths, tolerance);
+  });
 }
 
 }  // namespace ctxgen

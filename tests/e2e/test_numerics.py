@@ -1,10 +1,11 @@
-"""docs/numerics.md: what becomes of NaN and infinities."""
+"""docs/numerics.md: what becomes of NaN and infinities, and how far outputs may be apart."""
 
 import os
 import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from cli_support import done, json_of, save
 from onnx import TensorProto, helper, numpy_helper
@@ -12,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from special_value_cases import SPECIALS, all_cases, model_of
 
 PAGE = Path(os.environ["CTXGEN_SOURCE"]) / "docs" / "numerics.md"
+MODELS = Path(os.environ.get("CTXGEN_MODELS", "/nowhere"))
 CASES = all_cases()
 # onnx's reference evaluator: has no such operator, reads beside a NaN, or multiplies infinities by weights of zero
 UNLIKE_THE_REFERENCE = {"MaxPool", "AveragePool", "AveragePool dilated", "Resize nearest", "Resize linear", "SimplifiedLayerNormalization"}
@@ -119,3 +121,31 @@ def test_a_nan_is_not_lost_by_cpu_kernels(tmp_path, op_type, opset, inputs, attr
     done("run", save(model, tmp_path / "m.onnx"), "--provider", "cpu", "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path)
     y = np.load(tmp_path / "y.npy")
     assert np.isnan(y[0, 0, 1] if op_type == "Attention" else y).all()
+
+
+def sorted_nodes(graph):
+    """The converter appends its casts at the end."""
+    known, nodes = {""} | {one.name for one in [*graph.input, *graph.initializer]}, list(graph.node)
+    del graph.node[:]
+    while nodes:
+        ready = [node for node in nodes if set(node.input) <= known]
+        assert ready
+        graph.node.extend(ready)
+        known |= {name for node in ready for name in node.output}
+        nodes = [node for node in nodes if node not in ready]
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="CTXGEN_MODELS names no folder of trained models")
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("name", ["mnist_cntk", "rfb320_face_nopost", "wakeword_hey_snips"])
+def test_float16_copies_of_onnxruntimes_converter(tmp_path, name, keep):
+    """With float inputs and outputs, or without: what is inside decides."""
+    float16 = pytest.importorskip("onnxruntime.transformers.float16")
+    model = float16.convert_float_to_float16(onnx.load(MODELS / name / "model.onnx"), keep_io_types=keep)
+    sorted_nodes(model.graph)
+    source = save(model, tmp_path / "half.onnx")
+    done("compile", "-q", source)
+    result = json_of("verify", tmp_path / "half_ctx.onnx", "--against", source)
+    assert {value["row"] for run in result["runs"] for value in run["outputs"]} == {"f16"}
+    if keep:
+        json_of("run", tmp_path / "half_ctx.onnx", "--test-data", MODELS / name)

@@ -5,6 +5,7 @@
 #include "executable.h"
 #include "isa.h"
 #include "machine.h"
+#include "rounding.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -21,7 +22,7 @@ Status check_instructions(const Program& program) {
   return {};
 }
 
-class OnednnLoader final : public ProgramLoader {
+class OnednnLoader final : public ProgramLoader, public KnowsRounding {
  public:
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
@@ -54,6 +55,9 @@ class OnednnLoader final : public ProgramLoader {
   [[nodiscard]] std::optional<std::size_t> best_isa(
       std::span<const std::string> isas) const override {
     return onednn::best_isa(isas);
+  }
+  [[nodiscard]] OpRounding rounding_of(const Program& program, const ProgramOp& op) const override {
+    return onednn::rounding_of(program, op);
   }
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int threads) const override {

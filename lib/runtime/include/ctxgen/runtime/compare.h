@@ -13,6 +13,7 @@ struct Tolerance {
   /// rtol counts from the larger of |expected| and the root mean square of all that is expected: where
   /// terms cancel, an error follows the size of the terms, which the neighbours have.
   bool from_scale = false;
+  double of_range = 0;  // of what lies between the least and the largest expected number, and 0
 };
 
 struct Comparison {
@@ -21,8 +22,14 @@ struct Comparison {
   double max_rel = 0;
   double max_ulp = 0;  // in units in the last place of a floating-point type
   double cosine = 1;   // of the two as vectors; 1 where there are no numbers
+  double used = 0;     // of the tolerance, over pairs of finite numbers: 1 is all of it
   std::int64_t mismatches = 0;
+  std::int64_t not_finite = 0;  // of these: one is a NaN or an infinity, the other is something else
   std::string text;  // why not: types, shapes, or the first mismatch
+  /// The row of docs/numerics.md that applied and its numbers; "" where the caller gave a tolerance.
+  std::string row;
+  bool quantised = false;  // a quantiser is on the path to the value
+  Tolerance tolerance{.rtol = 0, .atol = 0};
 
   /// The worse of this and another comparison of the same value, each measure by itself.
   void merge(const Comparison& other);

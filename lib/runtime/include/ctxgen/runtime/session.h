@@ -17,6 +17,7 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
+#include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/run_context.h"
 
 namespace ctxgen {
@@ -145,6 +146,8 @@ class Session {
   [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
   /// What runs so far made of their shapes, summed over the partitions.
   [[nodiscard]] virtual PlanStatistics plan_statistics() const = 0;
+  /// What rounds on the way to its outputs, for tolerances. Found anew by each call.
+  [[nodiscard]] virtual NumericPaths numeric_paths() const = 0;
 };
 
 }  // namespace ctxgen

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ctxgen/runtime/compare.h"
+#include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/session.h"
 
 namespace ctxgen {
@@ -37,17 +37,10 @@ struct IntegrityFinding {
 [[nodiscard]] Result<std::vector<IntegrityFinding>> verify_integrity(
     const std::filesystem::path& path, const SessionOptions& options = {});
 
-/// How far a compiled model may be from its source. Partitions compute in f32 where the source rounds
-/// after each operator, so the type says what to expect.
-struct VerifyTolerance {
-  /// Counts from the scale of the tensor (Tolerance::from_scale); nothing: 1e-3, for float16 1e-2,
-  /// for bfloat16 5e-2, that is about ten roundings of the two short types.
-  std::optional<double> rtol;
-  double atol = 1e-5;
-};
-
-/// The tolerance for values of one type.
-[[nodiscard]] Tolerance tolerance_for(const RuntimeValue& expected, const VerifyTolerance& tolerance);
+/// How a compiled model and its source round. Partitions compute in f32 where the source may round
+/// after each operator: of the two paths to an output of the model the coarser one counts.
+/// Errors  INVALID_ARGUMENT (the two have other inputs or outputs: another model's source).
+[[nodiscard]] Result<NumericPaths> common_paths(const Session& context, const Session& reference);
 
 /// An output of a partition, or of the model.
 struct ValueComparison {
@@ -66,6 +59,12 @@ struct OutputVerification {
   std::vector<ValueComparison> partitions;
   /// Outputs of partitions that the reference has no value for (it came from inside an operator).
   std::vector<std::string> without_reference;
+
+  /// On inputs with NaN or infinity: the first value that differs in other elements than those where
+  /// one side is a NaN or an infinity; nullptr if there is none. Where a partition handles those
+  /// otherwise than its source, what the model's outputs are is a consequence and does not count, nor
+  /// what comes from a quantiser, which makes numbers of them.
+  [[nodiscard]] const ValueComparison* finite_difference() const;
 };
 
 /// Runs a context model and the plain model that it was made from on the same inputs, and compares
@@ -73,11 +72,12 @@ struct OutputVerification {
 ///
 /// `reference`  the source on CPU kernels, which sum products in double precision. Of its bodies what
 ///              every iteration gives is kept until it is compared.
-/// Errors  INVALID_ARGUMENT (the two have other inputs or outputs: another model's source), those of
-///         a run.
+/// `paths`      of common_paths(); they say how far each value may be from the reference's.
+/// Errors  those of a run.
 [[nodiscard]] Result<OutputVerification> verify_outputs(const Session& context,
                                                         const Session& reference,
                                                         std::span<const NamedValue> inputs,
-                                                        const VerifyTolerance& tolerance);
+                                                        const NumericPaths& paths,
+                                                        const ToleranceOverrides& tolerance = {});
 
 }  // namespace ctxgen
