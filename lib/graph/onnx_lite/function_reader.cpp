@@ -17,30 +17,33 @@ std::vector<std::string> copies(std::span<const std::string_view> texts) {
 }
 
 // The value that stands for an argument of the call in the function's body.
-Status bind_inputs(Scope& scope, const NodeText& call, const FunctionText& function, Scope& body,
-                   FunctionCall& record) {
+Status bind_inputs(ImportContext& context, Scope& scope, const NodeText& call,
+                   const FunctionText& function, Scope& body, FunctionCall& record) {
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
     const std::string_view name = i < call.inputs.size() ? call.inputs[i] : "";
     const auto id = name.empty() ? std::optional(ValueId{}) : scope.resolve(name);
-    if (!id)
-      return fail(ErrorCode::kInvalidGraph, "{}: input \"{}\" is not known", call.describe(),
-                  name);
+    if (!id) {
+      context.met_later_name = true;
+      return fail(ErrorCode::kInvalidGraph, "{}: input \"{}\" has no source", call.describe(), name);
+    }
     body.bind(function.inputs[i], *id);
     if (i < call.inputs.size()) record.inputs.push_back(*id);
   }
   return {};
 }
 
-Status bind_outputs(Scope& scope, const NodeText& call, const FunctionText& function, Scope& body,
-                    FunctionCall& record) {
+Status bind_outputs(ImportContext& context, Scope& scope, const NodeText& call,
+                    const FunctionText& function, Scope& body, FunctionCall& record) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     ValueId id;
     if (!call.outputs[i].empty()) {
       id = scope.declare(call.outputs[i]);
       if (scope.build().is_defined(id) || std::ranges::find(record.outputs, id) !=
-                                              record.outputs.end())
+                                              record.outputs.end()) {
+        context.met_later_name = true;
         return fail(ErrorCode::kInvalidGraph, "{}: value \"{}\" is defined twice",
                     call.describe(), call.outputs[i]);
+      }
       if (!body.is_bound(function.outputs[i])) body.bind(function.outputs[i], id);
     }
     record.outputs.push_back(id);
@@ -179,8 +182,8 @@ Status expand_call(ImportContext& context, Scope& scope, const NodeText& call,
   Scope body(build, function.opsets);
   body.become_function_body(prefix_for(call, context.calls++), &frame, scope.depth());
   FunctionCall record;
-  CTXGEN_CHECK(bind_inputs(scope, call, function, body, record));
-  CTXGEN_CHECK(bind_outputs(scope, call, function, body, record));
+  CTXGEN_CHECK(bind_inputs(context, scope, call, function, body, record));
+  CTXGEN_CHECK(bind_outputs(context, scope, call, function, body, record));
 
   // A call inside of another one belongs to the outer one: only that stands in the file's graph.
   const bool outermost = !scope.renames() && build.call < 0;

@@ -137,8 +137,10 @@ Status read_outputs(ImportContext& context, Scope& scope, const GraphText& text)
   for (const Message message : text.outputs) {
     const ValueInfo info = CTXGEN_TRY(read_value_info(message, context.model));
     const std::optional<ValueId> id = scope.resolve(info.name);
-    if (!id || !id->valid())
+    if (!id || !id->valid()) {
+      context.met_later_name = true;
       return fail(ErrorCode::kInvalidGraph, "graph output \"{}\" has no source", info.name);
+    }
     Value& value = scope.graph().value(*id);
     if (value.output_source.empty()) value.output_source = context.range_of(message);
     value.is_output = true;
@@ -150,7 +152,9 @@ Status read_outputs(ImportContext& context, Scope& scope, const GraphText& text)
 }  // namespace
 
 Status read_graph(ImportContext& context, Scope& scope, Message message, bool main) {
-  const GraphText text = CTXGEN_TRY(split(context, scope.graph(), message, main));
+  GraphText text = CTXGEN_TRY(split(context, scope.graph(), message, main));
+  // What is written of the main graph follows Graph::nodes.
+  CTXGEN_CHECK(context.sort(main ? Message() : message, text.nodes));
   // Every node gives one value at least, as a rule; nothing is lost if that is a bad guess.
   scope.graph().reserve(text.nodes.size() + text.inputs.size() + text.initializers.size(),
                         text.nodes.size());

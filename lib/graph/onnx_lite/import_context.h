@@ -62,6 +62,8 @@ struct ImportContext {
   TensorReader tensors;
   bool expand_functions = true;
   ModelLimits limits = {};
+  bool sort_nodes = false;      // before they are read; else the file's order is taken as it is
+  bool met_later_name = false;  // something was read before its source: sorting may help
   std::vector<FunctionText> functions;
   std::unordered_map<std::string, std::size_t> function_by_key;
   std::uint64_t nodes = 0, items = 0, names_bytes = 0, expanded_bytes = 0, calls = 0, call_depth = 0;
@@ -75,6 +77,9 @@ struct ImportContext {
   /// Text or memory that the expansion of calls repeats.
   [[nodiscard]] Status count_expanded(std::uint64_t bytes);
   [[nodiscard]] Status count_name(std::string_view name);
+  /// Sorts the nodes of a graph or function, if that is wanted; what that changes is remembered for
+  /// writing (Model::sorted_nodes).
+  [[nodiscard]] Status sort(Message owner, std::vector<Message>& node_messages);
 };
 
 /// "" for the default domain under both of its names.

@@ -33,20 +33,22 @@ Result<std::int64_t> opset_of(const Scope& scope, const NodeText& text) {
   return fail(ErrorCode::kInvalidGraph, "{}: the default domain is not imported", text.describe());
 }
 
-Status read_inputs(Scope& scope, const NodeText& text, Node& node) {
+Status read_inputs(ImportContext& context, Scope& scope, const NodeText& text, Node& node) {
   node.inputs.reserve(text.inputs.size());
   for (const std::string_view name : text.inputs) {
     const auto id = name.empty() ? std::optional(ValueId{}) : scope.resolve(name);
-    if (!id)
+    if (!id) {
+      context.met_later_name = true;
       return fail(ErrorCode::kInvalidGraph,
-                  "{}: input \"{}\" is not known (missing, or nodes are not sorted, or a cycle)",
+                  "{}: input \"{}\" has no source (no node, graph input or initializer of that name)",
                   text.describe(), name);
+    }
     node.inputs.push_back(*id);
   }
   return {};
 }
 
-Status define_outputs(Scope& scope, const NodeText& text, Node& node) {
+Status define_outputs(ImportContext& context, Scope& scope, const NodeText& text, Node& node) {
   node.outputs.reserve(text.outputs.size());
   for (const std::string_view name : text.outputs) {
     if (name.empty()) {
@@ -54,9 +56,12 @@ Status define_outputs(Scope& scope, const NodeText& text, Node& node) {
       continue;
     }
     auto id = scope.define(name, "");
-    if (!id)
+    if (!id) {
+      // A node of this graph may have read a value of that name around it, as this one comes too late.
+      context.met_later_name = true;
       return fail(ErrorCode::kInvalidGraph, "{}: value \"{}\" is defined twice", text.describe(),
                   name);
+    }
     node.outputs.push_back(*id);
   }
   return {};
@@ -105,9 +110,9 @@ Status add_node(ImportContext& context, Scope& scope, const NodeText& text) {
   node.opset = CTXGEN_TRY(opset_of(scope, text));
   if (!scope.renames()) node.source = context.range_of(text.message);
   node.call = scope.build().call;
-  CTXGEN_CHECK(read_inputs(scope, text, node));
+  CTXGEN_CHECK(read_inputs(context, scope, text, node));
   CTXGEN_CHECK(read_attributes(context, scope, text, node));
-  CTXGEN_CHECK(define_outputs(scope, text, node));
+  CTXGEN_CHECK(define_outputs(context, scope, text, node));
   CTXGEN_CHECK(context.count_items(node.outputs.size()));
   if (node.op_type == "Constant" && node.domain.empty()) CTXGEN_CHECK(fold_constant(scope, node));
   scope.graph().add_node(std::move(node));

@@ -7,6 +7,7 @@
 #include "entry_reader.h"
 #include "file_kind.h"
 #include "import_context.h"
+#include "node_order.h"
 #include "onnx_fields.h"
 #include "wire.h"
 
@@ -109,6 +110,9 @@ Status check_versions(const Model& model, const ModelLimits& limits) {
 Status read_functions(ImportContext& context, std::span<const Message> messages) {
   for (const Message message : messages) {
     FunctionText text = CTXGEN_TRY(read_function_text(message));
+    if (auto sorted = context.sort(message, text.nodes); !sorted)
+      return std::unexpected(with_context(std::move(sorted).error(),
+                                          std::format("function \"{}\"", text.name)));
     auto checked = check_opsets(text.opsets, context.limits);
     if (!checked)
       return std::unexpected(with_context(std::move(checked).error(),
@@ -172,6 +176,19 @@ FunctionText* ImportContext::find_function(const NodeText& node) {
   return found == function_by_key.end() ? nullptr : &functions[found->second];
 }
 
+Status ImportContext::sort(Message owner, std::vector<Message>& node_messages) {
+  if (!sort_nodes) return {};
+  if (node_messages.size() > limits.nodes)
+    return fail(ErrorCode::kResourceLimit, "more than {} nodes", limits.nodes);
+  if (!CTXGEN_TRY(ctxgen::sort_nodes(node_messages, limits.items))) return {};
+  const SourceRange range = range_of(owner);
+  if (range.empty()) return {};
+  std::vector<SourceRange>& order = model.sorted_nodes[range.offset];
+  order.clear();
+  for (const Message message : node_messages) order.push_back(range_of(message));
+  return {};
+}
+
 Status ImportContext::count_node() {
   if (++nodes > limits.nodes)
     return fail(ErrorCode::kResourceLimit, "more than {} nodes", limits.nodes);
@@ -206,12 +223,10 @@ Status ImportContext::count_name(std::string_view name) {
 
 namespace {
 
-Result<Model> read_source(Blob source, const ReadModelOptions& options) {
-  const std::string what =
-      options.file_name.empty() ? "model" : std::format("model \"{}\"", options.file_name);
-  if (source.bytes.empty()) return fail(ErrorCode::kInvalidGraph, "{}: it is empty", what);
+/// `sort_nodes` comes back true where the nodes have to be sorted first.
+Result<Model> read_once(const Blob& source, const ReadModelOptions& options, bool& sort_nodes) {
   Model model;
-  model.source = std::move(source);
+  model.source = source;
   model.folder = options.external_data_folder;
   model.file_name = options.file_name;
   ExternalDataResolver resolver(options.external_data_folder, options.limits.external_files);
@@ -222,20 +237,34 @@ Result<Model> read_source(Blob source, const ReadModelOptions& options) {
       .tensors = TensorReader(model.source, resolves ? &resolver : nullptr, options.spill),
       .expand_functions = options.expand_functions,
       .limits = options.limits,
+      .sort_nodes = sort_nodes,
       .functions = {},
       .function_by_key = {}};
-  if (auto read = read_all(context); !read)
-    return std::unexpected(with_context(std::move(read).error(), what));
+  auto read = read_all(context);
+  sort_nodes = context.met_later_name;
+  if (!read) return std::unexpected(std::move(read).error());
   std::vector<FileRead> files = resolver.files();
   for (const FileRead& file : files) model.files_read.push_back(file.path);
   if (options.external_files != nullptr) *options.external_files = std::move(files);
   return model;
 }
 
+// As the file has the nodes, which costs a sorted model nothing; if that fails for the order, once more.
+Result<Model> read_source(const Blob& source, const ReadModelOptions& options) {
+  const std::string what =
+      options.file_name.empty() ? "model" : std::format("model \"{}\"", options.file_name);
+  if (source.bytes.empty()) return fail(ErrorCode::kInvalidGraph, "{}: it is empty", what);
+  bool sort_nodes = false;
+  auto model = read_once(source, options, sort_nodes);
+  if (!model && sort_nodes) model = read_once(source, options, sort_nodes);
+  if (!model) return std::unexpected(with_context(std::move(model).error(), what));
+  return model;
+}
+
 }  // namespace
 
 Result<Model> read_model(Blob source, const ReadModelOptions& options) {
-  return at_boundary("reading a model", [&] { return read_source(std::move(source), options); });
+  return at_boundary("reading a model", [&] { return read_source(source, options); });
 }
 
 Result<Model> read_model_file(const std::filesystem::path& path, ReadModelOptions options) {
@@ -244,7 +273,7 @@ Result<Model> read_model_file(const std::filesystem::path& path, ReadModelOption
     if (options.external_data_folder.empty())
       options.external_data_folder = path.has_parent_path() ? path.parent_path() : ".";
     if (options.file_name.empty()) options.file_name = path.filename().string();
-    return read_source(std::move(source), options);
+    return read_source(source, options);
   });
 }
 

@@ -55,7 +55,8 @@ bool is_bytes(const wire::Field& f) {
 }  // namespace
 
 Relocator::Relocator(const Model& model)
-    : nothing_external_(model.files_read.empty()),
+    : model_(model),
+      nothing_external_(model.files_read.empty()),
       resolver_(model.folder),
       tensors_(model.source, &resolver_) {}
 
@@ -88,19 +89,42 @@ Result<Pieces> Relocator::inline_tensor(std::span<const std::byte> message) {
   return out;
 }
 
-// Called for messages that hold something external only, so that each is walked few times.
+// Whether the message is written otherwise than it is.
+Result<bool> Relocator::changes(Kind kind, std::span<const std::byte> message) {
+  const auto& sorted = model_.sorted_nodes;
+  if (!sorted.empty()) {
+    const auto offset = static_cast<std::uint64_t>(message.data() - model_.source.bytes.data());
+    const auto inside = sorted.lower_bound(offset);
+    if (inside != sorted.end() && inside->first - offset < message.size()) return true;
+  }
+  return !nothing_external_ && CTXGEN_TRY(has_external(kind, message, 0));
+}
+
+// Called for messages that change only, so that each is walked few times.
 Result<Pieces> Relocator::rewrite(Kind kind, std::span<const std::byte> message) {
   if (kind == Kind::kTensor) return inline_tensor(message);
+  const std::uint32_t node_field =
+      kind == Kind::kFunction ? field::function::kNode : field::graph::kNode;
+  const auto order = kind == Kind::kGraph || kind == Kind::kFunction
+                         ? model_.sorted_nodes.find(static_cast<std::uint64_t>(
+                               message.data() - model_.source.bytes.data()))
+                         : model_.sorted_nodes.end();
+  std::size_t node = 0;
   Pieces out;
   wire::Reader reader(message, "message");
-  while (const wire::Field* f = reader.next()) CTXGEN_CHECK(copy_whole(kind, f->whole, out));
+  while (const wire::Field* f = reader.next()) {
+    if (order != model_.sorted_nodes.end() && f->tag == wire::bytes(node_field))
+      CTXGEN_CHECK(copy_field(node_field, Kind::kNode, model_.bytes(order->second.at(node++)), out));
+    else
+      CTXGEN_CHECK(copy_whole(kind, f->whole, out));
+  }
   CTXGEN_CHECK(reader.status());
   return out;
 }
 
 Status Relocator::copy_field(std::uint32_t number, Kind kind, std::span<const std::byte> message,
                              Pieces& out) {
-  if (nothing_external_ || !CTXGEN_TRY(has_external(kind, message, 0))) {
+  if (!CTXGEN_TRY(changes(kind, message))) {
     out.bytes_field(number, message);
     return {};
   }
@@ -109,7 +133,7 @@ Status Relocator::copy_field(std::uint32_t number, Kind kind, std::span<const st
 }
 
 Status Relocator::copy_whole(Kind parent, std::span<const std::byte> whole, Pieces& out) {
-  if (nothing_external_) {
+  if (nothing_external_ && model_.sorted_nodes.empty()) {
     out.fields(whole);
     return {};
   }

@@ -8,8 +8,9 @@
 
 namespace ctxgen {
 
-/// Copies messages of the source for writing, verbatim unless they hold tensors whose bytes are in
-/// other files: those get their bytes inline, so that the output depends on no source file.
+/// Copies messages of the source for writing, verbatim but for two things: tensors whose bytes are in
+/// other files get them inline, so that the output depends on no source file, and nodes are written
+/// in topological order (Model::sorted_nodes).
 class Relocator {
  public:
   enum class Kind { kGraph, kNode, kAttribute, kTensor, kSparseTensor, kFunction, kTraining };
@@ -27,9 +28,11 @@ class Relocator {
 
  private:
   [[nodiscard]] Result<bool> has_external(Kind kind, std::span<const std::byte> message, int depth);
+  [[nodiscard]] Result<bool> changes(Kind kind, std::span<const std::byte> message);
   [[nodiscard]] Result<Pieces> rewrite(Kind kind, std::span<const std::byte> message);
   [[nodiscard]] Result<Pieces> inline_tensor(std::span<const std::byte> message);
 
+  const Model& model_;
   bool nothing_external_;
   ExternalDataResolver resolver_;
   TensorReader tensors_;

@@ -92,11 +92,11 @@ TEST(Subgraphs, InitializersOfABranchAreItsOwn) {
   EXPECT_NE(inner.value(inner.find("w")).constant(), nullptr);
 }
 
-TEST(Subgraphs, OnlySeeWhatWasThereBefore) {
+TEST(Subgraphs, SeeNothingThatDependsOnThem) {
   GraphParts parts = test::relu_graph();
   parts.inputs.push_back(test::value_info("flag", 9, {}));
-  parts.nodes = {if_node(branch({node("Neg", {"late"}, {"t"})}, "t"), branch({}, "x")),
-                 node("Neg", {"x"}, {"late"})};
+  parts.nodes = {if_node(branch({node("Neg", {"after"}, {"t"})}, "t"), branch({}, "x")),
+                 node("Neg", {"y"}, {"after"})};
   EXPECT_EQ(code_of(read_model(test::model(graph(parts)).blob(), {})), ErrorCode::kInvalidGraph);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -152,8 +153,8 @@ struct FunctionCall {
   std::vector<ValueId> inputs, outputs;
 };
 
-/// One graph: tables of values and nodes, addressed by ids. Nodes stand in topological order after
-/// import (read_model refuses others).
+/// One graph: tables of values and nodes, addressed by ids. Nodes are in topological order after
+/// import (read_model sorts them where the file does not).
 class Graph {
  public:
   std::string name;
@@ -225,6 +226,9 @@ class Model {
   /// Fields of the main GraphProto that are kept verbatim (tag included): name, doc_string,
   /// quantization_annotation, metadata_props, unknown fields.
   std::vector<SourceRange> graph_other_sources;
+  /// Graphs of bodies, and functions, whose nodes the file does not have in topological order, by the
+  /// offset of the GraphProto or FunctionProto: their NodeProtos in order. They are written so.
+  std::map<std::uint64_t, std::vector<SourceRange>> sorted_nodes;
   std::vector<std::filesystem::path> files_read;  // external data, for dependency files
 
   [[nodiscard]] SymbolId symbol(std::string_view dim_param);  // found or added

@@ -49,7 +49,8 @@ struct ReadModelOptions {
 /// and onnx: tensor bytes (raw_data, packed float/double data, external data) are referenced in
 /// place, never copied; other typed fields are decoded into new memory.
 ///
-/// Checks  the rules that later stages rely on: IR and opset versions, sorted nodes, single
+/// Nodes   are sorted where the file does not have them in topological order; what is in order stays.
+/// Checks  the rules that later stages rely on: IR and opset versions, no cycles, single
 ///         assignment, known names, tensor sizes, rank <= kMaxRank, nesting, external-data paths.
 /// Errors  INVALID_GRAPH, UNSUPPORTED (opset, IR or rank above what is known), RESOURCE_LIMIT,
 ///         IO_ERROR; each names the culprit.
