@@ -138,8 +138,9 @@ SymbolId Model::symbol(std::string_view dim_param) {
 }
 
 std::optional<std::int64_t> Model::opset(std::string_view domain) const {
-  for (const OpsetImport& import : opset_imports)
-    if (import.domain == domain) return import.version;
+  for (const auto* imports : {&opset_imports, &implied_opsets})
+    for (const OpsetImport& import : *imports)
+      if (import.domain == domain) return import.version;
   return std::nullopt;
 }
 

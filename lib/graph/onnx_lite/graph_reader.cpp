@@ -94,12 +94,11 @@ void set_exact_type(Value& value, const Tensor& tensor) {
 
 Status add_initializer(ImportContext& context, Scope& scope, NamedTensor named, Message message,
                        bool sparse) {
-  CTXGEN_CHECK(check_name(named.name, "an initializer"));
+  if (named.name.empty()) return {};  // nobody can read it
   CTXGEN_CHECK(context.count_name(named.name));
   const ValueId id = scope.declare(named.name);
   Value& value = scope.graph().value(id);
-  if (value.initializer)
-    return fail(ErrorCode::kInvalidGraph, "initializer \"{}\" is defined twice", named.name);
+  // Of several of one name the last one counts, as in ONNX Runtime; the others are not written.
   scope.build().define(id);
   // Until IR version 3 every initializer had to be an input; since 4 that makes it a default.
   value.is_overridable = value.is_input && context.model.ir_version >= 4;

@@ -25,12 +25,23 @@ Status check_attribute_names(const NodeText& text) {
   return {};
 }
 
-Result<std::int64_t> opset_of(const Scope& scope, const NodeText& text) {
+// Models forget to import domains. As in ONNX Runtime such a domain has its newest version (ours, where
+// versions differ), unless the model imports nothing at all. The version is written into what is made
+// of the model, whose readers may know a newer one. Functions have to import what they use.
+Result<std::int64_t> opset_of(ImportContext& context, const Scope& scope, const NodeText& text) {
   if (const auto version = scope.opset(text.domain)) return *version;
-  // Runtimes run models that forget to import com.microsoft; the default domain is another matter,
-  // as its operators differ by version.
-  if (!text.domain.empty()) return 1;
-  return fail(ErrorCode::kInvalidGraph, "{}: the default domain is not imported", text.describe());
+  const auto& imports = context.model.opset_imports;
+  const bool of_model = !imports.empty() && scope.opsets().data() == imports.data();
+  if (text.domain.empty() && !of_model)
+    return fail(ErrorCode::kInvalidGraph, "{}: the default domain is not imported", text.describe());
+  const std::int64_t version = text.domain.empty()           ? kMaxOpset
+                               : text.domain == "ai.onnx.ml" ? kMaxMlOpset
+                                                             : 1;
+  auto& implied = context.model.implied_opsets;
+  if (version != 1 && of_model &&
+      std::ranges::find(implied, text.domain, &OpsetImport::domain) == implied.end())
+    implied.push_back({std::string(text.domain), version});
+  return version;
 }
 
 Status read_inputs(ImportContext& context, Scope& scope, const NodeText& text, Node& node) {
@@ -107,7 +118,7 @@ Status add_node(ImportContext& context, Scope& scope, const NodeText& text) {
   node.overload = text.overload;
   node.name = scope.renames() && !text.name.empty() ? scope.prefix() + std::string(text.name)
                                                     : std::string(text.name);
-  node.opset = CTXGEN_TRY(opset_of(scope, text));
+  node.opset = CTXGEN_TRY(opset_of(context, scope, text));
   if (!scope.renames()) node.source = context.range_of(text.message);
   node.call = scope.build().call;
   CTXGEN_CHECK(read_inputs(context, scope, text, node));

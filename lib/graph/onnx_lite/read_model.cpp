@@ -1,5 +1,6 @@
 #include "ctxgen/onnx_lite/read_model.h"
 
+#include <algorithm>
 #include <format>
 
 #include "ctxgen/base/boundary.h"
@@ -90,12 +91,21 @@ Status check_opsets(std::span<const OpsetImport> imports, const ModelLimits& lim
     if (domain.empty() && version > kMaxOpset)
       return fail(ErrorCode::kUnsupported, "opset {} is newer than {}, the newest known", version,
                   kMaxOpset);
-    for (std::size_t j = 0; j < i; ++j)
-      if (imports[j].domain == domain && imports[j].version != version)
-        return fail(ErrorCode::kInvalidGraph, "domain \"{}\" is imported as opset {} and {}",
-                    domain, imports[j].version, version);
   }
   return {};
+}
+
+/// Of a domain that is imported twice, the last version counts, as in ONNX Runtime and the checker.
+void keep_last_imports(std::vector<OpsetImport>& imports) {
+  std::vector<OpsetImport> kept;
+  for (OpsetImport& import : imports) {
+    const auto same = std::ranges::find(kept, import.domain, &OpsetImport::domain);
+    if (same == kept.end())
+      kept.push_back(std::move(import));
+    else
+      same->version = import.version;
+  }
+  imports = std::move(kept);
 }
 
 Status check_versions(const Model& model, const ModelLimits& limits) {
@@ -117,6 +127,7 @@ Status read_functions(ImportContext& context, std::span<const Message> messages)
     if (!checked)
       return std::unexpected(with_context(std::move(checked).error(),
                                           std::format("function \"{}\"", text.name)));
+    keep_last_imports(text.opsets);
     const auto key = function_key(text.domain, text.name, text.overload);
     if (!context.function_by_key.emplace(key, context.functions.size()).second)
       return fail(ErrorCode::kInvalidGraph, "function \"{}\" of domain \"{}\" is defined twice",
@@ -137,6 +148,7 @@ Status read_functions(ImportContext& context, std::span<const Message> messages)
 Status read_all(ImportContext& context) {
   const ModelText text = CTXGEN_TRY(split(context));
   CTXGEN_CHECK(check_versions(context.model, context.limits));
+  keep_last_imports(context.model.opset_imports);
   CTXGEN_CHECK(read_functions(context, text.functions));
   GraphBuild build{.graph = context.model.graph, .defined = {}};
   Scope scope(build, context.model.opset_imports);

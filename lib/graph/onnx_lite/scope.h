@@ -93,6 +93,7 @@ class Scope {
   /// parameter; nothing: the name is not known (yet).
   [[nodiscard]] std::optional<ValueId> resolve(std::string_view name) const;
 
+  [[nodiscard]] std::span<const OpsetImport> opsets() const { return opsets_; }
   /// The version imported for a domain; nothing if it is not imported.
   [[nodiscard]] std::optional<std::int64_t> opset(std::string_view domain) const;
 

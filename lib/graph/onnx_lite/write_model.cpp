@@ -62,6 +62,7 @@ void ModelWriter::add_opsets(Pieces& out) {
   };
   for (const SourceRange range : model_.opset_sources)
     out.bytes_field(fm::kOpsetImport, model_.bytes(range));
+  for (const OpsetImport& import : model_.implied_opsets) add(import.domain, import.version);
   bool has_microsoft = model_.opset(kMicrosoftDomain).has_value();
   for (const OpsetImport& import : encoder_.needed_opsets()) {
     add(import.domain, import.version);

@@ -215,7 +215,8 @@ class Model {
   std::string file_name;         // base name, "" from memory
   std::int64_t ir_version = 0;
   std::string producer_name, producer_version;
-  std::vector<OpsetImport> opset_imports;
+  std::vector<OpsetImport> opset_imports;   // one per domain
+  std::vector<OpsetImport> implied_opsets;  // of domains that nodes use and the file does not import
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<Function> functions;
   Graph graph;

@@ -13,9 +13,10 @@
 
 namespace ctxgen {
 
-/// Opset versions of the default domain that ctxgen knows.
+/// Opset versions of the default domain and of ai.onnx.ml that ctxgen knows.
 inline constexpr std::int64_t kMaxOpset = 25;
-inline constexpr std::int64_t kMinIrVersion = 3;
+inline constexpr std::int64_t kMaxMlOpset = 5;
+inline constexpr std::int64_t kMinIrVersion = 1;  // 3 was the first with opsets; older ones are read by its rules
 inline constexpr std::int64_t kMaxIrVersion = 13;
 
 /// Limits on what a model may declare, so that a small file cannot ask for much (docs/security.md).
@@ -52,6 +53,7 @@ struct ReadModelOptions {
 /// Nodes   are sorted where the file does not have them in topological order; what is in order stays.
 /// Checks  the rules that later stages rely on: IR and opset versions, no cycles, single
 ///         assignment, known names, tensor sizes, rank <= kMaxRank, nesting, external-data paths.
+///         docs/import.md lists what is taken beyond the standard.
 /// Errors  INVALID_GRAPH, UNSUPPORTED (opset, IR or rank above what is known), RESOURCE_LIMIT,
 ///         IO_ERROR; each names the culprit.
 [[nodiscard]] Result<Model> read_model(Blob source, const ReadModelOptions& options);
