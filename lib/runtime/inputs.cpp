@@ -74,6 +74,22 @@ Result<InputTable> InputTable::build(const Model& model) {
   return table;
 }
 
+namespace {
+
+/// [1] and the like where a scalar is declared: ONNX Runtime does not ask for the rank there.
+bool is_one_for_scalar(const IoInfo& info, const Tensor& tensor) {
+  return info.type.is_tensor() && info.type.has_rank() && info.type.rank() == 0 &&
+         tensor.rank() > 0 && tensor.element_count() == 1;
+}
+
+/// The value as the model sees it.
+RuntimeValue as_declared(const IoInfo& info, const RuntimeValue& value) {
+  if (!value.is_tensor() || !is_one_for_scalar(info, value.tensor())) return value;
+  return value.tensor().with_dims({});
+}
+
+}  // namespace
+
 Status InputTable::check(const IoInfo& info, const RuntimeValue& value,
                          std::vector<std::int64_t>& symbols) const {
   if (!is_of_kind(value, info.type))
@@ -88,7 +104,7 @@ Status InputTable::check_tensor(const IoInfo& info, const Tensor& tensor,
   if (type.element != DataType::kUndefined && tensor.type() != type.element)
     return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}, expected {}", info.name,
                 name_of(tensor.type()), info.type_text);
-  if (!type.has_rank()) return {};
+  if (!type.has_rank() || is_one_for_scalar(info, tensor)) return {};
   if (tensor.rank() != type.rank())
     return fail(ErrorCode::kInvalidArgument, "input \"{}\" has shape {}, expected {}", info.name,
                 to_string(tensor.dims()), info.type_text);
@@ -127,7 +143,7 @@ Status InputTable::bind(std::span<const GivenInput> given, std::vector<Binding>&
       return fail(ErrorCode::kInvalidArgument, "input \"{}\" is an empty tensor object",
                   named.name);
     CTXGEN_CHECK(check(infos_[found->second], named.value, symbols));
-    binding = {ids_[found->second], named.value};
+    binding = {ids_[found->second], as_declared(infos_[found->second], named.value)};
   }
   return complete(bindings);
 }
@@ -140,7 +156,7 @@ Status InputTable::bind_all(std::span<const RuntimeValue> values, std::vector<Bi
   for (std::size_t i = 0; i < std::min(values.size(), infos_.size()); ++i) {
     if (!values[i].defined()) continue;
     CTXGEN_CHECK(check(infos_[i], values[i], symbols));
-    bindings[i] = {ids_[i], values[i]};
+    bindings[i] = {ids_[i], as_declared(infos_[i], values[i])};
   }
   return complete(bindings);
 }

@@ -24,6 +24,7 @@ extern const std::span<const OpRow> kDropoutOps;
 extern const std::span<const OpRow> kEinsumOps;
 extern const std::span<const OpRow> kElementwiseBinaryOps;
 extern const std::span<const OpRow> kElementwiseUnaryOps;
+extern const std::span<const OpRow> kExperimentalOps;
 extern const std::span<const OpRow> kGatherOps;
 extern const std::span<const OpRow> kGeneratorOps;
 extern const std::span<const OpRow> kLinearAlgebraOps;

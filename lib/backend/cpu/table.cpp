@@ -31,6 +31,7 @@ std::vector<const OpRow*> sorted_rows() {
            kEinsumOps,
            kElementwiseBinaryOps,
            kElementwiseUnaryOps,
+           kExperimentalOps,
            kGatherOps,
            kGeneratorOps,
            kLinearAlgebraOps,

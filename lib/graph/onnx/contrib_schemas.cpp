@@ -289,9 +289,15 @@ constexpr Row kMicrosoftRows[] = {
     {"SkipSimplifiedLayerNormalization", skip_norm},
 };
 
-// The first has a body of other operators only, in which the shape is lost; the other is ONNX Runtime's.
+// GroupNormalization has a body of other operators only, in which the shape is lost;
+// SimplifiedLayerNormalization is ONNX Runtime's; the others were experiments that ONNX has dropped.
 constexpr Row kOnnxRows[] = {
+    {"Affine", same_as_input},
     {"GroupNormalization", same_as_input},
+    {"ImageScaler", same_as_input},
+    {"ParametricSoftplus", same_as_input},
+    {"Scale", same_as_input},
+    {"ScaledTanh", same_as_input},
     {"SimplifiedLayerNormalization", same_as_input},
 };
 

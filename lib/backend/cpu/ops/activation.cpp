@@ -209,7 +209,7 @@ constexpr OpRow kRows[] = {
     {kOnnx, "Softplus", 1, 22, make_softplus, kReal},
     {kOnnx, "Softsign", 1, 22, make_softsign, kReal},
     {kOnnx, "Swish", 24, 24, make_swish, kReal},
-    {kOnnx, "ThresholdedRelu", 10, 22, make_thresholded_relu, kReal},
+    {kOnnx, "ThresholdedRelu", 1, 22, make_thresholded_relu, kReal},
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ KernelResult make_if(const Node& node) {
 struct Loop {
   std::shared_ptr<const Graph> body;
   std::size_t carried = 0, stacked = 0;
+  Dims trip_dims = {}, condition_dims = {};  // all 1: what the body takes as scalars
 
   [[nodiscard]] Status run(KernelContext& context) const;
 
@@ -47,8 +48,8 @@ struct Loop {
                                   ScratchVector<Stack>& stacks) const;
 };
 
-Result<RuntimeValue> iteration_number(KernelContext& context, std::int64_t trip) {
-  Tensor number = CTXGEN_TRY(context.make_tensor(DataType::kInt64, {}));
+Result<RuntimeValue> iteration_number(KernelContext& context, std::int64_t trip, const Dims& dims) {
+  Tensor number = CTXGEN_TRY(context.make_tensor(DataType::kInt64, dims));
   number.mutable_elements<std::int64_t>()[0] = trip;
   return RuntimeValue(std::move(number));
 }
@@ -59,12 +60,23 @@ Result<RuntimeValue> true_value(KernelContext& context) {
   return RuntimeValue(std::move(value));
 }
 
+// ONNX asks for scalars. Exporters wrote bodies that take [1], and squeeze it, so a body gets the rank
+// that it declares, as in ONNX Runtime.
+Dims scalar_dims(const Graph& body, std::size_t parameter) {
+  for (const ValueId id : body.inputs) {
+    const Value& input = body.value(id);
+    if (input.initializer) continue;  // until IR version 3: no parameter
+    if (parameter-- == 0) return Dims(input.type.shape ? input.type.rank() : 0, 1);
+  }
+  return {};
+}
+
 // One iteration: state in, state out. Whether there is to be another one.
 Result<bool> Loop::step(KernelContext& context, std::int64_t trip, RuntimeValue& condition,
                         ScratchVector<RuntimeValue>& state, ScratchVector<Stack>& stacks) const {
   ScratchVector<RuntimeValue> arguments;
   arguments.reserve(2 + carried);
-  arguments.push_back(CTXGEN_TRY(iteration_number(context, trip)));
+  arguments.push_back(CTXGEN_TRY(iteration_number(context, trip, trip_dims)));
   arguments.push_back(std::move(condition));
   for (RuntimeValue& value : state) arguments.push_back(std::exchange(value, RuntimeValue()));
   auto outputs = CTXGEN_TRY(context.run_body(*body, arguments));
@@ -94,6 +106,7 @@ Status Loop::run(KernelContext& context) const {
   for (std::size_t i = 0; i < stacked; ++i)
     stacks.emplace_back(context, trips == nullptr ? -1 : limit);
   bool more = CTXGEN_TRY(bool_of(condition, "the condition"));
+  condition = condition.tensor().with_dims(condition_dims);
   std::int64_t trip = 0;
   // The condition that the body gives counts even where the node has no condition input: that is
   // how ONNX's reference and ONNX Runtime do it, though the specification's text calls it ignored.
@@ -110,6 +123,8 @@ Status Loop::run(KernelContext& context) const {
 
 KernelResult make_loop(const Node& node) {
   Loop loop{.body = CTXGEN_TRY(graph_attribute(node, "body"))};
+  loop.trip_dims = scalar_dims(*loop.body, 0);
+  loop.condition_dims = scalar_dims(*loop.body, 1);
   loop.carried = node.inputs.size() < 2 ? 0 : node.inputs.size() - 2;
   CTXGEN_CHECK(
       check_output_count(node, "body", loop.body->outputs.size(), 1 + loop.carried));

@@ -12,13 +12,25 @@ namespace {
 
 // ---- Concat, Split ----
 
+// Exporters begin lists with an empty tensor, whose other dims are those of nothing in particular:
+// [0], or [0, 5] before [2, 3]. It adds nothing.
+bool is_nothing(const Tensor& input, std::int64_t axis) {
+  const auto at = normalize_axis(axis, input.rank());
+  return (at && input.dims()[*at] == 0) || input.dims() == Dims{0};
+}
+
 Status run_concat(KernelContext& context, std::int64_t axis) {
   const Tensor* first = CTXGEN_TRY(required(context, 0));
   CTXGEN_CHECK(require_whole_bytes(*first));
+  // The first input that has a say about the other dims.
+  for (std::size_t i = 1; is_nothing(*first, axis) && i < context.input_count(); ++i)
+    first = CTXGEN_TRY(required(context, i, first->type()));
   const std::size_t at = CTXGEN_TRY(normalize_axis(axis, first->rank()));
   Dims dims = first->dims();
-  for (std::size_t i = 1; i < context.input_count(); ++i) {
+  dims[at] = 0;
+  for (std::size_t i = 0; i < context.input_count(); ++i) {
     const Tensor* input = CTXGEN_TRY(required(context, i, first->type()));
+    if (is_nothing(*input, axis)) continue;
     Dims expected = first->dims();
     if (input->rank() == expected.size()) expected[at] = input->dims()[at];
     CTXGEN_CHECK(expect_dims(*input, "an input", expected));
@@ -30,6 +42,7 @@ Status run_concat(KernelContext& context, std::int64_t axis) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < context.input_count(); ++i) {
     const Tensor& input = *context.input(i);
+    if (is_nothing(input, axis)) continue;
     const std::int64_t piece = product(input.dims(), at, dims.size());
     for (std::int64_t o = 0; o < outer; ++o)
       copy_elements(input, o * piece, *output, o * row + start, piece);

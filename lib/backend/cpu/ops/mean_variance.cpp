@@ -61,8 +61,17 @@ void normalize(const Tensor& input, const ScratchVector<std::size_t>& axes, Tens
   });
 }
 
+// Before opset 9, when it was an experiment, the axes had two names.
+Result<std::vector<std::int64_t>> axes_of(const Node& node) {
+  if (node.opset >= 9) return ints_or(node, "axes", {0, 2, 3});
+  if (node.int_or("normalize_variance", 1) == 0)
+    return fail(ErrorCode::kUnsupported, "{}: normalize_variance is 0", node.describe());
+  if (node.int_or("across_channels", 0) != 0) return std::vector<std::int64_t>{0, 1, 2, 3};
+  return std::vector<std::int64_t>{0, 2, 3};
+}
+
 KernelResult make_mvn(const Node& node) {
-  return kernel([given = ints_or(node, "axes", {0, 2, 3})](KernelContext& context) -> Status {
+  return kernel([given = CTXGEN_TRY(axes_of(node))](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const auto axes = CTXGEN_TRY(normalize_axes(given, input->rank()));
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), input->dims()));
@@ -75,7 +84,7 @@ KernelResult make_mvn(const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {kOnnx, "MeanVarianceNormalization", 9, 13, make_mvn, "floats; any axes"},
+    {kOnnx, "MeanVarianceNormalization", 1, 13, make_mvn, "floats; any axes"},
 };
 
 }  // namespace

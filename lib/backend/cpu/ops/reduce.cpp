@@ -180,8 +180,11 @@ Result<std::optional<ScratchVector<bool>>> reduced_axes(const KernelContext& con
   const bool none = !given || given->empty();
   if (none && params.empty_is_noop) return std::nullopt;
   ScratchVector<bool> reduced(rank, none);
-  if (!none)
-    for (std::size_t axis : CTXGEN_TRY(normalize_axes(*given, rank))) reduced[axis] = true;
+  if (none) return std::optional(std::move(reduced));
+  // A scalar has no axis; exporters name its first one, and ONNX Runtime takes that.
+  const auto axes = CTXGEN_TRY(normalize_axes(*given, std::max<std::size_t>(rank, 1)));
+  if (rank > 0)
+    for (const std::size_t axis : axes) reduced[axis] = true;
   return std::optional(std::move(reduced));
 }
 

@@ -32,7 +32,9 @@ std::int64_t best_of(const T* line, std::int64_t count, std::int64_t stride,
 
 Status run_arg(KernelContext& context, const ArgParams& params) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
-  const std::size_t at = CTXGEN_TRY(normalize_axis(params.axis, input->rank()));
+  // A scalar has no axis; ONNX Runtime takes the first one all the same.
+  const std::size_t rank = std::max<std::size_t>(input->rank(), 1);
+  const std::size_t at = CTXGEN_TRY(normalize_axis(params.axis, rank));
   const AxisSplit split = split_at(input->dims(), at);
   if (split.extent == 0) return fail(ErrorCode::kInvalidGraph, "axis {} is empty", at);
   Dims dims;

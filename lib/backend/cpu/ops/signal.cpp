@@ -32,6 +32,14 @@ Status expect_parts(const Tensor& signal, bool onesided) {
   return {};
 }
 
+// A real signal may come without the last dimension, of 1, as ONNX Runtime takes it: it then has `rank`.
+Tensor with_parts(const Tensor& signal, std::size_t rank) {
+  if (signal.rank() != rank) return signal;
+  Dims dims = signal.dims();
+  dims.push_back(1);
+  return signal.with_dims(dims);
+}
+
 // ---- DFT ----
 
 struct DftParams {
@@ -65,8 +73,11 @@ void transform_axis(const Tensor& input, const AxisSplit& from, std::int64_t len
 }
 
 Status run_dft(KernelContext& context, const DftParams& params) {
-  const Tensor* input = CTXGEN_TRY(required(context, 0));
-  CTXGEN_CHECK(expect_rank(*input, "input", 2));
+  const Tensor* given_input = CTXGEN_TRY(required(context, 0));
+  CTXGEN_CHECK(expect_rank(*given_input, "input", 2));
+  const std::int64_t last = given_input->dims().back();
+  const Tensor whole = last == 1 || last == 2 ? *given_input : with_parts(*given_input, 2);
+  const Tensor* input = &whole;
   CTXGEN_CHECK(expect_parts(*input, params.onesided));
   std::int64_t axis_number = params.axis;
   if (const Tensor* given = optional_input(context, params.axis_input))
@@ -143,20 +154,21 @@ void transform_frames(const Tensor& signal, const Tensor* window, const Frames& 
 
 KernelResult make_stft(const Node& node) {
   return kernel([onesided = node.int_or("onesided", 1) != 0](KernelContext& context) -> Status {
-    const Tensor* signal = CTXGEN_TRY(required(context, 0));
-    CTXGEN_CHECK(expect_rank(*signal, "signal", 3, 3));
-    CTXGEN_CHECK(expect_parts(*signal, onesided));
+    const Tensor* given = CTXGEN_TRY(required(context, 0));
+    CTXGEN_CHECK(expect_rank(*given, "signal", 2, 3));
+    const Tensor signal = with_parts(*given, 2);
+    CTXGEN_CHECK(expect_parts(signal, onesided));
     const Tensor* window = optional_input(context, 2);
     if (window != nullptr) {
-      CTXGEN_CHECK(same_type(*signal, *window));
+      CTXGEN_CHECK(same_type(signal, *window));
       CTXGEN_CHECK(expect_rank(*window, "window", 1, 1));
     }
-    const Frames frames = CTXGEN_TRY(frames_of(context, *signal, window));
+    const Frames frames = CTXGEN_TRY(frames_of(context, signal, window));
     const std::int64_t bins = onesided ? frames.length / 2 + 1 : frames.length;
     Tensor* output = CTXGEN_TRY(
-        context.make_output(0, signal->type(), {signal->dims()[0], frames.count, bins, 2}));
-    return dispatch(RealTypes{}, signal->type(), [&]<class T>() -> Status {
-      transform_frames<T>(*signal, window, frames, *output);
+        context.make_output(0, signal.type(), {signal.dims()[0], frames.count, bins, 2}));
+    return dispatch(RealTypes{}, signal.type(), [&]<class T>() -> Status {
+      transform_frames<T>(signal, window, frames, *output);
       return {};
     });
   });
