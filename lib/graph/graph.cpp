@@ -1,7 +1,9 @@
 #include "ctxgen/graph/graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <format>
+#include <functional>
 
 namespace ctxgen {
 
@@ -61,22 +63,55 @@ const Tensor* Value::constant() const {
   return initializer && !is_overridable ? &*initializer : nullptr;
 }
 
+namespace {
+
+std::uint32_t hash_of(std::string_view name) {
+  return static_cast<std::uint32_t>(std::hash<std::string_view>{}(name));
+}
+
+}  // namespace
+
+/// Where the name is, or the free place that it would get. Requires a table.
+std::size_t Graph::slot_of(std::string_view value_name, std::uint32_t hash) const {
+  const std::size_t mask = names_.size() - 1;
+  std::size_t slot = hash & mask;
+  while (names_[slot].id.valid() &&
+         (names_[slot].hash != hash || value(names_[slot].id).name != value_name))
+    slot = (slot + 1) & mask;
+  return slot;
+}
+
+/// Makes room for so many names.
+void Graph::grow_names(std::size_t values) {
+  if (values <= names_.size() / 4 * 3) return;
+  names_.assign(std::bit_ceil(values / 3 * 4 + 8), NameSlot());
+  const std::size_t mask = names_.size() - 1;
+  for (std::uint32_t i = 0; i < values_.size(); ++i) {
+    const std::uint32_t hash = hash_of(values_[i].name);
+    std::size_t slot = hash & mask;
+    while (names_[slot].id.valid()) slot = (slot + 1) & mask;
+    names_[slot] = {hash, ValueId{i}};
+  }
+}
+
 ValueId Graph::find(std::string_view value_name) const {
-  const auto found = by_name_.find(value_name);
-  return found == by_name_.end() ? ValueId{} : found->second;
+  return names_.empty() ? ValueId{} : names_[slot_of(value_name, hash_of(value_name))].id;
 }
 
 ValueId Graph::find_or_add(std::string_view value_name) {
-  if (const ValueId id = find(value_name); id.valid()) return id;
-  const ValueId id{static_cast<std::uint32_t>(values_.size())};
-  values_.emplace_back().name = value_name;
-  by_name_.emplace(value_name, id);
-  return id;
+  grow_names(values_.size() + 1);
+  const std::uint32_t hash = hash_of(value_name);
+  NameSlot& slot = names_[slot_of(value_name, hash)];
+  if (!slot.id.valid()) {
+    slot = {hash, ValueId{static_cast<std::uint32_t>(values_.size())}};
+    values_.emplace_back().name = value_name;
+  }
+  return slot.id;
 }
 
 void Graph::reserve(std::size_t values, std::size_t nodes) {
   values_.reserve(values);
-  by_name_.reserve(values);
+  grow_names(values);
   nodes_.reserve(nodes);
 }
 

@@ -59,6 +59,23 @@ def test_nothing_is_left_when_killed_while_weights_are_packed(large, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def chain_model(path, count):
+    """Relu and Neg in turn, on 16 numbers."""
+    names = ["x", *(f"v{i}" for i in range(1, count)), "y"]
+    nodes = [helper.make_node("Neg" if i % 2 else "Relu", [names[i]], [names[i + 1]]) for i in range(count)]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "y")]
+    return save(make_model(helper.make_graph(nodes, "chain", values[:1], values[1:])), path)
+
+
+@pytest.mark.skipif(os.environ.get("CTXGEN_PRESET") in ("asan", "tsan", "fuzz"), reason="a sanitizer has memory of its own")
+def test_a_node_takes_little_memory(tmp_path):
+    """Anonymous memory of a compile per node of a long chain: graph, shape inference, partitions, program and plan."""
+    count = 100_000
+    base, _ = memory.peak_of(compile_command(chain_model(tmp_path / "short.onnx", 10), tmp_path / "short_ctx.onnx"), interval=0.001)
+    peak, _ = memory.peak_of(compile_command(chain_model(tmp_path / "long.onnx", count), tmp_path / "long_ctx.onnx"), interval=0.001)
+    assert (peak - base) / count <= 1200
+
+
 def sparse_model(folder, rows):
     """y = (x + table) . m, the table of 4 KiB a row a file without blocks: it takes no room on disk."""
     with (folder / "table.data").open("wb") as file:

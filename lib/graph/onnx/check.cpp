@@ -71,20 +71,30 @@ Status check_nodes(onnx::GraphProto& graph, const onnx::checker::CheckerContext&
 
 }  // namespace
 
-Status check_with_onnx(const Model& model) {
-  Skeleton skeleton;
+namespace {
+
+Status check_part(const Model& model, const GraphPart& part) {
+  onnx::ModelProto skeleton;
   const bool passed = CTXGEN_TRY(passes([&] {
-    skeleton = build_skeleton(model, SkeletonUse::kCheck);
-    onnx::checker::check_model(skeleton.model);
+    skeleton = build_skeleton(model, part, SkeletonUse::kCheck);
+    onnx::checker::check_model(skeleton);
   }));
   if (passed) return {};
   onnx::checker::CheckerContext context;
-  context.set_ir_version(static_cast<int>(skeleton.model.ir_version()));
+  context.set_ir_version(static_cast<int>(skeleton.ir_version()));
   std::unordered_map<std::string, int> opsets;
-  for (const auto& import : skeleton.model.opset_import())
+  for (const auto& import : skeleton.opset_import())
     opsets.emplace(import.domain(), static_cast<int>(import.version()));
   context.set_opset_imports(std::move(opsets));
-  return check_nodes(*skeleton.model.mutable_graph(), context);
+  return check_nodes(*skeleton.mutable_graph(), context);
+}
+
+}  // namespace
+
+Status check_with_onnx(const Model& model, std::size_t nodes_at_once) {
+  for (const GraphPart& part : parts_of(model.graph, nodes_at_once))
+    CTXGEN_CHECK(check_part(model, part));
+  return {};
 }
 
 std::string onnx_version() { return onnx::LAST_RELEASE_VERSION; }

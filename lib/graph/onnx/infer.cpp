@@ -99,26 +99,44 @@ class TypeWriter {
  public:
   TypeWriter(Model& model, SymbolNames& symbols) : model_(model), symbols_(symbols) {}
 
-  // `outer`: the enclosing graph, done before; nullptr for the main graph.
-  void write(Graph& graph, const Graph* outer, const onnx::GraphProto& inferred) {
-    const TypesByName types = types_of(inferred);
-    for (std::uint32_t i = 0; i < graph.value_count(); ++i) {
-      Value& value = graph.value(ValueId{i});
-      if (value.constant() != nullptr && !value.is_outer) {
-        value.type = exact_type(*value.constant());
-      } else if (value.is_outer && outer != nullptr) {
-        const ValueId id = outer->find(value.name);
-        if (id.valid()) value.type = outer->value(id).type;
-      } else if (const auto found = types.find(value.name); found != types.end()) {
-        set_type(graph, value, *found->second);
-      } else if (value.producer.valid() && may_infer(model_, graph.node(value.producer))) {
-        value.type.shape.reset();  // what the file declares may be wrong; the element type is kept
-      }
+  /// Of the main graph.
+  void write(const GraphPart& part, const onnx::GraphProto& inferred) {
+    Graph& graph = model_.graph;
+    if (part.whole) {
+      write(graph, nullptr, part.nodes, inferred);
+      return;
     }
-    write_subgraphs(graph, inferred);
+    const TypesByName types = types_of(inferred);
+    for (const NodeId node : part.nodes)
+      for (const ValueId id : graph.node(node).outputs)
+        if (id.valid()) write_value(graph, nullptr, graph.value(id), types);
+    for (const ValueId id : part.constants) write_value(graph, nullptr, graph.value(id), types);
+    write_subgraphs(graph, part.nodes, inferred);
   }
 
  private:
+  // `outer`: the enclosing graph, done before; nullptr for the main graph. `nodes`: its skeleton's.
+  void write(Graph& graph, const Graph* outer, std::span<const NodeId> nodes,
+             const onnx::GraphProto& inferred) {
+    const TypesByName types = types_of(inferred);
+    for (std::uint32_t i = 0; i < graph.value_count(); ++i)
+      write_value(graph, outer, graph.value(ValueId{i}), types);
+    write_subgraphs(graph, nodes, inferred);
+  }
+
+  void write_value(const Graph& graph, const Graph* outer, Value& value, const TypesByName& types) {
+    if (value.constant() != nullptr && !value.is_outer) {
+      value.type = exact_type(*value.constant());
+    } else if (value.is_outer && outer != nullptr) {
+      const ValueId id = outer->find(value.name);
+      if (id.valid()) value.type = outer->value(id).type;
+    } else if (const auto found = types.find(value.name); found != types.end()) {
+      set_type(graph, value, *found->second);
+    } else if (value.producer.valid() && may_infer(model_, graph.node(value.producer))) {
+      value.type.shape.reset();  // what the file declares may be wrong; the element type is kept
+    }
+  }
+
   static bool has_body(const Graph& graph, const Value& value) {
     return value.producer.valid() &&
            std::ranges::any_of(graph.node(value.producer).attributes,
@@ -140,18 +158,22 @@ class TypeWriter {
     value.type = std::move(type);
   }
 
-  void write_subgraphs(Graph& graph, const onnx::GraphProto& inferred) {
-    const std::vector<NodeId> ids = skeleton_nodes(graph);
+  void write_body(Graph& body, const Graph& outer, const onnx::GraphProto& inferred) {
+    write(body, &outer, skeleton_nodes(body), inferred);
+  }
+
+  void write_subgraphs(Graph& graph, std::span<const NodeId> ids,
+                       const onnx::GraphProto& inferred) {
     for (std::size_t n = 0; n < ids.size(); ++n) {
       auto& attributes = graph.node(ids[n]).attributes;
       const auto& proto = inferred.node(static_cast<int>(n));
       for (std::size_t a = 0; a < attributes.size(); ++a) {
         const auto& text = proto.attribute(static_cast<int>(a));
         if (attributes[a].kind == AttributeKind::kGraph)
-          write(*attributes[a].graphs.at(0), &graph, text.g());
+          write_body(*attributes[a].graphs.at(0), graph, text.g());
         if (attributes[a].kind == AttributeKind::kGraphs)
           for (std::size_t g = 0; g < attributes[a].graphs.size(); ++g)
-            write(*attributes[a].graphs[g], &graph, text.graphs(static_cast<int>(g)));
+            write_body(*attributes[a].graphs[g], graph, text.graphs(static_cast<int>(g)));
       }
     }
   }
@@ -188,17 +210,19 @@ std::uint64_t copies_for_bodies(const Graph& graph, std::uint64_t outside) {
 
 }  // namespace
 
-Status infer_shapes(Model& model) {
-  return guarded("shape inference", [&model]() -> Status {
+Status infer_shapes(Model& model, std::size_t nodes_at_once) {
+  return guarded("shape inference", [&]() -> Status {
     constexpr std::uint64_t kMostCopies = std::uint64_t{1} << 26;
     if (const std::uint64_t copies = copies_for_bodies(model.graph, 0); copies > kMostCopies)
       return fail(ErrorCode::kResourceLimit,
                   "shape inference: its bodies see {} values of the graphs around them, at most {}",
                   copies, kMostCopies);
-    Skeleton skeleton = build_skeleton(model, SkeletonUse::kInference);
-    SymbolNames symbols(model, skeleton.model.graph());
-    CTXGEN_CHECK(run_inference(skeleton.model));
-    TypeWriter(model, symbols).write(model.graph, nullptr, skeleton.model.graph());
+    for (const GraphPart& part : parts_of(model.graph, nodes_at_once)) {
+      onnx::ModelProto skeleton = build_skeleton(model, part, SkeletonUse::kInference);
+      SymbolNames symbols(model, skeleton.graph());
+      CTXGEN_CHECK(run_inference(skeleton));
+      TypeWriter(model, symbols).write(part, skeleton.graph());
+    }
     return {};
   });
 }

@@ -1,5 +1,5 @@
+#include <cstdint>
 #include <unordered_map>
-
 #include "ctxgen/onnx/infer.h"
 #include "guard.h"
 #include "inferred_types.h"
@@ -111,16 +111,16 @@ Result<std::vector<std::optional<Dims>>> infer_dims_with(const Model& model,
   for (const auto& [name, value] : symbols) CTXGEN_CHECK(bindings.bind(name, value));
   for (const auto& [name, dims] : inputs) CTXGEN_CHECK(bindings.bind_input(name, dims));
 
-  Skeleton skeleton;
+  onnx::ModelProto skeleton;
   CTXGEN_CHECK(guarded("shape inference", [&]() -> Status {
-    skeleton = build_skeleton(model, SkeletonUse::kInference, std::cref(bindings));
-    set_input_dims(*skeleton.model.mutable_graph(), inputs);
+    const GraphPart whole = std::move(parts_of(model.graph, SIZE_MAX).front());
+    skeleton = build_skeleton(model, whole, SkeletonUse::kInference, std::cref(bindings));
+    set_input_dims(*skeleton.mutable_graph(), inputs);
     return {};
   }));
-  CTXGEN_CHECK(run_inference(skeleton.model));
-
+  CTXGEN_CHECK(run_inference(skeleton));
   std::unordered_map<std::string_view, std::optional<Dims>> found;
-  const onnx::GraphProto& graph = skeleton.model.graph();
+  const onnx::GraphProto& graph = skeleton.graph();
   for (const auto* list : {&graph.input(), &graph.value_info(), &graph.output()})
     for (const auto& info : *list) found.insert_or_assign(info.name(), fixed_dims(info.type()));
   std::vector<std::optional<Dims>> dims;

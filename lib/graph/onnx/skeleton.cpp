@@ -38,17 +38,21 @@ bool is_declared_only(const Model& model, const Graph& graph, const Value& value
 
 class Builder {
  public:
-  Builder(const Model& model, SkeletonUse use, const SymbolValues& values)
-      : model_(model), use_(use), values_(values) {}
+  Builder(const Model& model, const GraphPart& part, SkeletonUse use, const SymbolValues& values)
+      : model_(model), part_(part), use_(use), values_(values) {}
 
-  Skeleton build();
+  onnx::ModelProto build();
 
  private:
+  void fill_main(onnx::GraphProto& out);
   void fill_graph(const Graph& graph, onnx::GraphProto& out);
+  void add_input(const Value& value, onnx::GraphProto& out);
+  void add_constant(const Value& value, onnx::GraphProto& out);
+  void add_output(const Graph& graph, const Value& value, onnx::GraphProto& out);
   void add_inputs(const Graph& graph, onnx::GraphProto& out);
   void add_constants(const Graph& graph, onnx::GraphProto& out);
   void add_outputs(const Graph& graph, onnx::GraphProto& out);
-  void add_declared(const Graph& graph, onnx::GraphProto& out);
+  void add_declared(const Graph& graph, const Value& value, onnx::GraphProto& out);
   void fill_node(const Graph& graph, const Node& node, onnx::NodeProto& out);
   void fill_attribute(const Attribute& attribute, onnx::AttributeProto& out);
   void fill_messages(const Attribute& attribute, onnx::AttributeProto& out);
@@ -56,6 +60,7 @@ class Builder {
   void add_value(const Value& value, onnx::ValueInfoProto& out) const;
 
   const Model& model_;
+  const GraphPart& part_;
   SkeletonUse use_;
   const SymbolValues& values_;
   std::map<std::string, std::int64_t> opsets_;
@@ -66,15 +71,20 @@ void Builder::add_value(const Value& value, onnx::ValueInfoProto& out) const {
   *out.mutable_type() = to_proto(value.type, model_, values_);
 }
 
+void Builder::add_input(const Value& value, onnx::GraphProto& out) {
+  auto& input = *out.add_input();
+  add_value(value, input);
+  if (use_ != SkeletonUse::kCheck) return;
+  // The checker wants a type, and a shape field where ONNX and real models do not.
+  auto& type = *input.mutable_type();
+  if (!part_.whole && type.value_case() == onnx::TypeProto::VALUE_NOT_SET)
+    type.mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  if (type.has_tensor_type()) type.mutable_tensor_type()->mutable_shape();
+}
+
 void Builder::add_inputs(const Graph& graph, onnx::GraphProto& out) {
   for (const ValueId id : graph.inputs)
-    if (const Value& value = graph.value(id); value.constant() == nullptr) {
-      auto& input = *out.add_input();
-      add_value(value, input);
-      // The checker wants a shape field where ONNX and real models do not.
-      if (use_ == SkeletonUse::kCheck && input.type().has_tensor_type())
-        input.mutable_type()->mutable_tensor_type()->mutable_shape();
-    }
+    if (const Value& value = graph.value(id); value.constant() == nullptr) add_input(value, out);
 }
 
 // A folded value is a constant of the skeleton if its node is left out.
@@ -86,48 +96,49 @@ bool is_constant(const Graph& graph, const Value& value) {
   });
 }
 
+void Builder::add_constant(const Value& value, onnx::GraphProto& out) {
+  const Tensor& tensor = *value.constant();
+  if (use_ == SkeletonUse::kCheck && !is_small(tensor)) {
+    auto& input = *out.add_input();
+    input.set_name(value.name);
+    *input.mutable_type() = to_proto(exact_type(tensor), model_, values_);
+  } else {
+    *out.add_initializer() = to_proto(tensor);
+    out.mutable_initializer(out.initializer_size() - 1)->set_name(value.name);
+  }
+}
+
 void Builder::add_constants(const Graph& graph, onnx::GraphProto& out) {
-  for (const Value& value : graph.values()) {
-    if (!is_constant(graph, value)) continue;
-    const Tensor& tensor = *value.constant();
-    if (use_ == SkeletonUse::kCheck && !is_small(tensor)) {
-      auto& input = *out.add_input();
-      input.set_name(value.name);
-      *input.mutable_type() = to_proto(exact_type(tensor), model_, values_);
-    } else {
-      *out.add_initializer() = to_proto(tensor);
-      out.mutable_initializer(out.initializer_size() - 1)->set_name(value.name);
-    }
+  for (const Value& value : graph.values())
+    if (is_constant(graph, value)) add_constant(value, out);
+}
+
+void Builder::add_output(const Graph& graph, const Value& value, onnx::GraphProto& out) {
+  auto& output = *out.add_output();
+  output.set_name(value.name);
+  if (use_ == SkeletonUse::kCheck) {
+    *output.mutable_type() = to_proto(value.type, model_, values_);
+    auto& type = *output.mutable_type();
+    if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET)  // it wants one, any will do
+      type.mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    if (type.has_tensor_type()) type.mutable_tensor_type()->mutable_shape();
+  } else if (value.type.kind == ValueType::Kind::kTensor) {
+    // The entry of an output replaces that of an input or initializer of the same name.
+    if (!value.producer.valid() || is_declared_only(model_, graph, value))
+      *output.mutable_type() = to_proto(value.type, model_, values_);
+    output.mutable_type()->mutable_tensor_type()->set_elem_type(
+        static_cast<int>(value.type.element));
   }
 }
 
 void Builder::add_outputs(const Graph& graph, onnx::GraphProto& out) {
-  for (const ValueId id : graph.outputs) {
-    const Value& value = graph.value(id);
-    auto& output = *out.add_output();
-    output.set_name(value.name);
-    if (use_ == SkeletonUse::kCheck) {
-      *output.mutable_type() = to_proto(value.type, model_, values_);
-      auto& type = *output.mutable_type();
-      if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET)  // it wants one, any will do
-        type.mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
-      if (type.has_tensor_type()) type.mutable_tensor_type()->mutable_shape();
-    } else if (value.type.kind == ValueType::Kind::kTensor) {
-      // The entry of an output replaces that of an input or initializer of the same name.
-      if (!value.producer.valid() || is_declared_only(model_, graph, value))
-        *output.mutable_type() = to_proto(value.type, model_, values_);
-      output.mutable_type()->mutable_tensor_type()->set_elem_type(
-          static_cast<int>(value.type.element));
-    }
-  }
+  for (const ValueId id : graph.outputs) add_output(graph, graph.value(id), out);
 }
 
-void Builder::add_declared(const Graph& graph, onnx::GraphProto& out) {
-  if (use_ == SkeletonUse::kCheck) return;
-  for (const Value& value : graph.values())
-    if (!value.is_output && value.type.kind != ValueType::Kind::kUnknown &&
-        is_declared_only(model_, graph, value))
-      add_value(value, *out.add_value_info());
+void Builder::add_declared(const Graph& graph, const Value& value, onnx::GraphProto& out) {
+  if (!value.is_output && value.type.kind != ValueType::Kind::kUnknown &&
+      is_declared_only(model_, graph, value))
+    add_value(value, *out.add_value_info());
 }
 
 // The checker wants data, or a tensor that needs none.
@@ -186,23 +197,40 @@ void Builder::fill_graph(const Graph& graph, onnx::GraphProto& out) {
   add_constants(graph, out);
   for (const NodeId id : skeleton_nodes(graph)) fill_node(graph, graph.node(id), *out.add_node());
   add_outputs(graph, out);
-  add_declared(graph, out);
+  if (use_ == SkeletonUse::kCheck) return;
+  for (const Value& value : graph.values()) add_declared(graph, value, out);
 }
 
-Skeleton Builder::build() {
-  Skeleton skeleton;
+void Builder::fill_main(onnx::GraphProto& out) {
+  const Graph& graph = model_.graph;
+  if (part_.whole) {
+    fill_graph(graph, out);
+    return;
+  }
+  out.set_name("part");
+  for (const ValueId id : part_.inputs) add_input(graph.value(id), out);
+  for (const ValueId id : part_.constants) add_constant(graph.value(id), out);
+  for (const NodeId id : part_.nodes) fill_node(graph, graph.node(id), *out.add_node());
+  for (const ValueId id : part_.outputs) add_output(graph, graph.value(id), out);
+  if (use_ == SkeletonUse::kCheck) return;
+  for (const NodeId id : part_.nodes)
+    for (const ValueId output : graph.node(id).outputs)
+      if (output.valid()) add_declared(graph, graph.value(output), out);
+}
+
+onnx::ModelProto Builder::build() {
+  onnx::ModelProto model;
   // From IR version 4 on initializers need not be inputs, as is the case here.
-  skeleton.model.set_ir_version(std::max<std::int64_t>(model_.ir_version, 4));
+  model.set_ir_version(std::max<std::int64_t>(model_.ir_version, 4));
   for (const OpsetImport& import : model_.opset_imports)
     opsets_.try_emplace(import.domain, import.version);
-  fill_graph(model_.graph, *skeleton.model.mutable_graph());
+  fill_main(*model.mutable_graph());
   for (const auto& [domain, version] : opsets_) {
-    auto* import = skeleton.model.add_opset_import();
+    auto* import = model.add_opset_import();
     import->set_domain(domain);
     import->set_version(version);
   }
-  skeleton.nodes = skeleton_nodes(model_.graph);
-  return skeleton;
+  return model;
 }
 
 }  // namespace
@@ -220,8 +248,9 @@ std::vector<NodeId> skeleton_nodes(const Graph& graph) {
   return ids;
 }
 
-Skeleton build_skeleton(const Model& model, SkeletonUse use, const SymbolValues& values) {
-  return Builder(model, use, values).build();
+onnx::ModelProto build_skeleton(const Model& model, const GraphPart& part, SkeletonUse use,
+                                const SymbolValues& values) {
+  return Builder(model, part, use, values).build();
 }
 
 }  // namespace ctxgen

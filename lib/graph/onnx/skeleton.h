@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ctxgen/graph/graph.h"
+#include "graph_parts.h"
 #include "proto_convert.h"
 
 namespace ctxgen {
@@ -17,15 +18,11 @@ enum class SkeletonUse {
 
 /// A model as the onnx package's tools want it, without the weights. Nodes whose outputs are all
 /// folded are left out, their values are initializers.
-struct Skeleton {
-  onnx::ModelProto model;
-  /// By index of the node in the main graph of `model`; the nodes of subgraphs follow
-  /// node_ids(graph) in the same way.
-  std::vector<NodeId> nodes;
-};
-
-[[nodiscard]] Skeleton build_skeleton(const Model& model, SkeletonUse use,
-                                      const SymbolValues& values = {});
+///
+/// The nodes of its main graph are those of `part` in order; those of subgraphs follow
+/// skeleton_nodes(graph) in the same way.
+[[nodiscard]] onnx::ModelProto build_skeleton(const Model& model, const GraphPart& part,
+                                              SkeletonUse use, const SymbolValues& values = {});
 
 /// The nodes of a graph that its skeleton has, in order.
 [[nodiscard]] std::vector<NodeId> skeleton_nodes(const Graph& graph);

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <format>
+
 #include "code_of.h"
 #include "ctxgen/onnx/infer.h"
 #include "model_text.h"
@@ -248,6 +250,41 @@ TEST(Infer, NodesOfFunctionsMeanTheFunctionsVersion) {
       Old (a) => (b) { b = Squeeze<axes = [0]>(a) })");
   ASSERT_EQ(code_of(infer_shapes(model)), test::kOk);
   EXPECT_NE(type_of(model, "y"), "float32[4]");
+}
+
+std::vector<std::string> types_in_parts(const std::string& text, std::size_t nodes_at_once) {
+  Model model = graph_of(text);
+  EXPECT_EQ(code_of(check_with_onnx(model, nodes_at_once)), test::kOk);
+  EXPECT_EQ(code_of(infer_shapes(model, nodes_at_once)), test::kOk);
+  std::vector<std::string> types;
+  for (const Value& value : model.graph.values())
+    types.push_back(std::format("{} {}", value.name, to_string(value.type, model)));
+  const Graph& branch = *model.graph.node(NodeId{3}).attribute("then_branch")->graphs.at(0);
+  types.push_back(type_of(model, branch, "m"));
+  return types;
+}
+
+TEST(Infer, InPartsTheTypesAreTheSame) {
+  const std::string text = R"(g (float[N,4] x, bool flag) => (float[] y, int64[] n, float[] c)
+      <float[4] w = {1, 2, 3, 4}, int64[1] one = {1}> {
+      a = Relu(x) c = Add(a, w) n = Shape(c)
+      d = If (flag) <
+        then_branch = t () => (float[] p) { m = Mul(c, w) p = Relu(m) },
+        else_branch = e () => (float[] q) { q = Abs(a) }
+      >
+      e1 = Transpose(d) f = Unsqueeze(e1, one) values, indices = TopK(f, one) y = Add(values, values) })";
+  const auto whole = types_in_parts(text, 100);
+  EXPECT_THAT(whole, testing::Contains("y float32[4, 1, 1]"));
+  for (const std::size_t nodes : {1, 2, 3, 5, 7}) EXPECT_EQ(types_in_parts(text, nodes), whole) << nodes;
+}
+
+TEST(Infer, PartsAreNotCutWhereSizesAreComputed) {
+  std::string text = "g (float[N,3,4] x) => (float[] y) <int64[1] rest = {12}, int64[1] first = {0}> { v0 = Relu(x) ";
+  for (int i = 1; i < 15; ++i) text += std::format("v{} = Relu(v{}) ", i, i - 1);
+  text += "s = Shape(v14) n = Gather(s, first) shape = Concat<axis = 0>(n, rest) y = Reshape(v14, shape) }";
+  Model model = graph_of(text);
+  ASSERT_EQ(code_of(infer_shapes(model, 16)), test::kOk);
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 12]");
 }
 
 }  // namespace

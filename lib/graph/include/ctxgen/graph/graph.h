@@ -16,6 +16,7 @@
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/graph/boxed.h"
 #include "ctxgen/graph/ids.h"
 
 namespace ctxgen {
@@ -123,7 +124,7 @@ struct Node {
 };
 
 struct Value {
-  std::string name;
+  std::string name;  // as it was added: the graph finds the value by it
   ValueType type;
   NodeId producer;                 // invalid: graph input, initializer, or captured
   std::vector<NodeId> consumers;   // ascending; a node that reads it twice, or captures it, once
@@ -133,8 +134,8 @@ struct Value {
   bool type_changed = false;       // `type` differs from the file's on purpose: write `type`
   bool type_contradicts = false;   // the file declares an output otherwise than inference finds it
   bool is_sparse = false;          // sparse_initializer: `initializer` holds the dense form
-  std::optional<Tensor> initializer;
-  std::optional<Tensor> folded;    // value computed at compile time; the producer stays a node
+  Boxed<Tensor> initializer;
+  Boxed<Tensor> folded;            // value computed at compile time; the producer stays a node
   SourceRange input_source;        // ValueInfoProto in graph.input
   SourceRange output_source;       // ValueInfoProto in graph.output (the first, if it is twice)
   SourceRange info_source;         // ValueInfoProto in graph.value_info
@@ -185,11 +186,18 @@ class Graph {
   void set_nodes(std::vector<Node> nodes);
 
  private:
+  /// An entry of the table of names, whose text is Value::name.
+  struct NameSlot {
+    std::uint32_t hash = 0;
+    ValueId id;  // invalid: free
+  };
+  [[nodiscard]] std::size_t slot_of(std::string_view value_name, std::uint32_t hash) const;
+  void grow_names(std::size_t values);
   void link(NodeId id);
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<FunctionCall> calls_;
-  std::unordered_map<std::string, ValueId, NameHash, std::equal_to<>> by_name_;
+  std::vector<NameSlot> names_;  // open addressing; a power of two, at most three quarters full
 };
 
 struct OpsetImport {

@@ -12,17 +12,22 @@
 
 namespace ctxgen {
 
+/// Nodes that the onnx package's tools are shown at once: its objects for a million nodes take more
+/// than a gigabyte.
+inline constexpr std::size_t kNodesAtOnce = std::size_t{1} << 16;
+
 /// The onnx package's checker as a second opinion on the model's skeleton (tensors of 1 KiB and
 /// more are left out). Messages of real errors come back as INVALID_GRAPH; what the checker is
 /// known to refuse in models that run (missing shape fields, foreign domains) is only logged.
-[[nodiscard]] Status check_with_onnx(const Model& model);
-
+/// Graphs of more than `nodes_at_once` nodes are shown to it in parts.
+[[nodiscard]] Status check_with_onnx(const Model& model, std::size_t nodes_at_once = kNodesAtOnce);
 /// Fills in the types of the main graph's and subgraphs' values with the onnx package's shape
 /// inference (data propagation on). Folded values and small constants take part; types that the
 /// file declares are dropped first where an operator schema can infer them.
 /// Errors  INVALID_GRAPH where inference contradicts itself.
-[[nodiscard]] Status infer_shapes(Model& model);
-
+/// Main graphs of more than `nodes_at_once` nodes are inferred in parts, one after the other: sizes that
+/// nodes compute are followed within a part only, types across all.
+[[nodiscard]] Status infer_shapes(Model& model, std::size_t nodes_at_once = kNodesAtOnce);
 /// Dims of the main graph's values (by ValueId) under a profile: numbers for symbolic dims, and for
 /// inputs by name. Nothing where a dim stays unknown. The model is not changed; what was inferred
 /// for it before is used too.
