@@ -31,10 +31,10 @@ template <class E, class A>
     for (std::int64_t j = 0; j < kPanelColumns; ++j) sums[i * kPanelColumns + j] = local[i][j];
 }
 
-template <class E, class A>
-void sums_of(const E* a, const E* panel, std::int64_t depth, A* sums) {
-  with_simd([=] CTXGEN_SIMD_LOOP { block_sums(a, panel, depth, sums); });
-}
+constexpr auto sums_of = simd_loop([] CTXGEN_SIMD_LOOP(
+    const auto* a, const auto* panel, std::int64_t depth, auto* sums) {
+  block_sums(a, panel, depth, sums);
+});
 
 // A as blocks of kBlockRows rows, each [k][row], zeros below the last row.
 template <class E>

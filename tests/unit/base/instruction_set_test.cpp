@@ -15,11 +15,13 @@ namespace {
 
 using enum InstructionSet;
 
+constexpr auto double_row = simd_loop([] CTXGEN_SIMD_LOOP(std::size_t n, const auto* in, auto* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = in[i] + in[i];
+});
+
 std::vector<float> doubled(const std::vector<float>& in) {
   std::vector<float> out(in.size());
-  with_simd([n = in.size(), from = in.data(), to = out.data()] CTXGEN_SIMD_LOOP {
-    for (std::size_t i = 0; i < n; ++i) to[i] = from[i] + from[i];
-  });
+  double_row(in.size(), in.data(), out.data());
   return out;
 }
 
@@ -87,7 +89,7 @@ TEST(InstructionSet, LoopsTakeTheBestThatIsThere) {
 }
 
 TEST(InstructionSet, LoopsGiveWhatTheyCompute) {
-  EXPECT_EQ(with_simd([] CTXGEN_SIMD_LOOP { return 7; }), 7);
+  EXPECT_EQ(simd_loop([] CTXGEN_SIMD_LOOP(int x) { return x + 1; })(6), 7);
   EXPECT_TRUE(doubled({}).empty());
   EXPECT_EQ(doubled(std::vector<float>(67, 2.0F)), std::vector<float>(67, 4.0F));
 }

@@ -8,11 +8,10 @@
 namespace ctxgen::onednn {
 namespace {
 
-void multiply_add(std::int64_t n, const float* a, const float* b, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * b[i];
-  });
-}
+constexpr auto multiply_add = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* a, const float* b, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * b[i];
+});
 
 /// Depthwise transposed convolution of channels-last tensors: each result gathers the taps that
 /// reach it, so that no two threads write the same place.

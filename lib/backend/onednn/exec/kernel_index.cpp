@@ -20,16 +20,14 @@ struct Run {
   std::int64_t dst = 0, length = 0, src = 0;  // src: kFill for padding
 };
 
-void gather_elements(std::int64_t n, const float* src, const std::int64_t* offsets, float* dst) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
-  });
-}
-void copy_elements(std::int64_t n, const float* src, float* dst) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
-  });
-}
+constexpr auto gather_elements = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* src, const std::int64_t* offsets, float* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
+});
+constexpr auto copy_elements = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* src, float* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
+});
 
 /// Axes by dst stride; those of one element that is not moved are dropped.
 std::vector<IndexAxis> order_axes(const std::vector<AxisMap>& maps, const Dims& src_strides,
@@ -125,16 +123,14 @@ class IndexKernel final : public Kernel {
   float fill_;
 };
 
-void blend(std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * wa + b[i] * wb;
-  });
-}
-void blend_more(std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * wa + b[i] * wb;
-  });
-}
+constexpr auto blend = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * wa + b[i] * wb;
+});
+constexpr auto blend_more = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * wa + b[i] * wb;
+});
 
 class LinearKernel final : public Kernel {
  public:

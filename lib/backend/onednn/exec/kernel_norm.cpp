@@ -14,56 +14,49 @@ struct Moments {
   double sum = 0, squares = 0;
 };
 
-Moments moments_of(std::int64_t n, const float* in) {
-  return with_simd([=] CTXGEN_SIMD_LOOP {
-    double sums[kLanes] = {}, squares[kLanes] = {};
-    const std::int64_t whole = n - n % kLanes;
-    for (std::int64_t base = 0; base < whole; base += kLanes)
-      for (std::int64_t i = 0; i < kLanes; ++i) {
-        const double x = in[base + i];
-        sums[i] += x;
-        squares[i] += x * x;
-      }
-    Moments m;
-    for (std::int64_t i = whole; i < n; ++i) {
-      const double x = in[i];
-      m.sum += x;
-      m.squares += x * x;
-    }
+constexpr auto moments_of = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in) {
+  double sums[kLanes] = {}, squares[kLanes] = {};
+  const std::int64_t whole = n - n % kLanes;
+  for (std::int64_t base = 0; base < whole; base += kLanes)
     for (std::int64_t i = 0; i < kLanes; ++i) {
-      m.sum += sums[i];
-      m.squares += squares[i];
-    }
-    return m;
-  });
-}
-
-void add_moments(std::int64_t n, const float* in, double* sums, double* squares) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const double x = in[i];
+      const double x = in[base + i];
       sums[i] += x;
       squares[i] += x * x;
     }
-  });
-}
+  Moments m;
+  for (std::int64_t i = whole; i < n; ++i) {
+    const double x = in[i];
+    m.sum += x;
+    m.squares += x * x;
+  }
+  for (std::int64_t i = 0; i < kLanes; ++i) {
+    m.sum += sums[i];
+    m.squares += squares[i];
+  }
+  return m;
+});
 
-void scale_row(std::int64_t n, const float* in, float factor, const float* scale, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor * scale[i];
-  });
-}
-void affine_row(std::int64_t n, const float* in, float factor, float shift, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor + shift;
-  });
-}
-void affine_rows(std::int64_t n, const float* in, const float* factor, const float* shift,
-                 float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor[i] + shift[i];
-  });
-}
+constexpr auto add_moments = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, double* sums, double* squares) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double x = in[i];
+    sums[i] += x;
+    squares[i] += x * x;
+  }
+});
+
+constexpr auto scale_row = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, float factor, const float* scale, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor * scale[i];
+});
+constexpr auto affine_row = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, float factor, float shift, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor + shift;
+});
+constexpr auto affine_rows = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, const float* factor, const float* shift, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor[i] + shift[i];
+});
 
 class RmsKernel final : public Kernel {
  public:

@@ -18,34 +18,36 @@ namespace ctxgen::onednn {
   }                                                                 \
   break
 
+constexpr auto unary_loop = simd_loop([] CTXGEN_SIMD_LOOP(
+    PointOp op, float alpha, float beta, std::int64_t n, const float* in, float* out) {
+  switch (op) {
+    case PointOp::kRelu:
+      if (alpha == 0.0F) {
+        CTXGEN_LOOP(x < 0.0F ? 0.0F : x);
+      }
+      CTXGEN_LOOP(x < 0.0F ? alpha * x : x);
+    case PointOp::kClip: CTXGEN_LOOP(x < alpha ? alpha : (x > beta ? beta : x));
+    case PointOp::kLinear: CTXGEN_LOOP(alpha * x + beta);
+    case PointOp::kAbs: CTXGEN_LOOP(std::fabs(x));
+    case PointOp::kSquare: CTXGEN_LOOP(x * x);
+    case PointOp::kSqrt: CTXGEN_LOOP(std::sqrt(x));
+    case PointOp::kHardSwish:
+      CTXGEN_LOOP(x * std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+    case PointOp::kHardSigmoid: CTXGEN_LOOP(std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+    case PointOp::kFloor: CTXGEN_LOOP(std::floor(x));
+    case PointOp::kCeil: CTXGEN_LOOP(std::ceil(x));
+    case PointOp::kSign: CTXGEN_LOOP(x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x));
+    case PointOp::kSoftsign: CTXGEN_LOOP(x / (1.0F + std::fabs(x)));
+    case PointOp::kThreshold: CTXGEN_LOOP(x > alpha ? x : 0.0F);
+    case PointOp::kErf: CTXGEN_LOOP(std::erf(x));
+    case PointOp::kSin: CTXGEN_LOOP(std::sin(x));
+    case PointOp::kCos: CTXGEN_LOOP(std::cos(x));
+    case PointOp::kPowerOf: CTXGEN_LOOP(std::pow(x, beta));
+    default: break;
+  }
+});
 void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float* in, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    switch (op) {
-      case PointOp::kRelu:
-        if (alpha == 0.0F) {
-          CTXGEN_LOOP(x < 0.0F ? 0.0F : x);
-        }
-        CTXGEN_LOOP(x < 0.0F ? alpha * x : x);
-      case PointOp::kClip: CTXGEN_LOOP(x < alpha ? alpha : (x > beta ? beta : x));
-      case PointOp::kLinear: CTXGEN_LOOP(alpha * x + beta);
-      case PointOp::kAbs: CTXGEN_LOOP(std::fabs(x));
-      case PointOp::kSquare: CTXGEN_LOOP(x * x);
-      case PointOp::kSqrt: CTXGEN_LOOP(std::sqrt(x));
-      case PointOp::kHardSwish:
-        CTXGEN_LOOP(x * std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
-      case PointOp::kHardSigmoid: CTXGEN_LOOP(std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
-      case PointOp::kFloor: CTXGEN_LOOP(std::floor(x));
-      case PointOp::kCeil: CTXGEN_LOOP(std::ceil(x));
-      case PointOp::kSign: CTXGEN_LOOP(x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x));
-      case PointOp::kSoftsign: CTXGEN_LOOP(x / (1.0F + std::fabs(x)));
-      case PointOp::kThreshold: CTXGEN_LOOP(x > alpha ? x : 0.0F);
-      case PointOp::kErf: CTXGEN_LOOP(std::erf(x));
-      case PointOp::kSin: CTXGEN_LOOP(std::sin(x));
-      case PointOp::kCos: CTXGEN_LOOP(std::cos(x));
-      case PointOp::kPowerOf: CTXGEN_LOOP(std::pow(x, beta));
-      default: break;
-    }
-  });
+  unary_loop(op, alpha, beta, n, in, out);
 }
 #undef CTXGEN_LOOP
 
@@ -69,37 +71,40 @@ void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float*
     default: break;                                                 \
   }
 
+constexpr auto binary_loop = simd_loop([] CTXGEN_SIMD_LOOP(
+    PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
+  CTXGEN_CASES(i)
+});
 void binary_row(PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    CTXGEN_CASES(i)
-  });
+  binary_loop(op, n, in, operand, out);
 }
+constexpr auto strided_binary_loop = simd_loop([] CTXGEN_SIMD_LOOP(
+    PointOp op, std::int64_t n, const float* in, const float* operand, std::int64_t stride,
+    float* out) {
+  CTXGEN_CASES(i* stride)
+});
 void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float* operand,
                         std::int64_t stride, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    CTXGEN_CASES(i* stride)
-  });
+  strided_binary_loop(op, n, in, operand, stride, out);
 }
 #undef CTXGEN_CASES
 #undef CTXGEN_LOOP
 
 namespace {
 
-void scale_shift_row(std::int64_t n, const float* in, const float* scale, const float* shift,
-                     float low, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float x = in[i] * scale[i] + shift[i];
-      out[i] = x < low ? low : x;
-    }
-  });
-}
+constexpr auto scale_shift_row = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, const float* scale, const float* shift, float low,
+    float* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float x = in[i] * scale[i] + shift[i];
+    out[i] = x < low ? low : x;
+  }
+});
 
-void load_row(std::int64_t n, const float* in, std::int64_t stride, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
-  });
-}
+constexpr auto load_row = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, std::int64_t stride, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+});
 
 }  // namespace
 

@@ -18,23 +18,18 @@ template <class T>
   return a > b ? a : b;
 }
 
-template <class T>
-void take_max(std::int64_t n, const T* src, T* dst) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = larger(dst[i], src[i]);
-  });
-}
+constexpr auto take_max = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const auto* src, auto* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] = larger(dst[i], src[i]);
+});
 
-void accumulate(std::int64_t n, const float* src, float* dst) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
-  });
-}
-void divide(std::int64_t n, float by, float* dst) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] /= by;
-  });
-}
+constexpr auto accumulate = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* src, float* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
+});
+constexpr auto divide = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, float by, float* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] /= by;
+});
 
 /// One output position along one spatial axis: which taps fall inside, how many count.
 struct Taps {

@@ -52,27 +52,26 @@ double joined(Fold fold, double a, double b) {
   }
 
 /// acc[i] = fold(acc[i], in[i]).
-void fold_rows(Fold fold, std::int64_t n, const float* in, double* acc) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
+constexpr auto fold_rows = simd_loop([] CTXGEN_SIMD_LOOP(
+    Fold fold, std::int64_t n, const float* in, double* acc) {
 #define CTXGEN_EACH(index, expression)      \
   for (std::int64_t i = 0; i < n; ++i) {    \
     const double x = in[index], a = acc[i]; \
     acc[i] = (expression);                  \
   }                                         \
   break
-    CTXGEN_FOLD(i)
+  CTXGEN_FOLD(i)
 #undef CTXGEN_EACH
-  });
-}
+});
 
 constexpr std::int64_t kLanes = 16;
 
 /// The fold of a row, in sixteen lanes side by side.
-double fold_row(Fold fold, std::int64_t n, const float* in, double start) {
-  return with_simd([=] CTXGEN_SIMD_LOOP {
-    double lanes[kLanes];
-    for (double& lane : lanes) lane = start;
-    const std::int64_t whole = n - n % kLanes;
+constexpr auto fold_row = simd_loop([] CTXGEN_SIMD_LOOP(
+    Fold fold, std::int64_t n, const float* in, double start) {
+  double lanes[kLanes];
+  for (double& lane : lanes) lane = start;
+  const std::int64_t whole = n - n % kLanes;
 #define CTXGEN_EACH(index, expression)                      \
   for (std::int64_t base = 0; base < whole; base += kLanes) \
     for (std::int64_t i = 0; i < kLanes; ++i) {             \
@@ -84,13 +83,12 @@ double fold_row(Fold fold, std::int64_t n, const float* in, double start) {
     lanes[0] = (expression);                                \
   }                                                         \
   break
-    CTXGEN_FOLD(i)
+  CTXGEN_FOLD(i)
 #undef CTXGEN_EACH
-    double result = lanes[0];
-    for (std::int64_t i = 1; i < kLanes; ++i) result = joined(fold, result, lanes[i]);
-    return result;
-  });
-}
+  double result = lanes[0];
+  for (std::int64_t i = 1; i < kLanes; ++i) result = joined(fold, result, lanes[i]);
+  return result;
+});
 #undef CTXGEN_FOLD
 
 struct ReduceAxis {

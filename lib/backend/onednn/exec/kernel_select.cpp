@@ -13,20 +13,23 @@ namespace ctxgen::onednn {
   for (std::int64_t i = 0; i < n; ++i) out[i] = condition[at_c] != 0 ? a[at_a] : b[at_b]; \
   return
 
+constexpr auto select_loop = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const std::uint8_t* condition, std::int64_t c_step, const float* a,
+    std::int64_t a_step, const float* b, std::int64_t b_step, float* out) {
+  if (c_step == 1 && a_step == 1 && b_step == 1) {
+    CTXGEN_LOOP(i, i, i);
+  }
+  if (c_step == 1 && a_step == 1 && b_step == 0) {
+    CTXGEN_LOOP(i, i, 0);
+  }
+  if (c_step == 1 && a_step == 0 && b_step == 1) {
+    CTXGEN_LOOP(i, 0, i);
+  }
+  CTXGEN_LOOP(i* c_step, i* a_step, i* b_step);
+});
 void select_row(std::int64_t n, const std::uint8_t* condition, std::int64_t c_step, const float* a,
                 std::int64_t a_step, const float* b, std::int64_t b_step, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    if (c_step == 1 && a_step == 1 && b_step == 1) {
-      CTXGEN_LOOP(i, i, i);
-    }
-    if (c_step == 1 && a_step == 1 && b_step == 0) {
-      CTXGEN_LOOP(i, i, 0);
-    }
-    if (c_step == 1 && a_step == 0 && b_step == 1) {
-      CTXGEN_LOOP(i, 0, i);
-    }
-    CTXGEN_LOOP(i* c_step, i* a_step, i* b_step);
-  });
+  select_loop(n, condition, c_step, a, a_step, b, b_step, out);
 }
 #undef CTXGEN_LOOP
 

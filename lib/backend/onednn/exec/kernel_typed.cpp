@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "ctxgen/base/half.h"
 #include "ctxgen/base/simd.h"
@@ -18,29 +19,24 @@
 namespace ctxgen::onednn {
 namespace {
 
-template <class T>
-void load_integers(std::int64_t n, const T* in, float scale, float zero, float* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale;
-  });
-}
+constexpr auto load_integers = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const auto* in, float scale, float zero, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale;
+});
 
 // Adding and subtracting 1.5 * 2^23 rounds to an integer, halves to even, where |x| < 2^22. Bounds
 // are integers, so that saturating before rounding is the same. A NaN becomes the lower bound.
-template <class T>
-void store_integers(std::int64_t n, const float* in, float scale, float zero, float low,
-                    float high, T* out) {
-  with_simd([=] CTXGEN_SIMD_LOOP {
-    constexpr float kRound = 12582912.0F;
-    for (std::int64_t i = 0; i < n; ++i) {
-      float x = in[i] / scale;
-      x = x > low ? x : low;
-      x = x < high ? x : high;
-      x = (x + kRound) - kRound;
-      out[i] = static_cast<T>(static_cast<std::int32_t>(x + zero));
-    }
-  });
-}
+constexpr auto store_integers = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* in, float scale, float zero, float low, float high, auto* out) {
+  constexpr float kRound = 12582912.0F;
+  for (std::int64_t i = 0; i < n; ++i) {
+    float x = in[i] / scale;
+    x = x > low ? x : low;
+    x = x < high ? x : high;
+    x = (x + kRound) - kRound;
+    out[i] = static_cast<std::remove_pointer_t<decltype(out)>>(static_cast<std::int32_t>(x + zero));
+  }
+});
 
 // Compilers make a scalar loop of half conversions.
 #if defined(__x86_64__)

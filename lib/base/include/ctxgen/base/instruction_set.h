@@ -9,7 +9,7 @@
 namespace ctxgen {
 
 // The one switch that says which instructions a process may use. oneDNN follows it by its own limit,
-// code of ours by usable_instruction_set() and with_simd() (simd.h), never by asking the processor.
+// code of ours by usable_instruction_set() and simd_loop() (simd.h), never by asking the processor.
 
 /// Instruction sets of x86-64. The values are oneDNN's (dnnl_cpu_isa_t): sets of features, so that
 /// one that includes another has all its bits and is larger.
