@@ -59,15 +59,15 @@ constexpr std::string_view kTop = "--help --version help";
 
 /// Helpers of the script: a word of a list behind its last comma, and keys, which no blank ends.
 constexpr std::string_view kBashHelpers =
-    "_ctxgen_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$2\")); }\n"
+    "_ctxgen_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$2\")) || true; }\n"
     "_ctxgen_list() {\n"
     "  local before=\n"
     "  [[ $2 == *,* ]] && before=${2%,*},\n"
-    "  COMPREPLY=($(compgen -P \"$before\" -W \"$1\" -- \"${2##*,}\"))\n"
+    "  COMPREPLY=($(compgen -P \"$before\" -W \"$1\" -- \"${2##*,}\")) || true\n"
     "}\n"
     "_ctxgen_keys() {\n"
     "  compopt -o nospace 2> /dev/null || true\n"
-    "  COMPREPLY=($(compgen -W \"$1\" -- \"$2\"))\n"
+    "  COMPREPLY=($(compgen -W \"$1\" -- \"$2\")) || true\n"
     "}\n";
 
 bool has_keys(const FlagEntry& option) {

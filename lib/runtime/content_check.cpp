@@ -48,13 +48,13 @@ Result<ContentCheck> check_content(const Model& model, std::span<const FileRead>
                                     kContentHashKey)};
   const std::string found = CTXGEN_TRY(hash_of(model, files)).hex();
   if (found == recorded->hash) return ContentCheck{ContentState::kIntact, "content " + found};
+  if (std::string damage = external_damage(model); !damage.empty())
+    return ContentCheck{ContentState::kDamaged, std::move(damage)};
   if (recorded->as_written)
     return ContentCheck{ContentState::kDamaged,
                         std::format("what stays in the model (nodes, initializers, interface, external "
                                     "data) is damaged: it has hash {}, expected {}",
                                     found, recorded->hash)};
-  if (std::string damage = external_damage(model); !damage.empty())
-    return ContentCheck{ContentState::kDamaged, std::move(damage)};
   return ContentCheck{ContentState::kChanged,
                       std::format("changed since it was compiled: a tool saved it with another content "
                                   "(nodes, initializers, interface or external data), hash {}, "

@@ -288,8 +288,8 @@ def test_verbose_in_a_pipe_gives_plain_lines(model):
 
 def test_a_terminal_gets_a_bar_that_goes_again(model):
     leader, follower = pty.openpty()
-    finished = subprocess.run([os.environ["CTXGEN_BIN"], "compile", model], stdout=subprocess.PIPE, stderr=follower,
-                              check=False)
+    command = [os.environ["CTXGEN_BIN"], "compile", model, "--dim", "batch=1"]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, check=False)
     os.close(follower)
     shown = os.read(leader, 1 << 16)
     os.close(leader)

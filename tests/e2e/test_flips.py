@@ -44,8 +44,8 @@ SETS = {
 }
 if MODELS.is_dir():
     SETS |= {
-        "trained, inside": ([trained("silero_vad_v6")], []),
-        "trained, external": ([trained("silero_vad_v6")], ["--external-initializers", "all.weights"]),
+        "trained, inside": ([trained("rfb320_face")], []),
+        "trained, external": ([trained("rfb320_face")], ["--external-initializers", "all.weights"]),
         "trained, embedded": ([trained("palm_detection_lite")], ["--embed"]),
         "trained, compressed": ([trained("micro_kws_qdq")], ["--compress"]),
     }

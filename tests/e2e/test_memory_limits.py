@@ -60,7 +60,8 @@ def test_want_of_memory_is_an_error_and_no_signal(folder, least, name):
             assert finished.stderr.count("ctxgen: error: RESOURCE_LIMIT: ") == 1, context
         statuses.add(finished.returncode)
         assert temporaries(folder) == [], context
-    assert 2 in statuses and (0 in statuses or name in ("compile", "verify", "run")), statuses
+    does = 4 if name == "check" else 0  # compiled for other threads: it prefers recompilation
+    assert 2 in statuses and (does in statuses or name in ("compile", "verify", "run")), statuses
 
 
 def test_with_json_the_error_is_an_object(folder, least):

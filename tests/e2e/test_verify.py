@@ -205,7 +205,7 @@ def test_compile_verifies_every_model_and_profile(tmp_path):
     for model in report["models"]:
         assert model["verification"]["match"]
         assert [run["inputs"] for run in model["verification"]["runs"]] == ["seed 0, n=1", "seed 0, n=3"]
-    plain = done("compile", tmp_path / "a.onnx", "--verify").stdout
+    plain = done("compile", tmp_path / "a.onnx", "-o", tmp_path / "alone/", "--verify").stdout
     assert "1 run compared; 2 of 2 partition outputs match" in plain
 
 

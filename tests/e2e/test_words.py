@@ -83,7 +83,7 @@ def test_sizes_take_units(tmp_path, size, moved):
                               [numpy_helper.from_array(np.ones(1024, np.float32), "w")])
     model = save(make_model(graph), tmp_path / "m.onnx")
     command = ["compile", model, "--provider", "cpu", "--external-initializers", "w.data", "--external-threshold", size,
-               "--weight-memory", size, "--cache-size", size]
+               "--weight-memory", size, "--cache-size", size, "--cache-dir", tmp_path / "cache"]
     if moved is None:
         says(command, "expected a size in bytes")
     else:
@@ -388,7 +388,7 @@ def error_of(finished):
     (["complie", "none.onnx", "--json"], "INVALID_ARGUMENT"),
     (["run", "none.onnx", "--threads", "abc", "--json"], "INVALID_ARGUMENT"),
     (["compile", "none.onnx", "--tune", "--json"], "INVALID_ARGUMENT"),
-    (["cache", "stats", "--json", "--cache-dir", "/proc/none"], None),
+    (["cache", "stats", "--json"], "INVALID_ARGUMENT"),
     (["inspect", "--json", "/"], "IO_ERROR"),
     (["explain", "--json", "none.onnx"], "IO_ERROR"),
     (["bench", "--json", "none.onnx"], "IO_ERROR"),

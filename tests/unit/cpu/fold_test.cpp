@@ -30,7 +30,7 @@ class FoldTest : public testing::Test {
     model.graph.add_node(std::move(node));
     return id;
   }
-  const std::optional<Tensor>& folded(ValueId id) { return model.graph.value(id).folded; }
+  const Boxed<Tensor>& folded(ValueId id) { return model.graph.value(id).folded; }
 
   Model model;
 };
