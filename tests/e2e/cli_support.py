@@ -51,9 +51,9 @@ def run_arrays(path, inputs, folder, *options):
     """The outputs of `ctxgen run` for arrays by input name, as arrays by output name. Files go into `folder`."""
     folder.mkdir(exist_ok=True)
     arguments = []
-    for name, array in inputs.items():
-        np.save(folder / f"{name}.npy", array)
-        arguments += ["--input", f"{name}={folder / name}.npy"]
+    for index, (name, array) in enumerate(inputs.items()):  # names may have slashes
+        np.save(folder / f"input_{index}.npy", array)
+        arguments += ["--input", f"{name}={folder / f'input_{index}.npy'}"]
     done("run", path, *arguments, "--output-dir", folder / "out", *options)
     return {file.stem: np.load(file) for file in (folder / "out").glob("*.npy")}
 

@@ -280,7 +280,7 @@ def test_the_tolerance_follows_what_is_inside_and_not_the_output(tmp_path, chain
     (value,) = json_of("verify", tmp_path / "half_ctx.onnx", "--against", source)["runs"][0]["outputs"]
     assert (value["row"], value["rtol"]) == ("f16", 8 * 2**-10) and 0 < value["used"] < 0.5
     (value,) = json_of("verify", chain[1], "--against", chain[0])["runs"][0]["outputs"]
-    assert value["row"] == "f32" and value["rtol"] < 1e-5 and value["used"] < 1
+    assert value["row"] == "f32" and value["rtol"] < 5e-5 and value["used"] < 1
 
 
 def test_a_relative_error_of_a_thousandth_in_a_float_model_is_found(chain, tmp_path):

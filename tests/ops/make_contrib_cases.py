@@ -272,10 +272,23 @@ def multi_head_cases():
          rotary_embedding_dim=8)
 
 
+def dropped_cases():
+    """Experimental operators that ONNX dropped; ONNX Runtime still takes them."""
+    x = np.linspace(-1.5, 2, 6, dtype=np.float32).reshape(2, 3)
+    image = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4) - 7
+    case("affine", "", "Affine", [x], version=8, alpha=2.0, beta=1.0)
+    case("crop", "", "Crop", [image], version=8, border=[1, 1, 2, 0])
+    case("crop_with_scale", "", "Crop", [image], version=8, border=[1, 1, 0, 0], scale=[1, 3])
+    case("image_scaler", "", "ImageScaler", [image], version=8, scale=2.0, bias=[1.0, -3.0])
+    case("parametric_softplus", "", "ParametricSoftplus", [x], version=8, alpha=2.0, beta=0.5)
+    case("scale", "", "Scale", [x], version=8, scale=3.0)
+    case("scaled_tanh", "", "ScaledTanh", [x], version=8, alpha=2.0, beta=0.5)
+
+
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
-                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases):
+                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases):
         cases()
     value_cases.write(FOLDER)
     print(len(list(FOLDER.iterdir())), "cases")

@@ -156,7 +156,7 @@ class Judge {
     for (const auto& entry : context_.metadata_props())
       if (!texts(source_.metadata_props()).contains(entry.SerializeAsString()) &&
           !entry.key().starts_with("ep_compatibility_info.") &&
-          !entry.key().starts_with("ctxgen.compile_key"))
+          !entry.key().starts_with("ctxgen.compile_key") && entry.key() != "ctxgen.content_hash")
         lost("metadata \"{}\" is new", entry.key());
   }
 

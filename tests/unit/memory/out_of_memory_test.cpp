@@ -47,8 +47,10 @@ class OutOfMemory : public testing::Test {
     const std::function<void()> run = [&] { outcome = work(); };  // moves
     for (int i = 0; i < 3; ++i) run();  // fills what is kept: schemas, primitives
     ASSERT_EQ(outcome, test::kOk);
+    clear_folder();
     const auto recorded = test::record(run);
     const auto settled = [&] {
+      clear_folder();
       run();
       check_folder(true);
       std::string().swap(outcome.message);
@@ -61,6 +63,7 @@ class OutOfMemory : public testing::Test {
       if (!recorded.is_ours[n]) continue;
       ++ours;
       for (const Failing how : {Failing::kOnce, Failing::kFromThenOn}) {
+        clear_folder();
         if (!test::run_failing(n, how, run)) continue;
         ++reached;
         ASSERT_TRUE(outcome.ok || outcome.code == ErrorCode::kResourceLimit)
@@ -79,6 +82,12 @@ class OutOfMemory : public testing::Test {
     EXPECT_GE(reached, ours);  // of twice as many
     EXPECT_LT(survived_ * 20, reached) << "too much goes on as if there were memory";
     std::cerr << ours << " allocations of " << recorded.is_ours.size() << " are ours, " << survived_ << " survived\n";
+  }
+
+  /// Outputs that are there already take allocations of their own: each run begins without.
+  void clear_folder() {
+    for (const std::string& name : outputs_)
+      if (!kept_.contains(name)) std::filesystem::remove(folder_ / name);
   }
 
   void check_folder(bool is_done) {
