@@ -34,7 +34,7 @@ def least():
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("limits")
     save(conv_model(), folder / "net.onnx")
-    done("compile", folder / "net.onnx")
+    done("compile", folder / "net.onnx", "--threads", 2)
     return folder
 
 

@@ -148,5 +148,5 @@ def test_float16_copies_of_onnxruntimes_converter(tmp_path, name, keep):
     done("compile", "-q", source)
     result = json_of("verify", tmp_path / "half_ctx.onnx", "--against", source)
     assert {value["row"] for run in result["runs"] for value in run["outputs"]} == {"f16"}
-    if keep and name != "rfb320_face_nopost":  # its boxes move by 4 times the row when the converter rounds the weights
+    if keep and name != "rfb320_face_nopost":  # its data are of the f32 model: a node at a time rounds to 4 times the row
         json_of("run", tmp_path / "half_ctx.onnx", "--test-data", MODELS / name)
