@@ -1,13 +1,14 @@
 # ctxgen_add_library, ctxgen_add_test; ctxgen_write_lists writes what they collected.
 
-# ctxgen_add_library(<name> [SOURCES ...] [HEADERS ...] [GENERATED_HEADERS ...] [PUBLIC target...] [PRIVATE target...])
+# ctxgen_add_library(<name> [SOURCES ...] [ROOMS folder...] [HEADERS ...] [GENERATED_HEADERS ...] [PUBLIC target...] [PRIVATE target...])
 #
-# Static library ctxgen_<name>, alias ctxgen::<name>; without SOURCES an interface library.
+# Static library ctxgen_<name>, alias ctxgen::<name>; without SOURCES and ROOMS an interface library.
+#   ROOMS              subfolders, each with a CMakeLists.txt whose first line says what it is for and which adds its sources (target_sources)
 #   HEADERS            public headers, below include/ of this folder; nothing else of the folder is seen by others
 #   GENERATED_HEADERS  public headers made at configure time, below include/ of this folder's binary folder
 #   PUBLIC, PRIVATE    what it links; PUBLIC only where its own headers include the other's
 function(ctxgen_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;GENERATED_HEADERS;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;ROOMS;HEADERS;GENERATED_HEADERS;PUBLIC;PRIVATE")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "ctxgen_add_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -15,7 +16,7 @@ function(ctxgen_add_library name)
   set(include "${CMAKE_CURRENT_SOURCE_DIR}/include")
   set(generated "${CMAKE_CURRENT_BINARY_DIR}/include")
 
-  if(arg_SOURCES)
+  if(arg_SOURCES OR arg_ROOMS)
     add_library(${target} STATIC ${arg_SOURCES})
     set(scope PUBLIC)
     target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -41,6 +42,9 @@ function(ctxgen_add_library name)
 
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} CTXGEN_HEADERS "${arg_HEADERS};${arg_GENERATED_HEADERS}")
   set_property(GLOBAL APPEND PROPERTY CTXGEN_LIBRARIES ${target})
+  foreach(room IN LISTS arg_ROOMS)
+    add_subdirectory("${room}")
+  endforeach()
 endfunction()
 
 # ctxgen_add_test(<name> SOURCES ... [LIBS target...] [INCLUDES folder...] [DEFINITIONS ...] [TIME_LIMIT seconds])

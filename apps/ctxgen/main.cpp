@@ -8,23 +8,23 @@
 #include <string>
 #include <vector>
 
-#include "build_flags.h"
-#include "cli.h"
-#include "console.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onnx/infer.h"
-#include "documents.h"
-#include "help_format.h"
-#include "interrupt.h"
-#include "options_file.h"
-#include "out_of_memory.h"
-#include "planned.h"
-#include "text_table.h"
-#include "usage.h"
-#include "value_checks.h"
+#include "cli.h"
+#include "flags/build_flags.h"
+#include "flags/options_file.h"
+#include "flags/planned.h"
+#include "flags/usage.h"
+#include "flags/value_checks.h"
+#include "help/help_format.h"
+#include "term/console.h"
+#include "term/interrupt.h"
+#include "term/out_of_memory.h"
+#include "term/text_table.h"
+#include "verbs/documents_verb.h"
 
 
 namespace ctxgen::cli {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <chrono>
 
-#include "bin_users.h"
-#include "compilation.h"
 #include "ctxgen/base/boundary.h"
-#include "file_uses.h"
-#include "names.h"
-#include "output_cache.h"
-#include "output_files.h"
-#include "prepare.h"
-#include "target.h"
+#include "cache/output_cache.h"
+#include "output/bin_users.h"
+#include "output/file_uses.h"
+#include "output/output_files.h"
+#include "output/output_names.h"
+#include "stages/compilation.h"
+#include "stages/compile_target.h"
+#include "stages/prepare_model.h"
 
 namespace ctxgen {
 namespace {

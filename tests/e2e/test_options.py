@@ -36,7 +36,7 @@ def test_the_page_has_every_flag():
 
 
 def test_the_page_has_every_key():
-    source = (SOURCE / "lib" / "compiler" / "config_keys.cpp").read_text()
+    source = (SOURCE / "lib" / "compiler" / "options" / "compile_config_keys.cpp").read_text()
     table = source.split("constexpr Row kRows[] = {", 1)[1]
     keys = re.findall(r'\{\{"([a-z_.]+)"', table)
     assert len(keys) > 10

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "arguments.h"
+#include "flags/arguments.h"
+#include "flags/model_flags.h"
+#include "flags/options_file.h"
+#include "flags/planned.h"
+#include "flags/usage.h"
 #include "fuzz_input.h"
-#include "model_flags.h"
-#include "options_file.h"
-#include "planned.h"
-#include "prepare.h"
-#include "usage.h"
+#include "stages/prepare_model.h"
 
 using namespace ctxgen;
 

@@ -1,8 +1,8 @@
 // Input files of `ctxgen run`. The first byte says which kind the rest is: .npy, .pb or .npz.
 #include "ctxgen/onnx_lite/read_model.h"
 #include "fuzz_input.h"
-#include "npy.h"
-#include "npz.h"
+#include "io/npy.h"
+#include "io/npz.h"
 
 using namespace ctxgen;
 

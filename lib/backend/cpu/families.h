@@ -4,7 +4,7 @@
 
 #include "ctxgen/cpu/kernel.h"
 
-// One table per file of ops/. A new family is one line here and one in table.cpp.
+// One table per file of ops/. A new family is one line here and one in kernel_table.cpp.
 
 namespace ctxgen::cpu {
 

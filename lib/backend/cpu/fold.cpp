@@ -5,8 +5,8 @@
 
 #include "ctxgen/base/log.h"
 #include "ctxgen/cpu/kernel.h"
-#include "string_memory.h"
-#include "vector_context.h"
+#include "kernel/string_memory.h"
+#include "kernel/vector_context.h"
 
 namespace ctxgen::cpu {
 

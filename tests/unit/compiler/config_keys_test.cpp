@@ -1,10 +1,9 @@
-#include "ctxgen/compiler/config_keys.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
+#include "ctxgen/compiler/config_keys.h"
 #include "code_of.h"
 #include "parse_model.h"
 #include "toy_provider.h"

@@ -1,7 +1,6 @@
-#include "ctxgen/compiler/context_builder.h"
-
 #include <gtest/gtest.h>
 
+#include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "parse_model.h"
 #include "toy_provider.h"

@@ -1,10 +1,9 @@
-#include "ctxgen/compiler/dependency_rules.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <vector>
 
+#include "ctxgen/compiler/dependency_rules.h"
 #include "code_of.h"
 
 namespace ctxgen {

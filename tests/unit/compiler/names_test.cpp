@@ -1,8 +1,7 @@
-#include "names.h"
-
 #include <gtest/gtest.h>
 
 #include "ctxgen/compiler/compile.h"
+#include "output/output_names.h"
 
 namespace ctxgen {
 namespace {

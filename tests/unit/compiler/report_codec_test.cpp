@@ -1,7 +1,6 @@
-#include "report_codec.h"
-
 #include <gtest/gtest.h>
 
+#include "cache/report_codec.h"
 #include "code_of.h"
 
 namespace ctxgen {

@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "build_node.h"
-#include "forwarding_context.h"
-#include "vector_context.h"
+#include "kernel/forwarding_context.h"
+#include "kernel/vector_context.h"
 
 namespace ctxgen::cpu {
 namespace {

@@ -1,6 +1,6 @@
-#include "ctxgen/cpu/provider.h"
-
 #include <gtest/gtest.h>
+
+#include "ctxgen/cpu/provider.h"
 
 namespace ctxgen::cpu {
 namespace {

@@ -1,8 +1,7 @@
-#include "regex_match.h"
-
 #include <gtest/gtest.h>
 
-#include "utf8.h"
+#include "regex/regex_match.h"
+#include "regex/utf8.h"
 
 namespace ctxgen::cpu {
 namespace {

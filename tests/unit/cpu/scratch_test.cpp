@@ -1,5 +1,3 @@
-#include "ctxgen/cpu/scratch.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,6 +5,8 @@
 #include <new>
 #include <numeric>
 #include <thread>
+
+#include "ctxgen/cpu/scratch.h"
 
 namespace ctxgen::cpu {
 namespace {

@@ -1,5 +1,3 @@
-#include "ctxgen/onnx_lite/content_hash.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,13 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "code_of.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/ctxfile/magic.h"
+#include "ctxgen/onnx_lite/content_hash.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
+#include "code_of.h"
 #include "proto_builder.h"
-#include "rope.h"
+#include "wire/rope.h"
 
 namespace ctxgen {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "code_of.h"
 #include "ctxgen/onnx_lite/read_model.h"
+#include "code_of.h"
 #include "proto_builder.h"
-#include "tensor_reader.h"
+#include "tensors/tensor_reader.h"
 
 namespace ctxgen {
 namespace {

@@ -1,9 +1,8 @@
-#include "ctxgen/onnx_lite/write_model.h"
-
 #include <gmock/gmock.h>
 
-#include "code_of.h"
 #include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/onnx_lite/write_model.h"
+#include "code_of.h"
 #include "proto_builder.h"
 #include "temp_folder.h"
 

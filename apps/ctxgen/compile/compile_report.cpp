@@ -1,0 +1,253 @@
+#include "compile/compile_report.h"
+
+#include <algorithm>
+#include <format>
+#include <map>
+#include <vector>
+
+#include "show/sharing_table.h"
+#include "term/console.h"
+#include "term/text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& partitions) {
+  json.begin_array();
+  for (const PartitionReport& partition : partitions)
+    json.begin_object()
+        .field("name", partition.name)
+        .field("provider", partition.provider)
+        .field("nodes", std::uint64_t{partition.nodes})
+        .field("inputs", std::uint64_t{partition.inputs})
+        .field("outputs", std::uint64_t{partition.outputs})
+        .field("weight_bytes", partition.weight_bytes)
+        .field("plans", std::uint64_t{partition.plans})
+        .end_object();
+  json.end_array();
+}
+
+/// Nodes that stay in the model: run by cpu, or by nobody.
+std::vector<NodeReport> fallbacks(const ModelReport& model) {
+  std::vector<NodeReport> nodes;
+  std::ranges::copy_if(model.assignment, std::back_inserter(nodes),
+                       [](const NodeReport& node) { return node.partition < 0 && !node.folded; });
+  return nodes;
+}
+
+void write_model(JsonWriter& json, const ModelReport& model,
+                 const std::vector<VerificationRun>* runs) {
+  json.begin_object()
+      .field("input", model.input_name)
+      .field("output", model.output_name)
+      .field("nodes", std::uint64_t{model.nodes})
+      .field("compiled_nodes", std::uint64_t{model.compiled_nodes})
+      .field("folded_nodes", std::uint64_t{model.folded_nodes})
+      .field("removed_nodes", std::uint64_t{model.removed_nodes})
+      .field("model_bytes", model.model_bytes);
+  write_partitions(json.key("partitions"), model.partitions);
+  write_assignment(json.key("fallbacks"), fallbacks(model));
+  json.key("warnings").begin_array();
+  for (const std::string& warning : model.warnings) json.value(warning);
+  if (!model.unplanned.empty()) json.value(model.unplanned);
+  json.end_array().key("costs").begin_array();
+  for (const std::string& cost : model.costs) json.value(cost);
+  json.end_array();
+  if (runs != nullptr) {
+    json.key("verification").begin_object();
+    write_runs(json, *runs, first_divergence(*runs), {});
+    json.end_object();
+  }
+  json.end_object();
+}
+
+/// "Resize x2 (dnnl: mode cubic)", most frequent first.
+std::string fallback_text(const ModelReport& model) {
+  struct Group {
+    std::size_t count = 0;
+    std::string reason;
+  };
+  std::map<std::string, Group> groups;
+  for (const NodeReport& node : fallbacks(model)) {
+    Group& group = groups[node.op_type + (node.provider.empty() ? " (nobody runs it)" : "")];
+    ++group.count;
+    if (group.reason.empty() && !node.reasons.empty()) group.reason = node.reasons.front();
+  }
+  std::vector<std::pair<std::string, Group>> sorted(groups.begin(), groups.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater{},
+                           [](const auto& entry) { return entry.second.count; });
+  TextTable table({1});
+  for (const auto& [op, group] : sorted)
+    table.row({op, std::to_string(group.count), group.reason});
+  return table.text("    ");
+}
+
+std::string model_text(const ModelReport& model, bool verbose) {
+  std::string text =
+      std::format("{} -> {} ({})\n", model.input_name, model.output_name,
+                  size_text(model.model_bytes));
+  const std::size_t left = fallbacks(model).size();
+  text += std::format("  {}, {} compiled into {}, {} folded, {} left\n",
+                      count_text(model.nodes, "node"), model.compiled_nodes,
+                      count_text(model.partitions.size(), "partition"), model.folded_nodes, left);
+  if (model.removed_nodes > 0)
+    text += std::format("  {} removed by --graph-optimization\n",
+                        count_text(model.removed_nodes, "node"));
+  if (verbose) {
+    TextTable table({2, 3, 4});
+    for (const PartitionReport& partition : model.partitions)
+      table.row({partition.name, partition.provider, count_text(partition.nodes, "node"),
+                 std::format("{} -> {}", partition.inputs, partition.outputs),
+                 size_text(partition.weight_bytes)});
+    text += table.text("    ");
+  }
+  for (const std::string& cost : model.costs) text += "  " + cost + "\n";
+  if (left > 0) text += "  not compiled:\n" + fallback_text(model);
+  return text;
+}
+
+std::string_view kind_text(FileReport::Kind kind) {
+  switch (kind) {
+    case FileReport::Kind::kBin: return "bin";
+    case FileReport::Kind::kExternalInitializers: return "external_initializers";
+    case FileReport::Kind::kForeignBin: return "foreign_bin";
+    case FileReport::Kind::kModel: break;
+  }
+  return "model";
+}
+
+std::string_view state_text(FileReport::State state) {
+  switch (state) {
+    case FileReport::State::kUnchanged: return "unchanged";
+    case FileReport::State::kPlanned: return "planned";
+    case FileReport::State::kWritten: break;
+  }
+  return "written";
+}
+
+void write_files(JsonWriter& json, const std::vector<FileReport>& files) {
+  json.begin_array();
+  for (const FileReport& file : files)
+    json.begin_object()
+        .field("path", file.path.string())
+        .field("kind", kind_text(file.kind))
+        .field("bytes", file.bytes)
+        .field("state", state_text(file.state))
+        .end_object();
+  json.end_array();
+}
+
+/// What became of the outputs, where that is not that they were written.
+std::string files_text(const CompileReport& report) {
+  std::string text;
+  for (const FileReport& file : report.files) {
+    const char* const what = report.up_to_date                                ? "up to date"
+                             : file.state == FileReport::State::kUnchanged    ? "unchanged"
+                             : file.state == FileReport::State::kPlanned      ? "would be written"
+                                                                              : nullptr;
+    if (what != nullptr)
+      text += std::format("{}: {} ({} bytes)\n", what, file.path.string(), file.bytes);
+  }
+  return text;
+}
+
+}  // namespace
+
+void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
+  json.begin_array();
+  for (const NodeReport& node : nodes) {
+    json.begin_object().field("name", node.name);
+    if (!node.graph.empty()) json.field("graph", node.graph);
+    json.field("op_type", node.op_type).key("provider");
+    node.provider.empty() ? json.null() : json.value(node.provider);
+    json.key("partition");
+    node.partition < 0 ? json.null() : json.value(node.partition);
+    json.field("folded", node.folded);
+    json.key("reasons").begin_array();
+    for (const std::string& reason : node.reasons) json.value(reason);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+std::string report_json(const CompileReport& report,
+                        std::span<const std::vector<VerificationRun>> verifications) {
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  for (std::size_t m = 0; m < report.models.size(); ++m)
+    write_model(json, report.models[m], m < verifications.size() ? &verifications[m] : nullptr);
+  json.end_array().key("bins").begin_array();
+  for (const CompileReport::Bin& bin : report.bins)
+    json.begin_object()
+        .field("name", bin.name)
+        .field("bytes", bin.bytes)
+        .field("weight_bytes", bin.weight_bytes)
+        .field("blobs", bin.blobs)
+        .field("kept_programs", bin.kept_programs)
+        .end_object();
+  json.end_array();
+  if (report.external)
+    json.key("external_initializers")
+        .begin_object()
+        .field("name", report.external->name)
+        .field("bytes", report.external->bytes)
+        .field("tensors", report.external->tensors)
+        .end_object();
+  write_files(json.key("files"), report.files);
+  write_sharing(json.key("sharing"), report.sharing);
+  write_split(json.key("split_layouts"), report.split);
+  json.field("up_to_date", report.up_to_date)
+      .field("dry_run", report.dry_run)
+      .field("weight_bytes_added", report.bytes_added)
+      .field("weight_bytes_stored", report.bytes_stored)
+      .field("programs_compiled", report.counts.programs_compiled)
+      .field("programs_cached", report.counts.programs_cached)
+      .field("bytes_packed", report.counts.bytes_packed)
+      .field("bytes_cached", report.counts.bytes_cached)
+      .field("outputs_cached", report.counts.outputs_cached)
+      .field("weight_bytes_left_in_sources", report.bytes_left_in_sources)
+      .field("key", report.key.hex())
+      .key("files_read")
+      .begin_array();
+  for (const auto& file : report.files_read) json.value(file.string());
+  json.end_array()
+      .field("seconds", report.seconds)
+      .end_object();
+  return json.finish();
+}
+
+std::string report_text(const CompileReport& report,
+                        std::span<const std::vector<VerificationRun>> verifications, bool verbose) {
+  std::string text;
+  for (std::size_t m = 0; m < report.models.size(); ++m) {
+    text += model_text(report.models[m], verbose);
+    if (m < verifications.size()) text += runs_text(verifications[m], verbose, "  ");
+  }
+  for (const CompileReport::Bin& bin : report.bins)
+    text += std::format("{} ({}): {}, {} of weights{}\n", bin.name, size_text(bin.bytes),
+                        count_text(bin.blobs, "blob"), size_text(bin.weight_bytes),
+                        bin.kept_programs == 0
+                            ? ""
+                            : std::format("; {} kept", count_text(bin.kept_programs, "program")));
+  if (report.external)
+    text += std::format("{} ({}): {}\n", report.external->name, size_text(report.external->bytes),
+                        count_text(report.external->tensors, "external initializer"));
+  if (report.bytes_left_in_sources > 0)
+    text += std::format("{} of weights stay in the sources\n", size_text(report.bytes_left_in_sources));
+  if (report.bytes_added > report.bytes_stored)
+    text += std::format("shared weights saved {}\n",
+                        size_text(report.bytes_added - report.bytes_stored)) +
+            sharing_text(report.sharing, verbose);
+  text += split_text(report.split);
+  if (report.counts.outputs_cached)
+    text += "all of it from the cache\n";
+  else if (report.counts.programs_cached > 0 || report.counts.bytes_cached > 0)
+    text += std::format("from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,
+                        count_text(report.counts.programs_cached + report.counts.programs_compiled,
+                                   "program"),
+                        size_text(report.counts.bytes_cached));
+  text += files_text(report);
+  return report.up_to_date ? text : text + std::format("{:.2f} s\n", report.seconds);
+}
+
+}  // namespace ctxgen::cli

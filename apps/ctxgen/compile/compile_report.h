@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/json.h"
+#include "ctxgen/compiler/compile.h"
+#include "running/verify_runs.h"
+
+namespace ctxgen::cli {
+
+/// The summary of a compile as JSON (docs/cli.md has the keys) and as text. `verifications`: by model,
+/// empty without --verify.
+[[nodiscard]] std::string report_json(
+    const CompileReport& report, std::span<const std::vector<VerificationRun>> verifications = {});
+[[nodiscard]] std::string report_text(const CompileReport& report,
+                                      std::span<const std::vector<VerificationRun>> verifications,
+                                      bool verbose);
+
+/// One entry per node: name, op_type, provider (null: nobody), partition (null: none), folded,
+/// reasons.
+void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes);
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,110 @@
+#include "compile/up_to_date.h"
+
+#include <algorithm>
+#include <format>
+
+#include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/runtime/check.h"
+
+namespace ctxgen::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = FileReport::Kind;
+
+/// Adds a file that is there, once.
+void add_file(std::vector<FileReport>& files, const fs::path& path, Kind kind) {
+  if (std::ranges::contains(files, path, &FileReport::path)) return;
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  files.push_back({path, kind, error ? 0 : bytes, FileReport::State::kUnchanged});
+}
+
+bool is_ours(const Node& node) {
+  return node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain &&
+         node.string_or("source", "").starts_with("Ctxgen");
+}
+
+/// The bins that a graph and the bodies in it name.
+void add_bins(std::vector<FileReport>& files, const Graph& graph, const fs::path& folder) {
+  for (const Node& node : graph.nodes()) {
+    if (is_ours(node) && node.int_or("main_context", 1) == 1 && node.int_or("embed_mode", 1) == 0)
+      add_file(files, folder / node.string_or("ep_cache_context", ""), Kind::kBin);
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs) add_bins(files, *body, folder);
+  }
+}
+
+struct KeyPart {
+  std::string_view name, meaning;
+};
+constexpr KeyPart kKeyParts[] = {
+    {"models", "another model (or other external data)"},
+    {"options", "other options"},
+    {"target", "another target (providers, instruction set, threads, caches)"},
+    {"versions", "other versions of ctxgen, its format or onnx"},
+};
+
+/// "models=1234" of "models=1234;options=5678".
+std::string_view part_of(std::string_view parts, std::string_view name) {
+  while (!parts.empty()) {
+    const std::string_view part = parts.substr(0, parts.find(';'));
+    if (part.starts_with(name) && part.substr(name.size()).starts_with('=')) return part;
+    parts.remove_prefix(std::min(part.size() + 1, parts.size()));
+  }
+  return {};
+}
+
+/// In what the compile that made a model is another one than `key` stands for.
+std::string other_parts(const Model& model, const CompileKey& key) {
+  const auto entry = std::ranges::find(model.metadata, kCompileKeyPartsMetadata,
+                                       &std::pair<std::string, std::string>::first);
+  std::string others;
+  if (entry != model.metadata.end())
+    for (const auto& [name, meaning] : kKeyParts)
+      if (part_of(entry->second, name) != part_of(key.parts, name))
+        others += std::format("{}{}", others.empty() ? "" : ", ", meaning);
+  return "it was compiled from something else: " +
+         (others.empty() ? "model, options, target or versions" : others);
+}
+
+std::string why_not_current(const fs::path& output, const CompileOptions& options,
+                            const CompileKey& key, std::vector<FileReport>& files) {
+  std::error_code ignored;
+  if (!fs::exists(output, ignored)) return "it is not there";
+  const auto model = read_model_file(output);
+  if (!model) return model.error().message;
+  const auto entry = std::ranges::find(model->metadata, kCompileKeyMetadata,
+                                       &std::pair<std::string, std::string>::first);
+  if (entry == model->metadata.end()) return "ctxgen did not compile it, or an older one did";
+  if (entry->second != key.hash.hex()) return other_parts(*model, key);
+  SessionOptions session;
+  session.threads = options.threads;
+  const auto check = check_context(output, session);
+  if (!check) return check.error().message;
+  // The keys are equal, so it is for the machine that was asked for, which may be a smaller one.
+  if (check->verdict == Compatibility::kUnsupported) return check->reason;
+  add_bins(files, model->graph, output.parent_path());
+  if (!options.external_initializers.empty()) {
+    const fs::path file = output.parent_path() / options.external_initializers;
+    if (!fs::is_regular_file(file, ignored))
+      return std::format("\"{}\" is not there", file.string());
+    add_file(files, file, Kind::kExternalInitializers);
+  }
+  return "";
+}
+
+}  // namespace
+
+Currency look_at_outputs(const std::vector<fs::path>& outputs, const CompileOptions& options,
+                         const CompileKey& key) {
+  Currency currency;
+  for (const fs::path& output : outputs)
+    if (const std::string why = why_not_current(output, options, key, currency.files); !why.empty())
+      return {std::format("\"{}\": {}", output.string(), why), {}};
+  for (const fs::path& output : outputs) add_file(currency.files, output, Kind::kModel);
+  return currency;
+}
+
+}  // namespace ctxgen::cli

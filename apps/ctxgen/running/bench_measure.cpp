@@ -1,0 +1,243 @@
+#include "running/bench_measure.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <type_traits>
+
+#include "ctxgen/runtime/trace.h"
+#include "flags/arguments.h"
+#include "running/open_model.h"
+#include "running/random_inputs.h"
+#include "term/process_memory.h"
+
+namespace ctxgen::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Runs behind the per-op table.
+constexpr std::size_t kProfiledRuns = 10;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// The value that `share` of the sorted samples do not pass (nearest rank).
+double percentile(const std::vector<double>& sorted, double share) {
+  const double rank = share * static_cast<double>(sorted.size());
+  const auto at = static_cast<std::size_t>(std::max(rank - 0.5, 0.0));
+  return sorted[std::min(at, sorted.size() - 1)];
+}
+
+std::vector<InputSize> sizes_of(std::span<const IoInfo> infos, std::span<const NamedTensor> tensors,
+                                std::span<const ShapeProfile> profiles) {
+  std::vector<NamedValue> values;
+  for (const NamedTensor& tensor : tensors) values.push_back({tensor.name, tensor.tensor});
+  return input_sizes(infos, values, {}, profiles.empty() ? ShapeProfile{} : profiles.front());
+}
+
+Result<double> timed_run(const Session& session, std::span<const NamedTensor> inputs) {
+  const auto start = Clock::now();
+  const auto outputs = session.run(inputs);
+  const double elapsed = milliseconds_since(start);
+  if (!outputs) return std::unexpected(outputs.error());
+  return elapsed;
+}
+
+Result<std::vector<OpTiming>> profile(const Session& session, std::span<const NamedTensor> inputs,
+                                      Trace& trace) {
+  std::vector<OpTiming> mean;
+  for (std::size_t i = 0; i < kProfiledRuns; ++i) {
+    std::vector<OpTiming> timings;
+    const auto outputs = session.run(inputs, &timings);
+    if (!outputs) return std::unexpected(outputs.error());
+    trace.add_run(1, timings);
+    if (i == 0) {
+      mean = std::move(timings);
+      continue;
+    }
+    for (std::size_t op = 0; op < std::min(mean.size(), timings.size()); ++op)
+      mean[op].microseconds += timings[op].microseconds;
+  }
+  for (OpTiming& op : mean) op.microseconds /= kProfiledRuns;
+  return mean;
+}
+
+/// Runs one context until all have done `iterations`.
+Status run_often(RunContext& context, std::barrier<>& start, std::uint64_t iterations) {
+  Status status = context.run();  // its memory is there from now on
+  start.arrive_and_wait();
+  for (std::uint64_t i = 0; status && i < iterations; ++i) status = context.run();
+  return status;
+}
+
+/// Runs per second of several contexts, each in a thread of its own with outputs of its own.
+Status measure_throughput(const Session& session, std::span<const NamedTensor> inputs,
+                          const BenchRequest& request, BenchNumbers& numbers) {
+  std::vector<std::unique_ptr<RunContext>> contexts;
+  for (std::uint64_t i = 0; i < request.contexts; ++i) {
+    contexts.push_back(CTXGEN_TRY(session.make_context()));
+    for (std::size_t k = 0; k < session.inputs().size(); ++k)
+      for (const NamedTensor& input : inputs)
+        if (input.name == session.inputs()[k].name)
+          CTXGEN_CHECK(contexts.back()->set_input(k, input.tensor));
+  }
+  std::barrier start(static_cast<std::ptrdiff_t>(contexts.size()) + 1);
+  std::vector<Status> results(contexts.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < contexts.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = run_often(*contexts[i], start, request.iterations); });
+  start.arrive_and_wait();
+  const auto begin = Clock::now();
+  threads.clear();  // joins
+  const double seconds = milliseconds_since(begin) / 1e3;
+  for (Status& result : results) CTXGEN_CHECK(std::move(result));
+  numbers.runs_per_second =
+      static_cast<double>(contexts.size() * request.iterations) / std::max(seconds, 1e-9);
+  const ProcessMemory memory = process_memory();
+  numbers.throughput_resident_bytes = memory.resident_bytes;
+  numbers.throughput_private_bytes = memory.private_bytes;
+  return {};
+}
+
+/// What the measuring process sends back.
+struct Message {
+  bool succeeded = false;
+  ErrorCode code = ErrorCode::kInternal;
+  BenchNumbers numbers;
+  std::array<char, 2048> text{};  // the error, or the sizes of the inputs
+};
+static_assert(std::is_trivially_copyable_v<Message>);
+
+Message message_of(const BenchRequest& request) {
+  Message message;
+  std::string text;
+  try {
+    const auto result = measure(request);
+    message.succeeded = result.has_value();
+    if (result) {
+      message.numbers = result->numbers;
+      text = result->inputs_text;
+    } else {
+      message.code = result.error().code;
+      text = result.error().message;
+    }
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  std::memcpy(message.text.data(), text.data(), std::min(text.size(), message.text.size() - 1));
+  return message;
+}
+
+void send(int pipe, const Message& message) {
+  const auto* bytes = reinterpret_cast<const char*>(&message);
+  for (std::size_t at = 0; at < sizeof(message);) {
+    const ssize_t count = write(pipe, bytes + at, sizeof(message) - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    at += static_cast<std::size_t>(count);
+  }
+}
+
+bool receive(int pipe, Message& message) {
+  auto* bytes = reinterpret_cast<char*>(&message);
+  std::size_t at = 0;
+  while (at < sizeof(message)) {
+    const ssize_t count = read(pipe, bytes + at, sizeof(message) - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<BenchResult> measure(const BenchRequest& request) {
+  const auto profiles =
+      CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));
+  const OpenModel model =
+      CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
+  const Session& session = *model.session;
+  const std::vector<NamedTensor> inputs = CTXGEN_TRY(random_inputs(
+      session.inputs(), {}, profiles.empty() ? ShapeProfile{} : profiles.front(), 0));
+  BenchResult result;
+  result.inputs = sizes_of(session.inputs(), inputs, profiles);
+  result.inputs_text = input_sizes_text(session.inputs(), result.inputs);
+  BenchNumbers& numbers = result.numbers;
+  numbers.compile_ms = model.compile_ms;
+  numbers.load_ms = model.load_ms;
+  const auto first = timed_run(session, inputs);
+  if (!first) return std::unexpected(with_assumed_sizes(first.error(), result.inputs));
+  numbers.first_run_ms = *first;
+  std::vector<double> samples;
+  for (std::uint64_t i = 0; i < request.iterations; ++i)
+    samples.push_back(CTXGEN_TRY(timed_run(session, inputs)));
+  std::ranges::sort(samples);
+  numbers.latency_min_ms = samples.front();
+  numbers.latency_p50_ms = percentile(samples, 0.5);
+  numbers.latency_p99_ms = percentile(samples, 0.99);
+  const SessionStatistics& statistics = session.statistics();
+  numbers.primitive_creation_ms = statistics.load.primitive_creation_ms;
+  numbers.primitives = statistics.load.primitives;
+  numbers.nodes = statistics.nodes;
+  numbers.partitions = statistics.partitions;
+  numbers.plans = session.plan_statistics();
+  const ProcessMemory memory = process_memory();
+  numbers.resident_bytes = memory.resident_bytes;
+  numbers.private_bytes = memory.private_bytes;
+  if (request.contexts > 0)
+    CTXGEN_CHECK(measure_throughput(session, inputs, request, numbers));
+  if (!request.per_op && request.profile.empty()) return result;
+  Trace trace;
+  result.ops = CTXGEN_TRY(profile(session, inputs, trace));
+  if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
+  if (request.per_op)
+    result.peaks = CTXGEN_TRY(onednn::measure_peaks(static_cast<int>(request.flags.threads)));
+  return result;
+}
+
+Result<BenchResult> measure_apart(const BenchRequest& request) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0)
+    return fail(ErrorCode::kIoError, "pipe: {}", std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) {
+    const int cause = errno;
+    close(ends[0]);
+    close(ends[1]);
+    return fail(ErrorCode::kResourceLimit, "fork: {}", std::strerror(cause));
+  }
+  if (child == 0) {
+    close(ends[0]);
+    send(ends[1], message_of(request));
+    _exit(0);
+  }
+  close(ends[1]);
+  Message message;
+  const bool complete = receive(ends[0], message);
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!complete)
+    return fail(ErrorCode::kInternal, "the process that measured \"{}\" ended with status {}",
+                request.model, status);
+  if (!message.succeeded) return fail(message.code, "{}", message.text.data());
+  BenchResult result;
+  result.numbers = message.numbers;
+  result.inputs_text = message.text.data();
+  return result;
+}
+
+}  // namespace ctxgen::cli

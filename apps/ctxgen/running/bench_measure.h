@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/onednn/peaks.h"
+#include "flags/model_flags.h"
+#include "running/input_sizes.h"
+
+namespace ctxgen::cli {
+
+struct BenchRequest {
+  std::string model;
+  ModelFlags flags;
+  std::string compile_flag;  // as open_model
+  std::uint64_t iterations = 50;
+  bool per_op = false;
+  std::uint64_t contexts = 0;  // that run at the same time; 0: no throughput is measured
+  std::string profile;         // a trace of the profiled runs; "": none
+};
+
+/// What is measured of one model. Plain numbers, so that it can cross a pipe.
+struct BenchNumbers {
+  double compile_ms = 0;  // 0: was compiled already, or runs as it stands
+  double load_ms = 0;
+  double first_run_ms = 0;
+  double latency_min_ms = 0, latency_p50_ms = 0, latency_p99_ms = 0;
+  double primitive_creation_ms = 0;
+  std::uint64_t resident_bytes = 0, private_bytes = 0;
+  double runs_per_second = 0;  // of all contexts together
+  std::uint64_t throughput_resident_bytes = 0, throughput_private_bytes = 0;
+  std::uint64_t nodes = 0, partitions = 0, primitives = 0;
+  PlanStatistics plans;
+};
+
+struct BenchResult {
+  BenchNumbers numbers;
+  std::vector<OpTiming> ops;    // mean of some runs, in order; empty unless asked
+  onednn::MachinePeaks peaks;  // measured if ops are asked for
+  std::vector<InputSize> inputs;
+  std::string inputs_text;  // as input_sizes_text()
+};
+
+/// Loads and runs a model in this process.
+[[nodiscard]] Result<BenchResult> measure(const BenchRequest& request);
+
+/// The same in a process of its own, so that memory and first-use costs are the model's; no ops.
+/// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).
+/// Out  numbers and inputs_text.
+[[nodiscard]] Result<BenchResult> measure_apart(const BenchRequest& request);
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,314 @@
+#include <algorithm>
+#include <format>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/json.h"
+#include "cli.h"
+#include "flags/arguments.h"
+#include "flags/options_file.h"
+#include "flags/planned.h"
+#include "flags/value_checks.h"
+#include "io/run_files.h"
+#include "running/bench_measure.h"
+#include "running/open_model.h"
+#include "term/console.h"
+#include "term/text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen bench model_ctx.onnx\n"
+    "  ctxgen bench model_ctx.onnx --compare other_ctx.onnx --iterations 200\n"
+    "  ctxgen bench model.onnx --dim batch=8 -v     with a table of operators\n";
+
+struct Flags {
+  BenchRequest request;
+  std::string other;
+  std::string options_file;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+/// Pages of files, which other processes share or could.
+std::uint64_t shared_bytes(const BenchNumbers& numbers) {
+  return numbers.resident_bytes - std::min(numbers.private_bytes, numbers.resident_bytes);
+}
+
+void write_throughput(JsonWriter& json, const BenchRequest& request, const BenchNumbers& numbers) {
+  if (request.contexts == 0) return;
+  json.key("throughput")
+      .begin_object()
+      .field("contexts", request.contexts)
+      .field("runs_per_second", numbers.runs_per_second)
+      .field("resident_bytes", numbers.throughput_resident_bytes)
+      .field("private_bytes", numbers.throughput_private_bytes)
+      .end_object();
+}
+
+void write_numbers(JsonWriter& json, const std::string& model, const BenchNumbers& numbers) {
+  json.field("model", model)
+      .field("load_ms", numbers.load_ms)
+      .field("first_run_ms", numbers.first_run_ms)
+      .key("latency_ms")
+      .begin_object()
+      .field("min", numbers.latency_min_ms)
+      .field("p50", numbers.latency_p50_ms)
+      .field("p99", numbers.latency_p99_ms)
+      .end_object()
+      .field("primitive_creation_ms", numbers.primitive_creation_ms)
+      .field("resident_bytes", numbers.resident_bytes)
+      .field("private_bytes", numbers.private_bytes)
+      .field("shared_bytes", shared_bytes(numbers))
+      .field("compile_ms", numbers.compile_ms)
+      .field("nodes", numbers.nodes)
+      .field("partitions", numbers.partitions)
+      .field("primitives", numbers.primitives)
+      .key("plans")
+      .begin_object()
+      .field("stored", numbers.plans.stored)
+      .field("made", numbers.plans.made)
+      .field("kept", numbers.plans.kept)
+      .field("dropped", numbers.plans.dropped)
+      .field("repacked_weights", numbers.plans.repacked_weights)
+      .field("repacked_bytes", numbers.plans.repacked_bytes)
+      .end_object();
+}
+
+double ratio(double ours, double theirs) { return theirs > 0 ? ours / theirs : 0; }
+
+double gflops_of(const OpTiming& op) { return ratio(op.flops, op.microseconds) / 1e3; }
+double gbytes_of(const OpTiming& op) {
+  return ratio(static_cast<double>(op.bytes), op.microseconds) / 1e3;
+}
+
+void write_ops(JsonWriter& json, const BenchResult& result) {
+  json.key("peaks")
+      .begin_object()
+      .field("gflops_per_second", result.peaks.gflops)
+      .field("gbytes_per_second", result.peaks.gbytes)
+      .end_object();
+  json.key("ops").begin_array();
+  for (const OpTiming& op : result.ops)
+    json.begin_object()
+        .field("name", op.name)
+        .field("kind", op.kind)
+        .field("implementation", op.implementation)
+        .field("us", op.microseconds)
+        .field("flops", op.flops)
+        .field("bytes", op.bytes)
+        .field("gflops_per_second", gflops_of(op))
+        .field("gbytes_per_second", gbytes_of(op))
+        .end_object();
+  json.end_array();
+}
+
+struct Line {
+  const char* name;
+  double BenchNumbers::*value;
+};
+constexpr Line kTimes[] = {
+    {"load", &BenchNumbers::load_ms},
+    {"first run", &BenchNumbers::first_run_ms},
+    {"latency min", &BenchNumbers::latency_min_ms},
+    {"latency p50", &BenchNumbers::latency_p50_ms},
+    {"latency p99", &BenchNumbers::latency_p99_ms},
+    {"primitive creation", &BenchNumbers::primitive_creation_ms},
+};
+
+std::string numbers_text(const BenchResult& result) {
+  const BenchNumbers& numbers = result.numbers;
+  TextTable table({1});
+  if (numbers.compile_ms > 0)
+    table.row({"compile (in memory)", std::format("{:.2f}", numbers.compile_ms), "ms"});
+  for (const Line& line : kTimes)
+    table.row({line.name, std::format("{:.3f}", numbers.*line.value), "ms"});
+  table.row({"resident memory", std::format("{:.1f}", double(numbers.resident_bytes) / 0x1p20),
+             "MiB"});
+  table.row({"private memory", std::format("{:.1f}", double(numbers.private_bytes) / 0x1p20),
+             "MiB"});
+  table.row({"shared memory", std::format("{:.1f}", double(shared_bytes(numbers)) / 0x1p20), "MiB"});
+  if (numbers.runs_per_second > 0)
+    table.row({"throughput", std::format("{:.1f}", numbers.runs_per_second), "runs/s"});
+  return table.text() + result.inputs_text +
+         std::format("{}, {} among them, {}\n", count_text(numbers.nodes, "node"),
+                                    count_text(numbers.partitions, "partition"),
+                                    count_text(numbers.primitives, "primitive"));
+}
+
+/// A rate, and what share of the machine's peak it is.
+std::string rate_text(double rate, double peak) {
+  if (rate <= 0) return "-";
+  return std::format("{:.1f} ({:.0f}%)", rate, 100 * ratio(rate, peak));
+}
+
+std::string ops_text(BenchResult result) {
+  double total = 0;
+  for (const OpTiming& op : result.ops) total += op.microseconds;
+  std::ranges::stable_sort(result.ops, std::ranges::greater{}, &OpTiming::microseconds);
+  TextTable table({0, 1, 2, 3});
+  table.row({"us", "%", "GFLOP/s", "GB/s", "operator", "implementation", "name"});
+  for (const OpTiming& op : result.ops)
+    table.row({std::format("{:.1f}", op.microseconds),
+               std::format("{:.1f}", 100 * ratio(op.microseconds, total)),
+               rate_text(gflops_of(op), result.peaks.gflops),
+               rate_text(gbytes_of(op), result.peaks.gbytes), op.kind, op.implementation, op.name});
+  return "\n" + table.text() +
+         std::format("(of this machine's peaks, measured: {:.1f} GFLOP/s in f32, {:.1f} GB/s from "
+                     "memory; 8- and 16-bit products and data in caches pass them)\n",
+                     result.peaks.gflops, result.peaks.gbytes);
+}
+
+Result<int> bench_one(const Flags& flags) {
+  const BenchResult result = CTXGEN_TRY(measure(flags.request));
+  if (!flags.json) {
+    std::string text = numbers_text(result);
+    if (flags.request.per_op) text += ops_text(result);
+    CTXGEN_CHECK(print(text));
+    return 0;
+  }
+  JsonWriter json;
+  json.begin_object();
+  write_numbers(json, flags.request.model, result.numbers);
+  json.field("iterations", flags.request.iterations);
+  write_input_sizes(json.key("inputs"), result.inputs);
+  write_throughput(json, flags.request, result.numbers);
+  if (flags.request.per_op) write_ops(json, result);
+  json.end_object();
+  CTXGEN_CHECK(print(json.finish()));
+  return 0;
+}
+
+std::string comparison_json(const Flags& flags, const BenchNumbers& ours,
+                            const BenchNumbers& theirs) {
+  JsonWriter json;
+  json.begin_object();
+  write_numbers(json, flags.request.model, ours);
+  json.field("iterations", flags.request.iterations);
+  write_throughput(json, flags.request, ours);
+  json.key("compare").begin_object();
+  write_numbers(json, flags.other, theirs);
+  write_throughput(json, flags.request, theirs);
+  json.end_object()
+      .key("ratio")
+      .begin_object()
+      .field("load_ms", ratio(ours.load_ms, theirs.load_ms))
+      .field("first_run_ms", ratio(ours.first_run_ms, theirs.first_run_ms))
+      .field("latency_p50_ms", ratio(ours.latency_p50_ms, theirs.latency_p50_ms))
+      .field("private_bytes", ratio(double(ours.private_bytes), double(theirs.private_bytes)))
+      .field("runs_per_second", ratio(ours.runs_per_second, theirs.runs_per_second))
+      .end_object()
+      .end_object();
+  return json.finish();
+}
+
+std::string comparison_text(const Flags& flags, const BenchNumbers& ours,
+                            const BenchNumbers& theirs) {
+  TextTable table({1, 2, 3});
+  table.row({"", "ratio", flags.request.model, flags.other});
+  const auto row = [&](const char* name, double a, double b, const char* unit) {
+    table.row({name, std::format("{:.3f}", ratio(a, b)), std::format("{:.3f}", a),
+               std::format("{:.3f}", b), unit});
+  };
+  for (const Line& line : kTimes) row(line.name, ours.*line.value, theirs.*line.value, "ms");
+  row("resident memory", double(ours.resident_bytes) / 0x1p20,
+      double(theirs.resident_bytes) / 0x1p20, "MiB");
+  row("private memory", double(ours.private_bytes) / 0x1p20,
+      double(theirs.private_bytes) / 0x1p20, "MiB");
+  row("shared memory", double(shared_bytes(ours)) / 0x1p20, double(shared_bytes(theirs)) / 0x1p20,
+      "MiB");
+  if (flags.request.contexts > 0)
+    row("throughput", ours.runs_per_second, theirs.runs_per_second, "runs/s");
+  return table.text();
+}
+
+Result<int> bench_two(const Flags& flags) {
+  if (flags.request.per_op)
+    return fail(ErrorCode::kInvalidArgument,
+                "-v and --compare: the table of operators is of one model");
+  if (!flags.request.profile.empty())
+    return fail(ErrorCode::kInvalidArgument, "--profile and --compare: a profile is of one model");
+  // Flags about compiling are for the plain one of the two, --verify-blobs for the compiled one.
+  const std::string& data = flags.request.flags.external_data_folder;
+  const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
+  const bool second_compiled = CTXGEN_TRY(is_context_model(flags.other, data));
+  const bool none_compiled = !first_compiled && !second_compiled;
+  if (none_compiled && flags.request.flags.verify_blobs)
+    return fail(ErrorCode::kInvalidArgument, "--verify-blobs: both models are plain ones, there is no "
+                "compiled part to verify");
+  if (first_compiled && second_compiled && !flags.request.compile_flag.empty())
+    return fail(ErrorCode::kInvalidArgument, "{}: both models are compiled already",
+                flags.request.compile_flag);
+  BenchRequest one = flags.request;
+  one.compile_flag.clear();
+  BenchRequest other = one;
+  other.model = flags.other;
+  if (!first_compiled) one.flags.verify_blobs.reset();
+  if (!second_compiled) other.flags.verify_blobs.reset();
+  const BenchResult ours = CTXGEN_TRY(measure_apart(one));
+  const BenchResult theirs = CTXGEN_TRY(measure_apart(other));
+  std::string sizes = ours.inputs_text;
+  if (theirs.inputs_text != sizes) sizes += theirs.inputs_text;
+  CTXGEN_CHECK(print(flags.json ? comparison_json(flags, ours.numbers, theirs.numbers)
+                                : comparison_text(flags, ours.numbers, theirs.numbers) + sizes));
+  return 0;
+}
+
+Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
+  const auto profiles =
+      CTXGEN_TRY(parse_profiles(flags.request.flags.dims, flags.request.flags.shapes));
+  if (profiles.size() > 1)
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations", profiles.size());
+  if (!flags.other.empty()) return bench_two(flags);
+  CTXGEN_CHECK(check_run_files({.model = flags.request.model,
+                                .external_data_folder = flags.request.flags.external_data_folder,
+                                .options_file = flags.options_file,
+                                .inputs = {},
+                                .test_data = {},
+                                .profile = flags.request.profile,
+                                .output_file = {},
+                                .output_folder = {}}));
+  return bench_one(flags);
+}
+
+}  // namespace
+
+void add_bench(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* verb = cli.app.add_subcommand(
+      "bench", "measure load, first run, latency and memory; -v adds a table of operators");
+  verb->add_option("model", flags->request.model, "an ONNX model or a context model")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("--compare", flags->other,
+                   "measure this one too, each in a process of its own, and print ratios")
+      ->type_name("OTHER");
+  verb->add_option("--iterations", flags->request.iterations, "runs behind the percentiles")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole_number(1, 1'000'000));
+  verb->add_option("--contexts", flags->request.contexts,
+                   "measure the throughput of N run contexts, each in a thread of its own, too")
+      ->type_name("N")
+      ->transform(whole_number(1, 1024));
+  verb->add_option("--profile", flags->request.profile,
+                   "write what each primitive and kernel took, for chrome://tracing and Perfetto")
+      ->type_name("FILE.json");
+  add_model_flags(*verb, flags->request.flags);
+  add_run_flags(*verb, flags->request.flags);
+  verb->add_flag("--json", flags->json, "print JSON");
+  add_options_file(*verb, flags->options_file);
+  add_verbosity(*verb, flags->verbosity);
+  verb->footer(kExamples + ("\n" + planned_options_text("bench")));
+  verb->callback([&cli, flags, verb] {
+    flags->request.compile_flag = compile_only_flag(*verb);
+    flags->request.per_op = flags->verbosity.verbose > 0;
+    cli.action = [flags] { return run(*flags); };
+  });
+}
+
+}  // namespace ctxgen::cli

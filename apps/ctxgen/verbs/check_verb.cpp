@@ -1,0 +1,121 @@
+#include <format>
+#include <memory>
+#include <string>
+
+#include "ctxgen/base/json.h"
+#include "ctxgen/runtime/check.h"
+#include "cli.h"
+#include "flags/value_checks.h"
+#include "term/console.h"
+#include "term/text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Exit status: 0 optimal, 4 prefer recompilation or nothing in it is compiled, 2 unsupported.\n\n"
+    "Examples:\n"
+    "  ctxgen check model_ctx.onnx\n"
+    "  ctxgen check model_ctx.onnx --json || ctxgen compile model.onnx\n";
+
+struct Flags {
+  std::string model;
+  std::int64_t threads = 0;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+std::string_view word(Compatibility verdict) {
+  switch (verdict) {
+    case Compatibility::kOptimal: return "optimal";
+    case Compatibility::kPreferRecompilation: return "prefer recompilation";
+    case Compatibility::kUnsupported: break;
+  }
+  return "unsupported";
+}
+
+/// A model that no compile wrote, and that another provider's metadata does not rule out.
+bool is_plain(const ContextCheck& check) {
+  return !check.is_compiled && check.verdict == Compatibility::kOptimal;
+}
+
+std::string_view verdict_of(const ContextCheck& check) {
+  return is_plain(check) ? "not compiled" : word(check.verdict);
+}
+
+std::string_view reason_of(const ContextCheck& check) {
+  return is_plain(check) ? "nothing in it is compiled" : std::string_view(check.reason);
+}
+
+int exit_status(const ContextCheck& check) {
+  if (is_plain(check)) return error_info(ErrorCode::kNotSatisfied).exit_status;
+  switch (check.verdict) {
+    case Compatibility::kOptimal: return 0;
+    case Compatibility::kPreferRecompilation:
+      return error_info(ErrorCode::kNotSatisfied).exit_status;
+    case Compatibility::kUnsupported: break;
+  }
+  return error_info(ErrorCode::kVersionMismatch).exit_status;
+}
+
+std::string json_text(const std::string& model, const ContextCheck& check) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", model)
+      .field("verdict", verdict_of(check))
+      .field("reason", reason_of(check))
+      .field("partitions", std::uint64_t{check.partitions})
+      .key("findings")
+      .begin_array();
+  for (const ContextFinding& finding : check.findings)
+    json.begin_object()
+        .field("what", finding.what)
+        .field("source", finding.source)
+        .field("verdict", word(finding.verdict.verdict))
+        .field("reason", finding.verdict.reason)
+        .end_object();
+  json.end_array().end_object();
+  return json.finish();
+}
+
+std::string plain_text(const ContextCheck& check, bool verbose) {
+  std::string text(verdict_of(check));
+  if (!reason_of(check).empty()) text += std::format(": {}", reason_of(check));
+  if (check.is_compiled && check.partitions == 0) text += " (there was nothing to compile in this model)";
+  text += "\n";
+  if (!verbose) return text;
+  TextTable table;
+  for (const ContextFinding& finding : check.findings)
+    table.row({finding.what, finding.source, std::string(word(finding.verdict.verdict)),
+               finding.verdict.reason});
+  return text + table.text("  ");
+}
+
+Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
+  SessionOptions options;
+  options.threads = static_cast<int>(flags.threads);
+  const ContextCheck check = CTXGEN_TRY(check_context(flags.model, options));
+  if (flags.json || !flags.verbosity.quiet)
+    CTXGEN_CHECK(print(flags.json ? json_text(flags.model, check)
+                                  : plain_text(check, flags.verbosity.verbose > 0)));
+  return exit_status(check);
+}
+
+}  // namespace
+
+void add_check(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App& verb = *cli.app.add_subcommand(
+      "check", "does a context model fit this machine? loads no weights");
+  verb.add_option("context", flags->model, "a context model")->type_name("CONTEXT")->required();
+  verb.add_option("--threads", flags->threads, "threads that it is to run with")
+      ->type_name("N")
+      ->transform(thread_count());
+  verb.add_flag("--json", flags->json, "print JSON");
+  add_verbosity(verb, flags->verbosity);
+  verb.footer(kExamples);
+  verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ctxgen::cli

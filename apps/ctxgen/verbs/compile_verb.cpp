@@ -1,0 +1,369 @@
+#include <algorithm>
+#include <filesystem>
+#include <format>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/file.h"
+#include "ctxgen/base/log.h"
+#include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/compile_models.h"
+#include "ctxgen/compiler/config_keys.h"
+#include "cli.h"
+#include "compile/compile_outputs.h"
+#include "compile/compile_report.h"
+#include "compile/progress.h"
+#include "compile/up_to_date.h"
+#include "compile/variant_process.h"
+#include "flags/arguments.h"
+#include "flags/build_flags.h"
+#include "flags/config_arguments.h"
+#include "flags/model_flags.h"
+#include "flags/options_file.h"
+#include "flags/planned.h"
+#include "flags/value_checks.h"
+#include "running/verify_runs.h"
+#include "term/console.h"
+#include "term/interrupt.h"
+
+namespace ctxgen::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen compile resnet50.onnx\n"
+    "      writes resnet50_ctx.onnx and resnet50_dnnl.bin beside the model\n"
+    "  ctxgen compile resnet50.onnx -o build/net_ctx.onnx --dim batch=1,8\n"
+    "  ctxgen compile encoder.onnx,decoder.onnx -o out/\n"
+    "      two context models that share out/encoder_dnnl.bin\n"
+    "  ctxgen compile model.onnx --embed -o - > model_ctx.onnx\n"
+    "  ctxgen compile model.onnx --strict --report report.json\n"
+    "  ctxgen compile model.onnx --if-needed --depfile model.d\n"
+    "      does nothing where the outputs are current; model.d is for make and ninja\n"
+    "  ctxgen compile model.onnx --cache-dir ~/.cache/ctxgen/compile\n";
+
+struct Flags {
+  std::vector<std::string> models;
+  std::string output;
+  std::string bin;
+  std::string append;
+  std::string compress;  // the level, as given
+  bool compresses = false;
+  std::string report_file;
+  std::vector<std::string> config;
+  OldArguments old;
+  std::string options_file;
+  BuildFlags build;
+  ModelFlags model;
+  CompileOptions switches;  // the plain flags of the same names
+  bool verify = false;
+  std::string variant;  // of variant_process.h
+  bool json = false;
+  Verbosity verbosity;
+};
+
+Status check_flags(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
+  CTXGEN_CHECK(check_options(options, plan.inputs.size()));
+  if (plan.to_stdout && !options.append.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - cannot be combined with --append: the model names the bin by its place beside "
+                "it");
+  if (plan.to_stdout && !options.embed && options.bin.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o -: the context binary needs a place: give --embed or --bin FILE");
+  if (plan.to_stdout && !options.external_initializers.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - cannot be combined with --external-initializers: the file would lie beside "
+                "the model");
+  if (plan.to_stdout && flags.verify)
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - cannot be combined with --verify: what is verified is the written file");
+  if (plan.to_stdout && !options.context_file_path.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - cannot be combined with ep.context_file_path={}",
+                options.context_file_path.string());
+  if (plan.to_stdout && flags.json)
+    return fail(ErrorCode::kInvalidArgument,
+                "-o - and --json both write to stdout: use --report FILE");
+  return check_build_flags(flags.build, options, plan, flags.verify);
+}
+
+/// Model to stdout, bin (if any) to its file, which appears when the model is out.
+Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOptions& options) {
+  CompiledModels compiled = CTXGEN_TRY(compile_models({input}, {{.path = {}, .write = print_bytes}}, options));
+  CompileReport& report = compiled.report;
+  report.models.front().output_name = "-";
+  report.files.push_back({"-", FileReport::Kind::kModel, report.models.front().model_bytes});
+  return std::move(report);
+}
+
+/// What is read and written here, beside the compile itself.
+std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
+  using How = FileUse::How;
+  std::vector<FileUse> files;
+  if (!flags.report_file.empty()) files.push_back({How::kWritten, flags.report_file, "--report"});
+  if (const fs::path depfile = depfile_of(flags.build, plan); !depfile.empty())
+    files.push_back({How::kWritten, depfile, "the dependency file"});
+  if (!flags.options_file.empty()) files.push_back({How::kRead, flags.options_file, "--options"});
+  std::error_code ignored;
+  if (plan.to_stdout && fs::exists("/dev/stdout", ignored))
+    files.push_back({How::kWritten, "/dev/stdout", "the model on stdout"});
+  if (std::ranges::contains(plan.inputs, "-"))
+    files.push_back({How::kRead, "/dev/stdin", "the model on stdin"});
+  return files;
+}
+
+Status write_report(const std::string& path, const CompileReport& report,
+                    const std::vector<std::vector<VerificationRun>>& verifications) {
+  if (path.empty()) return {};
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  CTXGEN_CHECK(file.write(as_bytes(report_json(report, verifications))));
+  return file.commit();
+}
+
+using Verifications = std::vector<std::vector<VerificationRun>>;  // by model
+
+/// --verify: each written context model beside its source, on random inputs of every profile.
+Result<Verifications> verify_outputs_of(const OutputPlan& plan,
+                                        const std::vector<ModelInput>& inputs,
+                                        const CompileOptions& options) {
+  Verifications all;
+  for (std::size_t m = 0; m < inputs.size(); ++m) {
+    const auto runs = verify_against(plan.outputs[m], inputs[m], options);
+    if (!runs)
+      return std::unexpected(with_context(
+          runs.error(), std::format("--verify: \"{}\"", plan.outputs[m].string())));
+    all.push_back(*runs);
+  }
+  return all;
+}
+
+/// Errors  NOT_SATISFIED naming the first partition that computes something else.
+Status check_verifications(const OutputPlan& plan, const Verifications& all) {
+  for (std::size_t m = 0; m < all.size(); ++m)
+    if (const auto divergence = first_divergence(all[m]))
+      return fail(ErrorCode::kNotSatisfied, "--verify: \"{}\" (written, and left there): {}",
+                  plan.outputs[m].string(), divergence_text(*divergence));
+  return {};
+}
+
+Status summarise(const Flags& flags, const OutputPlan& plan, const CompileReport& report,
+                 const Verifications& verifications) {
+  for (const ModelReport& model : report.models) {
+    for (const std::string& warning : model.warnings)
+      log(LogLevel::kWarning, "{}: {}", model.input_name, warning);
+    if (!model.unplanned.empty())
+      log(LogLevel::kWarning, "{}: {}", model.input_name, model.unplanned);
+  }
+  CTXGEN_CHECK(write_report(flags.report_file, report, verifications));
+  if (flags.json) return print(report_json(report, verifications));
+  if (flags.verbosity.quiet) return {};
+  const std::string text = report_text(report, verifications, flags.verbosity.verbose > 0);
+  if (!plan.to_stdout) return print(text);
+  note(std::string_view(text).substr(0, text.size() - 1));
+  return {};
+}
+
+Result<int> compress_level(const Flags& flags) {
+  if (!flags.compresses) return 0;
+  const std::int64_t level = CTXGEN_TRY(parse_count(flags.compress, "--compress"));
+  if (level < 1 || level > 19)
+    return fail(ErrorCode::kInvalidArgument, "--compress: level {}, expected 1 to 19", level);
+  return static_cast<int>(level);
+}
+
+/// What the flags say, then ONNX Runtime's keys.
+Result<CompileOptions> all_options(const Flags& flags) {
+  ModelFlags model = flags.model;
+  std::vector<ConfigEntry> config = CTXGEN_TRY(parse_config(flags.config));
+  CTXGEN_CHECK(apply_old_arguments(flags.old, model, config));
+  CompileOptions options = CTXGEN_TRY(compile_options(model));
+  options.embed = flags.switches.embed;
+  options.node_prefix = flags.switches.node_prefix;
+  options.strict = flags.switches.strict;
+  options.require_compiled = flags.switches.require_compiled;
+  options.require_runnable = flags.switches.require_runnable;
+  options.no_clobber = flags.switches.no_clobber;
+  options.force = flags.switches.force;
+  options.keep_unchanged = flags.build.keep_unchanged;
+  options.dry_run = flags.build.dry_run;
+  options.compress_level = CTXGEN_TRY(compress_level(flags));
+  options.bin = flags.bin;
+  options.append = flags.append;
+  options.external_initializers = flags.switches.external_initializers;
+  options.external_threshold = flags.switches.external_threshold;
+  options.weight_memory_bytes = flags.switches.weight_memory_bytes;
+  options.cache_dir = flags.switches.cache_dir;
+  options.cache_max_bytes = flags.switches.cache_max_bytes;
+  CTXGEN_CHECK(apply_config(options, config));
+  // The command line's default is that of ONNX Runtime's key, not that of its Compile API.
+  if (!options.external_initializers.empty() && !options.external_threshold)
+    options.external_threshold = 0;
+  return options;
+}
+
+/// What --if-needed leaves to say; nothing if there is something to do.
+Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelInput>& inputs,
+                                                       const OutputPlan& plan,
+                                                       const CompileOptions& options) {
+  CompileKey key = CTXGEN_TRY(compile_key(inputs, plan.outputs, options));
+  Currency currency = look_at_outputs(plan.outputs, options, key);
+  if (!currency.why_not.empty()) {
+    log(LogLevel::kInfo, "compiling: {}", currency.why_not);
+    return std::nullopt;
+  }
+  CompileReport report;
+  report.up_to_date = true;
+  report.key = key.hash;
+  report.key_parts = std::move(key.parts);
+  report.files_read = std::move(key.files_read);
+  report.files = std::move(currency.files);
+  return report;
+}
+
+Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
+                              const std::vector<ModelInput>& inputs,
+                              const CompileOptions& options) {
+  std::optional<CompileReport> report;
+  if (flags.build.if_needed) report = CTXGEN_TRY(report_if_current(inputs, plan, options));
+  if (!report)
+    report = CTXGEN_TRY(plan.to_stdout ? compile_to_stdout(inputs.front(), options)
+                                       : compile_to_files(inputs, plan.outputs, options));
+  if (!flags.options_file.empty()) report->files_read.emplace_back(flags.options_file);
+  return std::move(*report);
+}
+
+/// This process compiles for one of several instruction sets; the one that started it does the rest.
+Result<int> compile_variant(const Flags& flags) {
+  set_log_function({}, LogLevel::kError);  // the other process says it all
+  CompileOptions options = CTXGEN_TRY(all_options(flags));
+  options.isas = {flags.variant};
+  options.cancelled = interrupted;
+  std::vector<ModelInput> inputs;
+  for (const std::string& model : expand_models(flags.models))
+    inputs.push_back(CTXGEN_TRY(model_input(model)));
+  handle_interrupts(Interrupt::kCooperative);
+  return run_variant(inputs, options);
+}
+
+Result<int> run(const Flags& flags, const std::vector<std::string>& arguments) {
+  apply(flags.verbosity);
+  if (!flags.variant.empty()) return compile_variant(flags);
+  CompileOptions options = CTXGEN_TRY(all_options(flags));
+  const OutputPlan plan = CTXGEN_TRY(plan_outputs(
+      flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
+  CTXGEN_CHECK(check_flags(flags, options, plan));
+  Progress progress(flags.verbosity.quiet, flags.verbosity.verbose > 0);
+  options.progress = [&progress](CompileStage stage, double fraction) {
+    progress.update(stage, fraction);
+  };
+  options.cancelled = interrupted;
+  options.other_files = other_files(flags, plan);
+  std::vector<ModelInput> inputs;
+  for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
+  options.start_variant = [&](const std::string& isa) {
+    return start_variant(isa, arguments, inputs);
+  };
+  handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin asks nobody
+  options.make_folder = !plan.new_folder.empty();
+  const auto report = compile(flags, plan, inputs, options);
+  progress.clear();
+  if (!report) return std::unexpected(report.error());
+  const Depfile depfile = CTXGEN_TRY(make_depfile(flags.build, plan, *report));
+  Verifications verifications;
+  if (flags.verify) verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
+  CTXGEN_CHECK(summarise(flags, plan, *report, verifications));
+  CTXGEN_CHECK(check_verifications(plan, verifications));
+  CTXGEN_CHECK(write_depfile(depfile));
+  return 0;
+}
+
+}  // namespace
+
+void add_compile(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App& verb = *cli.app.add_subcommand("compile", "compile models into context models");
+  verb.add_option("model", flags->models,
+                  "ONNX models, separated by commas or blanks; - is stdin. Several share one "
+                  "context binary")
+      ->type_name("MODEL[,MODEL...]")
+      ->required();
+  verb.add_option("-o,--output", flags->output,
+                  "the context model, or a folder; - is stdout (default: MODEL_ctx.onnx)")
+      ->type_name("OUT");
+  verb.add_flag("--embed", flags->switches.embed, "keep the context binary inside the model");
+  verb.add_option("--bin", flags->bin, "the context binary (default: MODEL_dnnl.bin)")
+      ->type_name("FILE");
+  verb.add_option("--append", flags->append,
+                  "add to this context binary, which other models go on using")
+      ->type_name("BIN");
+  verb.add_option("--node-prefix", flags->switches.node_prefix,
+                  "put before names of EPContext nodes and partitions")
+      ->type_name("P");
+  verb.add_option("--external-initializers", flags->switches.external_initializers,
+                  "put the initializers that stay into one file of this name beside the model")
+      ->type_name("NAME");
+  verb.add_option("--external-threshold", flags->switches.external_threshold,
+                  "keep smaller initializers in the model (default: 0)")
+      ->type_name("BYTES")
+      ->transform(byte_count());
+  verb.add_option("--config", flags->config,
+                  "one of ONNX Runtime's session keys, with its meaning (docs/options.md); may be "
+                  "repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  verb.add_option("--weight-memory", flags->switches.weight_memory_bytes,
+                  "keep packed weights in memory up to this sum, more of them in an unnamed file "
+                  "beside the output (default: 64MiB)")
+      ->type_name("BYTES")
+      ->transform(byte_count());
+  cli.may_be_empty.insert(
+      verb.add_option_function<std::string>(
+              "--cache-dir",
+              [flags](const std::string& folder) { flags->switches.cache_dir = folder; },
+              "keep programs and packed weights here and take them from here (default: "
+              "CTXGEN_CACHE_DIR; \"\": no cache); never changes the output")
+          ->type_name("DIR"));
+  verb.add_option("--cache-size", flags->switches.cache_max_bytes,
+                  "remove from the cache what was not used for longest above this (default: 5GiB)")
+      ->type_name("BYTES")
+      ->transform(byte_count());
+  add_model_flags(verb, flags->model);
+  add_target_flags(verb, flags->model);
+  verb.add_flag("--compress{9}", flags->compress,
+                "store weights compressed (1 to 19): a smaller file, not used in place")
+      ->type_name("[=LEVEL]");
+  verb.add_flag("--strict", flags->switches.strict, "fail if anything falls back to cpu");
+  verb.add_flag("--require-compiled", flags->switches.require_compiled,
+                "fail if nothing was compiled");
+  verb.add_flag("--require-runnable", flags->switches.require_runnable,
+                "fail on a node that cpu cannot run");
+  verb.add_flag("--verify", flags->verify,
+                "run what was written against its source on random inputs; status 4 if they differ");
+  add_build_flags(verb, flags->build);
+  verb.add_flag("--no-clobber", flags->switches.no_clobber, "fail if an output exists");
+  verb.add_flag("--force", flags->switches.force,
+                "replace the context binary even if other models beside it need it");
+  verb.add_option("-j,--jobs", flags->model.jobs,
+                  "threads to compile with (default: as --threads); never changes the output")
+      ->type_name("N")
+      ->transform(thread_count());
+  verb.add_option("--report", flags->report_file, "write the summary as JSON")
+      ->type_name("FILE.json");
+  verb.add_flag("--json", flags->json, "print the summary as JSON");
+  add_options_file(verb, flags->options_file);
+  add_verbosity(verb, flags->verbosity);
+  add_old_arguments(verb, flags->old);
+  verb.footer(kExamples + ("\n" + planned_options_text("compile")));
+  verb.add_option("--variant", flags->variant)->group("");  // not for users
+  verb.callback([&cli, &verb, flags] {
+    flags->compresses = verb.count("--compress") > 0;
+    cli.action = [&cli, flags] { return run(*flags, cli.arguments); };
+  });
+}
+
+}  // namespace ctxgen::cli

@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <cmath>
+#include <format>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/json.h"
+#include "ctxgen/runtime/elements.h"
+#include "ctxgen/runtime/numerics.h"
+#include "ctxgen/runtime/trace.h"
+#include "cli.h"
+#include "flags/arguments.h"
+#include "flags/model_flags.h"
+#include "flags/options_file.h"
+#include "flags/planned.h"
+#include "flags/value_checks.h"
+#include "io/run_files.h"
+#include "io/tensor_files.h"
+#include "io/test_data.h"
+#include "running/input_sizes.h"
+#include "running/open_model.h"
+#include "running/random_inputs.h"
+#include "running/verify_runs.h"
+#include "term/console.h"
+#include "term/text_table.h"
+
+namespace ctxgen::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ctxgen run model_ctx.onnx                        random inputs, seeded\n"
+    "  ctxgen run model.onnx --input x=x.npy --output-dir out/\n"
+    "  ctxgen run model.onnx --test-data test_data_set_0\n"
+    "  ctxgen run model.onnx --provider cpu --test-data .\n";
+
+struct Flags {
+  std::string model;
+  ModelFlags options;
+  std::vector<std::string> inputs;
+  std::string test_data;
+  std::string output_folder, output_file;
+  std::string profile;
+  std::uint64_t seed = 0;
+  ToleranceOverrides tolerance;
+  std::string options_file;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+struct Summary {
+  double least = 0, greatest = 0, mean = 0;
+};
+
+std::optional<Summary> summarise(const RuntimeValue& output) {
+  if (!output.is_tensor()) return {};
+  const Tensor& tensor = output.tensor();
+  if (!ElementReader::has_numbers(tensor.type()) || tensor.element_count() == 0) return {};
+  const ElementReader reader(tensor);
+  Summary summary{std::numeric_limits<double>::infinity(),
+                  -std::numeric_limits<double>::infinity(), 0};
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i) {
+    const double value = reader.at(i);
+    summary.least = std::min(summary.least, value);
+    summary.greatest = std::max(summary.greatest, value);
+    summary.mean += value;
+  }
+  summary.mean /= static_cast<double>(tensor.element_count());
+  return summary;
+}
+
+void write_dims(JsonWriter& json, const Dims& dims) {
+  json.begin_array();
+  for (const std::int64_t dim : dims) json.value(dim);
+  json.end_array();
+}
+
+/// Runs, and adds what was measured to `trace` if a profile is wanted.
+Result<std::vector<RuntimeValue>> run_model(const Flags& flags, const OpenModel& model,
+                                            std::span<const NamedValue> inputs, Trace& trace) {
+  if (flags.profile.empty()) return model.session->run_values(inputs);
+  std::vector<OpTiming> timings;
+  auto outputs = CTXGEN_TRY(model.session->run_values(inputs, {.timings = &timings}));
+  trace.add_run(1, timings);
+  return outputs;
+}
+
+Status write_profile(const Flags& flags, const Trace& trace) {
+  return flags.profile.empty() ? Status() : write_trace(trace, flags.profile);
+}
+
+// ---- one run with given or random inputs ---------------------------------------------------------
+
+std::string outputs_json(const Flags& flags, const OpenModel& model,
+                         std::span<const InputSize> inputs, std::span<const RuntimeValue> outputs,
+                         std::span<const std::string> files) {
+  JsonWriter json;
+  json.begin_object().field("model", flags.model);
+  write_input_sizes(json.key("inputs"), inputs);
+  json.key("outputs").begin_array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    json.begin_object().field("name", model.session->outputs()[i].name);
+    if (outputs[i].is_tensor()) {
+      json.field("type", name_of(outputs[i].tensor().type()));
+      write_dims(json.key("dims"), outputs[i].tensor().dims());
+    } else {
+      json.field("type", describe(outputs[i]));
+    }
+    if (const auto summary = summarise(outputs[i]))
+      json.field("min", summary->least)
+          .field("max", summary->greatest)
+          .field("mean", summary->mean);
+    if (i < files.size()) json.field("file", files[i]);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return json.finish();
+}
+
+std::string outputs_text(const OpenModel& model, std::span<const RuntimeValue> outputs,
+                         std::span<const std::string> files) {
+  TextTable table;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto summary = summarise(outputs[i]);
+    table.row({model.session->outputs()[i].name,
+               describe(outputs[i]),
+               summary ? std::format("min {:.6g}  max {:.6g}  mean {:.6g}", summary->least,
+                                     summary->greatest, summary->mean)
+                       : "",
+               i < files.size() ? files[i] : ""});
+  }
+  return table.text();
+}
+
+Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProfile& shapes) {
+  const auto infos = model.session->inputs();
+  std::vector<NamedValue> inputs = CTXGEN_TRY(read_inputs(flags.inputs, infos, shapes));
+  CTXGEN_CHECK(check_sizes_used(
+      infos, {inputs, raw_inputs(flags.inputs, infos), model.report.has_value()}, shapes));
+  std::vector<std::string> given;
+  for (const NamedValue& input : inputs) given.push_back(input.name);
+  for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, given, shapes, flags.seed)))
+    inputs.push_back({std::move(random.name), std::move(random.tensor)});
+  const std::vector<InputSize> sizes = input_sizes(infos, inputs, given, shapes);
+  Trace trace;
+  const auto run = run_model(flags, model, inputs, trace);
+  if (!run) return std::unexpected(with_assumed_sizes(run.error(), sizes));
+  const std::vector<RuntimeValue>& outputs = *run;
+  CTXGEN_CHECK(write_profile(flags, trace));
+  std::vector<std::string> files;
+  if (!flags.output_folder.empty())
+    files = CTXGEN_TRY(write_outputs(flags.output_folder, model.session->outputs(), outputs));
+  if (!flags.output_file.empty())
+    CTXGEN_CHECK(write_npz_file(flags.output_file, model.session->outputs(), outputs));
+  if (flags.json) {
+    CTXGEN_CHECK(print(outputs_json(flags, model, sizes, outputs, files)));
+  } else if (!flags.verbosity.quiet) {
+    CTXGEN_CHECK(print(input_sizes_text(infos, sizes) + outputs_text(model, outputs, files)));
+  }
+  return 0;
+}
+
+// ---- comparison with test data -------------------------------------------------------------------
+
+struct OutputResult {
+  std::string set, name;
+  Comparison comparison;
+};
+
+std::string comparison_json(const Flags& flags, std::span<const OutputResult> results, bool match) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", flags.model)
+      .field("match", match);
+  write_overrides(json, flags.tolerance);
+  json.key("outputs").begin_array();
+  for (const OutputResult& result : results) {
+    json.begin_object()
+        .field("data_set", result.set)
+        .field("name", result.name)
+        .field("match", result.comparison.match)
+        .field("max_abs", result.comparison.max_abs)
+        .field("max_rel", result.comparison.max_rel)
+        .field("mismatches", result.comparison.mismatches);
+    write_tolerance(json, result.comparison);
+    json.field("text", result.comparison.text).end_object();
+  }
+  json.end_array().end_object();
+  return json.finish();
+}
+
+std::string comparison_text(std::span<const OutputResult> results) {
+  TextTable table;
+  for (const OutputResult& result : results)
+    table.row({result.set, result.name, result.comparison.match ? "match" : "MISMATCH",
+               std::format("max abs {:.3g}", result.comparison.max_abs),
+               std::format("max rel {:.3g}", result.comparison.max_rel),
+               tolerance_text(result.comparison), result.comparison.text});
+  return table.text();
+}
+
+Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
+  std::vector<OutputResult> results;
+  const NumericPaths paths = model.session->numeric_paths();
+  Trace trace;
+  for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
+    const TestDataSet set =
+        CTXGEN_TRY(read_data_set(folder, model.session->inputs(), model.session->outputs()));
+    const auto outputs = CTXGEN_TRY(run_model(flags, model, set.inputs, trace));
+    for (std::size_t i = 0; i < set.outputs.size(); ++i)
+      results.push_back({set.name, model.session->outputs()[i].name,
+                         compare(outputs[i], set.outputs[i], paths.outputs[i], flags.tolerance)});
+  }
+  CTXGEN_CHECK(write_profile(flags, trace));
+  const auto bad = std::ranges::count_if(
+      results, [](const OutputResult& result) { return !result.comparison.match; });
+  if (flags.json || !flags.verbosity.quiet)
+    CTXGEN_CHECK(print(flags.json ? comparison_json(flags, results, bad == 0)
+                                  : comparison_text(results)));
+  if (bad > 0)
+    return fail(ErrorCode::kNotSatisfied, "{} of {} outputs differ from the test data", bad,
+                results.size());
+  return 0;
+}
+
+/// Options that the chosen way of running would ignore.
+Status check_given(const CLI::App& verb) {
+  const bool test_data = verb.count("--test-data") > 0;
+  for (const char* name : {"--input", "--output-dir", "--output-file", "--seed"})
+    if (test_data && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
+  for (const char* name : {"--rtol", "--atol"})
+    if (!test_data && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} needs --test-data", name);
+  return {};
+}
+
+Result<int> run(const Flags& flags, const std::string& compile_flag) {
+  apply(flags.verbosity);
+  const auto profiles = CTXGEN_TRY(parse_profiles(flags.options.dims, flags.options.shapes));
+  if (profiles.size() > 1)
+    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)", profiles.size());
+  CTXGEN_CHECK(check_run_files({.model = flags.model,
+                                .external_data_folder = flags.options.external_data_folder,
+                                .options_file = flags.options_file,
+                                .inputs = flags.inputs,
+                                .test_data = flags.test_data,
+                                .profile = flags.profile,
+                                .output_file = flags.output_file,
+                                .output_folder = flags.output_folder}));
+  const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
+  if (!flags.test_data.empty() && !model.report && !profiles.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--dim and --shape plan ahead while compiling and size random inputs: with "
+                "--test-data and nothing to compile they have no effect");
+  if (!flags.test_data.empty()) return run_test_data(flags, model);
+  return run_once(flags, model, profiles.empty() ? ShapeProfile{} : profiles.front());
+}
+
+}  // namespace
+
+void add_run(Cli& cli) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* verb = cli.app.add_subcommand(
+      "run", "run a plain model (compiled in memory first) or a context model");
+  verb->add_option("model", flags->model, "an ONNX model or a context model")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("--input", flags->inputs,
+                   "an input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, ...), else raw elements; "
+                   "FILE.npz alone: every array of it; may be repeated; inputs not given are random")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  verb->add_option("--test-data", flags->test_data,
+                   "run with input_N.pb and compare with output_N.pb in DIR or in each "
+                   "DIR/test_data_set_*")
+      ->type_name("DIR");
+  add_tolerance_flags(*verb, flags->tolerance);
+  verb->add_option("--seed", flags->seed, "of random inputs")
+      ->type_name("N")
+      ->transform(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
+  verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
+      ->type_name("DIR");
+  verb->add_option("--profile", flags->profile,
+                   "write what each primitive and kernel took, for chrome://tracing and Perfetto")
+      ->type_name("FILE.json");
+  verb->add_option("--output-file", flags->output_file, "write all outputs into one .npz file")
+      ->type_name("FILE.npz")
+      ->check([](const std::string& text) {
+        return text.ends_with(".npz") ? std::string() : "\"" + text + "\" does not end with .npz";
+      });
+  add_model_flags(*verb, flags->options);
+  add_run_flags(*verb, flags->options);
+  verb->add_flag("--json", flags->json, "print JSON");
+  add_options_file(*verb, flags->options_file);
+  add_verbosity(*verb, flags->verbosity);
+  verb->footer(kExamples + ("\n" + planned_options_text("run")));
+  verb->callback([&cli, flags, verb] {
+    cli.action = [flags, verb]() -> Result<int> {
+      CTXGEN_CHECK(check_given(*verb));
+      return run(*flags, compile_only_flag(*verb));
+    };
+  });
+}
+
+}  // namespace ctxgen::cli

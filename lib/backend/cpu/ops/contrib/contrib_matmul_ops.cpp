@@ -1,0 +1,309 @@
+#include <algorithm>
+#include <memory>
+
+#include "contrib_families.h"
+#include "kernel/attributes.h"
+#include "kernel/inputs_context.h"
+#include "kernel/widen.h"
+#include "ops/quantized/quantized_tensors.h"
+#include "tensors/strided_copy.h"
+
+// com.microsoft: products of quantised or transposed operands. Each brings its operands into the form
+// of the ONNX operator that it stands for, and runs that one's kernel.
+
+namespace ctxgen::cpu {
+namespace {
+
+using SharedKernel = std::shared_ptr<const Kernel>;
+
+Result<SharedKernel> kernel_like(std::string_view domain, std::string_view op, std::int64_t since,
+                                 const Node& node) {
+  const OpRow* row = find_op(domain, op, since);
+  CTXGEN_ASSERT(row != nullptr);
+  return SharedKernel(CTXGEN_TRY(row->make(node)));
+}
+
+// (element - zero) * scale, per channel of `axis`.
+Result<Tensor> dequantized(KernelContext& context, const Tensor& tensor,
+                           const Quantization& quantization, std::size_t axis) {
+  const auto values = CTXGEN_TRY(bytes_as_ints(tensor));
+  Tensor result = CTXGEN_TRY(context.make_tensor(DataType::kFloat, tensor.dims()));
+  const AxisSplit split = split_at(tensor.dims(), axis);
+  float* to = mutable_data_of<float>(result);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t channel = static_cast<std::int64_t>(i) / split.inner % split.extent;
+    to[i] = static_cast<float>(values[i] - quantization.zero(channel)) * quantization.scale(channel);
+  }
+  return result;
+}
+
+std::int64_t last_dim(const Tensor& tensor) {
+  return tensor.rank() == 0 ? 1 : tensor.dims().back();
+}
+std::size_t last_axis(const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.rank() - 1; }
+
+// Adds a bias along the last axis; the output is new, nobody else sees it yet.
+Status add_bias(Tensor& output, const Tensor* bias) {
+  if (bias == nullptr) return {};
+  if (bias->type() != output.type())
+    return fail(ErrorCode::kInvalidGraph, "bias is {}", name_of(bias->type()));
+  CTXGEN_CHECK(expect_dims(*bias, "bias", {last_dim(output)}));
+  float* to = mutable_data_of<float>(output);
+  for (std::int64_t i = 0; i < output.element_count(); ++i)
+    to[i] += data_of<float>(*bias)[i % bias->element_count()];
+  return {};
+}
+
+/// Remembers output 0 of the kernel inside.
+class OutputContext final : public ForwardingContext {
+ public:
+  using ForwardingContext::ForwardingContext;
+  [[nodiscard]] Result<Tensor*> make_output(std::size_t i, DataType type,
+                                            const Dims& dims) override {
+    output = CTXGEN_TRY(inner().make_output(i, type, dims));
+    return output;
+  }
+  Tensor* output = nullptr;
+};
+
+Status run_product(KernelContext& context, const Kernel& matmul, const Tensor& a, const Tensor& b,
+                   const Tensor* bias) {
+  InputsContext inputs(context, {&a, &b});
+  OutputContext outputs(inputs);
+  CTXGEN_CHECK(matmul.run(outputs));
+  return outputs.output == nullptr ? Status() : add_bias(*outputs.output, bias);
+}
+
+// ---- FusedMatMul ----
+
+Result<Tensor> last_two_swapped(KernelContext& context, const Tensor& tensor, bool swap) {
+  if (!swap || tensor.rank() < 2) return tensor;
+  ScratchVector<std::size_t> perm(tensor.rank());
+  for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = i;
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  Tensor result = CTXGEN_TRY(context.make_tensor(tensor.type(), permuted(tensor.dims(), perm)));
+  CTXGEN_CHECK(transpose_into(tensor, perm, result));
+  return result;
+}
+
+KernelResult make_fused_matmul(const Node& node) {
+  for (std::string_view name : {"transBatchA", "transBatchB"})
+    if (node.int_or(name, 0) != 0)
+      return fail(ErrorCode::kUnsupported, "{}: attribute {}", node.describe(), name);
+  const SharedKernel matmul = CTXGEN_TRY(kernel_like(kOnnx, "MatMul", 13, node));
+  return kernel([matmul, swap_a = node.int_or("transA", 0) != 0,
+                 swap_b = node.int_or("transB", 0) != 0,
+                 alpha = static_cast<double>(node.float_or("alpha", 1.0f))](
+                    KernelContext& context) -> Status {
+    const Tensor* a = CTXGEN_TRY(required(context, 0));
+    const Tensor* b = CTXGEN_TRY(required(context, 1, a->type()));
+    const Tensor left = CTXGEN_TRY(last_two_swapped(context, *a, swap_a));
+    const Tensor right = CTXGEN_TRY(last_two_swapped(context, *b, swap_b));
+    InputsContext inputs(context, {&left, &right});
+    OutputContext outputs(inputs);
+    CTXGEN_CHECK(matmul->run(outputs));
+    if (alpha == 1 || outputs.output == nullptr) return {};
+    return dispatch(RealTypes{}, a->type(), [&]<class T>() -> Status {
+      T* to = mutable_data_of<T>(*outputs.output);
+      for (std::int64_t i = 0; i < outputs.output->element_count(); ++i)
+        to[i] = store<T>(static_cast<double>(load(to[i])) * alpha);
+      return {};
+    });
+  });
+}
+
+// ---- MatMulNBits ----
+
+struct BlockParams {
+  std::int64_t k = 0, n = 0, bits = 0, block = 0;
+  [[nodiscard]] std::int64_t blocks() const { return (k + block - 1) / block; }
+};
+
+// Element i of a row of packed numbers, low bits first.
+std::int64_t packed_element(const std::uint8_t* row, std::int64_t i, std::int64_t bits) {
+  const std::int64_t per_byte = 8 / bits;
+  return (row[i / per_byte] >> (i % per_byte * bits)) & ((1 << bits) - 1);
+}
+
+Status check_blocks(const KernelContext& context, const BlockParams& p) {
+  const Tensor* b = CTXGEN_TRY(required(context, 1, DataType::kUint8));
+  const Tensor* scales = CTXGEN_TRY(required(context, 2, DataType::kFloat));
+  if (b->element_count() != p.n * p.blocks() * (p.block * p.bits / 8) ||
+      scales->element_count() != p.n * p.blocks())
+    return fail(ErrorCode::kInvalidGraph, "B {} and scales {} do not fit {} x {} in blocks of {}",
+                to_string(b->dims()), to_string(scales->dims()), p.n, p.k, p.block);
+  const Tensor* zeros = optional_input(context, 3);
+  if (zeros == nullptr) return {};
+  const bool packed = zeros->type() == DataType::kUint8;
+  const std::int64_t row = packed ? (p.blocks() * p.bits + 7) / 8 : p.blocks();
+  if ((!packed && zeros->type() != DataType::kFloat) || zeros->element_count() != p.n * row)
+    return fail(ErrorCode::kInvalidGraph, "zero_points is {} {}", name_of(zeros->type()),
+                to_string(zeros->dims()));
+  return {};
+}
+
+// B as floats [K, N].
+Result<Tensor> unpacked_blocks(KernelContext& context, const BlockParams& p) {
+  CTXGEN_CHECK(check_blocks(context, p));
+  Tensor result = CTXGEN_TRY(context.make_tensor(DataType::kFloat, {p.k, p.n}));
+  const std::uint8_t* packed = data_of<std::uint8_t>(*context.input(1));
+  const float* scales = data_of<float>(*context.input(2));
+  const Tensor* zeros = optional_input(context, 3);
+  const std::int64_t block_bytes = p.block * p.bits / 8;
+  const std::int64_t zero_bytes = (p.blocks() * p.bits + 7) / 8;
+  for (std::int64_t n = 0; n < p.n; ++n)
+    for (std::int64_t k = 0; k < p.k; ++k) {
+      const std::int64_t block = k / p.block;
+      float zero = static_cast<float>(1 << (p.bits - 1));
+      if (zeros != nullptr && zeros->type() == DataType::kFloat)
+        zero = data_of<float>(*zeros)[n * p.blocks() + block];
+      else if (zeros != nullptr)
+        zero = static_cast<float>(
+            packed_element(data_of<std::uint8_t>(*zeros) + n * zero_bytes, block, p.bits));
+      const std::int64_t q = packed_element(packed + (n * p.blocks() + block) * block_bytes,
+                                            k % p.block, p.bits);
+      mutable_data_of<float>(result)[k * p.n + n] =
+          (static_cast<float>(q) - zero) * scales[n * p.blocks() + block];
+    }
+  return result;
+}
+
+KernelResult make_matmul_nbits(const Node& node) {
+  const BlockParams p{.k = node.int_or("K", 0), .n = node.int_or("N", 0),
+                      .bits = node.int_or("bits", 4), .block = node.int_or("block_size", 0)};
+  constexpr std::int64_t kMost = std::int64_t{1} << 28;
+  if (p.k < 1 || p.n < 1 || p.k > kMost || p.n > kMost || p.block < 16 || p.block > kMost ||
+      (p.block & (p.block - 1)) != 0)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} x {} in blocks of {}", node.describe(), p.k, p.n,
+                p.block);
+  if (p.bits != 2 && p.bits != 4 && p.bits != 8)
+    return fail(ErrorCode::kUnsupported, "{}: {} bits", node.describe(), p.bits);
+  if (node.input(4).valid())
+    return fail(ErrorCode::kUnsupported, "{}: input g_idx", node.describe());
+  const SharedKernel matmul = CTXGEN_TRY(kernel_like(kOnnx, "MatMul", 13, node));
+  return widened_kernel([matmul, p](KernelContext& context) -> Status {
+    const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
+    const Tensor b = CTXGEN_TRY(unpacked_blocks(context, p));
+    return run_product(context, *matmul, *a, b, optional_input(context, 5));
+  });
+}
+
+// ---- DynamicQuantizeMatMul, MatMulIntegerToFloat ----
+
+// As DynamicQuantizeLinear: the range of A with zero in it becomes 0 to 255.
+Tensor rounded_to_bytes(const Tensor& a, Tensor result) {
+  float low = 0;
+  float high = 0;
+  for (float x : a.elements<float>()) {
+    low = std::min(low, x);
+    high = std::max(high, x);
+  }
+  const float scale = high == low ? 1.0f : (high - low) / 255.0f;
+  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
+  std::ranges::transform(a.elements<float>(), mutable_data_of<float>(result), [&](float x) {
+    return (std::clamp(std::nearbyint(x / scale) + zero, 0.0f, 255.0f) - zero) * scale;
+  });
+  return result;
+}
+
+KernelResult make_dynamic_matmul(const Node& node) {
+  const SharedKernel matmul = CTXGEN_TRY(kernel_like(kOnnx, "MatMul", 13, node));
+  return kernel([matmul](KernelContext& context) -> Status {
+    const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
+    const Tensor* b = CTXGEN_TRY(required(context, 1));
+    const auto qb = CTXGEN_TRY(quantization_of(context, 2, 3, last_dim(*b)));
+    const Tensor right = CTXGEN_TRY(dequantized(context, *b, qb, last_axis(*b)));
+    const Tensor left =
+        rounded_to_bytes(*a, CTXGEN_TRY(context.make_tensor(DataType::kFloat, a->dims())));
+    return run_product(context, *matmul, left, right, optional_input(context, 4));
+  });
+}
+
+KernelResult make_integer_to_float(const Node& node) {
+  const SharedKernel matmul = CTXGEN_TRY(kernel_like(kOnnx, "MatMul", 13, node));
+  return kernel([matmul](KernelContext& context) -> Status {
+    const Tensor* a = CTXGEN_TRY(required(context, 0));
+    const Tensor* b = CTXGEN_TRY(required(context, 1));
+    const auto qa = CTXGEN_TRY(quantization_of(context, 2, 4, 1));
+    const auto qb = CTXGEN_TRY(quantization_of(context, 3, 5, last_dim(*b)));
+    const Tensor left = CTXGEN_TRY(dequantized(context, *a, qa, 0));
+    const Tensor right = CTXGEN_TRY(dequantized(context, *b, qb, last_axis(*b)));
+    return run_product(context, *matmul, left, right, optional_input(context, 6));
+  });
+}
+
+// ---- QAttention, QLinearConcat ----
+
+KernelResult make_qattention(const Node& node) {
+  const SharedKernel attention = CTXGEN_TRY(kernel_like(kMicrosoft, "Attention", 1, node));
+  return kernel([attention](KernelContext& context) -> Status {
+    const Tensor* x = CTXGEN_TRY(required(context, 0));
+    const Tensor* w = CTXGEN_TRY(required(context, 1));
+    const auto qx = CTXGEN_TRY(quantization_of(context, 3, 6, 1));
+    const auto qw = CTXGEN_TRY(quantization_of(context, 4, 7, last_dim(*w)));
+    const Tensor data = CTXGEN_TRY(dequantized(context, *x, qx, 0));
+    const Tensor weights = CTXGEN_TRY(dequantized(context, *w, qw, last_axis(*w)));
+    InputsContext inputs(context, {&data, &weights, optional_input(context, 2),
+                                   optional_input(context, 5), optional_input(context, 8)});
+    return attention->run(inputs);
+  });
+}
+
+// Output scale and zero point, then tensor, scale and zero point of each input.
+template <class T>
+Status concat_bytes(KernelContext& context, std::size_t axis, const Dims& dims) {
+  const auto qy = CTXGEN_TRY(quantization_of(context, 0, 1, 1));
+  Tensor* output = CTXGEN_TRY(context.make_output(0, kElementTypeOf<T>, dims));
+  const AxisSplit whole = split_at(dims, axis);
+  std::int64_t start = 0;
+  for (std::size_t i = 2; i + 2 < context.input_count(); i += 3) {
+    const Tensor& part = *context.input(i);
+    const auto q = CTXGEN_TRY(quantization_of(context, i + 1, i + 2, 1));
+    const auto values = CTXGEN_TRY(bytes_as_ints(part));
+    const std::int64_t line = part.dims()[axis] * whole.inner;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const auto at = static_cast<std::int64_t>(k);
+      const float x = static_cast<float>(values[k] - q.zero(0)) * q.scale(0);
+      mutable_data_of<T>(*output)[at / line * whole.extent * whole.inner + start + at % line] =
+          requantized<T>(x / qy.scale(0), qy.zero(0));
+    }
+    start += line;
+  }
+  return {};
+}
+
+KernelResult make_qlinear_concat(const Node& node) {
+  return kernel([axis_number = node.int_or("axis", 0)](KernelContext& context) -> Status {
+    const Tensor* y_zero = CTXGEN_TRY(required(context, 1));
+    const Tensor* first = CTXGEN_TRY(required(context, 2));
+    if (context.input_count() % 3 != 2)
+      return fail(ErrorCode::kInvalidGraph, "{} inputs", context.input_count());
+    const std::size_t axis = CTXGEN_TRY(normalize_axis(axis_number, first->rank()));
+    Dims dims = first->dims();
+    for (std::size_t i = 5; i < context.input_count(); i += 3) {
+      const Tensor* part = CTXGEN_TRY(required(context, i, first->type()));
+      Dims expected = first->dims();
+      if (part->rank() == expected.size()) expected[axis] = part->dims()[axis];
+      CTXGEN_CHECK(expect_dims(*part, "an input", expected));
+      dims[axis] += part->dims()[axis];
+    }
+    return dispatch(ByteTypes{}, y_zero->type(),
+                    [&]<class T>() { return concat_bytes<T>(context, axis, dims); });
+  });
+}
+
+constexpr OpRow kRows[] = {
+    {kMicrosoft, "DynamicQuantizeMatMul", 1, 1, make_dynamic_matmul, "float; B int8 or uint8"},
+    {kMicrosoft, "FusedMatMul", 1, 1, make_fused_matmul, "floats; no transposed batch"},
+    {kMicrosoft, "MatMulIntegerToFloat", 1, 1, make_integer_to_float, "int8, uint8; output float"},
+    {kMicrosoft, "MatMulNBits", 1, 1, make_matmul_nbits,
+     "float, float16, bfloat16; 2, 4 or 8 bits; no g_idx"},
+    {kMicrosoft, "QAttention", 1, 1, make_qattention, "int8, uint8; output float"},
+    {kMicrosoft, "QLinearConcat", 1, 1, make_qlinear_concat, "int8, uint8"},
+};
+
+}  // namespace
+
+constinit const std::span<const OpRow> kContribMatmulOps = kRows;
+
+}  // namespace ctxgen::cpu

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ctxgen/base/blob.h"
+#include "ctxgen/cache/cache_folder.h"
+#include "ctxgen/compiler/compile.h"
+#include "ctxgen/ctxfile/context_file.h"
+#include "output/write_outputs.h"
+
+namespace ctxgen {
+
+/// The cache that the options or the environment name; null: none.
+/// Errors  INVALID_ARGUMENT (a size of no cache), IO_ERROR (it is no folder).
+[[nodiscard]] Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options);
+
+/// Where a whole compile stands in the cache: its key, and the files that it writes, as they lie to
+/// each other.
+[[nodiscard]] Hash128 output_key(Hash128 compile_key,
+                                 const std::vector<std::filesystem::path>& outputs,
+                                 const CompileOptions& options);
+
+/// The outputs of an earlier compile. `report` lacks what is new in every compile.
+struct KeptOutputs {
+  std::vector<OutputFile> files;  // in the order in which they were written
+  CompileReport report;
+};
+
+/// `inputs`: the bytes of every file that was read, in the order of the compile that kept them.
+/// Nothing if a part is missing or damaged, or a file would lie outside of the outputs' folder.
+[[nodiscard]] std::optional<KeptOutputs> find_outputs(
+    CacheFolder& cache, Hash128 key, std::span<const Blob> inputs,
+    const std::vector<std::filesystem::path>& outputs, const CompileOptions& options);
+
+/// Notes what is written, so that the next compile can write it without compiling. Runs of bytes
+/// that inputs or blobs of the cache hold are noted as such, and not stored again.
+class OutputRecorder {
+ public:
+  /// `cache` must outlive it. Blobs of `contents` may lie in the cache by their hashes.
+  OutputRecorder(CacheFolder& cache, std::span<const Blob> inputs,
+                 std::span<const std::optional<ContextContent>> contents);
+  ~OutputRecorder();
+  /// The same files, whose writing is noted. They must not outlive the recorder.
+  [[nodiscard]] std::vector<OutputFile> record(std::vector<OutputFile> files);
+  /// To be called when all are written.
+  void keep(Hash128 key, const std::vector<std::filesystem::path>& outputs,
+            const CompileOptions& options, const CompileReport& report);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ctxgen

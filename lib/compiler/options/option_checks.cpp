@@ -1,0 +1,80 @@
+#include "ctxgen/compiler/compile.h"
+#include "output/appended_bin.h"
+#include "output/external_initializers.h"
+
+namespace ctxgen {
+namespace {
+
+Status check_sharing(const CompileOptions& options, std::size_t models) {
+  if (models > 1 && options.share_ep_contexts == false)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.share_ep_contexts=0 cannot be combined with a batch of {} models: they share "
+                "one context binary", models);
+  const bool shares = options.share_ep_contexts == true;
+  if (shares && options.embed)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.share_ep_contexts=1 cannot be combined with --embed (ep.context_embed_mode=1): "
+                "nobody can share what lies inside a model");
+  if (options.stop_share_ep_contexts == true && !shares && models == 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.stop_share_ep_contexts=1 without ep.share_ep_contexts=1: there is no group to "
+                "end");
+  if (options.stop_share_ep_contexts == false && (shares || models > 1))
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.stop_share_ep_contexts=0 cannot be combined with ep.share_ep_contexts=1 here: "
+                "the models of one compile are a whole group, which ends with it");
+  return {};
+}
+
+/// ONNX Runtime's rule: a file name with an extension, else it is taken for a folder.
+Status check_context_path(const CompileOptions& options, std::size_t models) {
+  const auto& path = options.context_file_path;
+  if (path.empty()) return {};
+  if (models > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.context_file_path \"{}\" cannot be combined with a batch of {} models: it names "
+                "one output", path.string(), models);
+  std::error_code ignored;
+  if (path.extension().string().size() < 2 || std::filesystem::is_directory(path, ignored))
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.context_file_path \"{}\" should not point to a folder: expected a file name with "
+                "an extension", path.string());
+  return {};
+}
+
+}  // namespace
+
+Status check_options(const CompileOptions& options, std::size_t models) {
+  if (options.embed && models > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed (ep.context_embed_mode=1) cannot be combined with a batch of {} models: "
+                "they share one context binary", models);
+  if (options.embed && !options.bin.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed (ep.context_embed_mode=1) cannot be combined with --bin");
+  if (options.embed && options.subgraphs)
+    return fail(ErrorCode::kInvalidArgument,
+                "--embed (ep.context_embed_mode=1) cannot be combined with --subgraphs: every graph "
+                "with compiled nodes would hold the whole context");
+  if (options.keep_unchanged && options.no_clobber)
+    return fail(ErrorCode::kInvalidArgument,
+                "--keep-unchanged cannot be combined with --no-clobber: one keeps outputs that are "
+                "there, the other refuses them");
+  if (options.force && options.no_clobber)
+    return fail(ErrorCode::kInvalidArgument,
+                "--force and --no-clobber contradict each other: one replaces a bin that others use, the "
+                "other replaces nothing");
+  if (options.force && options.embed)
+    return fail(ErrorCode::kInvalidArgument,
+                "--force and --embed contradict each other: no bin is written");
+  if (options.weightless != WeightlessMode::kNone && options.isas.size() > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.enable_weightless_mode cannot be combined with --isa of several instruction sets: "
+                "weights that stay in the sources are packed for none of them");
+  CTXGEN_CHECK(check_append_options(options));
+  CTXGEN_CHECK(check_sharing(options, models));
+  CTXGEN_CHECK(check_context_path(options, models));
+  return check_external_options(options);
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,128 @@
+#include "output/appended_bin.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <format>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/base/file.h"
+#include "ctxgen/base/version.h"
+
+namespace ctxgen {
+namespace {
+
+std::unexpected<Error> io_error(const std::filesystem::path& path) {
+  return fail(ErrorCode::kIoError, "\"{}\": {}", path.string(), std::strerror(errno));
+}
+
+/// An open file, locked; closing unlocks. Nothing while somebody else has the lock, or if the file was
+/// replaced before it was ours: then the one that is there now has to be locked.
+Result<std::shared_ptr<const void>> try_lock(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return io_error(path);
+  std::shared_ptr<const void> file(new int(fd), [](const void* p) {
+    const auto* number = static_cast<const int*>(p);
+    ::close(*number);
+    delete number;
+  });
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK || errno == EINTR) return nullptr;
+    return io_error(path);
+  }
+  struct stat ours {}, there {};
+  if (fstat(fd, &ours) != 0 || stat(path.c_str(), &there) != 0) return io_error(path);
+  if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino) return nullptr;
+  return file;
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// "format=1;onednn=3.12.1;isa=avx2" as pairs.
+Fields fields_of(std::string_view fingerprint) {
+  Fields fields;
+  while (!fingerprint.empty()) {
+    const std::string_view item = fingerprint.substr(0, fingerprint.find(';'));
+    const std::size_t equals = item.find('=');
+    if (equals != std::string_view::npos)
+      fields.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    fingerprint.remove_prefix(std::min(item.size() + 1, fingerprint.size()));
+  }
+  return fields;
+}
+
+std::string value_of(const Fields& fields, std::string_view key) {
+  const auto at = std::ranges::find(fields, key, &Fields::value_type::first);
+  return at == fields.end() ? "none" : at->second;
+}
+
+/// "it is for threads 1, this compile for threads 4: add --threads 1".
+std::string differences(std::string_view found, std::string_view expected) {
+  const Fields of_bin = fields_of(found), here = fields_of(expected);
+  std::string its, ours, advice;
+  for (const std::string key : {"format", "onednn", "isa", "threads", "cache"}) {
+    const std::string theirs = value_of(of_bin, key), mine = value_of(here, key);
+    if (theirs == mine) continue;
+    its += std::format("{}{} {}", its.empty() ? "" : ", ", key, theirs);
+    ours += std::format("{}{} {}", ours.empty() ? "" : ", ", key, mine);
+    if (key == "threads" && theirs != "none") advice += " --threads " + theirs;
+    if (key == "isa") advice += theirs == "portable" ? " --portable" : " --isa " + theirs;
+  }
+  if (its.empty()) return std::format("it is for \"{}\", this compile for \"{}\"", found, expected);
+  return std::format("it is for {}, this compile for {}{}", its, ours,
+                     advice.empty() ? "; compile the models of the bin together again"
+                                    : "; add" + advice);
+}
+
+}  // namespace
+
+Result<AppendedBin> AppendedBin::open(const std::filesystem::path& path,
+                                      const std::function<bool()>& cancelled) {
+  AppendedBin bin;
+  while (true) {
+    bin.lock_ = CTXGEN_TRY(try_lock(path));
+    if (bin.lock_ != nullptr) break;
+    if (cancelled && cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const Blob file = CTXGEN_TRY(map_file(path));
+  bin.reader_ = std::make_shared<const ContextReader>(
+      CTXGEN_TRY(ContextReader::open(file, path.filename().string(), VerifyBlobs::kAlways)));
+  return bin;
+}
+
+Status check_append_options(const CompileOptions& options) {
+  if (options.append.empty()) return {};
+  if (options.embed)
+    return fail(ErrorCode::kInvalidArgument,
+                "an embedded context (--embed) cannot be added to a bin (--append)");
+  if (options.force)
+    return fail(ErrorCode::kInvalidArgument,
+                "--force and --append contradict each other: one replaces a bin, the other adds to it");
+  if (!options.bin.empty() && options.bin != options.append)
+    return fail(ErrorCode::kInvalidArgument,
+                "the bin \"{}\" (--bin) is another one than the bin to add to, \"{}\" (--append)",
+                options.bin.string(), options.append.string());
+  return {};
+}
+
+Status check_same_target(const ContextReader& reader, std::string_view fingerprint) {
+  const std::string producer = "ctxgen " CTXGEN_VERSION_STRING;
+  if (reader.info().producer != producer)
+    return fail(ErrorCode::kVersionMismatch, "the bin to add to was written by \"{}\", expected \"{}\"",
+                reader.info().producer, producer);
+  if (reader.info().fingerprint == fingerprint) return {};
+  return fail(ErrorCode::kVersionMismatch, "the bin to add to was made for another target: {}",
+              differences(reader.info().fingerprint, fingerprint));
+}
+
+}  // namespace ctxgen

@@ -1,0 +1,114 @@
+#include "output/output_files.h"
+
+#include <algorithm>
+
+#include "output/output_names.h"
+
+namespace ctxgen {
+namespace {
+
+/// Models in other folders would not find the file.
+Status check_external_path(const std::filesystem::path& path,
+                           const std::vector<std::filesystem::path>& outputs) {
+  for (const auto& output : outputs)
+    if (output.parent_path() != path.parent_path())
+      return fail(ErrorCode::kInvalidArgument,
+                  "models that share external initializers must be written to one folder: \"{}\" "
+                  "and \"{}\"", path.parent_path().string(), output.parent_path().string());
+  return {};
+}
+
+}  // namespace
+
+Status check_file_options(const std::vector<ModelInput>& inputs,
+                          const std::vector<std::filesystem::path>& outputs,
+                          const CompileOptions& options) {
+  if (inputs.empty() || inputs.size() != outputs.size())
+    return fail(ErrorCode::kInvalidArgument, "{} models and {} outputs", inputs.size(),
+                outputs.size());
+  CTXGEN_CHECK(check_options(options, inputs.size()));
+  if (!options.context_file_path.empty() && options.context_file_path != outputs.front())
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.context_file_path \"{}\" names another file than the output \"{}\"",
+                options.context_file_path.string(), outputs.front().string());
+  for (const auto& output : outputs)
+    if (output.filename().empty())
+      return fail(ErrorCode::kInvalidArgument, "output \"{}\" has no file name", output.string());
+  return {};
+}
+
+std::filesystem::path bin_path(const std::vector<std::filesystem::path>& outputs,
+                               const CompileOptions& options, std::string_view provider) {
+  if (!options.bin.empty()) return options.bin;
+  return outputs.front().parent_path() /
+         default_bin_name(outputs.front().filename().string(), provider);
+}
+
+Result<std::string> shared_bin_reference(const std::vector<std::filesystem::path>& outputs,
+                                         const std::filesystem::path& bin) {
+  const auto folder = outputs.front().parent_path();
+  for (const auto& output : outputs)
+    if (output.parent_path() != folder)
+      return fail(ErrorCode::kInvalidArgument,
+                  "models that share a bin must be written to one folder: \"{}\" and \"{}\"",
+                  folder.string(), output.parent_path().string());
+  return bin_reference(folder, bin);
+}
+
+Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
+                               const CompileOptions& options) {
+  return [&](std::string_view provider) {
+    return shared_bin_reference(outputs, bin_path(outputs, options, provider));
+  };
+}
+
+Status refuse_existing(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored))
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" exists already, and --no-clobber is given",
+                path.string());
+  return {};
+}
+
+Result<std::vector<OutputFile>> plan_files(Compilation& work,
+                                           const std::vector<std::filesystem::path>& outputs,
+                                           const CompileOptions& options) {
+  std::vector<OutputFile> files;
+  for (std::size_t p = 0; p < work.contents().size(); ++p) {
+    const auto& content = work.contents()[p];
+    if (!content || options.embed) continue;
+    const auto path = bin_path(outputs, options, work.providers().all()[p]->name());
+    if (std::ranges::find(files, path, &OutputFile::path) != files.end())
+      return fail(ErrorCode::kInvalidArgument, "two providers would write the bin \"{}\"",
+                  path.string());
+    CTXGEN_CHECK(add_bin_report(work.report(), path.filename().string(), *content));
+    files.push_back({path, FileReport::Kind::kBin, work.report().bins.back().bytes,
+                     [&content](const ByteSink& sink) { return write_context(*content, sink); }});
+  }
+  if (!options.external_initializers.empty()) {
+    const auto path = outputs.front().parent_path() / options.external_initializers;
+    CTXGEN_CHECK(check_external_path(path, outputs));
+    files.push_back({path, FileReport::Kind::kExternalInitializers, work.external().size(),
+                     [&work](const ByteSink& sink) { return work.external().write(sink); }});
+  }
+  for (std::size_t m = 0; m < outputs.size(); ++m) {
+    for (const auto& [name, file] : work.models()[m].foreign_bins) {
+      const auto path = outputs[m].parent_path() / name;
+      std::error_code ignored;
+      if (std::filesystem::equivalent(path, file.path, ignored)) continue;  // it lies there already
+      if (std::ranges::contains(files, path, &OutputFile::path)) continue;  // of a model before
+      files.push_back({path, FileReport::Kind::kForeignBin, file.bytes.bytes.size(),
+                       [&file](const ByteSink& sink) { return sink(file.bytes.bytes); }});
+    }
+  }
+  for (std::size_t m = 0; m < outputs.size(); ++m) {
+    work.report().models[m].output_name = outputs[m].filename().string();
+    files.push_back({outputs[m], FileReport::Kind::kModel, work.report().models[m].model_bytes,
+                     [&work, m](const ByteSink& sink) {
+                       return write_model(work.models()[m].model, work.rewrite_of(m), sink);
+                     }});
+  }
+  return files;
+}
+
+}  // namespace ctxgen

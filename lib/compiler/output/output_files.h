@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/compiler/compile.h"
+#include "output/write_outputs.h"
+#include "stages/compilation.h"
+
+namespace ctxgen {
+
+/// Contradictions between inputs, outputs and options that need no look at a model.
+/// Errors  INVALID_ARGUMENT.
+[[nodiscard]] Status check_file_options(const std::vector<ModelInput>& inputs,
+                                        const std::vector<std::filesystem::path>& outputs,
+                                        const CompileOptions& options);
+
+/// Where the bin of `provider` goes.
+[[nodiscard]] std::filesystem::path bin_path(const std::vector<std::filesystem::path>& outputs,
+                                             const CompileOptions& options,
+                                             std::string_view provider);
+
+/// How every one of `outputs` names the bin that they share.
+/// Errors  INVALID_ARGUMENT: outputs of several folders, a bin that does not lie below theirs.
+[[nodiscard]] Result<std::string> shared_bin_reference(
+    const std::vector<std::filesystem::path>& outputs, const std::filesystem::path& bin);
+
+/// shared_bin_reference() of each provider's bin. `outputs` and `options` must outlive it.
+[[nodiscard]] Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
+                                             const CompileOptions& options);
+
+/// --no-clobber.
+/// Errors  INVALID_ARGUMENT if `path` exists.
+[[nodiscard]] Status refuse_existing(const std::filesystem::path& path);
+
+/// The files of a finished compilation, bins first. They refer to `work`.
+[[nodiscard]] Result<std::vector<OutputFile>> plan_files(
+    Compilation& work, const std::vector<std::filesystem::path>& outputs,
+    const CompileOptions& options);
+
+}  // namespace ctxgen

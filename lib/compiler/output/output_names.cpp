@@ -1,0 +1,55 @@
+#include "output/output_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <format>
+
+#include "ctxgen/compiler/compile.h"
+
+namespace ctxgen {
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
+                            [](unsigned char c) { return std::tolower(c); });
+}
+
+bool is_cpu_provider(std::string_view name) {
+  return same_name(name, "cpu") || same_name(name, "CtxgenCpuExecutionProvider");
+}
+
+std::string stem_without_ctx(std::string_view file_name) {
+  std::string stem = std::filesystem::path(file_name).stem().string();
+  if (stem.size() > 4 && stem.ends_with("_ctx")) stem.resize(stem.size() - 4);
+  return stem;
+}
+
+std::string default_output_name(const std::string& model_name) {
+  return std::filesystem::path(model_name).stem().string() + "_ctx.onnx";
+}
+
+std::string default_bin_name(const std::string& output_name, std::string_view provider) {
+  return std::format("{}_{}.bin", stem_without_ctx(output_name), provider);
+}
+
+Result<std::string> file_reference(const std::filesystem::path& model_folder,
+                                   const std::filesystem::path& file) {
+  const auto absolute = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
+  };
+  const std::string relative =
+      absolute(file).lexically_relative(absolute(model_folder / "x").parent_path()).generic_string();
+  if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
+    return fail(ErrorCode::kInvalidArgument,
+                "\"{}\" must lie in or below the folder of the context model (\"{}\")", file.string(),
+                model_folder.string());
+  return relative;
+}
+
+Result<std::string> bin_reference(const std::filesystem::path& model_folder,
+                                  const std::filesystem::path& bin) {
+  auto reference = file_reference(model_folder, bin);
+  if (!reference) return std::unexpected(with_context(reference.error(), "context binary"));
+  return reference;
+}
+
+}  // namespace ctxgen

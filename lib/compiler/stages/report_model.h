@@ -1,0 +1,23 @@
+#pragma once
+
+#include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/context_builder.h"
+#include "stages/prepare_model.h"
+
+namespace ctxgen {
+
+/// What happened to each node of one model; partitions are in the order of `built`.
+[[nodiscard]] ModelReport report_model(const PreparedModel& prepared, const ProviderList& providers,
+                                       const CompileTarget& target,
+                                       std::span<const BuiltPartition> built);
+
+/// What of a model is not planned ahead: which dims have no size, and the options that give one. "" if
+/// every partition has a plan.
+[[nodiscard]] std::string unplanned_text(const PreparedModel& prepared, const CompileOptions& options,
+                                         std::span<const BuiltPartition> built);
+
+/// --strict and --require-runnable.
+/// Errors  NOT_SATISFIED naming the first nodes.
+[[nodiscard]] Status check_requirements(const ModelReport& report, const CompileOptions& options);
+
+}  // namespace ctxgen
