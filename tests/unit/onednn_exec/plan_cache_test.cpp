@@ -1,4 +1,4 @@
-#include "plan_cache.h"
+#include "run/plan_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "weight_layout.h"
+#include "layout/weight_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "ctxgen/base/simd.h"
+#include "kernels/kernel_loops.h"
+#include "kernels/kernels.h"
+#include "layout/layout.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+/// Of a pool that has met a NaN nothing else is made.
+template <class T>
+[[gnu::always_inline]] inline T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return a > b || a != a ? a : b;
+  return a > b ? a : b;
+}
+
+constexpr auto take_max = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const auto* src, auto* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] = larger(dst[i], src[i]);
+});
+
+constexpr auto accumulate = simd_loop([] CTXGEN_SIMD_LOOP(
+    std::int64_t n, const float* src, float* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
+});
+constexpr auto divide = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, float by, float* dst) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] /= by;
+});
+
+/// One output position along one spatial axis: which taps fall inside, how many count.
+struct Taps {
+  std::int64_t start = 0;           // input index of the first tap (may be negative)
+  std::int64_t first = 0, last = 0; // taps [first, last) are inside the input
+  std::int64_t counted = 0;         // taps inside input or declared padding
+};
+
+template <class T>
+class PoolKernel final : public Kernel {
+ public:
+  PoolKernel(const Dims& src, Window window, PoolMode mode)
+      : window_(std::move(window)), mode_(mode), batch_(src[0]), channels_(src[1]) {
+    // Ranks 3 and 4 become 5 by leading spatial dims of size 1.
+    const std::size_t k = window_.kernel.size();
+    for (std::size_t i = k; i < 3; ++i) {
+      for (auto* list : {&window_.kernel, &window_.strides, &window_.dilations, &window_.out})
+        list->insert(list->begin(), 1);
+      window_.pad_begin.insert(window_.pad_begin.begin(), 0);
+      window_.pad_end.insert(window_.pad_end.begin(), 0);
+    }
+    for (std::size_t i = 0; i < 3; ++i) in_[i] = i + k < 3 ? 1 : src[i + k - 1];
+    pixels_ = window_.out[0] * window_.out[1] * window_.out[2];
+  }
+
+  void run(std::byte* const* args) const override {
+    const auto* src = reinterpret_cast<const T*>(args[0]);
+    auto* dst = reinterpret_cast<T*>(args[1]);
+    const std::int64_t taps = window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
+    const std::int64_t work = work_of(batch_ * pixels_ * channels_, taps);
+    parallel_for(batch_ * pixels_, work, [&](std::int64_t job) {
+      const std::int64_t image = job / pixels_;
+      pool_one(job % pixels_, src + image * in_[0] * in_[1] * in_[2] * channels_,
+               dst + job * channels_);
+    });
+  }
+
+ private:
+  [[nodiscard]] Taps taps(std::size_t axis, std::int64_t position) const {
+    const std::int64_t step = window_.dilations[axis];
+    Taps t;
+    t.start = position * window_.strides[axis] - window_.pad_begin[axis];
+    for (std::int64_t tap = 0; tap < window_.kernel[axis]; ++tap) {
+      const std::int64_t at = t.start + tap * step;
+      if (at < 0) t.first = tap + 1;
+      if (at < in_[axis]) t.last = tap + 1;
+      if (at < in_[axis] + window_.pad_end[axis]) t.counted = tap + 1;
+    }
+    t.last = std::max(t.last, t.first);
+    return t;
+  }
+
+  void pool_one(std::int64_t pixel, const T* src, T* dst) const {
+    const Taps d = taps(0, pixel / (window_.out[1] * window_.out[2]));
+    const Taps h = taps(1, pixel / window_.out[2] % window_.out[1]);
+    const Taps w = taps(2, pixel % window_.out[2]);
+    const bool max = mode_ == PoolMode::kMax;
+    using Limits = std::numeric_limits<T>;
+    const T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    std::fill_n(dst, channels_, max ? lowest : T{});
+    for (std::int64_t a = d.first; a < d.last; ++a)
+      for (std::int64_t b = h.first; b < h.last; ++b)
+        for (std::int64_t c = w.first; c < w.last; ++c) {
+          const std::int64_t row = (d.start + a * window_.dilations[0]) * in_[1] + h.start +
+                                   b * window_.dilations[1];
+          const T* at =
+              src + (row * in_[2] + w.start + c * window_.dilations[2]) * channels_;
+          if (max) take_max(channels_, at, dst);
+          if constexpr (std::is_same_v<T, float>)
+            if (!max) accumulate(channels_, at, dst);
+        }
+    if (max) return;
+    const std::int64_t inside = (d.last - d.first) * (h.last - h.first) * (w.last - w.first);
+    const std::int64_t count =
+        mode_ == PoolMode::kAverageInclude ? d.counted * h.counted * w.counted : inside;
+    if constexpr (std::is_same_v<T, float>)
+      if (count > 0) divide(channels_, static_cast<float>(count), dst);
+  }
+
+  Window window_;
+  PoolMode mode_;
+  std::int64_t batch_, channels_;
+  std::int64_t in_[3] = {1, 1, 1};
+  std::int64_t pixels_ = 1;
+};
+
+class LrnKernel final : public Kernel {
+ public:
+  LrnKernel(std::int64_t pixels, std::int64_t channels, LrnParams params)
+      : pixels_(pixels), channels_(channels), params_(params) {}
+
+  void run(std::byte* const* args) const override {
+    const auto* src = reinterpret_cast<const float*>(args[0]);
+    auto* dst = reinterpret_cast<float*>(args[1]);
+    parallel_for(pixels_, work_of(pixels_ * channels_, params_.size), [&](std::int64_t pixel) {
+      normalise(src + pixel * channels_, dst + pixel * channels_);
+    });
+  }
+
+ private:
+  void normalise(const float* src, float* dst) const {
+    const std::int64_t before = (params_.size - 1) / 2;
+    const std::int64_t after = params_.size - 1 - before;
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      float sum = 0;
+      const std::int64_t last = std::min(channels_ - 1, c + after);
+      for (std::int64_t i = std::max<std::int64_t>(0, c - before); i <= last; ++i)
+        sum += src[i] * src[i];
+      const float base = params_.bias + params_.alpha / static_cast<float>(params_.size) * sum;
+      dst[c] = src[c] / std::pow(base, params_.beta);
+    }
+  }
+
+  std::int64_t pixels_, channels_;
+  LrnParams params_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window,
+                                               PoolMode mode, DataType type) {
+  if (type == DataType::kUint8)
+    return std::make_shared<PoolKernel<std::uint8_t>>(src, window, mode);
+  if (type == DataType::kInt8) return std::make_shared<PoolKernel<std::int8_t>>(src, window, mode);
+  return std::make_shared<PoolKernel<float>>(src, window, mode);
+}
+
+std::shared_ptr<const Kernel> make_lrn_kernel(std::int64_t pixels, std::int64_t channels,
+                                              LrnParams params) {
+  return std::make_shared<LrnKernel>(pixels, channels, params);
+}
+
+}  // namespace ctxgen::onednn

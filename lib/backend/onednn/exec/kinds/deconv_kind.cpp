@@ -1,0 +1,90 @@
+#include "kernels/kernels.h"
+#include "kinds/deconv_window.h"
+#include "kinds/spatial.h"
+#include "layout/weight_layout.h"
+#include "plan/builder_fused.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// One weight per channel and tap: a loop over channels, because oneDNN has no fast kernel
+/// (docs/onednn.md, "Transposed convolution").
+Status build_depthwise(NodeBuilder& builder, const Window& window) {
+  for (const NodePostOp& post : builder.node().post_ops)
+    if (post.in_place_sum) return fail(ErrorCode::kUnsupported, "own loop");
+  const std::uint32_t weight = builder.node().packed_weight;
+  const Dims& onnx = builder.context().program.weights[weight].dims;
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  // [C, taps] becomes [taps, C], so that neighbours in memory are channels.
+  const Dims dims{onnx[0], volume(onnx, 2)};
+  const memory::desc logical = make_md(dims, plain_strides(dims));
+  const memory::desc wanted = make_md(dims, Dims{1, dims[0]});
+  std::vector<Arg> args{builder.slot_arg(0, {}, src),
+                        builder.packed_arg(0, {kNone, weight, false, logical, wanted}),
+                        builder.slot_arg(0, {}, dst)};
+  if (builder.has_input(2)) args.push_back(builder.slot_arg(0, {}, builder.input(2)));
+  builder.add_kernel("loop:deconv",
+                     make_deconv_kernel(src.dims, window, builder.has_input(2)), std::move(args));
+  return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
+}  // namespace
+
+Status build_deconv(NodeBuilder& builder) {
+  const ProgramOp& op = builder.op();
+  const std::uint32_t weight = builder.node().packed_weight;
+  const Dims& onnx = builder.context().program.weights[weight].dims;
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
+  const Window window = CTXGEN_TRY(resolve_deconv_window(
+      op, src.dims, std::vector<std::int64_t>(onnx.begin() + 2, onnx.end())));
+  if (group > 1 && group == src.dims[1] && group == onnx[0])
+    return build_depthwise(builder, window);
+
+  const std::size_t rank = src.dims.size();
+  const Dims dims = weight_dims(onnx, group);
+  const memory::desc src_md = channels_last_md(src.dims);
+  const memory::desc dst_md = channels_last_md(dst.dims);
+  const memory::desc logical = make_md(dims, plain_strides(dims));
+  const memory::desc any(to_dnnl(dims), memory::data_type::f32, memory::format_tag::any);
+  const memory::desc bias_md =
+      builder.has_input(2) ? make_md(Dims{onnx[0]}, Dims{1}) : memory::desc();
+  std::vector<std::int64_t> dilations = window.dilations, pad_end = window.pad_end;
+  for (std::size_t i = 0; i < dilations.size(); ++i) {
+    dilations[i] -= 1;
+    pad_end[i] -= window.extra_end[i];
+  }
+  const auto build_with = [&](const memory::desc& weights_md) {
+    const auto make = [&](const dnnl::primitive_attr& attr) {
+      return dnnl::deconvolution_forward::primitive_desc(
+          cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
+          src_md, weights_md, bias_md, dst_md, wide_window(window.strides, rank, 1),
+          wide_window(dilations, rank, 0), wide_window(window.pad_begin, rank, 0),
+          wide_window(pad_end, rank, 0), attr);
+    };
+    const auto args = [&](const dnnl::deconvolution_forward::primitive_desc& pd) {
+      std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, src_md, src),
+                            builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, weight, false, logical,
+                                                                  pd.weights_desc()}),
+                            builder.slot_arg(DNNL_ARG_DST, dst_md, dst)};
+      if (builder.has_input(2))
+        list.push_back(builder.slot_arg(DNNL_ARG_BIAS, bias_md, builder.input(2)));
+      return list;
+    };
+    double flops = 2.0 * static_cast<double>(volume(src.dims)) * static_cast<double>(onnx[0]) /
+                   static_cast<double>(group) * static_cast<double>(volume(onnx, 2));
+    return builder.add_fused<dnnl::deconvolution_forward>(
+        make, args, [&](const Slot& operand) { return spatial_operand(operand, dst.dims); }, flops);
+  };
+  if (const auto stored = chosen_form(builder, weight, logical, false)) {
+    const Status status = build_with(*stored);
+    if (status || status.error().code != ErrorCode::kUnsupported) return status;
+  }
+  return build_with(any);
+}
+
+}  // namespace ctxgen::onednn

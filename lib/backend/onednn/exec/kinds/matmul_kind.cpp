@@ -1,0 +1,163 @@
+#include <algorithm>
+
+#include "ctxgen/onednn/op_kinds.h"
+#include "layout/weight_layout.h"
+#include "plan/builder_fused.h"
+#include "plan/shapes.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// The product as oneDNN is to see it. Where b is one matrix for the whole batch, rows of all
+/// batches form one tall matrix.
+struct Product {
+  bool tall = false;
+  Dims a, b, dst;  // dims after the trans flags, equal ranks
+  bool trans_a = false, trans_b = false;
+};
+
+Dims widen(const Dims& dims, std::size_t rank) {
+  Dims wide(rank - dims.size(), 1);
+  for (const std::int64_t dim : dims) wide.push_back(dim);
+  return wide;
+}
+
+std::int64_t batch_volume(const Dims& dims) {
+  return volume(Dims(dims.span().first(dims.size() - 2)));
+}
+
+Result<Product> describe(const NodeBuilder& builder, const Dims& a_stored, const Dims& b_stored) {
+  const Params params(builder.op());
+  Product p;
+  p.trans_a = CTXGEN_TRY(params.integer("trans_a", 0)) != 0;
+  p.trans_b = CTXGEN_TRY(params.integer("trans_b", 0)) != 0;
+  const Dims a = matmul_operand_dims(a_stored, p.trans_a);
+  const Dims b = matmul_operand_dims(b_stored, p.trans_b);
+  const Dims& dst = builder.output().dims;
+  p.tall = batch_volume(b) == 1 && (!p.trans_a || batch_volume(a) == 1);
+  if (p.tall) {
+    const std::int64_t rows = volume(Dims(dst.span().first(dst.size() - 1)));
+    p.a = Dims{rows, a.back()};
+    p.b = Dims{b[b.size() - 2], b.back()};
+    p.dst = Dims{rows, dst.back()};
+  } else {
+    p.a = widen(a, dst.size());
+    p.b = widen(b, dst.size());
+    p.dst = dst;
+  }
+  return p;
+}
+
+/// The descriptor of an operand: as its slot lies, seen with the dims after its trans flag. Requires
+/// that a slot that is not dense has as many dims as it is seen with, but for batches of 1.
+memory::desc operand_md(const Slot& slot, const Dims& seen, bool transposed) {
+  if (is_layout(slot.dims, slot.strides, Layout::kPlain)) return logical_md(seen, transposed, slot.type);
+  const std::size_t extra = seen.size() > slot.dims.size() ? seen.size() - slot.dims.size() : 0;
+  const std::size_t skip = slot.dims.size() > seen.size() ? slot.dims.size() - seen.size() : 0;
+  Dims strides(extra, volume(slot.dims));
+  for (std::size_t i = skip; i < slot.dims.size(); ++i) strides.push_back(slot.strides[i]);
+  if (transposed) std::swap(strides[seen.size() - 1], strides[seen.size() - 2]);
+  return make_md(seen, strides, slot.type);
+}
+
+/// Right-aligned dims of an operand over a dense plain dst.
+std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_dst,
+                                           const Product& p) {
+  if (!is_layout(operand.dims, operand.strides, Layout::kPlain)) return std::nullopt;
+  const Dims wide = widen(operand.dims, op_dst.size());
+  if (!p.tall) return make_md(wide, plain_strides(wide));
+  const Dims rows(wide.span().first(wide.size() - 1));
+  const Dims op_rows(op_dst.span().first(op_dst.size() - 1));
+  if (volume(rows) != 1 && rows != op_rows) return std::nullopt;
+  const Dims seen{volume(rows), wide.back()};
+  return make_md(seen, plain_strides(seen));
+}
+
+/// The packing that serves every number of rows at full speed, one row included, for which oneDNN
+/// itself chooses the transposed bytes (docs/onednn.md, "Packed weights").
+std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const Product& p) {
+  if (p.b.size() != 2 || p.b[1] < 64 || p.b[0] < 16) return std::nullopt;
+  if (builder.op().kind == kind::kMatmul)
+    return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
+  // Other sources want sums of the weights beside them, which no tag describes.
+  const auto zero = Params(builder.op()).integer("in_zero", 0);
+  if (builder.input(0).type != DataType::kUint8 || !zero || *zero != 0) return std::nullopt;
+  return memory::desc(to_dnnl(p.b), memory::data_type::s8, memory::format_tag::BA16a64b4a);
+}
+
+/// Weight layouts to try in order; the last one leaves the choice to oneDNN.
+std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Product& p,
+                                            std::uint32_t weight, const memory::desc& logical) {
+  std::vector<memory::desc> list;
+  if (const auto stored = chosen_form(builder, weight, logical, p.trans_b)) list.push_back(*stored);
+  if (const auto packing = universal_packing(builder, p)) {
+    // Transposed weights of one row are what oneDNN chooses, plain bytes that need no packing; the
+    // first run reads them faster. But a packing that is stored already is not made a second time.
+    bool use = p.a[0] != 1 || !p.trans_b;
+    if (!use && builder.context().forms != nullptr)
+      for (const WeightForm& form : (*builder.context().forms)[weight])
+        use |= !form.plain && form.transposed == p.trans_b && form.md == *packing;
+    if (use) list.push_back(*packing);
+  }
+  list.emplace_back(to_dnnl(p.b), logical.get_data_type(), memory::format_tag::any);
+  return list;
+}
+
+}  // namespace
+
+Status build_matmul(NodeBuilder& builder) {
+  const std::uint32_t weight = builder.node().packed_weight;
+  const Slot& a = builder.input(0);
+  const Slot& dst = builder.output();
+  const Dims b_stored = weight != kNone ? builder.context().program.weights[weight].dims
+                                        : builder.input(1).dims;
+  const Product p = CTXGEN_TRY(describe(builder, a.dims, b_stored));
+  const DataType b_type = weight != kNone ? builder.context().program.weights[weight].type
+                                          : builder.input(1).type;
+  const memory::desc a_md = operand_md(a, p.a, p.trans_a);
+  const memory::desc b_logical = weight != kNone ? logical_md(p.b, p.trans_b, b_type)
+                                                 : operand_md(builder.input(1), p.b, p.trans_b);
+  const memory::desc dst_md = make_md(p.dst, plain_strides(p.dst), dst.type);
+  memory::desc bias_md;
+  if (builder.has_input(2)) {
+    Dims bias(p.dst.size(), 1);
+    bias[bias.size() - 1] = p.dst.back();
+    bias_md = make_md(bias, plain_strides(bias));
+  }
+  const double flops =
+      2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(p.a.back());
+
+  const auto build_with = [&](const memory::desc& b_md) {
+    const auto make = [&](const dnnl::primitive_attr& attr) {
+      return builder.has_input(2)
+                 ? dnnl::matmul::primitive_desc(cpu_engine(), a_md, b_md, bias_md, dst_md, attr)
+                 : dnnl::matmul::primitive_desc(cpu_engine(), a_md, b_md, dst_md, attr);
+    };
+    const auto args = [&](const dnnl::matmul::primitive_desc& pd) {
+      std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, a_md, a),
+                            builder.slot_arg(DNNL_ARG_DST, dst_md, dst)};
+      if (weight != kNone)
+        list.push_back(builder.packed_arg(
+            DNNL_ARG_WEIGHTS, {kNone, weight, p.trans_b, b_logical, pd.weights_desc()}));
+      else
+        list.push_back(builder.slot_arg(DNNL_ARG_WEIGHTS, b_md, builder.input(1)));
+      if (builder.has_input(2))
+        list.push_back(builder.slot_arg(DNNL_ARG_BIAS, bias_md, builder.input(2)));
+      return list;
+    };
+    return builder.add_fused<dnnl::matmul>(
+        make, args, [&](const Slot& operand) { return matmul_operand(operand, dst.dims, p); },
+        flops);
+  };
+  if (weight == kNone) return build_with(b_logical);
+  Status status;
+  for (const memory::desc& candidate : weight_candidates(builder, p, weight, b_logical)) {
+    status = build_with(candidate);
+    if (status || status.error().code != ErrorCode::kUnsupported) return status;
+  }
+  return status;
+}
+
+}  // namespace ctxgen::onednn

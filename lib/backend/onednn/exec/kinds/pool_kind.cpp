@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "kernels/kernels.h"
+#include "kinds/spatial.h"
+#include "kinds/window.h"
+#include "plan/builder_fused.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// What oneDNN's fast kernels do as ONNX does: no dilation, padding smaller than the kernel, no
+/// window that ceil_mode lets reach into memory which an average must not count, and no more taps
+/// than its int counts.
+bool onednn_agrees(const Window& w, PoolMode mode) {
+  std::int64_t taps = 1;
+  for (std::size_t i = 0; i < w.kernel.size(); ++i) {
+    taps *= w.kernel[i];  // windows of 2^20 at most, or those of a tensor's dims
+    if (w.dilations[i] != 1 || w.pad_begin[i] >= w.kernel[i] ||
+        w.pad_end[i] + w.extra_end[i] >= w.kernel[i])
+      return false;
+    if (mode == PoolMode::kAverageInclude && w.extra_end[i] > 0) return false;
+  }
+  return taps <= INT32_MAX;
+}
+
+dnnl::algorithm pool_algorithm(PoolMode mode) {
+  switch (mode) {
+    case PoolMode::kMax: return dnnl::algorithm::pooling_max;
+    case PoolMode::kAverageInclude: return dnnl::algorithm::pooling_avg_include_padding;
+    case PoolMode::kAverageExclude: break;
+  }
+  return dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const std::size_t rank = src.dims.size();
+  const memory::desc src_md = channels_last_md(src.dims, src.type);
+  const memory::desc dst_md = channels_last_md(dst.dims, dst.type);
+  std::vector<std::int64_t> pad_end = w.pad_end;
+  for (std::size_t i = 0; i < pad_end.size(); ++i) {
+    // A floor leaves a rest that no window covers; oneDNN wants sizes that match exactly.
+    const std::int64_t reach = (w.out[i] - 1) * w.strides[i] + w.kernel[i];
+    pad_end[i] = std::max<std::int64_t>(0, reach - src.dims[i + 2] - w.pad_begin[i]);
+  }
+  const auto make = [&](const dnnl::primitive_attr& attr) {
+    return dnnl::pooling_forward::primitive_desc(
+        cpu_engine(), dnnl::prop_kind::forward_inference, pool_algorithm(mode), src_md, dst_md,
+        wide_window(w.strides, rank, 1), wide_window(w.kernel, rank, 1),
+        memory::dims(rank == 3 ? 2 : rank - 2, 0), wide_window(w.pad_begin, rank, 0),
+        wide_window(mode == PoolMode::kAverageInclude ? w.pad_end : pad_end, rank, 0), attr);
+  };
+  return builder.add_primitive<dnnl::pooling_forward>(
+      make, {builder.slot_arg(DNNL_ARG_SRC, src_md, src),
+             builder.slot_arg(DNNL_ARG_DST, dst_md, dst)});
+}
+
+Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  if (src.type != DataType::kFloat && mode != PoolMode::kMax)
+    return fail(ErrorCode::kUnsupported, "{}: average of {}", label(builder.op()),
+                name_of(src.type));
+  Status status = fail(ErrorCode::kUnsupported, "own loop");
+  if (onednn_agrees(w, mode)) status = build_onednn(builder, w, mode);
+  if (!status && status.error().code != ErrorCode::kUnsupported) return status;
+  if (!status)
+    builder.add_kernel("loop:pool", make_pool_kernel(src.dims, w, mode, src.type),
+                       {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+  return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
+}  // namespace
+
+Status build_pool(NodeBuilder& builder) {
+  const Params params(builder.op());
+  const Dims& src = builder.input(0).dims;
+  const std::string mode = CTXGEN_TRY(params.text("mode", ""));
+  const auto kernel = CTXGEN_TRY(params.integers("kernel", src.size() - 2, 1));
+  const Window w = CTXGEN_TRY(resolve_window(builder.op(), src, kernel));
+  return build_window(builder, w,
+                      mode == "max"           ? PoolMode::kMax
+                      : mode == "avg_include" ? PoolMode::kAverageInclude
+                                              : PoolMode::kAverageExclude);
+}
+
+Status build_global_pool(NodeBuilder& builder) {
+  const Dims& src = builder.input(0).dims;
+  const std::string mode = CTXGEN_TRY(Params(builder.op()).text("mode", ""));
+  const std::size_t k = src.size() - 2;
+  const std::vector<std::int64_t> ones(k, 1);
+  const std::vector<std::int64_t> zeros(k, 0);
+  const Window w{std::vector<std::int64_t>(src.begin() + 2, src.end()), ones, ones, zeros, zeros,
+                 ones, zeros};
+  return build_window(builder, w, mode == "max" ? PoolMode::kMax : PoolMode::kAverageExclude);
+}
+
+}  // namespace ctxgen::onednn

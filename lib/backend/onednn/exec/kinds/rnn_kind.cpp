@@ -1,0 +1,103 @@
+#include "plan/builder_fused.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+using dnnl::memory;
+
+memory::desc rnn_md(const memory::dims& dims, memory::format_tag tag) {
+  return {dims, memory::data_type::f32, tag};
+}
+
+/// What all cells share: descriptors of one layer. "ref" in the name of oneDNN's implementation
+/// means products with separate gates here, which are fast (docs/onednn.md, "Recurrent networks").
+struct RnnShape {
+  memory::desc src, src_iter, src_iter_c, weights, weights_iter, bias, dst, dst_iter, dst_iter_c;
+  dnnl::rnn_direction direction = dnnl::rnn_direction::unidirectional_left2right;
+};
+
+RnnShape shape_of(const NodeBuilder& builder, std::string_view direction, bool lbr, bool lstm) {
+  using tag = memory::format_tag;
+  const Dims& x = builder.input(0).dims;
+  const Dims& w = builder.input(1).dims;
+  const std::int64_t d = w[0], gates = w[2], out = w[3];
+  const memory::dims state{1, d, x[1], out};
+  RnnShape s;
+  s.src = rnn_md({x[0], x[1], x[2]}, tag::tnc);
+  s.weights = rnn_md({1, d, x[2], gates, out}, tag::ldigo);
+  s.weights_iter = rnn_md({1, d, out, gates, out}, tag::ldigo);
+  s.dst = rnn_md({x[0], x[1], d * out}, tag::tnc);
+  s.dst_iter = rnn_md(state, tag::ldnc);
+  if (lstm) s.dst_iter_c = s.dst_iter;
+  s.bias = rnn_md({1, d, gates + (lbr ? 1 : 0), out}, tag::ldgo);
+  if (builder.has_input(4)) s.src_iter = rnn_md(state, tag::ldnc);
+  if (builder.has_input(5)) s.src_iter_c = rnn_md(state, tag::ldnc);
+  if (direction == "reverse") s.direction = dnnl::rnn_direction::unidirectional_right2left;
+  if (direction == "bidirectional") s.direction = dnnl::rnn_direction::bidirectional_concat;
+  return s;
+}
+
+std::vector<Arg> arguments(const NodeBuilder& builder, const RnnShape& s, bool lstm) {
+  std::vector<Arg> args{builder.slot_arg(DNNL_ARG_SRC_LAYER, s.src, builder.input(0)),
+                        builder.slot_arg(DNNL_ARG_WEIGHTS_LAYER, s.weights, builder.input(1)),
+                        builder.slot_arg(DNNL_ARG_WEIGHTS_ITER, s.weights_iter, builder.input(2)),
+                        builder.slot_arg(DNNL_ARG_BIAS, s.bias, builder.input(3)),
+                        builder.slot_arg(DNNL_ARG_DST_LAYER, s.dst, builder.output(0)),
+                        builder.slot_arg(DNNL_ARG_DST_ITER, s.dst_iter, builder.output(1))};
+  if (builder.has_input(4))
+    args.push_back(builder.slot_arg(DNNL_ARG_SRC_ITER, s.src_iter, builder.input(4)));
+  if (builder.has_input(5))
+    args.push_back(builder.slot_arg(DNNL_ARG_SRC_ITER_C, s.src_iter_c, builder.input(5)));
+  if (lstm)
+    args.push_back(builder.slot_arg(DNNL_ARG_DST_ITER_C, s.dst_iter_c, builder.output(2)));
+  return args;
+}
+
+}  // namespace
+
+Status build_rnn(NodeBuilder& builder) {
+  const Params params(builder.op());
+  const std::string cell = CTXGEN_TRY(params.text("cell", ""));
+  const std::string direction = CTXGEN_TRY(params.text("direction", "forward"));
+  const bool lstm = cell == "lstm";
+  const RnnShape s = shape_of(builder, direction, cell == "lbr_gru", lstm);
+  const std::vector<Arg> args = arguments(builder, s, lstm);
+  const auto inference = dnnl::prop_kind::forward_inference;
+  const auto& engine = cpu_engine();
+  if (lstm)
+    return builder.add_primitive<dnnl::lstm_forward>(
+        [&](const dnnl::primitive_attr& attr) {
+          return dnnl::lstm_forward::primitive_desc(engine, inference, s.direction, s.src,
+                                                    s.src_iter, s.src_iter_c, s.weights,
+                                                    s.weights_iter, s.bias, s.dst, s.dst_iter,
+                                                    s.dst_iter_c, attr);
+        },
+        args, References::kAllowed);
+  if (cell == "gru")
+    return builder.add_primitive<dnnl::gru_forward>(
+        [&](const dnnl::primitive_attr& attr) {
+          return dnnl::gru_forward::primitive_desc(engine, inference, s.direction, s.src,
+                                                   s.src_iter, s.weights, s.weights_iter, s.bias,
+                                                   s.dst, s.dst_iter, attr);
+        },
+        args, References::kAllowed);
+  if (cell == "lbr_gru")
+    return builder.add_primitive<dnnl::lbr_gru_forward>(
+        [&](const dnnl::primitive_attr& attr) {
+          return dnnl::lbr_gru_forward::primitive_desc(engine, inference, s.direction, s.src,
+                                                       s.src_iter, s.weights, s.weights_iter,
+                                                       s.bias, s.dst, s.dst_iter, attr);
+        },
+        args, References::kAllowed);
+  return builder.add_primitive<dnnl::vanilla_rnn_forward>(
+      [&](const dnnl::primitive_attr& attr) {
+        return dnnl::vanilla_rnn_forward::primitive_desc(
+            engine, inference,
+            cell == "relu" ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_tanh,
+            s.direction, s.src, s.src_iter, s.weights, s.weights_iter, s.bias, s.dst, s.dst_iter,
+            attr);
+      },
+      args, References::kAllowed);
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,63 @@
+#include "layout/layout.h"
+
+namespace ctxgen::onednn {
+
+Dims plain_strides(const Dims& dims) {
+  Dims strides(dims.size(), 1);
+  for (std::size_t i = dims.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<std::int64_t>(dims[i], 1);
+  return strides;
+}
+
+Dims strides_of(Layout layout, const Dims& dims) {
+  if (layout == Layout::kPlain || dims.size() < 3) return plain_strides(dims);
+  Dims strides(dims.size(), 1);
+  std::int64_t step = std::max<std::int64_t>(dims[1], 1);
+  for (std::size_t i = dims.size(); i-- > 2;) {
+    strides[i] = step;
+    step *= std::max<std::int64_t>(dims[i], 1);
+  }
+  strides[0] = step;
+  return strides;
+}
+
+bool layouts_coincide(const Dims& dims) {
+  return dims.size() < 3 || dims[1] == 1 || volume(dims, 2) == 1;
+}
+
+bool is_layout(const Dims& dims, const Dims& strides, Layout layout) {
+  const Dims expected = strides_of(layout, dims);
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] != 1 && strides[i] != expected[i]) return false;
+  return true;
+}
+
+dnnl::memory::dims to_dnnl(const Dims& dims) { return {dims.begin(), dims.end()}; }
+
+dnnl::memory::data_type dnnl_type(DataType type) {
+  using dnnl_data = dnnl::memory::data_type;
+  switch (type) {
+    case DataType::kFloat: return dnnl_data::f32;
+    case DataType::kFloat16: return dnnl_data::f16;
+    case DataType::kBool:  // reorders only move it
+    case DataType::kUint8: return dnnl_data::u8;
+    case DataType::kInt8: return dnnl_data::s8;
+    case DataType::kInt32: return dnnl_data::s32;
+    default: return dnnl_data::undef;
+  }
+}
+
+std::uint64_t element_bytes(DataType type) { return bits_of(type) / 8; }
+
+dnnl::memory::desc make_md(const Dims& dims, const Dims& strides, DataType type) {
+  if (dims.empty()) return {dnnl::memory::dims{1}, dnnl_type(type), dnnl::memory::dims{1}};
+  return {to_dnnl(dims), dnnl_type(type), to_dnnl(strides)};
+}
+
+std::int64_t volume(const Dims& dims, std::size_t first) {
+  std::int64_t product = 1;
+  for (std::size_t i = first; i < dims.size(); ++i) product *= dims[i];
+  return product;
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,274 @@
+#include "layout/layout_pass.h"
+
+#include <algorithm>
+
+#include "ctxgen/onednn/op_kinds.h"
+#include "kinds/types.h"
+#include "layout/layout_pass_impl.h"
+#include "plan/params.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+constexpr std::uint32_t kNever = kNone - 1;  // "last used" of what outlives the last op
+
+bool is_view_kind(std::string_view op_kind) {
+  return op_kind == kind::kReshape || op_kind == kind::kFlatten || op_kind == kind::kSqueeze ||
+         op_kind == kind::kUnsqueeze || op_kind == kind::kIdentity || op_kind == kind::kTranspose;
+}
+
+template <class Visit>
+void for_each_operand(const ProgramOp& op, const Visit& visit) {
+  for (const Operand& operand : op.inputs) visit(operand);
+  for (const PostOp& post : op.post_ops) visit(post.operand);
+}
+
+}  // namespace
+
+LayoutPass::LayoutPass(const Program& program, std::span<const Dims> value_dims,
+                       const LayoutOptions& options)
+    : program_(program),
+      dims_(value_dims),
+      options_(options),
+      values_(program.values.size()),
+      root_(program.values.size()),
+      last_use_(program.values.size(), 0),
+      weight_slots_(program.weights.size(), kNone),
+      concats_(program.ops.size()) {}
+
+Result<NodeGraph> LayoutPass::run() {
+  CTXGEN_CHECK(check_types(program_));
+  find_last_uses();
+  find_concat_chains();
+  find_product_operands();
+  make_interface_buffers();
+  for (std::uint32_t op = 0; op < program_.ops.size(); ++op) {
+    Rule rule = nullptr;
+    for (const RuleRow* row = kRules; !row->kind.empty(); ++row)
+      if (row->kind == program_.ops[op].kind) rule = row->rule;
+    if (rule == nullptr)
+      return fail(ErrorCode::kUnsupported, "{}: unknown kind", label(program_.ops[op]));
+    CTXGEN_CHECK((this->*rule)(op));
+  }
+  CTXGEN_CHECK(place_outputs());
+  return std::move(graph_);
+}
+
+void LayoutPass::find_last_uses() {
+  for (std::uint32_t v = 0; v < root_.size(); ++v) root_[v] = v;
+  for (std::uint32_t i = 0; i < program_.ops.size(); ++i) {
+    const ProgramOp& op = program_.ops[i];
+    for_each_operand(op, [&](const Operand& operand) {
+      if (operand.kind == Operand::Kind::kValue) last_use_[root_[operand.index]] = i;
+    });
+    if (is_view_kind(op.kind) && op.inputs[0].kind == Operand::Kind::kValue)
+      root_[op.outputs[0]] = root_[op.inputs[0].index];
+  }
+  for (const std::uint32_t output : program_.outputs) last_use_[root_[output]] = kNever;
+}
+
+void LayoutPass::make_interface_buffers() {
+  for (std::uint32_t i = 0; i < program_.inputs.size(); ++i) {
+    const std::uint32_t value = program_.inputs[i];
+    const SlotId slot = new_slot(dims_[value], Layout::kPlain, program_.values[value].type);
+    Buffer& buffer = graph_.buffers[graph_.slots[slot].buffer];
+    buffer.kind = Buffer::Kind::kInput;
+    buffer.index = i;
+    set_value(value, Layout::kPlain, slot);
+  }
+}
+
+/// Outputs are written where the user wants them: the buffer of a value that an op of ours writes
+/// whole becomes the user's memory; what lives elsewhere (inputs, weights, parts) is copied.
+Status LayoutPass::place_outputs() {
+  const auto last = static_cast<std::uint32_t>(program_.ops.size() - 1);
+  for (std::uint32_t k = 0; k < program_.outputs.size(); ++k) {
+    const Operand operand = Operand::value(program_.outputs[k]);
+    SlotId slot = need(operand, Layout::kPlain, Density::kDense, last);
+    const Slot& place = graph_.slots[slot];
+    const Buffer& buffer = graph_.buffers[place.buffer];
+    if (buffer.kind != Buffer::Kind::kArena || !fills_buffer(place))
+      slot = convert(slot, Layout::kPlain, last);
+    Buffer& target = graph_.buffers[graph_.slots[slot].buffer];
+    target.kind = Buffer::Kind::kOutput;
+    target.index = k;
+  }
+  return {};
+}
+
+const Dims& LayoutPass::dims_of(const Operand& operand) const {
+  return operand.kind == Operand::Kind::kWeight ? program_.weights[operand.index].dims
+                                                : dims_[operand.index];
+}
+
+DataType LayoutPass::type_of(const Operand& operand) const {
+  return operand.kind == Operand::Kind::kWeight ? program_.weights[operand.index].type
+                                                : program_.values[operand.index].type;
+}
+
+bool LayoutPass::fills_buffer(const Slot& slot) const {
+  const std::uint64_t bytes =
+      static_cast<std::uint64_t>(volume(slot.dims)) * element_bytes(slot.type);
+  return slot.offset == 0 && graph_.buffers[slot.buffer].bytes == bytes;
+}
+
+Layout LayoutPass::primary_of(const Operand& operand) const {
+  return operand.kind == Operand::Kind::kValue ? values_[operand.index].primary : Layout::kPlain;
+}
+
+SlotId LayoutPass::add_slot(Slot slot) {
+  graph_.slots.push_back(slot);
+  return static_cast<SlotId>(graph_.slots.size() - 1);
+}
+
+SlotId LayoutPass::new_slot(const Dims& dims, Layout layout, DataType type) {
+  Buffer buffer;
+  buffer.bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
+  graph_.buffers.push_back(buffer);
+  return add_slot({dims, strides_of(layout, dims), 0,
+                   static_cast<BufferId>(graph_.buffers.size() - 1), type});
+}
+
+void LayoutPass::set_value(std::uint32_t value, Layout layout, SlotId slot) {
+  ValueSlots& slots = values_[value];
+  if (slots.slot[0] == kNone && slots.slot[1] == kNone) slots.primary = layout;
+  slots.slot[static_cast<std::size_t>(layout)] = slot;
+}
+
+bool LayoutPass::is_dense(SlotId slot, Layout layout) const {
+  return is_layout(graph_.slots[slot].dims, graph_.slots[slot].strides, layout);
+}
+
+SlotId LayoutPass::weight_slot(std::uint32_t weight) {
+  if (weight_slots_[weight] == kNone) {
+    const SlotId slot =
+        new_slot(program_.weights[weight].dims, Layout::kPlain, program_.weights[weight].type);
+    Buffer& buffer = graph_.buffers[graph_.slots[slot].buffer];
+    buffer.kind = Buffer::Kind::kWeight;
+    buffer.index = weight;
+    weight_slots_[weight] = slot;
+  }
+  return weight_slots_[weight];
+}
+
+SlotId LayoutPass::convert(SlotId from, Layout layout, std::uint32_t op) {
+  const Dims dims = graph_.slots[from].dims;
+  const SlotId to = new_slot(dims, layout, graph_.slots[from].type);
+  Node node;
+  node.op = op;
+  node.inputs = {from};
+  node.outputs = {to};
+  graph_.nodes.push_back(std::move(node));
+  return to;
+}
+
+SlotId LayoutPass::need(const Operand& operand, Layout layout, Density density, std::uint32_t op) {
+  if (operand.kind == Operand::Kind::kWeight) {
+    const SlotId plain = weight_slot(operand.index);
+    if (is_dense(plain, layout)) return plain;
+    return convert(plain, layout, op);
+  }
+  ValueSlots& slots = values_[operand.index];
+  const SlotId direct = slots.slot[static_cast<std::size_t>(layout)];
+  if (direct != kNone && (density == Density::kStrided || is_dense(direct, layout))) return direct;
+  for (const SlotId other : slots.slot)
+    if (other != kNone && is_dense(other, layout)) return other;
+  const SlotId from =
+      direct != kNone ? direct : slots.slot[static_cast<std::size_t>(slots.primary)];
+  const SlotId made = convert(from, layout, op);
+  // A dense copy serves every later reader as well.
+  values_[operand.index].slot[static_cast<std::size_t>(layout)] = made;
+  return made;
+}
+
+bool LayoutPass::may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const {
+  if (operand.kind != Operand::Kind::kValue) return false;
+  const std::uint32_t root = root_[operand.index];
+  const Slot& place = graph_.slots[slot];
+  const Buffer& buffer = graph_.buffers[place.buffer];
+  if (last_use_[root] != op || buffer.kind != Buffer::Kind::kArena || buffer.shared) return false;
+  if (!fills_buffer(place)) return false;
+  // A result of another width would run ahead of, or fall behind, what is still to be read.
+  const DataType result = program_.values[program_.ops[op].outputs[0]].type;
+  if (element_bytes(result) != element_bytes(place.type)) return false;
+  std::size_t readers = 0;
+  for_each_operand(program_.ops[op], [&](const Operand& other) {
+    if (other.kind == Operand::Kind::kValue && root_[other.index] == root) ++readers;
+  });
+  return readers == 1;
+}
+
+SlotId LayoutPass::output_slot(std::uint32_t op, Layout layout, SlotId reuse) {
+  const std::uint32_t value = program_.ops[op].outputs[0];
+  SlotId slot = kNone;
+  if (reuse == kNone) {
+    slot = new_slot(dims_[value], layout, program_.values[value].type);
+  } else {
+    const BufferId buffer = graph_.slots[reuse].buffer;
+    slot = add_slot({dims_[value], strides_of(layout, dims_[value]), 0, buffer,
+                     program_.values[value].type});
+  }
+  set_value(value, layout, slot);
+  return slot;
+}
+
+Node& LayoutPass::add_node(std::uint32_t op) {
+  Node node;
+  node.op = op;
+  node.program_op = &program_.ops[op];
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back();
+}
+
+void LayoutPass::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
+                            SlotId reuse) {
+  Node placed;
+  place_post_operands(placed, op, layout);
+  const SlotId dst = output_slot(op, layout, reuse);
+  Node& node = add_node(op);
+  node.inputs = std::move(inputs);
+  node.outputs = {dst};
+  node.post_ops = std::move(placed.post_ops);
+}
+
+/// Full-size operands come in dst's layout (a kernel's post-op wants them so), others as they are.
+void LayoutPass::place_post_operands(Node& node, std::uint32_t op, Layout layout) {
+  const ProgramOp& program_op = program_.ops[op];
+  const Dims& out = dims_[program_op.outputs[0]];
+  for (const PostOp& post : program_op.post_ops) {
+    NodePostOp placed;
+    placed.post = &post;
+    if (post.operand.kind != Operand::Kind::kNone) {
+      const bool full = dims_of(post.operand) == out;
+      placed.operand = need(post.operand, full ? layout : primary_of(post.operand),
+                            full ? Density::kDense : Density::kStrided, op);
+    }
+    node.post_ops.push_back(placed);
+  }
+}
+
+/// Index of the post-op that can run as a sum over its operand's own memory, or kNone.
+std::uint32_t LayoutPass::in_place_sum(std::uint32_t op, Layout layout) {
+  const ProgramOp& program_op = program_.ops[op];
+  if (!options_.in_place_sums) return kNone;
+  for (std::uint32_t i = 0; i < program_op.post_ops.size(); ++i) {
+    const PostOp& post = program_op.post_ops[i];
+    // A sum in place reads the operand in the result's type and without its scale.
+    if (type_of(Operand::value(program_op.outputs[0])) != DataType::kFloat) return kNone;
+    if (post.kind != "add" || post.operand.kind != Operand::Kind::kValue ||
+        dims_of(post.operand) != dims_[program_op.outputs[0]])
+      continue;
+    const SlotId slot = need(post.operand, layout, Density::kDense, op);
+    if (may_overwrite(post.operand, slot, op)) return i;
+  }
+  return kNone;
+}
+
+Result<NodeGraph> choose_layouts(const Program& program, std::span<const Dims> value_dims,
+                                 const LayoutOptions& options) {
+  if (program.ops.empty())
+    return fail(ErrorCode::kUnsupported, "program \"{}\" has no ops", program.name);
+  return LayoutPass(program, value_dims, options).run();
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plan/builder.h"
+
+namespace ctxgen::onednn {
+
+/// A weight's layout as stored in PackedWeight::layout: the number of the oneDNN format tag, the
+/// dims that the primitive sees, and whether the tensor's last two dims are swapped in them. A tag
+/// and dims are checked by oneDNN when the descriptor is made from them; the library's own blobs
+/// are images of its structs and cannot be checked.
+///
+/// Nothing if no tag describes `md` (compensation, odd strides): such weights are stored plain and
+/// repacked at load.
+[[nodiscard]] std::optional<std::vector<std::byte>> encode_layout(const dnnl::memory::desc& md,
+                                                                  bool transposed);
+
+/// Errors  kCorruptContext. An empty layout is the plain form.
+[[nodiscard]] Result<WeightForm> decode_layout(std::span<const std::byte> layout,
+                                               const ProgramWeight& weight);
+
+/// The stored forms of every weight. Errors  kCorruptContext naming the weight.
+[[nodiscard]] Result<WeightForms> decode_forms(const Program& program);
+
+/// The form that a stored plan chose for this op's weight, if it has the dims of `logical`.
+[[nodiscard]] std::optional<dnnl::memory::desc> chosen_form(const NodeBuilder& builder,
+                                                            std::uint32_t weight,
+                                                            const dnnl::memory::desc& logical,
+                                                            bool transposed);
+
+/// Dense row-major strides of `dims`, with the last two swapped for a transposed tensor.
+[[nodiscard]] dnnl::memory::desc logical_md(const Dims& dims, bool transposed,
+                                            DataType type = DataType::kFloat);
+
+}  // namespace ctxgen::onednn

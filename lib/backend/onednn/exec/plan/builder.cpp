@@ -1,0 +1,288 @@
+#include "plan/builder.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ctxgen/onednn/op_kinds.h"
+#include "kernels/kernels.h"
+#include "plan/builder_fused.h"
+#include "plan/params.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+using BuildFunction = Status (*)(NodeBuilder&);
+struct BuildRow {
+  std::string_view kind;
+  BuildFunction build;
+};
+constexpr BuildRow kBuilders[] = {
+    {kind::kConv, build_conv},          {kind::kMatmul, build_matmul},
+    {kind::kPool, build_pool},          {kind::kGlobalPool, build_global_pool},
+    {kind::kEltwise, build_eltwise},    {kind::kBinary, build_binary},
+    {kind::kScaleShift, build_scale_shift}, {kind::kSoftmax, build_softmax},
+    {kind::kLayerNorm, build_layer_norm},   {kind::kLrn, build_lrn},
+    {kind::kPoint, build_point},            {kind::kQConv, build_conv},
+    {kind::kQMatmul, build_matmul},
+    {kind::kDeconv, build_deconv},      {kind::kPad, build_pad},
+    {kind::kTile, build_tile},          {kind::kGather, build_gather},
+    {kind::kResize, build_resize},      {kind::kReduce, build_reduce},
+    {kind::kRmsNorm, build_rms_norm},   {kind::kGroupNorm, build_group_norm},
+    {kind::kRnn, build_rnn},            {kind::kSelect, build_select},
+};
+
+Status build_concat_tail(NodeBuilder& builder) {
+  return builder.add_chain(builder.input(0), builder.output(), builder.node().post_ops);
+}
+
+}  // namespace
+
+Dims broadcast_strides(const Slot& slot, const Dims& dst) {
+  Dims strides(dst.size(), 0);
+  const std::size_t skip = dst.size() - slot.dims.size();
+  for (std::size_t i = 0; i < slot.dims.size(); ++i)
+    if (slot.dims[i] != 1) strides[skip + i] = slot.strides[i];
+  return strides;
+}
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::algorithm eltwise_algorithm(std::string_view word) {
+  using dnnl::algorithm;
+  static constexpr std::pair<std::string_view, algorithm> kWords[] = {
+      {"relu", algorithm::eltwise_relu},           {"clip", algorithm::eltwise_clip},
+      {"linear", algorithm::eltwise_linear},       {"sigmoid", algorithm::eltwise_logistic},
+      {"tanh", algorithm::eltwise_tanh},           {"elu", algorithm::eltwise_elu},
+      {"exp", algorithm::eltwise_exp},             {"log", algorithm::eltwise_log},
+      {"sqrt", algorithm::eltwise_sqrt},           {"abs", algorithm::eltwise_abs},
+      {"square", algorithm::eltwise_square},       {"gelu_erf", algorithm::eltwise_gelu_erf},
+      {"gelu_tanh", algorithm::eltwise_gelu_tanh}, {"swish", algorithm::eltwise_swish},
+      {"hardswish", algorithm::eltwise_hardswish}, {"hardsigmoid", algorithm::eltwise_hardsigmoid},
+      {"mish", algorithm::eltwise_mish},           {"soft_relu", algorithm::eltwise_soft_relu},
+      {"round", algorithm::eltwise_round},         {"pow", algorithm::eltwise_pow},
+  };
+  for (const auto& [name, value] : kWords)
+    if (name == word) return value;
+  return algorithm::undef;
+}
+
+dnnl::algorithm binary_algorithm(std::string_view word) {
+  using dnnl::algorithm;
+  static constexpr std::pair<std::string_view, algorithm> kWords[] = {
+      {"add", algorithm::binary_add}, {"sub", algorithm::binary_sub},
+      {"mul", algorithm::binary_mul}, {"div", algorithm::binary_div},
+      {"max", algorithm::binary_max}, {"min", algorithm::binary_min},
+  };
+  for (const auto& [name, value] : kWords)
+    if (name == word) return value;
+  return algorithm::undef;
+}
+
+Arg NodeBuilder::slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const {
+  return {id, md,
+          {Location::Kind::kBuffer, slot.buffer,
+           static_cast<std::uint64_t>(slot.offset) * element_bytes(slot.type)}};
+}
+
+Arg NodeBuilder::packed_arg(int id, PackedUse use) {
+  use.op = node_.op;
+  Arg arg{id, use.wanted,
+          {Location::Kind::kPacked, static_cast<std::uint32_t>(build_.packed.size()), 0}};
+  build_.packed.push_back(std::move(use));
+  return arg;
+}
+
+Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const {
+  const bool conv = op().kind == kind::kQConv;
+  if (!conv && op().kind != kind::kQMatmul) return {};
+  const Params params(op());
+  const auto constant = [&](int id, DataType type, std::uint32_t bits) {
+    args.push_back({id, make_md(Dims{1}, Dims{1}, type), {Location::Kind::kConstant, bits, 0}});
+  };
+  const auto zero_point = [&](int which, std::int64_t zero) {
+    if (zero == 0) return;
+    attr.set_zero_points_mask(which, 0);
+    constant(DNNL_ARG_ATTR_ZERO_POINTS | which, DataType::kInt32,
+             static_cast<std::uint32_t>(static_cast<std::int32_t>(zero)));
+  };
+  if (has_input(3)) {
+    const Slot& scales = input(3);
+    const std::int64_t group = CTXGEN_TRY(params.integer("group", 1));
+    const int rank = static_cast<int>(output().dims.size());
+    const int channels = conv ? (group > 1 ? 3 : 1) : 1 << (rank - 1);
+    attr.set_scales_mask(DNNL_ARG_WEIGHTS, volume(scales.dims) == 1 ? 0 : channels);
+    args.push_back(slot_arg(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+                            make_md(Dims{volume(scales.dims)}, Dims{1}), scales));
+  }
+  zero_point(DNNL_ARG_SRC, CTXGEN_TRY(params.integer("in_zero", 0)));
+  if (output().type != DataType::kUint8 && output().type != DataType::kInt8) return {};
+  const auto scale = static_cast<float>(CTXGEN_TRY(params.real("out_scale", 1.0)));
+  attr.set_scales_mask(DNNL_ARG_DST, 0);
+  constant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, DataType::kFloat,
+           std::bit_cast<std::uint32_t>(scale));
+  zero_point(DNNL_ARG_DST, CTXGEN_TRY(params.integer("out_zero", 0)));
+  return {};
+}
+
+/// One slope per channel of a spatial result; other forms run as loops.
+bool NodeBuilder::append_prelu(std::size_t index, const OperandView& operand_view,
+                               dnnl::post_ops& post_ops, std::vector<Arg>& args) const {
+  const NodePostOp& stage = node_.post_ops[index];
+  if (stage.operand == kNone || output().dims.size() < 3) return false;
+  const Slot& operand = slot(stage.operand);
+  const auto md = operand_view(operand);
+  if (!md || md->get_dims()[1] != output().dims[1] || volume(operand.dims) != output().dims[1])
+    return false;
+  post_ops.append_prelu(1 << 1);
+  args.push_back(slot_arg(
+      DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(index)) | DNNL_ARG_WEIGHTS, *md, operand));
+  return true;
+}
+
+Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
+                                                    const OperandView& operand_view,
+                                                    std::vector<Arg>& args) const {
+  dnnl::primitive_attr attr;
+  dnnl::post_ops post_ops;
+  const auto unfusable = [&] { return fail(ErrorCode::kUnsupported, "post-op cannot be fused"); };
+  for (std::size_t i = 0; i < count; ++i) {
+    const NodePostOp& stage = node_.post_ops[i];
+    if (stage.in_place_sum) {
+      post_ops.append_sum(1.0F);
+      continue;
+    }
+    const dnnl::algorithm binary = binary_algorithm(stage.post->kind);
+    if (binary != dnnl::algorithm::undef) {
+      if (stage.operand == kNone) return unfusable();
+      const Slot& operand = slot(stage.operand);
+      const auto md = operand_view(operand);
+      if (!md) return unfusable();
+      post_ops.append_binary(binary, *md);
+      args.push_back(slot_arg(
+          DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, *md, operand));
+    } else if (stage.post->kind == "prelu") {
+      if (!append_prelu(i, operand_view, post_ops, args)) return unfusable();
+    } else {
+      const dnnl::algorithm eltwise = eltwise_algorithm(stage.post->kind);
+      if (eltwise == dnnl::algorithm::undef) return unfusable();
+      post_ops.append_eltwise(eltwise, stage.post->alpha, stage.post->beta);
+    }
+  }
+  attr.set_post_ops(post_ops);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  CTXGEN_CHECK(add_quantisation(attr, args));
+  return attr;
+}
+
+void NodeBuilder::finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms) {
+  step.op = node_.op;
+  step.scratch_bytes = scratchpad.get_size();
+  if (step.scratch_bytes > 0)
+    step.args.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, {Location::Kind::kScratch, 0, 0}});
+  for (const Arg& arg : step.args)
+    if (arg.location.kind != Location::Kind::kScratch) step.bytes += arg.md.get_size();
+  build_.creation_ms += ms;
+  build_.primitives += 1;
+  build_.steps.push_back(std::move(step));
+}
+
+void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const Kernel> kernel,
+                             std::vector<Arg> args) {
+  Step step;
+  step.op = node_.op;
+  step.implementation = std::move(implementation);
+  step.kernel = std::move(kernel);
+  step.args = std::move(args);
+  for (const Arg& arg : step.args)
+    if (arg.location.kind == Location::Kind::kBuffer)
+      step.bytes += context_.graph.buffers[arg.location.index].bytes;
+  build_.steps.push_back(std::move(step));
+}
+
+/// One element-wise function by oneDNN over tensors of the same dense layout, seen as a vector.
+Status NodeBuilder::add_eltwise(const Slot& src, const Slot& dst, const PostOp& stage) {
+  const dnnl::algorithm algorithm = eltwise_algorithm(stage.kind);
+  if (algorithm == dnnl::algorithm::undef)
+    return fail(ErrorCode::kUnsupported, "{}: no element-wise operation \"{}\"", label(op()),
+                stage.kind);
+  const auto make = [&](const dnnl::primitive_attr& attr) {
+    const auto md = make_md(Dims{volume(dst.dims)}, Dims{1});
+    return dnnl::eltwise_forward::primitive_desc(cpu_engine(),
+                                                 dnnl::prop_kind::forward_inference, algorithm, md,
+                                                 md, stage.alpha, stage.beta, attr);
+  };
+  const auto md = make_md(Dims{volume(dst.dims)}, Dims{1});
+  return add_primitive<dnnl::eltwise_forward>(
+      make, {slot_arg(DNNL_ARG_SRC, md, src), slot_arg(DNNL_ARG_DST, md, dst)});
+}
+
+Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
+                              std::span<const NodePostOp> stages) {
+  constexpr std::size_t kMostStages = 16;  // bounds the pointers that a kernel keeps
+  const Slot* from = &src;
+  std::size_t next = 0;
+  while (next < stages.size() || (stages.empty() && from == &src && &src != &dst)) {
+    std::vector<PointStage> points;
+    std::vector<Arg> args{slot_arg(0, {}, *from), slot_arg(0, {}, dst)};
+    while (next < stages.size() && points.size() < kMostStages) {
+      const NodePostOp& stage = stages[next];
+      const auto point = point_op(stage.post->kind, stage.operand != kNone);
+      if (!point) break;
+      PointStage added{*point, stage.post->alpha, stage.post->beta, {}};
+      if (takes_operand(*point)) {
+        if (stage.operand == kNone)
+          return fail(ErrorCode::kCorruptContext, "{}: post-op {} has no operand", label(op()),
+                      stage.post->kind);
+        added.strides = broadcast_strides(slot(stage.operand), dst.dims);
+        args.push_back(slot_arg(0, {}, slot(stage.operand)));
+      }
+      points.push_back(added);
+      ++next;
+    }
+    // oneDNN's element-wise kernels want dense tensors: a source of another form is loaded first.
+    const bool same_form = from->strides == dst.strides;
+    if (!points.empty() || next == stages.size() || (from == &src && !same_form))
+      add_kernel("loop:pointwise",
+                 make_point_kernel(dst.dims, broadcast_strides(*from, dst.dims), dst.strides,
+                                   std::move(points)),
+                 std::move(args));
+    else
+      CTXGEN_CHECK(add_eltwise(*from, dst, *stages[next++].post));
+    from = &dst;
+  }
+  return {};
+}
+
+namespace {
+
+Result<NodeBuild> build_with(const BuildContext& context, const Node& node, References references) {
+  NodeBuilder builder(context, node, references);
+  // Nothing to compute; a reduction over nothing is refused by check_nonempty before.
+  if (volume(builder.output().dims) == 0) return builder.take();
+  if (node.program_op == nullptr) {
+    CTXGEN_CHECK(build_copy(builder));
+    return builder.take();
+  }
+  BuildFunction build = node.program_op->kind == kind::kConcat ? build_concat_tail : nullptr;
+  for (const BuildRow& row : kBuilders)
+    if (row.kind == node.program_op->kind) build = row.build;
+  if (build == nullptr)
+    return fail(ErrorCode::kInternal, "{}: no builder", label(*node.program_op));
+  CTXGEN_CHECK(build(builder));
+  return builder.take();
+}
+
+}  // namespace
+
+Result<NodeBuild> build_node(const BuildContext& context, const Node& node) {
+  auto built = build_with(context, node, References::kRefused);
+  if (built || built.error().code != ErrorCode::kUnsupported ||
+      context.references == References::kRefused)
+    return built;
+  return build_with(context, node, References::kAllowed);
+}
+
+}  // namespace ctxgen::onednn

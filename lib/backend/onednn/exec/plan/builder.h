@@ -1,0 +1,151 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "layout/layout_pass.h"
+#include "plan/plan.h"
+
+namespace ctxgen::onednn {
+
+/// The layouts in which weights are stored, decoded: per weight, in order of ProgramWeight::packed.
+struct WeightForm {
+  bool plain = false;       // dense row-major in the ONNX dims; md is empty
+  bool transposed = false;  // the md has the last two dims of the tensor swapped
+  dnnl::memory::desc md;
+};
+using WeightForms = std::vector<std::vector<WeightForm>>;
+
+/// Whether a kernel that oneDNN calls a reference may be used: some are no slow ones.
+enum class References : std::uint8_t { kRefused, kAllowed };
+
+/// What all builders read. Nothing here changes while nodes are built, on any number of threads.
+struct BuildContext {
+  const Program& program;
+  const NodeGraph& graph;
+  const WeightForms* forms = nullptr;                // null while packing
+  std::span<const std::uint16_t> choices;            // per op: form of its weight, or empty
+  bool create_primitives = true;
+  /// kAllowed: a node that oneDNN has nothing else for gets its reference kernel.
+  References references = References::kRefused;
+};
+
+/// The steps that one node becomes.
+struct NodeBuild {
+  std::vector<Step> steps;
+  std::vector<PackedUse> packed;  // referred to by kPacked locations, numbered from 0 here
+  double creation_ms = 0;
+  std::uint64_t primitives = 0;
+};
+
+[[nodiscard]] const dnnl::engine& cpu_engine();
+
+/// The steps of a node. Errors  UNSUPPORTED when oneDNN has only a reference kernel, the context
+/// refuses those and there is no own loop; kSumRefused (below) when a sum in place is what it refuses.
+[[nodiscard]] Result<NodeBuild> build_node(const BuildContext& context, const Node& node);
+
+/// Index maps (pad, tile, gather, resize) are as long as the dims of results. What a program may ask
+/// for is bounded before any is made: per dim, and over all nodes of a plan.
+/// Errors  RESOURCE_LIMIT naming the op.
+[[nodiscard]] Status check_map_sizes(const NodeGraph& graph);
+
+/// Words of PostOp::kind and `alg`, as oneDNN names them; undef if it is no such word.
+[[nodiscard]] dnnl::algorithm eltwise_algorithm(std::string_view word);
+[[nodiscard]] dnnl::algorithm binary_algorithm(std::string_view word);
+
+/// Strides of `slot` over the dims of `dst`, 0 where it is broadcast.
+[[nodiscard]] Dims broadcast_strides(const Slot& slot, const Dims& dst);
+
+/// The descriptor of a post-op's operand as seen by a primitive whose dst is a reinterpretation of
+/// the op's (dims merged or added); nothing if it has no such form, the op then runs on its own.
+using OperandView = std::function<std::optional<dnnl::memory::desc>(const Slot&)>;
+
+/// Helpers of the family builders for one node.
+class NodeBuilder {
+ public:
+  NodeBuilder(const BuildContext& context, const Node& node,
+              References references = References::kRefused)
+      : context_(context), node_(node), references_(references) {}
+
+  [[nodiscard]] const BuildContext& context() const { return context_; }
+  [[nodiscard]] const Node& node() const { return node_; }
+  [[nodiscard]] const ProgramOp& op() const { return *node_.program_op; }
+  [[nodiscard]] const Slot& slot(SlotId id) const { return context_.graph.slots[id]; }
+  [[nodiscard]] const Slot& input(std::size_t i) const { return slot(node_.inputs[i]); }
+  [[nodiscard]] const Slot& output(std::size_t i = 0) const { return slot(node_.outputs[i]); }
+  [[nodiscard]] bool has_input(std::size_t i) const {
+    return i < node_.inputs.size() && node_.inputs[i] != kNone;
+  }
+
+  [[nodiscard]] Arg slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const;
+  [[nodiscard]] Arg packed_arg(int id, PackedUse use);
+
+  /// Creates descriptor and primitive with as many of the node's post-ops as stay off oneDNN's
+  /// reference kernels; the rest follow as own steps over dst. `make` builds the descriptor from
+  /// attributes (scratchpad mode and post-ops set); `args` are the other arguments.
+  template <class Primitive>
+  [[nodiscard]] Status add_fused(
+      const std::function<typename Primitive::primitive_desc(const dnnl::primitive_attr&)>& make,
+      const std::function<std::vector<Arg>(const typename Primitive::primitive_desc&)>& args,
+      const OperandView& operand_view, double flops);
+
+  /// One primitive without post-ops, or kUnsupported if it would be a reference kernel that is not
+  /// allowed.
+  template <class Primitive>
+  [[nodiscard]] Status add_primitive(
+      const std::function<typename Primitive::primitive_desc(const dnnl::primitive_attr&)>& make,
+      const std::vector<Arg>& args, References references = References::kRefused);
+
+  void add_kernel(std::string implementation, std::shared_ptr<const Kernel> kernel,
+                  std::vector<Arg> args);
+
+  /// dst = chain(src), own loops where they exist, oneDNN's eltwise for the rest.
+  [[nodiscard]] Status add_chain(const Slot& src, const Slot& dst,
+                                 std::span<const NodePostOp> stages);
+
+  [[nodiscard]] NodeBuild take() { return std::move(build_); }
+
+ private:
+  /// Scales and zero points of a quantised product.
+  [[nodiscard]] Status add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const;
+  [[nodiscard]] Result<dnnl::primitive_attr> make_attr(std::size_t count,
+                                                       const OperandView& operand_view,
+                                                       std::vector<Arg>& args) const;
+  [[nodiscard]] bool append_prelu(std::size_t index, const OperandView& operand_view,
+                                  dnnl::post_ops& post_ops, std::vector<Arg>& args) const;
+  void finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms);
+  [[nodiscard]] Status add_eltwise(const Slot& src, const Slot& dst, const PostOp& stage);
+
+  const BuildContext& context_;
+  const Node& node_;
+  References references_;  // of every primitive
+  NodeBuild build_;
+};
+
+// The families; each is one file.
+[[nodiscard]] Status build_conv(NodeBuilder& builder);
+[[nodiscard]] Status build_matmul(NodeBuilder& builder);
+[[nodiscard]] Status build_pool(NodeBuilder& builder);
+[[nodiscard]] Status build_global_pool(NodeBuilder& builder);
+[[nodiscard]] Status build_eltwise(NodeBuilder& builder);
+[[nodiscard]] Status build_binary(NodeBuilder& builder);
+[[nodiscard]] Status build_scale_shift(NodeBuilder& builder);
+[[nodiscard]] Status build_softmax(NodeBuilder& builder);
+[[nodiscard]] Status build_layer_norm(NodeBuilder& builder);
+[[nodiscard]] Status build_lrn(NodeBuilder& builder);
+[[nodiscard]] Status build_select(NodeBuilder& builder);
+[[nodiscard]] Status build_copy(NodeBuilder& builder);
+[[nodiscard]] Status build_point(NodeBuilder& builder);
+[[nodiscard]] Status build_deconv(NodeBuilder& builder);
+[[nodiscard]] Status build_pad(NodeBuilder& builder);
+[[nodiscard]] Status build_tile(NodeBuilder& builder);
+[[nodiscard]] Status build_gather(NodeBuilder& builder);
+[[nodiscard]] Status build_resize(NodeBuilder& builder);
+[[nodiscard]] Status build_reduce(NodeBuilder& builder);
+[[nodiscard]] Status build_rms_norm(NodeBuilder& builder);
+[[nodiscard]] Status build_group_norm(NodeBuilder& builder);
+[[nodiscard]] Status build_rnn(NodeBuilder& builder);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,49 @@
+#include "plan/dim_params.h"
+
+#include <algorithm>
+
+#include "ctxgen/onednn/dim_code.h"
+#include "plan/params.h"
+#include "plan/shapes.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+constexpr std::string_view kSuffix = "_code";
+constexpr std::string_view kSized = "sized";
+
+bool is_code(const ProgramParam& param) { return param.name.ends_with(kSuffix); }
+
+}  // namespace
+
+bool has_dim_code(const ProgramOp& op) { return std::ranges::any_of(op.params, is_code); }
+
+Result<ProgramOp> without_dim_code(const Program& program, const ProgramOp& op,
+                                   std::span<const Dims> value_dims) {
+  ProgramOp plain = op;
+  if (!has_dim_code(op)) return plain;
+  const Params params(op);
+  std::vector<Dims> dims;
+  for (const Operand& operand : op.inputs) dims.push_back(operand_dims(program, operand, value_dims));
+  for (ProgramParam& param : plain.params) {
+    if (!is_code(param)) continue;
+    const std::vector<std::int64_t> code = CTXGEN_TRY(params.list(param.name));
+    param.value = CTXGEN_TRY(run_dim_code(code, dims, label(op)));
+    param.name.resize(param.name.size() - kSuffix.size());
+  }
+  const std::int64_t sized = CTXGEN_TRY(params.integer(kSized, 0));
+  if (sized < 0 || static_cast<std::uint64_t>(sized) >= op.inputs.size())
+    return fail(ErrorCode::kCorruptContext, "{}: {} of {} inputs are for their dims", label(op),
+                sized, op.inputs.size());
+  plain.inputs.resize(op.inputs.size() - static_cast<std::size_t>(sized));
+  std::erase_if(plain.params, [](const ProgramParam& param) { return param.name == kSized; });
+  return plain;
+}
+
+Result<Program> without_dim_code(const Program& program, std::span<const Dims> value_dims) {
+  Program plain = program;
+  for (ProgramOp& op : plain.ops) op = CTXGEN_TRY(without_dim_code(program, op, value_dims));
+  return plain;
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/tensor.h"
+#include "layout/layout.h"
+
+namespace ctxgen::onednn {
+
+inline constexpr std::uint32_t kNone = UINT32_MAX;
+using SlotId = std::uint32_t;
+using BufferId = std::uint32_t;
+
+/// Memory that a run needs: a part of its arena, a user's tensor, or a plain weight.
+struct Buffer {
+  enum class Kind : std::uint8_t { kArena, kInput, kOutput, kWeight };
+  Kind kind = Kind::kArena;
+  std::uint32_t index = 0;         // of the program's input, output or weight
+  std::uint64_t bytes = 0;
+  std::uint64_t arena_offset = 0;  // kArena: bytes from the arena's start
+  bool shared = false;             // several values live in it: never overwritten in place
+};
+
+/// A tensor in memory: a value, or part of one, in some layout. Strides and offset in elements.
+struct Slot {
+  Dims dims;
+  Dims strides;
+  std::int64_t offset = 0;
+  BufferId buffer = 0;
+  DataType type = DataType::kFloat;
+};
+
+/// Where a step finds an argument.
+struct Location {
+  enum class Kind : std::uint8_t { kBuffer, kPacked, kScratch, kConstant };
+  Kind kind = Kind::kBuffer;
+  std::uint32_t index = 0;         // buffer, packed use of the plan, or the constant's 4 bytes
+  std::uint64_t offset_bytes = 0;  // inside a buffer
+};
+
+/// An argument of a step. Own kernels get the addresses in this order and ignore id and md.
+struct Arg {
+  int id = 0;
+  dnnl::memory::desc md;
+  Location location;
+};
+
+/// An own loop where oneDNN has no fast kernel or creating a primitive does not pay.
+///
+/// Threads  run() is const and may run on several threads with different pointers.
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  virtual ~Kernel() = default;
+  virtual void run(std::byte* const* args) const = 0;
+};
+
+/// One thing to execute: a primitive or an own kernel.
+struct Step {
+  std::uint32_t op = kNone;
+  std::string implementation;
+  double flops = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t scratch_bytes = 0;
+  dnnl::primitive primitive;
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<Arg> args;
+};
+
+/// A weight in the layout that a primitive wants.
+struct PackedUse {
+  std::uint32_t op = kNone;
+  std::uint32_t weight = 0;
+  bool transposed = false;       // the stored tensor has its last two dims swapped
+  dnnl::memory::desc logical;    // the plain bytes seen with the primitive's dims
+  dnnl::memory::desc wanted;
+};
+
+/// A program specialised for concrete input dims. Immutable once made.
+struct Plan {
+  std::vector<Dims> input_dims;
+  std::vector<Dims> output_dims;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  std::vector<PackedUse> packed;
+  std::vector<const std::byte*> packed_data;  // per packed use; empty while compiling
+  std::vector<const std::byte*> weight_data;  // per buffer of kind kWeight, else null
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t scratch_bytes = 0;
+  double creation_ms = 0;        // sum over descriptors and primitives
+  std::uint64_t primitives = 0;
+};
+
+}  // namespace ctxgen::onednn

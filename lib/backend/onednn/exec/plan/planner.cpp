@@ -1,0 +1,139 @@
+#include "plan/planner.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "plan/dim_params.h"
+#include "plan/dnnl_error.h"
+#include "plan/params.h"
+#include "plan/shapes.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+/// Reductions over nothing have no kernel: only ops whose output is empty too, and concatenations,
+/// may read an empty tensor.
+Status check_nonempty(const Program& program, std::span<const Dims> dims) {
+  for (const ProgramOp& op : program.ops) {
+    const bool computes = std::ranges::any_of(
+        op.outputs, [&](std::uint32_t output) { return volume(dims[output]) != 0; });
+    if (op.kind == kind::kConcat || !computes) continue;
+    for (const Operand& operand : op.inputs)
+      if (operand.kind != Operand::Kind::kNone &&
+          volume(operand_dims(program, operand, dims)) == 0 && op.kind != kind::kSplit)
+        return fail(ErrorCode::kUnsupported, "{}: reads an empty tensor", label(op));
+  }
+  return {};
+}
+
+/// Builds all nodes, on several threads where primitives are made: creation is mostly code
+/// generation and scales with threads.
+Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int threads) {
+  const std::vector<Node>& nodes = context.graph.nodes;
+  std::vector<std::optional<Result<NodeBuild>>> results(nodes.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    const OmpThreads scope(threads);
+    for (std::size_t i = next++; i < nodes.size(); i = next++) {
+      // Without memory for its message guarded() throws, which would end the process in a helper.
+      results[i] = at_boundary("plan", [&]() -> Result<NodeBuild> {
+        auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
+        return built ? std::move(*built) : std::unexpected(std::move(built).error());
+      });
+    }
+  };
+  {
+    constexpr std::size_t kNodesPerThread = 8;  // starting a thread costs as much as a primitive
+    std::vector<std::jthread> helpers;
+    const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(threads), 64);
+    const std::size_t useful = context.create_primitives ? nodes.size() / kNodesPerThread : 0;
+    for (std::size_t i = 1; i < std::min(most, useful); ++i) helpers.emplace_back(work);
+    work();
+  }
+  std::vector<NodeBuild> builds;
+  builds.reserve(nodes.size());
+  for (auto& result : results) builds.push_back(CTXGEN_TRY(std::move(*result)));
+  return builds;
+}
+
+void append_steps(Plan& plan, std::vector<NodeBuild> builds) {
+  for (NodeBuild& build : builds) {
+    const auto base = static_cast<std::uint32_t>(plan.packed.size());
+    for (Step& step : build.steps) {
+      for (Arg& arg : step.args)
+        if (arg.location.kind == Location::Kind::kPacked) arg.location.index += base;
+      plan.scratch_bytes = std::max(plan.scratch_bytes, step.scratch_bytes);
+      plan.steps.push_back(std::move(step));
+    }
+    plan.packed.insert(plan.packed.end(), build.packed.begin(), build.packed.end());
+    plan.creation_ms += build.creation_ms;
+    plan.primitives += build.primitives;
+  }
+}
+
+Result<Plan> plan_once(const PlanRequest& request, std::span<const Dims> dims,
+                       const LayoutOptions& options, References references) {
+  const NodeGraph graph = CTXGEN_TRY(choose_layouts(request.program, dims, options));
+  CTXGEN_CHECK(check_map_sizes(graph));
+  const BuildContext context{request.program, graph, request.forms, request.choices,
+                             request.create_primitives, references};
+  std::vector<NodeBuild> builds = CTXGEN_TRY(build_nodes(context, request.threads));
+  Plan plan;
+  plan.input_dims.assign(request.input_dims.begin(), request.input_dims.end());
+  for (const std::uint32_t output : request.program.outputs)
+    plan.output_dims.push_back(dims[output]);
+  plan.buffers = graph.buffers;
+  append_steps(plan, std::move(builds));
+  CTXGEN_CHECK(assign_arena(plan));
+  return plan;
+}
+
+}  // namespace
+
+OmpThreads::OmpThreads(int threads) : before_(omp_get_max_threads()) {
+  if (before_ != threads) omp_set_num_threads(threads);
+}
+OmpThreads::~OmpThreads() {
+  if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
+}
+
+namespace {
+
+Result<Plan> plan_plain(const PlanRequest& request, std::span<const Dims> dims) {
+  CTXGEN_CHECK(check_nonempty(request.program, dims));
+  // Where a kernel takes no sum, addition from a separate operand may still be possible, and where
+  // it takes no strides, a copy.
+  Result<Plan> plan = fail(ErrorCode::kUnsupported, "not planned");
+  for (const References references : {References::kRefused, References::kAllowed}) {
+    if (references == References::kAllowed && request.references == References::kRefused) break;
+    for (const bool strided : {true, false})
+      for (const bool sums : {true, false}) {
+        plan = plan_once(request, dims, {.in_place_sums = sums, .strided_products = strided},
+                         references);
+        if (plan || plan.error().code != ErrorCode::kUnsupported) return plan;
+      }
+  }
+  return plan;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanRequest& request) {
+  const std::vector<Dims> dims =
+      CTXGEN_TRY(infer_value_dims(request.program, request.input_dims));
+  if (std::ranges::none_of(request.program.ops, has_dim_code)) return plan_plain(request, dims);
+  const Program plain = CTXGEN_TRY(without_dim_code(request.program, dims));
+  return plan_plain({.program = plain, .input_dims = request.input_dims, .forms = request.forms,
+                     .choices = request.choices, .threads = request.threads,
+                     .create_primitives = request.create_primitives,
+                     .references = request.references}, dims);
+}
+
+}  // namespace ctxgen::onednn

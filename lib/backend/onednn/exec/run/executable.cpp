@@ -1,0 +1,137 @@
+#include "run/executable.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "plan/dnnl_error.h"
+#include "plan/payload.h"
+#include "plan/planner.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+/// A stored plan that does not fit its program is a damaged file, whatever its planning reports.
+Error as_corrupt(Error error) {
+  if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kInvalidGraph)
+    error.code = ErrorCode::kCorruptContext;
+  return with_context(std::move(error), "stored plan");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
+    std::shared_ptr<const Program> shared, const BlobSource& blobs, const LoadOptions& options,
+    LoadStatistics* statistics) {
+  auto made = std::unique_ptr<OnednnExecutable>(new OnednnExecutable(options));
+  const Program& program = *shared;
+  made->program_ = std::move(shared);
+  const OmpThreads scope(options.threads);
+  made->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
+  for (const StoredPlan& stored : program.plans) {
+    const auto choices = CTXGEN_TRY(decode_choices(stored.payload, program.ops.size()));
+    auto plan = made->new_plan(stored.input_dims, choices);
+    if (!plan) return std::unexpected(as_corrupt(std::move(plan).error()));
+    if (statistics != nullptr) {
+      statistics->primitive_creation_ms += (*plan)->creation_ms;
+      statistics->primitives += (*plan)->primitives;
+    }
+    made->stored_.push_back(std::move(*plan));
+  }
+  if (statistics != nullptr) {
+    statistics->repacked_weights += made->bank_->repacked_weights();
+    statistics->repacked_bytes += made->bank_->repacked_bytes();
+  }
+  return made;
+}
+
+Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
+    std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const {
+  auto plan = std::make_shared<Plan>(CTXGEN_TRY(make_plan({.program = *program_,
+                                                           .input_dims = input_dims,
+                                                           .forms = &bank_->forms(),
+                                                           .choices = choices,
+                                                           .threads = threads_,
+                                                           .references = References::kAllowed})));
+  CTXGEN_CHECK(bank_->bind(*plan));
+  return plan;
+}
+
+Result<std::shared_ptr<const Plan>> OnednnExecutable::plan_for(
+    std::span<const TensorView> inputs) const {
+  for (const auto& plan : stored_)
+    if (fits(plan->input_dims, inputs)) return plan;
+  return recent_.get(inputs, [&] {
+    std::vector<Dims> dims;
+    for (const TensorView& input : inputs) dims.push_back(input.dims);
+    return new_plan(dims, {});
+  });
+}
+
+PlanStatistics OnednnExecutable::plan_statistics() const {
+  const PlanCache::Counters counters = recent_.counters();
+  return {.stored = stored_.size(),
+          .made = counters.made,
+          .kept = counters.kept,
+          .dropped = counters.dropped,
+          .waits = counters.waits,
+          .repacked_weights = bank_->repacked_weights(),
+          .repacked_bytes = bank_->repacked_bytes()};
+}
+
+Result<std::unique_ptr<ExecutionState>> OnednnExecutable::make_state() const {
+  auto stream = CTXGEN_TRY(guarded("stream", [] { return dnnl::stream(cpu_engine()); }));
+  auto state = std::make_unique<OnednnState>(std::move(stream), kept_plans_);
+  // The usual case is one planned shape: its memory is ready before the first run.
+  if (stored_.size() == 1) (void)CTXGEN_TRY(state->bound(stored_.front()));
+  return state;
+}
+
+Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> inputs,
+                             OutputAllocator& outputs, const ExecutionControl& control) const {
+  auto* own = dynamic_cast<OnednnState*>(&state);
+  if (own == nullptr)
+    return fail(ErrorCode::kInternal, "program \"{}\": foreign state", program_->name);
+  if (inputs.size() != program_->inputs.size())
+    return fail(ErrorCode::kInvalidArgument, "program \"{}\": {} inputs, expected {}",
+                program_->name, inputs.size(), program_->inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (const ProgramValue& value = program_->values[program_->inputs[i]];
+        inputs[i].type != value.type)
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\": type {}, expected {}", value.name,
+                  name_of(inputs[i].type), name_of(value.type));
+  const OmpThreads scope(threads_);
+  const auto plan = CTXGEN_TRY(plan_for(inputs));
+  BoundPlan* bound = CTXGEN_TRY(own->bound(plan));
+  own->forget_deliveries();
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    bound->set_input(i, CTXGEN_TRY(own->input(i, inputs[i])));
+  for (std::size_t k = 0; k < plan->output_dims.size(); ++k) {
+    const Dims& dims = plan->output_dims[k];
+    const DataType type = program_->values[program_->outputs[k]].type;
+    const auto bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
+    std::byte* wanted = CTXGEN_TRY(outputs.allocate(k, type, dims));
+    bound->set_output(k, CTXGEN_TRY(own->output(k, type, bytes, wanted)));
+  }
+  CTXGEN_CHECK(run_steps(*bound, own->stream(), control));
+  own->deliver();
+  return {};
+}
+
+Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& stream,
+                                   const ExecutionControl& control) const {
+  const Plan& plan = bound.plan();
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (control.stopped()) return fail(ErrorCode::kCancelled, "the run was stopped");
+    const double start_us = control.timings != nullptr ? steady_us() : 0;
+    CTXGEN_CHECK(bound.execute(stream, i));
+    if (control.timings == nullptr) continue;
+    const Step& step = plan.steps[i];
+    const ProgramOp& op = program_->ops[step.op];
+    const double end_us = steady_us();
+    control.timings->push_back({op.name, op.kind, step.implementation, end_us - start_us,
+                                step.flops, step.bytes, start_us, end_us});
+  }
+  return {};
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "run/execution.h"
+#include "run/plan_cache.h"
+
+namespace ctxgen::onednn {
+
+/// A loaded program: its weights, its stored plans, and plans made at run time for other shapes.
+///
+/// Threads  run() may be called from several threads, each with its own state; see PlanCache for
+///          what happens when they meet new shapes.
+class OnednnExecutable final : public Executable {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<OnednnExecutable>> load(
+      std::shared_ptr<const Program> program, const BlobSource& blobs, const LoadOptions& options,
+      LoadStatistics* statistics);
+  [[nodiscard]] Result<std::unique_ptr<ExecutionState>> make_state() const override;
+  [[nodiscard]] Status run(ExecutionState& state, std::span<const TensorView> inputs,
+                           OutputAllocator& outputs,
+                           const ExecutionControl& control) const override;
+
+  [[nodiscard]] PlanStatistics plan_statistics() const override;
+
+ private:
+  explicit OnednnExecutable(const LoadOptions& options)
+      : threads_(options.threads), kept_plans_(options.kept_plans), recent_(options.kept_plans) {}
+  [[nodiscard]] Result<std::shared_ptr<const Plan>> plan_for(
+      std::span<const TensorView> inputs) const;
+  [[nodiscard]] Result<std::shared_ptr<const Plan>> new_plan(
+      std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const;
+  [[nodiscard]] Status run_steps(const BoundPlan& bound, const dnnl::stream& stream,
+                                 const ExecutionControl& control) const;
+
+  const int threads_;
+  const std::size_t kept_plans_;
+  std::shared_ptr<const Program> program_;
+  std::unique_ptr<WeightBank> bank_;
+  std::vector<std::shared_ptr<const Plan>> stored_;
+  mutable PlanCache recent_;
+};
+
+}  // namespace ctxgen::onednn

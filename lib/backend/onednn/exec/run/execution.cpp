@@ -1,0 +1,160 @@
+#include "run/execution.h"
+
+#include <cstring>
+
+#include "plan/builder.h"
+#include "plan/dnnl_error.h"
+
+namespace ctxgen::onednn {
+
+std::byte* BoundPlan::address(const Location& location) const {
+  switch (location.kind) {
+    case Location::Kind::kScratch: return scratch_;
+    case Location::Kind::kPacked:
+      return const_cast<std::byte*>(plan_->packed_data[location.index]);
+    case Location::Kind::kConstant: return nullptr;  // bind_step has them
+    case Location::Kind::kBuffer: break;
+  }
+  const Buffer& buffer = plan_->buffers[location.index];
+  if (buffer.kind == Buffer::Kind::kArena)
+    return arena_ + buffer.arena_offset + location.offset_bytes;
+  if (buffer.kind == Buffer::Kind::kWeight)
+    return const_cast<std::byte*>(plan_->weight_data[location.index]) + location.offset_bytes;
+  return nullptr;  // inputs and outputs: patched at each run
+}
+
+void BoundPlan::bind_step(const Step& step, BoundStep& bound) {
+  const bool primitive = step.kernel == nullptr;
+  if (!primitive) bound.pointers.resize(step.args.size());
+  for (std::size_t i = 0; i < step.args.size(); ++i) {
+    const Arg& arg = step.args[i];
+    std::byte* data = address(arg.location);
+    if (arg.location.kind == Location::Kind::kConstant) {
+      constants_.push_back(arg.location.index);
+      data = reinterpret_cast<std::byte*>(&constants_.back());
+    }
+    Patch patch{arg.location.offset_bytes, nullptr, nullptr};
+    if (primitive) {
+      // A null handle would make oneDNN allocate: DNNL_MEMORY_NONE until the first run sets it.
+      memories_.emplace_back(arg.md, cpu_engine(), data == nullptr ? DNNL_MEMORY_NONE : data);
+      bound.args.push_back({arg.id, memories_.back().get()});
+      patch.memory = memories_.back().get();
+    } else {
+      bound.pointers[i] = data;
+      patch.pointer = &bound.pointers[i];
+    }
+    if (arg.location.kind != Location::Kind::kBuffer) continue;
+    const Buffer& buffer = plan_->buffers[arg.location.index];
+    if (buffer.kind == Buffer::Kind::kInput) input_patches_[buffer.index].push_back(patch);
+    if (buffer.kind == Buffer::Kind::kOutput) output_patches_[buffer.index].push_back(patch);
+  }
+}
+
+Result<std::unique_ptr<BoundPlan>> BoundPlan::bind(std::shared_ptr<const Plan> plan,
+                                                   std::byte* arena, std::byte* scratch) {
+  auto bound = std::unique_ptr<BoundPlan>(new BoundPlan());
+  bound->plan_ = std::move(plan);
+  bound->arena_ = arena;
+  bound->scratch_ = scratch;
+  const Plan& p = *bound->plan_;
+  bound->input_patches_.resize(p.input_dims.size());
+  bound->output_patches_.resize(p.output_dims.size());
+  bound->steps_.resize(p.steps.size());
+  CTXGEN_CHECK(guarded("execution state", [&] {
+    for (std::size_t i = 0; i < p.steps.size(); ++i) bound->bind_step(p.steps[i], bound->steps_[i]);
+  }));
+  return bound;
+}
+
+void BoundPlan::set_input(std::size_t index, const std::byte* data) {
+  for (const Patch& patch : input_patches_[index]) {
+    std::byte* at = const_cast<std::byte*>(data) + patch.offset;
+    if (patch.memory != nullptr)
+      dnnl_memory_set_data_handle(patch.memory, at);
+    else
+      *patch.pointer = at;
+  }
+}
+
+void BoundPlan::set_output(std::size_t index, std::byte* data) {
+  for (const Patch& patch : output_patches_[index]) {
+    if (patch.memory != nullptr)
+      dnnl_memory_set_data_handle(patch.memory, data + patch.offset);
+    else
+      *patch.pointer = data + patch.offset;
+  }
+}
+
+Status BoundPlan::execute(const dnnl::stream& stream, std::size_t step) const {
+  const Step& made = plan_->steps[step];
+  const BoundStep& bound = steps_[step];
+  if (made.kernel != nullptr) {
+    made.kernel->run(bound.pointers.data());
+    return {};
+  }
+  const dnnl_status_t status =
+      dnnl_primitive_execute(made.primitive.get(), stream.get(),
+                             static_cast<int>(bound.args.size()), bound.args.data());
+  if (status != dnnl_success)
+    return fail(ErrorCode::kBackendError, "op {} ({}): oneDNN status {}", made.op,
+                made.implementation, static_cast<int>(status));
+  return {};
+}
+
+Result<BoundPlan*> OnednnState::bound(const std::shared_ptr<const Plan>& plan) {
+  for (auto it = bound_.begin(); it != bound_.end(); ++it)
+    if (&(*it)->plan() == plan.get()) {
+      bound_.splice(bound_.begin(), bound_, it);
+      return bound_.front().get();
+    }
+  if (plan->arena_bytes > arena_.size() || plan->scratch_bytes > scratch_.size()) {
+    bound_.clear();  // their memory objects point into what goes away
+    if (plan->arena_bytes > arena_.size())
+      arena_ = CTXGEN_TRY(AlignedBytes::allocate(plan->arena_bytes));
+    if (plan->scratch_bytes > scratch_.size())
+      scratch_ = CTXGEN_TRY(AlignedBytes::allocate(plan->scratch_bytes));
+  }
+  bound_.push_front(CTXGEN_TRY(BoundPlan::bind(plan, arena_.data(), scratch_.data())));
+  if (bound_.size() > most_bound_) bound_.pop_back();
+  return bound_.front().get();
+}
+
+namespace {
+
+/// Kernels read and write elements, not bytes.
+bool suits(DataType type, const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % std::max<std::size_t>(bits_of(type) / 8, 1) == 0;
+}
+
+Result<std::byte*> memory_of(std::vector<AlignedBytes>& all, std::size_t index,
+                             std::uint64_t bytes) {
+  if (all.size() <= index) all.resize(index + 1);
+  if (all[index].size() < bytes) all[index] = CTXGEN_TRY(AlignedBytes::allocate(bytes));
+  return all[index].data();
+}
+
+}  // namespace
+
+Result<const std::byte*> OnednnState::input(std::size_t index, const TensorView& view) {
+  if (suits(view.type, view.data)) return view.data;
+  const std::uint64_t bytes = view.size_bytes();
+  if (bytes == 0) return view.data;
+  std::byte* copy = CTXGEN_TRY(memory_of(copied_inputs_, index, bytes));
+  std::memcpy(copy, view.data, bytes);
+  return copy;
+}
+
+Result<std::byte*> OnednnState::output(std::size_t index, DataType type, std::uint64_t bytes,
+                                       std::byte* wanted) {
+  if (wanted != nullptr && suits(type, wanted)) return wanted;
+  std::byte* spare = CTXGEN_TRY(memory_of(spare_outputs_, index, bytes));
+  if (wanted != nullptr && bytes > 0) deliveries_.push_back({wanted, spare, bytes});
+  return spare;
+}
+
+void OnednnState::deliver() {
+  for (const Delivery& one : deliveries_) std::memcpy(one.to, one.from, one.bytes);
+  deliveries_.clear();
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,75 @@
+#include <utility>
+
+#include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "plan/rounding.h"
+#include "run/executable.h"
+#include "run/isa.h"
+#include "run/machine.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+/// Without VNNI oneDNN's kernels would give other integers than ONNX asks for.
+Status check_instructions(const Program& program) {
+  if (has_fast_int8()) return {};
+  for (const ProgramOp& op : program.ops)
+    if (op.kind == kind::kQConv || op.kind == kind::kQMatmul)
+      return fail(ErrorCode::kVersionMismatch,
+                  "program \"{}\": op \"{}\" needs products of 8-bit integers, instruction set {} "
+                  "has none",
+                  program.name, op.name, isa_name());
+  return {};
+}
+
+class OnednnLoader final : public ProgramLoader, public KnowsRounding {
+ public:
+  [[nodiscard]] std::string_view source() const override { return kSource; }
+
+  [[nodiscard]] Result<std::unique_ptr<Executable>> load(
+      std::shared_ptr<const Program> program, const BlobSource& blobs, const LoadOptions& options,
+      LoadStatistics* statistics) const override {
+    if (program->source != kSource)
+      return fail(ErrorCode::kCorruptContext, "program \"{}\": source \"{}\", expected \"{}\"",
+                  program->name, program->source, kSource);
+    CTXGEN_CHECK(check_instructions(*program));
+    LoadOptions resolved = options;
+    if (resolved.threads <= 0) resolved.threads = default_threads();
+    return CTXGEN_TRY(OnednnExecutable::load(std::move(program), blobs, resolved, statistics));
+  }
+
+  [[nodiscard]] std::string fingerprint(int threads) const override {
+    return make_fingerprint(threads);
+  }
+  [[nodiscard]] Result<std::string> fingerprint_of(const CompileTarget& target,
+                                                   int threads) const override {
+    return target.portable ? portable_fingerprint() : make_fingerprint(threads, target.isas);
+  }
+  [[nodiscard]] Result<std::vector<std::string>> sort_isas(
+      std::span<const std::string> names) const override {
+    return onednn::sort_isas(names);
+  }
+  [[nodiscard]] Status use_isa(std::string_view isa) const override {
+    return onednn::use_isa(isa);
+  }
+  [[nodiscard]] std::optional<std::size_t> best_isa(
+      std::span<const std::string> isas) const override {
+    return onednn::best_isa(isas);
+  }
+  [[nodiscard]] OpRounding rounding_of(const Program& program, const ProgramOp& op) const override {
+    return onednn::rounding_of(program, op);
+  }
+  [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
+                                                   int threads) const override {
+    return compare_fingerprint(fingerprint, threads);
+  }
+};
+
+}  // namespace
+
+const ProgramLoader& loader() {
+  static const OnednnLoader instance;
+  return instance;
+}
+
+}  // namespace ctxgen::onednn

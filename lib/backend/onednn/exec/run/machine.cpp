@@ -1,0 +1,131 @@
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/onednn/exec.h"
+#include "run/isa.h"
+#include "run/machine.h"
+
+namespace ctxgen::onednn {
+namespace {
+
+std::string topology(int cpu, const char* name) {
+  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/" + name);
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+std::string field(std::string_view fingerprint, std::string_view key) {
+  std::size_t at = 0;
+  while (at < fingerprint.size()) {
+    const std::size_t end = std::min(fingerprint.find(';', at), fingerprint.size());
+    const std::string_view item = fingerprint.substr(at, end - at);
+    if (item.size() > key.size() && item.starts_with(key) && item[key.size()] == '=')
+      return std::string(item.substr(key.size() + 1));
+    at = end + 1;
+  }
+  return {};
+}
+
+std::string cache_sizes() {
+  std::string text;
+  for (const int level : {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE}) {
+    if (!text.empty()) text += '/';
+    text += std::to_string(std::max(0L, sysconf(level)) / 1024);
+  }
+  return text;
+}
+
+CompatibilityVerdict verdict(Compatibility value, std::string reason) {
+  return {value, std::move(reason)};
+}
+
+constexpr std::string_view kPortable = "portable";
+
+/// The first key of which `found` and `expected` say different things.
+std::optional<CompatibilityVerdict> unsupported_key(std::string_view found,
+                                                    std::string_view expected,
+                                                    std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (field(found, key) != field(expected, key))
+      return verdict(Compatibility::kUnsupported,
+                     std::format("{} is \"{}\", expected \"{}\"", key, field(found, key),
+                                 field(expected, key)));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string library_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return std::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+int default_threads() {
+  static const int count = [] {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
+    std::set<std::string> cores;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &allowed)) continue;
+      const std::string core = topology(cpu, "core_id");
+      // Without topology each processor counts as a core.
+      cores.insert(core.empty() ? "cpu" + std::to_string(cpu)
+                                : topology(cpu, "physical_package_id") + ":" + core);
+    }
+    return std::max<int>(1, static_cast<int>(cores.size()));
+  }();
+  return count;
+}
+
+std::string make_fingerprint(int threads, std::span<const std::string> isas) {
+  std::string names;
+  for (const std::string& isa : isas) names += (names.empty() ? "" : ",") + isa;
+  return std::format("format={};onednn={};isa={};threads={};cache={}", kFormatMajor,
+                     library_version(), names.empty() ? isa_name() : names,
+                     threads > 0 ? threads : default_threads(), cache_sizes());
+}
+
+std::string portable_fingerprint() {
+  return std::format("format={};onednn={};isa={}", kFormatMajor, dnnl_version()->major, kPortable);
+}
+
+CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
+  if (field(found, "isa") == kPortable) {
+    if (auto refused = unsupported_key(found, portable_fingerprint(), {"format", "onednn"}))
+      return std::move(*refused);
+    return verdict(Compatibility::kPreferRecompilation,
+                   std::format("it is portable: each load packs its weights for {}", isa_name()));
+  }
+  const std::string here = make_fingerprint(threads);
+  if (found == here) return verdict(Compatibility::kOptimal, "");
+  if (auto refused = unsupported_key(found, here, {"format", "onednn"}))
+    return std::move(*refused);
+  const std::vector<std::string> isas = split_isas(field(found, "isa"));
+  const auto best = best_isa(isas);
+  if (!best)
+    return verdict(Compatibility::kUnsupported,
+                   std::format("instruction set is \"{}\", this machine has \"{}\"",
+                               field(found, "isa"), field(here, "isa")));
+  std::string reason;
+  for (const std::string_view key : {"isa", "threads", "cache"}) {
+    const std::string value = key == "isa" ? isas[*best] : field(found, key);
+    if (value != field(here, key))
+      reason += std::format("{}{} is \"{}\", here \"{}\"", reason.empty() ? "" : "; ", key, value,
+                            field(here, key));
+  }
+  if (reason.empty()) return verdict(Compatibility::kOptimal, "");
+  return verdict(Compatibility::kPreferRecompilation, std::move(reason));
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "ctxgen/ctxfile/executable.h"
+#include "plan/builder.h"
+
+namespace ctxgen::onednn {
+
+/// Bytes from the heap, 64-byte aligned.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  /// Errors  RESOURCE_LIMIT.
+  [[nodiscard]] static Result<AlignedBytes> allocate(std::uint64_t bytes);
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::uint64_t size_ = 0;
+};
+
+/// Copies `src` into the layout `to`. Errors  BACKEND_ERROR, RESOURCE_LIMIT.
+[[nodiscard]] Result<AlignedBytes> reorder_weight(const std::byte* src,
+                                                  const dnnl::memory::desc& from,
+                                                  const dnnl::memory::desc& to);
+
+/// The weights of one loaded program: stored forms in place, others made on demand and kept.
+///
+/// Threads   members may be called from several threads. Addresses stay valid while it lives.
+class WeightBank {
+ public:
+  /// Errors  kCorruptContext when a blob is too small for its layout, or packed and not aligned.
+  [[nodiscard]] static Result<std::unique_ptr<WeightBank>> create(const Program& program,
+                                                                  const BlobSource& blobs);
+  [[nodiscard]] const WeightForms& forms() const { return forms_; }
+  /// Resolves everything that `plan` reads: fills packed_data and weight_data.
+  [[nodiscard]] Status bind(Plan& plan);
+  /// Forms that were made because no stored one fitted. Each is made once and serves every plan,
+  /// so their number is bounded by the layouts that oneDNN has for a weight, whatever the shapes.
+  [[nodiscard]] std::uint64_t repacked_weights() const;
+  [[nodiscard]] std::uint64_t repacked_bytes() const;
+
+ private:
+  struct Repacked {
+    std::uint32_t weight;
+    bool plain, transposed;
+    dnnl::memory::desc md;
+    AlignedBytes bytes;
+    [[nodiscard]] std::span<const std::byte> view() const { return {bytes.data(), bytes.size()}; }
+  };
+  WeightBank() = default;
+  /// Anywhere in memory: weights that stay in files of a source lie where those put them.
+  [[nodiscard]] Result<std::span<const std::byte>> plain(std::uint32_t weight);
+  /// The same for kernels, which want constants aligned.
+  [[nodiscard]] Result<const std::byte*> aligned_plain(std::uint32_t weight);
+  [[nodiscard]] Result<const std::byte*> packed(const PackedUse& use);
+  const Repacked& keep(Repacked repacked);
+
+  std::vector<DataType> types_;
+  std::vector<std::string> names_;
+  WeightForms forms_;
+  std::vector<std::vector<Blob>> blobs_;  // as forms_
+  mutable std::mutex mutex_;              // guards what follows
+  std::deque<Repacked> repacked_;
+  std::uint64_t repacked_weights_ = 0;
+  std::uint64_t repacked_bytes_ = 0;
+};
+
+}  // namespace ctxgen::onednn
