@@ -3,6 +3,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "editor.h"
 #include "fuse.h"
@@ -98,7 +99,7 @@ class DimDeriver {
     if (kind == kind::kSelect)
       return broadcast_dims(dims(op.inputs[0]),
                             broadcast_dims(dims(op.inputs[1]), dims(op.inputs[2])));
-    if (kind == kind::kMatmul || kind == kind::kQMatmul) return matmul_dims(op);
+    if (traits_of(op).matrix) return matmul_dims(op);
     if (kind == kind::kTranspose) {
       const DimList source = dims(op.inputs[0]);
       DimList result;
@@ -112,10 +113,7 @@ class DimDeriver {
       result[static_cast<std::size_t>(int_param(op, "axis"))] = {};
       return result;
     }
-    const bool same = kind == kind::kEltwise || kind == kind::kScaleShift ||
-                      kind == kind::kSoftmax || kind == kind::kLayerNorm || kind == kind::kLrn ||
-                      kind == kind::kIdentity || kind == kind::kPoint;
-    if (same) return dims(op.inputs[0]);
+    if (traits_of(op).keeps_dims) return dims(op.inputs[0]);
     return std::nullopt;
   }
 

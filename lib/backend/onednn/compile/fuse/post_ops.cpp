@@ -2,6 +2,7 @@
 #include <iterator>
 #include <optional>
 
+#include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "editor.h"
 #include "fuse.h"
@@ -12,22 +13,6 @@ namespace {
 
 // Chains of eight keep oneDNN's fast kernels (docs/onednn.md, "Post-ops").
 constexpr std::size_t kMaxPostOps = 8;
-
-bool is_product(const ProgramOp& op) {
-  return op.kind == kind::kConv || op.kind == kind::kDeconv || op.kind == kind::kMatmul ||
-         op.kind == kind::kQConv || op.kind == kind::kQMatmul;
-}
-
-/// Ops that take an eltwise step without losing their fast kernel. Pools and softmax do not: they
-/// are short, and what they would save is one pass over a small result.
-bool takes_eltwise(const ProgramOp& op) {
-  return is_product(op) || op.kind == kind::kBinary || op.kind == kind::kScaleShift ||
-         op.kind == kind::kEltwise || op.kind == kind::kLayerNorm;
-}
-
-bool takes_binary(const ProgramOp& op) {
-  return is_product(op) || op.kind == kind::kBinary || op.kind == kind::kEltwise;
-}
 
 /// Whether the operand broadcasts to the result in every run. Which shapes a oneDNN kernel takes
 /// behind it is the planner's business: what it cannot attach runs in place on the result.
@@ -64,7 +49,7 @@ bool has_room(const ProgramOp& op, const ProgramOp& step) {
 void attach_eltwise(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp& step = editor.op(index);
   const std::uint32_t before = editor.sole_producer(step.inputs[0]);
-  if (before == ProgramEditor::kNoOp || !takes_eltwise(editor.op(before))) return;
+  if (before == ProgramEditor::kNoOp || !traits_of(editor.op(before)).absorbs_eltwise) return;
   if (!has_room(editor.op(before), step)) return;
   attach(editor, before, index, post_op_of(step));
 }
@@ -72,7 +57,7 @@ void attach_eltwise(ProgramEditor& editor, std::uint32_t index) {
 /// Whether the op that computes input `side` of the binary op can take it as a post-op.
 bool fits_behind(const ProgramEditor& editor, const ProgramOp& step, std::size_t side) {
   const std::uint32_t before = editor.sole_producer(step.inputs[side]);
-  if (before == ProgramEditor::kNoOp || !takes_binary(editor.op(before))) return false;
+  if (before == ProgramEditor::kNoOp || !traits_of(editor.op(before)).absorbs_binary) return false;
   if (!has_room(editor.op(before), step)) return false;
   if (side == 1 && !commutes(text_param(step, "alg"))) return false;
   const auto result = editor.dims(Operand::value(step.outputs[0]));
@@ -86,7 +71,7 @@ void attach_binary(ProgramEditor& editor, std::uint32_t index) {
   // A product gains more than an element-wise op; of two the later one, so that less stays alive.
   const auto rank = [&](std::size_t side) {
     const std::uint32_t before = editor.producer(step.inputs[side]);
-    return std::pair(is_product(editor.op(before)), before);
+    return std::pair(traits_of(editor.op(before)).product, before);
   };
   for (std::size_t side = 0; side < 2; ++side) {
     if (!fits_behind(editor, step, side)) continue;

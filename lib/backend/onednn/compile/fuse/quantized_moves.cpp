@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "fuse.h"
 #include "quantized.h"
@@ -10,13 +11,8 @@ namespace ctxgen::onednn {
 
 namespace {
 
-bool keeps_size(const ProgramOp& op) {
-  return op.kind == kind::kTranspose || op.kind == kind::kReshape || op.kind == kind::kFlatten ||
-         op.kind == kind::kSqueeze || op.kind == kind::kUnsqueeze;
-}
-
 bool is_maximum(const ProgramOp& op) {
-  return (op.kind == kind::kPool || op.kind == kind::kGlobalPool) && text_param(op, "mode") == "max";
+  return traits_of(op).pools && text_param(op, "mode") == "max";
 }
 
 /// Exchanges a mover of one input with the conversion that alone reads it.
@@ -82,10 +78,10 @@ void move_quantize_up(Lowered& lowered) {
     // Quantising what a slice throws away pays only where it is no work.
     const bool slices = mover.kind == kind::kSlice && dequantize_of(editor, mover.inputs[0]);
     // Further inputs only lend their sizes; they stay with the mover as it is.
-    const bool single = mover.inputs.size() == 1 || mover.kind == kind::kConcat;
+    const bool single = mover.inputs.size() == 1 || traits_of(mover).concatenates;
     if (!single) continue;
-    if (keeps_size(mover) || is_maximum(mover) || slices) exchange(editor, before, i);
-    else if (mover.kind == kind::kConcat) quantize_inputs(editor, before, i);
+    if (traits_of(mover).rearranges || is_maximum(mover) || slices) exchange(editor, before, i);
+    else if (traits_of(mover).concatenates) quantize_inputs(editor, before, i);
   }
 }
 

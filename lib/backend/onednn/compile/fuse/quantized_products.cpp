@@ -3,6 +3,7 @@
 #include "../node_view.h"
 #include "../quantized_constant.h"
 #include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "fuse.h"
 #include "quantized.h"
@@ -106,7 +107,7 @@ Status join_sum(ProgramEditor& editor, std::uint32_t index) {
   const std::uint32_t before = editor.sole_producer(point.inputs[0]);
   if (made == nullptr || before == ProgramEditor::kNoOp) return {};
   ProgramOp product = editor.op(before);
-  const bool sums = product.kind == kind::kQConv || product.kind == kind::kQMatmul;
+  const bool sums = traits_of(product).quantised;
   if (!sums || result_type(editor, product) != DataType::kInt32) return {};
   const auto scale = static_cast<float>(steps_in(point).scale);
   product.inputs.resize(4);
@@ -124,7 +125,7 @@ void absorb_quantize(ProgramEditor& editor, std::uint32_t index) {
   const std::uint32_t before = editor.sole_producer(point.inputs[0]);
   if (before == ProgramEditor::kNoOp) return;
   ProgramOp product = editor.op(before);
-  if (product.kind != kind::kQConv && product.kind != kind::kQMatmul) return;
+  if (!traits_of(product).quantised) return;
   const Steps steps = steps_out(point);
   set_param(product, "out_scale", steps.scale);
   set_param(product, "out_zero", steps.zero);

@@ -1,11 +1,19 @@
 #include <algorithm>
 
+#include "ctxgen/onednn/op_kinds.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/rounding.h"
+#include "kinds/shape_rules.h"
 #include "kinds/spatial.h"
+#include "kinds/type_rules.h"
 #include "kinds/window.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
 namespace ctxgen::onednn {
+
 namespace {
 
 using dnnl::memory;
@@ -28,7 +36,30 @@ std::vector<memory::desc> preferred_forms(const NodeBuilder& builder, std::uint3
   return list;
 }
 
-}  // namespace
+Result<ShapeOutputs> conv_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  const Dims& weights = in[1].dims;
+  CTXGEN_CHECK(require_spatial(op, src));
+  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
+  if (weights.size() != src.size() || group < 1 || weights[0] < 1 || weights[0] % group != 0 ||
+      weights[1] < 1 || src[1] != weights[1] * group)
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit weights {} in {} groups",
+                label(op), to_string(src), to_string(weights), group);
+  if (in.size() > 2 && in[2].present && in[2].dims != Dims{weights[0]})
+    return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
+                to_string(in[2].dims), weights[0]);
+  const Window w = CTXGEN_TRY(
+      resolve_window(op, src, std::vector<std::int64_t>(weights.begin() + 2, weights.end())));
+  Dims out{src[0], weights[0]};
+  for (const std::int64_t size : w.out) out.push_back(size);
+  return one_shape(out);
+}
+
+Result<ShapeOutputs> qconv_shape(const ProgramOp& op, ShapeInputs in) {
+  ShapeOutputs out = CTXGEN_TRY(conv_shape(op, in));
+  CTXGEN_CHECK(check_scales(op, in, in[1].dims[0]));
+  return out;
+}
 
 Status build_conv(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
@@ -88,5 +119,32 @@ Status build_conv(NodeBuilder& builder) {
   }
   return build_with(any);
 }
+
+}  // namespace
+
+constinit const KindRow kConvRow{
+    .name = kind::kConv,
+    .number = 1,
+    .inputs = {2, 3},
+    .traits = {.product = true, .absorbs_eltwise = true, .absorbs_binary = true},
+    .types = check_f32_types,
+    .shape = conv_shape,
+    .terms = conv_terms,
+    .place = place_conv,
+    .build = build_conv,
+};
+
+constinit const KindRow kQConvRow{
+    .name = kind::kQConv,
+    .number = 21,
+    .inputs = {2, 4},
+    .traits = {.product = true, .quantised = true, .absorbs_eltwise = true,
+               .absorbs_binary = true},
+    .types = check_product_types,
+    .shape = qconv_shape,
+    .terms = conv_terms,
+    .place = place_conv,
+    .build = build_conv,
+};
 
 }  // namespace ctxgen::onednn

@@ -1,10 +1,17 @@
+#include "ctxgen/onednn/op_kinds.h"
 #include "kernels/kernels.h"
-#include "kinds/deconv_window.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/rounding.h"
+#include "kinds/shape_rules.h"
 #include "kinds/spatial.h"
+#include "kinds/type_rules.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
 namespace ctxgen::onednn {
+
 namespace {
 
 using dnnl::memory;
@@ -31,7 +38,58 @@ Status build_depthwise(NodeBuilder& builder, const Window& window) {
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
-}  // namespace
+Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src,
+                                     std::vector<std::int64_t> kernel) {
+  const Params params(op);
+  const std::size_t k = kernel.size();
+  Window w;
+  w.kernel = std::move(kernel);
+  w.strides = CTXGEN_TRY(params.integers("strides", k, 1));
+  w.dilations = CTXGEN_TRY(params.integers("dilations", k, 1));
+  const auto pads = CTXGEN_TRY(params.integers("pads", 2 * k, 0));
+  w.extra_end = CTXGEN_TRY(params.integers("output_padding", k, 0));
+  w.pad_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(k));
+  w.pad_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(k), pads.end());
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;  // products of three stay in 64 bits
+  for (std::size_t i = 0; i < k; ++i) {
+    const bool sane = w.kernel[i] >= 1 && w.kernel[i] <= kMost && w.strides[i] >= 1 &&
+                      w.strides[i] <= kMost && w.dilations[i] >= 1 && w.dilations[i] <= kMost &&
+                      w.pad_begin[i] >= 0 && w.pad_begin[i] <= kMost && w.pad_end[i] >= 0 &&
+                      w.pad_end[i] <= kMost && w.extra_end[i] >= 0 &&
+                      w.extra_end[i] <= kMost && src[i + 2] <= kMaxParam;
+    if (!sane)
+      return fail(ErrorCode::kInvalidGraph,
+                  "{}: kernel {}, stride {}, dilation {}, pads [{}, {}] on spatial axis {}",
+                  label(op), w.kernel[i], w.strides[i], w.dilations[i], w.pad_begin[i],
+                  w.pad_end[i], i);
+    const std::int64_t out = (src[i + 2] - 1) * w.strides[i] + w.extra_end[i] +
+                             (w.kernel[i] - 1) * w.dilations[i] + 1 - w.pad_begin[i] - w.pad_end[i];
+    if (out < 1 && src[i + 2] > 0)
+      return fail(ErrorCode::kInvalidGraph, "{}: spatial axis {} would have {} elements", label(op),
+                  i, out);
+    w.out.push_back(std::max<std::int64_t>(out, 0));
+  }
+  return w;
+}
+
+Result<ShapeOutputs> deconv_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  const Dims& weights = in[1].dims;
+  CTXGEN_CHECK(require_spatial(op, src));
+  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
+  if (weights.size() != src.size() || group < 1 || weights[0] < 1 || weights[0] % group != 0 ||
+      weights[1] < 1 || src[1] % group != 0 || src[1] / group != weights[1])
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit weights {} in {} groups",
+                label(op), to_string(src), to_string(weights), group);
+  if (in.size() > 2 && in[2].present && in[2].dims != Dims{weights[0]})
+    return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
+                to_string(in[2].dims), weights[0]);
+  const Window w = CTXGEN_TRY(resolve_deconv_window(
+      op, src, std::vector<std::int64_t>(weights.begin() + 2, weights.end())));
+  Dims out{src[0], weights[0]};
+  for (const std::int64_t size : w.out) out.push_back(size);
+  return one_shape(out);
+}
 
 Status build_deconv(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
@@ -86,5 +144,19 @@ Status build_deconv(NodeBuilder& builder) {
   }
   return build_with(any);
 }
+
+}  // namespace
+
+constinit const KindRow kDeconvRow{
+    .name = kind::kDeconv,
+    .number = 23,
+    .inputs = {2, 3},
+    .traits = {.product = true, .absorbs_eltwise = true, .absorbs_binary = true},
+    .types = check_f32_types,
+    .shape = deconv_shape,
+    .terms = conv_terms,
+    .place = place_conv,
+    .build = build_deconv,
+};
 
 }  // namespace ctxgen::onednn

@@ -1,18 +1,66 @@
-#include "kernels/kernels.h"
-#include "plan/builder_fused.h"
+#include <array>
 
-// eltwise, binary, select, scale_shift and copies: memory-bound work, mostly own loops, which cost nothing to
-// create; oneDNN's element-wise kernels serve the functions that need a vector exponential.
+#include "ctxgen/onednn/op_kinds.h"
+#include "kernels/kernels.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
+#include "plan/builder_fused.h"
+#include "plan/params.h"
+#include "plan/shapes.h"
+
+// eltwise, binary and scale_shift: memory-bound work, mostly own loops, which cost nothing to create; oneDNN's
+// element-wise kernels serve the functions that need a vector exponential.
 namespace ctxgen::onednn {
+
 namespace {
+
+Result<ShapeOutputs> binary_shape(const ProgramOp& op, ShapeInputs in) {
+  return one_shape(CTXGEN_TRY(broadcast_dims(op, in[0].dims, in[1].dims)));
+}
+
+Result<ShapeOutputs> scale_shift_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  if (src.size() < 2 || in[1].dims != Dims{src[1]} || in[2].dims != Dims{src[1]})
+    return fail(ErrorCode::kInvalidGraph, "{}: source {}, scale {}, shift {}", label(op),
+                to_string(src), to_string(in[1].dims), to_string(in[2].dims));
+  return one_shape(src);
+}
+
+Status place_binary(Placement& pass, std::uint32_t op) {
+  const ProgramOp& binary = pass.program().ops[op];
+  const Dims& out = pass.dims(binary.outputs[0]);
+  const Layout layout = joint_layout(pass, op);
+  // The loops run from the first operand; a broadcast one goes second where that is the same.
+  std::array<std::size_t, 2> order{0, 1};
+  const std::string alg = CTXGEN_TRY(Params(binary).text("alg", ""));
+  const bool commutes = alg == "add" || alg == "mul" || alg == "max" || alg == "min";
+  if (commutes && pass.dims_of(binary.inputs[0]) != out && pass.dims_of(binary.inputs[1]) == out)
+    std::swap(order[0], order[1]);
+  std::vector<SlotId> inputs;
+  SlotId reuse = kNone;
+  bool source_dense = true;
+  for (const std::size_t index : order) {
+    const Operand& operand = binary.inputs[index];
+    const bool full = pass.dims_of(operand) == out;
+    inputs.push_back(
+        pass.need(operand, full ? layout : pass.primary_of(operand), Placement::Density::kStrided, op));
+    const bool dense = full && pass.is_dense(inputs.back(), layout);
+    if (inputs.size() == 1) source_dense = dense;
+    // A broadcast source is spread over the destination first, which must not hold the other one.
+    if (dense && source_dense && reuse == kNone && pass.may_overwrite(operand, inputs.back(), op))
+      reuse = inputs.back();
+  }
+  pass.add_placed(op, layout, std::move(inputs), reuse);
+  return {};
+}
 
 /// The post-ops of the node behind `first` stages of its own.
 std::vector<NodePostOp> with_post_ops(std::vector<NodePostOp> first, const NodeBuilder& builder) {
   first.insert(first.end(), builder.node().post_ops.begin(), builder.node().post_ops.end());
   return first;
 }
-
-}  // namespace
 
 Status build_eltwise(NodeBuilder& builder) {
   const Params params(builder.op());
@@ -66,49 +114,39 @@ Status build_scale_shift(NodeBuilder& builder) {
   return builder.add_chain(dst, dst, rest);
 }
 
-/// An own loop: oneDNN's select reads a broadcast condition with its reference kernel only.
-Status build_select(NodeBuilder& builder) {
-  const Slot& dst = builder.output();
-  const auto strides = [&](std::size_t i) { return broadcast_strides(builder.input(i), dst.dims); };
-  const auto arg = [&](const Slot& slot) { return builder.slot_arg(0, {}, slot); };
-  builder.add_kernel(
-      "loop:select", make_select_kernel(dst.dims, strides(0), strides(1), strides(2), dst.strides),
-      {arg(builder.input(0)), arg(builder.input(1)), arg(builder.input(2)), arg(dst)});
-  return {};
-}
+}  // namespace
 
-/// Between plain and channels-last oneDNN has a blocked transpose; copies of rows are own loops.
-Status build_copy(NodeBuilder& builder) {
-  const Slot& src = builder.input(0);
-  const Slot& dst = builder.output();
-  constexpr std::int64_t kWorthPrimitive = 8192;  // below, a loop is done before a call is set up
-  bool transposes = dst.dims.size() >= 3 && volume(dst.dims) >= kWorthPrimitive;
-  const auto dense = [](const Slot& slot, Layout layout) {
-    return is_layout(slot.dims, slot.strides, layout);
-  };
-  transposes = transposes && !layouts_coincide(dst.dims) &&
-               ((dense(src, Layout::kPlain) && dense(dst, Layout::kChannelsLast)) ||
-                (dense(src, Layout::kChannelsLast) && dense(dst, Layout::kPlain)));
-  if (transposes) {
-    // Three dims say the same and leave oneDNN no odd ranks: [N, C, pixels].
-    const Dims dims{dst.dims[0], dst.dims[1], volume(dst.dims, 2)};
-    const bool to_last = dense(dst, Layout::kChannelsLast);
-    const auto src_md =
-        make_md(dims, strides_of(to_last ? Layout::kPlain : Layout::kChannelsLast, dims), src.type);
-    const auto dst_md =
-        make_md(dims, strides_of(to_last ? Layout::kChannelsLast : Layout::kPlain, dims), dst.type);
-    const auto make = [&](const dnnl::primitive_attr& attr) {
-      return dnnl::reorder::primitive_desc(cpu_engine(), src_md, cpu_engine(), dst_md, attr);
-    };
-    const Status status = builder.add_primitive<dnnl::reorder>(
-        make, {builder.slot_arg(DNNL_ARG_FROM, src_md, src),
-               builder.slot_arg(DNNL_ARG_TO, dst_md, dst)});
-    if (status || status.error().code != ErrorCode::kUnsupported) return status;
-  }
-  builder.add_kernel("loop:copy", make_copy_kernel(dst.dims, src.strides, dst.strides,
-                                                      element_bytes(dst.type)),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
-  return {};
-}
+constinit const KindRow kEltwiseRow{
+    .name = kind::kEltwise,
+    .number = 5,
+    .inputs = {1, 1},
+    .traits = {.keeps_dims = true, .absorbs_eltwise = true, .absorbs_binary = true},
+    .types = check_f32_types,
+    .shape = same_shape,
+    .place = place_eltwise,
+    .build = build_eltwise,
+};
+
+constinit const KindRow kBinaryRow{
+    .name = kind::kBinary,
+    .number = 6,
+    .inputs = {2, 2},
+    .traits = {.absorbs_eltwise = true, .absorbs_binary = true},
+    .types = check_f32_types,
+    .shape = binary_shape,
+    .place = place_binary,
+    .build = build_binary,
+};
+
+constinit const KindRow kScaleShiftRow{
+    .name = kind::kScaleShift,
+    .number = 7,
+    .inputs = {3, 3},
+    .traits = {.keeps_dims = true, .absorbs_eltwise = true, .reads_growing_concat = true},
+    .types = check_f32_types,
+    .shape = scale_shift_shape,
+    .place = place_walking,
+    .build = build_scale_shift,
+};
 
 }  // namespace ctxgen::onednn

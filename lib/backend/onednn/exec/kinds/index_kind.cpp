@@ -1,10 +1,102 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ctxgen/base/checked.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "kernels/kernels_move.h"
+#include "kinds/index_maps.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
 // pad, tile, gather and resize by index maps that are made once per plan.
 namespace ctxgen::onednn {
+
 namespace {
+
+std::unexpected<Error> too_large(const ProgramOp& op, std::int64_t dim) {
+  return fail(ErrorCode::kResourceLimit, "{}: a dim of {} is too large", label(op), dim);
+}
+
+/// floor(dim * scale), as ONNX computes it: in float32.
+Result<std::int64_t> scaled_dim(const ProgramOp& op, std::int64_t dim, double scale) {
+  const double size = std::floor(static_cast<float>(dim) * static_cast<float>(scale));
+  if (!(scale > 0.0) || !(size <= static_cast<double>(kMaxParam)))
+    return fail(ErrorCode::kInvalidGraph, "{}: scale {} of a dim of {}", label(op), scale, dim);
+  return static_cast<std::int64_t>(size);
+}
+
+Result<ShapeOutputs> pad_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  const auto pads = CTXGEN_TRY(Params(op).integers("pads", 2 * src.size(), 0));
+  Dims out = src;
+  for (std::size_t i = 0; i < src.size(); ++i) {
+    out[i] += pads[i] + pads[src.size() + i];
+    if (out[i] < 0)
+      return fail(ErrorCode::kInvalidGraph, "{}: pads [{}, {}] of a dim of {}", label(op), pads[i],
+                  pads[src.size() + i], src[i]);
+  }
+  return one_shape(out);
+}
+
+Result<ShapeOutputs> gather_shape(const ProgramOp& op, ShapeInputs in) {
+  const Params params(op);
+  const Dims& src = in[0].dims;
+  const std::size_t axis = CTXGEN_TRY(axis_param(op, 0, src.size()));
+  const auto indices = CTXGEN_TRY(params.list("indices"));
+  const auto index_dims = CTXGEN_TRY(params.list("index_dims"));
+  const bool ranks = src.size() - 1 + index_dims.size() <= kMaxRank;
+  if (!ranks || std::ranges::any_of(index_dims, [](std::int64_t d) { return d < 1; }) ||
+      checked_element_count(Dims(std::span(index_dims))) != indices.size())
+    return fail(ErrorCode::kInvalidGraph, "{}: {} indices in {} dims", label(op), indices.size(),
+                index_dims.size());
+  Dims out(src.span().first(axis));
+  for (const std::int64_t dim : index_dims) out.push_back(dim);
+  for (const std::int64_t dim : src.span().subspan(axis + 1)) out.push_back(dim);
+  return one_shape(out);
+}
+
+Result<ShapeOutputs> tile_shape(const ProgramOp& op, ShapeInputs in) {
+  Dims out = in[0].dims;
+  const auto repeats = CTXGEN_TRY(Params(op).integers("repeats", out.size(), 1));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (repeats[i] < 0)
+      return fail(ErrorCode::kInvalidGraph, "{}: {} repeats", label(op), repeats[i]);
+    if (repeats[i] > 0 && out[i] > static_cast<std::int64_t>(kMaxTensorBytes) / repeats[i])
+      return too_large(op, out[i]);
+    out[i] *= repeats[i];
+  }
+  return one_shape(out);
+}
+
+Result<ShapeOutputs> resize_shape(const ProgramOp& op, ShapeInputs in) {
+  const Params params(op);
+  const Dims& src = in[0].dims;
+  const auto scales = CTXGEN_TRY(params.reals("scales"));
+  const auto sizes = CTXGEN_TRY(params.integers("sizes", src.size(), -1));
+  if (!scales.empty() && scales.size() != src.size())
+    return fail(ErrorCode::kInvalidGraph, "{}: {} scales for rank {}", label(op), scales.size(),
+                src.size());
+  for (const double scale : scales)
+    if (!(static_cast<float>(scale) > 0) || !std::isfinite(scale))  // maps compute in float32
+      return fail(ErrorCode::kInvalidGraph, "{}: scale {}", label(op), scale);
+  Dims out = src;
+  for (std::size_t i = 0; i < src.size(); ++i) {
+    if (sizes[i] >= 0)
+      out[i] = sizes[i];
+    else if (!scales.empty())
+      out[i] = CTXGEN_TRY(scaled_dim(op, src[i], scales[i]));
+  }
+  return one_shape(out);
+}
+
+Status place_resize(Placement& pass, std::uint32_t op) {
+  const std::string mode = CTXGEN_TRY(Params(pass.program().ops[op]).text("mode", "nearest"));
+  return mode == "nearest" ? place_index(pass, op) : place_spatial(pass, op);
+}
 
 Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
                         const Dims& src_strides, float fill) {
@@ -13,33 +105,6 @@ Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
   builder.add_kernel("loop:index", make_index_kernel(maps, src_strides, dst.strides, fill),
                      {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
-}
-
-}  // namespace
-
-Status check_map_sizes(const NodeGraph& graph) {
-  constexpr std::int64_t kMostPerDim = std::int64_t{1} << 24, kMostPerPlan = std::int64_t{1} << 28;
-  std::int64_t entries = 0;
-  for (const Node& node : graph.nodes) {
-    if (node.program_op == nullptr) continue;
-    const ProgramOp& op = *node.program_op;
-    const bool resizes = op.kind == kind::kResize;
-    if (!resizes && op.kind != kind::kPad && op.kind != kind::kTile && op.kind != kind::kGather)
-      continue;
-    const Dims& dims = graph.slots[node.outputs[0]].dims;
-    if (volume(dims) == 0) continue;  // no kernel is made
-    for (const std::int64_t dim : dims) {
-      if (dim > kMostPerDim)
-        return fail(ErrorCode::kResourceLimit, "{}: a dim of {}, limit {}", label(op), dim,
-                    kMostPerDim);
-      entries += resizes ? 3 * dim : dim;  // a linear tap is as large as three indices
-    }
-    if (entries > kMostPerPlan)
-      return fail(ErrorCode::kResourceLimit,
-                  "{}: the index maps of the plan have {} entries up to here, limit {}", label(op),
-                  entries, kMostPerPlan);
-  }
-  return {};
 }
 
 Status build_pad(NodeBuilder& builder) {
@@ -96,6 +161,76 @@ Status build_resize(NodeBuilder& builder) {
   builder.add_kernel("loop:linear", make_linear_kernel(src.dims, dst.dims, taps),
                      {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
+}  // namespace
+
+constinit const KindRow kPadRow{
+    .name = kind::kPad,
+    .number = 24,
+    .inputs = {1, 1},
+    .traits = {.post_ops = false, .exact = true, .map_entries_per_dim = 1},
+    .types = check_f32_types,
+    .shape = pad_shape,
+    .place = place_index,
+    .build = build_pad,
+};
+
+constinit const KindRow kGatherRow{
+    .name = kind::kGather,
+    .number = 25,
+    .inputs = {1, 1},
+    .traits = {.post_ops = false, .exact = true, .map_entries_per_dim = 1},
+    .types = check_f32_types,
+    .shape = gather_shape,
+    .place = place_index,
+    .build = build_gather,
+};
+
+constinit const KindRow kTileRow{
+    .name = kind::kTile,
+    .number = 26,
+    .inputs = {1, 1},
+    .traits = {.post_ops = false, .exact = true, .map_entries_per_dim = 1},
+    .types = check_f32_types,
+    .shape = tile_shape,
+    .place = place_index,
+    .build = build_tile,
+};
+
+constinit const KindRow kResizeRow{
+    .name = kind::kResize,
+    .number = 29,
+    .inputs = {1, 1},
+    .traits = {.map_entries_per_dim = 3},
+    .types = check_f32_types,
+    .shape = resize_shape,
+    .place = place_resize,
+    .build = build_resize,
+};
+
+Status check_map_sizes(const NodeGraph& graph) {
+  constexpr std::int64_t kMostPerDim = std::int64_t{1} << 24, kMostPerPlan = std::int64_t{1} << 28;
+  std::int64_t entries = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.program_op == nullptr) continue;
+    const ProgramOp& op = *node.program_op;
+    const std::int64_t per_dim = traits_of(op).map_entries_per_dim;
+    if (per_dim == 0) continue;
+    const Dims& dims = graph.slots[node.outputs[0]].dims;
+    if (volume(dims) == 0) continue;  // no kernel is made
+    for (const std::int64_t dim : dims) {
+      if (dim > kMostPerDim)
+        return fail(ErrorCode::kResourceLimit, "{}: a dim of {}, limit {}", label(op), dim,
+                    kMostPerDim);
+      entries += per_dim * dim;
+    }
+    if (entries > kMostPerPlan)
+      return fail(ErrorCode::kResourceLimit,
+                  "{}: the index maps of the plan have {} entries up to here, limit {}", label(op),
+                  entries, kMostPerPlan);
+  }
+  return {};
 }
 
 }  // namespace ctxgen::onednn

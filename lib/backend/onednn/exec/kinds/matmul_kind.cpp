@@ -1,11 +1,18 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/rounding.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 #include "plan/shapes.h"
 
 namespace ctxgen::onednn {
+
 namespace {
 
 using dnnl::memory;
@@ -79,7 +86,7 @@ std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_d
 /// itself chooses the transposed bytes (docs/onednn.md, "Packed weights").
 std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const Product& p) {
   if (p.b.size() != 2 || p.b[1] < 64 || p.b[0] < 16) return std::nullopt;
-  if (builder.op().kind == kind::kMatmul)
+  if (!traits_of(builder.op()).quantised)
     return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
   // Other sources want sums of the weights beside them, which no tag describes.
   const auto zero = Params(builder.op()).integer("in_zero", 0);
@@ -105,7 +112,71 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
   return list;
 }
 
-}  // namespace
+Result<ShapeOutputs> matmul_shape(const ProgramOp& op, ShapeInputs in) {
+  const Params params(op);
+  if (in[0].dims.size() < 2 || in[1].dims.size() < 2)
+    return fail(ErrorCode::kUnsupported, "{}: operands {} and {}, expected ranks of at least 2",
+                label(op), to_string(in[0].dims), to_string(in[1].dims));
+  const Dims a = matmul_operand_dims(in[0].dims, CTXGEN_TRY(params.integer("trans_a", 0)) != 0);
+  const Dims b = matmul_operand_dims(in[1].dims, CTXGEN_TRY(params.integer("trans_b", 0)) != 0);
+  if (a.back() != b[b.size() - 2])
+    return fail(ErrorCode::kInvalidGraph, "{}: {} times {}: inner dims differ", label(op),
+                to_string(a), to_string(b));
+  const Dims batch = CTXGEN_TRY(broadcast_dims(op, Dims(a.span().first(a.size() - 2)),
+                                               Dims(b.span().first(b.size() - 2))));
+  Dims out = batch;
+  if (out.size() + 2 > kMaxRank)
+    return fail(ErrorCode::kUnsupported, "{}: rank {}", label(op), out.size() + 2);
+  out.push_back(a[a.size() - 2]);
+  out.push_back(b.back());
+  if (in.size() > 2 && in[2].present && in[2].dims != Dims{b.back()})
+    return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
+                to_string(in[2].dims), b.back());
+  return one_shape(out);
+}
+
+Result<ShapeOutputs> qmatmul_shape(const ProgramOp& op, ShapeInputs in) {
+  ShapeOutputs out = CTXGEN_TRY(matmul_shape(op, in));
+  CTXGEN_CHECK(check_scales(op, in, out[0].back()));
+  return out;
+}
+
+std::int64_t matmul_terms(const Program& program, const ProgramOp& op) {
+  const bool transposed = Params(op).integer("trans_b", 0).value_or(0) != 0;
+  return dim_from_back(program, op, 1, transposed ? 0 : 1);
+}
+
+/// One operand of a product: as it lies, if `strided` and if rows or columns are contiguous.
+SlotId product_operand(Placement& pass, const Operand& operand, bool strided, std::uint32_t op) {
+  if (strided && pass.options().strided_products) {
+    const SlotId slot = pass.need(operand, Layout::kPlain, Placement::Density::kStrided, op);
+    const Slot& place = pass.graph().slots[slot];
+    const std::size_t rank = place.dims.size();
+    if (place.strides[rank - 1] == 1 || place.strides[rank - 2] == 1) return slot;
+  }
+  return pass.need(operand, Layout::kPlain, Placement::Density::kDense, op);
+}
+
+Status place_matmul(Placement& pass, std::uint32_t op) {
+  const ProgramOp& matmul = pass.program().ops[op];
+  // Rows of several batches form one tall matrix only if they are dense.
+  const Dims& right = pass.dims_of(matmul.inputs[1]);
+  const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
+  const SlotId a =
+      product_operand(pass, matmul.inputs[0], batches || pass.dims_of(matmul.inputs[0]).size() == 2, op);
+  // A constant of more than two dims, or behind a transposed batch, is read as it is.
+  const bool batch_of_transposed =
+      pass.dims_of(matmul.inputs[0]).size() > 2 && CTXGEN_TRY(Params(matmul).integer("trans_a", 0)) != 0;
+  const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
+                     pass.dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;
+  const SlotId b = packs ? kNone : product_operand(pass, matmul.inputs[1], true, op);
+  if (traits_of(matmul).quantised && !packs)
+    return fail(ErrorCode::kUnsupported, "{}: the second operand must be a constant matrix", label(matmul));
+  const SlotId bias = place_vector(pass, op, 2), scales = place_vector(pass, op, 3);
+  Node& node = pass.add_product(op, Layout::kPlain, {a, b, bias, scales});
+  if (packs) node.packed_weight = matmul.inputs[1].index;
+  return {};
+}
 
 Status build_matmul(NodeBuilder& builder) {
   const std::uint32_t weight = builder.node().packed_weight;
@@ -159,5 +230,33 @@ Status build_matmul(NodeBuilder& builder) {
   }
   return status;
 }
+
+}  // namespace
+
+constinit const KindRow kMatmulRow{
+    .name = kind::kMatmul,
+    .number = 2,
+    .inputs = {2, 3},
+    .traits = {.product = true, .matrix = true, .absorbs_eltwise = true, .absorbs_binary = true,
+               .strided_operands = 2},
+    .types = check_f32_types,
+    .shape = matmul_shape,
+    .terms = matmul_terms,
+    .place = place_matmul,
+    .build = build_matmul,
+};
+
+constinit const KindRow kQMatmulRow{
+    .name = kind::kQMatmul,
+    .number = 22,
+    .inputs = {2, 4},
+    .traits = {.product = true, .matrix = true, .quantised = true, .absorbs_eltwise = true,
+               .absorbs_binary = true},
+    .types = check_product_types,
+    .shape = qmatmul_shape,
+    .terms = matmul_terms,
+    .place = place_matmul,
+    .build = build_matmul,
+};
 
 }  // namespace ctxgen::onednn

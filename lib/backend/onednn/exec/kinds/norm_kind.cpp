@@ -1,35 +1,54 @@
-#include "kernels/kernels.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "kernels/kernels_reduce.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
+// layer_norm runs in oneDNN; rms_norm and group_norm, which have no fast kernel there for every
+// shape, in own loops (docs/onednn.md, "Reduction and normalisation").
 namespace ctxgen::onednn {
+
+namespace {
 
 using dnnl::memory;
 
-Status build_softmax(NodeBuilder& builder) {
-  const Params params(builder.op());
-  const Slot& src = builder.input(0);
-  const Slot& dst = builder.output();
-  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
-  const bool log = CTXGEN_TRY(params.integer("log", 0)) != 0;
-  // [outer, axis, inner]; over the channels of a channels-last tensor inner is 1.
-  std::int64_t outer = volume(Dims(src.dims.span().first(axis)));
-  std::int64_t inner = volume(src.dims, axis + 1);
-  if (!is_layout(src.dims, src.strides, Layout::kPlain)) {
-    outer *= inner;
-    inner = 1;
-  }
-  Dims dims{outer, src.dims[axis]};
-  if (inner != 1) dims.push_back(inner);
-  const memory::desc md = make_md(dims, plain_strides(dims));
-  const auto make = [&](const dnnl::primitive_attr& attr) {
-    return dnnl::softmax_forward::primitive_desc(
-        cpu_engine(), dnnl::prop_kind::forward_inference,
-        log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, md, md, 1, attr);
-  };
-  CTXGEN_CHECK(builder.add_primitive<dnnl::softmax_forward>(
-      make,
-      {builder.slot_arg(DNNL_ARG_SRC, md, src), builder.slot_arg(DNNL_ARG_DST, md, dst)}));
-  return builder.add_chain(dst, dst, builder.node().post_ops);
+Result<ShapeOutputs> layer_norm_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  const std::size_t axis =
+      CTXGEN_TRY(axis_param(op, -1, src.size()));
+  const Dims normalised(src.span().subspan(axis));
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i].present && in[i].dims != normalised)
+      return fail(ErrorCode::kUnsupported, "{}: scale or shift {}, expected {}", label(op),
+                  to_string(in[i].dims), to_string(normalised));
+  return one_shape(src);
+}
+
+Result<ShapeOutputs> group_norm_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  const std::int64_t groups = CTXGEN_TRY(Params(op).integer("groups", 1));
+  if (src.size() < 3 || groups < 1 || src[1] % groups != 0)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} groups of {}", label(op), groups, to_string(src));
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i].present && in[i].dims != Dims{src[1]})
+      return fail(ErrorCode::kInvalidGraph, "{}: scale or shift {}, expected [{}]", label(op),
+                  to_string(in[i].dims), src[1]);
+  return one_shape(src);
+}
+
+Status place_group_norm(Placement& pass, std::uint32_t op) {
+  const ProgramOp& norm = pass.program().ops[op];
+  const Layout layout = pass.primary_of(norm.inputs[0]);
+  std::vector<SlotId> inputs{pass.need(norm.inputs[0], layout, Placement::Density::kDense, op)};
+  for (std::size_t i = 1; i < norm.inputs.size(); ++i)
+    inputs.push_back(norm.inputs[i].kind == Operand::Kind::kNone
+                         ? kNone
+                         : pass.need(norm.inputs[i], Layout::kPlain, Placement::Density::kDense, op));
+  pass.add_placed(op, layout, std::move(inputs));
+  return {};
 }
 
 Status build_layer_norm(NodeBuilder& builder) {
@@ -60,32 +79,70 @@ Status build_layer_norm(NodeBuilder& builder) {
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
-Status build_lrn(NodeBuilder& builder) {
+Status build_rms_norm(NodeBuilder& builder) {
   const Params params(builder.op());
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const LrnParams lrn{CTXGEN_TRY(params.integer("size", 1)),
-                      static_cast<float>(CTXGEN_TRY(params.real("alpha", 1e-4))),
-                      static_cast<float>(CTXGEN_TRY(params.real("beta", 0.75))),
-                      static_cast<float>(CTXGEN_TRY(params.real("bias", 1.0)))};
-  const std::int64_t pixels = src.dims[0] * volume(src.dims, 2);
-  const Dims dims{src.dims[0], src.dims[1], volume(src.dims, 2), 1};
-  const memory::desc md = make_md(dims, strides_of(Layout::kChannelsLast, dims));
-  const auto make = [&](const dnnl::primitive_attr& attr) {
-    return dnnl::lrn_forward::primitive_desc(
-        cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, md,
-        md, lrn.size, lrn.alpha, lrn.beta, lrn.bias, attr);
-  };
-  // An even window is not centred; oneDNN and ONNX put the odd channel on different sides.
-  Status status = fail(ErrorCode::kUnsupported, "own loop");
-  if (lrn.size % 2 == 1)
-    status = builder.add_primitive<dnnl::lrn_forward>(
-        make, {builder.slot_arg(DNNL_ARG_SRC, md, src), builder.slot_arg(DNNL_ARG_DST, md, dst)});
-  if (!status && status.error().code != ErrorCode::kUnsupported) return status;
-  if (!status)
-    builder.add_kernel("loop:lrn", make_lrn_kernel(pixels, src.dims[1], lrn),
-                       {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
+  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
+  const std::int64_t rows = volume(Dims(src.dims.span().first(axis)));
+  builder.add_kernel("loop:rms_norm", make_rms_kernel(rows, volume(src.dims, axis), epsilon),
+                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, builder.input(1)),
+                      builder.slot_arg(0, {}, dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
+
+Status build_group_norm(NodeBuilder& builder) {
+  const Params params(builder.op());
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
+  const GroupNormShape shape{.images = src.dims[0],
+                             .channels = src.dims[1],
+                             .pixels = volume(src.dims, 2),
+                             .groups = CTXGEN_TRY(params.integer("groups", 1)),
+                             .channels_last = !is_layout(src.dims, src.strides, Layout::kPlain)};
+  std::vector<Arg> args{builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)};
+  for (std::size_t i = 1; i <= 2; ++i)
+    if (builder.has_input(i)) args.push_back(builder.slot_arg(0, {}, builder.input(i)));
+  builder.add_kernel(
+      "loop:group_norm",
+      make_group_norm_kernel(shape, epsilon, builder.has_input(1), builder.has_input(2)),
+      std::move(args));
+  return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
+}  // namespace
+
+constinit const KindRow kLayerNormRow{
+    .name = kind::kLayerNorm,
+    .number = 9,
+    .inputs = {1, 3},
+    .traits = {.keeps_dims = true, .absorbs_eltwise = true},
+    .types = check_f32_types,
+    .shape = layer_norm_shape,
+    .place = place_plain,
+    .build = build_layer_norm,
+};
+
+constinit const KindRow kRmsNormRow{
+    .name = kind::kRmsNorm,
+    .number = 32,
+    .inputs = {2, 2},
+    .types = check_f32_types,
+    .shape = layer_norm_shape,
+    .place = place_plain,
+    .build = build_rms_norm,
+};
+
+constinit const KindRow kGroupNormRow{
+    .name = kind::kGroupNorm,
+    .number = 33,
+    .inputs = {1, 3},
+    .types = check_f32_types,
+    .shape = group_norm_shape,
+    .place = place_group_norm,
+    .build = build_group_norm,
+};
 
 }  // namespace ctxgen::onednn

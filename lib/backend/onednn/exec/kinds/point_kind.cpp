@@ -3,11 +3,16 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 #include "kernels/kernels.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
 #include "plan/builder.h"
 #include "plan/params.h"
 
 // "point": element-wise work over quantised and f16 tensors.
 namespace ctxgen::onednn {
+
 namespace {
 
 bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
@@ -80,7 +85,12 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
   return true;
 }
 
-}  // namespace
+Status check_point_types(const Program& program, const ProgramOp& op) {
+  CTXGEN_CHECK(expect_type(program, op, op.inputs[0],
+                           {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8,
+                            DataType::kInt32}));
+  return expect_type(program, op, Operand::value(op.outputs[0]), kStoredTypes);
+}
 
 Status build_point(NodeBuilder& builder) {
   constexpr std::size_t kMostStages = 16;
@@ -117,5 +127,18 @@ Status build_point(NodeBuilder& builder) {
                      std::move(args));
   return {};
 }
+
+}  // namespace
+
+constinit const KindRow kPointRow{
+    .name = kind::kPoint,
+    .number = 20,
+    .inputs = {1, 1},
+    .traits = {.keeps_dims = true, .exact = true, .typed_operands = true},
+    .types = check_point_types,
+    .shape = same_shape,
+    .place = place_walking,
+    .build = build_point,
+};
 
 }  // namespace ctxgen::onednn

@@ -1,11 +1,18 @@
 #include <algorithm>
 
+#include "ctxgen/onednn/op_kinds.h"
 #include "kernels/kernels.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
 #include "kinds/spatial.h"
+#include "kinds/type_rules.h"
 #include "kinds/window.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
 namespace ctxgen::onednn {
+
 namespace {
 
 using dnnl::memory;
@@ -73,7 +80,30 @@ Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
-}  // namespace
+Result<ShapeOutputs> pool_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  CTXGEN_CHECK(require_spatial(op, src));
+  const std::string mode = CTXGEN_TRY(Params(op).text("mode", ""));
+  if (mode != "max" && mode != "avg_include" && mode != "avg_exclude")
+    return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(op), mode);
+  const auto kernel = CTXGEN_TRY(Params(op).integers("kernel", src.size() - 2, 1));
+  const Window w = CTXGEN_TRY(resolve_window(op, src, kernel));
+  Dims out{src[0], src[1]};
+  for (const std::int64_t size : w.out) out.push_back(size);
+  return one_shape(out);
+}
+
+Result<ShapeOutputs> global_pool_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  CTXGEN_CHECK(require_spatial(op, src));
+  const std::string mode = CTXGEN_TRY(Params(op).text("mode", ""));
+  if (mode != "max" && mode != "avg")
+    return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(op), mode);
+  Dims out(src.size(), 1);
+  out[0] = src[0];
+  out[1] = src[1];
+  return one_shape(out);
+}
 
 Status build_pool(NodeBuilder& builder) {
   const Params params(builder.op());
@@ -97,5 +127,29 @@ Status build_global_pool(NodeBuilder& builder) {
                  ones, zeros};
   return build_window(builder, w, mode == "max" ? PoolMode::kMax : PoolMode::kAverageExclude);
 }
+
+}  // namespace
+
+constinit const KindRow kPoolRow{
+    .name = kind::kPool,
+    .number = 3,
+    .inputs = {1, 1},
+    .traits = {.pools = true},
+    .types = check_pool_types,
+    .shape = pool_shape,
+    .place = place_spatial,
+    .build = build_pool,
+};
+
+constinit const KindRow kGlobalPoolRow{
+    .name = kind::kGlobalPool,
+    .number = 4,
+    .inputs = {1, 1},
+    .traits = {.pools = true},
+    .types = check_pool_types,
+    .shape = global_pool_shape,
+    .place = place_spatial,
+    .build = build_global_pool,
+};
 
 }  // namespace ctxgen::onednn

@@ -1,9 +1,32 @@
+#include "ctxgen/onednn/op_kinds.h"
 #include "kernels/kernels_reduce.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
-// Reductions and the norms that have no fast kernel in oneDNN for every shape: own loops
-// (docs/onednn.md, "Reduction and normalisation").
+// Own loops: oneDNN's reductions are reference kernels on some axes and layouts (docs/onednn.md,
+// "Reduction and normalisation").
 namespace ctxgen::onednn {
+
+namespace {
+
+Result<ShapeOutputs> reduce_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[0].dims;
+  const Params params(op);
+  const auto axes = CTXGEN_TRY(params.list("axes"));
+  const bool keep = CTXGEN_TRY(params.integer("keepdims", 1)) != 0;
+  std::vector<bool> reduced(src.size());
+  for (const std::int64_t axis : axes) reduced[CTXGEN_TRY(normal_axis(op, axis, src.size()))] = true;
+  Dims out;
+  for (std::size_t i = 0; i < src.size(); ++i) {
+    if (!reduced[i]) out.push_back(src[i]);
+    if (reduced[i] && keep) out.push_back(1);
+  }
+  return one_shape(out);
+}
 
 Status build_reduce(NodeBuilder& builder) {
   const Params params(builder.op());
@@ -29,37 +52,16 @@ Status build_reduce(NodeBuilder& builder) {
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
-Status build_rms_norm(NodeBuilder& builder) {
-  const Params params(builder.op());
-  const Slot& src = builder.input(0);
-  const Slot& dst = builder.output();
-  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
-  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
-  const std::int64_t rows = volume(Dims(src.dims.span().first(axis)));
-  builder.add_kernel("loop:rms_norm", make_rms_kernel(rows, volume(src.dims, axis), epsilon),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, builder.input(1)),
-                      builder.slot_arg(0, {}, dst)});
-  return builder.add_chain(dst, dst, builder.node().post_ops);
-}
+}  // namespace
 
-Status build_group_norm(NodeBuilder& builder) {
-  const Params params(builder.op());
-  const Slot& src = builder.input(0);
-  const Slot& dst = builder.output();
-  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
-  const GroupNormShape shape{.images = src.dims[0],
-                             .channels = src.dims[1],
-                             .pixels = volume(src.dims, 2),
-                             .groups = CTXGEN_TRY(params.integer("groups", 1)),
-                             .channels_last = !is_layout(src.dims, src.strides, Layout::kPlain)};
-  std::vector<Arg> args{builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)};
-  for (std::size_t i = 1; i <= 2; ++i)
-    if (builder.has_input(i)) args.push_back(builder.slot_arg(0, {}, builder.input(i)));
-  builder.add_kernel(
-      "loop:group_norm",
-      make_group_norm_kernel(shape, epsilon, builder.has_input(1), builder.has_input(2)),
-      std::move(args));
-  return builder.add_chain(dst, dst, builder.node().post_ops);
-}
+constinit const KindRow kReduceRow{
+    .name = kind::kReduce,
+    .number = 31,
+    .inputs = {1, 1},
+    .types = check_f32_types,
+    .shape = reduce_shape,
+    .place = place_index,
+    .build = build_reduce,
+};
 
 }  // namespace ctxgen::onednn

@@ -1,6 +1,16 @@
+#include <algorithm>
+
+#include "ctxgen/onednn/op_kinds.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/rounding.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
+#include "plan/params.h"
 
 namespace ctxgen::onednn {
+
 namespace {
 
 using dnnl::memory;
@@ -53,7 +63,67 @@ std::vector<Arg> arguments(const NodeBuilder& builder, const RnnShape& s, bool l
   return args;
 }
 
-}  // namespace
+Result<ShapeOutputs> rnn_shape(const ProgramOp& op, ShapeInputs in) {
+  const Params params(op);
+  const std::string cell = CTXGEN_TRY(params.text("cell", ""));
+  const std::string direction = CTXGEN_TRY(params.text("direction", "forward"));
+  const bool lstm = cell == "lstm", lbr = cell == "lbr_gru";
+  const bool plain = cell == "tanh" || cell == "relu";
+  if (!lstm && !lbr && !plain && cell != "gru")
+    return fail(ErrorCode::kUnsupported, "{}: cell \"{}\"", label(op), cell);
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return fail(ErrorCode::kUnsupported, "{}: direction \"{}\"", label(op), direction);
+  const std::int64_t d = direction == "bidirectional" ? 2 : 1;
+  const std::int64_t gates = lstm ? 4 : plain ? 1 : 3;
+  const Dims& x = in[0].dims;
+  const Dims& w = in[1].dims;
+  if (x.size() != 3 || w.size() != 4)
+    return fail(ErrorCode::kInvalidGraph, "{}: source {}, weights {}", label(op), to_string(x),
+                to_string(w));
+  const std::int64_t out = w[3];
+  const Dims state{d, x[1], out};
+  const Dims expected[] = {x,
+                           {d, x[2], gates, out},
+                           {d, out, gates, out},
+                           {d, gates + (lbr ? 1 : 0), out},
+                           state,
+                           state};
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i].present && (in[i].dims != expected[i] || (i == 5 && !lstm)))
+      return fail(ErrorCode::kInvalidGraph, "{}: input {} is {}, expected {}", label(op), i,
+                  to_string(in[i].dims), to_string(expected[i]));
+  ShapeOutputs outputs;
+  if (out > kMaxParam) return fail(ErrorCode::kResourceLimit, "{}: {} units", label(op), out);
+  outputs.push_back(Dims{x[0], x[1], d * out});
+  outputs.push_back(state);
+  if (lstm) outputs.push_back(state);
+  return outputs;
+}
+
+/// At each step a sum over the input and the state: [T, N, I], [D, O, G, O].
+std::int64_t rnn_terms(const Program& program, const ProgramOp& op) {
+  return std::min(dim_from_back(program, op, 0, 2) *
+                      std::min(dim_from_back(program, op, 0, 0) + dim_from_back(program, op, 2, 0),
+                               kMostTerms),
+                  kMostTerms);
+}
+
+Status place_rnn(Placement& pass, std::uint32_t op) {
+  const ProgramOp& rnn = pass.program().ops[op];
+  std::vector<SlotId> inputs, outputs;
+  for (const Operand& operand : rnn.inputs)
+    inputs.push_back(operand.kind == Operand::Kind::kNone
+                         ? kNone
+                         : pass.need(operand, Layout::kPlain, Placement::Density::kDense, op));
+  for (const std::uint32_t value : rnn.outputs) {
+    outputs.push_back(pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
+    pass.set_value(value, Layout::kPlain, outputs.back());
+  }
+  Node& node = pass.add_node(op);
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return {};
+}
 
 Status build_rnn(NodeBuilder& builder) {
   const Params params(builder.op());
@@ -99,5 +169,19 @@ Status build_rnn(NodeBuilder& builder) {
       },
       args, References::kAllowed);
 }
+
+}  // namespace
+
+constinit const KindRow kRnnRow{
+    .name = kind::kRnn,
+    .number = 34,
+    .inputs = {4, 6},
+    .traits = {.post_ops = false},
+    .types = check_f32_types,
+    .shape = rnn_shape,
+    .terms = rnn_terms,
+    .place = place_rnn,
+    .build = build_rnn,
+};
 
 }  // namespace ctxgen::onednn

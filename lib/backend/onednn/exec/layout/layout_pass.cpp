@@ -2,20 +2,14 @@
 
 #include <algorithm>
 
-#include "ctxgen/onednn/op_kinds.h"
-#include "kinds/types.h"
-#include "layout/layout_pass_impl.h"
+#include "kinds/type_rules.h"
+#include "layout/placement.h"
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
 namespace {
 
 constexpr std::uint32_t kNever = kNone - 1;  // "last used" of what outlives the last op
-
-bool is_view_kind(std::string_view op_kind) {
-  return op_kind == kind::kReshape || op_kind == kind::kFlatten || op_kind == kind::kSqueeze ||
-         op_kind == kind::kUnsqueeze || op_kind == kind::kIdentity || op_kind == kind::kTranspose;
-}
 
 template <class Visit>
 void for_each_operand(const ProgramOp& op, const Visit& visit) {
@@ -25,7 +19,7 @@ void for_each_operand(const ProgramOp& op, const Visit& visit) {
 
 }  // namespace
 
-LayoutPass::LayoutPass(const Program& program, std::span<const Dims> value_dims,
+Placement::Placement(const Program& program, std::span<const Dims> value_dims,
                        const LayoutOptions& options)
     : program_(program),
       dims_(value_dims),
@@ -36,38 +30,86 @@ LayoutPass::LayoutPass(const Program& program, std::span<const Dims> value_dims,
       weight_slots_(program.weights.size(), kNone),
       concats_(program.ops.size()) {}
 
-Result<NodeGraph> LayoutPass::run() {
+Result<NodeGraph> Placement::run() {
   CTXGEN_CHECK(check_types(program_));
   find_last_uses();
   find_concat_chains();
   find_product_operands();
   make_interface_buffers();
   for (std::uint32_t op = 0; op < program_.ops.size(); ++op) {
-    Rule rule = nullptr;
-    for (const RuleRow* row = kRules; !row->kind.empty(); ++row)
-      if (row->kind == program_.ops[op].kind) rule = row->rule;
-    if (rule == nullptr)
-      return fail(ErrorCode::kUnsupported, "{}: unknown kind", label(program_.ops[op]));
-    CTXGEN_CHECK((this->*rule)(op));
+    CTXGEN_CHECK(find_kind(program_.ops[op].kind)->place(*this, op));  // check_types found it
   }
   CTXGEN_CHECK(place_outputs());
   return std::move(graph_);
 }
 
-void LayoutPass::find_last_uses() {
+void Placement::find_last_uses() {
   for (std::uint32_t v = 0; v < root_.size(); ++v) root_[v] = v;
   for (std::uint32_t i = 0; i < program_.ops.size(); ++i) {
     const ProgramOp& op = program_.ops[i];
     for_each_operand(op, [&](const Operand& operand) {
       if (operand.kind == Operand::Kind::kValue) last_use_[root_[operand.index]] = i;
     });
-    if (is_view_kind(op.kind) && op.inputs[0].kind == Operand::Kind::kValue)
+    if (traits_of(op).view && op.inputs[0].kind == Operand::Kind::kValue)
       root_[op.outputs[0]] = root_[op.inputs[0].index];
   }
   for (const std::uint32_t output : program_.outputs) last_use_[root_[output]] = kNever;
 }
 
-void LayoutPass::make_interface_buffers() {
+/// A transpose whose readers are all matmuls needs no copy: oneDNN reads such strides at full speed
+/// (docs/onednn.md, "Matrix product"), which is how attention splits its heads.
+void Placement::find_product_operands() {
+  products_only_.assign(program_.values.size(), options_.strided_products);
+  for (const ProgramOp& op : program_.ops) {
+    for (const PostOp& post : op.post_ops)
+      if (post.operand.kind == Operand::Kind::kValue) products_only_[post.operand.index] = false;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i].kind == Operand::Kind::kValue && i >= traits_of(op).strided_operands)
+        products_only_[op.inputs[i].index] = false;
+  }
+  for (const std::uint32_t output : program_.outputs) products_only_[output] = false;
+}
+
+/// Finds concatenations whose inputs are the first inputs of a later one (DenseNet: every layer
+/// concatenates all features so far). The later one's buffer then holds both, and only what is new
+/// is copied. That pays only where readers can walk strided rows.
+void Placement::find_concat_chains() {
+  std::vector<bool> walkable(program_.values.size(), true);
+  for (const ProgramOp& op : program_.ops) {
+    for (const PostOp& post : op.post_ops)
+      if (post.operand.kind == Operand::Kind::kValue) walkable[post.operand.index] = false;
+    if (traits_of(op).reads_growing_concat) continue;
+    for (const Operand& in : op.inputs)
+      if (in.kind == Operand::Kind::kValue) walkable[in.index] = false;
+  }
+  for (const std::uint32_t output : program_.outputs) walkable[output] = false;
+  const auto axis_one = [&](const ProgramOp& op) {
+    const auto axis = Params(op).integer("axis", 0);
+    return axis && *axis == 1 && op.post_ops.empty() && dims_[op.outputs[0]].size() >= 3;
+  };
+  std::vector<std::uint32_t> concats;
+  for (std::uint32_t i = 0; i < program_.ops.size(); ++i)
+    if (traits_of(program_.ops[i]).concatenates && axis_one(program_.ops[i])) concats.push_back(i);
+  // From the back, so that a concat's successor knows its own host already. The successor of a
+  // chain is the next longer one, which is nearly always the next concat; looking 8 ahead bounds
+  // the work on programs with thousands.
+  for (std::size_t i = concats.size(); i-- > 0;) {
+    const ProgramOp& small = program_.ops[concats[i]];
+    for (std::size_t j = i + 1; j < std::min(concats.size(), i + 9); ++j) {
+      const ProgramOp& large = program_.ops[concats[j]];
+      const bool nests = large.inputs[0] == Operand::value(small.outputs[0]);
+      const bool extends = large.inputs.size() > small.inputs.size() &&
+                           std::ranges::equal(small.inputs, std::span(large.inputs)
+                                                                .first(small.inputs.size()));
+      if ((!nests && !extends) || !walkable[small.outputs[0]]) continue;
+      concats_[concats[i]].host =
+          concats_[concats[j]].host == kNone ? concats[j] : concats_[concats[j]].host;
+      break;
+    }
+  }
+}
+
+void Placement::make_interface_buffers() {
   for (std::uint32_t i = 0; i < program_.inputs.size(); ++i) {
     const std::uint32_t value = program_.inputs[i];
     const SlotId slot = new_slot(dims_[value], Layout::kPlain, program_.values[value].type);
@@ -80,7 +122,7 @@ void LayoutPass::make_interface_buffers() {
 
 /// Outputs are written where the user wants them: the buffer of a value that an op of ours writes
 /// whole becomes the user's memory; what lives elsewhere (inputs, weights, parts) is copied.
-Status LayoutPass::place_outputs() {
+Status Placement::place_outputs() {
   const auto last = static_cast<std::uint32_t>(program_.ops.size() - 1);
   for (std::uint32_t k = 0; k < program_.outputs.size(); ++k) {
     const Operand operand = Operand::value(program_.outputs[k]);
@@ -96,32 +138,32 @@ Status LayoutPass::place_outputs() {
   return {};
 }
 
-const Dims& LayoutPass::dims_of(const Operand& operand) const {
+const Dims& Placement::dims_of(const Operand& operand) const {
   return operand.kind == Operand::Kind::kWeight ? program_.weights[operand.index].dims
                                                 : dims_[operand.index];
 }
 
-DataType LayoutPass::type_of(const Operand& operand) const {
+DataType Placement::type_of(const Operand& operand) const {
   return operand.kind == Operand::Kind::kWeight ? program_.weights[operand.index].type
                                                 : program_.values[operand.index].type;
 }
 
-bool LayoutPass::fills_buffer(const Slot& slot) const {
+bool Placement::fills_buffer(const Slot& slot) const {
   const std::uint64_t bytes =
       static_cast<std::uint64_t>(volume(slot.dims)) * element_bytes(slot.type);
   return slot.offset == 0 && graph_.buffers[slot.buffer].bytes == bytes;
 }
 
-Layout LayoutPass::primary_of(const Operand& operand) const {
+Layout Placement::primary_of(const Operand& operand) const {
   return operand.kind == Operand::Kind::kValue ? values_[operand.index].primary : Layout::kPlain;
 }
 
-SlotId LayoutPass::add_slot(Slot slot) {
+SlotId Placement::add_slot(Slot slot) {
   graph_.slots.push_back(slot);
   return static_cast<SlotId>(graph_.slots.size() - 1);
 }
 
-SlotId LayoutPass::new_slot(const Dims& dims, Layout layout, DataType type) {
+SlotId Placement::new_slot(const Dims& dims, Layout layout, DataType type) {
   Buffer buffer;
   buffer.bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
   graph_.buffers.push_back(buffer);
@@ -129,17 +171,17 @@ SlotId LayoutPass::new_slot(const Dims& dims, Layout layout, DataType type) {
                    static_cast<BufferId>(graph_.buffers.size() - 1), type});
 }
 
-void LayoutPass::set_value(std::uint32_t value, Layout layout, SlotId slot) {
+void Placement::set_value(std::uint32_t value, Layout layout, SlotId slot) {
   ValueSlots& slots = values_[value];
   if (slots.slot[0] == kNone && slots.slot[1] == kNone) slots.primary = layout;
   slots.slot[static_cast<std::size_t>(layout)] = slot;
 }
 
-bool LayoutPass::is_dense(SlotId slot, Layout layout) const {
+bool Placement::is_dense(SlotId slot, Layout layout) const {
   return is_layout(graph_.slots[slot].dims, graph_.slots[slot].strides, layout);
 }
 
-SlotId LayoutPass::weight_slot(std::uint32_t weight) {
+SlotId Placement::weight_slot(std::uint32_t weight) {
   if (weight_slots_[weight] == kNone) {
     const SlotId slot =
         new_slot(program_.weights[weight].dims, Layout::kPlain, program_.weights[weight].type);
@@ -151,7 +193,7 @@ SlotId LayoutPass::weight_slot(std::uint32_t weight) {
   return weight_slots_[weight];
 }
 
-SlotId LayoutPass::convert(SlotId from, Layout layout, std::uint32_t op) {
+SlotId Placement::convert(SlotId from, Layout layout, std::uint32_t op) {
   const Dims dims = graph_.slots[from].dims;
   const SlotId to = new_slot(dims, layout, graph_.slots[from].type);
   Node node;
@@ -162,7 +204,7 @@ SlotId LayoutPass::convert(SlotId from, Layout layout, std::uint32_t op) {
   return to;
 }
 
-SlotId LayoutPass::need(const Operand& operand, Layout layout, Density density, std::uint32_t op) {
+SlotId Placement::need(const Operand& operand, Layout layout, Density density, std::uint32_t op) {
   if (operand.kind == Operand::Kind::kWeight) {
     const SlotId plain = weight_slot(operand.index);
     if (is_dense(plain, layout)) return plain;
@@ -181,7 +223,7 @@ SlotId LayoutPass::need(const Operand& operand, Layout layout, Density density, 
   return made;
 }
 
-bool LayoutPass::may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const {
+bool Placement::may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const {
   if (operand.kind != Operand::Kind::kValue) return false;
   const std::uint32_t root = root_[operand.index];
   const Slot& place = graph_.slots[slot];
@@ -198,7 +240,7 @@ bool LayoutPass::may_overwrite(const Operand& operand, SlotId slot, std::uint32_
   return readers == 1;
 }
 
-SlotId LayoutPass::output_slot(std::uint32_t op, Layout layout, SlotId reuse) {
+SlotId Placement::output_slot(std::uint32_t op, Layout layout, SlotId reuse) {
   const std::uint32_t value = program_.ops[op].outputs[0];
   SlotId slot = kNone;
   if (reuse == kNone) {
@@ -212,7 +254,7 @@ SlotId LayoutPass::output_slot(std::uint32_t op, Layout layout, SlotId reuse) {
   return slot;
 }
 
-Node& LayoutPass::add_node(std::uint32_t op) {
+Node& Placement::add_node(std::uint32_t op) {
   Node node;
   node.op = op;
   node.program_op = &program_.ops[op];
@@ -220,7 +262,7 @@ Node& LayoutPass::add_node(std::uint32_t op) {
   return graph_.nodes.back();
 }
 
-void LayoutPass::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
+Node& Placement::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
                             SlotId reuse) {
   Node placed;
   place_post_operands(placed, op, layout);
@@ -229,10 +271,28 @@ void LayoutPass::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId>
   node.inputs = std::move(inputs);
   node.outputs = {dst};
   node.post_ops = std::move(placed.post_ops);
+  return node;
+}
+
+Node& Placement::add_product(std::uint32_t op, Layout layout, std::vector<SlotId> inputs) {
+  const std::uint32_t sum = in_place_sum(op, layout);
+  Node placed;
+  place_post_operands(placed, op, layout);
+  SlotId reuse = kNone;
+  if (sum != kNone) {
+    placed.post_ops[sum].in_place_sum = true;
+    reuse = placed.post_ops[sum].operand;
+  }
+  const SlotId dst = output_slot(op, layout, reuse);
+  Node& node = add_node(op);
+  node.inputs = std::move(inputs);
+  node.outputs = {dst};
+  node.post_ops = std::move(placed.post_ops);
+  return node;
 }
 
 /// Full-size operands come in dst's layout (a kernel's post-op wants them so), others as they are.
-void LayoutPass::place_post_operands(Node& node, std::uint32_t op, Layout layout) {
+void Placement::place_post_operands(Node& node, std::uint32_t op, Layout layout) {
   const ProgramOp& program_op = program_.ops[op];
   const Dims& out = dims_[program_op.outputs[0]];
   for (const PostOp& post : program_op.post_ops) {
@@ -248,7 +308,7 @@ void LayoutPass::place_post_operands(Node& node, std::uint32_t op, Layout layout
 }
 
 /// Index of the post-op that can run as a sum over its operand's own memory, or kNone.
-std::uint32_t LayoutPass::in_place_sum(std::uint32_t op, Layout layout) {
+std::uint32_t Placement::in_place_sum(std::uint32_t op, Layout layout) {
   const ProgramOp& program_op = program_.ops[op];
   if (!options_.in_place_sums) return kNone;
   for (std::uint32_t i = 0; i < program_op.post_ops.size(); ++i) {
@@ -268,7 +328,7 @@ Result<NodeGraph> choose_layouts(const Program& program, std::span<const Dims> v
                                  const LayoutOptions& options) {
   if (program.ops.empty())
     return fail(ErrorCode::kUnsupported, "program \"{}\" has no ops", program.name);
-  return LayoutPass(program, value_dims, options).run();
+  return Placement(program, value_dims, options).run();
 }
 
 }  // namespace ctxgen::onednn

@@ -3,40 +3,12 @@
 #include <algorithm>
 #include <bit>
 
-#include "ctxgen/onednn/op_kinds.h"
+#include "kinds/kind_rows.h"
 #include "kernels/kernels.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
-namespace {
-
-using BuildFunction = Status (*)(NodeBuilder&);
-struct BuildRow {
-  std::string_view kind;
-  BuildFunction build;
-};
-constexpr BuildRow kBuilders[] = {
-    {kind::kConv, build_conv},          {kind::kMatmul, build_matmul},
-    {kind::kPool, build_pool},          {kind::kGlobalPool, build_global_pool},
-    {kind::kEltwise, build_eltwise},    {kind::kBinary, build_binary},
-    {kind::kScaleShift, build_scale_shift}, {kind::kSoftmax, build_softmax},
-    {kind::kLayerNorm, build_layer_norm},   {kind::kLrn, build_lrn},
-    {kind::kPoint, build_point},            {kind::kQConv, build_conv},
-    {kind::kQMatmul, build_matmul},
-    {kind::kDeconv, build_deconv},      {kind::kPad, build_pad},
-    {kind::kTile, build_tile},          {kind::kGather, build_gather},
-    {kind::kResize, build_resize},      {kind::kReduce, build_reduce},
-    {kind::kRmsNorm, build_rms_norm},   {kind::kGroupNorm, build_group_norm},
-    {kind::kRnn, build_rnn},            {kind::kSelect, build_select},
-};
-
-Status build_concat_tail(NodeBuilder& builder) {
-  return builder.add_chain(builder.input(0), builder.output(), builder.node().post_ops);
-}
-
-}  // namespace
-
 Dims broadcast_strides(const Slot& slot, const Dims& dst) {
   Dims strides(dst.size(), 0);
   const std::size_t skip = dst.size() - slot.dims.size();
@@ -96,8 +68,8 @@ Arg NodeBuilder::packed_arg(int id, PackedUse use) {
 }
 
 Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const {
-  const bool conv = op().kind == kind::kQConv;
-  if (!conv && op().kind != kind::kQMatmul) return {};
+  const KindTraits& traits = traits_of(op());
+  if (!traits.quantised) return {};
   const Params params(op());
   const auto constant = [&](int id, DataType type, std::uint32_t bits) {
     args.push_back({id, make_md(Dims{1}, Dims{1}, type), {Location::Kind::kConstant, bits, 0}});
@@ -112,7 +84,7 @@ Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg
     const Slot& scales = input(3);
     const std::int64_t group = CTXGEN_TRY(params.integer("group", 1));
     const int rank = static_cast<int>(output().dims.size());
-    const int channels = conv ? (group > 1 ? 3 : 1) : 1 << (rank - 1);
+    const int channels = traits.matrix ? 1 << (rank - 1) : group > 1 ? 3 : 1;
     attr.set_scales_mask(DNNL_ARG_WEIGHTS, volume(scales.dims) == 1 ? 0 : channels);
     args.push_back(slot_arg(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
                             make_md(Dims{volume(scales.dims)}, Dims{1}), scales));
@@ -266,12 +238,10 @@ Result<NodeBuild> build_with(const BuildContext& context, const Node& node, Refe
     CTXGEN_CHECK(build_copy(builder));
     return builder.take();
   }
-  BuildFunction build = node.program_op->kind == kind::kConcat ? build_concat_tail : nullptr;
-  for (const BuildRow& row : kBuilders)
-    if (row.kind == node.program_op->kind) build = row.build;
-  if (build == nullptr)
+  const KindRow* row = find_kind(node.program_op->kind);
+  if (row == nullptr || row->build == nullptr)
     return fail(ErrorCode::kInternal, "{}: no builder", label(*node.program_op));
-  CTXGEN_CHECK(build(builder));
+  CTXGEN_CHECK(row->build(builder));
   return builder.take();
 }
 

@@ -124,28 +124,7 @@ class NodeBuilder {
   NodeBuild build_;
 };
 
-// The families; each is one file.
-[[nodiscard]] Status build_conv(NodeBuilder& builder);
-[[nodiscard]] Status build_matmul(NodeBuilder& builder);
-[[nodiscard]] Status build_pool(NodeBuilder& builder);
-[[nodiscard]] Status build_global_pool(NodeBuilder& builder);
-[[nodiscard]] Status build_eltwise(NodeBuilder& builder);
-[[nodiscard]] Status build_binary(NodeBuilder& builder);
-[[nodiscard]] Status build_scale_shift(NodeBuilder& builder);
-[[nodiscard]] Status build_softmax(NodeBuilder& builder);
-[[nodiscard]] Status build_layer_norm(NodeBuilder& builder);
-[[nodiscard]] Status build_lrn(NodeBuilder& builder);
-[[nodiscard]] Status build_select(NodeBuilder& builder);
+/// A copy between layouts, which is no op of the program.
 [[nodiscard]] Status build_copy(NodeBuilder& builder);
-[[nodiscard]] Status build_point(NodeBuilder& builder);
-[[nodiscard]] Status build_deconv(NodeBuilder& builder);
-[[nodiscard]] Status build_pad(NodeBuilder& builder);
-[[nodiscard]] Status build_tile(NodeBuilder& builder);
-[[nodiscard]] Status build_gather(NodeBuilder& builder);
-[[nodiscard]] Status build_resize(NodeBuilder& builder);
-[[nodiscard]] Status build_reduce(NodeBuilder& builder);
-[[nodiscard]] Status build_rms_norm(NodeBuilder& builder);
-[[nodiscard]] Status build_group_norm(NodeBuilder& builder);
-[[nodiscard]] Status build_rnn(NodeBuilder& builder);
 
 }  // namespace ctxgen::onednn

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "ctxgen/onednn/exec.h"
-#include "ctxgen/onednn/op_kinds.h"
+#include "ctxgen/onednn/kind_traits.h"
 #include "layout/weight_layout.h"
 #include "plan/payload.h"
 #include "plan/planner.h"
@@ -180,7 +180,7 @@ Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
 /// needs), 32 rows.
 Dims typical_source(const Program& program, const ProgramOp& op) {
   const Dims& weights = program.weights[op.inputs[1].index].dims;
-  if (op.kind == kind::kMatmul || op.kind == kind::kQMatmul) {
+  if (traits_of(op).matrix) {
     const bool trans_b = std::ranges::contains(op.params, ProgramParam{"trans_b", std::int64_t{1}});
     return Dims{32, weights[trans_b ? 1 : 0]};
   }
@@ -197,13 +197,11 @@ Dims typical_source(const Program& program, const ProgramOp& op) {
 /// Packs the weight of one op for shapes that are not known yet, by planning the op alone.
 Status pack_typical(const Program& program, const ProgramOp& op, int threads,
                     const WeightForms& preferred, Packer& packer) {
-  const bool quantised = op.kind == kind::kQConv || op.kind == kind::kQMatmul;
-  const bool matmul = op.kind == kind::kMatmul || op.kind == kind::kQMatmul;
-  const bool packs = (op.kind == kind::kConv || op.kind == kind::kDeconv || matmul || quantised) &&
-                     op.inputs.size() >= 2 && op.inputs[0].kind == Operand::Kind::kValue &&
+  const KindTraits& traits = traits_of(op);
+  const bool packs = traits.product && op.inputs.size() >= 2 && op.inputs[0].kind == Operand::Kind::kValue &&
                      op.inputs[1].kind == Operand::Kind::kWeight;
   if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};
-  if (matmul && program.weights[op.inputs[1].index].dims.size() != 2) return {};
+  if (traits.matrix && program.weights[op.inputs[1].index].dims.size() != 2) return {};
   Program alone;  // with the weights that it reads, and the forms of those
   std::vector<std::uint32_t> weights;  // of `alone`, as indices in `program`
   WeightForms forms;
@@ -223,7 +221,7 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads,
   alone.ops[0].post_ops.clear();
   alone.ops[0].outputs = {1};
   alone.ops[0].inputs = {Operand::value(0), move_in(op.inputs[1])};
-  if (quantised && op.inputs.size() > 3) {
+  if (traits.quantised && op.inputs.size() > 3) {
     alone.ops[0].inputs.resize(4);
     alone.ops[0].inputs[3] = move_in(op.inputs[3]);
   }

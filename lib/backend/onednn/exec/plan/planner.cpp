@@ -9,7 +9,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/onednn/exec.h"
-#include "ctxgen/onednn/op_kinds.h"
+#include "ctxgen/onednn/kind_traits.h"
 #include "plan/dim_params.h"
 #include "plan/dnnl_error.h"
 #include "plan/params.h"
@@ -18,16 +18,16 @@
 namespace ctxgen::onednn {
 namespace {
 
-/// Reductions over nothing have no kernel: only ops whose output is empty too, and concatenations,
-/// may read an empty tensor.
+/// Reductions over nothing have no kernel: only ops whose output is empty too, concatenations and
+/// splits may read an empty tensor.
 Status check_nonempty(const Program& program, std::span<const Dims> dims) {
   for (const ProgramOp& op : program.ops) {
     const bool computes = std::ranges::any_of(
         op.outputs, [&](std::uint32_t output) { return volume(dims[output]) != 0; });
-    if (op.kind == kind::kConcat || !computes) continue;
+    if (traits_of(op).takes_empty || !computes) continue;
     for (const Operand& operand : op.inputs)
       if (operand.kind != Operand::Kind::kNone &&
-          volume(operand_dims(program, operand, dims)) == 0 && op.kind != kind::kSplit)
+          volume(operand_dims(program, operand, dims)) == 0)
         return fail(ErrorCode::kUnsupported, "{}: reads an empty tensor", label(op));
   }
   return {};

@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "ctxgen/onednn/exec.h"
-#include "ctxgen/onednn/op_kinds.h"
-#include "plan/rounding.h"
+#include "ctxgen/onednn/kind_traits.h"
+#include "kinds/rounding.h"
 #include "run/executable.h"
 #include "run/isa.h"
 #include "run/machine.h"
@@ -14,7 +14,7 @@ namespace {
 Status check_instructions(const Program& program) {
   if (has_fast_int8()) return {};
   for (const ProgramOp& op : program.ops)
-    if (op.kind == kind::kQConv || op.kind == kind::kQMatmul)
+    if (traits_of(op).quantised)
       return fail(ErrorCode::kVersionMismatch,
                   "program \"{}\": op \"{}\" needs products of 8-bit integers, instruction set {} "
                   "has none",

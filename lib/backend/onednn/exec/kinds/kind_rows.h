@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/status.h"
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/program.h"
+#include "ctxgen/onednn/kind_traits.h"
+
+namespace ctxgen::onednn {
+
+class NodeBuilder;
+class Placement;
+
+/// What a shape function sees: dims of the inputs (rank 0 and `present` false for absent ones).
+struct ShapeInput {
+  Dims dims;
+  bool present = false;
+};
+using ShapeInputs = std::span<const ShapeInput>;
+using ShapeOutputs = std::vector<Dims>;
+
+/// Whether the element types of the op's inputs and outputs have kernels.
+/// Errors  UNSUPPORTED naming the op, the type, and what is expected.
+using TypeRule = Status(const Program&, const ProgramOp&);
+/// Dims of the outputs of an op. Errors  INVALID_GRAPH, UNSUPPORTED, RESOURCE_LIMIT naming it.
+using ShapeRule = Result<ShapeOutputs>(const ProgramOp&, ShapeInputs);
+/// How many terms one element of the result sums up, one rounding each; kUnknownTerms if it depends
+/// on what is not known. Any program is accepted, checked or not.
+using TermsRule = std::int64_t(const Program&, const ProgramOp&);
+/// Finds the op's inputs and makes its outputs in the layouts that its kernel wants; adds its node,
+/// if it has one. Requires  what the shape rule accepted.
+using PlaceRule = Status(Placement&, std::uint32_t op);
+/// Descriptors, primitives and own loops of the op's node.
+/// Errors  as build_node().
+using BuildRule = Status(NodeBuilder&);
+
+inline constexpr std::size_t kManyInputs = 4096;
+
+/// Everything that exec knows of an op kind (op_kinds.h says what it means). One file per family
+/// holds its rules and, at its end, its rows; kind_table.cpp lists the rows.
+struct KindRow {
+  std::string_view name;     // in programs
+  std::uint16_t number = 0;  // in headers of context binaries (docs/format.md); never used twice
+  struct Inputs {
+    std::size_t least, most;  // the first `least` must be there
+  } inputs;
+  KindTraits traits = {};
+  TypeRule* types;
+  ShapeRule* shape;
+  TermsRule* terms = nullptr;  // null: 1; exact kinds have none
+  PlaceRule* place;
+  BuildRule* build;  // null: the placement is all there is, views and copies
+};
+
+// All rows, in the order of their numbers. A new kind is one more name here.
+#define CTXGEN_KIND_ROWS(row) \
+  row(kConvRow) row(kMatmulRow) row(kPoolRow) row(kGlobalPoolRow) row(kEltwiseRow) \
+  row(kBinaryRow) row(kScaleShiftRow) row(kSoftmaxRow) row(kLayerNormRow) row(kLrnRow) \
+  row(kConcatRow) row(kTransposeRow) row(kReshapeRow) row(kFlattenRow) row(kSqueezeRow) \
+  row(kUnsqueezeRow) row(kIdentityRow) row(kSliceRow) row(kSplitRow) row(kPointRow) \
+  row(kQConvRow) row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow) \
+  row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow) row(kReduceRow) \
+  row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)
+#define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
+CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
+#undef CTXGEN_DECLARE_ROW
+
+/// In the order of their numbers.
+[[nodiscard]] std::span<const KindRow* const> kind_rows();
+/// Null: no such kind.
+[[nodiscard]] const KindRow* find_kind(std::string_view name);
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,71 @@
+#include "ctxgen/onednn/op_kinds.h"
+#include "kinds/kind_rows.h"
+#include "kinds/placement_rules.h"
+#include "kinds/shape_rules.h"
+#include "kinds/type_rules.h"
+#include "plan/builder_fused.h"
+#include "plan/params.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+using dnnl::memory;
+
+Result<ShapeOutputs> softmax_shape(const ProgramOp& op, ShapeInputs in) {
+  (void)CTXGEN_TRY(axis_param(op, -1, in[0].dims.size()));
+  return one_shape(in[0].dims);
+}
+
+/// Over the channels of a channels-last tensor the axis is the contiguous one: no copy is needed.
+Status place_softmax(Placement& pass, std::uint32_t op) {
+  const ProgramOp& softmax = pass.program().ops[op];
+  const std::size_t axis = CTXGEN_TRY(axis_param(softmax, -1, pass.dims_of(softmax.inputs[0]).size()));
+  const bool keeps = axis == 1 && pass.primary_of(softmax.inputs[0]) == Layout::kChannelsLast;
+  const Layout layout = keeps ? Layout::kChannelsLast : Layout::kPlain;
+  const SlotId src = pass.need(softmax.inputs[0], layout, Placement::Density::kDense, op);
+  pass.add_placed(op, layout, {src});
+  return {};
+}
+
+Status build_softmax(NodeBuilder& builder) {
+  const Params params(builder.op());
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
+  const bool log = CTXGEN_TRY(params.integer("log", 0)) != 0;
+  // [outer, axis, inner]; over the channels of a channels-last tensor inner is 1.
+  std::int64_t outer = volume(Dims(src.dims.span().first(axis)));
+  std::int64_t inner = volume(src.dims, axis + 1);
+  if (!is_layout(src.dims, src.strides, Layout::kPlain)) {
+    outer *= inner;
+    inner = 1;
+  }
+  Dims dims{outer, src.dims[axis]};
+  if (inner != 1) dims.push_back(inner);
+  const memory::desc md = make_md(dims, plain_strides(dims));
+  const auto make = [&](const dnnl::primitive_attr& attr) {
+    return dnnl::softmax_forward::primitive_desc(
+        cpu_engine(), dnnl::prop_kind::forward_inference,
+        log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, md, md, 1, attr);
+  };
+  CTXGEN_CHECK(builder.add_primitive<dnnl::softmax_forward>(
+      make,
+      {builder.slot_arg(DNNL_ARG_SRC, md, src), builder.slot_arg(DNNL_ARG_DST, md, dst)}));
+  return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
+}  // namespace
+
+constinit const KindRow kSoftmaxRow{
+    .name = kind::kSoftmax,
+    .number = 8,
+    .inputs = {1, 1},
+    .traits = {.keeps_dims = true},
+    .types = check_f32_types,
+    .shape = softmax_shape,
+    .place = place_softmax,
+    .build = build_softmax,
+};
+
+}  // namespace ctxgen::onednn
