@@ -29,10 +29,10 @@ Status build_depthwise(NodeBuilder& builder, const Window& window) {
   const Dims dims{onnx[0], volume(onnx, 2)};
   const memory::desc logical = make_md(dims, plain_strides(dims));
   const memory::desc wanted = make_md(dims, Dims{1, dims[0]});
-  std::vector<Arg> args{builder.slot_arg(0, {}, src),
+  std::vector<Arg> args{builder.slot_arg(src),
                         builder.packed_arg(0, {kNone, weight, false, logical, wanted}),
-                        builder.slot_arg(0, {}, dst)};
-  if (builder.has_input(2)) args.push_back(builder.slot_arg(0, {}, builder.input(2)));
+                        builder.slot_arg(dst)};
+  if (builder.has_input(2)) args.push_back(builder.slot_arg(builder.input(2)));
   builder.add_kernel("loop:deconv",
                      make_deconv_kernel(src.dims, window, builder.has_input(2)), std::move(args));
   return builder.add_chain(dst, dst, builder.node().post_ops);

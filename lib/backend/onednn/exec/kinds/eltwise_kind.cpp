@@ -92,12 +92,12 @@ Status build_scale_shift(NodeBuilder& builder) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   std::vector<PointStage> stages;
-  std::vector<Arg> args{builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)};
+  std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};
   for (std::size_t i = 1; i <= 2; ++i) {
     PointStage stage{i == 1 ? PointOp::kMul : PointOp::kAdd, 0, 0, Dims(dst.dims.size(), 0)};
     stage.strides[1] = 1;
     stages.push_back(stage);
-    args.push_back(builder.slot_arg(0, {}, builder.input(i)));
+    args.push_back(builder.slot_arg(builder.input(i)));
   }
   // A following relu costs nothing in the same pass.
   std::span<const NodePostOp> rest(builder.node().post_ops);

@@ -103,7 +103,7 @@ Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   builder.add_kernel("loop:index", make_index_kernel(maps, src_strides, dst.strides, fill),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
@@ -140,7 +140,7 @@ Status build_gather(NodeBuilder& builder) {
     dst_strides.push_back(i == axis && index_rank == 0 ? 0 : dst.strides[at]);
   }
   builder.add_kernel("loop:index", make_index_kernel(maps, src_strides, dst_strides, 0),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(dst)});
   return {};
 }
 
@@ -159,7 +159,7 @@ Status build_resize(NodeBuilder& builder) {
                 to_string(src.dims), to_string(dst.dims));
   const auto taps = CTXGEN_TRY(linear_taps(builder.op(), src.dims, dst.dims));
   builder.add_kernel("loop:linear", make_linear_kernel(src.dims, dst.dims, taps),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 

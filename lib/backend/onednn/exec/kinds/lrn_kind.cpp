@@ -44,7 +44,7 @@ Status build_lrn(NodeBuilder& builder) {
   if (!status && status.error().code != ErrorCode::kUnsupported) return status;
   if (!status)
     builder.add_kernel("loop:lrn", make_lrn_kernel(pixels, src.dims[1], lrn),
-                       {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                       {builder.slot_arg(src), builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 

@@ -87,8 +87,8 @@ Status build_rms_norm(NodeBuilder& builder) {
   const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
   const std::int64_t rows = volume(Dims(src.dims.span().first(axis)));
   builder.add_kernel("loop:rms_norm", make_rms_kernel(rows, volume(src.dims, axis), epsilon),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, builder.input(1)),
-                      builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(builder.input(1)),
+                      builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
@@ -102,9 +102,9 @@ Status build_group_norm(NodeBuilder& builder) {
                              .pixels = volume(src.dims, 2),
                              .groups = CTXGEN_TRY(params.integer("groups", 1)),
                              .channels_last = !is_layout(src.dims, src.strides, Layout::kPlain)};
-  std::vector<Arg> args{builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)};
+  std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};
   for (std::size_t i = 1; i <= 2; ++i)
-    if (builder.has_input(i)) args.push_back(builder.slot_arg(0, {}, builder.input(i)));
+    if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
   builder.add_kernel(
       "loop:group_norm",
       make_group_norm_kernel(shape, epsilon, builder.has_input(1), builder.has_input(2)),

@@ -20,7 +20,7 @@ bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataTyp
 /// One value of an element-wise word, in double precision; nothing for words without one here.
 std::optional<double> evaluate(const PostOp& step, double x) {
   const double a = step.alpha, b = step.beta;
-  const std::string& word = step.kind;
+  const std::string_view word = step.kind;
   const auto clamp01 = [](double v) { return std::min(std::max(v, 0.0), 1.0); };
   const auto sigmoid = [](double v) { return 1.0 / (1.0 + std::exp(-v)); };
   if (word == "relu") return x < 0 ? a * x : x;
@@ -81,7 +81,7 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
   }
   builder.add_kernel("loop:table",
                      make_table_kernel(volume(dst.dims), element_bytes(dst.type), std::move(table)),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(dst)});
   return true;
 }
 
@@ -100,7 +100,7 @@ Status build_point(NodeBuilder& builder) {
   const Stored to = CTXGEN_TRY(stored_param(builder, dst.type, false));
   std::vector<PointStage> stages;
   std::vector<Stored> operands;
-  std::vector<Arg> args{builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)};
+  std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};
   for (const NodePostOp& stage : builder.node().post_ops) {
     const auto point = point_op(stage.post->kind, stage.operand != kNone);
     if (!point || stages.size() == kMostStages) {
@@ -117,7 +117,7 @@ Status build_point(NodeBuilder& builder) {
       operands.push_back(CTXGEN_TRY(stored_of(builder, operand.type, "operand", stage.post->alpha,
                                               stage.post->beta)));
       added.strides = broadcast_strides(operand, dst.dims);
-      args.push_back(builder.slot_arg(0, {}, operand));
+      args.push_back(builder.slot_arg(operand));
     }
     stages.push_back(std::move(added));
   }

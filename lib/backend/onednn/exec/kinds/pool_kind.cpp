@@ -76,7 +76,7 @@ Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
   if (!status && status.error().code != ErrorCode::kUnsupported) return status;
   if (!status)
     builder.add_kernel("loop:pool", make_pool_kernel(src.dims, w, mode, src.type),
-                       {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                       {builder.slot_arg(src), builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 

@@ -48,7 +48,7 @@ Status build_reduce(NodeBuilder& builder) {
   }
   builder.add_kernel("loop:reduce",
                      make_reduce_kernel(src.dims, src.strides, dst_strides, reduced, *mode),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 

@@ -45,7 +45,7 @@ Status place_select(Placement& pass, std::uint32_t op) {
 Status build_select(NodeBuilder& builder) {
   const Slot& dst = builder.output();
   const auto strides = [&](std::size_t i) { return broadcast_strides(builder.input(i), dst.dims); };
-  const auto arg = [&](const Slot& slot) { return builder.slot_arg(0, {}, slot); };
+  const auto arg = [&](const Slot& slot) { return builder.slot_arg(slot); };
   builder.add_kernel(
       "loop:select", make_select_kernel(dst.dims, strides(0), strides(1), strides(2), dst.strides),
       {arg(builder.input(0)), arg(builder.input(1)), arg(builder.input(2)), arg(dst)});

@@ -33,7 +33,7 @@ Status build_copy(NodeBuilder& builder) {
   }
   builder.add_kernel("loop:copy", make_copy_kernel(dst.dims, src.strides, dst.strides,
                                                       element_bytes(dst.type)),
-                     {builder.slot_arg(0, {}, src), builder.slot_arg(0, {}, dst)});
+                     {builder.slot_arg(src), builder.slot_arg(dst)});
   return {};
 }
 

@@ -198,7 +198,7 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
   std::size_t next = 0;
   while (next < stages.size() || (stages.empty() && from == &src && &src != &dst)) {
     std::vector<PointStage> points;
-    std::vector<Arg> args{slot_arg(0, {}, *from), slot_arg(0, {}, dst)};
+    std::vector<Arg> args{slot_arg(*from), slot_arg(dst)};
     while (next < stages.size() && points.size() < kMostStages) {
       const NodePostOp& stage = stages[next];
       const auto point = point_op(stage.post->kind, stage.operand != kNone);
@@ -209,7 +209,7 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
           return fail(ErrorCode::kCorruptContext, "{}: post-op {} has no operand", label(op()),
                       stage.post->kind);
         added.strides = broadcast_strides(slot(stage.operand), dst.dims);
-        args.push_back(slot_arg(0, {}, slot(stage.operand)));
+        args.push_back(slot_arg(slot(stage.operand)));
       }
       points.push_back(added);
       ++next;

@@ -80,6 +80,8 @@ class NodeBuilder {
   }
 
   [[nodiscard]] Arg slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const;
+  /// An argument of an own kernel.
+  [[nodiscard]] Arg slot_arg(const Slot& slot) const { return slot_arg(0, no_descriptor(), slot); }
   [[nodiscard]] Arg packed_arg(int id, PackedUse use);
 
   /// Creates descriptor and primitive with as many of the node's post-ops as stay off oneDNN's

@@ -33,6 +33,15 @@ Status check_nonempty(const Program& program, std::span<const Dims> dims) {
   return {};
 }
 
+/// A plan that is not run needs neither own kernels nor descriptors of arguments, which are most of
+/// its memory.
+void drop_what_runs(NodeBuild& build) {
+  for (Step& step : build.steps) {
+    step.kernel.reset();
+    for (Arg& arg : step.args) arg.md = no_descriptor();
+  }
+}
+
 /// Builds all nodes, on several threads where primitives are made: creation is mostly code
 /// generation and scales with threads.
 Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int threads) {
@@ -45,7 +54,9 @@ Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int thre
       // Without memory for its message guarded() throws, which would end the process in a helper.
       results[i] = at_boundary("plan", [&]() -> Result<NodeBuild> {
         auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
-        return built ? std::move(*built) : std::unexpected(std::move(built).error());
+        if (!built) return std::unexpected(std::move(built).error());
+        if (!context.create_primitives && *built) drop_what_runs(**built);
+        return std::move(*built);
       });
     }
   };
