@@ -96,12 +96,17 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
         if (!std::ranges::contains(result.bins, name, &std::pair<std::string, Blob>::first))
           result.bins.emplace_back(name, file.bytes);
     CTXGEN_CHECK(hand_out(models, outputs, result));
+    work.report_nodes();
   } else {
     if (options.no_clobber)
       for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path));
     work.report().files =
         CTXGEN_TRY(write_files({beside.begin(), beside.end()}, options,
-                               [&] { return hand_out(models, outputs, result); }));
+                               [&]() -> Status {
+                                 CTXGEN_CHECK(hand_out(models, outputs, result));
+                                 work.report_nodes();
+                                 return {};
+                               }));
   }
   CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
   result.report = std::move(work.report());

@@ -141,7 +141,11 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     std::optional<OutputRecorder> recorder;
     if (output_cache != nullptr && !options.dry_run)
       files = recorder.emplace(*output_cache, read, work.contents()).record(files);
-    work.report().files = CTXGEN_TRY(write_files(files, options));
+    const auto report_nodes = [&work]() -> Status {
+      work.report_nodes();
+      return {};
+    };
+    work.report().files = CTXGEN_TRY(write_files(files, options, report_nodes));
     if (recorder) recorder->keep(key, outputs, options, work.report());
     work.report().dry_run = options.dry_run;
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
@@ -203,7 +207,9 @@ Result<ModelReport> explain(const ModelInput& input, const CompileOptions& optio
     add(prepared.assignment, -1);
     for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
       add(prepared.bodies[b].assignment, static_cast<int>(b));
-    return report_model(prepared, providers, target, partitions);
+    ModelReport report = report_model(prepared, providers, target, partitions);
+    report_assignment(report, prepared, providers, partitions);
+    return report;
   });
 }
 

@@ -119,17 +119,17 @@ class Encoder {
     out.zigzag(2, value, WireWriter::Zero::kWrite);
   }
   void put_param(WireWriter& out, double value) { out.f64(3, value, WireWriter::Zero::kWrite); }
-  void put_param(WireWriter& out, const std::string& value) {
+  void put_param(WireWriter& out, std::string_view value) {
     out.text(4, value, WireWriter::Zero::kWrite);
   }
-  void put_param(WireWriter& out, const std::vector<std::int64_t>& values) {
+  void put_param(WireWriter& out, std::span<const std::int64_t> values) {
     WireWriter list = begin();
     WireWriter packed;
     for (std::int64_t value : values) packed.packed_zigzag(value);
     list.bytes(1, packed.data());
     out.message(5, list);
   }
-  void put_param(WireWriter& out, const std::vector<double>& values) {
+  void put_param(WireWriter& out, std::span<const double> values) {
     WireWriter list = begin();
     WireWriter packed;
     for (double value : values) packed.packed_fixed64(std::bit_cast<std::uint64_t>(value));

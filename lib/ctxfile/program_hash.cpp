@@ -84,11 +84,11 @@ class ProgramHasher {
 
   void add_param(std::int64_t value) { integer(value); }
   void add_param(double value) { number(std::bit_cast<std::uint64_t>(value)); }
-  void add_param(const std::string& value) { text(value); }
-  void add_param(const std::vector<std::int64_t>& values) {
+  void add_param(std::string_view value) { text(value); }
+  void add_param(std::span<const std::int64_t> values) {
     list(values, [&](std::int64_t value) { integer(value); });
   }
-  void add_param(const std::vector<double>& values) {
+  void add_param(std::span<const double> values) {
     list(values, [&](double value) { add_param(value); });
   }
 

@@ -245,7 +245,7 @@ class RewritePlanner {
       rewrite_.initializers.push_back(ValueId{v});
     }
     std::ranges::sort(rewrite_.initializers, {}, [&](ValueId id) {
-      return graph_.value(id).initializer_source.offset;
+      return graph_.value(id).initializer_source().offset;
     });
     for (ValueId id : graph_.inputs) {
       const Value& value = graph_.value(id);
@@ -256,7 +256,7 @@ class RewritePlanner {
     for (std::uint32_t v = 0; v < graph_.value_count(); ++v) {
       const Value& value = graph_.value(ValueId{v});
       if (value.is_input || value.is_output || value.is_outer) continue;
-      const bool in_source = !value.info_source.empty() && (exists[v] || initializer_kept[v]);
+      const bool in_source = !value.info_source().empty() && (exists[v] || initializer_kept[v]);
       const bool needed = boundary[v] && value.type.kind != ValueType::Kind::kUnknown;
       if (in_source || needed) rewrite_.value_infos.push_back(ValueId{v});
     }

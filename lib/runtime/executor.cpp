@@ -23,7 +23,7 @@ void add_timing(const Node& node, double start_us, std::size_t first,
   double microseconds = end_us - start_us;
   for (std::size_t i = first; i < timings.size(); ++i) microseconds -= timings[i].microseconds;
   timings.push_back({.name = node.name.empty() ? node.first_output_name : node.name,
-                     .kind = node.op_type,
+                     .kind = node.op_type.str(),
                      .implementation = "cpu",
                      .microseconds = std::max(microseconds, 0.0),
                      .flops = 0,

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 void collect_operators(const Graph& graph, std::set<std::string>& names) {
   for (const Node& node : graph.nodes()) {
-    names.insert(node.op_type);
+    names.insert(node.op_type.str());
     for (const Attribute& attribute : node.attributes)
       for (const auto& body : attribute.graphs)
         if (body != nullptr) collect_operators(*body, names);

@@ -69,7 +69,7 @@ std::string fallback_text(const ModelReport& model) {
   };
   std::map<std::string, Group> groups;
   for (const NodeReport& node : fallbacks(model)) {
-    Group& group = groups[node.op_type + (node.provider.empty() ? " (nobody runs it)" : "")];
+    Group& group = groups[node.op_type.str() + (node.provider.empty() ? " (nobody runs it)" : "")];
     ++group.count;
     if (group.reason.empty() && !node.reasons.empty()) group.reason = node.reasons.front();
   }

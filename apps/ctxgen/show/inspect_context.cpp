@@ -74,7 +74,7 @@ std::string value_text(const Program& program, std::uint32_t index) {
 
 std::map<std::string, std::uint64_t> kinds(const Program& program) {
   std::map<std::string, std::uint64_t> counts;
-  for (const ProgramOp& op : program.ops) ++counts[op.kind];
+  for (const ProgramOp& op : program.ops) ++counts[op.kind.str()];
   return counts;
 }
 

@@ -10,7 +10,7 @@ namespace ctxgen::cli {
 namespace {
 
 std::string qualified(const Node& node) {
-  return node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type;
+  return node.domain.empty() ? node.op_type.str() : std::format("{}::{}", node.domain, node.op_type);
 }
 
 std::string text_of(const Node& node, std::string_view name) {

@@ -68,7 +68,7 @@ std::string explanation_text(const ModelReport& report) {
     std::string reasons;
     for (const std::string& reason : node.reasons)
       reasons += (reasons.empty() ? "" : "; ") + reason;
-    table.row({node.name, node.op_type, std::string(provider_word(node)),
+    table.row({node.name, node.op_type.str(), std::string(provider_word(node)),
                node.partition < 0 ? "-" : std::to_string(node.partition), reasons});
   }
   std::string text = table.text() + std::format("\n{}, {} compiled into {}, {} folded\n",

@@ -58,6 +58,10 @@ class Writer {
   void put(T& number) {
     out_.u64(static_cast<std::uint64_t>(number));
   }
+  void put(ShortText& text) {
+    out_.u32(static_cast<std::uint32_t>(text.size()));
+    out_.text(text);
+  }
   void put(std::string& text) {
     out_.u32(static_cast<std::uint32_t>(text.size()));
     out_.text(text);
@@ -102,6 +106,10 @@ class Reader {
     number = static_cast<T>(keep(in_.u64()).value_or(0));
   }
   void take(std::string& text) {
+    const std::uint32_t size = keep(in_.count(1)).value_or(0);
+    if (const auto bytes = keep(in_.take(size))) text = as_text(*bytes);
+  }
+  void take(ShortText& text) {
     const std::uint32_t size = keep(in_.count(1)).value_or(0);
     if (const auto bytes = keep(in_.take(size))) text = as_text(*bytes);
   }

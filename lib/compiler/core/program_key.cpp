@@ -31,10 +31,10 @@ class StructureHasher {
  private:
   void number(std::uint64_t n) { hasher_.add(n); }
   void text(std::string_view t) { hasher_.add(t); }
-  template <class Id>
-  void add_ids(const std::vector<Id>& ids) {
+  template <class Ids>
+  void add_ids(const Ids& ids) {
     number(ids.size());
-    for (const Id id : ids) number(id.valid() ? id.index : ~std::uint64_t{0});
+    for (const auto id : ids) number(id.valid() ? id.index : ~std::uint64_t{0});
   }
   template <class T>
   void add_raw(const std::vector<T>& items) {
@@ -79,9 +79,9 @@ class StructureHasher {
     if (value.constant() != nullptr) add(*value.constant(), /*small_only=*/true);
   }
   void add(const Node& node) {
-    for (const std::string* part : {&node.name, &node.op_type, &node.domain, &node.overload,
-                                    &node.first_output_name})
-      text(*part);
+    for (const std::string_view part : {std::string_view(node.name), node.op_type.view(), node.domain.view(),
+                                        node.overload.view(), std::string_view(node.first_output_name)})
+      text(part);
     number(static_cast<std::uint64_t>(node.opset));
     add_ids(node.inputs);
     add_ids(node.outputs);

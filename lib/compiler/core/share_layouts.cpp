@@ -75,6 +75,7 @@ Status ContextBuilder::share_layouts(std::span<std::vector<BuiltPartition>> buil
       for (BuiltPartition& one : of_model)
         if (one.provider == p) CTXGEN_CHECK(settle(jobs_[one.job], one));
   }
+  jobs_.clear();  // each holds a program a second time
   return {};
 }
 

@@ -200,7 +200,7 @@ Status Compilation::report_models() {
   for (std::size_t m = 0; m < models_.size(); ++m) {
     report_.models.push_back(report_model(models_[m], providers_, target_, built_[m]));
     report_.models.back().unplanned = unplanned_text(models_[m], options_, built_[m]);
-    CTXGEN_CHECK(check_requirements(report_.models.back(), options_));
+    CTXGEN_CHECK(check_requirements(models_[m], options_));
     if (!built_[m].empty()) continue;
     if (options_.require_compiled)
       return fail(ErrorCode::kNotSatisfied, "{}: no node was compiled", models_[m].name);
@@ -208,6 +208,11 @@ Status Compilation::report_models() {
         "nothing was compiled: the output is a plain model without a context binary");
   }
   return {};
+}
+
+void Compilation::report_nodes() {
+  for (std::size_t m = 0; m < models_.size(); ++m)
+    report_assignment(report_.models[m], models_[m], providers_, built_[m]);
 }
 
 Status Compilation::rewrite() {

@@ -50,6 +50,9 @@ class Compilation {
   [[nodiscard]] Status prepare();
   [[nodiscard]] Status compile();
   [[nodiscard]] Status rewrite();
+  /// When the outputs are written, and before they replace others: gives report() what happened to
+  /// each node.
+  void report_nodes();
   /// Tells the caller where the compile is.
   /// Errors  CANCELLED.
   [[nodiscard]] Status enter(CompileStage stage, double fraction) const;

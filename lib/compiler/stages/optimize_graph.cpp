@@ -103,7 +103,7 @@ class Optimizer {
         if (!id.valid()) continue;
         Value& value = graph_.value(id);
         value.initializer = std::exchange(value.folded, std::nullopt);
-        value.info_source = {};  // the initializer says it
+        value.edit_sources().info = {};  // the initializer says it
       }
     }
   }
@@ -146,7 +146,7 @@ class Optimizer {
 
   /// What a node computes: everything but names. "": not to be merged.
   [[nodiscard]] std::string key_of(const Node& node) const {
-    std::string key = node.domain + '\0' + node.op_type + '\0' + node.overload + '\0' +
+    std::string key = node.domain.str() + '\0' + node.op_type + '\0' + node.overload + '\0' +
                       std::to_string(node.opset) + '\0' + std::to_string(node.outputs.size());
     for (const ValueId id : node.inputs) key += '\0' + (id.valid() ? std::to_string(id.index) : "-");
     std::vector<std::string> attributes;
@@ -216,7 +216,7 @@ class Optimizer {
       const bool forgotten = was_read_[v] && value.consumers.empty() && !value.is_output &&
                              !named_by_call_[v];
       if (!forgotten) continue;
-      value.info_source = {};
+      value.edit_sources().info = {};
       if (!value.is_input) value.initializer.reset();
     }
     return result;

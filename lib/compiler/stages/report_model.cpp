@@ -12,15 +12,33 @@
 namespace ctxgen {
 namespace {
 
-/// "node "a" (Op), node "b" (Op) and 3 more".
-std::string list_nodes(std::span<const NodeReport* const> nodes) {
-  constexpr std::size_t kShown = 5;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(nodes.size(), kShown); ++i)
-    text += std::format("{}node \"{}\" ({})", i == 0 ? "" : ", ", nodes[i]->name, nodes[i]->op_type);
-  if (nodes.size() > kShown) text += std::format(" and {} more", nodes.size() - kShown);
-  return text;
+const std::string& name_of(const Node& node) {
+  return node.name.empty() ? node.first_output_name : node.name;
 }
+
+std::string op_type_of(const Node& node) {
+  return node.domain.empty() ? node.op_type.str() : std::format("{}.{}", node.domain, node.op_type);
+}
+
+/// Nodes that stay, counted, the first of them by name.
+class NodeList {
+ public:
+  void add(const Node& node) {
+    constexpr std::size_t kShown = 5;
+    if (++count_ > kShown) return;
+    text_ += std::format("{}node \"{}\" ({})", count_ == 1 ? "" : ", ", name_of(node), op_type_of(node));
+    shown_ = count_;
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// "node "a" (Op), node "b" (Op) and 3 more".
+  [[nodiscard]] std::string text() const {
+    return count_ == shown_ ? text_ : std::format("{} and {} more", text_, count_ - shown_);
+  }
+
+ private:
+  std::size_t count_ = 0, shown_ = 0;
+  std::string text_;
+};
 
 const Assignment& assignment_of(const PreparedModel& prepared, int body) {
   return body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
@@ -37,29 +55,33 @@ BuiltPlaces places_of(std::span<const BuiltPartition> built) {
   return places;
 }
 
+void count_nodes(ModelReport& report, const Assignment& assignment) {
+  report.nodes += assignment.nodes.size();
+  for (const NodeAssignment& a : assignment.nodes) {
+    if (a.partition >= 0)
+      ++report.compiled_nodes;
+    else if (a.folded)
+      ++report.folded_nodes;
+  }
+}
+
 /// What happened to the nodes of one graph.
-void add_nodes(ModelReport& report, const Graph& graph, const Assignment& assignment,
-               const ProviderList& providers, const BuiltPlaces& built, int body,
-               const std::string& name) {
+void add_rows(std::vector<NodeReport>& rows, const Graph& graph, const Assignment& assignment,
+              const ProviderList& providers, const BuiltPlaces& built, int body,
+              const std::string& name) {
   for (std::uint32_t n = 0; n < graph.node_count(); ++n) {
     const NodeAssignment& a = assignment.nodes[n];
     const Node& node = graph.node(NodeId{n});
-    NodeReport row;
-    row.name = node.name.empty() ? node.first_output_name : node.name;
+    NodeReport& row = rows.emplace_back();
+    row.name = name_of(node);
     row.graph = name;
-    row.op_type = node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
+    row.op_type = op_type_of(node);
     row.reasons = a.reasons;
     row.folded = a.folded;
     if (a.provider >= 0) row.provider = providers.all()[static_cast<std::size_t>(a.provider)]->name();
-    ++report.nodes;
-    if (a.partition >= 0) {
-      ++report.compiled_nodes;
-      const auto it = built.find({body, a.provider, a.partition});
-      row.partition = it == built.end() ? a.partition : it->second;
-    } else if (a.folded) {
-      ++report.folded_nodes;
-    }
-    report.assignment.push_back(std::move(row));
+    if (a.partition < 0) continue;
+    const auto it = built.find({body, a.provider, a.partition});
+    row.partition = it == built.end() ? a.partition : it->second;
   }
 }
 
@@ -157,27 +179,41 @@ ModelReport report_model(const PreparedModel& prepared, const ProviderList& prov
                                  partition.outputs.size(), b.weight_bytes, b.plans});
   }
   report.costs = costs_of(prepared, providers, target);
-  const BuiltPlaces places = places_of(built);
-  add_nodes(report, prepared.model.graph, prepared.assignment, providers, places, -1, "");
-  for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
-    add_nodes(report, *prepared.bodies[b].graph, prepared.bodies[b].assignment, providers, places,
-              static_cast<int>(b), prepared.bodies[b].name);
+  count_nodes(report, prepared.assignment);
+  for (const PreparedBody& body : prepared.bodies) count_nodes(report, body.assignment);
   return report;
 }
 
-Status check_requirements(const ModelReport& report, const CompileOptions& options) {
-  std::vector<const NodeReport*> fallback, nobody;
-  for (const NodeReport& row : report.assignment) {
-    if (row.folded || row.partition >= 0) continue;
-    fallback.push_back(&row);
-    if (row.provider.empty()) nobody.push_back(&row);
-  }
-  if (options.require_runnable && !nobody.empty())
-    return fail(ErrorCode::kNotSatisfied, "{}: no provider runs {}", report.input_name,
-                list_nodes(nobody));
-  if (options.strict && !fallback.empty())
-    return fail(ErrorCode::kNotSatisfied, "{}: {} of {} nodes fall back to cpu: {}",
-                report.input_name, fallback.size(), report.nodes, list_nodes(fallback));
+void report_assignment(ModelReport& report, const PreparedModel& prepared,
+                       const ProviderList& providers, std::span<const BuiltPartition> built) {
+  const BuiltPlaces places = places_of(built);
+  report.assignment.reserve(report.nodes);
+  add_rows(report.assignment, prepared.model.graph, prepared.assignment, providers, places, -1, "");
+  for (std::size_t b = 0; b < prepared.bodies.size(); ++b)
+    add_rows(report.assignment, *prepared.bodies[b].graph, prepared.bodies[b].assignment, providers,
+             places, static_cast<int>(b), prepared.bodies[b].name);
+}
+
+Status check_requirements(const PreparedModel& prepared, const CompileOptions& options) {
+  if (!options.require_runnable && !options.strict) return {};
+  NodeList fallback, nobody;
+  std::size_t nodes = 0;
+  const auto look = [&](const Graph& graph, const Assignment& assignment) {
+    nodes += graph.node_count();
+    for (std::uint32_t n = 0; n < graph.node_count(); ++n) {
+      const NodeAssignment& a = assignment.nodes[n];
+      if (a.folded || a.partition >= 0) continue;
+      fallback.add(graph.node(NodeId{n}));
+      if (a.provider < 0) nobody.add(graph.node(NodeId{n}));
+    }
+  };
+  look(prepared.model.graph, prepared.assignment);
+  for (const PreparedBody& body : prepared.bodies) look(*body.graph, body.assignment);
+  if (options.require_runnable && nobody.count() != 0)
+    return fail(ErrorCode::kNotSatisfied, "{}: no provider runs {}", prepared.name, nobody.text());
+  if (options.strict && fallback.count() != 0)
+    return fail(ErrorCode::kNotSatisfied, "{}: {} of {} nodes fall back to cpu: {}", prepared.name,
+                fallback.count(), nodes, fallback.text());
   return {};
 }
 

@@ -6,10 +6,14 @@
 
 namespace ctxgen {
 
-/// What happened to each node of one model; partitions are in the order of `built`.
+/// What became of one model, without its `assignment`; partitions are in the order of `built`.
 [[nodiscard]] ModelReport report_model(const PreparedModel& prepared, const ProviderList& providers,
                                        const CompileTarget& target,
                                        std::span<const BuiltPartition> built);
+
+/// Adds what happened to each node: a row per node, so only when memory is not needed otherwise.
+void report_assignment(ModelReport& report, const PreparedModel& prepared,
+                       const ProviderList& providers, std::span<const BuiltPartition> built);
 
 /// What of a model is not planned ahead: which dims have no size, and the options that give one. "" if
 /// every partition has a plan.
@@ -18,6 +22,6 @@ namespace ctxgen {
 
 /// --strict and --require-runnable.
 /// Errors  NOT_SATISFIED naming the first nodes.
-[[nodiscard]] Status check_requirements(const ModelReport& report, const CompileOptions& options);
+[[nodiscard]] Status check_requirements(const PreparedModel& prepared, const CompileOptions& options);
 
 }  // namespace ctxgen

@@ -74,19 +74,19 @@ Status check_nodes(onnx::GraphProto& graph, const onnx::checker::CheckerContext&
 namespace {
 
 Status check_part(const Model& model, const GraphPart& part) {
-  onnx::ModelProto skeleton;
+  Skeleton skeleton;
   const bool passed = CTXGEN_TRY(passes([&] {
-    skeleton = build_skeleton(model, part, SkeletonUse::kCheck);
-    onnx::checker::check_model(skeleton);
+    build_skeleton(model, part, SkeletonUse::kCheck, skeleton);
+    onnx::checker::check_model(skeleton.model());
   }));
   if (passed) return {};
   onnx::checker::CheckerContext context;
-  context.set_ir_version(static_cast<int>(skeleton.ir_version()));
+  context.set_ir_version(static_cast<int>(skeleton.model().ir_version()));
   std::unordered_map<std::string, int> opsets;
-  for (const auto& import : skeleton.opset_import())
+  for (const auto& import : skeleton.model().opset_import())
     opsets.emplace(import.domain(), static_cast<int>(import.version()));
   context.set_opset_imports(std::move(opsets));
-  return check_nodes(*skeleton.mutable_graph(), context);
+  return check_nodes(skeleton.graph(), context);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::vector<std::uint32_t> open_sizes(const Graph& graph) {
         node.inputs, [&](ValueId id) { return id.valid() && is_size[id.index]; });
     if (!begins && !reads) continue;
     const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(
-        node.op_type, static_cast<int>(node.opset), node.domain);
+        node.op_type.str(), static_cast<int>(node.opset), node.domain.str());
     if (schema == nullptr || !schema->has_data_propagation_function()) continue;
     for (const ValueId id : node.outputs) {
       if (!id.valid() || graph.value(id).consumers.empty()) continue;

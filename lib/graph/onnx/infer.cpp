@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "guard.h"
@@ -34,10 +35,14 @@ TypesByName types_of(const onnx::GraphProto& graph) {
 // they get names that the model has not seen.
 class SymbolNames {
  public:
-  SymbolNames(Model& model, const onnx::GraphProto& skeleton) : model_(model) {
+  explicit SymbolNames(Model& model) : model_(model) {}
+
+  /// Before the types of this part are asked for.
+  void begin(const onnx::GraphProto& skeleton) {
+    given_.clear();
+    fresh_.clear();
     collect(skeleton);
-    for (std::uint32_t i = 0; i < model.symbol_count(); ++i)
-      old_.insert(model.symbol_name(SymbolId{i}));
+    for (; seen_ < model_.symbol_count(); ++seen_) old_.insert(model_.symbol_name(SymbolId{seen_}));
   }
 
   SymbolId operator()(const std::string& name) {
@@ -65,7 +70,9 @@ class SymbolNames {
   }
 
   Model& model_;
-  std::set<std::string> given_, old_;
+  std::set<std::string> given_;
+  std::unordered_set<std::string> old_;  // the model's before this part
+  std::uint32_t seen_ = 0;               // how many of them are in old_
   std::unordered_map<std::string, std::string> fresh_;
 };
 
@@ -217,10 +224,12 @@ Status infer_shapes(Model& model, std::size_t nodes_at_once) {
       return fail(ErrorCode::kResourceLimit,
                   "shape inference: its bodies see {} values of the graphs around them, at most {}",
                   copies, kMostCopies);
+    SymbolNames symbols(model);
     for (const GraphPart& part : parts_of(model.graph, nodes_at_once)) {
-      onnx::ModelProto skeleton = build_skeleton(model, part, SkeletonUse::kInference);
-      SymbolNames symbols(model, skeleton.graph());
-      CTXGEN_CHECK(run_inference(skeleton));
+      Skeleton skeleton;
+      build_skeleton(model, part, SkeletonUse::kInference, skeleton);
+      symbols.begin(skeleton.graph());
+      CTXGEN_CHECK(run_inference(skeleton.model()));
       TypeWriter(model, symbols).write(part, skeleton.graph());
     }
     return {};

@@ -11,7 +11,7 @@ namespace {
 using Condition = bool (*)(const Node&);
 
 const onnx::OpSchema* schema_of(const Node& node, std::int64_t opset) {
-  return inference_schema(node.op_type, static_cast<int>(opset), node.domain);
+  return inference_schema(node.op_type.str(), static_cast<int>(opset), node.domain.str());
 }
 
 // It divides by the number of heads of keys.

@@ -111,14 +111,14 @@ Result<std::vector<std::optional<Dims>>> infer_dims_with(const Model& model,
   for (const auto& [name, value] : symbols) CTXGEN_CHECK(bindings.bind(name, value));
   for (const auto& [name, dims] : inputs) CTXGEN_CHECK(bindings.bind_input(name, dims));
 
-  onnx::ModelProto skeleton;
+  Skeleton skeleton;
   CTXGEN_CHECK(guarded("shape inference", [&]() -> Status {
     const GraphPart whole = std::move(parts_of(model.graph, SIZE_MAX).front());
-    skeleton = build_skeleton(model, whole, SkeletonUse::kInference, std::cref(bindings));
-    set_input_dims(*skeleton.mutable_graph(), inputs);
+    build_skeleton(model, whole, SkeletonUse::kInference, skeleton, std::cref(bindings));
+    set_input_dims(skeleton.graph(), inputs);
     return {};
   }));
-  CTXGEN_CHECK(run_inference(skeleton));
+  CTXGEN_CHECK(run_inference(skeleton.model()));
   std::unordered_map<std::string_view, std::optional<Dims>> found;
   const onnx::GraphProto& graph = skeleton.graph();
   for (const auto* list : {&graph.input(), &graph.value_info(), &graph.output()})

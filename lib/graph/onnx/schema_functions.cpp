@@ -18,8 +18,8 @@ using Keep = std::function<bool(const Graph&, const Node&)>;
 // The node as builders of bodies look at it: attributes, and which inputs are there.
 onnx::NodeProto node_for_builder(const Graph& graph, const Node& node) {
   onnx::NodeProto out;
-  out.set_op_type(node.op_type);
-  out.set_domain(node.domain);
+  out.set_op_type(node.op_type.str());
+  out.set_domain(node.domain.str());
   std::size_t inputs = node.inputs.size();
   while (inputs > 0 && !node.inputs[inputs - 1].valid()) --inputs;  // absent ones at the end
   for (std::size_t i = 0; i < inputs; ++i)
@@ -78,7 +78,7 @@ void set_versions(onnx::FunctionProto& body, const Node& node) {
     if (import.domain() == node.domain) import.set_version(node.opset);
   if (body.opset_import_size() != 0) return;
   auto* import = body.add_opset_import();
-  import->set_domain(node.domain);
+  import->set_domain(node.domain.str());
   import->set_version(node.opset);
 }
 
@@ -91,7 +91,7 @@ Result<std::optional<std::vector<std::byte>>> serialised_body(const Model& model
     return Body();
   return guarded(node.describe(), [&]() -> Result<Body> {
     const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(
-        node.op_type, static_cast<int>(node.opset), node.domain);
+        node.op_type.str(), static_cast<int>(node.opset), node.domain.str());
     if (schema == nullptr) return Body();
     auto body = build_body(model, *schema, graph, node);
     // An operator that is its own body (of a later version) stays what it is.

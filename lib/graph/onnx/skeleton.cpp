@@ -41,7 +41,7 @@ class Builder {
   Builder(const Model& model, const GraphPart& part, SkeletonUse use, const SymbolValues& values)
       : model_(model), part_(part), use_(use), values_(values) {}
 
-  onnx::ModelProto build();
+  void build(onnx::ModelProto& model);
 
  private:
   void fill_main(onnx::GraphProto& out);
@@ -177,8 +177,8 @@ void Builder::fill_attribute(const Attribute& a, onnx::AttributeProto& out) {
 
 void Builder::fill_node(const Graph& graph, const Node& node, onnx::NodeProto& out) {
   out.set_name(node.name);
-  out.set_op_type(node.op_type);
-  out.set_domain(node.domain);
+  out.set_op_type(node.op_type.str());
+  out.set_domain(node.domain.str());
   for (const ValueId id : node.inputs) out.add_input(id.valid() ? graph.value(id).name : "");
   for (const ValueId id : node.outputs) out.add_output(id.valid() ? graph.value(id).name : "");
   for (const Attribute& attribute : node.attributes)
@@ -218,8 +218,7 @@ void Builder::fill_main(onnx::GraphProto& out) {
       if (output.valid()) add_declared(graph, graph.value(output), out);
 }
 
-onnx::ModelProto Builder::build() {
-  onnx::ModelProto model;
+void Builder::build(onnx::ModelProto& model) {
   // From IR version 4 on initializers need not be inputs, as is the case here.
   model.set_ir_version(std::max<std::int64_t>(model_.ir_version, 4));
   for (const OpsetImport& import : model_.opset_imports)
@@ -230,7 +229,13 @@ onnx::ModelProto Builder::build() {
     import->set_domain(domain);
     import->set_version(version);
   }
-  return model;
+}
+
+google::protobuf::ArenaOptions large_blocks() {
+  google::protobuf::ArenaOptions options;
+  options.start_block_size = std::size_t{1} << 14;
+  options.max_block_size = std::size_t{1} << 18;
+  return options;
 }
 
 }  // namespace
@@ -248,9 +253,13 @@ std::vector<NodeId> skeleton_nodes(const Graph& graph) {
   return ids;
 }
 
-onnx::ModelProto build_skeleton(const Model& model, const GraphPart& part, SkeletonUse use,
-                                const SymbolValues& values) {
-  return Builder(model, part, use, values).build();
+Skeleton::Skeleton()
+    : arena_(large_blocks()),
+      model_(google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena_)) {}
+
+void build_skeleton(const Model& model, const GraphPart& part, SkeletonUse use, Skeleton& out,
+                    const SymbolValues& values) {
+  Builder(model, part, use, values).build(out.model());
 }
 
 }  // namespace ctxgen

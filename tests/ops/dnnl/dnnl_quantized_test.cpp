@@ -93,7 +93,7 @@ void expect_rounding_of(const TestGraph& g, const std::string& real, const Quant
 
 std::vector<std::string> kinds_of(const Program& program) {
   std::vector<std::string> kinds;
-  for (const ProgramOp& op : program.ops) kinds.push_back(op.kind);
+  for (const ProgramOp& op : program.ops) kinds.push_back(op.kind.str());
   return kinds;
 }
 

@@ -90,7 +90,7 @@ class ToyProvider : public Provider {
     for (std::uint32_t n = 0; n < view.graph().node_count(); ++n) {
       const NodeId id{n};
       if (view.taken(id)) continue;
-      if (std::ranges::find(ops_, view.graph().node(id).op_type) != ops_.end())
+      if (std::ranges::find(ops_, view.graph().node(id).op_type.view()) != ops_.end())
         result.claims.push_back({{id}, false});
       else
         result.rejections.push_back({id, "no toy"});

@@ -78,7 +78,7 @@ TEST_F(TwoProviders, EachHasItsOwnBinAndPrimaryNode) {
                        ? std::string(node.string_or("source", "")) + ":" +
                              std::to_string(node.int_or("main_context", -1)) + ":" +
                              std::string(node.string_or("ep_cache_context", "?"))
-                       : node.op_type);
+                       : node.op_type.str());
   EXPECT_EQ(seen, (std::vector<std::string>{
                       "minusExecutionProvider:1:toy_minus.bin", "plusExecutionProvider:1:toy_plus.bin",
                       "Exp", "minusExecutionProvider:0:"}));

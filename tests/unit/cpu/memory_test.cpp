@@ -72,7 +72,7 @@ Status run_within(const NodeBudget& budget, const Node& node, const std::vector<
 
 void expect_limited(const Node& node, const std::vector<Tensor>& inputs) {
   const auto refused = run_within({.output_bytes = 200'000}, node, inputs);
-  ASSERT_FALSE(refused) << node.op_type;
+  ASSERT_FALSE(refused) << node.op_type.view();
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit) << refused.error().message;
   const auto passed = run_within({.output_bytes = 4'000'000}, node, inputs);
   EXPECT_TRUE(passed) << passed.error().message;
@@ -103,9 +103,9 @@ TEST(KernelMemory, CopiesOfAttributesStringsCountBeforeTheyAreMade) {
 TEST(KernelMemory, WhatAKernelComputesInIsBounded) {
   const auto expect_bounded = [](const Node& node, const std::vector<Tensor>& inputs) {
     const auto refused = run_within({.scratch_bytes = 10'000}, node, inputs);
-    ASSERT_FALSE(refused) << node.op_type;
+    ASSERT_FALSE(refused) << node.op_type.view();
     EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit);
-    EXPECT_TRUE(run_within({.scratch_bytes = 1'000'000}, node, inputs)) << node.op_type;
+    EXPECT_TRUE(run_within({.scratch_bytes = 1'000'000}, node, inputs)) << node.op_type.view();
   };
   const Tensor half = of_type(DataType::kFloat16, {100, 100});
   expect_bounded(make_node("FusedMatMul", 1, 1, "com.microsoft"), {half, half});

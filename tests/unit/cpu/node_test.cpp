@@ -183,7 +183,7 @@ TEST(StoppedRun, EndsInsideOfLongKernels) {
   const auto code_of = [](const Node& node, std::vector<std::optional<Tensor>> inputs) {
     const auto kernel = make_kernel(node).value();
     VectorContext all(node, inputs);
-    EXPECT_TRUE(kernel->run(all)) << node.op_type;
+    EXPECT_TRUE(kernel->run(all)) << node.op_type.view();
     VectorContext inner(node, std::move(inputs));
     StoppedContext stopped(inner);
     const auto status = kernel->run(stopped);

@@ -66,7 +66,7 @@ const BrokenRule kRules[] = {
     {"OpOutputOutOfRange", [](Program& p) { p.ops[1].outputs = {2, 3, 4}; }},
     {"OpWithoutOutput",
      [](Program& p) { p.ops.push_back({"noop", "", {}, {}, {}, {}}); }},
-    {"OpWithoutKind", [](Program& p) { p.ops[0].kind.clear(); }},
+    {"OpWithoutKind", [](Program& p) { p.ops[0].kind = ""; }},
     {"ValueOfNoType", [](Program& p) { p.values[1].type = DataType::kUndefined; }},
     {"ValueOfUnknownType", [](Program& p) { p.values[1].type = static_cast<DataType>(27); }},
     {"ValueOfTooManyDims", [](Program& p) { p.values[1].dims.resize(kMaxRank + 1); }},

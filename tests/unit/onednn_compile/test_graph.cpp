@@ -339,9 +339,9 @@ void expect_same(const TestGraph& graph, double tolerance) {
 std::vector<std::string> summary(const Program& program) {
   std::vector<std::string> lines;
   for (const ProgramOp& op : program.ops) {
-    std::string line = op.kind;
+    std::string line = op.kind.str();
     for (const ProgramParam& param : op.params) {
-      if (param.name == "alg") line += ":" + std::get<std::string>(param.value);
+      if (param.name == "alg") line += std::string(":") + std::get<ShortText>(param.value);
     }
     if ((op.kind == "conv" || op.kind == "matmul") && op.inputs.size() == 3) line += "(bias)";
     for (const PostOp& post : op.post_ops) {

@@ -121,7 +121,7 @@ TEST(ExecHostile, ParameterMutations) {
       for (const std::int64_t odd : kOdd) {
         Packed bad = good;
         auto& value = bad.program.ops[o].params[p].value;
-        if (auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+        if (auto* list = std::get_if<SmallList<std::int64_t>>(&value))
           list->back() = odd;
         else
           value = odd;
@@ -211,11 +211,11 @@ TEST(ExecHostile, MoverMutations) {
       for (const std::int64_t odd : odds) {
         Packed bad = good;
         auto& value = bad.program.ops[o].params[p].value;
-        if (auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+        if (auto* list = std::get_if<SmallList<std::int64_t>>(&value)) {
           list->front() = odd;
           (void)try_all(bad, maker);
           list->push_back(odd);
-        } else if (auto* reals = std::get_if<std::vector<double>>(&value)) {
+        } else if (auto* reals = std::get_if<SmallList<double>>(&value)) {
           reals->back() = static_cast<double>(odd);
         } else {
           value = odd;

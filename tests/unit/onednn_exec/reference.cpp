@@ -30,13 +30,13 @@ struct Op {
   }
   [[nodiscard]] std::string text(std::string_view name) const {
     const auto* param = find(name);
-    return param == nullptr ? "" : std::get<std::string>(param->value);
+    return param == nullptr ? "" : std::get<ShortText>(param->value).str();
   }
   [[nodiscard]] std::vector<std::int64_t> list(std::string_view name, std::size_t count,
                                                std::int64_t fallback) const {
     const auto* param = find(name);
     if (param == nullptr) return std::vector<std::int64_t>(count, fallback);
-    return std::get<std::vector<std::int64_t>>(param->value);
+    return std::get<SmallList<std::int64_t>>(param->value);
   }
 };
 
@@ -336,7 +336,7 @@ Value pointwise(const Op& op, const std::vector<const Value*>& in, const Dims& d
 }
 
 Value evaluate(const Op& op, const std::vector<const Value*>& in, const Dims& dims) {
-  const std::string& kind = op.op.kind;
+  const std::string_view kind = op.op.kind;
   if (kind == "conv") return conv(op, in, dims);
   if (kind == "matmul") return matmul(op, in, dims);
   if (kind == "pool") return pool(op, *in[0], dims, false);

@@ -23,7 +23,7 @@ auto keep_all_but(std::string_view op) {
 
 std::vector<std::string> ops(const Graph& graph) {
   std::vector<std::string> out;
-  for (const Node& node : graph.nodes()) out.push_back(node.op_type);
+  for (const Node& node : graph.nodes()) out.push_back(node.op_type.str());
   return out;
 }
 

@@ -42,7 +42,7 @@ Result<Model> read(const std::vector<Proto>& nodes, const std::vector<Proto>& fu
 
 std::vector<std::string> ops(const Graph& graph) {
   std::vector<std::string> out;
-  for (const Node& each : graph.nodes()) out.push_back(each.op_type);
+  for (const Node& each : graph.nodes()) out.push_back(each.op_type.str());
   return out;
 }
 

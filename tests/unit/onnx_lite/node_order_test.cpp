@@ -39,7 +39,7 @@ Proto model_of(std::vector<Proto> nodes, const std::vector<Proto>& functions = {
 
 std::vector<std::string> ops(const Graph& graph) {
   std::vector<std::string> out;
-  for (const Node& each : graph.nodes()) out.push_back(each.op_type);
+  for (const Node& each : graph.nodes()) out.push_back(each.op_type.str());
   return out;
 }
 
@@ -56,7 +56,7 @@ Proto if_node(const Proto& then_branch, std::string_view output = "y") {
 }
 
 const Graph& then_branch_of(const Model& model) {
-  const auto found = std::ranges::find(model.graph.nodes(), "If", &Node::op_type);
+  const auto found = std::ranges::find(model.graph.nodes(), std::string_view("If"), [](const Node& node) { return node.op_type.view(); });
   return *found->attribute("then_branch")->graphs.at(0);
 }
 

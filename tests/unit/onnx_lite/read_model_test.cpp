@@ -100,7 +100,7 @@ TEST(ReadModel, SourceRangesNameTheBytes) {
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_EQ(as_text(model->bytes(model->graph.node(NodeId{0}).source)), relu.str());
   const Value& x = model->graph.value(model->graph.find("x"));
-  EXPECT_EQ(as_text(model->bytes(x.input_source)), parts.inputs[0].str());
+  EXPECT_EQ(as_text(model->bytes(x.input_source())), parts.inputs[0].str());
 }
 
 TEST(ReadModel, InitializersThatAreInputs) {
@@ -315,7 +315,7 @@ TEST(ReadModel, OfInitializersOfOneNameTheLastCounts) {
   const Value& w = model->graph.value(model->graph.find("w"));
   EXPECT_EQ(first_float(*w.constant()), 2);
   EXPECT_EQ(to_string(w.type, *model), "float32[]");
-  EXPECT_EQ(as_text(model->bytes(w.initializer_source)), parts.initializers[2].str());
+  EXPECT_EQ(as_text(model->bytes(w.initializer_source())), parts.initializers[2].str());
 }
 
 TEST(ReadModel, AnOutputMayBeThereTwiceOrBeAnInput) {

@@ -152,8 +152,8 @@ TEST(WriteModel, ValueInfosComeFromTypesWhereTheFileHasNone) {
   rewrite.value_infos = {m, model.graph.find("y")};
   const Model written = read_text(write(model, rewrite));
   EXPECT_EQ(to_string(value(written, "m").type, written), "float16[n, ?, 0]");
-  EXPECT_FALSE(value(written, "m").info_source.empty());
-  EXPECT_TRUE(value(written, "y").info_source.empty()) << "an output tells its type already";
+  EXPECT_FALSE(value(written, "m").info_source().empty());
+  EXPECT_TRUE(value(written, "y").info_source().empty()) << "an output tells its type already";
 
   model.graph.value(m).type = {};
   EXPECT_EQ(code_of(model_size(model, rewrite)), ErrorCode::kInvalidGraph) << "no type to write";

@@ -57,7 +57,7 @@ class Reader {
 
  private:
   Read<Numbers> read_node(const NodeView& n, int depth) {
-    const std::string& op = n.node().op_type;
+    const std::string_view op = n.node().op_type;
     if (op == "Shape") return read_sizes(n);
     if (op == "Concat") return read_concat(n, depth);
     Numbers numbers = CTXGEN_TRY(read(n, 0, depth));
@@ -178,7 +178,7 @@ class Reader {
 
 bool is_dim_node(const Node& node) {
   if (!node.domain.empty()) return false;
-  return node.op_type == "Unsqueeze" || std::ranges::find(kDimOps, node.op_type) != kDimOps.end();
+  return node.op_type == "Unsqueeze" || std::ranges::find(kDimOps, node.op_type.view()) != kDimOps.end();
 }
 
 std::vector<ValueId> dim_inputs(const Node& node) {

@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace ctxgen::onednn {
+namespace {
+
+std::string_view name_of(const ProgramParam& param) { return param.name; }
+
+}  // namespace
 
 std::vector<ProgramDim> dims_of(const Program& program, Operand operand) {
   if (operand.kind == Operand::Kind::kValue) return program.values[operand.index].dims;
@@ -41,20 +46,20 @@ bool surely_equal(const std::vector<ProgramDim>& a, const std::vector<ProgramDim
 }
 
 PostOp eltwise_step(std::string_view alg, float alpha, float beta) {
-  return {.kind = std::string(alg), .alpha = alpha, .beta = beta, .operand = {}};
+  return {.kind = alg, .alpha = alpha, .beta = beta, .operand = {}};
 }
 
 void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::value) value) {
-  const auto found = std::ranges::find(op.params, name, &ProgramParam::name);
+  const auto found = std::ranges::find(op.params, name, name_of);
   if (found != op.params.end()) {
     found->value = std::move(value);
   } else {
-    op.params.push_back({std::string(name), std::move(value)});
+    op.params.push_back({name, std::move(value)});
   }
 }
 
 const ProgramParam* find_param(const ProgramOp& op, std::string_view name) {
-  const auto found = std::ranges::find(op.params, name, &ProgramParam::name);
+  const auto found = std::ranges::find(op.params, name, name_of);
   return found == op.params.end() ? nullptr : &*found;
 }
 
@@ -72,15 +77,15 @@ float float_param(const ProgramOp& op, std::string_view name, float otherwise) {
 
 std::string_view text_param(const ProgramOp& op, std::string_view name) {
   const ProgramParam* param = find_param(op, name);
-  const auto* value = param != nullptr ? std::get_if<std::string>(&param->value) : nullptr;
+  const auto* value = param != nullptr ? std::get_if<ShortText>(&param->value) : nullptr;
   return value != nullptr ? std::string_view(*value) : std::string_view();
 }
 
 std::vector<std::int64_t> ints_param(const ProgramOp& op, std::string_view name) {
   const ProgramParam* param = find_param(op, name);
   const auto* value =
-      param != nullptr ? std::get_if<std::vector<std::int64_t>>(&param->value) : nullptr;
-  return value != nullptr ? *value : std::vector<std::int64_t>{};
+      param != nullptr ? std::get_if<SmallList<std::int64_t>>(&param->value) : nullptr;
+  return value != nullptr ? std::vector<std::int64_t>(*value) : std::vector<std::int64_t>{};
 }
 
 }  // namespace ctxgen::onednn

@@ -136,22 +136,22 @@ std::vector<ProgramDim> ProgramBuilder::broadcast(Operand a, Operand b) const {
 
 ProgramOp ProgramBuilder::op(std::string_view kind, const NodeView& n) const {
   ProgramOp op;
-  op.kind = std::string(kind);
+  op.kind = kind;
   op.name = n.node().name;
   if (op.name.empty() && n.output(0).valid()) op.name = n.output_value(0).name;
   return op;
 }
 
-void ProgramBuilder::add(ProgramOp op, std::vector<Operand> inputs,
-                         std::vector<std::uint32_t> outputs) {
+void ProgramBuilder::add(ProgramOp op, SmallList<Operand> inputs,
+                         SmallList<std::uint32_t> outputs) {
   while (!inputs.empty() && inputs.back().kind == Operand::Kind::kNone) inputs.pop_back();
   op.inputs = std::move(inputs);
   op.outputs = std::move(outputs);
   lowered_.program.ops.push_back(std::move(op));
 }
 
-void ProgramBuilder::add(ProgramOp op, std::vector<Operand> inputs, std::uint32_t output) {
-  add(std::move(op), std::move(inputs), std::vector{output});
+void ProgramBuilder::add(ProgramOp op, SmallList<Operand> inputs, std::uint32_t output) {
+  add(std::move(op), std::move(inputs), SmallList<std::uint32_t>{output});
 }
 
 void ProgramBuilder::add_eltwise(const NodeView& n, std::string_view alg, float alpha, float beta,
@@ -164,12 +164,13 @@ void ProgramBuilder::add_eltwise(const NodeView& n, std::string_view alg, float 
 void ProgramBuilder::add_binary(const NodeView& n, std::string_view alg, Operand a, Operand b,
                                 std::uint32_t output) {
   ProgramOp made = op(kind::kBinary, n);
-  set_param(made, "alg", std::string(alg));
+  set_param(made, "alg", alg);
   add(std::move(made), {a, b}, output);
 }
 
 void set_eltwise(ProgramOp& op, std::string_view alg, float alpha, float beta) {
-  set_param(op, "alg", std::string(alg));
+  op.params.reserve(3);
+  set_param(op, "alg", alg);
   set_param(op, "alpha", static_cast<double>(alpha));
   set_param(op, "beta", static_cast<double>(beta));
 }

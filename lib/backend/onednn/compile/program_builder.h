@@ -33,8 +33,8 @@ class ProgramBuilder {
 
   /// An op of a node, not yet added.
   [[nodiscard]] ProgramOp op(std::string_view kind, const NodeView& n) const;
-  void add(ProgramOp op, std::vector<Operand> inputs, std::uint32_t output);
-  void add(ProgramOp op, std::vector<Operand> inputs, std::vector<std::uint32_t> outputs);
+  void add(ProgramOp op, SmallList<Operand> inputs, std::uint32_t output);
+  void add(ProgramOp op, SmallList<Operand> inputs, SmallList<std::uint32_t> outputs);
 
   [[nodiscard]] std::vector<ProgramDim> dims(std::span<const Dim> dims);
   [[nodiscard]] const ProgramValue& at(std::uint32_t value) const {

@@ -52,7 +52,7 @@ Status read_value_infos(ImportContext& context, Scope& scope, const GraphText& t
     CTXGEN_CHECK(context.count_name(info.name));
     Value& value = scope.graph().value(scope.declare(info.name));
     value.type = std::move(info.type);
-    value.info_source = context.range_of(message);
+    value.edit_sources().info = context.range_of(message);
   }
   return {};
 }
@@ -65,7 +65,7 @@ Status read_inputs(ImportContext& context, Scope& scope, const GraphText& text) 
     const ValueId id = CTXGEN_TRY(scope.define(info.name, "graph input"));
     Value& value = scope.graph().value(id);
     value.is_input = true;
-    value.input_source = context.range_of(message);
+    value.edit_sources().input = context.range_of(message);
     if (info.type.kind != ValueType::Kind::kUnknown) value.type = std::move(info.type);
     scope.graph().inputs.push_back(id);
   }
@@ -104,7 +104,7 @@ Status add_initializer(ImportContext& context, Scope& scope, NamedTensor named, 
   value.is_overridable = value.is_input && context.model.ir_version >= 4;
   if (!value.is_overridable) set_exact_type(value, named.tensor);
   value.initializer = std::move(named.tensor);
-  value.initializer_source = context.range_of(message);
+  value.edit_sources().initializer = context.range_of(message);
   value.initializer_is_external = named.is_external;
   value.is_sparse = sparse;
   return {};
@@ -141,7 +141,7 @@ Status read_outputs(ImportContext& context, Scope& scope, const GraphText& text)
       return fail(ErrorCode::kInvalidGraph, "graph output \"{}\" has no source", info.name);
     }
     Value& value = scope.graph().value(*id);
-    if (value.output_source.empty()) value.output_source = context.range_of(message);
+    if (value.output_source().empty()) value.edit_sources().output = context.range_of(message);
     value.is_output = true;
     scope.graph().outputs.push_back(*id);
   }

@@ -8,10 +8,10 @@ namespace ctxgen {
 
 Result<std::optional<ExternalDataRef>> external_place(const Model& model, const Value& value) {
   std::optional<ExternalDataRef> place;
-  if (!value.initializer_is_external || value.is_sparse || value.initializer_source.empty())
+  if (!value.initializer_is_external || value.is_sparse || value.initializer_source().empty())
     return place;
   place.emplace();
-  wire::Reader reader(model.bytes(value.initializer_source), "tensor");
+  wire::Reader reader(model.bytes(value.initializer_source()), "tensor");
   while (const wire::Field* f = reader.next())
     if (f->tag == wire::bytes(field::tensor::kExternalData))
       CTXGEN_CHECK(read_external_entry(f->body, *place));

@@ -140,7 +140,7 @@ Status Encoder::check_opset(const Node& node) {
   auto imported = model_.opset(node.domain);
   for (const OpsetImport& import : needed_opsets_)
     if (import.domain == node.domain) imported = import.version;
-  if (!imported) needed_opsets_.push_back({node.domain, node.opset});
+  if (!imported) needed_opsets_.push_back({node.domain.str(), node.opset});
   if (imported && *imported != node.opset)
     return fail(ErrorCode::kUnsupported,
                 "{}: it comes from a function that imports opset {} of domain \"{}\", the model "

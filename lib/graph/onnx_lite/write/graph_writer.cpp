@@ -125,7 +125,7 @@ Status GraphWriter::add_initializer(ValueId id, const ModelRewrite* main,
                                                  main->external.at(id))));
     return {};
   }
-  if (value.initializer_source.empty()) {
+  if (value.initializer_source().empty()) {
     out.message_field(fg::kInitializer, Encoder::tensor(*value.initializer, value.name));
     return {};
   }
@@ -139,7 +139,7 @@ Status GraphWriter::add_initializer(ValueId id, const ModelRewrite* main,
   return encoder_.relocator().copy_field(
       value.is_sparse ? fg::kSparseInitializer : fg::kInitializer,
       value.is_sparse ? Relocator::Kind::kSparseTensor : Relocator::Kind::kTensor,
-      model_.bytes(value.initializer_source), out);
+      model_.bytes(value.initializer_source()), out);
 }
 
 Status GraphWriter::add_info(std::uint32_t number, SourceRange source, const Value& value,
@@ -155,7 +155,7 @@ Status GraphWriter::add_info(std::uint32_t number, SourceRange source, const Val
 
 Status GraphWriter::add_interface(Pieces& out) {
   for (const ValueId id : rewrite_.inputs)
-    CTXGEN_CHECK(add_info(fg::kInput, graph_.value(id).input_source, graph_.value(id), out));
+    CTXGEN_CHECK(add_info(fg::kInput, graph_.value(id).input_source(), graph_.value(id), out));
   for (const ValueId id : graph_.outputs) {
     // Programs bind by type, so what a partition makes is written as it is; inference may be wrong
     // about what other nodes make.
@@ -164,10 +164,10 @@ Status GraphWriter::add_interface(Pieces& out) {
         value.type_contradicts && std::ranges::any_of(rewrite_.ep_contexts, [id](const auto& node) {
           return std::ranges::find(node.outputs, id) != node.outputs.end();
         });
-    if (made_by_program && !value.output_source.empty())
-      out.message_field(fg::kOutput, CTXGEN_TRY(encoder_.retyped(value.output_source, value)));
+    if (made_by_program && !value.output_source().empty())
+      out.message_field(fg::kOutput, CTXGEN_TRY(encoder_.retyped(value.output_source(), value)));
     else
-      CTXGEN_CHECK(add_info(fg::kOutput, value.output_source, value, out));
+      CTXGEN_CHECK(add_info(fg::kOutput, value.output_source(), value, out));
   }
   return {};
 }
@@ -176,10 +176,10 @@ Status GraphWriter::add_value_infos(Pieces& out) {
   for (const ValueId id : rewrite_.value_infos) {
     const Value& value = graph_.value(id);
     const bool told_elsewhere = value.is_input || value.is_output;
-    if (value.info_source.empty() && told_elsewhere) continue;
-    if (value.info_source.empty() && value.type.kind == ValueType::Kind::kUnknown)
+    if (value.info_source().empty() && told_elsewhere) continue;
+    if (value.info_source().empty() && value.type.kind == ValueType::Kind::kUnknown)
       return fail(ErrorCode::kInvalidGraph, "value \"{}\": its type is not known", value.name);
-    CTXGEN_CHECK(add_info(fg::kValueInfo, value.info_source, value, out));
+    CTXGEN_CHECK(add_info(fg::kValueInfo, value.info_source(), value, out));
   }
   return {};
 }

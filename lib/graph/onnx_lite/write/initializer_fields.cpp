@@ -35,7 +35,7 @@ void add_entry(std::string_view key, std::string_view value, Pieces& tensor) {
 }  // namespace
 
 bool is_aligned_when_written(const Value& value) {
-  return value.initializer && !value.is_sparse && !value.initializer_source.empty() &&
+  return value.initializer && !value.is_sparse && !value.initializer_source().empty() &&
          value.initializer->bytes().size() >= kAlignedFrom;
 }
 
@@ -45,7 +45,7 @@ Result<std::optional<Pieces>> aligned_tensor(const Model& model, const Value& va
   Pieces tensor;
   std::span<const std::byte> raw;
   std::uint64_t data_type = 0;
-  wire::Reader reader(model.bytes(value.initializer_source), "tensor");
+  wire::Reader reader(model.bytes(value.initializer_source()), "tensor");
   while (const wire::Field* f = reader.next()) {
     const std::uint32_t number = f->field_number();
     if (f->tag == wire::bytes(ft::kRawData))
@@ -75,13 +75,13 @@ Result<std::optional<Pieces>> aligned_tensor(const Model& model, const Value& va
 Result<Pieces> external_tensor(const Model& model, const Value& value, std::string_view location,
                                const ExternalPlace& place) {
   Pieces tensor;
-  if (value.initializer_source.empty()) {
+  if (value.initializer_source().empty()) {
     for (const std::int64_t dim : value.initializer->dims())
       tensor.varint_field(ft::kDims, static_cast<std::uint64_t>(dim));
     tensor.varint_field(ft::kDataType, static_cast<std::uint64_t>(value.initializer->type()));
     tensor.text_field(ft::kName, value.name);
   } else {
-    wire::Reader reader(model.bytes(value.initializer_source), "tensor");
+    wire::Reader reader(model.bytes(value.initializer_source()), "tensor");
     while (const wire::Field* f = reader.next())
       if (!is_data(f->field_number())) tensor.fields(f->whole);
     CTXGEN_CHECK(reader.status());

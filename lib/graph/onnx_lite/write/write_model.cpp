@@ -200,10 +200,10 @@ ModelRewrite identity_rewrite(const Model& model) {
   for (std::uint32_t i = 0; i < graph.value_count(); ++i) {
     const ValueId id{i};
     if (graph.value(id).initializer) rewrite.initializers.push_back(id);
-    if (!graph.value(id).info_source.empty()) rewrite.value_infos.push_back(id);
+    if (!graph.value(id).info_source().empty()) rewrite.value_infos.push_back(id);
   }
-  const auto by_source = [&graph](SourceRange Value::* source) {
-    return [&graph, source](ValueId id) { return (graph.value(id).*source).offset; };
+  const auto by_source = [&graph](SourceRange (Value::*source)() const) {
+    return [&graph, source](ValueId id) { return (graph.value(id).*source)().offset; };
   };
   std::ranges::stable_sort(rewrite.initializers, {}, by_source(&Value::initializer_source));
   std::ranges::stable_sort(rewrite.value_infos, {}, by_source(&Value::info_source));

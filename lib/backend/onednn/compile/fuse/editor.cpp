@@ -38,7 +38,7 @@ void ProgramEditor::unlink(std::uint32_t index) {
     if (producers_[output] == index) producers_[output] = kNoOp;
   }
   for_each_operand(op, [&](const Operand& operand) {
-    if (operand.kind == Operand::Kind::kValue) std::erase(users_[operand.index], index);
+    if (operand.kind == Operand::Kind::kValue) erase_if(users_[operand.index], [index](std::uint32_t user) { return user == index; });
   });
 }
 
@@ -85,7 +85,7 @@ void ProgramEditor::replace(std::uint32_t index, ProgramOp op) {
 void ProgramEditor::erase(std::uint32_t index) { replace(index, {}); }
 
 void ProgramEditor::redirect(std::uint32_t from, Operand to) {
-  const std::vector<std::uint32_t> readers = users_[from];
+  const SmallList<std::uint32_t> readers = users_[from];
   for (const std::uint32_t reader : readers) {
     ProgramOp changed = op(reader);
     for_each_operand(changed, [&](Operand& operand) {

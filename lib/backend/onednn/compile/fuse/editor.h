@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ctxgen/base/small_list.h"
+
 #include "../lowered.h"
 
 namespace ctxgen::onednn {
@@ -58,7 +60,7 @@ class ProgramEditor {
 
   Lowered* lowered_;
   std::vector<std::uint32_t> producers_;
-  std::vector<std::vector<std::uint32_t>> users_;
+  std::vector<SmallList<std::uint32_t>> users_;
   std::vector<bool> is_output_;
 };
 

@@ -74,7 +74,7 @@ Read<Eltwise> read_activation(const NodeView& n) {
                    .alpha = node.float_or("alpha", old ? 1.6732F : 1.67326319217681884765625F),
                    .factor = node.float_or("gamma", old ? 1.0507F : 1.05070102214813232421875F)};
   }
-  const auto* found = std::ranges::find(kActivations, node.op_type, &Activation::op_type);
+  const auto* found = std::ranges::find(kActivations, node.op_type.view(), &Activation::op_type);
   if (found == std::end(kActivations)) return refuse("operator has no oneDNN lowering");
   Eltwise eltwise{.alg = found->alg, .alpha = found->alpha, .beta = found->beta};
   if (!found->alpha_name.empty()) eltwise.alpha = node.float_or(found->alpha_name, found->alpha);

@@ -10,7 +10,7 @@ namespace ctxgen::onednn {
 namespace {
 
 std::string_view alg_of(const NodeView& n) {
-  const std::string& type = n.node().op_type;
+  const std::string_view type = n.node().op_type;
   if (type == "Add" || type == "Sum" || type == "Mean") return "add";
   if (type == "Sub") return "sub";
   if (type == "Mul") return "mul";

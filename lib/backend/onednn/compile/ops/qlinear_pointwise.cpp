@@ -148,7 +148,7 @@ Status lower_qlinear_pool(const NodeView& n, ProgramBuilder& builder) {
   const Pool pool = CTXGEN_TRY(accepted(read_pool(n), n));
   ProgramOp op = builder.op(is_global(n) ? kind::kGlobalPool : kind::kPool, n);
   const bool include = n.node().int_or("count_include_pad", 0) != 0;
-  set_param(op, "mode", std::string(is_global(n) ? "avg" : include ? "avg_include" : "avg_exclude"));
+  set_param(op, "mode", is_global(n) ? "avg" : include ? "avg_include" : "avg_exclude");
   if (!is_global(n)) {
     set_param(op, "kernel", pool.window.kernel);
     set_window(op, pool.window);

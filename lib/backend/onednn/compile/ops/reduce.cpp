@@ -52,7 +52,7 @@ Refusal check_reduce(const NodeView& n) { return refusal_of(read_axes(n)); }
 
 Status lower_reduce(const NodeView& n, ProgramBuilder& builder) {
   std::vector<std::int64_t> axes = CTXGEN_TRY(accepted(read_axes(n), n));
-  const auto* mode = std::ranges::find(kModes, n.node().op_type,
+  const auto* mode = std::ranges::find(kModes, n.node().op_type.view(),
                                        &std::pair<std::string_view, std::string_view>::first);
   CTXGEN_ASSERT(mode != std::end(kModes));
   const Operand src = builder.operand(n.input(0));
@@ -61,12 +61,12 @@ Status lower_reduce(const NodeView& n, ProgramBuilder& builder) {
   const bool pixels = axes.size() == 2 && axes[0] == 2 && axes[1] == 3 && n.rank(0) == 4;
   if (mode->second == "mean" && pixels && n.node().int_or("keepdims", 1) != 0) {
     ProgramOp pool = builder.op(kind::kGlobalPool, n);
-    set_param(pool, "mode", std::string("avg"));
+    set_param(pool, "mode", "avg");
     builder.add(std::move(pool), {src}, result);
     return {};
   }
   ProgramOp op = builder.op(kind::kReduce, n);
-  set_param(op, "mode", std::string(mode->second));
+  set_param(op, "mode", mode->second);
   set_param(op, "axes", std::move(axes));
   set_param(op, "keepdims", std::int64_t{n.node().int_or("keepdims", 1) != 0});
   builder.add(std::move(op), {src}, result);

@@ -18,7 +18,7 @@ struct RnnParams {
 };
 
 Refusal check_activations(const NodeView& n, RnnParams& params) {
-  const std::string& type = n.node().op_type;
+  const std::string_view type = n.node().op_type;
   const Attribute* given = n.node().attribute("activations");
   std::vector<std::string> expected{"Tanh"};
   if (type == "LSTM") expected = {"Sigmoid", "Tanh", "Tanh"};

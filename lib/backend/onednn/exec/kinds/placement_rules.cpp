@@ -7,7 +7,7 @@
 namespace ctxgen::onednn {
 
 SlotId place_vector(Placement& pass, std::uint32_t op, std::size_t input) {
-  const std::vector<Operand>& inputs = pass.program().ops[op].inputs;
+  const SmallList<Operand>& inputs = pass.program().ops[op].inputs;
   if (input >= inputs.size() || inputs[input].kind == Operand::Kind::kNone) return kNone;
   return pass.need(inputs[input], Layout::kPlain, Placement::Density::kDense, op);
 }

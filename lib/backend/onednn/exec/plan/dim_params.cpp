@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kSuffix = "_code";
 constexpr std::string_view kSized = "sized";
 
-bool is_code(const ProgramParam& param) { return param.name.ends_with(kSuffix); }
+bool is_code(const ProgramParam& param) { return param.name.view().ends_with(kSuffix); }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Result<ProgramOp> without_dim_code(const Program& program, const ProgramOp& op,
     if (!is_code(param)) continue;
     const std::vector<std::int64_t> code = CTXGEN_TRY(params.list(param.name));
     param.value = CTXGEN_TRY(run_dim_code(code, dims, label(op)));
-    param.name.resize(param.name.size() - kSuffix.size());
+    param.name = param.name.str().substr(0, param.name.size() - kSuffix.size());
   }
   const std::int64_t sized = CTXGEN_TRY(params.integer(kSized, 0));
   if (sized < 0 || static_cast<std::uint64_t>(sized) >= op.inputs.size())

@@ -43,20 +43,20 @@ Result<double> Params::real(std::string_view name, double fallback) const {
 Result<std::string> Params::text(std::string_view name, std::string_view fallback) const {
   const ProgramParam* param = find(name);
   if (param == nullptr) return std::string(fallback);
-  const auto* value = std::get_if<std::string>(&param->value);
+  const auto* value = std::get_if<ShortText>(&param->value);
   if (value == nullptr) return wrong_type(op_, name, "a string");
-  return *value;
+  return value->str();
 }
 
 Result<std::vector<std::int64_t>> Params::list(std::string_view name) const {
   const ProgramParam* param = find(name);
   if (param == nullptr) return std::vector<std::int64_t>();
-  if (const auto* reals = std::get_if<std::vector<double>>(&param->value)) {
+  if (const auto* reals = std::get_if<SmallList<double>>(&param->value)) {
     // An empty list has no type of its own in some writers.
     if (reals->empty()) return std::vector<std::int64_t>();
     return wrong_type(op_, name, "a list of integers");
   }
-  const auto* value = std::get_if<std::vector<std::int64_t>>(&param->value);
+  const auto* value = std::get_if<SmallList<std::int64_t>>(&param->value);
   if (value == nullptr) return wrong_type(op_, name, "a list of integers");
   if (value->size() > 4096)
     return fail(ErrorCode::kCorruptContext, "{}: {} has {} values, expected at most 4096",
@@ -67,10 +67,10 @@ Result<std::vector<std::int64_t>> Params::list(std::string_view name) const {
 Result<std::vector<double>> Params::reals(std::string_view name) const {
   const ProgramParam* param = find(name);
   if (param == nullptr) return std::vector<double>();
-  if (const auto* whole = std::get_if<std::vector<std::int64_t>>(&param->value);
+  if (const auto* whole = std::get_if<SmallList<std::int64_t>>(&param->value);
       whole != nullptr && whole->empty())
     return std::vector<double>();
-  const auto* value = std::get_if<std::vector<double>>(&param->value);
+  const auto* value = std::get_if<SmallList<double>>(&param->value);
   if (value == nullptr) return wrong_type(op_, name, "a list of numbers");
   if (value->size() > 4096)
     return fail(ErrorCode::kCorruptContext, "{}: {} has {} values, expected at most 4096",

@@ -128,7 +128,7 @@ Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& s
     const Step& step = plan.steps[i];
     const ProgramOp& op = program_->ops[step.op];
     const double end_us = steady_us();
-    control.timings->push_back({op.name, op.kind, step.implementation, end_us - start_us,
+    control.timings->push_back({op.name, op.kind.str(), step.implementation, end_us - start_us,
                                 step.flops, step.bytes, start_us, end_us});
   }
   return {};

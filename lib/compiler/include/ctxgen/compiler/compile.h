@@ -172,8 +172,9 @@ struct PartitionReport {
 };
 
 struct NodeReport {
-  std::string name, op_type, provider;  // provider "": nobody
-  std::string graph;      // "": the main graph; else "If_0/then_branch", with `subgraphs` only
+  std::string name;
+  ShortText op_type, provider;  // provider "": nobody
+  ShortText graph;        // "": the main graph; else "If_0/then_branch", with `subgraphs` only
   int partition = -1;     // index into ModelReport::partitions
   bool folded = false;    // computed at compile time
   std::vector<std::string> reasons;     // "dnnl: pads are not constant"

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "ctxgen/base/hash.h"
+#include "ctxgen/base/short_text.h"
+#include "ctxgen/base/small_list.h"
 #include "ctxgen/base/tensor.h"
 
 namespace ctxgen {
@@ -55,15 +57,14 @@ struct Operand {
 
 /// A named parameter of an op.
 struct ProgramParam {
-  std::string name;
-  std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>
-      value;
+  ShortText name;
+  std::variant<std::int64_t, double, ShortText, SmallList<std::int64_t>, SmallList<double>> value;
   [[nodiscard]] bool operator==(const ProgramParam&) const = default;
 };
 
 /// An element-wise step fused behind an op, applied in order.
 struct PostOp {
-  std::string kind;   // the provider's word ("relu", "add", ...)
+  ShortText kind;     // the provider's word ("relu", "add", ...)
   float alpha = 0.0F;
   float beta = 0.0F;
   Operand operand;    // the second operand of binary kinds
@@ -73,10 +74,10 @@ struct PostOp {
 /// One lowered operation. Kinds and their parameters belong to the provider that wrote the program
 /// (oneDNN: ctxgen/onednn/op_kinds.h).
 struct ProgramOp {
-  std::string kind;
+  ShortText kind;
   std::string name;  // of the ONNX node it came from (the last one where several were fused)
-  std::vector<Operand> inputs;
-  std::vector<std::uint32_t> outputs;  // indices of values
+  SmallList<Operand> inputs;
+  SmallList<std::uint32_t> outputs;  // indices of values
   std::vector<ProgramParam> params;
   std::vector<PostOp> post_ops;
   [[nodiscard]] bool operator==(const ProgramOp&) const = default;

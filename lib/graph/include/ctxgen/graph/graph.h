@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/short_text.h"
+#include "ctxgen/base/small_list.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/graph/boxed.h"
 #include "ctxgen/graph/ids.h"
@@ -97,13 +99,13 @@ struct Attribute {
 /// `domain` ("ai.onnx" is stored as "").
 struct Node {
   std::string name;
-  std::string op_type;
-  std::string domain;
-  std::string overload;
+  ShortText op_type;
+  ShortText domain;
+  ShortText overload;
   std::int64_t opset = 0;
-  std::vector<ValueId> inputs;    // invalid id: an absent optional input
-  std::vector<ValueId> outputs;   // likewise
-  std::vector<ValueId> captures;  // values of this graph that the node's subgraphs read
+  SmallList<ValueId> inputs;    // invalid id: an absent optional input
+  SmallList<ValueId> outputs;   // likewise
+  SmallList<ValueId> captures;  // values of this graph that the node's subgraphs read
   std::vector<Attribute> attributes;
   SourceRange source;     // of the NodeProto; empty for nodes made by expanding a function
   std::int32_t call = -1; // index into Graph::calls() of the function call that it came from
@@ -123,29 +125,44 @@ struct Node {
   std::string first_output_name;  // for describe()
 };
 
+/// Where the file tells of a value; empty ranges: it does not.
+struct ValueSources {
+  SourceRange input;        // ValueInfoProto in graph.input
+  SourceRange output;       // ValueInfoProto in graph.output (the first, if it is twice)
+  SourceRange info;         // ValueInfoProto in graph.value_info
+  SourceRange initializer;  // TensorProto or SparseTensorProto
+};
+
 struct Value {
   std::string name;  // as it was added: the graph finds the value by it
   ValueType type;
   NodeId producer;                 // invalid: graph input, initializer, or captured
-  std::vector<NodeId> consumers;   // ascending; a node that reads it twice, or captures it, once
+  SmallList<NodeId> consumers;     // ascending; a node that reads it twice, or captures it, once
   bool is_input = false;           // graph input
   bool is_output = false;          // graph output
   bool is_outer = false;           // stands for a value of an enclosing graph
   bool type_changed = false;       // `type` differs from the file's on purpose: write `type`
   bool type_contradicts = false;   // the file declares an output otherwise than inference finds it
   bool is_sparse = false;          // sparse_initializer: `initializer` holds the dense form
+  bool is_overridable = false;     // an initializer that callers may override at run time: IR >= 4
+  bool initializer_is_external = false;  // its bytes came from another file
   Boxed<Tensor> initializer;
   Boxed<Tensor> folded;            // value computed at compile time; the producer stays a node
-  SourceRange input_source;        // ValueInfoProto in graph.input
-  SourceRange output_source;       // ValueInfoProto in graph.output (the first, if it is twice)
-  SourceRange info_source;         // ValueInfoProto in graph.value_info
-  SourceRange initializer_source;  // TensorProto or SparseTensorProto
-  bool initializer_is_external = false;  // its bytes came from another file
+  Boxed<ValueSources> sources;     // none: what the file has of it is its name
 
-  /// An initializer that the caller may override at run time: also a graph input, IR >= 4.
-  bool is_overridable = false;
   /// The constant that compilers may rely on: folded, or an initializer that nobody can override.
   [[nodiscard]] const Tensor* constant() const;
+  [[nodiscard]] SourceRange input_source() const { return sources ? sources->input : SourceRange(); }
+  [[nodiscard]] SourceRange output_source() const { return sources ? sources->output : SourceRange(); }
+  [[nodiscard]] SourceRange info_source() const { return sources ? sources->info : SourceRange(); }
+  [[nodiscard]] SourceRange initializer_source() const {
+    return sources ? sources->initializer : SourceRange();
+  }
+  /// To write one of them.
+  [[nodiscard]] ValueSources& edit_sources() {
+    if (!sources) sources = ValueSources();
+    return *sources;
+  }
 };
 
 /// A model-local function's call that was expanded in place.
