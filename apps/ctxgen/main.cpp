@@ -11,8 +11,8 @@
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
-#include "ctxgen/onednn/exec.h"
 #include "ctxgen/onnx/infer.h"
+#include "ctxgen/registry/providers.h"
 #include "cli.h"
 #include "flags/build_flags.h"
 #include "flags/options_file.h"
@@ -31,9 +31,12 @@ namespace ctxgen::cli {
 namespace {
 
 std::string version_text() {
-  return std::format("ctxgen {}\ncontext format {}.{}\noneDNN {}\nonnx {}\n",
-                     CTXGEN_VERSION_STRING, kFormatMajor, kFormatMinor,
-                     onednn::library_version(), onnx_version());
+  std::string libraries;
+  for (const std::string& name : provider_names())
+    if (const auto provider = make_provider(name); provider && !(*provider)->info().library.empty())
+      libraries += (*provider)->info().library + "\n";
+  return std::format("ctxgen {}\ncontext format {}.{}\n{}onnx {}\n", CTXGEN_VERSION_STRING,
+                     kFormatMajor, kFormatMinor, libraries, onnx_version());
 }
 
 /// Exit statuses and printed codes, from the one table of lib/base.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "ctxgen/registry/loaders.h"
 #include "factory.h"
 #include "ort_tables.h"
 #include "run_watch.h"
@@ -37,15 +38,16 @@ CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base,
                  kOldestOrtApiVersion, base->GetVersionString());
     return nullptr;
   }
-  if (max_factories == 0)
-    return api->CreateStatus(ORT_INVALID_ARGUMENT, "no room for an execution provider factory");
+  const auto loaders = ctxgen::default_loaders();  // one execution provider each
+  if (max_factories < loaders.size())
+    return api->CreateStatus(ORT_INVALID_ARGUMENT, "no room for the execution provider factories");
   return guarded(*api, "creating the execution provider factory", [&]() -> ctxgen::Status {
     const int minor = minor_version(base->GetVersionString());
     const auto tables =
         std::clamp(static_cast<std::uint32_t>(minor), kOldestOrtApiVersion, kNewestOrtApiVersion);
     const OrtApis ort{api, api->GetEpApi(), minor, tables, find_terminate_flag(*api)};
-    factories[0] = Factory::make(ort, logger);
-    *count = 1;
+    for (const ctxgen::ProgramLoader* loader : loaders)
+      factories[(*count)++] = Factory::make(ort, *loader, logger);
     return {};
   });
 }

@@ -2,12 +2,18 @@
 
 #include <charconv>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace ctxgen::plugin {
 namespace {
 
-constexpr std::string_view kPrefix = "ep.ctxgendnnlexecutionprovider.";
+/// "ep.ctxgendnnlexecutionprovider.", where ONNX Runtime puts the options of an EP.
+std::string prefix_of(std::string_view ep) {
+  std::string prefix = "ep.";
+  for (const char c : ep) prefix += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return prefix + ".";
+}
 
 Result<bool> parse_flag(std::string_view key, std::string_view value) {
   if (value == "0" || value == "1") return value == "1";
@@ -23,7 +29,7 @@ Result<int> parse_number(std::string_view key, std::string_view value, int least
   return number;
 }
 
-Status set_own(EpOptions& options, std::string_view key, std::string_view value) {
+Status set_own(EpOptions& options, std::string_view ep, std::string_view key, std::string_view value) {
   if (key == "threads") {
     options.threads = CTXGEN_TRY(parse_number(key, value, 0, 4096));
   } else if (key == "kept_plans") {
@@ -37,13 +43,14 @@ Status set_own(EpOptions& options, std::string_view key, std::string_view value)
                   "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
   } else {
     return fail(ErrorCode::kInvalidArgument,
-                "{} has no option \"{}\"; it has threads, kept_plans, verify_blobs", kEpName, key);
+                "{} has no option \"{}\"; it has threads, kept_plans, verify_blobs", ep, key);
   }
   return {};
 }
 
-Status set(EpOptions& options, std::string_view key, std::string_view value) {
-  if (key.starts_with(kPrefix)) return set_own(options, key.substr(kPrefix.size()), value);
+Status set(EpOptions& options, std::string_view ep, std::string_view key, std::string_view value) {
+  if (const std::string prefix = prefix_of(ep); key.starts_with(prefix))
+    return set_own(options, ep, key.substr(prefix.size()), value);
   if (key == "ep.context_file_path") options.context_file_path = value;
   if (key == "session.model_external_initializers_file_folder_path")
     options.external_data_folder = value;
@@ -58,7 +65,8 @@ Status set(EpOptions& options, std::string_view key, std::string_view value) {
 
 }  // namespace
 
-Result<EpOptions> read_options(const OrtApis& ort, const OrtSessionOptions& session) {
+Result<EpOptions> read_options(const OrtApis& ort, std::string_view ep,
+                               const OrtSessionOptions& session) {
   OrtKeyValuePairs* pairs = nullptr;
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetSessionOptionsConfigEntries(&session, &pairs)));
   const std::unique_ptr<OrtKeyValuePairs, decltype(ort.api->ReleaseKeyValuePairs)> owner(
@@ -68,17 +76,17 @@ Result<EpOptions> read_options(const OrtApis& ort, const OrtSessionOptions& sess
   std::size_t count = 0;
   ort.api->GetKeyValuePairs(pairs, &keys, &values, &count);
   EpOptions options;
-  for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, keys[i], values[i]));
+  for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, ep, keys[i], values[i]));
   if (options.stop_share_ep_contexts && !options.share_ep_contexts)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
   return options;
 }
 
-Status check_dynamic_option(std::string_view key, std::string_view value) {
+Status check_dynamic_option(std::string_view ep, std::string_view key, std::string_view value) {
   if (key != "ep.dynamic.workload_type")
     return fail(ErrorCode::kInvalidArgument,
-                "{} has no option \"{}\" that can be set while a session lives", kEpName, key);
+                "{} has no option \"{}\" that can be set while a session lives", ep, key);
   if (value == "Default" || value == "Efficient") return {};
   return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected Default or Efficient",
               key, value);

@@ -11,7 +11,7 @@
 namespace ctxgen::plugin {
 
 /// What a session says: ONNX Runtime's own keys, and ours, which users give as options of the EP and
-/// ONNX Runtime hands on as `ep.ctxgendnnlexecutionprovider.<key>`.
+/// ONNX Runtime hands on as `ep.<name in lower case>.<key>`.
 struct EpOptions {
   std::filesystem::path context_file_path;  // ep.context_file_path: for models from memory
   /// session.model_external_initializers_file_folder_path: ONNX Runtime may give it as the folder
@@ -26,12 +26,15 @@ struct EpOptions {
   VerifyBlobs verify_blobs = VerifyBlobs::kAuto;  // verify_blobs: auto, always, never
 };
 
+/// `ep`: the name of the EP.
 /// Errors  INVALID_ARGUMENT: an unknown option of the EP, or a value that is none of its values.
-[[nodiscard]] Result<EpOptions> read_options(const OrtApis& ort, const OrtSessionOptions& options);
+[[nodiscard]] Result<EpOptions> read_options(const OrtApis& ort, std::string_view ep,
+                                             const OrtSessionOptions& options);
 
 /// Options that are set while the session lives. There are none of ours; ONNX Runtime's hint about
 /// the kind of work changes nothing.
 /// Errors  INVALID_ARGUMENT: any other key, or an invalid value.
-[[nodiscard]] Status check_dynamic_option(std::string_view key, std::string_view value);
+[[nodiscard]] Status check_dynamic_option(std::string_view ep, std::string_view key,
+                                          std::string_view value);
 
 }  // namespace ctxgen::plugin

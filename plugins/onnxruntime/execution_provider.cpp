@@ -27,9 +27,9 @@ Result<ResolvedContexts> open_contexts(std::span<const ContextNode> nodes,
 
 }  // namespace
 
-ExecutionProvider::ExecutionProvider(OrtApis ort, Result<EpOptions> options,
+ExecutionProvider::ExecutionProvider(OrtApis ort, std::string name, Result<EpOptions> options,
                                      const OrtLogger* logger)
-    : EpTable{}, ort_(ort), logger_(logger), watch_(ort.terminate_flag) {
+    : EpTable{}, ort_(ort), name_(std::move(name)), logger_(logger), watch_(ort.terminate_flag) {
   if (options) {
     options_ = *std::move(options);
   } else {
@@ -39,7 +39,9 @@ ExecutionProvider::ExecutionProvider(OrtApis ort, Result<EpOptions> options,
   if (options_.share_ep_contexts) group_ = Workspace::join();
   if (options_.stop_share_ep_contexts) Workspace::stop(group_);
   ort_version_supported = ort_.tables_version;
-  OrtEp::GetName = [](const OrtEp*) noexcept { return kEpName; };
+  OrtEp::GetName = [](const OrtEp* self) noexcept {
+    return static_cast<const ExecutionProvider*>(self)->name_.c_str();
+  };
   fill_compiling();
   fill_running();
 }
@@ -77,7 +79,7 @@ void ExecutionProvider::fill_running() noexcept {
     auto& ep = *static_cast<ExecutionProvider*>(self);
     return guarded(*ep.ort_.api, "setting options", [&]() -> Status {
       for (std::size_t i = 0; i < count; ++i)
-        CTXGEN_CHECK(check_dynamic_option(keys[i], values[i]));
+        CTXGEN_CHECK(check_dynamic_option(ep.name_, keys[i], values[i]));
       return {};
     });
   };
@@ -89,7 +91,7 @@ Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& in
   const auto nodes = CTXGEN_TRY(nodes_of(ort_, graph));
   bool any = false;
   for (const OrtNode* node : nodes) {
-    if (!is_ours(ort_, *node)) continue;
+    if (!is_ours(ort_, name_, *node)) continue;
     CTXGEN_CHECK(
         from_ort(*ort_.api, ort_.ep->EpGraphSupportInfo_AddNodesToFuse(&info, &node, 1, &fusion)));
     any = true;
@@ -119,14 +121,14 @@ Status ExecutionProvider::check_options(std::span<const OrtGraph* const> graphs)
   if (!options_.generates) return {};
   for (const OrtGraph* graph : graphs)
     for (const OrtNode* node : CTXGEN_TRY(nodes_of(ort_, *graph)))
-      if (is_ours(ort_, *node))
+      if (is_ours(ort_, name_, *node))
         return fail(ErrorCode::kInvalidArgument,
                     "the model is compiled already, for {}: load it without ep.context_enable=1",
-                    kEpName);
+                    name_);
   return fail(ErrorCode::kUnsupported,
               "{} does not compile models inside ONNX Runtime (ep.context_enable=1, CompileModel) "
               "yet; \"ctxgen compile\" does",
-              kEpName);
+              name_);
 }
 
 Status ExecutionProvider::check_graph_count() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ctxgen/ctxfile/source_weights.h"
@@ -18,9 +19,10 @@ namespace ctxgen::plugin {
 /// unregister the library while sessions live.
 class ExecutionProvider final : public EpTable {
  public:
-  /// `options`: an error in them is logged now and returned by Compile: ONNX Runtime's Python package
+  /// `name`: the `source` of the EPContext nodes that it runs. `options`: an error in them is logged now and returned by Compile: ONNX Runtime's Python package
   /// would answer an error from here by a session without the EP.
-  ExecutionProvider(OrtApis ort, Result<EpOptions> options, const OrtLogger* logger);
+  ExecutionProvider(OrtApis ort, std::string name, Result<EpOptions> options,
+                    const OrtLogger* logger);
 
  private:
   void fill_compiling() noexcept;
@@ -40,6 +42,7 @@ class ExecutionProvider final : public EpTable {
       const OpenContext& context, std::size_t program, SourceWeights& sources) const;
 
   OrtApis ort_;
+  std::string name_;
   EpOptions options_;
   Status options_status_;
   const OrtLogger* logger_;

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "ctxgen/base/version.h"
-#include "ctxgen/registry/loaders.h"
 #include "execution_provider.h"
 
 namespace ctxgen::plugin {
@@ -26,8 +25,8 @@ int threads_in(std::string_view fingerprint) {
 
 }  // namespace
 
-OrtEpFactory* Factory::make(OrtApis ort, const OrtLogger* logger) {
-  return new Factory(ort, logger);
+OrtEpFactory* Factory::make(OrtApis ort, const ProgramLoader& loader, const OrtLogger* logger) {
+  return new Factory(ort, loader, logger);
 }
 
 void Factory::release(OrtEpFactory* factory) noexcept {
@@ -38,10 +37,12 @@ void Factory::drop() noexcept {
   if (owners_.fetch_sub(1) == 1) delete this;
 }
 
-Factory::Factory(OrtApis ort, const OrtLogger* logger)
-    : EpFactoryTable{}, ort_(ort), logger_(logger) {
+Factory::Factory(OrtApis ort, const ProgramLoader& loader, const OrtLogger* logger)
+    : EpFactoryTable{}, ort_(ort), loader_(loader), name_(loader.source()), logger_(logger) {
   ort_version_supported = ort_.tables_version;
-  OrtEpFactory::GetName = [](const OrtEpFactory*) noexcept { return kEpName; };
+  OrtEpFactory::GetName = [](const OrtEpFactory* self) noexcept {
+    return static_cast<const Factory*>(self)->name_.c_str();
+  };
   OrtEpFactory::GetVendor = [](const OrtEpFactory*) noexcept { return "ctxgen"; };
   OrtEpFactory::GetVendorId = [](const OrtEpFactory*) noexcept -> std::uint32_t { return 0; };
   OrtEpFactory::GetVersion = [](const OrtEpFactory*) noexcept { return CTXGEN_VERSION_STRING; };
@@ -66,8 +67,8 @@ void Factory::fill_execution_providers() noexcept {
     auto& factory = *static_cast<Factory*>(self);
     *ep = nullptr;
     return guarded(*factory.ort_.api, "creating the execution provider", [&]() -> Status {
-      *ep = std::make_unique<ExecutionProvider>(factory.ort_, read_options(factory.ort_, *options),
-                                                logger)
+      *ep = std::make_unique<ExecutionProvider>(
+                factory.ort_, factory.name_, read_options(factory.ort_, factory.name_, *options), logger)
                 .release();
       ++factory.owners_;
       return {};
@@ -131,22 +132,20 @@ Status Factory::find_devices(std::span<const OrtHardwareDevice* const> devices,
 /// its execution provider does that.
 OrtCompiledModelCompatibility Factory::judge(const char* info) const {
   if (info == nullptr || *info == '\0') return OrtCompiledModelCompatibility_EP_NOT_APPLICABLE;
-  const ProgramLoader* loader = find_loader(default_loaders(), kEpName);
-  if (loader == nullptr) return OrtCompiledModelCompatibility_EP_UNSUPPORTED;
-  const auto [verdict, reason] = loader->compatibility(info, threads_in(info));
+  const auto [verdict, reason] = loader_.compatibility(info, threads_in(info));
   switch (verdict) {
     case Compatibility::kOptimal:
       return OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL;
     case Compatibility::kPreferRecompilation:
       log_message(ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
                   std::format("{}: the compiled model runs, but should be compiled again: {}",
-                              kEpName, reason));
+                              name_, reason));
       return OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION;
     case Compatibility::kUnsupported:
       break;
   }
   log_message(ort_, logger_, ORT_LOGGING_LEVEL_ERROR,
-              std::format("{}: the compiled model does not run here: {}", kEpName, reason));
+              std::format("{}: the compiled model does not run here: {}", name_, reason));
   return OrtCompiledModelCompatibility_EP_UNSUPPORTED;
 }
 

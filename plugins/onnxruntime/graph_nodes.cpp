@@ -86,7 +86,7 @@ Result<std::vector<const OrtNode*>> nodes_of(const OrtApis& ort, const OrtGraph&
   return nodes;
 }
 
-bool is_ours(const OrtApis& ort, const OrtNode& node) {
+bool is_ours(const OrtApis& ort, std::string_view name, const OrtNode& node) {
   const char* type = "";
   const char* domain = "";
   const Status known = [&]() -> Status {
@@ -97,7 +97,7 @@ bool is_ours(const OrtApis& ort, const OrtNode& node) {
       std::string_view(domain) != kMicrosoftDomain)
     return false;
   std::string source;
-  return read_text(ort, node, "source", source).has_value() && source == kEpName;
+  return read_text(ort, node, "source", source).has_value() && source == name;
 }
 
 Result<ContextNode> read_context_node(const OrtApis& ort, const OrtNode& node) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ctxgen/ctxfile/resolve.h"
@@ -12,8 +13,8 @@ namespace ctxgen::plugin {
 /// Every node of a graph; valid during the callback that gave the graph.
 [[nodiscard]] Result<std::vector<const OrtNode*>> nodes_of(const OrtApis& ort, const OrtGraph& graph);
 
-/// Whether the node is an EPContext node of this EP. What cannot be told is no.
-[[nodiscard]] bool is_ours(const OrtApis& ort, const OrtNode& node);
+/// Whether the node is an EPContext node of the EP `name`. What cannot be told is no.
+[[nodiscard]] bool is_ours(const OrtApis& ort, std::string_view name, const OrtNode& node);
 
 /// The attributes of an EPContext node, absent ones with the schema's defaults; a payload is copied.
 /// Errors  INVALID_GRAPH (an attribute of another kind or with another value).

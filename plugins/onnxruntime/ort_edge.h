@@ -17,8 +17,6 @@ namespace ctxgen::plugin {
 /// was built with.
 inline constexpr std::uint32_t kOldestOrtApiVersion = 23;
 
-inline constexpr const char* kEpName = "CtxgenDnnlExecutionProvider";
-
 /// ONNX Runtime as the process has it. Copied freely; the tables live as long as the process.
 struct OrtApis {
   const OrtApi* api = nullptr;

@@ -66,7 +66,7 @@ Status apply_old_arguments(const OldArguments& arguments, ModelFlags& flags,
       return std::unexpected(with_context(known.error(), "-e"));
     flags.providers = arguments.provider;
   }
-  const std::string provider = arguments.provider.empty() ? "dnnl" : arguments.provider;
+  const std::string provider = arguments.provider.empty() ? default_providers().front() : arguments.provider;
   for (const ConfigEntry& pair : CTXGEN_TRY(parse_pairs(arguments.provider_options, "-i")))
     flags.provider_options.push_back(std::format("{}:{}={}", provider, pair.key, pair.value));
   std::ranges::move(CTXGEN_TRY(parse_pairs(arguments.config, "-C")), std::back_inserter(config));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ctxgen/compiler/config_keys.h"
-#include "ctxgen/onednn/exec.h"
 #include "ctxgen/registry/providers.h"
 #include "flags/arguments.h"
 
@@ -20,7 +19,9 @@ bool is_word(const std::string& text) {
 void add_known_values(FlagEntry& entry) {
   const auto named = [&](std::string_view name) { return std::ranges::contains(entry.names, name); };
   if (named("--isa")) {
-    for (const onednn::IsaState& isa : onednn::isas()) entry.choices.emplace_back(isa.name);
+    for (const std::string& name : provider_names())
+      if (const auto provider = make_provider(name))
+        for (const auto& isa : (*provider)->instruction_sets()) entry.choices.emplace_back(isa.name);
     entry.is_list = true;
   } else if (named("--provider")) {
     entry.choices = provider_names();

@@ -14,6 +14,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "ctxgen/registry/providers.h"
 #include "ctxgen/runtime/trace.h"
 #include "flags/arguments.h"
 #include "running/open_model.h"
@@ -161,6 +162,15 @@ bool receive(int pipe, Message& message) {
   return true;
 }
 
+/// As the first provider that can measure them finds them; zeros if none can.
+Result<MachinePeaks> machine_peaks(int threads) {
+  for (const std::string& name : default_providers()) {
+    const auto provider = CTXGEN_TRY(make_provider(name));
+    if (const auto peaks = CTXGEN_TRY(provider->peaks(threads))) return *peaks;
+  }
+  return MachinePeaks{};
+}
+
 }  // namespace
 
 Result<BenchResult> measure(const BenchRequest& request) {
@@ -203,7 +213,7 @@ Result<BenchResult> measure(const BenchRequest& request) {
   result.ops = CTXGEN_TRY(profile(session, inputs, trace));
   if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
   if (request.per_op)
-    result.peaks = CTXGEN_TRY(onednn::measure_peaks(static_cast<int>(request.flags.threads)));
+    result.peaks = CTXGEN_TRY(machine_peaks(static_cast<int>(request.flags.threads)));
   return result;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
-#include "ctxgen/onednn/peaks.h"
+#include "ctxgen/partition/provider_info.h"
 #include "flags/model_flags.h"
 #include "running/input_sizes.h"
 
@@ -38,7 +38,7 @@ struct BenchNumbers {
 struct BenchResult {
   BenchNumbers numbers;
   std::vector<OpTiming> ops;    // mean of some runs, in order; empty unless asked
-  onednn::MachinePeaks peaks;  // measured if ops are asked for
+  MachinePeaks peaks;           // measured if ops are asked for
   std::vector<InputSize> inputs;
   std::string inputs_text;  // as input_sizes_text()
 };

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "ctxgen/base/json.h"
-#include "ctxgen/cpu/kernel.h"
-#include "ctxgen/onednn/op_table.h"
+#include "ctxgen/registry/providers.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -28,19 +27,21 @@ only, so `dnnl` takes it between nodes that it computes, not alone.
 struct Entry {
   std::string_view domain, op_type;
   int order = 0;  // of the provider
-  std::string_view provider;
+  std::string provider;
   std::int64_t since_min = 0, since_max = 0;
   std::string limits;
 };
 
-std::vector<Entry> collect() {
+Result<std::vector<Entry>> collect() {
   std::vector<Entry> entries;
-  for (const onednn::OpInfo& info : onednn::op_infos())
-    entries.push_back({info.domain, info.op_type, 0, "dnnl", info.since_min, info.since_max,
-                       std::string(info.limits) + (info.glue ? "; joins" : "")});
-  for (const cpu::OpRow* row : cpu::all_ops())
-    entries.push_back({row->domain, row->op_type, 1, "cpu", row->since_min, row->since_max,
-                       std::string(row->limits)});
+  int order = 0;
+  for (const std::string& name : provider_names()) {
+    const auto provider = CTXGEN_TRY(make_provider(name));
+    for (const OperatorInfo& row : provider->operators())
+      entries.push_back({row.domain, row.op_type, order, name, row.since_min, row.since_max,
+                         std::string(row.limits) + (row.joins ? "; joins" : "")});
+    ++order;
+  }
   std::ranges::sort(entries, {}, [](const Entry& e) {
     return std::tuple(e.domain, e.op_type, e.order, e.since_min);
   });
@@ -80,8 +81,8 @@ std::string contents(const std::vector<Entry>& entries) {
 
 }  // namespace
 
-std::string operators_markdown() {
-  const std::vector<Entry> entries = collect();
+Result<std::string> operators_markdown() {
+  const std::vector<Entry> entries = CTXGEN_TRY(collect());
   std::string text = std::string(kIntroduction) + contents(entries);
   const Entry* before = nullptr;
   for (const Entry& entry : entries) {
@@ -97,10 +98,11 @@ std::string operators_markdown() {
   return text;
 }
 
-std::string operators_json() {
+Result<std::string> operators_json() {
+  const std::vector<Entry> entries = CTXGEN_TRY(collect());
   JsonWriter json;
   json.begin_object().key("operators").begin_array();
-  for (const Entry& entry : collect())
+  for (const Entry& entry : entries)
     json.begin_object()
         .field("domain", shown(entry.domain))
         .field("op_type", entry.op_type)

@@ -2,10 +2,12 @@
 
 #include <string>
 
+#include "ctxgen/base/status.h"
+
 namespace ctxgen::cli {
 
 /// docs/operators.md: which operator runs in which provider, from the providers' tables.
-[[nodiscard]] std::string operators_markdown();
-[[nodiscard]] std::string operators_json();
+[[nodiscard]] Result<std::string> operators_markdown();
+[[nodiscard]] Result<std::string> operators_json();
 
 }  // namespace ctxgen::cli

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <format>
 #include <memory>
 #include <string>
@@ -5,7 +6,6 @@
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/base/version.h"
-#include "ctxgen/onednn/exec.h"
 #include "ctxgen/registry/providers.h"
 #include "cli.h"
 #include "show/operator_tables.h"
@@ -14,7 +14,7 @@
 namespace ctxgen::cli {
 namespace {
 
-constexpr const char* kExamples = 
+constexpr const char* kExamples =
     "Examples:\n  ctxgen providers\n  ctxgen providers --json\n"
     "  ctxgen providers --operators               the tables of docs/operators.md\n";
 
@@ -24,9 +24,10 @@ struct Flags {
 };
 
 struct Row {
-  std::string name, source, version, isa, fingerprint;
+  std::string name, source, fingerprint;
   bool compiles = false;
-  std::vector<onednn::IsaState> isas;
+  ProviderInfo info;
+  std::vector<InstructionSetState> isas;
   std::vector<std::string> options;
 };
 
@@ -36,33 +37,38 @@ Result<std::vector<Row>> collect() {
     const auto provider = CTXGEN_TRY(make_provider(name));
     Row row{.name = name,
             .source = std::string(provider->source()),
-            .version = "ctxgen " CTXGEN_VERSION_STRING,
-            .isa = "",
             .fingerprint = "",
             .compiles = provider->compiles(),
-            .isas = {},
+            .info = provider->info(),
+            .isas = provider->instruction_sets(),
             .options = provider->option_names()};
     if (provider->loader() != nullptr) row.fingerprint = provider->loader()->fingerprint(0);
-    if (row.source == onednn::kSource) {
-      row.version = "oneDNN " + onednn::library_version();
-      row.isa = onednn::isa_name();
-      row.isas = onednn::isas();
-    }
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
+std::string_view version_of(const Row& row) {
+  return row.info.library.empty() ? "ctxgen " CTXGEN_VERSION_STRING : std::string_view(row.info.library);
+}
+
+/// That a run has by default: of the provider that wants the most.
+int default_threads(const std::vector<Row>& rows) {
+  int threads = 1;
+  for (const Row& row : rows) threads = std::max(threads, row.info.threads);
+  return threads;
+}
+
 std::string json_text(const std::vector<Row>& rows) {
   JsonWriter json;
-  json.begin_object().field("threads", onednn::default_threads()).key("providers").begin_array();
+  json.begin_object().field("threads", default_threads(rows)).key("providers").begin_array();
   for (const Row& row : rows) {
     json.begin_object()
         .field("name", row.name)
         .field("ep_name", row.source)
-        .field("version", row.version)
+        .field("version", version_of(row))
         .field("compiles", row.compiles)
-        .field("isa", row.isa)
+        .field("isa", row.info.instruction_set)
         .field("fingerprint", row.fingerprint)
         .key("instruction_sets")
         .begin_array();
@@ -76,7 +82,7 @@ std::string json_text(const std::vector<Row>& rows) {
   return json.finish();
 }
 
-std::string usable_names(const std::vector<onednn::IsaState>& isas) {
+std::string usable_names(const std::vector<InstructionSetState>& isas) {
   std::string names;
   for (const auto& [name, usable] : isas)
     if (usable) names += (names.empty() ? "" : ", ") + std::string(name);
@@ -88,23 +94,25 @@ std::string plain_text(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     text += row.name + "\n";
     if (!row.source.empty()) text += std::format("  EP name      {}\n", row.source);
-    text += std::format("  version      {}\n", row.version);
+    text += std::format("  version      {}\n", version_of(row));
     text += std::format("  compiles     {}\n",
                         row.compiles ? "yes" : "no: runs what the others leave");
-    if (!row.isa.empty())
-      text += std::format("  instructions {} (--isa: {})\n", row.isa, usable_names(row.isas));
+    if (!row.info.instruction_set.empty())
+      text += std::format("  instructions {} (--isa: {})\n", row.info.instruction_set,
+                          usable_names(row.isas));
     if (!row.fingerprint.empty()) text += std::format("  fingerprint  {}\n", row.fingerprint);
     std::string options;
     for (const std::string& option : row.options)
       options += (options.empty() ? "" : ", ") + option;
     text += std::format("  options      {}\n", options.empty() ? "none" : options);
   }
-  return text + std::format("threads by default: {}\n", onednn::default_threads());
+  return text + std::format("threads by default: {}\n", default_threads(rows));
 }
 
 Result<int> run(const Flags& flags) {
   if (flags.operators) {
-    CTXGEN_CHECK(print(flags.json ? operators_json() : operators_markdown()));
+    const std::string text = CTXGEN_TRY(flags.json ? operators_json() : operators_markdown());
+    CTXGEN_CHECK(print(text));
     return 0;
   }
   const std::vector<Row> rows = CTXGEN_TRY(collect());

@@ -56,6 +56,17 @@ class CpuProvider final : public Provider {
   }
   [[nodiscard]] bool compiles() const override { return false; }
   [[nodiscard]] const ProgramLoader* loader() const override { return nullptr; }
+  [[nodiscard]] std::vector<OperatorInfo> operators() const override {
+    std::vector<OperatorInfo> operators;
+    for (const OpRow* row : all_ops())
+      operators.push_back({.domain = row->domain,
+                           .op_type = row->op_type,
+                           .since_min = row->since_min,
+                           .since_max = row->since_max,
+                           .joins = false,
+                           .limits = row->limits});
+    return operators;
+  }
 };
 
 }  // namespace

@@ -1,13 +1,19 @@
 #include "ctxgen/registry/loaders.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
-#include "ctxgen/onednn/exec.h"
+#include "loader_rows.h"
 
 namespace ctxgen {
 
 std::span<const ProgramLoader* const> default_loaders() {
-  static const std::array<const ProgramLoader*, 1> loaders = {&onednn::loader()};
+  static const std::array loaders = [] {
+    std::array<const ProgramLoader*, std::size(kLoaders)> all{};
+    std::ranges::transform(kLoaders, all.begin(), [](const auto& loader) { return &loader(); });
+    return all;
+  }();
   return loaders;
 }
 

@@ -25,7 +25,7 @@ Status check_order(std::span<const std::string> names) {
 Result<ProviderList> ProviderList::make(const CompileOptions& options) {
   ProviderList list;
   std::vector<std::string> names = options.providers;
-  if (names.empty()) names.emplace_back("dnnl");
+  if (names.empty()) names = default_providers();
   if (std::ranges::none_of(names, is_cpu_provider)) names.emplace_back("cpu");
   CTXGEN_CHECK(check_order(names));
   for (const std::string& name : names) {

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "ctxgen/base/suggest.h"
-#include "ctxgen/registry/providers.h"
 
 namespace ctxgen {
 namespace {
@@ -91,7 +90,7 @@ std::vector<std::string> costs_of(const PreparedModel& prepared, const ProviderL
   const auto add = [&](const Graph& graph, const Assignment& assignment) {
     const GraphView view(prepared.model, graph, target);
     for (std::size_t p = 0; p < providers.all().size(); ++p)
-      std::ranges::move(target_costs(providers.all()[p]->name(), view, assignment.partitions[p]),
+      std::ranges::move(providers.all()[p]->target_costs(view, assignment.partitions[p]),
                         std::back_inserter(costs));
   };
   add(prepared.model.graph, prepared.assignment);

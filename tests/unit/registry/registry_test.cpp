@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "ctxgen/registry/loaders.h"
 #include "ctxgen/registry/providers.h"
 
@@ -36,6 +39,25 @@ TEST(Registry, UnknownProvidersAreRefusedWithTheKnownOnes) {
     ASSERT_FALSE(provider.has_value()) << name;
     EXPECT_EQ(provider.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(provider.error().message, HasSubstr("dnnl"));
+  }
+}
+
+TEST(Registry, DefaultProvidersAreThoseThatCompile) {
+  EXPECT_THAT(default_providers(), ElementsAre("dnnl"));
+}
+
+TEST(Registry, EveryProviderSaysWhatItRuns) {
+  for (const std::string& name : provider_names()) {
+    const auto provider = make_provider(name);
+    ASSERT_TRUE(provider.has_value());
+    const std::vector<OperatorInfo> rows = (*provider)->operators();
+    EXPECT_FALSE(rows.empty()) << name;
+    EXPECT_TRUE(std::ranges::is_sorted(rows, {}, [](const OperatorInfo& row) {
+      return std::tuple(row.domain, row.op_type, row.since_min);
+    })) << name;
+    if ((*provider)->compiles()) {
+      EXPECT_FALSE((*provider)->info().library.empty()) << name;
+    }
   }
 }
 

@@ -9,6 +9,9 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_table.h"
+#include "ctxgen/onednn/peaks.h"
+#include "ctxgen/onednn/target_costs.h"
 #include "dim_chains.h"
 #include "fuse/fuse.h"
 #include "lower_partition.h"
@@ -127,7 +130,38 @@ class DnnlProvider final : public Provider {
   [[nodiscard]] std::vector<EpContextAttributes> context_nodes(
       std::span<const Program> programs) const override;
   [[nodiscard]] const ProgramLoader* loader() const override { return &onednn::loader(); }
+  [[nodiscard]] ProviderInfo info() const override {
+    return {.library = "oneDNN " + library_version(), .instruction_set = isa_name(), .threads = default_threads()};
+  }
+  [[nodiscard]] std::vector<InstructionSetState> instruction_sets() const override;
+  [[nodiscard]] std::vector<OperatorInfo> operators() const override;
+  [[nodiscard]] std::vector<std::string> target_costs(
+      const GraphView& view, std::span<const Partition> partitions) const override {
+    return onednn::target_costs(view, partitions);
+  }
+  [[nodiscard]] Result<std::optional<ctxgen::MachinePeaks>> peaks(int threads) const override {
+    const auto [gflops, gbytes] = CTXGEN_TRY(measure_peaks(threads));
+    return ctxgen::MachinePeaks{.gflops = gflops, .gbytes = gbytes};
+  }
 };
+
+std::vector<InstructionSetState> DnnlProvider::instruction_sets() const {
+  std::vector<InstructionSetState> sets;
+  for (const auto& [name, usable] : isas()) sets.push_back({name, usable});
+  return sets;
+}
+
+std::vector<OperatorInfo> DnnlProvider::operators() const {
+  std::vector<OperatorInfo> operators;
+  for (const OpInfo& row : op_infos())
+    operators.push_back({.domain = row.domain,
+                         .op_type = row.op_type,
+                         .since_min = row.since_min,
+                         .since_max = row.since_max,
+                         .joins = row.glue,
+                         .limits = row.limits});
+  return operators;
+}
 
 Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   Capabilities capabilities;

@@ -189,7 +189,7 @@ struct ModelReport {
   std::vector<std::string> warnings;
   /// What is not planned ahead and how to ask for it: a warning where the result is kept. "": all is.
   std::string unplanned;
-  /// What instructions that the target lacks cost, one line each (target_costs()).
+  /// What instructions that the target lacks cost, one line each (Provider::target_costs()).
   std::vector<std::string> costs;
   std::uint64_t model_bytes = 0;
 };

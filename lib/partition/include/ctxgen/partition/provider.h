@@ -14,6 +14,7 @@
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/ctxfile/program.h"
 #include "ctxgen/graph/graph.h"
+#include "ctxgen/partition/provider_info.h"
 #include "ctxgen/partition/shape_profile.h"
 #include "ctxgen/weights/weight_store.h"
 
@@ -114,6 +115,24 @@ class Provider {
   [[nodiscard]] virtual bool compiles() const { return true; }
   /// The load side; nullptr where compiles() is false.
   [[nodiscard]] virtual const ProgramLoader* loader() const = 0;
+
+  /// May be the first use of the provider's library: then ProgramLoader::use_isa() comes too late.
+  [[nodiscard]] virtual ProviderInfo info() const { return {}; }
+  /// All that programs can be compiled for, smaller ones first, as ProgramLoader::sort_isas() takes them.
+  [[nodiscard]] virtual std::vector<InstructionSetState> instruction_sets() const { return {}; }
+  /// Its operators, sorted by (domain, op_type, since_min). They refer to static text.
+  [[nodiscard]] virtual std::vector<OperatorInfo> operators() const { return {}; }
+  /// What instructions that the target of `view` lacks cost `partitions`, in size or speed, with figures:
+  /// one line each, for the summary of a compile. Empty: nothing worth a line.
+  [[nodiscard]] virtual std::vector<std::string> target_costs(
+      const GraphView& /*view*/, std::span<const Partition> /*partitions*/) const {
+    return {};
+  }
+  /// Measures this machine with the provider's own kernels, about half a second long; nothing if it
+  /// cannot. `threads` as in LoadOptions.
+  [[nodiscard]] virtual Result<std::optional<MachinePeaks>> peaks(int /*threads*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace ctxgen

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,13 +12,11 @@ namespace ctxgen {
 /// Names of all providers built in, in default order: "dnnl", "cpu".
 [[nodiscard]] std::vector<std::string> provider_names();
 
+/// Of those, the ones that write programs: what a compile uses that names none.
+[[nodiscard]] std::vector<std::string> default_providers();
+
 /// A provider by short name ("dnnl") or EP name ("CtxgenDnnlExecutionProvider", any case).
 /// Errors  INVALID_ARGUMENT naming what there is.
 [[nodiscard]] Result<std::unique_ptr<Provider>> make_provider(std::string_view name);
-
-/// What instructions that the target lacks cost partitions of the provider of that short name, in size or speed, with
-/// figures: one line each, for the summary of a compile. Empty: nothing worth a line.
-[[nodiscard]] std::vector<std::string> target_costs(std::string_view name, const GraphView& view,
-                                                    std::span<const Partition> partitions);
 
 }  // namespace ctxgen
