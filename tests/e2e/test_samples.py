@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 
+import onnx
 import pytest
+from onnx import helper
 
 SOURCE = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ["CTXGEN_BUILD"])
@@ -182,6 +184,34 @@ ctxgen_compile(TARGET m MODELS m.onnx OPTIONS --bin=x.bin)
     finished = subprocess.run(["cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"],
                               capture_output=True, text=True)
     assert finished.returncode != 0 and "--bin=x.bin cannot stand in OPTIONS" in finished.stderr
+
+
+CHAIN = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,2] x, float[2,2] z) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}> {
+  a = Neg(x)
+  b = Add(a, w)
+  c = Mul(b, z)
+  y = Abs(c)
+}"""
+
+
+def test_provider(prefix, tmp_path):
+    """A provider from outside: it claims, compiles and runs; what it writes is checked when it is loaded."""
+    build = tmp_path / "build"
+    run("cmake", "-G", "Ninja", "-S", SOURCE / "samples" / "provider", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build)
+    onnx.save(onnx.parser.parse_model(CHAIN), tmp_path / "net.onnx")
+    context = tmp_path / "net_ctx.onnx"
+    lines = run(build / "chain", tmp_path / "net.onnx", context).splitlines()
+    assert lines[:4] == ["Neg: chain", "Add: chain", "Mul: cpu (chain: operator is not in the table)", "Abs: chain"]
+    assert [float(line) for line in lines[4:]] == [0, 1, 2, 3]
+    nodes = [node for node in onnx.load(context).graph.node if node.op_type == "EPContext"]
+    assert len(nodes) == 2
+    assert {helper.get_attribute_value(a) for node in nodes for a in node.attribute if a.name == "source"} == {b"ChainExecutionProvider"}
+    assert (tmp_path / "net_chain.bin").exists()
+    finished = subprocess.run([build / "chain", context, tmp_path / "again_ctx.onnx"], capture_output=True, text=True, check=False)
+    assert finished.returncode != 0 and finished.stderr.startswith("chain: ")
 
 
 def test_ci(prefix, models, tmp_path):
