@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/compiler/option_table.h"
 #include "cache/output_cache.h"
 #include "output/bin_users.h"
 #include "output/file_uses.h"
@@ -64,7 +65,8 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
                 "memory or functions");
   if (!options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "models that go to no files cannot add to a bin in a file (--append)");
+                "models that go to no files cannot add to a bin in a file ({})",
+                option_name(options, &CompileOptions::append));
   ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
   const PlannedOutputs planned{
       .models = paths, .models_are_files = false, .others_are_files = bins == Bins::kFiles};
@@ -82,7 +84,7 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   if (bins == Bins::kFiles) users = find_bin_users(work.providers(), paths, {}, options);
   CTXGEN_CHECK(work.prepare());
   CTXGEN_CHECK(work.compile());
-  CTXGEN_CHECK(check_bin_users(users, work.contents()));
+  CTXGEN_CHECK(check_bin_users(users, work.contents(), options));
   CTXGEN_CHECK(work.rewrite());
   CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
   const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, paths, options));
@@ -99,7 +101,7 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
     work.report_nodes();
   } else {
     if (options.no_clobber)
-      for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path));
+      for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path, options));
     work.report().files =
         CTXGEN_TRY(write_files({beside.begin(), beside.end()}, options,
                                [&]() -> Status {

@@ -46,7 +46,7 @@ Status prepare_outputs(const std::vector<ModelInput>& inputs,
                        OutputFolder& folder) {
   CTXGEN_CHECK(check_files(inputs, {outputs}, providers, {}, options));
   if (options.no_clobber)
-    for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output));
+    for (const auto& output : outputs) CTXGEN_CHECK(refuse_existing(output, options));
   CTXGEN_CHECK(folder.prepare(outputs.front().parent_path(), options));
   const auto uses = options.keep_unchanged ? options.other_files  // the others may stay as they are
                                            : file_uses(inputs, {outputs}, providers, {}, options);
@@ -67,7 +67,7 @@ Result<std::optional<CompileReport>> write_kept(CacheFolder& cache, Compilation&
   auto kept = find_outputs(cache, key, work.input_bytes(), outputs, options);
   if (!kept) return std::nullopt;
   if (options.no_clobber)
-    for (const OutputFile& file : kept->files) CTXGEN_CHECK(refuse_existing(file.path));
+    for (const OutputFile& file : kept->files) CTXGEN_CHECK(refuse_existing(file.path, options));
   CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
   CompileReport report = std::move(kept->report);
   report.files = CTXGEN_TRY(write_files(kept->files, options));
@@ -127,13 +127,13 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
     }
     CTXGEN_CHECK(work.prepare());
     CTXGEN_CHECK(work.compile());
-    CTXGEN_CHECK(check_bin_users(users, work.contents()));
+    CTXGEN_CHECK(check_bin_users(users, work.contents(), options));
     CTXGEN_CHECK(work.rewrite());
     CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
     std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, outputs, options));
     if (options.no_clobber)
       for (const OutputFile& file : files)
-        if (file.path != options.append) CTXGEN_CHECK(refuse_existing(file.path));
+        if (file.path != options.append) CTXGEN_CHECK(refuse_existing(file.path, options));
     if (appended)
       for (CompileReport::Bin& bin : work.report().bins)
         if (bin.name == options.append.filename())

@@ -53,6 +53,27 @@ def test_the_page_has_every_setter():
     assert [names(row[0])[0] for row in rows("Setters of the C API")] == setters
 
 
+def test_the_page_has_the_names_of_the_table():
+    """lib/compiler/options/option_table.cpp declares each option once: field, flag, key and setter."""
+    source = (SOURCE / "lib" / "compiler" / "options" / "option_table.cpp").read_text()
+    table = []
+    for field, rest in re.findall(r"\{CTXGEN_FIELD\((\w+)\)(.*?)\},\n", source, re.S):
+        table.append({"field": field} | dict(re.findall(r'\.(flag|key|setter) = "([^"]*)"', rest)))
+    assert len(table) > 40
+    setters = {names(row[0])[0].removeprefix("ctxgen_compile_options_"): (names(row[1]), names(row[2])) for row in rows("Setters of the C API")}
+    for setter, (fields, flags) in setters.items():
+        declared = [row for row in table if row.get("setter") == setter]
+        if not declared:
+            continue
+        assert {row["field"] for row in declared} <= set(fields), setter
+        assert {row["flag"].split(",")[0] for row in declared if "flag" in row} <= {flag.split(" ")[0].split("[")[0] for flag in flags}, setter
+    assert {row["setter"] for row in table if "setter" in row} <= set(setters)
+    keys = {names(row[0])[0]: names(row[3]) for row in rows("ONNX Runtime's keys")}
+    for row in table:
+        if "key" in row and "flag" in row:
+            assert row["flag"] in keys[row["key"]], row["key"]
+
+
 def test_the_page_of_the_runtime_has_every_key_and_setter():
     table = (SOURCE / "lib" / "runtime" / "config_keys.cpp").read_text().split("constexpr std::array kKeys{", 1)[1]
     keys = re.findall(r'SessionConfigKey\{"([a-z_.]+)"', table)

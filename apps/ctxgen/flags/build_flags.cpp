@@ -7,6 +7,7 @@
 #include "ctxgen/base/file_roles.h"
 #include "ctxgen/compiler/dependency_rules.h"
 #include "flags/flag_table.h"
+#include "flags/option_flags.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -33,13 +34,11 @@ std::vector<fs::path> outputs_of(const CompileReport& report) {
 
 }  // namespace
 
-void add_build_flags(CLI::App& verb, BuildFlags& flags) {
+void add_build_flags(CLI::App& verb, BuildFlags& flags, CompileOptions& options) {
   verb.add_flag("--if-needed", flags.if_needed,
                 "do nothing if the outputs are those of this very compile and fit this machine");
-  verb.add_flag("--keep-unchanged", flags.keep_unchanged,
-                "leave an output alone that has the same bytes already");
-  verb.add_flag("--dry-run", flags.dry_run,
-                "do everything but write: names and sizes of the outputs");
+  add_option_flag(verb, options, &CompileOptions::keep_unchanged);
+  add_option_flag(verb, options, &CompileOptions::dry_run);
   verb.add_option("--depfile", flags.depfile,
                   "write a Make rule: the outputs depend on every file that was read")
       ->type_name("FILE");
@@ -71,10 +70,10 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
       {flags.if_needed && options.no_clobber, "--if-needed", "--no-clobber",
        "one takes outputs that are there, the other refuses them"},
       {flags.if_needed && plan.to_stdout, "--if-needed", "-o -", "there is no output to look at"},
-      {flags.dry_run && plan.to_stdout, "--dry-run", "-o -", "nothing would be printed"},
-      {flags.dry_run && verify, "--dry-run", "--verify", "what is verified is the written file"},
-      {flags.dry_run && depfile, "--dry-run", "--depfile", "nothing is written"},
-      {flags.keep_unchanged && plan.to_stdout, "--keep-unchanged", "-o -",
+      {options.dry_run && plan.to_stdout, "--dry-run", "-o -", "nothing would be printed"},
+      {options.dry_run && verify, "--dry-run", "--verify", "what is verified is the written file"},
+      {options.dry_run && depfile, "--dry-run", "--depfile", "nothing is written"},
+      {options.keep_unchanged && plan.to_stdout, "--keep-unchanged", "-o -",
        "there is no output to keep"},
       {depfile && plan.to_stdout, "--depfile", "-o -", "the rule would have no target"},
       {depfile && !plan.outputs.empty() && is_stream(plan.outputs.front()), "--depfile",

@@ -14,15 +14,14 @@ namespace ctxgen::cli {
 /// Flags of `compile` that make it a step of a build.
 struct BuildFlags {
   bool if_needed = false;
-  bool keep_unchanged = false;
-  bool dry_run = false;
   std::string depfile;      // --depfile FILE
   bool gcc_depfile = false; // -MD
   std::string gcc_file;     // -MF FILE
   std::vector<std::string> gcc_targets;  // -MT TARGET
 };
 
-void add_build_flags(CLI::App& verb, BuildFlags& flags);
+/// Those that are options of the compile API are stored in `options`.
+void add_build_flags(CLI::App& verb, BuildFlags& flags, CompileOptions& options);
 
 /// -MD, -MF and -MT, as gcc spells them, in the form that the declarations above know.
 [[nodiscard]] std::vector<std::string> with_long_names(std::span<const char* const> arguments);

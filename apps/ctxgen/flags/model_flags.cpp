@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/file.h"
 #include "flags/arguments.h"
+#include "flags/option_flags.h"
 #include "flags/value_checks.h"
 
 namespace ctxgen::cli {
@@ -11,13 +12,6 @@ namespace {
 
 /// Protobuf's own limit: no ModelProto is larger.
 constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
-
-const std::vector<std::pair<std::string, int>> kOptimizationLevels = {
-    {"none", static_cast<int>(GraphOptimization::kNone)},
-    {"basic", static_cast<int>(GraphOptimization::kBasic)},
-    {"extended", static_cast<int>(GraphOptimization::kExtended)},
-    {"all", static_cast<int>(GraphOptimization::kAll)},
-};
 
 const std::vector<std::pair<std::string, int>> kVerifyBlobs = {
     {"auto", static_cast<int>(VerifyBlobs::kAuto)},
@@ -28,48 +22,24 @@ const std::vector<std::pair<std::string, int>> kVerifyBlobs = {
 }  // namespace
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags) {
-  verb.add_option("--provider", flags.providers,
-                  "providers by priority, separated by commas; cpu takes what is left (default: dnnl,cpu)")
-      ->type_name("A,B,...");
-  verb.add_option("--provider-option", flags.provider_options,
-                  "an option of one provider (ctxgen providers lists them); may be repeated")
-      ->type_name("NAME:KEY=VALUE")
-      ->allow_extra_args(false);
-  verb.add_option("--dim", flags.dims,
-                  "plan ahead for sizes of a symbolic dimension; may be repeated")
-      ->type_name("NAME=N[,N...]")
-      ->allow_extra_args(false);
+  add_text_flag(verb, flags.providers, &CompileOptions::providers);
+  add_text_flag(verb, flags.provider_options, &CompileOptions::provider_options);
+  add_text_flag(verb, flags.dims, &CompileOptions::profiles);
   verb.add_option("--shape", flags.shapes, "plan ahead for shapes of an input; may be repeated")
       ->type_name("INPUT=1x3x224x224[,...]")
       ->allow_extra_args(false);
-  verb.add_option("--fix-dim", flags.fix_dims,
-                  "replace a symbolic dimension of the model by a number; may be repeated")
-      ->type_name("NAME=N")
-      ->allow_extra_args(false);
-  verb.add_flag("--freeze-initializers", flags.freeze_initializers,
-                "treat initializers that are graph inputs as constants");
-  verb.add_option("--graph-optimization", flags.graph_optimization,
-                  "simplify nodes outside of partitions too (default: none)")
-      ->type_name("none|basic|extended|all")
-      ->transform(one_word_of(kOptimizationLevels));
-  verb.add_flag("--subgraphs", flags.subgraphs,
-                "compile in bodies of If, Loop and Scan too; stock ONNX Runtime may not load that");
-  verb.add_option("--external-data-dir", flags.external_data_folder,
-                  "folder of the model's external data (default: the model's folder)")
-      ->type_name("DIR");
-  verb.add_option("--threads", flags.threads,
-                  "threads to plan for and to run with (default: physical cores allowed here)")
-      ->type_name("N")
-      ->transform(thread_count());
+  add_text_flag(verb, flags.fix_dims, &CompileOptions::fix_dims);
+  for (const OptionSlot slot : {OptionSlot(&CompileOptions::freeze_initializers),
+                                OptionSlot(&CompileOptions::graph_optimization),
+                                OptionSlot(&CompileOptions::subgraphs),
+                                OptionSlot(&CompileOptions::external_data_folder),
+                                OptionSlot(&CompileOptions::threads)})
+    add_option_flag(verb, flags.options, slot);
 }
 
 void add_target_flags(CLI::App& verb, ModelFlags& flags) {
-  verb.add_flag("--portable", flags.portable,
-                "programs for any x86-64 machine: weights are stored plain and packed at load");
-  verb.add_option("--isa", flags.isas,
-                  "compile for this instruction set instead of this machine's (ctxgen providers names "
-                  "it); for several: a load picks the best")
-      ->type_name("NAME[,NAME...]");
+  add_option_flag(verb, flags.options, &CompileOptions::portable);
+  add_text_flag(verb, flags.isas, &CompileOptions::isas);
 }
 
 void add_run_flags(CLI::App& verb, ModelFlags& flags) {
@@ -86,7 +56,7 @@ void add_run_flags(CLI::App& verb, ModelFlags& flags) {
 }
 
 Result<CompileOptions> compile_options(const ModelFlags& flags) {
-  CompileOptions options;
+  CompileOptions options = flags.options;
   if (flags.providers) options.providers = split(*flags.providers, ',');
   for (const std::string& name : options.providers)
     if (name.empty())
@@ -108,14 +78,7 @@ Result<CompileOptions> compile_options(const ModelFlags& flags) {
     const auto [name, value] = CTXGEN_TRY(parse_pair(text, "--fix-dim"));
     options.fix_dims.emplace_back(name, CTXGEN_TRY(parse_count(value, "--fix-dim")));
   }
-  options.freeze_initializers = flags.freeze_initializers;
-  options.graph_optimization = flags.graph_optimization;
-  options.subgraphs = flags.subgraphs;
-  options.external_data_folder = flags.external_data_folder;
-  options.threads = static_cast<int>(flags.threads);
-  options.portable = flags.portable;
   if (!flags.isas.empty()) options.isas = split(flags.isas, ',');
-  options.jobs = static_cast<int>(flags.jobs);
   return options;
 }
 

@@ -6,27 +6,22 @@
 #include <vector>
 
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/ctxfile/context_file.h"
 
 namespace ctxgen::cli {
 
 /// Flags about how a model is compiled, shared by compile, explain, run and bench.
 struct ModelFlags {
+  CompileOptions options = options_named(OptionNames::kFlags);  // what flags set as it is given
   std::optional<std::string> providers;
   std::vector<std::string> provider_options;
   std::vector<std::string> dims;
   std::vector<std::string> shapes;
   std::vector<std::string> fix_dims;
-  bool freeze_initializers = false;
-  bool subgraphs = false;
-  GraphOptimization graph_optimization = GraphOptimization::kNone;
-  std::string external_data_folder;
-  std::int64_t threads = 0;
+  std::string isas;
   std::int64_t kept_plans = 8;
   std::optional<VerifyBlobs> verify_blobs;
-  std::int64_t jobs = 0;
-  bool portable = false;
-  std::string isas;
 };
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags);

@@ -213,7 +213,7 @@ Result<BenchResult> measure(const BenchRequest& request) {
   result.ops = CTXGEN_TRY(profile(session, inputs, trace));
   if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
   if (request.per_op)
-    result.peaks = CTXGEN_TRY(machine_peaks(static_cast<int>(request.flags.threads)));
+    result.peaks = CTXGEN_TRY(machine_peaks(request.flags.options.threads));
   return result;
 }
 

@@ -89,11 +89,11 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
                              const std::string& compile_flag) {
   const CompileOptions compile = CTXGEN_TRY(compile_options(flags));
   SessionOptions options;
-  options.threads = static_cast<int>(flags.threads);
+  options.threads = flags.options.threads;
   options.kept_plans = static_cast<std::size_t>(flags.kept_plans);
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument, "a model from stdin (-) is only compiled, not run");
-  const bool is_context = CTXGEN_TRY(is_context_model(path, flags.external_data_folder));
+  const bool is_context = CTXGEN_TRY(is_context_model(path, flags.options.external_data_folder.string()));
   if (is_context && !compile_flag.empty())
     return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is compiled already", compile_flag, path);
   if (!is_context && flags.verify_blobs)

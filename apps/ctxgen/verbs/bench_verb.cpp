@@ -232,7 +232,7 @@ Result<int> bench_two(const Flags& flags) {
   if (!flags.request.profile.empty())
     return fail(ErrorCode::kInvalidArgument, "--profile and --compare: a profile is of one model");
   // Flags about compiling are for the plain one of the two, --verify-blobs for the compiled one.
-  const std::string& data = flags.request.flags.external_data_folder;
+  const std::string data = flags.request.flags.options.external_data_folder.string();
   const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
   const bool second_compiled = CTXGEN_TRY(is_context_model(flags.other, data));
   const bool none_compiled = !first_compiled && !second_compiled;
@@ -265,7 +265,7 @@ Result<int> run(const Flags& flags) {
     return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations", profiles.size());
   if (!flags.other.empty()) return bench_two(flags);
   CTXGEN_CHECK(check_run_files({.model = flags.request.model,
-                                .external_data_folder = flags.request.flags.external_data_folder,
+                                .external_data_folder = flags.request.flags.options.external_data_folder.string(),
                                 .options_file = flags.options_file,
                                 .inputs = {},
                                 .test_data = {},

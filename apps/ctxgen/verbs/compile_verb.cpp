@@ -21,6 +21,7 @@
 #include "flags/build_flags.h"
 #include "flags/config_arguments.h"
 #include "flags/model_flags.h"
+#include "flags/option_flags.h"
 #include "flags/options_file.h"
 #include "flags/planned.h"
 #include "flags/value_checks.h"
@@ -49,8 +50,6 @@ constexpr const char* kExamples =
 struct Flags {
   std::vector<std::string> models;
   std::string output;
-  std::string bin;
-  std::string append;
   std::string compress;  // the level, as given
   bool compresses = false;
   std::string report_file;
@@ -59,7 +58,6 @@ struct Flags {
   std::string options_file;
   BuildFlags build;
   ModelFlags model;
-  CompileOptions switches;  // the plain flags of the same names
   bool verify = false;
   std::string variant;  // of variant_process.h
   bool json = false;
@@ -182,23 +180,7 @@ Result<CompileOptions> all_options(const Flags& flags) {
   std::vector<ConfigEntry> config = CTXGEN_TRY(parse_config(flags.config));
   CTXGEN_CHECK(apply_old_arguments(flags.old, model, config));
   CompileOptions options = CTXGEN_TRY(compile_options(model));
-  options.embed = flags.switches.embed;
-  options.node_prefix = flags.switches.node_prefix;
-  options.strict = flags.switches.strict;
-  options.require_compiled = flags.switches.require_compiled;
-  options.require_runnable = flags.switches.require_runnable;
-  options.no_clobber = flags.switches.no_clobber;
-  options.force = flags.switches.force;
-  options.keep_unchanged = flags.build.keep_unchanged;
-  options.dry_run = flags.build.dry_run;
   options.compress_level = CTXGEN_TRY(compress_level(flags));
-  options.bin = flags.bin;
-  options.append = flags.append;
-  options.external_initializers = flags.switches.external_initializers;
-  options.external_threshold = flags.switches.external_threshold;
-  options.weight_memory_bytes = flags.switches.weight_memory_bytes;
-  options.cache_dir = flags.switches.cache_dir;
-  options.cache_max_bytes = flags.switches.cache_max_bytes;
   CTXGEN_CHECK(apply_config(options, config));
   // The command line's default is that of ONNX Runtime's key, not that of its Compile API.
   if (!options.external_initializers.empty() && !options.external_threshold)
@@ -295,63 +277,35 @@ void add_compile(Cli& cli) {
   verb.add_option("-o,--output", flags->output,
                   "the context model, or a folder; - is stdout (default: MODEL_ctx.onnx)")
       ->type_name("OUT");
-  verb.add_flag("--embed", flags->switches.embed, "keep the context binary inside the model");
-  verb.add_option("--bin", flags->bin, "the context binary (default: MODEL_dnnl.bin)")
-      ->type_name("FILE");
-  verb.add_option("--append", flags->append,
-                  "add to this context binary, which other models go on using")
-      ->type_name("BIN");
-  verb.add_option("--node-prefix", flags->switches.node_prefix,
-                  "put before names of EPContext nodes and partitions")
-      ->type_name("P");
-  verb.add_option("--external-initializers", flags->switches.external_initializers,
-                  "put the initializers that stay into one file of this name beside the model")
-      ->type_name("NAME");
-  verb.add_option("--external-threshold", flags->switches.external_threshold,
-                  "keep smaller initializers in the model (default: 0)")
-      ->type_name("BYTES")
-      ->transform(byte_count());
+  CompileOptions& options = flags->model.options;
+  for (const OptionSlot slot : {OptionSlot(&CompileOptions::embed), OptionSlot(&CompileOptions::bin),
+                                OptionSlot(&CompileOptions::append),
+                                OptionSlot(&CompileOptions::node_prefix),
+                                OptionSlot(&CompileOptions::external_initializers),
+                                OptionSlot(&CompileOptions::external_threshold)})
+    add_option_flag(verb, options, slot);
   verb.add_option("--config", flags->config,
                   "one of ONNX Runtime's session keys, with its meaning (docs/options.md); may be "
                   "repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  verb.add_option("--weight-memory", flags->switches.weight_memory_bytes,
-                  "keep packed weights in memory up to this sum, more of them in an unnamed file "
-                  "beside the output (default: 64MiB)")
-      ->type_name("BYTES")
-      ->transform(byte_count());
-  cli.may_be_empty.insert(
-      verb.add_option_function<std::string>(
-              "--cache-dir",
-              [flags](const std::string& folder) { flags->switches.cache_dir = folder; },
-              "keep programs and packed weights here and take them from here (default: "
-              "CTXGEN_CACHE_DIR; \"\": no cache); never changes the output")
-          ->type_name("DIR"));
-  verb.add_option("--cache-size", flags->switches.cache_max_bytes,
-                  "remove from the cache what was not used for longest above this (default: 5GiB)")
-      ->type_name("BYTES")
-      ->transform(byte_count());
+  add_option_flag(verb, options, &CompileOptions::weight_memory_bytes);
+  cli.may_be_empty.insert(add_option_flag(verb, options, &CompileOptions::cache_dir));
+  add_option_flag(verb, options, &CompileOptions::cache_max_bytes);
   add_model_flags(verb, flags->model);
   add_target_flags(verb, flags->model);
-  verb.add_flag("--compress{9}", flags->compress,
-                "store weights compressed (1 to 19): a smaller file, not used in place")
-      ->type_name("[=LEVEL]");
-  verb.add_flag("--strict", flags->switches.strict, "fail if anything falls back to cpu");
-  verb.add_flag("--require-compiled", flags->switches.require_compiled,
-                "fail if nothing was compiled");
-  verb.add_flag("--require-runnable", flags->switches.require_runnable,
-                "fail on a node that cpu cannot run");
+  const OptionRow& compress = option_row(&CompileOptions::compress_level);
+  verb.add_flag(std::string(compress.flag) + "{9}", flags->compress, std::string(compress.help))
+      ->type_name(std::string(compress.value));
+  add_option_flag(verb, options, &CompileOptions::strict);
+  add_option_flag(verb, options, &CompileOptions::require_compiled);
+  add_option_flag(verb, options, &CompileOptions::require_runnable);
   verb.add_flag("--verify", flags->verify,
                 "run what was written against its source on random inputs; status 4 if they differ");
-  add_build_flags(verb, flags->build);
-  verb.add_flag("--no-clobber", flags->switches.no_clobber, "fail if an output exists");
-  verb.add_flag("--force", flags->switches.force,
-                "replace the context binary even if other models beside it need it");
-  verb.add_option("-j,--jobs", flags->model.jobs,
-                  "threads to compile with (default: as --threads); never changes the output")
-      ->type_name("N")
-      ->transform(thread_count());
+  add_build_flags(verb, flags->build, options);
+  add_option_flag(verb, options, &CompileOptions::no_clobber);
+  add_option_flag(verb, options, &CompileOptions::force);
+  add_option_flag(verb, options, &CompileOptions::jobs);
   verb.add_option("--report", flags->report_file, "write the summary as JSON")
       ->type_name("FILE.json");
   verb.add_flag("--json", flags->json, "print the summary as JSON");

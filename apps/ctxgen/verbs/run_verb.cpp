@@ -244,7 +244,7 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
   if (profiles.size() > 1)
     return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)", profiles.size());
   CTXGEN_CHECK(check_run_files({.model = flags.model,
-                                .external_data_folder = flags.options.external_data_folder,
+                                .external_data_folder = flags.options.options.external_data_folder.string(),
                                 .options_file = flags.options_file,
                                 .inputs = flags.inputs,
                                 .test_data = flags.test_data,

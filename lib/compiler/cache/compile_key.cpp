@@ -1,10 +1,17 @@
 #include "cache/compile_key.h"
 
 #include <format>
+#include <functional>
 #include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "ctxgen/base/version.h"
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/partition/provider.h"
@@ -93,55 +100,46 @@ void add_profile(KeyHasher& key, const ShapeProfile& profile) {
   });
 }
 
-/// Every field of CompileOptions, in its order. The binding takes them all, so a new field does not
-/// compile until it is put here: into the key, or under those that change no byte, with the reason.
-void add_options(KeyHasher& key, const CompileOptions& options) {
-  const auto& [providers, extra_providers, provider_options, embed, node_prefix, profiles, fix_dims,
-               freeze_initializers, graph_optimization, subgraphs, strict, require_compiled,
-               require_runnable, no_clobber, force, keep_unchanged, dry_run, make_folder,
-               disable_model_compile, fail_on_suboptimal,
-               share_ep_contexts, stop_share_ep_contexts, context_file_path, external_data_folder,
-               other_files, bin, append, weightless, external_initializers, external_threshold,
-               initializer_location, compress_level, threads, portable, isas, start_variant, jobs,
-               weight_memory_bytes, cache_dir, cache_max_bytes, progress, cancelled] = options;
-  key.add(embed);
-  key.add(node_prefix);
+void add_value(KeyHasher& key, bool value) { key.add(value); }
+void add_value(KeyHasher& key, int value) { key.add(std::int64_t{value}); }
+void add_value(KeyHasher& key, const std::string& value) { key.add(value); }
+void add_value(KeyHasher& key, const std::optional<std::uint64_t>& threshold) {
+  key.add(threshold.value_or(kDefaultExternalThreshold));
+}
+void add_value(KeyHasher& key, const std::vector<ShapeProfile>& profiles) {
   key.add_list(profiles, [&](const ShapeProfile& profile) { add_profile(key, profile); });
-  key.add_list(fix_dims, [&](const auto& dim) {
+}
+void add_value(KeyHasher& key, const std::vector<std::pair<std::string, std::int64_t>>& dims) {
+  key.add_list(dims, [&](const auto& dim) {
     key.add(dim.first);
     key.add(dim.second);
   });
-  key.add(freeze_initializers);
-  key.add(static_cast<std::uint64_t>(graph_optimization));
-  key.add(subgraphs);
-  // These decide whether there are outputs at all: what was made without them need not satisfy them.
-  key.add(strict);
-  key.add(require_compiled);
-  key.add(require_runnable);
-  key.add(disable_model_compile);
-  key.add(fail_on_suboptimal);
-  key.add(external_initializers);
-  if (!external_initializers.empty())
-    key.add(external_threshold.value_or(kDefaultExternalThreshold));
+}
+template <class T>
+  requires std::is_enum_v<T>
+void add_value(KeyHasher& key, T value) {
+  key.add(static_cast<std::uint64_t>(value));
+}
+template <class Signature>
+void add_value(KeyHasher& key, const std::function<Signature>& function) {
+  key.add(static_cast<bool>(function));
+}
 
-  // What a function answers is not known: compile_key() refuses it, and no other request has this.
-  key.add(static_cast<bool>(initializer_location));
-  key.add(static_cast<std::uint64_t>(weightless));  // its files are among the bin_references
-
-  key.add(std::int64_t{compress_level});
-
-  (void)portable, (void)isas, (void)start_variant;  // in the fingerprints
-  (void)append;  // bin_references; what was in that bin goes into no model, and nothing goes out of it
-  (void)providers, (void)extra_providers, (void)provider_options;  // add_providers
-  (void)threads;               // in the fingerprints, where a provider depends on it
-  // About what is there.
-  (void)no_clobber, (void)force, (void)keep_unchanged, (void)dry_run, (void)make_folder;
-  (void)external_data_folder;  // add_model has what was read from it
-  (void)bin, (void)context_file_path;                      // bin_references
-  (void)other_files;           // the caller's
-  (void)share_ep_contexts, (void)stop_share_ep_contexts;   // only checked against the models
-  (void)weight_memory_bytes, (void)cache_dir, (void)cache_max_bytes;  // where things lie meanwhile
-  (void)jobs, (void)progress, (void)cancelled;
+/// What the table of options has as part of the key.
+void add_options(KeyHasher& key, const CompileOptions& options) {
+  const OptionSlot threshold = &CompileOptions::external_threshold;
+  for (const OptionRow& row : option_rows()) {
+    if (row.in_key != InKey::kYes) continue;
+    if (row.slot == threshold && options.external_initializers.empty()) continue;
+    std::visit(
+        [&]([[maybe_unused]] auto slot) {
+          if constexpr (requires { add_value(key, options.*slot); })
+            add_value(key, options.*slot);
+          else
+            CTXGEN_ASSERT(false);  // the key has no form for this type
+        },
+        row.slot);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/cache/build_identity.h"
+#include "ctxgen/compiler/option_table.h"
 #include "cache/report_codec.h"
 
 namespace ctxgen {
@@ -139,8 +140,8 @@ Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options) {
       options.cache_dir ? *options.cache_dir : cache_folder_from_environment();
   if (folder.empty() && options.cache_max_bytes != kDefaultCacheBytes)
     return fail(ErrorCode::kInvalidArgument,
-                "a cache of {} bytes, but no cache: give --cache-dir, or set CTXGEN_CACHE_DIR",
-                options.cache_max_bytes);
+                "a cache of {} bytes, but no cache: give {}, or set CTXGEN_CACHE_DIR",
+                options.cache_max_bytes, option_name(options, &CompileOptions::cache_dir));
   if (folder.empty()) return nullptr;
   return CacheFolder::open(folder, options.cache_max_bytes);
 }
@@ -155,6 +156,7 @@ Hash128 output_key(Hash128 compile_key, const std::vector<fs::path>& outputs,
   for (const fs::path& output : outputs)
     hasher.add(std::string_view(place.relative(output).native()));
   hasher.add(std::string_view(place.bin.native()));
+  hasher.add(static_cast<std::uint64_t>(options.names));  // warnings name options
   return hasher.finish();
 }
 

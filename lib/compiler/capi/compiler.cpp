@@ -18,7 +18,7 @@ using ctxgen::capi::guarded;
 using ctxgen::capi::not_null;
 
 struct ctxgen_compiler {
-  ctxgen::CompileOptions options;
+  ctxgen::CompileOptions options = ctxgen::options_named(ctxgen::OptionNames::kSetters);
   std::vector<ctxgen::ModelInput> inputs;
   std::vector<ctxgen::ModelOutput> outputs;
   std::vector<bool> has_output;

@@ -95,7 +95,8 @@ ctxgen_status* ctxgen_compile_options_set_config(ctxgen_compile_options* options
     CTXGEN_CHECK(not_null(value, "value"));
     std::vector<ctxgen::ConfigEntry> entries = o.config;
     entries.push_back({key, value});
-    CompileOptions alone;  // keys among themselves now, keys and setters when a compiler takes them
+    // Keys among themselves now, keys and setters when a compiler takes them.
+    CompileOptions alone = ctxgen::options_named(ctxgen::OptionNames::kSetters);
     CTXGEN_CHECK(ctxgen::apply_config(alone, entries));
     o.config = std::move(entries);
     return {};

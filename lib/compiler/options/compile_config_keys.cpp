@@ -7,6 +7,7 @@
 
 #include "ctxgen/base/suggest.h"
 #include "ctxgen/compiler/config_keys.h"
+#include "ctxgen/compiler/option_table.h"
 #include "output/output_names.h"
 
 namespace ctxgen {
@@ -30,21 +31,22 @@ Status contradiction(const ConfigEntry& entry, std::string_view option) {
 }
 
 /// A switch that an option may have set already; a key cannot take that back.
-Status set_switch(bool& slot, const ConfigEntry& entry, std::string_view option) {
+Status set_switch(CompileOptions& options, const ConfigEntry& entry, OptionField<bool> slot) {
   const bool wanted = CTXGEN_TRY(boolean(entry));
-  if (slot && !wanted) return contradiction(entry, option);
-  slot = wanted;
+  if (options.*slot && !wanted) return contradiction(entry, option_name(options, slot));
+  options.*slot = wanted;
   return {};
 }
 
 /// A text or path: empty where nothing was given.
 template <class T>
-Status set_text(T& slot, const ConfigEntry& entry, std::string_view option) {
+Status set_text(CompileOptions& options, const ConfigEntry& entry, OptionField<T> slot) {
   if (entry.value.empty()) return {};  // ONNX Runtime's "not given"
   const T wanted(entry.value);
-  if (!slot.empty() && slot != wanted)
-    return contradiction(entry, std::string(option) + " " + std::string(slot));
-  slot = wanted;
+  T& value = options.*slot;
+  if (!value.empty() && value != wanted)
+    return contradiction(entry, option_name(options, slot) + " " + std::string(value));
+  value = wanted;
   return {};
 }
 
@@ -54,26 +56,29 @@ Status context_enable(CompileOptions& /*options*/, const ConfigEntry& entry) {
 }
 
 Status context_file_path(CompileOptions& options, const ConfigEntry& entry) {
-  return set_text(options.context_file_path, entry, "the output");
+  if (!options.context_file_path.empty() && !entry.value.empty() &&
+      options.context_file_path != std::filesystem::path(entry.value))
+    return contradiction(entry, "the output " + options.context_file_path.string());
+  return set_text(options, entry, &CompileOptions::context_file_path);
 }
 
 Status embed_mode(CompileOptions& options, const ConfigEntry& entry) {
-  return set_switch(options.embed, entry, "--embed");
+  return set_switch(options, entry, &CompileOptions::embed);
 }
 
 Status node_name_prefix(CompileOptions& options, const ConfigEntry& entry) {
-  return set_text(options.node_prefix, entry, "--node-prefix");
+  return set_text(options, entry, &CompileOptions::node_prefix);
 }
 
 /// ONNX Runtime has no threshold beside this key: everything goes out.
 Status external_file(CompileOptions& options, const ConfigEntry& entry) {
-  CTXGEN_CHECK(set_text(options.external_initializers, entry, "--external-initializers"));
+  CTXGEN_CHECK(set_text(options, entry, &CompileOptions::external_initializers));
   if (!options.external_threshold && !entry.value.empty()) options.external_threshold = 0;
   return {};
 }
 
 Status external_data_folder(CompileOptions& options, const ConfigEntry& entry) {
-  return set_text(options.external_data_folder, entry, "--external-data-dir");
+  return set_text(options, entry, &CompileOptions::external_data_folder);
 }
 
 Status share(CompileOptions& options, const ConfigEntry& entry) {
@@ -91,17 +96,17 @@ Status disable_cpu_fallback(CompileOptions& options, const ConfigEntry& entry) {
   const bool wanted = CTXGEN_TRY(boolean(entry));
   if (wanted && std::ranges::any_of(options.providers, is_cpu_provider))
     return contradiction(entry, "provider cpu, given explicitly,");
-  if (options.strict && !wanted) return contradiction(entry, "--strict");
+  if (options.strict && !wanted) return contradiction(entry, option_name(options, &CompileOptions::strict));
   options.strict = wanted;
   return {};
 }
 
 Status disable_compile(CompileOptions& options, const ConfigEntry& entry) {
-  return set_switch(options.disable_model_compile, entry, "disable_model_compile");
+  return set_switch(options, entry, &CompileOptions::disable_model_compile);
 }
 
 Status fail_on_suboptimal(CompileOptions& options, const ConfigEntry& entry) {
-  return set_switch(options.fail_on_suboptimal, entry, "fail_on_suboptimal");
+  return set_switch(options, entry, &CompileOptions::fail_on_suboptimal);
 }
 
 Status set_weightless(CompileOptions& options, const ConfigEntry& entry, WeightlessMode wanted) {

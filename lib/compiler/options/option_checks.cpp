@@ -1,4 +1,5 @@
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/option_table.h"
 #include "output/appended_bin.h"
 #include "output/external_initializers.h"
 
@@ -13,8 +14,9 @@ Status check_sharing(const CompileOptions& options, std::size_t models) {
   const bool shares = options.share_ep_contexts == true;
   if (shares && options.embed)
     return fail(ErrorCode::kInvalidArgument,
-                "ep.share_ep_contexts=1 cannot be combined with --embed (ep.context_embed_mode=1): "
-                "nobody can share what lies inside a model");
+                "ep.share_ep_contexts=1 cannot be combined with {} (ep.context_embed_mode=1): "
+                "nobody can share what lies inside a model",
+                option_name(options, &CompileOptions::embed));
   if (options.stop_share_ep_contexts == true && !shares && models == 1)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts=1 without ep.share_ep_contexts=1: there is no group to "
@@ -45,32 +47,35 @@ Status check_context_path(const CompileOptions& options, std::size_t models) {
 }  // namespace
 
 Status check_options(const CompileOptions& options, std::size_t models) {
+  const auto name = [&](OptionSlot slot) { return option_name(options, slot); };
   if (options.embed && models > 1)
     return fail(ErrorCode::kInvalidArgument,
-                "--embed (ep.context_embed_mode=1) cannot be combined with a batch of {} models: "
-                "they share one context binary", models);
+                "{} (ep.context_embed_mode=1) cannot be combined with a batch of {} models: "
+                "they share one context binary", name(&CompileOptions::embed), models);
   if (options.embed && !options.bin.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                "--embed (ep.context_embed_mode=1) cannot be combined with --bin");
+    return fail(ErrorCode::kInvalidArgument, "{} (ep.context_embed_mode=1) cannot be combined with {}",
+                name(&CompileOptions::embed), name(&CompileOptions::bin));
   if (options.embed && options.subgraphs)
     return fail(ErrorCode::kInvalidArgument,
-                "--embed (ep.context_embed_mode=1) cannot be combined with --subgraphs: every graph "
-                "with compiled nodes would hold the whole context");
+                "{} (ep.context_embed_mode=1) cannot be combined with {}: every graph "
+                "with compiled nodes would hold the whole context",
+                name(&CompileOptions::embed), name(&CompileOptions::subgraphs));
   if (options.keep_unchanged && options.no_clobber)
     return fail(ErrorCode::kInvalidArgument,
-                "--keep-unchanged cannot be combined with --no-clobber: one keeps outputs that are "
-                "there, the other refuses them");
+                "{} cannot be combined with {}: one keeps outputs that are there, the other refuses "
+                "them", name(&CompileOptions::keep_unchanged), name(&CompileOptions::no_clobber));
   if (options.force && options.no_clobber)
     return fail(ErrorCode::kInvalidArgument,
-                "--force and --no-clobber contradict each other: one replaces a bin that others use, the "
-                "other replaces nothing");
+                "{} cannot be combined with {}: one replaces a bin that others use, the other replaces "
+                "nothing", name(&CompileOptions::force), name(&CompileOptions::no_clobber));
   if (options.force && options.embed)
-    return fail(ErrorCode::kInvalidArgument,
-                "--force and --embed contradict each other: no bin is written");
+    return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}: no bin is written",
+                name(&CompileOptions::force), name(&CompileOptions::embed));
   if (options.weightless != WeightlessMode::kNone && options.isas.size() > 1)
     return fail(ErrorCode::kInvalidArgument,
-                "ep.enable_weightless_mode cannot be combined with --isa of several instruction sets: "
-                "weights that stay in the sources are packed for none of them");
+                "ep.enable_weightless_mode cannot be combined with {} of several instruction sets: "
+                "weights that stay in the sources are packed for none of them",
+                name(&CompileOptions::isas));
   CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));

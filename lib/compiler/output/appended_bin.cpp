@@ -17,6 +17,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/version.h"
+#include "ctxgen/compiler/option_table.h"
 
 namespace ctxgen {
 namespace {
@@ -66,7 +67,8 @@ std::string value_of(const Fields& fields, std::string_view key) {
 }
 
 /// "it is for threads 1, this compile for threads 4: add --threads 1".
-std::string differences(std::string_view found, std::string_view expected) {
+std::string differences(std::string_view found, std::string_view expected,
+                        const CompileOptions& options) {
   const Fields of_bin = fields_of(found), here = fields_of(expected);
   std::string its, ours, advice;
   for (const std::string key : {"format", "onednn", "isa", "threads", "cache"}) {
@@ -74,8 +76,11 @@ std::string differences(std::string_view found, std::string_view expected) {
     if (theirs == mine) continue;
     its += std::format("{}{} {}", its.empty() ? "" : ", ", key, theirs);
     ours += std::format("{}{} {}", ours.empty() ? "" : ", ", key, mine);
-    if (key == "threads" && theirs != "none") advice += " --threads " + theirs;
-    if (key == "isa") advice += theirs == "portable" ? " --portable" : " --isa " + theirs;
+    if (key == "threads" && theirs != "none")
+      advice += " " + option_name(options, &CompileOptions::threads) + " " + theirs;
+    if (key == "isa")
+      advice += " " + (theirs == "portable" ? option_name(options, &CompileOptions::portable)
+                                            : option_name(options, &CompileOptions::isas) + " " + theirs);
   }
   if (its.empty()) return std::format("it is for \"{}\", this compile for \"{}\"", found, expected);
   return std::format("it is for {}, this compile for {}{}", its, ours,
@@ -102,27 +107,32 @@ Result<AppendedBin> AppendedBin::open(const std::filesystem::path& path,
 
 Status check_append_options(const CompileOptions& options) {
   if (options.append.empty()) return {};
+  const auto name = [&](OptionSlot slot) { return option_name(options, slot); };
   if (options.embed)
     return fail(ErrorCode::kInvalidArgument,
-                "an embedded context (--embed) cannot be added to a bin (--append)");
+                "an embedded context ({}) cannot be added to a bin ({})", name(&CompileOptions::embed),
+                name(&CompileOptions::append));
   if (options.force)
     return fail(ErrorCode::kInvalidArgument,
-                "--force and --append contradict each other: one replaces a bin, the other adds to it");
+                "{} cannot be combined with {}: one replaces a bin, the other adds to it",
+                name(&CompileOptions::force), name(&CompileOptions::append));
   if (!options.bin.empty() && options.bin != options.append)
     return fail(ErrorCode::kInvalidArgument,
-                "the bin \"{}\" (--bin) is another one than the bin to add to, \"{}\" (--append)",
-                options.bin.string(), options.append.string());
+                "the bin \"{}\" ({}) is another one than the bin to add to, \"{}\" ({})",
+                options.bin.string(), name(&CompileOptions::bin), options.append.string(),
+                name(&CompileOptions::append));
   return {};
 }
 
-Status check_same_target(const ContextReader& reader, std::string_view fingerprint) {
+Status check_same_target(const ContextReader& reader, std::string_view fingerprint,
+                         const CompileOptions& options) {
   const std::string producer = "ctxgen " CTXGEN_VERSION_STRING;
   if (reader.info().producer != producer)
     return fail(ErrorCode::kVersionMismatch, "the bin to add to was written by \"{}\", expected \"{}\"",
                 reader.info().producer, producer);
   if (reader.info().fingerprint == fingerprint) return {};
   return fail(ErrorCode::kVersionMismatch, "the bin to add to was made for another target: {}",
-              differences(reader.info().fingerprint, fingerprint));
+              differences(reader.info().fingerprint, fingerprint, options));
 }
 
 }  // namespace ctxgen

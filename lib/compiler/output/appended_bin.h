@@ -29,6 +29,7 @@ class AppendedBin {
 
 /// Whether programs may be added to what `reader` holds: same provider's target, same versions.
 /// Errors  kVersionMismatch, with found and expected values.
-[[nodiscard]] Status check_same_target(const ContextReader& reader, std::string_view fingerprint);
+[[nodiscard]] Status check_same_target(const ContextReader& reader, std::string_view fingerprint,
+                                       const CompileOptions& options);
 
 }  // namespace ctxgen

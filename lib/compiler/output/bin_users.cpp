@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "output/output_files.h"
 
@@ -117,7 +118,7 @@ BinUsers BinUsers::find(const fs::path& bin, const std::vector<fs::path>& output
   return found;
 }
 
-Status BinUsers::check(const ContextContent& content) const {
+Status BinUsers::check(const ContextContent& content, const CompileOptions& options) const {
   const auto has = [&](const NeededProgram& needed) {
     const auto program = std::ranges::find(content.programs, needed.name, &Program::name);
     return program != content.programs.end() &&
@@ -135,8 +136,9 @@ Status BinUsers::check(const ContextContent& content) const {
   if (count > 3) models += std::format(" and {} more", count - 3);
   return fail(ErrorCode::kNotSatisfied,
               "the context binary \"{}\" is used by {}, which would not load any more: add to it "
-              "(--append), compile all its models together, or replace it (--force)",
-              bin_.string(), models);
+              "({}), compile all its models together, or replace it ({})",
+              bin_.string(), models, option_name(options, &CompileOptions::append),
+              option_name(options, &CompileOptions::force));
 }
 
 std::vector<BinUsers> find_bin_users(const ProviderList& providers,
@@ -153,9 +155,10 @@ std::vector<BinUsers> find_bin_users(const ProviderList& providers,
 }
 
 Status check_bin_users(std::span<const BinUsers> users,
-                       std::span<const std::optional<ContextContent>> contents) {
+                       std::span<const std::optional<ContextContent>> contents,
+                       const CompileOptions& options) {
   for (std::size_t p = 0; p < users.size() && p < contents.size(); ++p)
-    if (contents[p]) CTXGEN_CHECK(users[p].check(*contents[p]));
+    if (contents[p]) CTXGEN_CHECK(users[p].check(*contents[p], options));
   return {};
 }
 

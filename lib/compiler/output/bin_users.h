@@ -25,7 +25,7 @@ class BinUsers {
   [[nodiscard]] bool empty() const { return users_.empty(); }
   /// Whether the new content still has all that they need.
   /// Errors  NOT_SATISFIED naming those for which it has not, and the ways out.
-  [[nodiscard]] Status check(const ContextContent& content) const;
+  [[nodiscard]] Status check(const ContextContent& content, const CompileOptions& options) const;
 
  private:
   struct NeededProgram {
@@ -51,6 +51,7 @@ class BinUsers {
                                                    const CompileOptions& options);
 /// BinUsers::check for each bin that is written; `contents` by provider, too.
 [[nodiscard]] Status check_bin_users(std::span<const BinUsers> users,
-                                     std::span<const std::optional<ContextContent>> contents);
+                                     std::span<const std::optional<ContextContent>> contents,
+                                     const CompileOptions& options);
 
 }  // namespace ctxgen

@@ -2,6 +2,8 @@
 
 #include <format>
 
+#include "ctxgen/compiler/option_table.h"
+
 namespace ctxgen {
 namespace {
 
@@ -24,7 +26,8 @@ Status check_external_options(const CompileOptions& options) {
                 *options.external_threshold);
   if (!name.empty() && options.initializer_location)
     return fail(ErrorCode::kInvalidArgument,
-                "--external-initializers {} cannot be combined with an initializer location function", name);
+                "{} {} cannot be combined with an initializer location function",
+                option_name(options, &CompileOptions::external_initializers), name);
   if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." ||
       name == "..")
     return fail(ErrorCode::kInvalidArgument,

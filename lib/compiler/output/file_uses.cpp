@@ -8,6 +8,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/cache/cache_folder.h"
+#include "ctxgen/compiler/option_table.h"
 #include "output/output_files.h"
 
 namespace ctxgen {
@@ -31,13 +32,13 @@ std::vector<FileUse> files_beside(const PlannedOutputs& outputs, const ProviderL
     for (const Provider* provider : providers.all())
       if (provider->compiles())
         add(bin_path(outputs.models, options, provider->name()),
-            !options.append.empty() ? "--append"
-            : !options.bin.empty()  ? "--bin"
+            !options.append.empty() ? option_name(options, &CompileOptions::append)
+            : !options.bin.empty()  ? option_name(options, &CompileOptions::bin)
                                     : "the context binary");
   if (!options.external_initializers.empty())
     uses.push_back({How::kWritten,
                     outputs.models.front().parent_path() / options.external_initializers,
-                    "--external-initializers"});
+                    option_name(options, &CompileOptions::external_initializers)});
   return uses;
 }
 
@@ -80,8 +81,9 @@ Status check_streams(const PlannedOutputs& outputs, const CompileOptions& option
   for (const fs::path& model : outputs.models)
     if (is_stream(model) && (!options.embed || !options.external_initializers.empty()))
       return fail(ErrorCode::kInvalidArgument,
-                  "\"{}\" is a device or a pipe, and nothing can lie beside it: --embed keeps the "
-                  "context binary inside the model", model.string());
+                  "\"{}\" is a device or a pipe, and nothing can lie beside it: {} keeps the "
+                  "context binary inside the model", model.string(),
+                  option_name(options, &CompileOptions::embed));
   return {};
 }
 

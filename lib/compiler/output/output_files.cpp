@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ctxgen/compiler/option_table.h"
 #include "output/output_names.h"
 
 namespace ctxgen {
@@ -62,11 +63,11 @@ Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs
   };
 }
 
-Status refuse_existing(const std::filesystem::path& path) {
+Status refuse_existing(const std::filesystem::path& path, const CompileOptions& options) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored))
-    return fail(ErrorCode::kInvalidArgument, "\"{}\" exists already, and --no-clobber is given",
-                path.string());
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" exists already, and {} is given",
+                path.string(), option_name(options, &CompileOptions::no_clobber));
   return {};
 }
 

@@ -30,9 +30,9 @@ namespace ctxgen {
 [[nodiscard]] Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
                                              const CompileOptions& options);
 
-/// --no-clobber.
+/// For no_clobber.
 /// Errors  INVALID_ARGUMENT if `path` exists.
-[[nodiscard]] Status refuse_existing(const std::filesystem::path& path);
+[[nodiscard]] Status refuse_existing(const std::filesystem::path& path, const CompileOptions& options);
 
 /// The files of a finished compilation, bins first. They refer to `work`.
 [[nodiscard]] Result<std::vector<OutputFile>> plan_files(

@@ -86,7 +86,7 @@ Status Compilation::append_to(const ContextReader& bin) {
                 "cannot append: the context binary was written by \"{}\", which is not an enabled compiling "
                 "provider", bin.info().source);
   CTXGEN_CHECK(
-      check_same_target(bin, CTXGEN_TRY(loader->fingerprint_of(target_, options_.threads))));
+      check_same_target(bin, CTXGEN_TRY(loader->fingerprint_of(target_, options_.threads)), options_));
   return builder_.adopt(static_cast<std::size_t>(p), bin);
 }
 

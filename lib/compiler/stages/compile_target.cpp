@@ -1,5 +1,6 @@
 #include "stages/compile_target.h"
 
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/weights/codec.h"
 
 namespace ctxgen {
@@ -12,7 +13,9 @@ Result<CompileTarget> make_target(const CompileOptions& options, const ProviderL
   if (options.isas.empty()) return target;
   if (options.portable)
     return fail(ErrorCode::kInvalidArgument,
-                "a portable context (--portable) is for no instruction set (--isa)");
+                "a portable context ({}) is for no instruction set ({})",
+                option_name(options, &CompileOptions::portable),
+                option_name(options, &CompileOptions::isas));
   bool compiles = false;
   for (const Provider* provider : providers.all()) {
     if (!provider->compiles()) continue;
@@ -21,7 +24,8 @@ Result<CompileTarget> make_target(const CompileOptions& options, const ProviderL
   }
   if (!compiles)
     return fail(ErrorCode::kInvalidArgument,
-                "an instruction set (--isa) is given, but no provider compiles");
+                "an instruction set ({}) is given, but no provider compiles",
+                option_name(options, &CompileOptions::isas));
   return target;
 }
 

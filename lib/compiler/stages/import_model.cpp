@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
 
@@ -84,14 +85,15 @@ Result<ImportedModel> import_model(const ModelInput& input, const CompileOptions
 Status check_external_data_folder(std::span<const ImportedModel> models, const CompileOptions& options) {
   const std::filesystem::path& folder = options.external_data_folder;
   if (folder.empty()) return {};
+  const std::string name = option_name(options, &CompileOptions::external_data_folder);
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
-    return fail(ErrorCode::kIoError, "folder of external data (--external-data-dir) \"{}\": no such folder",
+    return fail(ErrorCode::kIoError, "folder of external data ({}) \"{}\": no such folder", name,
                 folder.string());
   if (std::ranges::any_of(models, [](const ImportedModel& model) { return !model.external_files.empty(); }))
     return {};
   return fail(ErrorCode::kInvalidArgument,
-              "folder of external data (--external-data-dir) \"{}\": it has no effect, {} no external data",
+              "folder of external data ({}) \"{}\": it has no effect, {} no external data", name,
               folder.string(), models.size() == 1 ? "the model has" : "the models have");
 }
 

@@ -4,6 +4,7 @@
 #include <format>
 
 #include "ctxgen/base/suggest.h"
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/cpu/fold.h"
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/onnx/infer.h"
@@ -184,8 +185,9 @@ Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions
   if (const std::size_t count = count_overridable(model.graph); count > 0)
     prepared.warnings.push_back(std::format(
         "{} initializer{} also graph input{} and may change at run time, so nothing is compiled "
-        "from {}; --freeze-initializers bakes the values in",
-        count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them"));
+        "from {}; {} bakes the values in",
+        count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them",
+        option_name(options, &CompileOptions::freeze_initializers)));
 
   CTXGEN_CHECK(infer_and_fold(prepared, options, stage, spill));
   OptimizedGraph optimized = optimize_graph(model, options.graph_optimization);

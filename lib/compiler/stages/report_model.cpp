@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ctxgen/base/suggest.h"
+#include "ctxgen/compiler/option_table.h"
 
 namespace ctxgen {
 namespace {
@@ -156,11 +157,14 @@ std::string unplanned_text(const PreparedModel& prepared, const CompileOptions& 
   }
   for (const std::string& dim : dims) flags += std::format("{}--dim {}=1,8", flags.empty() ? "" : " ", dim);
   const bool many = dims.size() > 4 || inputs.size() > 4;
-  return std::format("{} of {} partition{} not planned ahead, so the first run of each size is slower: no size is given for {} "
-                     "(for example {}{}{})",
-                     missing, built.size(), built.size() == 1 ? " is" : "s are",
-                     dims.empty() ? "input " + list_text(names) : list_text(dims),
-                     dims.empty() || many ? "" : flags, dims.empty() || many ? "" : ", or ",
+  const std::string text = std::format(
+      "{} of {} partition{} not planned ahead, so the first run of each size is slower: no size is given for {}",
+      missing, built.size(), built.size() == 1 ? " is" : "s are",
+      dims.empty() ? "input " + list_text(names) : list_text(dims));
+  if (options.names != OptionNames::kFlags)
+    return std::format("{} ({})", text, option_name(options, &CompileOptions::profiles));
+  return std::format("{} (for example {}{}{})", text, dims.empty() || many ? "" : flags,
+                     dims.empty() || many ? "" : ", or ",
                      many ? "--shape " + inputs.front().example + " and so on" : shapes);
 }
 

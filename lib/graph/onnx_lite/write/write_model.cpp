@@ -162,11 +162,11 @@ Status check_model_size(std::uint64_t size, std::uint64_t embedded) {
   if (size - std::min(size, embedded) <= kMaxModelBytes)
     return fail(ErrorCode::kResourceLimit,
                 "the model would have {} bytes, {} of them an embedded context binary, protobuf's "
-                "limit is {}: write the context binary to a file of its own, without --embed",
+                "limit is {}: write the context binary to a file of its own instead of embedding it",
                 size, embedded, kMaxModelBytes);
   return fail(ErrorCode::kResourceLimit,
               "the model would have {} bytes, protobuf's limit is {}: move the weights that stay "
-              "in it to a file of their own with --external-initializers",
+              "in it to a file of external initializers",
               size, kMaxModelBytes);
 }
 

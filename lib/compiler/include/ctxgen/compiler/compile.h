@@ -85,7 +85,16 @@ class VariantProcess {
   [[nodiscard]] virtual Result<Blob> compile(std::span<const std::byte> request) = 0;
 };
 
+/// How errors call an option: by the names that the caller knows.
+enum class OptionNames {
+  kFields,   // CompileOptions::embed
+  kFlags,    // --embed
+  kSetters,  // ctxgen_compile_options_set_embed
+};
+
+/// Each field has a row with its names elsewhere in ctxgen/compiler/option_table.h.
 struct CompileOptions {
+  OptionNames names = OptionNames::kFields;
   std::vector<std::string> providers;  // by priority; empty: dnnl, cpu
   /// Providers to use instead of the built-in ones of those names (tests; not owned).
   std::vector<const Provider*> extra_providers;
@@ -125,13 +134,13 @@ struct CompileOptions {
   /// again, so that the models that name it go on loading. It must be for the same target, from the same
   /// versions (kVersionMismatch else). Other compiles that add to it wait.
   std::filesystem::path append;
-  WeightlessMode weightless = WeightlessMode::kNone;
   std::string external_initializers;     // bare name of a file beside the output for what stays
   /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
   std::optional<std::uint64_t> external_threshold;
   /// Asked once for every dense, numeric initializer of the main graph that a context model keeps, in
   /// the order of their names. An error ends the compile. Contradicts external_initializers.
   std::function<Result<InitializerLocation>(const InitializerInfo&)> initializer_location;
+  WeightlessMode weightless = WeightlessMode::kNone;
   int compress_level = 0;          // 1 to 19: weights that shrink are stored as zstd; 0: none is
   int threads = 0;                 // target threads of the plans
   /// Programs for any x86-64 machine and any oneDNN of the same major version: weights are stored
