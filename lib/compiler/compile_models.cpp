@@ -5,14 +5,11 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/compiler/option_table.h"
-#include "cache/output_cache.h"
 #include "output/bin_users.h"
 #include "output/file_uses.h"
 #include "output/output_files.h"
 #include "output/output_names.h"
-#include "stages/compilation.h"
-#include "stages/compile_target.h"
-#include "stages/prepare_model.h"
+#include "stages/rewrite_models.h"
 
 namespace ctxgen {
 namespace {
@@ -53,12 +50,8 @@ Status hand_out(std::span<const OutputFile> files, const std::vector<ModelOutput
 
 enum class Bins { kMemory, kFiles };
 
-Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inputs,
-                                             const std::vector<ModelOutput>& outputs,
-                                             const CompileOptions& options, Bins bins) {
-  const auto start = std::chrono::steady_clock::now();
-  const Paths paths = paths_without_files(inputs, options);
-  CTXGEN_CHECK(check_file_options(inputs, paths, options));
+/// What is about files, and these models go to none.
+Status check_without_files(const CompileOptions& options) {
   if (options.keep_unchanged || options.dry_run || options.make_folder)
     return fail(ErrorCode::kInvalidArgument,
                 "keep_unchanged, dry_run and make_folder are about models in files, and these go to "
@@ -67,51 +60,66 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
     return fail(ErrorCode::kInvalidArgument,
                 "models that go to no files cannot add to a bin in a file ({})",
                 option_name(options, &CompileOptions::append));
-  ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
-  const PlannedOutputs planned{
-      .models = paths, .models_are_files = false, .others_are_files = bins == Bins::kFiles};
-  CTXGEN_CHECK(check_files(inputs, planned, providers, {}, options));
-  CTXGEN_CHECK(check_all_writable(file_uses(inputs, planned, providers, {}, options), {}));
-  const auto cache = CTXGEN_TRY(open_cache(options));
-  CompileTarget target = CTXGEN_TRY(make_target(options, providers));
-  CTXGEN_CHECK(limit_process(target, providers));
-  Compilation work(options, std::move(providers), std::move(target), bin_names(paths, options),
-                   bins == Bins::kFiles ? paths.front() : std::filesystem::path(), cache.get());
-  if (bins == Bins::kFiles) work.set_outputs(paths);
-  CTXGEN_CHECK(work.import(inputs));
-  CTXGEN_CHECK(check_files(inputs, planned, work.providers(), work.imported(), options));
-  std::vector<BinUsers> users;
-  if (bins == Bins::kFiles) users = find_bin_users(work.providers(), paths, {}, options);
-  CTXGEN_CHECK(work.prepare());
-  CTXGEN_CHECK(work.compile());
-  CTXGEN_CHECK(check_bin_users(users, work.contents(), options));
-  CTXGEN_CHECK(work.rewrite());
-  CTXGEN_CHECK(work.enter(CompileStage::kWrite, 0));
-  const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(work, paths, options));
-  const auto models = std::span(files).last(outputs.size());
-  const auto beside = std::span(files).first(files.size() - outputs.size());
-  CompiledModels result;
+  return {};
+}
+
+/// Bins to memory or to files, models to memory or to functions.
+Status hand_over(std::span<const OutputFile> files, const std::vector<ModelOutput>& outputs, Bins bins,
+                 const PreparedModels& prepared, BuiltModels& built,
+                 const CompileEnv& env, CompiledModels& result) {
+  const auto models = files.last(outputs.size());
+  const auto beside = files.first(files.size() - outputs.size());
   if (bins == Bins::kMemory) {
-    CTXGEN_CHECK(keep_in_memory(beside, paths.front().parent_path(), result));
-    for (const PreparedModel& model : work.models())  // those that plan_files finds in their place
+    CTXGEN_CHECK(keep_in_memory(beside, env.outputs.front().parent_path(), result));
+    for (const PreparedModel& model : prepared.models)  // those that plan_files finds in their place
       for (const auto& [name, file] : model.foreign_bins)
         if (!std::ranges::contains(result.bins, name, &std::pair<std::string, Blob>::first))
           result.bins.emplace_back(name, file.bytes);
     CTXGEN_CHECK(hand_out(models, outputs, result));
-    work.report_nodes();
-  } else {
-    if (options.no_clobber)
-      for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path, options));
-    work.report().files =
-        CTXGEN_TRY(write_files({beside.begin(), beside.end()}, options,
-                               [&]() -> Status {
-                                 CTXGEN_CHECK(hand_out(models, outputs, result));
-                                 work.report_nodes();
-                                 return {};
-                               }));
+    report_nodes(built, prepared, env);
+    return {};
   }
-  CTXGEN_CHECK(work.enter(CompileStage::kWrite, 1));
-  result.report = std::move(work.report());
+  const auto last = [&]() -> Status {
+    CTXGEN_CHECK(hand_out(models, outputs, result));
+    report_nodes(built, prepared, env);
+    return {};
+  };
+  if (env.options.no_clobber)
+    for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path, env.options));
+  result.report.files =
+      CTXGEN_TRY(write_files({beside.begin(), beside.end()}, env.options, last));
+  return {};
+}
+
+Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inputs,
+                                             const std::vector<ModelOutput>& outputs,
+                                             const CompileOptions& options, Bins bins) {
+  const auto start = std::chrono::steady_clock::now();
+  const bool in_files = bins == Bins::kFiles;
+  CTXGEN_CHECK(check_without_files(options));
+  CompileEnv env = CTXGEN_TRY(CompileEnv::make(
+      inputs, paths_without_files(inputs, options), options,
+      in_files ? CompileEnv::Outputs::kFiles : CompileEnv::Outputs::kNames));
+  const PlannedOutputs planned{
+      .models = env.outputs, .models_are_files = false, .others_are_files = in_files};
+  CTXGEN_CHECK(check_files(inputs, planned, env.providers, {}, options));
+  CTXGEN_CHECK(check_all_writable(file_uses(inputs, planned, env.providers, {}, options), {}));
+  CTXGEN_CHECK(env.start(in_files ? env.outputs.front() : std::filesystem::path()));
+  ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
+  CTXGEN_CHECK(check_files(inputs, planned, env.providers, imported.models, options));
+  std::vector<BinUsers> users;
+  if (in_files) users = find_bin_users(env.providers, env.outputs, {}, options);
+  PreparedModels prepared = CTXGEN_TRY(prepare_models(std::move(imported), env));
+  BuiltModels built = CTXGEN_TRY(build_models(prepared, nullptr, env));
+  CTXGEN_CHECK(check_bin_users(users, built.contents, options));
+  const RewrittenModels rewritten = CTXGEN_TRY(rewrite_models(prepared, built, env));
+  CTXGEN_CHECK(env.enter(CompileStage::kWrite, 0));
+  const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(prepared, built, rewritten, env));
+  CompiledModels result;
+  CTXGEN_CHECK(hand_over(files, outputs, bins, prepared, built, env, result));
+  CTXGEN_CHECK(env.enter(CompileStage::kWrite, 1));
+  built.report.files = std::move(result.report.files);
+  result.report = std::move(built.report);
   result.report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

@@ -4,6 +4,7 @@
 
 #include "ctxgen/compiler/option_table.h"
 #include "output/output_names.h"
+#include "stages/rewrite_models.h"
 
 namespace ctxgen {
 namespace {
@@ -56,13 +57,6 @@ Result<std::string> shared_bin_reference(const std::vector<std::filesystem::path
   return bin_reference(folder, bin);
 }
 
-Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
-                               const CompileOptions& options) {
-  return [&](std::string_view provider) {
-    return shared_bin_reference(outputs, bin_path(outputs, options, provider));
-  };
-}
-
 Status refuse_existing(const std::filesystem::path& path, const CompileOptions& options) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored))
@@ -71,42 +65,56 @@ Status refuse_existing(const std::filesystem::path& path, const CompileOptions& 
   return {};
 }
 
-Result<std::vector<OutputFile>> plan_files(Compilation& work,
-                                           const std::vector<std::filesystem::path>& outputs,
-                                           const CompileOptions& options) {
-  std::vector<OutputFile> files;
-  for (std::size_t p = 0; p < work.contents().size(); ++p) {
-    const auto& content = work.contents()[p];
-    if (!content || options.embed) continue;
-    const auto path = bin_path(outputs, options, work.providers().all()[p]->name());
-    if (std::ranges::find(files, path, &OutputFile::path) != files.end())
+namespace {
+
+/// The bins, each once.
+Status add_bins(std::vector<OutputFile>& files, BuiltModels& built, const CompileEnv& env) {
+  for (std::size_t p = 0; p < built.contents.size(); ++p) {
+    const auto& content = built.contents[p];
+    if (!content || env.options.embed) continue;
+    const auto path = env.bin_path(env.providers.all()[p]->name());
+    if (std::ranges::contains(files, path, &OutputFile::path))
       return fail(ErrorCode::kInvalidArgument, "two providers would write the bin \"{}\"",
                   path.string());
-    CTXGEN_CHECK(add_bin_report(work.report(), path.filename().string(), *content));
-    files.push_back({path, FileReport::Kind::kBin, work.report().bins.back().bytes,
+    CTXGEN_CHECK(add_bin_report(built.report, path.filename().string(), *content));
+    files.push_back({path, FileReport::Kind::kBin, built.report.bins.back().bytes,
                      [&content](const ByteSink& sink) { return write_context(*content, sink); }});
   }
-  if (!options.external_initializers.empty()) {
-    const auto path = outputs.front().parent_path() / options.external_initializers;
-    CTXGEN_CHECK(check_external_path(path, outputs));
-    files.push_back({path, FileReport::Kind::kExternalInitializers, work.external().size(),
-                     [&work](const ByteSink& sink) { return work.external().write(sink); }});
-  }
-  for (std::size_t m = 0; m < outputs.size(); ++m) {
-    for (const auto& [name, file] : work.models()[m].foreign_bins) {
-      const auto path = outputs[m].parent_path() / name;
+  return {};
+}
+
+/// Bins of other providers that the models name, where they are not in their place already.
+void add_foreign_bins(std::vector<OutputFile>& files, const PreparedModels& prepared,
+                      const CompileEnv& env) {
+  for (std::size_t m = 0; m < prepared.models.size(); ++m)
+    for (const auto& [name, file] : prepared.models[m].foreign_bins) {
+      const auto path = env.outputs[m].parent_path() / name;
       std::error_code ignored;
-      if (std::filesystem::equivalent(path, file.path, ignored)) continue;  // it lies there already
+      if (std::filesystem::equivalent(path, file.path, ignored)) continue;
       if (std::ranges::contains(files, path, &OutputFile::path)) continue;  // of a model before
       files.push_back({path, FileReport::Kind::kForeignBin, file.bytes.bytes.size(),
                        [&file](const ByteSink& sink) { return sink(file.bytes.bytes); }});
     }
+}
+
+}  // namespace
+
+Result<std::vector<OutputFile>> plan_files(const PreparedModels& prepared, BuiltModels& built,
+                                           const RewrittenModels& rewritten, const CompileEnv& env) {
+  std::vector<OutputFile> files;
+  CTXGEN_CHECK(add_bins(files, built, env));
+  if (!env.options.external_initializers.empty()) {
+    const auto path = env.outputs.front().parent_path() / env.options.external_initializers;
+    CTXGEN_CHECK(check_external_path(path, env.outputs));
+    files.push_back({path, FileReport::Kind::kExternalInitializers, rewritten.external->size(),
+                     [&rewritten](const ByteSink& sink) { return rewritten.external->write(sink); }});
   }
-  for (std::size_t m = 0; m < outputs.size(); ++m) {
-    work.report().models[m].output_name = outputs[m].filename().string();
-    files.push_back({outputs[m], FileReport::Kind::kModel, work.report().models[m].model_bytes,
-                     [&work, m](const ByteSink& sink) {
-                       return write_model(work.models()[m].model, work.rewrite_of(m), sink);
+  add_foreign_bins(files, prepared, env);
+  for (std::size_t m = 0; m < env.outputs.size(); ++m) {
+    built.report.models[m].output_name = env.outputs[m].filename().string();
+    files.push_back({env.outputs[m], FileReport::Kind::kModel, built.report.models[m].model_bytes,
+                     [&prepared, &rewritten, m](const ByteSink& sink) {
+                       return write_model(prepared.models[m].model, rewritten.rewrites[m], sink);
                      }});
   }
   return files;

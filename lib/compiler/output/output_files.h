@@ -6,9 +6,13 @@
 
 #include "ctxgen/compiler/compile.h"
 #include "output/write_outputs.h"
-#include "stages/compilation.h"
 
 namespace ctxgen {
+
+struct BuiltModels;
+struct CompileEnv;
+struct PreparedModels;
+struct RewrittenModels;
 
 /// Contradictions between inputs, outputs and options that need no look at a model.
 /// Errors  INVALID_ARGUMENT.
@@ -26,17 +30,15 @@ namespace ctxgen {
 [[nodiscard]] Result<std::string> shared_bin_reference(
     const std::vector<std::filesystem::path>& outputs, const std::filesystem::path& bin);
 
-/// shared_bin_reference() of each provider's bin. `outputs` and `options` must outlive it.
-[[nodiscard]] Compilation::BinName bin_names(const std::vector<std::filesystem::path>& outputs,
-                                             const CompileOptions& options);
-
 /// For no_clobber.
 /// Errors  INVALID_ARGUMENT if `path` exists.
 [[nodiscard]] Status refuse_existing(const std::filesystem::path& path, const CompileOptions& options);
 
-/// The files of a finished compilation, bins first. They refer to `work`.
-[[nodiscard]] Result<std::vector<OutputFile>> plan_files(
-    Compilation& work, const std::vector<std::filesystem::path>& outputs,
-    const CompileOptions& options);
+/// The files of a finished compile, bins first. They refer to the arguments. Enters bins and names of models in
+/// the report of `built`.
+[[nodiscard]] Result<std::vector<OutputFile>> plan_files(const PreparedModels& prepared,
+                                                         BuiltModels& built,
+                                                         const RewrittenModels& rewritten,
+                                                         const CompileEnv& env);
 
 }  // namespace ctxgen

@@ -6,7 +6,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/weights/weight_store.h"
-#include "stages/compile_target.h"
+#include "stages/compile_env.h"
 #include "stages/prepare_model.h"
 #include "stages/variant_exchange.h"
 

@@ -1,0 +1,43 @@
+#include "stages/import_models.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ctxgen/partition/provider.h"
+
+namespace ctxgen {
+
+std::vector<Blob> ImportedModels::bytes() const {
+  std::vector<Blob> all;
+  for (const ImportedModel& imported : models) {
+    all.push_back(imported.model.source);
+    for (const FileRead& file : imported.external_files) all.push_back(file.bytes);
+    for (const auto& [name, bin] : imported.foreign_bins) all.push_back(bin.bytes);
+  }
+  return all;
+}
+
+Result<ImportedModels> import_models(const std::vector<ModelInput>& inputs, const CompileEnv& env) {
+  ImportedModels imported;
+  ModelSources& sources = imported.sources;
+  for (const Provider* provider : env.providers.all())
+    sources.bin_references.push_back(CTXGEN_TRY(env.bin_reference(*provider)));
+  for (std::size_t m = 0; m < inputs.size(); ++m) {
+    CTXGEN_CHECK(env.enter(CompileStage::kImport,
+                           static_cast<double>(m) / static_cast<double>(inputs.size())));
+    imported.models.push_back(
+        CTXGEN_TRY(import_model(inputs[m], env.options, env.providers, env.spill.get())));
+    sources.external_data.push_back(inputs[m].external_data);
+    const auto folder = env.output_folder(m);
+    CTXGEN_CHECK(sources.index.add(imported.models.back().model, inputs[m], env.options.weightless,
+                                   folder ? &*folder : nullptr));
+  }
+  CTXGEN_CHECK(check_external_data_folder(imported.models, env.options));
+  std::vector<std::string> references = sources.bin_references;
+  std::ranges::move(sources.index.files(), std::back_inserter(references));
+  sources.key = key_of(imported.models, env.providers, env.target, references, env.options);
+  sources.files_read = files_read(imported.models);
+  return imported;
+}
+
+}  // namespace ctxgen
