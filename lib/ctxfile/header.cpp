@@ -67,10 +67,32 @@ Status read_texts(ByteReader& reader, Header& header) {
   header.info.source = as_text(CTXGEN_TRY(reader.take(source)));
   header.info.fingerprint = as_text(CTXGEN_TRY(reader.take(fingerprint)));
   header.info.producer = as_text(CTXGEN_TRY(reader.take(producer)));
-  // What stands behind belongs to fields of newer minor versions.
-  if (header.info.format_minor <= kFormatMinor && reader.remaining() != 0)
-    return fail(ErrorCode::kCorruptContext, "{} bytes too many in the header", reader.remaining());
   return {};
+}
+
+Status read_needs(ByteReader& reader, Header& header) {
+  if (header.info.format_minor < kNeedsMinor) return {};
+  const auto count = CTXGEN_TRY(reader.u32());
+  if (count > reader.remaining() / kNeedBytes)
+    return fail(ErrorCode::kCorruptContext, "{} needs in {} bytes of the header", count,
+                reader.remaining());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Need need;
+    need.group = CTXGEN_TRY(reader.u16());
+    need.number = CTXGEN_TRY(reader.u16());
+    if (!header.info.needs.empty() && need <= header.info.needs.back())
+      return fail(ErrorCode::kCorruptContext, "needs must ascend, {}.{} comes after {}.{}",
+                  need.group, need.number, header.info.needs.back().group,
+                  header.info.needs.back().number);
+    header.info.needs.push_back(need);
+  }
+  return {};
+}
+
+/// What follows belongs to fields of newer minor versions.
+Status check_end(const ByteReader& reader, const Header& header) {
+  if (header.info.format_minor > kFormatMinor || reader.remaining() == 0) return {};
+  return fail(ErrorCode::kCorruptContext, "{} bytes too many in the header", reader.remaining());
 }
 
 /// Sections stand in one order, each as near to the one before as its alignment allows.
@@ -95,7 +117,10 @@ Status check_places(const Header& header) {
 }  // namespace
 
 std::uint64_t header_size_of(const ContextInfo& info) {
-  return kFixedHeaderBytes + info.source.size() + info.fingerprint.size() + info.producer.size();
+  std::uint64_t size =
+      kFixedHeaderBytes + info.source.size() + info.fingerprint.size() + info.producer.size();
+  if (info.format_minor >= kNeedsMinor) size += sizeof(std::uint32_t) + kNeedBytes * info.needs.size();
+  return size;
 }
 
 Result<std::vector<std::byte>> encode_header(const Header& header) {
@@ -120,6 +145,13 @@ Result<std::vector<std::byte>> encode_header(const Header& header) {
   out.text(header.info.source);
   out.text(header.info.fingerprint);
   out.text(header.info.producer);
+  if (header.info.format_minor >= kNeedsMinor) {
+    out.u32(static_cast<std::uint32_t>(header.info.needs.size()));
+    for (const Need& need : header.info.needs) {
+      out.u16(need.group);
+      out.u16(need.number);
+    }
+  }
 
   ByteWriter checksum;
   write_hash(checksum, checksum_of(out.buffer()));
@@ -140,6 +172,8 @@ Result<Header> decode_header(std::span<const std::byte> file) {
   header.manifest_hash = CTXGEN_TRY(read_hash(reader));
   header.data_offset = CTXGEN_TRY(reader.u64());
   CTXGEN_CHECK(read_texts(reader, header));
+  CTXGEN_CHECK(read_needs(reader, header));
+  CTXGEN_CHECK(check_end(reader, header));
   CTXGEN_CHECK(check_places(header));
   return header;
 }

@@ -19,6 +19,8 @@ inline constexpr std::uint64_t kChecksumOffset = 16;
 inline constexpr std::uint64_t kChecksumBytes = 16;
 inline constexpr std::uint64_t kFixedHeaderBytes = 92;
 inline constexpr std::uint64_t kMaxHeaderBytes = 65536;
+inline constexpr std::uint16_t kNeedsMinor = 2;  // the first minor whose header lists needs
+inline constexpr std::uint64_t kNeedBytes = 4;   // group and number
 
 inline constexpr std::uint64_t kManifestAlignment = 8;
 inline constexpr std::uint64_t kDataAlignment = kLargeBlobAlignment;  // of the data section
@@ -36,7 +38,7 @@ struct Header {
 };
 
 /// The header's bytes, checksum included. header_size is worked out here.
-/// Errors  RESOURCE_LIMIT if the texts pass kMaxHeaderBytes.
+/// Errors  RESOURCE_LIMIT if texts and needs pass kMaxHeaderBytes.
 [[nodiscard]] Result<std::vector<std::byte>> encode_header(const Header& header);
 
 /// The header's size, before its other fields are known.

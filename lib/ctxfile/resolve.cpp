@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/ctxfile/workspace.h"
 #include "header.h"
 
@@ -198,7 +199,7 @@ Result<std::vector<std::string>> check_fitness(std::span<const OpenContext> cont
   std::vector<std::string> warnings;
   for (const OpenContext& context : contexts) {
     const CompatibilityVerdict verdict =
-        context.loader->compatibility(context.reader->info().fingerprint, threads);
+        fitness_of(context.reader->info(), *context.loader, threads);
     if (verdict.verdict == Compatibility::kUnsupported)
       return fail(ErrorCode::kVersionMismatch, "context \"{}\": {}", context.name, verdict.reason);
     if (verdict.verdict == Compatibility::kPreferRecompilation)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
 
 #include "ctxgen/base/checked.h"
@@ -29,6 +30,8 @@ Status check_content(const ContextContent& content) {
   if (!content.compressed.empty() && content.compressed.size() != content.blobs.size())
     return fail(ErrorCode::kInternal, "{} blobs, {} of them compressed", content.blobs.size(),
                 content.compressed.size());
+  if (std::ranges::adjacent_find(content.needs, std::greater_equal()) != content.needs.end())
+    return fail(ErrorCode::kInternal, "needs of a context must ascend");
   std::set<std::string_view> names;
   for (const Program& program : content.programs) {
     auto status = validate(program, content.blobs.size());
@@ -73,6 +76,7 @@ Result<std::vector<ManifestBlob>> place_blobs(const ContextContent& content) {
 
 /// The oldest minor version that has all that the content needs.
 std::uint16_t minor_of(const ContextContent& content) {
+  if (!content.needs.empty()) return kNeedsMinor;
   for (std::size_t i = 0; i < content.compressed.size(); ++i)
     if (stored_form(content, i).second) return 1;
   for (const Program& program : content.programs)
@@ -96,7 +100,8 @@ Result<Layout> lay_out(const ContextContent& content) {
                  .source = content.source,
                  .fingerprint = content.fingerprint,
                  .producer = content.producer.empty() ? "ctxgen " CTXGEN_VERSION_STRING
-                                                      : content.producer};
+                                                      : content.producer,
+                 .needs = content.needs};
   header.manifest_offset = align_up(header_size_of(header.info), kManifestAlignment);
   header.manifest_size = layout.manifest.size();
   header.manifest_hash = hash_bytes(layout.manifest);

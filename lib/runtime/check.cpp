@@ -12,6 +12,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
@@ -54,7 +55,7 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders));
   for (const OpenContext& context : set.contexts)
     add(check, {context.name, context.source,
-                context.loader->compatibility(context.reader->info().fingerprint, threads)});
+                fitness_of(context.reader->info(), *context.loader, threads)});
   for (const ResolvedNode& node : set.nodes) {
     const auto signature =
         bind_signature(*node.graph, node.graph->node(node.node),
@@ -96,8 +97,7 @@ Result<ContextFinding> judge_node(const ListedContext& listed, const ListedConte
     const ContextInfo info = CTXGEN_TRY(read_context_header(node, places));
     const std::string& name =
         listed.attributes.embed_mode == 1 ? listed.where : listed.attributes.ep_cache_context;
-    return ContextFinding{name, source,
-                          node.loader->compatibility(info.fingerprint, options.threads)};
+    return ContextFinding{name, source, fitness_of(info, *node.loader, options.threads)};
   }
   const bool has_primary = std::ranges::any_of(all.nodes, [&](const ListedContext& other) {
     return other.attributes.main_context == 1 && other.attributes.source == source;

@@ -118,8 +118,27 @@ TEST(Golden, Of1_1HasItsContent) {
   }
 }
 
-TEST(Golden, EveryFlipOf1_1IsRefused) {
-  auto file = golden(test::kGoldenV1_1);
+TEST(Golden, Of1_2IsWhatTheWriterWrites) {
+  const ContextContent content = test::sample_content_1_2();
+  const auto written = test::file_of(content);
+  if (std::getenv("CTXGEN_WRITE_GOLDEN") != nullptr) {
+    auto out = AtomicFile::create(test::golden_path(test::kGoldenV1_2)).value();
+    ASSERT_EQ(code_of(out.write(written)), test::kOk);
+    ASSERT_EQ(code_of(out.commit()), test::kOk);
+  }
+  EXPECT_TRUE(golden(test::kGoldenV1_2) == written) << "the format's bytes have changed";
+  const auto reader = ContextReader::open(borrowed(written), "golden", VerifyBlobs::kAlways);
+  ASSERT_EQ(code_of(reader), test::kOk);
+  EXPECT_EQ(reader->info().format_minor, 2);
+  EXPECT_EQ(reader->info().needs, content.needs);
+  EXPECT_EQ(reader->programs()[0], content.programs[0]);
+  EXPECT_EQ(reader->program_hash(0).hex(), "244e7498c1bf08c5a7230512068a76de");
+}
+
+class GoldenFlips : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(GoldenFlips, AreRefused) {
+  auto file = golden(GetParam());
   for (std::size_t at = 0; at < file.size(); ++at) {
     file[at] ^= std::byte{0x40};
     const bool in_major = at == 8 || at == 9;
@@ -129,6 +148,9 @@ TEST(Golden, EveryFlipOf1_1IsRefused) {
     file[at] ^= std::byte{0x40};
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenFlips,
+                         ::testing::Values(test::kGoldenV1_1, test::kGoldenV1_2));
 
 }  // namespace
 }  // namespace ctxgen

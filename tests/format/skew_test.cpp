@@ -55,6 +55,16 @@ struct Sections {
     put(header, 10, minor);
   }
 
+  /// From 1.2 on: what a reader must know, group and number each.
+  void add_needs(std::uint32_t count, const std::vector<std::uint16_t>& numbers) {
+    header.resize(header.size() + 4);
+    put(header, header.size() - 4, count);
+    for (const std::uint16_t number : numbers) {
+      header.resize(header.size() + 2);
+      put(header, header.size() - 2, number);
+    }
+  }
+
   [[nodiscard]] std::vector<std::byte> file() const {
     auto out = header;
     out.resize((out.size() + 7) / 8 * 8);
@@ -106,10 +116,12 @@ TEST(Skew, AnotherMajorIsNamedWhateverStandsBehindThePrefix) {
 
 TEST(Skew, ANewerMinorIsRead) {
   Sections sections;
-  sections.set_version(1, 2);
+  sections.set_version(1, 3);
+  sections.add_needs(2, {1, 40, 9, 1});
   const auto reader = open(sections.file());
   ASSERT_EQ(code_of(reader), test::kOk);
-  EXPECT_EQ(reader->info().format_minor, 2);
+  EXPECT_EQ(reader->info().format_minor, 3);
+  EXPECT_EQ(reader->info().needs, (std::vector<Need>{{1, 40}, {9, 1}}));
   EXPECT_EQ(reader->programs()[0], test::sample_dense());
 }
 
@@ -146,6 +158,7 @@ TEST(Skew, A1_0ReaderSeesVariantsAsFurtherPrograms) {
 TEST(Skew, WhatANewerMinorAddsIsPassedOver) {
   Sections sections;
   sections.set_version(1, 200);
+  sections.add_needs(0, {});
   sections.header.resize(sections.header.size() + 21, std::byte{0xab});  // header fields
   for (unsigned char byte : {0xc2, 0x3e, 0x02, 0x68, 0x69})  // manifest field 1000: "hi"
     sections.manifest.push_back(std::byte{byte});
@@ -155,6 +168,23 @@ TEST(Skew, WhatANewerMinorAddsIsPassedOver) {
   EXPECT_EQ(reader->programs()[1], test::sample_scalar());
   EXPECT_EQ(as_text(reader->blob(2)->bytes), as_text(test::sample_content().blobs[2].bytes));
   EXPECT_EQ(code_of(read_context_info(sections.file(), "skewed")), test::kOk);
+}
+
+TEST(Skew, NeedsThatDoNotFitTheHeaderAreRefused) {
+  const std::pair<std::uint32_t, std::vector<std::uint16_t>> cases[] = {
+      {1, {}}, {2, {1, 1}}, {0xffffffff, {1, 1}},  // more than there are
+      {2, {1, 2, 1, 1}}, {2, {1, 1, 1, 1}}, {2, {2, 1, 1, 1}},
+  };
+  for (const auto& [count, numbers] : cases) {
+    Sections sections;
+    sections.set_version(1, 3);
+    sections.add_needs(count, numbers);
+    EXPECT_EQ(code_of(open(sections.file())), ErrorCode::kCorruptContext) << count;
+    EXPECT_EQ(code_of(read_context_info(sections.file(), "skewed")), ErrorCode::kCorruptContext);
+  }
+  Sections without;  // not even their count
+  without.set_version(1, 2);
+  EXPECT_EQ(code_of(open(without.file())), ErrorCode::kCorruptContext);
 }
 
 TEST(Skew, OurOwnMinorHasNothingToPassOver) {
@@ -168,7 +198,8 @@ TEST(Skew, OurOwnMinorHasNothingToPassOver) {
 
 TEST(Skew, ANewerMinorIsVerifiedAllTheSame) {
   Sections sections;
-  sections.set_version(1, 2);
+  sections.set_version(1, 3);
+  sections.add_needs(0, {});
   auto file = sections.file();
   file[20] ^= std::byte{1};
   EXPECT_EQ(code_of(open(file)), ErrorCode::kCorruptContext);

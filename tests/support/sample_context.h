@@ -105,6 +105,15 @@ inline ContextContent sample_content_1_1() {
   return content;
 }
 
+/// What came with 1.2: the header says what a reader must know, here more than there is.
+/// tests/format/golden/v1_2_needs.ctx is this content.
+inline ContextContent sample_content_1_2() {
+  ContextContent content = sample_content();
+  content.needs = {{Need::kOpKind, 2}, {Need::kOpKind, 999}, {Need::kPacking, 1},
+                   {Need::kPacking, 0xf000}};
+  return content;
+}
+
 inline std::vector<std::byte> file_of(const ContextContent& content) {
   std::vector<std::byte> file;
   const Status status = write_context(content, [&](std::span<const std::byte> bytes) -> Status {

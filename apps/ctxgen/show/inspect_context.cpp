@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "ctxgen/ctxfile/needs.h"
 #include "show/sharing_table.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -151,6 +152,7 @@ std::string context_text(const std::string& name, const ContextReader& reader, b
       "{}: context binary, {}\nformat {}.{}, written by {} for {}\nfingerprint {}\n", name,
       size_text(reader.file_size()), info.format_major, info.format_minor, info.producer,
       info.source, info.fingerprint);
+  if (!info.needs.empty()) text += std::format("needs {}\n", to_string(info.needs));
   text += std::format("{}, {} of weights; {} used more than once, saving {}\n",
                       count_text(reader.blobs().size(), "blob"), size_text(sum.bytes),
                       sum.shared_blobs, size_text(sum.saved_bytes));
@@ -185,6 +187,9 @@ void write_context(JsonWriter& json, const std::string& name, const ContextReade
       .field("stored_weight_bytes", sum.stored_bytes)
       .field("shared_blobs", sum.shared_blobs)
       .field("saved_bytes", sum.saved_bytes);
+  json.key("needs").begin_array();
+  for (const Need& need : info.needs) json.value(to_string(need));
+  json.end_array();
   write_sharing(json.key("sharing"), sharing_of(reader));
   json.key("programs").begin_array();
   for (std::size_t i = 0; i < reader.programs().size(); ++i) write_program(json, reader, i);

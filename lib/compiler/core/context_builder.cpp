@@ -5,9 +5,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ctxgen/base/checked.h"
 #include "core/program_cache.h"
 #include "core/program_key.h"
+#include "ctxgen/base/checked.h"
+#include "ctxgen/ctxfile/needs.h"
 
 namespace ctxgen {
 namespace {
@@ -281,6 +282,7 @@ Result<std::optional<ContextContent>> ContextBuilder::content(std::size_t provid
     table.renumber(program, content);
     content.programs.push_back(std::move(program));
   }
+  content.needs = needs_of(*loader, content.programs);
   return content;
 }
 

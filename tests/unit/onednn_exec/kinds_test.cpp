@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <format>
+#include <fstream>
+#include <iterator>
 #include <set>
+#include <string>
 
 #include "code_of.h"
+#include "ctxgen/ctxfile/needs.h"
 #include "program_maker.h"
 
 // What holds for the row of every op kind, whatever the kind.
@@ -96,6 +101,32 @@ TEST(Kinds, RefuseTypesThatHaveNoKernel) {
     for (ProgramValue& value : program.values) value.type = DataType::kDouble;
     EXPECT_EQ(code_of(row->types(program, program.ops[0])), ErrorCode::kUnsupported) << row->name;
   }
+}
+
+/// What the header of a context binary with this program lists.
+std::vector<Need> needs_of_one(const Program& program) {
+  return needs_of(loader(), std::span(&program, 1));
+}
+
+TEST(Kinds, ThatCameAfter1_1AreListedInHeaders) {
+  for (const KindRow* row : kind_rows()) {
+    const Need need{Need::kOpKind, row->number};
+    EXPECT_EQ(needs_of_one(program_of(*row, row->inputs.least)),
+              row->number <= kKindsOf1_1 ? std::vector<Need>{} : std::vector<Need>{need})
+        << row->name;
+    EXPECT_TRUE(dynamic_cast<const KnowsNeeds&>(loader()).knows(need)) << row->name;
+  }
+  const auto after = static_cast<std::uint16_t>(kind_rows().back()->number + 1);
+  EXPECT_FALSE(dynamic_cast<const KnowsNeeds&>(loader()).knows({Need::kOpKind, after}));
+  EXPECT_FALSE(dynamic_cast<const KnowsNeeds&>(loader()).knows({Need::kOpKind, 0}));
+  EXPECT_FALSE(dynamic_cast<const KnowsNeeds&>(loader()).knows({3, 1}));
+}
+
+TEST(Kinds, HaveTheirNumbersInTheFormatPage) {
+  std::ifstream file(CTXGEN_FORMAT_PAGE);
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const KindRow* row : kind_rows())
+    EXPECT_TRUE(page.contains(std::format("{} `{}`", row->number, row->name))) << row->name;
 }
 
 TEST(Kinds, WithoutPostOpsRefuseThem) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "ctxgen/ctxfile/needs.h"
+#include "ctxgen/ctxfile/weight_reference.h"
+#include "ctxgen/onednn/exec.h"
+
 // Private header of the library: what no interface shows is that a stored layout brings back the
 // very kernel that asked for it.
 namespace ctxgen::onednn::test {
@@ -51,6 +55,38 @@ TEST(ExecWeightLayout, TransposedFlagSurvives) {
   ASSERT_TRUE(form) << form.error().message;
   EXPECT_TRUE(form->transposed);
   EXPECT_EQ(form->md, md);
+}
+
+TEST(ExecWeightLayout, HasTheNumberOfItsPacking) {
+  const memory::desc md({70, 200}, memory::data_type::f32, memory::format_tag::BA16a64b);
+  EXPECT_EQ(packing_of(encode_layout(md, true).value()), dnnl_BA16a64b);
+  EXPECT_EQ(packing_of({}), kPlainPacking);
+  EXPECT_EQ(packing_of(reference_layout()), kPlainPacking);
+  EXPECT_EQ(packing_of(std::vector<std::byte>(3)), 0);
+  for (const std::uint16_t packing : {std::uint16_t{0}, std::uint16_t{dnnl_format_tag_last}, kOwnPackings})
+    EXPECT_FALSE(knows_packing(packing)) << packing;
+  EXPECT_TRUE(knows_packing(kPlainPacking) && knows_packing(dnnl_BA16a64b));
+}
+
+TEST(ExecWeightLayout, OfAnotherReleasesKernelsIsRefusedByItsNumber) {
+  const memory::desc md({70, 200}, memory::data_type::f32, memory::format_tag::ab);
+  std::vector<std::byte> layout = encode_layout(md, false).value();
+  layout[3] = std::byte{0x80};  // the high byte of the packing
+  const auto form = decode_layout(layout, {"w", DataType::kFloat, Dims{70, 200}, {}});
+  ASSERT_FALSE(form);
+  EXPECT_EQ(form.error().code, ErrorCode::kVersionMismatch);
+  layout[3] = std::byte{0x7f};
+  EXPECT_EQ(decode_layout(layout, {"w", DataType::kFloat, Dims{70, 200}, {}}).error().code,
+            ErrorCode::kCorruptContext);
+
+  // Stored in a program, it is what the header of the file lists.
+  Program program;
+  program.weights = {{"w", DataType::kFloat, Dims{2}, {{encode_layout(md, false).value(), 0}}}};
+  EXPECT_TRUE(needs_of(loader(), std::span(&program, 1)).empty());
+  layout[3] = std::byte{0x80};
+  program.weights[0].packed[0].layout = layout;
+  const auto number = static_cast<std::uint16_t>(kOwnPackings + dnnl_ab);
+  EXPECT_EQ(needs_of(loader(), std::span(&program, 1)), (std::vector<Need>{{Need::kPacking, number}}));
 }
 
 }  // namespace

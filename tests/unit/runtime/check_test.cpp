@@ -198,6 +198,20 @@ TEST_F(JudgeContext, PlainModelsFitAndModelsThatAreNoneAreErrors) {
   EXPECT_EQ(code_of(judge_context("/nonexistent.onnx", options())), ErrorCode::kIoError);
 }
 
+TEST_F(JudgeContext, AFileOfANewerReleaseIsRefusedByItsName) {
+  const std::string bin = toy_context({toy_program("p0", "x", "y0")}, {1.0F}, "toy-1", {{1, 77}});
+  for (const bool embedded : {false, true}) {
+    write({{.payload = embedded ? bin : ""}}, embedded ? "" : bin);
+    for (const auto& check : {judge_context(path_, options()), check_context(path_, options())}) {
+      ASSERT_EQ(code_of(check), kOk);
+      EXPECT_EQ(check->verdict, Compatibility::kUnsupported);
+      EXPECT_NE(check->reason.find("written by ctxgen"), std::string::npos) << check->reason;
+      EXPECT_NE(check->reason.find("op kind 77"), std::string::npos) << check->reason;
+    }
+    EXPECT_EQ(code_of(Session::open(path_, options())), ErrorCode::kVersionMismatch);
+  }
+}
+
 TEST_F(JudgeContext, EveryTruncationOfAModelIsAnErrorOrAVerdict) {
   write({{.payload = context("toy-1")}}, "");
   const std::string whole = test::read_text(path_);

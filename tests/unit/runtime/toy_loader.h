@@ -89,8 +89,10 @@ inline Program toy_program(const std::string& name, const std::string& input = "
 /// A context binary with these programs; `summands[i]` is blob i.
 inline std::string toy_context(const std::vector<Program>& programs,
                                const std::vector<float>& summands = {1.0F},
-                               const std::string& fingerprint = "toy-1") {
+                               const std::string& fingerprint = "toy-1",
+                               const std::vector<Need>& needs = {}) {
   ContextContent content;
+  content.needs = needs;
   content.source = kToySource;
   content.fingerprint = fingerprint;
   content.programs = programs;

@@ -39,6 +39,7 @@ using PlaceRule = Status(Placement&, std::uint32_t op);
 /// Errors  as build_node().
 using BuildRule = Status(NodeBuilder&);
 
+inline constexpr std::uint16_t kKindsOf1_1 = 34;  // kinds that every reader of format 1.1 knows
 inline constexpr std::size_t kManyInputs = 4096;
 
 /// Everything that exec knows of an op kind (op_kinds.h says what it means). One file per family

@@ -9,6 +9,8 @@ namespace {
 
 using dnnl::memory;
 constexpr std::uint8_t kLayoutVersion = 1;
+constexpr std::uint32_t kFirstTag = 2;  // "a"; 0 is undef, 1 is any
+constexpr auto kEndOfTags = static_cast<std::uint32_t>(dnnl_format_tag_last);
 
 std::optional<memory::desc> md_of_tag(const memory::dims& dims, memory::data_type type,
                                       std::uint32_t tag) {
@@ -31,8 +33,7 @@ memory::desc logical_md(const Dims& dims, bool transposed, DataType type) {
 
 std::optional<std::vector<std::byte>> encode_layout(const memory::desc& md, bool transposed) {
   const memory::dims dims = md.get_dims();
-  // Tags from 2 on ("a"): 0 is undef, 1 is any.
-  for (std::uint32_t tag = 2; tag < static_cast<std::uint32_t>(dnnl_format_tag_last); ++tag) {
+  for (std::uint32_t tag = kFirstTag; tag < kEndOfTags; ++tag) {
     const auto candidate = md_of_tag(dims, md.get_data_type(), tag);
     // Equality passes over the strides of dims of size 1, but kernels look for their own tag: with
     // another one's strides the same bytes are refused.
@@ -48,6 +49,17 @@ std::optional<std::vector<std::byte>> encode_layout(const memory::desc& md, bool
   return std::nullopt;
 }
 
+std::uint16_t packing_of(std::span<const std::byte> layout) {
+  if (layout.empty() || is_reference_layout(layout)) return kPlainPacking;
+  ByteReader reader(layout, "layout");
+  if (!reader.u8() || !reader.u8()) return 0;
+  return reader.u16().value_or(0);
+}
+
+bool knows_packing(std::uint16_t packing) {
+  return packing == kPlainPacking || (packing >= kFirstTag && packing < kEndOfTags);
+}
+
 Result<WeightForm> decode_layout(std::span<const std::byte> layout, const ProgramWeight& weight) {
   WeightForm form;
   form.plain = layout.empty() || is_reference_layout(layout);
@@ -57,9 +69,11 @@ Result<WeightForm> decode_layout(std::span<const std::byte> layout, const Progra
   const std::uint8_t transposed = CTXGEN_TRY(reader.u8());
   const std::uint16_t tag = CTXGEN_TRY(reader.u16());
   const std::uint8_t rank = CTXGEN_TRY(reader.u8());
+  if (version == kLayoutVersion && tag >= kOwnPackings && !knows_packing(tag))
+    return fail(ErrorCode::kVersionMismatch, "weight \"{}\": packing {} is not known to this release",
+                weight.name, tag);
   if (version != kLayoutVersion || transposed > 1 || rank < 1 + transposed || rank > kMaxRank ||
-      tag < 2 ||
-      tag >= static_cast<std::uint32_t>(dnnl_format_tag_last))
+      !knows_packing(tag) || tag == kPlainPacking)
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": layout version {}, tag {}, rank {}",
                 weight.name, version, tag, rank);
   Dims dims;

@@ -8,6 +8,15 @@
 
 namespace ctxgen::onednn {
 
+/// Numbers of packings in headers of context binaries (docs/format.md, "Needs"). oneDNN's format tags
+/// have their own numbers there, own kernels get theirs from kOwnPackings on.
+inline constexpr std::uint16_t kPlainPacking = 1;  // ONNX's order, in the bin or in a source's file
+inline constexpr std::uint16_t kOwnPackings = 0x8000;
+
+/// The packing of a stored layout, known or not; 0 where it is too short to have one.
+[[nodiscard]] std::uint16_t packing_of(std::span<const std::byte> layout);
+[[nodiscard]] bool knows_packing(std::uint16_t packing);
+
 /// A weight's layout as stored in PackedWeight::layout: the number of the oneDNN format tag, the
 /// dims that the primitive sees, and whether the tensor's last two dims are swapped in them. A tag
 /// and dims are checked by oneDNN when the descriptor is made from them; the library's own blobs
@@ -18,7 +27,8 @@ namespace ctxgen::onednn {
 [[nodiscard]] std::optional<std::vector<std::byte>> encode_layout(const dnnl::memory::desc& md,
                                                                   bool transposed);
 
-/// Errors  kCorruptContext. An empty layout is the plain form.
+/// Errors  kCorruptContext; kVersionMismatch of a packing that this release does not know. An empty
+/// layout is the plain form.
 [[nodiscard]] Result<WeightForm> decode_layout(std::span<const std::byte> layout,
                                                const ProgramWeight& weight);
 

@@ -1,8 +1,12 @@
+#include <algorithm>
+#include <set>
 #include <utility>
 
+#include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/onednn/exec.h"
-#include "ctxgen/onednn/kind_traits.h"
+#include "kinds/kind_rows.h"
 #include "kinds/rounding.h"
+#include "layout/weight_layout.h"
 #include "run/executable.h"
 #include "run/isa.h"
 #include "run/machine.h"
@@ -22,7 +26,13 @@ Status check_instructions(const Program& program) {
   return {};
 }
 
-class OnednnLoader final : public ProgramLoader, public KnowsRounding {
+/// Whether every reader of format 1.1 knows it. The fingerprint's version of oneDNN says which of its
+/// tags there are.
+bool since_1_1(const Need& need) {
+  return need.group == Need::kOpKind ? need.number <= kKindsOf1_1 : need.number < kOwnPackings;
+}
+
+class OnednnLoader final : public ProgramLoader, public KnowsRounding, public KnowsNeeds {
  public:
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
@@ -58,6 +68,24 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding {
   }
   [[nodiscard]] OpRounding rounding_of(const Program& program, const ProgramOp& op) const override {
     return onednn::rounding_of(program, op);
+  }
+  [[nodiscard]] std::vector<Need> needs_of(std::span<const Program> programs) const override {
+    std::set<Need> needs;
+    for (const Program& program : programs) {
+      for (const ProgramOp& op : program.ops)
+        if (const KindRow* row = find_kind(op.kind)) needs.insert({Need::kOpKind, row->number});
+      for (const ProgramWeight& weight : program.weights)
+        for (const PackedWeight& packed : weight.packed)
+          needs.insert({Need::kPacking, packing_of(packed.layout)});
+    }
+    if (std::ranges::all_of(needs, since_1_1)) return {};
+    return {needs.begin(), needs.end()};
+  }
+  [[nodiscard]] bool knows(const Need& need) const override {
+    if (need.group == Need::kPacking) return knows_packing(need.number);
+    return need.group == Need::kOpKind &&
+           std::ranges::any_of(kind_rows(),
+                               [&](const KindRow* row) { return row->number == need.number; });
   }
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int threads) const override {

@@ -11,13 +11,14 @@
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/need.h"
 #include "ctxgen/ctxfile/program.h"
 
 namespace ctxgen {
 
 /// The context binary (docs/format.md is normative).
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 1;  // written only where it is needed
+inline constexpr std::uint16_t kFormatMinor = 2;  // written only where it is needed
 
 /// Small facts that stand in the header and can be read without the manifest.
 struct ContextInfo {
@@ -26,6 +27,7 @@ struct ContextInfo {
   std::string source;        // provider that wrote it
   std::string fingerprint;   // ProgramLoader::fingerprint at compile time
   std::string producer;      // "ctxgen 0.1.0"
+  std::vector<Need> needs = {};  // ascending, each once; before format 1.2: empty
 };
 
 /// Reads them from the first bytes of a file (its whole header; more is not looked at), for checks
@@ -116,6 +118,7 @@ struct ContextContent {
   std::vector<Blob> blobs;
   std::vector<Hash128> blob_hashes;
   std::string producer = {};  // empty: this version of ctxgen
+  std::vector<Need> needs = {};   // needs_of() of the programs
   /// Of compress_blobs(): empty, or one per blob, without an owner where it is stored as it is.
   std::vector<Blob> compressed = {};
 };
