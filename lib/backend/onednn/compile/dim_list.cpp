@@ -222,7 +222,9 @@ Read<DimLists> read_dim_lists(const NodeView& n, std::span<const std::size_t> in
 }
 
 void add_list(ProgramOp& op, std::string_view name, const DimLists::List& list) {
-  set_param(op, std::string(name) + "_code", list.code);
+  const auto plain = std::ranges::find(op.params, name, &ProgramParam::name);
+  CTXGEN_ASSERT(plain != op.params.end());
+  *plain = {std::string(name) + "_code", list.code};
 }
 
 void add_sized(ProgramOp& op, const DimLists& lists, ProgramBuilder& builder,

@@ -27,8 +27,8 @@ struct DimLists {
 /// for all others.
 [[nodiscard]] std::vector<std::size_t> dim_list_inputs(const GraphView& view, const Node& node);
 
-/// Adds a list as parameter `name`_code; after the last one add_sized() adds the inputs that they
-/// read.
+/// Puts a list as `name`_code in the place of the parameter `name`, which encode() has written;
+/// after the last one add_sized() adds the inputs that they read.
 void add_list(ProgramOp& op, std::string_view name, const DimLists::List& list);
 void add_sized(ProgramOp& op, const DimLists& lists, ProgramBuilder& builder,
                std::vector<Operand>& inputs);

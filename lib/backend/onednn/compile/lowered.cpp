@@ -49,26 +49,6 @@ PostOp eltwise_step(std::string_view alg, float alpha, float beta) {
   return {.kind = alg, .alpha = alpha, .beta = beta, .operand = {}};
 }
 
-void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::value) value) {
-  const auto found = std::ranges::find(op.params, name, name_of);
-  if (found != op.params.end()) {
-    found->value = std::move(value);
-  } else {
-    op.params.push_back({name, std::move(value)});
-  }
-}
-
-const ProgramParam* find_param(const ProgramOp& op, std::string_view name) {
-  const auto found = std::ranges::find(op.params, name, name_of);
-  return found == op.params.end() ? nullptr : &*found;
-}
-
-std::int64_t int_param(const ProgramOp& op, std::string_view name, std::int64_t otherwise) {
-  const ProgramParam* param = find_param(op, name);
-  const auto* value = param != nullptr ? std::get_if<std::int64_t>(&param->value) : nullptr;
-  return value != nullptr ? *value : otherwise;
-}
-
 float float_param(const ProgramOp& op, std::string_view name, float otherwise) {
   const ProgramParam* param = find_param(op, name);
   const auto* value = param != nullptr ? std::get_if<double>(&param->value) : nullptr;
@@ -79,13 +59,6 @@ std::string_view text_param(const ProgramOp& op, std::string_view name) {
   const ProgramParam* param = find_param(op, name);
   const auto* value = param != nullptr ? std::get_if<ShortText>(&param->value) : nullptr;
   return value != nullptr ? std::string_view(*value) : std::string_view();
-}
-
-std::vector<std::int64_t> ints_param(const ProgramOp& op, std::string_view name) {
-  const ProgramParam* param = find_param(op, name);
-  const auto* value =
-      param != nullptr ? std::get_if<SmallList<std::int64_t>>(&param->value) : nullptr;
-  return value != nullptr ? std::vector<std::int64_t>(*value) : std::vector<std::int64_t>{};
 }
 
 }  // namespace ctxgen::onednn

@@ -3,11 +3,13 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/ctxfile/program.h"
+#include "ctxgen/onednn/kind_params.h"
 
 namespace ctxgen::onednn {
 
@@ -42,13 +44,16 @@ struct Lowered {
 /// An eltwise step behind an op.
 [[nodiscard]] PostOp eltwise_step(std::string_view alg, float alpha = 0.0F, float beta = 0.0F);
 
-/// Parameters of an op. Setting replaces; getting gives the default where the name is absent.
-void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::value) value);
-[[nodiscard]] const ProgramParam* find_param(const ProgramOp& op, std::string_view name);
-[[nodiscard]] std::int64_t int_param(const ProgramOp& op, std::string_view name,
-                                     std::int64_t otherwise = 0);
+/// The parameters of an op that lowering or fusion made.
+template <class Params>
+[[nodiscard]] Params params_of(const ProgramOp& op) {
+  auto params = decode<Params>(op);
+  CTXGEN_ASSERT(params.has_value());
+  return *std::move(params);
+}
+
+/// One parameter; the default where it is absent.
 [[nodiscard]] float float_param(const ProgramOp& op, std::string_view name, float otherwise = 0.0F);
 [[nodiscard]] std::string_view text_param(const ProgramOp& op, std::string_view name);
-[[nodiscard]] std::vector<std::int64_t> ints_param(const ProgramOp& op, std::string_view name);
 
 }  // namespace ctxgen::onednn

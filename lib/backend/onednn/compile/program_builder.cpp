@@ -164,15 +164,13 @@ void ProgramBuilder::add_eltwise(const NodeView& n, std::string_view alg, float 
 void ProgramBuilder::add_binary(const NodeView& n, std::string_view alg, Operand a, Operand b,
                                 std::uint32_t output) {
   ProgramOp made = op(kind::kBinary, n);
-  set_param(made, "alg", alg);
+  encode(BinaryParams{.alg = std::string(alg)}, made);
   add(std::move(made), {a, b}, output);
 }
 
 void set_eltwise(ProgramOp& op, std::string_view alg, float alpha, float beta) {
   op.params.reserve(3);
-  set_param(op, "alg", alg);
-  set_param(op, "alpha", static_cast<double>(alpha));
-  set_param(op, "beta", static_cast<double>(beta));
+  encode(EltwiseParams{.alg = std::string(alg), .alpha = double{alpha}, .beta = double{beta}}, op);
 }
 
 }  // namespace ctxgen::onednn

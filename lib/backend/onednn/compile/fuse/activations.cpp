@@ -82,7 +82,7 @@ std::optional<Gate> gate_of(const ProgramEditor& editor, Operand side, Operand x
 
 void match_product(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp op = editor.op(index);
-  if (text_param(op, "alg") != "mul") return;
+  if (params_of<BinaryParams>(op).alg != "mul") return;
   for (std::size_t i = 0; i < 2; ++i) {
     const Operand x = op.inputs[i];
     if (x.kind != Operand::Kind::kValue) continue;

@@ -53,7 +53,7 @@ std::optional<Affine> affine_of_binary(const ProgramEditor& editor, const Progra
   if (tensor == nullptr) return std::nullopt;
   auto values = per_channel(*tensor, target);
   if (!values) return std::nullopt;
-  const std::string_view alg = text_param(op, "alg");
+  const std::string alg = params_of<BinaryParams>(op).alg;
   Affine affine;
   if (alg == "add") affine.shift = std::move(*values);
   else if (alg == "mul") affine.scale = std::move(*values);
@@ -93,7 +93,7 @@ std::optional<Affine> affine_of(const ProgramEditor& editor, const ProgramOp& op
 std::optional<std::int64_t> matmul_width(const ProgramEditor& editor, const ProgramOp& op) {
   if (const Tensor* b = editor.weight(op.inputs[1])) {
     const Dims& dims = b->dims();
-    return int_param(op, "trans_b") != 0 ? dims[dims.size() - 2] : dims.back();
+    return params_of<MatmulParams>(op).trans_b ? dims[dims.size() - 2] : dims.back();
   }
   const ProgramDim last = dims_of(editor.program(), Operand::value(op.outputs[0])).back();
   return last.value > 0 && last.value <= kMostSpread ? std::optional(last.value) : std::nullopt;
@@ -154,7 +154,7 @@ Result<std::optional<Tensor>> shifted(const Tensor* bias, const Affine& affine,
 std::size_t channel_stride(const ProgramOp& op, const Tensor& weight) {
   if (op.kind == kind::kScaleShift) return 1;
   if (op.kind == kind::kMatmul) {
-    return int_param(op, "trans_b") != 0 ? static_cast<std::size_t>(weight.dims().back()) : 1;
+    return params_of<MatmulParams>(op).trans_b ? static_cast<std::size_t>(weight.dims().back()) : 1;
   }
   return static_cast<std::size_t>(weight.element_count() / weight.dims()[0]);
 }

@@ -53,13 +53,11 @@ class DimDeriver {
     return {.symbol = found->second};
   }
 
-  std::optional<DimList> window_dims(const ProgramOp& op, std::span<const std::int64_t> kernel,
-                                     const ProgramDim& channels) {
-    if (int_param(op, "ceil_mode") != 0) return std::nullopt;
-    DimList result = dims(op.inputs[0]);
-    const auto strides = ints_param(op, "strides"), dilations = ints_param(op, "dilations");
-    const auto pads = ints_param(op, "pads");
-    const bool same = find_param(op, "auto_pad") != nullptr;
+  DimList window_dims(const Operand& src, const WindowParams& params,
+                      std::span<const std::int64_t> kernel, const ProgramDim& channels) {
+    DimList result = dims(src);
+    const auto& [strides, dilations, pads, auto_pad] = params;
+    const bool same = !auto_pad.empty();
     result[1] = channels;
     for (std::size_t i = 0; i < kernel.size(); ++i) {
       // SAME_*: ceil(dim / stride), whatever the kernel.
@@ -78,8 +76,9 @@ class DimDeriver {
       list.resize(list.size() - 2);
       return last;
     };
-    const ProgramDim rows = split(a, int_param(op, "trans_a") != 0).first;
-    const ProgramDim columns = split(b, int_param(op, "trans_b") != 0).second;
+    const auto params = params_of<MatmulParams>(op);
+    const ProgramDim rows = split(a, params.trans_a).first;
+    const ProgramDim columns = split(b, params.trans_b).second;
     DimList result = broadcast_dims(std::move(a), std::move(b));
     result.push_back(rows);
     result.push_back(columns);
@@ -90,10 +89,13 @@ class DimDeriver {
     const std::string_view kind = op.kind;
     if (kind == kind::kConv || kind == kind::kQConv) {
       const Dims& weights = program_->weights[op.inputs[1].index].dims;
-      return window_dims(op, weights.span().subspan(2), {.value = weights[0]});
+      return window_dims(op.inputs[0], params_of<ConvParams>(op).window, weights.span().subspan(2),
+                         {.value = weights[0]});
     }
     if (kind == kind::kPool) {
-      return window_dims(op, ints_param(op, "kernel"), dims(op.inputs[0])[1]);
+      const auto params = params_of<PoolParams>(op);
+      if (params.ceil_mode) return std::nullopt;
+      return window_dims(op.inputs[0], params.window, params.kernel, dims(op.inputs[0])[1]);
     }
     if (kind == kind::kBinary) return broadcast_dims(dims(op.inputs[0]), dims(op.inputs[1]));
     if (kind == kind::kSelect)
@@ -103,14 +105,14 @@ class DimDeriver {
     if (kind == kind::kTranspose) {
       const DimList source = dims(op.inputs[0]);
       DimList result;
-      for (const std::int64_t axis : ints_param(op, "perm")) {
+      for (const std::int64_t axis : params_of<TransposeParams>(op).perm) {
         result.push_back(source[static_cast<std::size_t>(axis)]);
       }
       return result;
     }
     if (kind == kind::kConcat) {
       DimList result = dims(op.inputs[0]);
-      result[static_cast<std::size_t>(int_param(op, "axis"))] = {};
+      result[static_cast<std::size_t>(params_of<ConcatParams>(op).axis)] = {};
       return result;
     }
     if (traits_of(op).keeps_dims) return dims(op.inputs[0]);

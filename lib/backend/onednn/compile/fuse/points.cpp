@@ -29,7 +29,7 @@ bool has_table(std::string_view word) {
 
 /// The binary op as a first step over one of its operands; nothing if none has the result's dims.
 std::optional<ProgramOp> binary_as_point(const ProgramEditor& editor, const ProgramOp& op) {
-  const std::string_view alg = text_param(op, "alg");
+  const std::string alg = params_of<BinaryParams>(op).alg;
   const bool commutes = alg == "add" || alg == "mul" || alg == "max" || alg == "min";
   const auto result = editor.dims(Operand::value(op.outputs[0]));
   for (std::size_t i = 0; i < (commutes ? 2U : 1U); ++i) {
@@ -40,7 +40,7 @@ std::optional<ProgramOp> binary_as_point(const ProgramEditor& editor, const Prog
     point.params.clear();
     point.inputs = {src};
     point.post_ops.insert(point.post_ops.begin(),
-                          {.kind = std::string(alg), .operand = op.inputs[1 - i]});
+                          {.kind = alg, .operand = op.inputs[1 - i]});
     return point;
   }
   return std::nullopt;
@@ -77,9 +77,8 @@ ProgramOp joined(const ProgramOp& first, const ProgramOp& second) {
   made.inputs = first.inputs;
   made.post_ops = first.post_ops;
   std::ranges::copy(second.post_ops, std::back_inserter(made.post_ops));
-  for (const std::string_view name : {"in_scale", "in_zero"}) {
-    if (const ProgramParam* param = find_param(first, name)) set_param(made, name, param->value);
-  }
+  const auto from = params_of<PointParams>(first);
+  encode(PointParams{.in_scale = from.in_scale, .in_zero = from.in_zero}, made);
   return made;
 }
 

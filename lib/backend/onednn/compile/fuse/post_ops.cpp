@@ -59,7 +59,7 @@ bool fits_behind(const ProgramEditor& editor, const ProgramOp& step, std::size_t
   const std::uint32_t before = editor.sole_producer(step.inputs[side]);
   if (before == ProgramEditor::kNoOp || !traits_of(editor.op(before)).absorbs_binary) return false;
   if (!has_room(editor.op(before), step)) return false;
-  if (side == 1 && !commutes(text_param(step, "alg"))) return false;
+  if (side == 1 && !commutes(params_of<BinaryParams>(step).alg)) return false;
   const auto result = editor.dims(Operand::value(step.outputs[0]));
   return surely_equal(editor.dims(step.inputs[side]), result) &&
          broadcasts_to(editor.dims(step.inputs[1 - side]), result);
@@ -79,7 +79,7 @@ void attach_binary(ProgramEditor& editor, std::uint32_t index) {
   }
   if (!best) return;
   attach(editor, editor.producer(step.inputs[*best]), index,
-         {.kind = std::string(text_param(step, "alg")), .operand = step.inputs[1 - *best]});
+         {.kind = params_of<BinaryParams>(step).alg, .operand = step.inputs[1 - *best]});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace ctxgen::onednn {
 namespace {
 
 bool is_maximum(const ProgramOp& op) {
-  return traits_of(op).pools && text_param(op, "mode") == "max";
+  return traits_of(op).pools && params_of<GlobalPoolParams>(op).mode == "max";  // as PoolParams has
 }
 
 /// Exchanges a mover of one input with the conversion that alone reads it.
@@ -55,8 +55,7 @@ void quantize_inputs(ProgramEditor& editor, std::uint32_t concat_at, std::uint32
       input = made.inputs[0];
       continue;
     }
-    set_param(made, "out_scale", steps.scale);
-    set_param(made, "out_zero", steps.zero);
+    encode(PointParams{.out_scale = steps.scale, .out_zero = steps.zero}, made);
     editor.set_value(input.index, type, editor.dims(input));
     editor.replace(made_at, std::move(made));
   }

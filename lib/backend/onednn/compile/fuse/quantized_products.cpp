@@ -25,18 +25,19 @@ DataType result_type(const ProgramEditor& editor, const ProgramOp& op) {
 
 namespace {
 
-Steps steps_of(const ProgramOp& op, std::string_view scale, std::string_view zero) {
-  const ProgramParam* param = find_param(op, scale);
-  const auto* number = param != nullptr ? std::get_if<double>(&param->value) : nullptr;
-  return {number != nullptr ? *number : 1.0, int_param(op, zero)};
-}
-
 bool is_plain_point(const ProgramOp& op) { return op.kind == kind::kPoint && op.post_ops.empty(); }
 
 }  // namespace
 
-Steps steps_in(const ProgramOp& point) { return steps_of(point, "in_scale", "in_zero"); }
-Steps steps_out(const ProgramOp& op) { return steps_of(op, "out_scale", "out_zero"); }
+Steps steps_in(const ProgramOp& point) {
+  const auto params = params_of<PointParams>(point);
+  return {params.in_scale.value_or(1.0), params.in_zero.value_or(0)};
+}
+
+Steps steps_out(const ProgramOp& point) {
+  const auto params = params_of<PointParams>(point);
+  return {params.out_scale.value_or(1.0), params.out_zero.value_or(0)};
+}
 
 const ProgramOp* dequantize_of(const ProgramEditor& editor, Operand operand, bool sums) {
   const std::uint32_t index = editor.producer(operand);
@@ -68,8 +69,9 @@ Result<std::optional<IntegerWeights>> integer_weights(const Lowered& lowered, co
   const QuantizedWeight& weight = found->second;
   std::int64_t channels = 0;
   if (op.kind == kind::kMatmul) {
-    if (weight.stored.rank() != 2 || int_param(op, "trans_a") != 0) return std::nullopt;
-    channels = int_param(op, "trans_b") != 0 ? 0 : 1;
+    const auto params = params_of<MatmulParams>(op);
+    if (weight.stored.rank() != 2 || params.trans_a) return std::nullopt;
+    channels = params.trans_b ? 0 : 1;
   }
   if (weight.scales.size() > 1 && weight.axis != channels) return std::nullopt;
   auto values = CTXGEN_TRY(symmetric_s8(weight));
@@ -96,7 +98,7 @@ Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lo
   made.inputs[1] = CTXGEN_TRY(editor.add_weight(name, weights->values));
   Tensor scales = CTXGEN_TRY(tensor_of(Dims{count}, weights->scales));
   made.inputs[3] = CTXGEN_TRY(editor.add_weight(name + "/scales", std::move(scales)));
-  set_param(made, "in_zero", steps.zero);
+  encode(QuantisedParams{.in_zero = steps.zero}, made);
   return made;
 }
 
@@ -127,8 +129,10 @@ void absorb_quantize(ProgramEditor& editor, std::uint32_t index) {
   ProgramOp product = editor.op(before);
   if (!traits_of(product).quantised) return;
   const Steps steps = steps_out(point);
-  set_param(product, "out_scale", steps.scale);
-  set_param(product, "out_zero", steps.zero);
+  auto params = params_of<QuantisedParams>(product);
+  params.out_scale = steps.scale;
+  params.out_zero = steps.zero;
+  encode(params, product);
   product.name = point.name;
   product.outputs = point.outputs;
   if (!runs_fast(editor.program(), product)) return;

@@ -47,7 +47,7 @@ void simplify_binary(ProgramEditor& editor, std::uint32_t index) {
     const Operand src = op.inputs[swapped ? 1 : 0], other = op.inputs[swapped ? 0 : 1];
     const auto c = scalar_beside(editor, other, src);
     if (!c || !std::isfinite(*c)) continue;
-    const auto step = as_eltwise(text_param(op, "alg"), *c, swapped);
+    const auto step = as_eltwise(params_of<BinaryParams>(op).alg, *c, swapped);
     if (!step) continue;
     ProgramOp eltwise = op;
     eltwise.kind = kind::kEltwise;

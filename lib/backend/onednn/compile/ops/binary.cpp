@@ -54,7 +54,7 @@ Operand with_tail(const NodeView& n, std::size_t tail, ProgramBuilder& builder) 
   }
   const std::uint32_t aligned = builder.temporary(name, std::move(dims));
   ProgramOp op = builder.op(kind::kUnsqueeze, n);
-  set_param(op, "axes", std::move(axes));
+  encode(AxesParams{std::move(axes)}, op);
   builder.add(std::move(op), {src}, aligned);
   return Operand::value(aligned);
 }

@@ -112,8 +112,9 @@ std::uint32_t lower_skip_sum(const NodeView& n, ProgramBuilder& builder, std::si
 ProgramOp norm_op(const NodeView& n, ProgramBuilder& builder, std::string_view op_kind,
                   float epsilon) {
   ProgramOp op = builder.op(op_kind, n);
-  set_param(op, "axis", static_cast<std::int64_t>(n.rank(0)) - 1);
-  set_param(op, "epsilon", double{n.node().float_or("epsilon", epsilon)});
+  encode(NormParams{.axis = static_cast<std::int64_t>(n.rank(0)) - 1,
+                    .epsilon = double{n.node().float_or("epsilon", epsilon)}},
+         op);
   return op;
 }
 
@@ -159,8 +160,9 @@ Refusal check_fused_matmul(const NodeView& n) {
 
 Status lower_fused_matmul(const NodeView& n, ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kMatmul, n);
-  set_param(op, "trans_a", std::int64_t{n.node().int_or("transA", 0) != 0});
-  set_param(op, "trans_b", std::int64_t{n.node().int_or("transB", 0) != 0});
+  encode(MatmulParams{.trans_a = n.node().int_or("transA", 0) != 0,
+                      .trans_b = n.node().int_or("transB", 0) != 0},
+         op);
   const float alpha = n.node().float_or("alpha", 1.0F);
   if (alpha != 1.0F) op.post_ops.push_back(eltwise_step("linear", alpha));
   builder.add(std::move(op), {builder.operand(n.input(0)), builder.operand(n.input(1))},

@@ -64,8 +64,7 @@ Status lower_conv(const NodeView& n, ProgramBuilder& builder) {
 Status emit_conv(const NodeView& n, ProgramBuilder& builder, std::uint32_t result) {
   const ConvParams params = CTXGEN_TRY(accepted(read_conv(n), n));
   ProgramOp op = builder.op(kind::kConv, n);
-  set_window(op, params.window);
-  set_param(op, "group", params.group);
+  encode(params, op);
   builder.add(std::move(op),
               {builder.operand(n.input(0)), builder.operand(n.input(1)),
                builder.operand(n.input(2))},

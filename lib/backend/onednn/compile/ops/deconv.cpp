@@ -9,7 +9,7 @@ namespace ctxgen::onednn {
 
 namespace {
 
-struct DeconvParams {
+struct DeconvAttributes {
   WindowAttributes window;  // pads resolved
   std::vector<std::int64_t> output_padding;
   std::int64_t group = 1;
@@ -36,7 +36,7 @@ Refusal check_channels(const NodeView& n, const Dims& weights, std::int64_t grou
 }
 
 /// Pads that output_shape or SAME_* ask for; both need sizes that are known now.
-Refusal resolve_pads(const NodeView& n, DeconvParams& params) {
+Refusal resolve_pads(const NodeView& n, DeconvAttributes& params) {
   const auto wanted = n.node().ints("output_shape");
   if (!wanted && params.window.auto_pad.empty()) return std::nullopt;
   const std::vector<Dim> src = n.input_dims(0);
@@ -69,7 +69,7 @@ Refusal resolve_pads(const NodeView& n, DeconvParams& params) {
   return std::nullopt;
 }
 
-Read<DeconvParams> read_deconv(const NodeView& n) {
+Read<DeconvAttributes> read_deconv(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   const Tensor* weights = CTXGEN_TRY(constant_f32(n, 1, "weight input"));
   const std::size_t rank = n.rank(0);
@@ -77,7 +77,7 @@ Read<DeconvParams> read_deconv(const NodeView& n) {
   if (weights->rank() != rank) {
     return refuse("weights have rank {}, expected {}", weights->rank(), rank);
   }
-  DeconvParams params;
+  DeconvAttributes params;
   params.group = n.node().int_or("group", 1);
   if (Refusal refusal = check_channels(n, weights->dims(), params.group)) {
     return std::unexpected(*refusal);
@@ -121,7 +121,7 @@ Result<Tensor> convolution_weights(const Tensor& weights, std::int64_t group, bo
 
 /// With strides of 1 it is a convolution with flipped weights, which has faster kernels: what the
 /// pads leave out there is what a full convolution reaches beyond.
-std::optional<WindowAttributes> as_convolution(const DeconvParams& params) {
+std::optional<WindowAttributes> as_convolution(const DeconvAttributes& params) {
   WindowAttributes window = params.window;
   const std::size_t k = window.kernel.size();
   for (std::size_t i = 0; i < k; ++i) {
@@ -139,14 +139,15 @@ std::optional<WindowAttributes> as_convolution(const DeconvParams& params) {
 Refusal check_deconv(const NodeView& n) { return refusal_of(read_deconv(n)); }
 
 Status lower_deconv(const NodeView& n, ProgramBuilder& builder) {
-  const DeconvParams params = CTXGEN_TRY(accepted(read_deconv(n), n));
+  const DeconvAttributes params = CTXGEN_TRY(accepted(read_deconv(n), n));
   const auto convolution = as_convolution(params);
   const Tensor weights = CTXGEN_TRY(
       convolution_weights(*n.constant(1), params.group, convolution.has_value()));
   ProgramOp op = builder.op(convolution ? kind::kConv : kind::kDeconv, n);
-  set_window(op, convolution ? *convolution : params.window);
-  set_param(op, "group", params.group);
-  if (!convolution) set_param(op, "output_padding", params.output_padding);
+  if (convolution)
+    encode(ConvParams{*convolution, params.group}, op);
+  else
+    encode(DeconvParams{{params.window, params.group}, params.output_padding}, op);
   builder.add(std::move(op),
               {builder.operand(n.input(0)),
                builder.weight(n.input_value(1).name + "/transposed", weights),

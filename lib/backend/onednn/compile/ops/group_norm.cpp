@@ -7,7 +7,7 @@ namespace ctxgen::onednn {
 
 namespace {
 
-struct GroupNormParams {
+struct GroupNormAttributes {
   std::int64_t groups = 1;
   bool per_group = false;  // scale and bias have one value per group (opsets 18 to 20)
 };
@@ -19,13 +19,13 @@ Refusal check_vector(const NodeView& n, std::size_t i, std::string_view what, co
   return std::format("{} must be a list of one number per channel or group", what);
 }
 
-Read<GroupNormParams> read_group_norm(const NodeView& n) {
+Read<GroupNormAttributes> read_group_norm(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0, 1, 2})) return std::unexpected(*refusal);
   if (n.constant(0) != nullptr) return refuse("input is constant");
   if (n.rank(0) < 3) return refuse("rank {}, expected 3 or more", n.rank(0));
   const Dim channels = n.input_dims(0)[1];
   if (!channels.is_fixed()) return refuse("number of channels is unknown");
-  GroupNormParams params{.groups = channels.value()};
+  GroupNormAttributes params{.groups = channels.value()};
   if (n.node().op_type == "GroupNormalization") {
     params.groups = n.node().int_or("num_groups", 0);
     params.per_group = n.node().opset < 21;
@@ -46,7 +46,7 @@ Read<GroupNormParams> read_group_norm(const NodeView& n) {
 }
 
 /// One value per channel from one per group.
-Result<Operand> spread(const NodeView& n, std::size_t i, const GroupNormParams& params,
+Result<Operand> spread(const NodeView& n, std::size_t i, const GroupNormAttributes& params,
                        ProgramBuilder& builder) {
   if (!params.per_group) return builder.operand(n.input(i));
   const std::vector<float> given = floats_of(*n.constant(i));
@@ -75,12 +75,13 @@ Read<std::int64_t> read_rms_norm(const NodeView& n) {
 Refusal check_group_norm(const NodeView& n) { return refusal_of(read_group_norm(n)); }
 
 Status lower_group_norm(const NodeView& n, ProgramBuilder& builder) {
-  const GroupNormParams params = CTXGEN_TRY(accepted(read_group_norm(n), n));
+  const GroupNormAttributes params = CTXGEN_TRY(accepted(read_group_norm(n), n));
   const Operand scale = CTXGEN_TRY(spread(n, 1, params, builder));
   const Operand shift = CTXGEN_TRY(spread(n, 2, params, builder));
   ProgramOp op = builder.op(kind::kGroupNorm, n);
-  set_param(op, "groups", params.groups);
-  set_param(op, "epsilon", double{n.node().float_or("epsilon", 1e-5F)});
+  encode(GroupNormParams{.groups = params.groups,
+                         .epsilon = double{n.node().float_or("epsilon", 1e-5F)}},
+         op);
   builder.add(std::move(op), {builder.operand(n.input(0)), scale, shift},
               builder.value(n.output(0)));
   return {};
@@ -91,8 +92,7 @@ Refusal check_rms_norm(const NodeView& n) { return refusal_of(read_rms_norm(n));
 Status lower_rms_norm(const NodeView& n, ProgramBuilder& builder) {
   const std::int64_t axis = CTXGEN_TRY(accepted(read_rms_norm(n), n));
   ProgramOp op = builder.op(kind::kRmsNorm, n);
-  set_param(op, "axis", axis);
-  set_param(op, "epsilon", double{n.node().float_or("epsilon", 1e-5F)});
+  encode(NormParams{.axis = axis, .epsilon = double{n.node().float_or("epsilon", 1e-5F)}}, op);
   builder.add(std::move(op), {builder.operand(n.input(0)), builder.operand(n.input(1))},
               builder.value(n.output(0)));
   return {};

@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::int64_t kMostPad = std::int64_t{1} << 24;
 
-struct PadParams {
-  std::vector<std::int64_t> pads;  // for all dims
-  std::string mode;
-  float value = 0.0F;
-};
-
 Read<std::vector<std::int64_t>> pad_axes(const NodeView& n, std::size_t rank) {
   std::vector<std::int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
@@ -72,11 +66,6 @@ Read<PadParams> read_pad(const NodeView& n) {
   return params;
 }
 
-struct GatherParams {
-  std::int64_t axis = 0;
-  std::vector<std::int64_t> indices, dims;
-};
-
 Read<GatherParams> read_gather(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   if (n.constant(0) != nullptr) return refuse("data is constant");
@@ -88,7 +77,7 @@ Read<GatherParams> read_gather(const NodeView& n) {
   }
   GatherParams params{.axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", 0), n.rank(0))),
                       .indices = {},
-                      .dims = list_of(given->dims().span())};
+                      .index_dims = list_of(given->dims().span())};
   params.indices = CTXGEN_TRY(ints_of(*given, "indices"));
   const Dim length = n.input_dims(0)[static_cast<std::size_t>(params.axis)];
   for (const std::int64_t index : params.indices) {
@@ -130,6 +119,7 @@ Read<DimLists> read_expand_code(const NodeView& n) {
 Status lower_sized_expand(const NodeView& n, ProgramBuilder& builder) {
   const DimLists lists = CTXGEN_TRY(accepted(read_expand_code(n), n));
   ProgramOp op = builder.op(kind::kExpand, n);
+  encode(ExpandParams{}, op);
   add_list(op, "shape", lists.lists[0]);
   std::vector<Operand> inputs{builder.operand(n.input(0))};
   add_sized(op, lists, builder, inputs);
@@ -137,15 +127,10 @@ Status lower_sized_expand(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
-struct BlockParams {
-  std::string form;
-  std::int64_t size = 1;
-};
-
-Read<BlockParams> read_blocks(const NodeView& n) {
+Read<BlocksParams> read_blocks(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   if (n.rank(0) != 4) return refuse("rank {}, expected 4", n.rank(0));
-  BlockParams params{.form = "space_to_depth", .size = n.node().int_or("blocksize", 0)};
+  BlocksParams params{.form = "space_to_depth", .size = n.node().int_or("blocksize", 0)};
   if (params.size < 1 || params.size > 1 << 10) return refuse("blocksize is {}", params.size);
   if (n.node().op_type == "DepthToSpace") {
     const std::string_view mode = n.node().string_or("mode", "DCR");
@@ -164,11 +149,9 @@ void add_one(const NodeView& n, ProgramBuilder& builder, ProgramOp op) {
 Refusal check_pad(const NodeView& n) { return refusal_of(read_pad(n)); }
 
 Status lower_pad(const NodeView& n, ProgramBuilder& builder) {
-  PadParams params = CTXGEN_TRY(accepted(read_pad(n), n));
+  const PadParams params = CTXGEN_TRY(accepted(read_pad(n), n));
   ProgramOp op = builder.op(kind::kPad, n);
-  set_param(op, "pads", std::move(params.pads));
-  set_param(op, "mode", std::move(params.mode));
-  set_param(op, "value", double{params.value});
+  encode(params, op);
   add_one(n, builder, std::move(op));
   return {};
 }
@@ -176,11 +159,9 @@ Status lower_pad(const NodeView& n, ProgramBuilder& builder) {
 Refusal check_gather(const NodeView& n) { return refusal_of(read_gather(n)); }
 
 Status lower_gather(const NodeView& n, ProgramBuilder& builder) {
-  GatherParams params = CTXGEN_TRY(accepted(read_gather(n), n));
+  const GatherParams params = CTXGEN_TRY(accepted(read_gather(n), n));
   ProgramOp op = builder.op(kind::kGather, n);
-  set_param(op, "axis", params.axis);
-  set_param(op, "indices", std::move(params.indices));
-  set_param(op, "index_dims", std::move(params.dims));
+  encode(params, op);
   add_one(n, builder, std::move(op));
   return {};
 }
@@ -190,7 +171,7 @@ Refusal check_tile(const NodeView& n) { return refusal_of(read_tile(n)); }
 Status lower_tile(const NodeView& n, ProgramBuilder& builder) {
   std::vector<std::int64_t> repeats = CTXGEN_TRY(accepted(read_tile(n), n));
   ProgramOp op = builder.op(kind::kTile, n);
-  set_param(op, "repeats", std::move(repeats));
+  encode(TileParams{std::move(repeats)}, op);
   add_one(n, builder, std::move(op));
   return {};
 }
@@ -204,7 +185,7 @@ Status lower_expand(const NodeView& n, ProgramBuilder& builder) {
   if (reads_dims(n.view(), n.node())) return lower_sized_expand(n, builder);
   std::vector<std::int64_t> shape = CTXGEN_TRY(accepted(read_expand(n), n));
   ProgramOp op = builder.op(kind::kExpand, n);
-  set_param(op, "shape", std::move(shape));
+  encode(ExpandParams{std::move(shape)}, op);
   add_one(n, builder, std::move(op));
   return {};
 }
@@ -212,10 +193,9 @@ Status lower_expand(const NodeView& n, ProgramBuilder& builder) {
 Refusal check_blocks(const NodeView& n) { return refusal_of(read_blocks(n)); }
 
 Status lower_blocks(const NodeView& n, ProgramBuilder& builder) {
-  BlockParams params = CTXGEN_TRY(accepted(read_blocks(n), n));
+  const BlocksParams params = CTXGEN_TRY(accepted(read_blocks(n), n));
   ProgramOp op = builder.op(kind::kBlocks, n);
-  set_param(op, "form", std::move(params.form));
-  set_param(op, "size", params.size);
+  encode(params, op);
   add_one(n, builder, std::move(op));
   return {};
 }

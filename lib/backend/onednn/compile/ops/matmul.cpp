@@ -77,7 +77,7 @@ Operand as_matrix(const NodeView& n, std::size_t i, ProgramBuilder& builder) {
   dims.insert(dims.begin() + axis, ProgramDim{.value = 1});
   const std::uint32_t matrix = builder.temporary(name, std::move(dims));
   ProgramOp op = builder.op(kind::kUnsqueeze, n);
-  set_param(op, "axes", std::vector<std::int64_t>{axis});
+  encode(AxesParams{{axis}}, op);
   builder.add(std::move(op), {vector}, matrix);
   return Operand::value(matrix);
 }
@@ -93,8 +93,7 @@ Status lower_gemm(const NodeView& n, ProgramBuilder& builder) {
 Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t result) {
   const GemmParams params = CTXGEN_TRY(accepted(read_gemm(n), n));
   ProgramOp op = builder.op(kind::kMatmul, n);
-  set_param(op, "trans_a", std::int64_t{params.trans_a});
-  set_param(op, "trans_b", std::int64_t{params.trans_b});
+  encode(MatmulParams{.trans_a = params.trans_a, .trans_b = params.trans_b}, op);
   std::vector<Operand> inputs;
   bool scale_result = params.alpha != 1.0F;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -134,8 +133,7 @@ Refusal check_matmul(const NodeView& n) {
 
 Status lower_matmul(const NodeView& n, ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kMatmul, n);
-  set_param(op, "trans_a", std::int64_t{0});
-  set_param(op, "trans_b", std::int64_t{0});
+  encode(MatmulParams{}, op);
   const Operand a = as_matrix(n, 0, builder);
   const Operand b = as_matrix(n, 1, builder);
   const std::uint32_t result = builder.value(n.output(0));
@@ -151,7 +149,7 @@ Status lower_matmul(const NodeView& n, ProgramBuilder& builder) {
       builder.temporary(n.output_value(0).name + "/product", std::move(dims));
   builder.add(std::move(op), {a, b}, product);
   ProgramOp squeeze = builder.op(kind::kSqueeze, n);
-  set_param(squeeze, "axes", std::vector<std::int64_t>{row ? -2 : -1});
+  encode(AxesParams{{row ? -2 : -1}}, squeeze);
   builder.add(std::move(squeeze), {Operand::value(product)}, result);
   return {};
 }

@@ -35,10 +35,6 @@ Read<std::int64_t> read_concat(const NodeView& n) {
   return axis_of(n.node().int_or("axis", 1), n.rank(0));
 }
 
-struct SliceParams {
-  std::vector<std::int64_t> starts, ends, axes, steps;
-};
-
 Read<SliceParams> read_slice_lists(const NodeView& n) {
   SliceParams params;
   if (n.node().opset < 10) {
@@ -76,11 +72,6 @@ Read<SliceParams> read_slice(const NodeView& n) {
   if (std::ranges::contains(params.steps, 0)) return refuse("a step is 0");
   return params;
 }
-
-struct SplitParams {
-  std::int64_t axis = 0;
-  std::vector<std::int64_t> sizes;  // empty: equal parts
-};
 
 /// Sizes of equal parts; from opset 18 on the last one may be smaller.
 Read<std::vector<std::int64_t>> equal_parts(const NodeView& n, std::size_t axis) {
@@ -140,7 +131,7 @@ Refusal check_transpose(const NodeView& n) { return refusal_of(read_perm(n)); }
 Status lower_transpose(const NodeView& n, ProgramBuilder& builder) {
   std::vector<std::int64_t> perm = CTXGEN_TRY(accepted(read_perm(n), n));
   ProgramOp op = builder.op(kind::kTranspose, n);
-  set_param(op, "perm", std::move(perm));
+  encode(TransposeParams{std::move(perm)}, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -150,7 +141,7 @@ Refusal check_concat(const NodeView& n) { return refusal_of(read_concat(n)); }
 Status lower_concat(const NodeView& n, ProgramBuilder& builder) {
   const std::int64_t axis = CTXGEN_TRY(accepted(read_concat(n), n));
   ProgramOp op = builder.op(kind::kConcat, n);
-  set_param(op, "axis", axis);
+  encode(ConcatParams{axis}, op);
   std::vector<Operand> inputs;
   for (const ValueId id : n.node().inputs) inputs.push_back(builder.operand(id));
   builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));
@@ -164,12 +155,9 @@ Refusal check_slice(const NodeView& n) {
 
 Status lower_slice(const NodeView& n, ProgramBuilder& builder) {
   if (!dim_list_inputs(n.view(), n.node()).empty()) return lower_sized_slice(n, builder);
-  SliceParams params = CTXGEN_TRY(accepted(read_slice(n), n));
+  const SliceParams params = CTXGEN_TRY(accepted(read_slice(n), n));
   ProgramOp op = builder.op(kind::kSlice, n);
-  set_param(op, "starts", std::move(params.starts));
-  set_param(op, "ends", std::move(params.ends));
-  set_param(op, "axes", std::move(params.axes));
-  set_param(op, "steps", std::move(params.steps));
+  encode(params, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -177,10 +165,9 @@ Status lower_slice(const NodeView& n, ProgramBuilder& builder) {
 Refusal check_split(const NodeView& n) { return refusal_of(read_split(n)); }
 
 Status lower_split(const NodeView& n, ProgramBuilder& builder) {
-  SplitParams params = CTXGEN_TRY(accepted(read_split(n), n));
+  const SplitParams params = CTXGEN_TRY(accepted(read_split(n), n));
   ProgramOp op = builder.op(kind::kSplit, n);
-  set_param(op, "axis", params.axis);
-  set_param(op, "sizes", std::move(params.sizes));
+  encode(params, op);
   std::vector<std::uint32_t> outputs;
   for (const ValueId id : n.node().outputs) outputs.push_back(builder.value(id));
   builder.add(std::move(op), {builder.operand(n.input(0))}, std::move(outputs));

@@ -34,10 +34,6 @@ Read<std::array<const Tensor*, 4>> read_batch_norm(const NodeView& n) {
   return tensors;
 }
 
-struct LayerNormParams {
-  std::int64_t axis = -1;
-};
-
 Refusal check_normalized_dims(const NodeView& n, std::size_t i, std::string_view what,
                               std::size_t axis) {
   if (!n.has_input(i)) return std::nullopt;
@@ -45,7 +41,7 @@ Refusal check_normalized_dims(const NodeView& n, std::size_t i, std::string_view
   return require_same_tail(n, i, what, axis);
 }
 
-Read<LayerNormParams> read_layer_norm(const NodeView& n) {
+Read<NormParams> read_layer_norm(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
   if (n.constant(0) != nullptr) return refuse("input is constant");
@@ -60,7 +56,7 @@ Read<LayerNormParams> read_layer_norm(const NodeView& n) {
       return std::unexpected(*refusal);
     }
   }
-  return LayerNormParams{.axis = axis};
+  return NormParams{.axis = axis, .epsilon = double{n.node().float_or("epsilon", 1e-5F)}};
 }
 
 }  // namespace
@@ -99,10 +95,11 @@ Refusal check_lrn(const NodeView& n) {
 
 Status lower_lrn(const NodeView& n, ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kLrn, n);
-  set_param(op, "size", n.node().int_or("size", 0));
-  set_param(op, "alpha", double{n.node().float_or("alpha", 1e-4F)});
-  set_param(op, "beta", double{n.node().float_or("beta", 0.75F)});
-  set_param(op, "bias", double{n.node().float_or("bias", 1.0F)});
+  encode(LrnParams{.size = n.node().int_or("size", 0),
+                   .alpha = double{n.node().float_or("alpha", 1e-4F)},
+                   .beta = double{n.node().float_or("beta", 0.75F)},
+                   .bias = double{n.node().float_or("bias", 1.0F)}},
+         op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -110,10 +107,9 @@ Status lower_lrn(const NodeView& n, ProgramBuilder& builder) {
 Refusal check_layer_norm(const NodeView& n) { return refusal_of(read_layer_norm(n)); }
 
 Status lower_layer_norm(const NodeView& n, ProgramBuilder& builder) {
-  const LayerNormParams params = CTXGEN_TRY(accepted(read_layer_norm(n), n));
+  const NormParams params = CTXGEN_TRY(accepted(read_layer_norm(n), n));
   ProgramOp op = builder.op(kind::kLayerNorm, n);
-  set_param(op, "axis", params.axis);
-  set_param(op, "epsilon", double{n.node().float_or("epsilon", 1e-5F)});
+  encode(params, op);
   builder.add(std::move(op),
               {builder.operand(n.input(0)), builder.operand(n.input(1)),
                builder.operand(n.input(2))},

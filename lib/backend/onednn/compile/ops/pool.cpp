@@ -34,10 +34,11 @@ Read<WindowAttributes> read_pool(const NodeView& n) {
 Status lower_pool(const NodeView& n, ProgramBuilder& builder, std::string_view mode) {
   const WindowAttributes window = CTXGEN_TRY(accepted(read_pool(n), n));
   ProgramOp op = builder.op(kind::kPool, n);
-  set_param(op, "mode", mode);
-  set_param(op, "kernel", window.kernel);
-  set_window(op, window);
-  set_param(op, "ceil_mode", std::int64_t{n.node().int_or("ceil_mode", 0) != 0});
+  encode(PoolParams{.mode = std::string(mode),
+                    .kernel = window.kernel,
+                    .window = window,
+                    .ceil_mode = n.node().int_or("ceil_mode", 0) != 0},
+         op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -75,7 +76,7 @@ Refusal check_global_pool(const NodeView& n) {
 
 Status lower_global_pool(const NodeView& n, ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kGlobalPool, n);
-  set_param(op, "mode", n.node().op_type == "GlobalMaxPool" ? "max" : "avg");
+  encode(GlobalPoolParams{.mode = n.node().op_type == "GlobalMaxPool" ? "max" : "avg"}, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }

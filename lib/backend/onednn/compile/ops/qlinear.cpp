@@ -117,18 +117,6 @@ Read<IntegerProduct> read_integer_product(const NodeView& n) {
   return product;
 }
 
-ProgramOp integer_op(const NodeView& n, std::string_view kind, std::int64_t in_zero,
-                     const ProgramBuilder& builder) {
-  ProgramOp op = builder.op(kind, n);
-  set_param(op, "in_zero", in_zero);
-  return op;
-}
-
-void set_conv(ProgramOp& op, const ConvParams& params) {
-  set_window(op, params.window);
-  set_param(op, "group", params.group);
-}
-
 /// Whether oneDNN runs the node alone, lowered as it will be.
 Refusal check_speed(const NodeView& n,
                     Status (*lower)(const NodeView& n, ProgramBuilder& builder)) {
@@ -161,7 +149,7 @@ Refusal check_qlinear_conv(const NodeView& n) { return refusal_of(read_qlinear_c
 Status lower_qlinear_conv(const NodeView& n, ProgramBuilder& builder) {
   const QLinear q = CTXGEN_TRY(accepted(read_qlinear_conv(n), n));
   ProgramOp op = builder.op(kind::kConv, n);
-  set_conv(op, q.conv);
+  encode(q.conv, op);
   std::vector<Operand> inputs = {add_dequantize(n, 0, q.a, builder),
                                  CTXGEN_TRY(add_quantized_weight(n, 3, q.b, builder))};
   if (n.has_input(8)) {
@@ -179,8 +167,7 @@ Refusal check_qlinear_matmul(const NodeView& n) { return refusal_of(read_qlinear
 Status lower_qlinear_matmul(const NodeView& n, ProgramBuilder& builder) {
   const QLinear q = CTXGEN_TRY(accepted(read_qlinear_matmul(n), n));
   ProgramOp op = builder.op(kind::kMatmul, n);
-  set_param(op, "trans_a", std::int64_t{0});
-  set_param(op, "trans_b", std::int64_t{0});
+  encode(MatmulParams{}, op);
   const Operand a = add_dequantize(n, 0, q.a, builder);
   const Operand b = CTXGEN_TRY(add_quantized_weight(n, 3, q.b, builder));
   const std::uint32_t real = real_result(n, builder);
@@ -196,8 +183,8 @@ Refusal check_conv_integer(const NodeView& n) {
 
 Status lower_conv_integer(const NodeView& n, ProgramBuilder& builder) {
   const IntegerProduct product = CTXGEN_TRY(accepted(read_conv_integer(n), n));
-  ProgramOp op = integer_op(n, kind::kQConv, product.in_zero, builder);
-  set_conv(op, product.conv);
+  ProgramOp op = builder.op(kind::kQConv, n);
+  encode(QConvParams{.steps = {.in_zero = product.in_zero}, .conv = product.conv}, op);
   const Operand weights = builder.weight(n.input_value(1).name, product.weights);
   builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
   return {};
@@ -210,8 +197,8 @@ Refusal check_matmul_integer(const NodeView& n) {
 
 Status lower_matmul_integer(const NodeView& n, ProgramBuilder& builder) {
   const IntegerProduct product = CTXGEN_TRY(accepted(read_matmul_integer(n), n));
-  ProgramOp op = integer_op(n, kind::kQMatmul, product.in_zero, builder);
-  set_param(op, "trans_b", std::int64_t{0});
+  ProgramOp op = builder.op(kind::kQMatmul, n);
+  encode(QMatmulParams{.steps = {.in_zero = product.in_zero}}, op);
   const Operand weights = builder.weight(n.input_value(1).name, product.weights);
   builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
   return {};

@@ -133,8 +133,7 @@ Refusal check_qlinear_softmax(const NodeView& n) { return refusal_of(read_softma
 Status lower_qlinear_softmax(const NodeView& n, ProgramBuilder& builder) {
   const Unary unary = CTXGEN_TRY(accepted(read_softmax(n), n));
   ProgramOp op = builder.op(kind::kSoftmax, n);
-  set_param(op, "axis", static_cast<std::int64_t>(n.rank(0)) - 1);
-  set_param(op, "log", std::int64_t{0});
+  encode(SoftmaxParams{.axis = static_cast<std::int64_t>(n.rank(0)) - 1}, op);
   const Operand x = add_dequantize(n, 0, unary.from, builder);
   const std::uint32_t real = real_result(n, builder);
   builder.add(std::move(op), {x}, real);
@@ -148,12 +147,13 @@ Status lower_qlinear_pool(const NodeView& n, ProgramBuilder& builder) {
   const Pool pool = CTXGEN_TRY(accepted(read_pool(n), n));
   ProgramOp op = builder.op(is_global(n) ? kind::kGlobalPool : kind::kPool, n);
   const bool include = n.node().int_or("count_include_pad", 0) != 0;
-  set_param(op, "mode", is_global(n) ? "avg" : include ? "avg_include" : "avg_exclude");
-  if (!is_global(n)) {
-    set_param(op, "kernel", pool.window.kernel);
-    set_window(op, pool.window);
-    set_param(op, "ceil_mode", std::int64_t{0});
-  }
+  if (is_global(n))
+    encode(GlobalPoolParams{.mode = "avg"}, op);
+  else
+    encode(PoolParams{.mode = include ? "avg_include" : "avg_exclude",
+                      .kernel = pool.window.kernel,
+                      .window = pool.window},
+           op);
   const Operand x = add_dequantize(n, 0, pool.unary.from, builder);
   const std::uint32_t real = real_result(n, builder);
   builder.add(std::move(op), {x}, real);

@@ -29,8 +29,7 @@ Operand add_dequantize(const NodeView& n, std::size_t input, const Quantization&
                        ProgramBuilder& builder) {
   const Operand src = builder.operand(n.input(input));
   ProgramOp op = builder.op(kind::kPoint, n);
-  set_param(op, "in_scale", double{from.scale});
-  set_param(op, "in_zero", std::int64_t{from.zero});
+  encode(PointParams{.in_scale = double{from.scale}, .in_zero = from.zero}, op);
   const std::uint32_t real =
       builder.temporary(n.input_value(input).name + "/real", builder.at(src.index).dims);
   builder.add(std::move(op), {src}, real);
@@ -45,8 +44,7 @@ std::uint32_t real_result(const NodeView& n, ProgramBuilder& builder) {
 void add_quantize(const NodeView& n, std::uint32_t real, const Quantization& to,
                   ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kPoint, n);
-  set_param(op, "out_scale", double{to.scale});
-  set_param(op, "out_zero", std::int64_t{to.zero});
+  encode(PointParams{.out_scale = double{to.scale}, .out_zero = to.zero}, op);
   builder.add(std::move(op), {Operand::value(real)}, builder.value(n.output(0)));
 }
 

@@ -63,8 +63,7 @@ Refusal check_quantize(const NodeView& n) { return refusal_of(read_quantize(n));
 Status lower_quantize(const NodeView& n, ProgramBuilder& builder) {
   const Quantization to = CTXGEN_TRY(accepted(read_quantize(n), n));
   ProgramOp op = builder.op(kind::kPoint, n);
-  set_param(op, "out_scale", double{to.scale});
-  set_param(op, "out_zero", std::int64_t{to.zero});
+  encode(PointParams{.out_scale = double{to.scale}, .out_zero = to.zero}, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -74,8 +73,7 @@ Refusal check_dequantize(const NodeView& n) { return refusal_of(read_dequantize(
 Status lower_dequantize(const NodeView& n, ProgramBuilder& builder) {
   const Quantization from = CTXGEN_TRY(accepted(read_dequantize(n), n));
   ProgramOp op = builder.op(kind::kPoint, n);
-  set_param(op, "in_scale", double{from.scale});
-  set_param(op, "in_zero", std::int64_t{from.zero});
+  encode(PointParams{.in_scale = double{from.scale}, .in_zero = from.zero}, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }

@@ -61,14 +61,15 @@ Status lower_reduce(const NodeView& n, ProgramBuilder& builder) {
   const bool pixels = axes.size() == 2 && axes[0] == 2 && axes[1] == 3 && n.rank(0) == 4;
   if (mode->second == "mean" && pixels && n.node().int_or("keepdims", 1) != 0) {
     ProgramOp pool = builder.op(kind::kGlobalPool, n);
-    set_param(pool, "mode", "avg");
+    encode(GlobalPoolParams{.mode = "avg"}, pool);
     builder.add(std::move(pool), {src}, result);
     return {};
   }
   ProgramOp op = builder.op(kind::kReduce, n);
-  set_param(op, "mode", mode->second);
-  set_param(op, "axes", std::move(axes));
-  set_param(op, "keepdims", std::int64_t{n.node().int_or("keepdims", 1) != 0});
+  encode(ReduceParams{.mode = std::string(mode->second),
+                      .axes = std::move(axes),
+                      .keepdims = n.node().int_or("keepdims", 1) != 0},
+         op);
   builder.add(std::move(op), {src}, result);
   return {};
 }

@@ -74,7 +74,7 @@ Status lower_axes(const NodeView& n, ProgramBuilder& builder, std::string_view k
                   bool unsqueeze) {
   std::vector<std::int64_t> axes = CTXGEN_TRY(accepted(read_axes(n, unsqueeze), n));
   ProgramOp op = builder.op(kind, n);
-  set_param(op, "axes", std::move(axes));
+  encode(AxesParams{std::move(axes)}, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -102,8 +102,8 @@ Read<DimLists> read_shape_code(const NodeView& n) {
 Status lower_sized_reshape(const NodeView& n, ProgramBuilder& builder) {
   const DimLists lists = CTXGEN_TRY(accepted(read_shape_code(n), n));
   ProgramOp op = builder.op(kind::kReshape, n);
+  encode(ReshapeParams{}, op);
   add_list(op, "shape", lists.lists[0]);
-  set_param(op, "allowzero", std::int64_t{0});
   std::vector<Operand> inputs{builder.operand(n.input(0))};
   add_sized(op, lists, builder, inputs);
   builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));
@@ -121,8 +121,7 @@ Status lower_reshape(const NodeView& n, ProgramBuilder& builder) {
   if (reads_dims(n.view(), n.node())) return lower_sized_reshape(n, builder);
   std::vector<std::int64_t> shape = CTXGEN_TRY(accepted(read_shape(n), n));
   ProgramOp op = builder.op(kind::kReshape, n);
-  set_param(op, "shape", std::move(shape));
-  set_param(op, "allowzero", std::int64_t{0});  // a 0 that is no copy was refused
+  encode(ReshapeParams{.shape = std::move(shape)}, op);  // a 0 that is not a copy was refused
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }
@@ -132,7 +131,7 @@ Refusal check_flatten(const NodeView& n) { return refusal_of(read_flatten(n)); }
 Status lower_flatten(const NodeView& n, ProgramBuilder& builder) {
   const std::int64_t axis = CTXGEN_TRY(accepted(read_flatten(n), n));
   ProgramOp op = builder.op(kind::kFlatten, n);
-  set_param(op, "axis", axis);
+  encode(FlattenParams{axis}, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }

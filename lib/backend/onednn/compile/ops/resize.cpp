@@ -10,12 +10,6 @@ namespace ctxgen::onednn {
 
 namespace {
 
-struct ResizeParams {
-  std::string mode, coordinates, nearest;
-  std::vector<double> scales;       // one per dim, or empty
-  std::vector<std::int64_t> sizes;  // one per dim, or empty
-};
-
 /// Which dims the scales or sizes are for.
 Read<std::vector<std::int64_t>> resized_axes(const NodeView& n) {
   std::vector<std::int64_t> axes(n.rank(0));
@@ -123,13 +117,9 @@ Read<ResizeParams> read_resize(const NodeView& n) {
 Refusal check_resize(const NodeView& n) { return refusal_of(read_resize(n)); }
 
 Status lower_resize(const NodeView& n, ProgramBuilder& builder) {
-  ResizeParams params = CTXGEN_TRY(accepted(read_resize(n), n));
+  const ResizeParams params = CTXGEN_TRY(accepted(read_resize(n), n));
   ProgramOp op = builder.op(kind::kResize, n);
-  set_param(op, "mode", std::move(params.mode));
-  set_param(op, "coordinates", std::move(params.coordinates));
-  set_param(op, "nearest", std::move(params.nearest));
-  if (!params.scales.empty()) set_param(op, "scales", std::move(params.scales));
-  if (!params.sizes.empty()) set_param(op, "sizes", std::move(params.sizes));
+  encode(params, op);
   builder.add(std::move(op), {builder.operand(n.input(0))}, builder.value(n.output(0)));
   return {};
 }

@@ -10,14 +10,14 @@ namespace ctxgen::onednn {
 
 namespace {
 
-struct RnnParams {
+struct RnnAttributes {
   std::string cell, direction;
   std::int64_t directions = 1, gates = 1, hidden = 0, inputs = 0;
   bool batch_first = false;
   std::array<std::int64_t, 4> order{0, 1, 2, 3};  // oneDNN's gate g is ONNX's gate order[g]
 };
 
-Refusal check_activations(const NodeView& n, RnnParams& params) {
+Refusal check_activations(const NodeView& n, RnnAttributes& params) {
   const std::string_view type = n.node().op_type;
   const Attribute* given = n.node().attribute("activations");
   std::vector<std::string> expected{"Tanh"};
@@ -40,7 +40,7 @@ Refusal check_activations(const NodeView& n, RnnParams& params) {
 }
 
 /// sequence_lens says nothing where every length is the whole one.
-Refusal check_lengths(const NodeView& n, const RnnParams& params) {
+Refusal check_lengths(const NodeView& n, const RnnAttributes& params) {
   if (!n.has_input(4)) return std::nullopt;
   const auto lengths = constant_ints(n, 4, "sequence_lens");
   if (!lengths) return lengths.error();
@@ -52,7 +52,7 @@ Refusal check_lengths(const NodeView& n, const RnnParams& params) {
   return std::nullopt;
 }
 
-Refusal check_weights(const NodeView& n, RnnParams& params) {
+Refusal check_weights(const NodeView& n, RnnAttributes& params) {
   const std::int64_t rows = params.gates * params.hidden;
   const auto w = constant_f32(n, 1, "weights");
   if (!w) return w.error();
@@ -77,7 +77,7 @@ Refusal check_weights(const NodeView& n, RnnParams& params) {
   return std::nullopt;
 }
 
-Refusal check_state(const NodeView& n, std::size_t i, const RnnParams& params) {
+Refusal check_state(const NodeView& n, std::size_t i, const RnnAttributes& params) {
   if (!n.has_input(i)) return std::nullopt;
   const Tensor* constant = n.constant(i);
   const ValueType& type = n.input_value(i).type;
@@ -102,7 +102,7 @@ Refusal check_outputs(const NodeView& n) {
   return std::nullopt;
 }
 
-Read<RnnParams> read_rnn(const NodeView& n) {
+Read<RnnAttributes> read_rnn(const NodeView& n) {
   const Node& node = n.node();
   if (!n.has_input(0)) return refuse("input is absent");
   const ValueType& x = n.input_value(0).type;
@@ -110,7 +110,7 @@ Read<RnnParams> read_rnn(const NodeView& n) {
     return refuse("input must be float32");
   }
   if (!x.has_rank() || x.rank() != 3) return refuse("input is not known to have rank 3");
-  RnnParams params;
+  RnnAttributes params;
   params.direction = node.string_or("direction", "forward");
   if (params.direction != "forward" && params.direction != "reverse" &&
       params.direction != "bidirectional") {
@@ -144,7 +144,7 @@ Read<RnnParams> read_rnn(const NodeView& n) {
 }
 
 /// [D, G*H, I] with ONNX's gates to [D, I, G, H] with oneDNN's.
-Result<Tensor> gate_weights(const Tensor& weights, const RnnParams& params) {
+Result<Tensor> gate_weights(const Tensor& weights, const RnnAttributes& params) {
   const std::int64_t width = weights.dims()[2];
   const std::vector<float> from = floats_of(weights);
   std::vector<float> to(from.size());
@@ -162,7 +162,7 @@ Result<Tensor> gate_weights(const Tensor& weights, const RnnParams& params) {
 
 /// ONNX's two biases as oneDNN's one: their sum, but for the candidate gate of a GRU that is linear
 /// before the reset, whose recurrent part stays apart. Zeros where ONNX has none: oneDNN wants one.
-Result<Tensor> gate_bias(const Tensor* bias, const RnnParams& params) {
+Result<Tensor> gate_bias(const Tensor* bias, const RnnAttributes& params) {
   const bool lbr = params.cell == "lbr_gru";
   const std::int64_t rows = params.gates + (lbr ? 1 : 0);
   std::vector<float> from(
@@ -187,7 +187,7 @@ Result<Tensor> gate_bias(const Tensor* bias, const RnnParams& params) {
 std::uint32_t add_transpose(const NodeView& n, Operand src, std::vector<std::int64_t> perm,
                             std::uint32_t result, ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kTranspose, n);
-  set_param(op, "perm", std::move(perm));
+  encode(TransposeParams{std::move(perm)}, op);
   builder.add(std::move(op), {src}, result);
   return result;
 }
@@ -197,7 +197,7 @@ std::string_view view_name(const NodeView& n, ValueId id) {
 }
 
 /// A value with the first two dims of `src` exchanged where batches come first.
-Operand steps_first(const NodeView& n, ValueId id, const RnnParams& params,
+Operand steps_first(const NodeView& n, ValueId id, const RnnAttributes& params,
                     ProgramBuilder& builder) {
   const Operand given = builder.operand(id);
   if (!params.batch_first || given.kind == Operand::Kind::kNone) return given;
@@ -208,15 +208,14 @@ Operand steps_first(const NodeView& n, ValueId id, const RnnParams& params,
 }
 
 /// y [T, N, D*H] to ONNX's [T, D, N, H], or [N, T, D, H] where batches come first.
-void add_sequence(const NodeView& n, std::uint32_t y, const RnnParams& params,
+void add_sequence(const NodeView& n, std::uint32_t y, const RnnAttributes& params,
                   ProgramBuilder& builder) {
   const std::uint32_t result = builder.value(n.output(0));
   const std::uint32_t apart = builder.temporary(
       n.output_value(0).name + "/apart",
       {{}, {}, {.value = params.directions}, {.value = params.hidden}});
   ProgramOp op = builder.op(kind::kReshape, n);
-  set_param(op, "shape", std::vector<std::int64_t>{0, 0, params.directions, params.hidden});
-  set_param(op, "allowzero", std::int64_t{0});
+  encode(ReshapeParams{.shape = {0, 0, params.directions, params.hidden}}, op);
   builder.add(std::move(op), {Operand::value(y)}, apart);
   add_transpose(n, Operand::value(apart),
                 params.batch_first ? std::vector<std::int64_t>{1, 0, 2, 3}
@@ -225,7 +224,7 @@ void add_sequence(const NodeView& n, std::uint32_t y, const RnnParams& params,
 }
 
 /// A result under the name of a node's output, or under none where it is not wanted.
-std::uint32_t state_value(const NodeView& n, std::size_t i, const RnnParams& params,
+std::uint32_t state_value(const NodeView& n, std::size_t i, const RnnAttributes& params,
                           ProgramBuilder& builder) {
   const bool direct = i < n.output_count() && n.output(i).valid() && !params.batch_first;
   if (direct) return builder.value(n.output(i));
@@ -239,7 +238,7 @@ std::uint32_t state_value(const NodeView& n, std::size_t i, const RnnParams& par
 Refusal check_rnn(const NodeView& n) { return refusal_of(read_rnn(n)); }
 
 Status lower_rnn(const NodeView& n, ProgramBuilder& builder) {
-  const RnnParams params = CTXGEN_TRY(accepted(read_rnn(n), n));
+  const RnnAttributes params = CTXGEN_TRY(accepted(read_rnn(n), n));
   const std::string& name = n.input_value(1).name;
   const Tensor weights = CTXGEN_TRY(gate_weights(*n.constant(1), params));
   const Tensor recurrent = CTXGEN_TRY(gate_weights(*n.constant(2), params));
@@ -256,8 +255,7 @@ Status lower_rnn(const NodeView& n, ProgramBuilder& builder) {
     outputs.push_back(state_value(n, i, params, builder));
   const std::vector<std::uint32_t> states = outputs;
   ProgramOp op = builder.op(kind::kRnn, n);
-  set_param(op, "cell", params.cell);
-  set_param(op, "direction", params.direction);
+  encode(RnnParams{params.cell, params.direction}, op);
   builder.add(std::move(op), std::move(inputs), std::move(outputs));
   if (n.output_count() > 0 && n.output(0).valid()) add_sequence(n, states[0], params, builder);
   for (std::size_t i = 1; params.batch_first && i < states.size(); ++i)

@@ -44,12 +44,11 @@ Read<SizedSlice> read_sized_slice(const NodeView& n) {
 Refusal check_sized_slice(const NodeView& n) { return refusal_of(read_sized_slice(n)); }
 
 Status lower_sized_slice(const NodeView& n, ProgramBuilder& builder) {
-  SizedSlice slice = CTXGEN_TRY(accepted(read_sized_slice(n), n));
+  const SizedSlice slice = CTXGEN_TRY(accepted(read_sized_slice(n), n));
   ProgramOp op = builder.op(kind::kSlice, n);
+  encode(SliceParams{.starts = {}, .ends = {}, .axes = slice.axes, .steps = slice.steps}, op);
   add_list(op, "starts", slice.bounds.lists[0]);
   add_list(op, "ends", slice.bounds.lists[1]);
-  set_param(op, "axes", std::move(slice.axes));
-  set_param(op, "steps", std::move(slice.steps));
   std::vector<Operand> inputs{builder.operand(n.input(0))};
   add_sized(op, slice.bounds, builder, inputs);
   builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));

@@ -18,8 +18,7 @@ Read<std::int64_t> read_axis(const NodeView& n, std::int64_t otherwise) {
 void add_softmax(const NodeView& n, std::int64_t axis, Operand src, std::uint32_t result,
                  ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kSoftmax, n);
-  set_param(op, "axis", axis);
-  set_param(op, "log", std::int64_t{n.node().op_type == "LogSoftmax"});
+  encode(SoftmaxParams{.axis = axis, .log = n.node().op_type == "LogSoftmax"}, op);
   builder.add(std::move(op), {src}, result);
 }
 
@@ -56,8 +55,7 @@ Read<Flattened> read_flattened(const NodeView& n) {
 std::uint32_t add_reshape(const NodeView& n, std::vector<std::int64_t> shape, Operand src,
                           std::uint32_t result, ProgramBuilder& builder) {
   ProgramOp op = builder.op(kind::kReshape, n);
-  set_param(op, "shape", std::move(shape));
-  set_param(op, "allowzero", std::int64_t{0});
+  encode(ReshapeParams{.shape = std::move(shape)}, op);
   builder.add(std::move(op), {src}, result);
   return result;
 }

@@ -53,14 +53,4 @@ Read<WindowAttributes> read_window(const NodeView& n, std::size_t spatial_rank,
   return window;
 }
 
-void set_window(ProgramOp& op, const WindowAttributes& window) {
-  set_param(op, "strides", window.strides);
-  set_param(op, "dilations", window.dilations);
-  if (window.auto_pad.empty()) {
-    set_param(op, "pads", window.pads);
-  } else {
-    set_param(op, "auto_pad", window.auto_pad);
-  }
-}
-
 }  // namespace ctxgen::onednn

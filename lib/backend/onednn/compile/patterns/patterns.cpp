@@ -42,8 +42,7 @@ Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBu
   ProgramOp op = builder.op(match.kind, last);
   std::vector<Operand> inputs = {builder.operand(match.src)};
   if (match.kind == kind::kLayerNorm) {
-    set_param(op, "axis", match.axis);
-    set_param(op, "epsilon", double{match.epsilon});
+    encode(NormParams{.axis = match.axis, .epsilon = double{match.epsilon}}, op);
     inputs.push_back(builder.operand(match.scale));
     inputs.push_back(builder.operand(match.shift));
   } else {

@@ -118,7 +118,7 @@ class PoolKernel final : public Kernel {
 
 class LrnKernel final : public Kernel {
  public:
-  LrnKernel(std::int64_t pixels, std::int64_t channels, LrnParams params)
+  LrnKernel(std::int64_t pixels, std::int64_t channels, LrnWindow params)
       : pixels_(pixels), channels_(channels), params_(params) {}
 
   void run(std::byte* const* args) const override {
@@ -144,7 +144,7 @@ class LrnKernel final : public Kernel {
   }
 
   std::int64_t pixels_, channels_;
-  LrnParams params_;
+  LrnWindow params_;
 };
 
 }  // namespace
@@ -158,7 +158,7 @@ std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& wi
 }
 
 std::shared_ptr<const Kernel> make_lrn_kernel(std::int64_t pixels, std::int64_t channels,
-                                              LrnParams params) {
+                                              LrnWindow params) {
   return std::make_shared<LrnKernel>(pixels, channels, params);
 }
 

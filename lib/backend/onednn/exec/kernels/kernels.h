@@ -95,12 +95,12 @@ enum class PoolMode : std::uint8_t { kMax, kAverageInclude, kAverageExclude };
                                                                const Window& window,
                                                                bool has_bias);
 
-struct LrnParams {
+struct LrnWindow {
   std::int64_t size;
   float alpha, beta, bias;
 };
 /// ONNX LRN over channels of a channels-last tensor of `pixels` x `channels`. Args: src, dst.
 [[nodiscard]] std::shared_ptr<const Kernel> make_lrn_kernel(std::int64_t pixels,
-                                                            std::int64_t channels, LrnParams params);
+                                                            std::int64_t channels, LrnWindow params);
 
 }  // namespace ctxgen::onednn

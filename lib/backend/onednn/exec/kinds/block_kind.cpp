@@ -18,7 +18,7 @@ std::unexpected<Error> too_large(const ProgramOp& op, std::int64_t dim) {
 }
 
 Result<ShapeOutputs> expand_shape(const ProgramOp& op, ShapeInputs in) {
-  const auto shape = CTXGEN_TRY(Params(op).list("shape"));
+  const IntList shape = CTXGEN_TRY(decode<ExpandParams>(op)).shape;
   const bool negative = std::ranges::any_of(shape, [](std::int64_t d) { return d < 0; });
   if (shape.size() > kMaxRank || negative)
     return fail(ErrorCode::kInvalidGraph, "{}: shape of {} dims", label(op), shape.size());
@@ -26,10 +26,10 @@ Result<ShapeOutputs> expand_shape(const ProgramOp& op, ShapeInputs in) {
 }
 
 Result<ShapeOutputs> blocks_shape(const ProgramOp& op, ShapeInputs in) {
-  const Params params(op);
+  const auto params = CTXGEN_TRY(decode<BlocksParams>(op));
   const Dims& src = in[0].dims;
-  const std::string form = CTXGEN_TRY(params.text("form", ""));
-  const std::int64_t size = CTXGEN_TRY(params.integer("size", 0));
+  const std::string& form = params.form;
+  const std::int64_t size = params.size;
   const bool spreads = form == "depth_to_space_dcr" || form == "depth_to_space_crd";
   if (!spreads && form != "space_to_depth")
     return fail(ErrorCode::kUnsupported, "{}: form \"{}\"", label(op), form);
@@ -88,13 +88,11 @@ BlockView block_view(std::string_view form, const Dims& src, std::int64_t b) {
 /// depth_to_space and its inverse: one copy between views of six dims; channels-last stays so.
 Status place_blocks(Placement& pass, std::uint32_t op) {
   const ProgramOp& blocks = pass.program().ops[op];
-  const Params params(blocks);
-  const std::string form = CTXGEN_TRY(params.text("form", ""));
-  const std::int64_t size = CTXGEN_TRY(params.integer("size", 1));
+  const auto params = CTXGEN_TRY(decode<BlocksParams>(blocks));
   const Layout layout = pass.primary_of(blocks.inputs[0]);
   const SlotId src = pass.need(blocks.inputs[0], layout, Placement::Density::kStrided, op);
   const Slot from = pass.graph().slots[src];
-  const BlockView seen = block_view(form, from.dims, size);
+  const BlockView seen = block_view(params.form, from.dims, params.size);
   std::vector<std::size_t> order{0, 1, 2, 3, 4, 5};
   if (layout == Layout::kChannelsLast)  // images, pixels, channels
     std::rotate(order.begin() + 1,

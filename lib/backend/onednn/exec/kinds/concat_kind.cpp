@@ -14,8 +14,7 @@ namespace {
 
 Result<ShapeOutputs> concat_shape(const ProgramOp& op, ShapeInputs in) {
   Dims out = in[0].dims;
-  const std::size_t axis =
-      CTXGEN_TRY(axis_param(op, 0, out.size()));
+  const std::size_t axis = CTXGEN_TRY(axis_param<ConcatParams>(op, out.size()));
   for (const ShapeInput& input : in.subspan(1)) {
     bool fits = input.present && input.dims.size() == out.size();
     for (std::size_t i = 0; fits && i < out.size(); ++i)
@@ -41,7 +40,7 @@ Status check_concat_types(const Program& program, const ProgramOp& op) {
 Status place_concat(Placement& pass, std::uint32_t op) {
   const ProgramOp& concat = pass.program().ops[op];
   const Dims& out = pass.dims(concat.outputs[0]);
-  const std::size_t axis = CTXGEN_TRY(axis_param(concat, 0, out.size()));
+  const std::size_t axis = CTXGEN_TRY(axis_param<ConcatParams>(concat, out.size()));
   const std::uint32_t host_op = pass.concat_place(op).host == kNone ? op : pass.concat_place(op).host;
   ConcatPlace& host = pass.concat_place(host_op);
   bool in_chain = host.slot != kNone || host_op != op;

@@ -40,7 +40,8 @@ Result<ShapeOutputs> conv_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
   const Dims& weights = in[1].dims;
   CTXGEN_CHECK(require_spatial(op, src));
-  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
+  const auto params = CTXGEN_TRY(decode<ConvParams>(op));
+  const std::int64_t group = params.group;
   if (weights.size() != src.size() || group < 1 || weights[0] < 1 || weights[0] % group != 0 ||
       weights[1] < 1 || src[1] != weights[1] * group)
     return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit weights {} in {} groups",
@@ -49,7 +50,7 @@ Result<ShapeOutputs> conv_shape(const ProgramOp& op, ShapeInputs in) {
     return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
                 to_string(in[2].dims), weights[0]);
   const Window w = CTXGEN_TRY(
-      resolve_window(op, src, std::vector<std::int64_t>(weights.begin() + 2, weights.end())));
+      resolve_window(op, src, IntList(weights.begin() + 2, weights.end()), params.window));
   Dims out{src[0], weights[0]};
   for (const std::int64_t size : w.out) out.push_back(size);
   return one_shape(out);
@@ -67,11 +68,11 @@ Status build_conv(NodeBuilder& builder) {
   const Dims& onnx = builder.context().program.weights[weight].dims;
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
-  const Window window = CTXGEN_TRY(resolve_window(
-      op, src.dims, std::vector<std::int64_t>(onnx.begin() + 2, onnx.end())));
+  const auto params = CTXGEN_TRY(decode<ConvParams>(op));
+  const Window window = CTXGEN_TRY(
+      resolve_window(op, src.dims, IntList(onnx.begin() + 2, onnx.end()), params.window));
   const std::size_t rank = src.dims.size();
-  const Dims dims = weight_dims(onnx, group);
+  const Dims dims = weight_dims(onnx, params.group);
 
   const memory::desc src_md = channels_last_md(src.dims, src.type);
   const memory::desc dst_md = channels_last_md(dst.dims, dst.type);

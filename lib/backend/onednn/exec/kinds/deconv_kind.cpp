@@ -39,15 +39,15 @@ Status build_depthwise(NodeBuilder& builder, const Window& window) {
 }
 
 Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src,
-                                     std::vector<std::int64_t> kernel) {
-  const Params params(op);
+                                     IntList kernel, const DeconvParams& params) {
   const std::size_t k = kernel.size();
   Window w;
   w.kernel = std::move(kernel);
-  w.strides = CTXGEN_TRY(params.integers("strides", k, 1));
-  w.dilations = CTXGEN_TRY(params.integers("dilations", k, 1));
-  const auto pads = CTXGEN_TRY(params.integers("pads", 2 * k, 0));
-  w.extra_end = CTXGEN_TRY(params.integers("output_padding", k, 0));
+  const WindowParams& window = params.conv.window;
+  w.strides = CTXGEN_TRY(per_dim(op, "strides", window.strides, k, 1));
+  w.dilations = CTXGEN_TRY(per_dim(op, "dilations", window.dilations, k, 1));
+  const IntList pads = CTXGEN_TRY(per_dim(op, "pads", window.pads, 2 * k, 0));
+  w.extra_end = CTXGEN_TRY(per_dim(op, "output_padding", params.output_padding, k, 0));
   w.pad_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(k));
   w.pad_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(k), pads.end());
   constexpr std::int64_t kMost = std::int64_t{1} << 20;  // products of three stay in 64 bits
@@ -76,7 +76,8 @@ Result<ShapeOutputs> deconv_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
   const Dims& weights = in[1].dims;
   CTXGEN_CHECK(require_spatial(op, src));
-  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
+  const auto params = CTXGEN_TRY(decode<DeconvParams>(op));
+  const std::int64_t group = params.conv.group;
   if (weights.size() != src.size() || group < 1 || weights[0] < 1 || weights[0] % group != 0 ||
       weights[1] < 1 || src[1] % group != 0 || src[1] / group != weights[1])
     return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit weights {} in {} groups",
@@ -84,8 +85,8 @@ Result<ShapeOutputs> deconv_shape(const ProgramOp& op, ShapeInputs in) {
   if (in.size() > 2 && in[2].present && in[2].dims != Dims{weights[0]})
     return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
                 to_string(in[2].dims), weights[0]);
-  const Window w = CTXGEN_TRY(resolve_deconv_window(
-      op, src, std::vector<std::int64_t>(weights.begin() + 2, weights.end())));
+  const Window w = CTXGEN_TRY(
+      resolve_deconv_window(op, src, IntList(weights.begin() + 2, weights.end()), params));
   Dims out{src[0], weights[0]};
   for (const std::int64_t size : w.out) out.push_back(size);
   return one_shape(out);
@@ -97,9 +98,10 @@ Status build_deconv(NodeBuilder& builder) {
   const Dims& onnx = builder.context().program.weights[weight].dims;
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::int64_t group = CTXGEN_TRY(Params(op).integer("group", 1));
-  const Window window = CTXGEN_TRY(resolve_deconv_window(
-      op, src.dims, std::vector<std::int64_t>(onnx.begin() + 2, onnx.end())));
+  const auto params = CTXGEN_TRY(decode<DeconvParams>(op));
+  const std::int64_t group = params.conv.group;
+  const Window window = CTXGEN_TRY(
+      resolve_deconv_window(op, src.dims, IntList(onnx.begin() + 2, onnx.end()), params));
   if (group > 1 && group == src.dims[1] && group == onnx[0])
     return build_depthwise(builder, window);
 

@@ -34,7 +34,7 @@ Status place_binary(Placement& pass, std::uint32_t op) {
   const Layout layout = joint_layout(pass, op);
   // The loops run from the first operand; a broadcast one goes second where that is the same.
   std::array<std::size_t, 2> order{0, 1};
-  const std::string alg = CTXGEN_TRY(Params(binary).text("alg", ""));
+  const std::string alg = CTXGEN_TRY(decode<BinaryParams>(binary)).alg;
   const bool commutes = alg == "add" || alg == "mul" || alg == "max" || alg == "min";
   if (commutes && pass.dims_of(binary.inputs[0]) != out && pass.dims_of(binary.inputs[1]) == out)
     std::swap(order[0], order[1]);
@@ -63,11 +63,11 @@ std::vector<NodePostOp> with_post_ops(std::vector<NodePostOp> first, const NodeB
 }
 
 Status build_eltwise(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<EltwiseParams>(builder.op()));
   PostOp stage;
-  stage.kind = CTXGEN_TRY(params.text("alg", ""));
-  stage.alpha = static_cast<float>(CTXGEN_TRY(params.real("alpha", 0)));
-  stage.beta = static_cast<float>(CTXGEN_TRY(params.real("beta", 0)));
+  stage.kind = params.alg;
+  stage.alpha = static_cast<float>(params.alpha);
+  stage.beta = static_cast<float>(params.beta);
   if (eltwise_algorithm(stage.kind) == dnnl::algorithm::undef && !point_op(stage.kind, false))
     return fail(ErrorCode::kUnsupported, "{}: alg \"{}\"", label(builder.op()), stage.kind);
   NodePostOp first;
@@ -77,7 +77,7 @@ Status build_eltwise(NodeBuilder& builder) {
 
 Status build_binary(NodeBuilder& builder) {
   PostOp stage;
-  stage.kind = CTXGEN_TRY(Params(builder.op()).text("alg", ""));
+  stage.kind = CTXGEN_TRY(decode<BinaryParams>(builder.op())).alg;
   const auto point = point_op(stage.kind, true);
   if (!point || !takes_operand(*point))
     return fail(ErrorCode::kUnsupported, "{}: alg \"{}\"", label(builder.op()), stage.kind);

@@ -31,7 +31,8 @@ Result<std::int64_t> scaled_dim(const ProgramOp& op, std::int64_t dim, double sc
 
 Result<ShapeOutputs> pad_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const auto pads = CTXGEN_TRY(Params(op).integers("pads", 2 * src.size(), 0));
+  const auto params = CTXGEN_TRY(decode<PadParams>(op));
+  const IntList pads = CTXGEN_TRY(per_dim(op, "pads", params.pads, 2 * src.size(), 0));
   Dims out = src;
   for (std::size_t i = 0; i < src.size(); ++i) {
     out[i] += pads[i] + pads[src.size() + i];
@@ -43,11 +44,11 @@ Result<ShapeOutputs> pad_shape(const ProgramOp& op, ShapeInputs in) {
 }
 
 Result<ShapeOutputs> gather_shape(const ProgramOp& op, ShapeInputs in) {
-  const Params params(op);
+  const auto params = CTXGEN_TRY(decode<GatherParams>(op));
   const Dims& src = in[0].dims;
-  const std::size_t axis = CTXGEN_TRY(axis_param(op, 0, src.size()));
-  const auto indices = CTXGEN_TRY(params.list("indices"));
-  const auto index_dims = CTXGEN_TRY(params.list("index_dims"));
+  const std::size_t axis = CTXGEN_TRY(normal_axis(op, params.axis, src.size()));
+  const IntList& indices = params.indices;
+  const IntList& index_dims = params.index_dims;
   const bool ranks = src.size() - 1 + index_dims.size() <= kMaxRank;
   if (!ranks || std::ranges::any_of(index_dims, [](std::int64_t d) { return d < 1; }) ||
       checked_element_count(Dims(std::span(index_dims))) != indices.size())
@@ -61,7 +62,8 @@ Result<ShapeOutputs> gather_shape(const ProgramOp& op, ShapeInputs in) {
 
 Result<ShapeOutputs> tile_shape(const ProgramOp& op, ShapeInputs in) {
   Dims out = in[0].dims;
-  const auto repeats = CTXGEN_TRY(Params(op).integers("repeats", out.size(), 1));
+  const auto params = CTXGEN_TRY(decode<TileParams>(op));
+  const IntList repeats = CTXGEN_TRY(per_dim(op, "repeats", params.repeats, out.size(), 1));
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (repeats[i] < 0)
       return fail(ErrorCode::kInvalidGraph, "{}: {} repeats", label(op), repeats[i]);
@@ -73,10 +75,10 @@ Result<ShapeOutputs> tile_shape(const ProgramOp& op, ShapeInputs in) {
 }
 
 Result<ShapeOutputs> resize_shape(const ProgramOp& op, ShapeInputs in) {
-  const Params params(op);
+  const auto params = CTXGEN_TRY(decode<ResizeParams>(op));
   const Dims& src = in[0].dims;
-  const auto scales = CTXGEN_TRY(params.reals("scales"));
-  const auto sizes = CTXGEN_TRY(params.integers("sizes", src.size(), -1));
+  const std::vector<double>& scales = params.scales;
+  const IntList sizes = CTXGEN_TRY(per_dim(op, "sizes", params.sizes, src.size(), -1));
   if (!scales.empty() && scales.size() != src.size())
     return fail(ErrorCode::kInvalidGraph, "{}: {} scales for rank {}", label(op), scales.size(),
                 src.size());
@@ -94,8 +96,8 @@ Result<ShapeOutputs> resize_shape(const ProgramOp& op, ShapeInputs in) {
 }
 
 Status place_resize(Placement& pass, std::uint32_t op) {
-  const std::string mode = CTXGEN_TRY(Params(pass.program().ops[op]).text("mode", "nearest"));
-  return mode == "nearest" ? place_index(pass, op) : place_spatial(pass, op);
+  const auto params = CTXGEN_TRY(decode<ResizeParams>(pass.program().ops[op]));
+  return params.mode == "nearest" ? place_index(pass, op) : place_spatial(pass, op);
 }
 
 Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
@@ -109,7 +111,7 @@ Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
 
 Status build_pad(NodeBuilder& builder) {
   const auto maps = CTXGEN_TRY(pad_maps(builder.op(), builder.input(0).dims));
-  const double fill = CTXGEN_TRY(Params(builder.op()).real("value", 0));
+  const double fill = CTXGEN_TRY(decode<PadParams>(builder.op())).value;
   return add_index_kernel(builder, maps, builder.input(0).strides, static_cast<float>(fill));
 }
 
@@ -122,7 +124,7 @@ Status build_tile(NodeBuilder& builder) {
 Status build_gather(NodeBuilder& builder) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), 0, src.dims.size()));
+  const std::size_t axis = CTXGEN_TRY(axis_param<GatherParams>(builder.op(), src.dims.size()));
   const AxisMap indices = CTXGEN_TRY(gather_map(builder.op(), src.dims[axis]));
   const std::size_t index_rank = dst.dims.size() + 1 - src.dims.size();
   std::vector<AxisMap> maps;
@@ -147,7 +149,7 @@ Status build_gather(NodeBuilder& builder) {
 Status build_resize(NodeBuilder& builder) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::string mode = CTXGEN_TRY(Params(builder.op()).text("mode", "nearest"));
+  const std::string mode = CTXGEN_TRY(decode<ResizeParams>(builder.op())).mode;
   if (mode == "nearest") {
     const auto maps = CTXGEN_TRY(nearest_maps(builder.op(), src.dims, dst.dims));
     return add_index_kernel(builder, maps, src.strides, 0);

@@ -40,12 +40,11 @@ std::int64_t nearest_index(std::string_view mode, double at) {
 }
 
 Result<std::vector<Scaling>> read_scalings(const ProgramOp& op, const Dims& src, const Dims& dst) {
-  const Params params(op);
-  const std::string coordinates = CTXGEN_TRY(params.text("coordinates", "half_pixel"));
-  const auto scales = CTXGEN_TRY(params.reals("scales"));
+  const auto params = CTXGEN_TRY(decode<ResizeParams>(op));
+  const std::vector<double>& scales = params.scales;
   std::vector<Scaling> all;
   for (std::size_t i = 0; i < src.size(); ++i) {
-    Scaling s{coordinates, src[i], dst[i], 1};
+    Scaling s{params.coordinates, src[i], dst[i], 1};
     s.scale = scales.empty() ? static_cast<double>(dst[i]) / static_cast<double>(src[i])
                              : double{static_cast<float>(scales[i])};
     all.push_back(std::move(s));
@@ -64,9 +63,9 @@ std::int64_t reflected(std::int64_t at, std::int64_t dim) {
 }  // namespace
 
 Result<std::vector<AxisMap>> pad_maps(const ProgramOp& op, const Dims& src) {
-  const Params params(op);
-  const auto pads = CTXGEN_TRY(params.integers("pads", 2 * src.size(), 0));
-  const std::string mode = CTXGEN_TRY(params.text("mode", "constant"));
+  const auto params = CTXGEN_TRY(decode<PadParams>(op));
+  const IntList pads = CTXGEN_TRY(per_dim(op, "pads", params.pads, 2 * src.size(), 0));
+  const std::string& mode = params.mode;
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
     return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(op), mode);
   std::vector<AxisMap> maps;
@@ -93,7 +92,8 @@ Result<std::vector<AxisMap>> pad_maps(const ProgramOp& op, const Dims& src) {
 }
 
 Result<std::vector<AxisMap>> tile_maps(const ProgramOp& op, const Dims& src) {
-  const auto repeats = CTXGEN_TRY(Params(op).integers("repeats", src.size(), 1));
+  const auto params = CTXGEN_TRY(decode<TileParams>(op));
+  const IntList repeats = CTXGEN_TRY(per_dim(op, "repeats", params.repeats, src.size(), 1));
   std::vector<AxisMap> maps;
   for (std::size_t i = 0; i < src.size(); ++i) {
     AxisMap map;
@@ -105,7 +105,7 @@ Result<std::vector<AxisMap>> tile_maps(const ProgramOp& op, const Dims& src) {
 }
 
 Result<AxisMap> gather_map(const ProgramOp& op, std::int64_t length) {
-  AxisMap map = CTXGEN_TRY(Params(op).list("indices"));
+  AxisMap map = CTXGEN_TRY(decode<GatherParams>(op)).indices;
   for (std::int64_t& index : map) {
     if (index < -length || index >= length)
       return fail(ErrorCode::kInvalidGraph, "{}: index {} outside [{}, {})", label(op), index,
@@ -116,7 +116,7 @@ Result<AxisMap> gather_map(const ProgramOp& op, std::int64_t length) {
 }
 
 Result<std::vector<AxisMap>> nearest_maps(const ProgramOp& op, const Dims& src, const Dims& dst) {
-  const std::string rounding = CTXGEN_TRY(Params(op).text("nearest", "round_prefer_floor"));
+  const std::string rounding = CTXGEN_TRY(decode<ResizeParams>(op)).nearest;
   const auto scalings = CTXGEN_TRY(read_scalings(op, src, dst));
   std::vector<AxisMap> maps;
   for (const Scaling& s : scalings) {

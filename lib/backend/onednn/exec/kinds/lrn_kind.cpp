@@ -15,19 +15,17 @@ using dnnl::memory;
 
 Result<ShapeOutputs> lrn_shape(const ProgramOp& op, ShapeInputs in) {
   CTXGEN_CHECK(require_spatial(op, in[0].dims));
-  const std::int64_t size = CTXGEN_TRY(Params(op).integer("size", 0));
+  const std::int64_t size = CTXGEN_TRY(decode<LrnParams>(op)).size;
   if (size < 1) return fail(ErrorCode::kInvalidGraph, "{}: size is {}", label(op), size);
   return one_shape(in[0].dims);
 }
 
 Status build_lrn(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<LrnParams>(builder.op()));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const LrnParams lrn{CTXGEN_TRY(params.integer("size", 1)),
-                      static_cast<float>(CTXGEN_TRY(params.real("alpha", 1e-4))),
-                      static_cast<float>(CTXGEN_TRY(params.real("beta", 0.75))),
-                      static_cast<float>(CTXGEN_TRY(params.real("bias", 1.0)))};
+  const LrnWindow lrn{params.size, static_cast<float>(params.alpha),
+                      static_cast<float>(params.beta), static_cast<float>(params.bias)};
   const std::int64_t pixels = src.dims[0] * volume(src.dims, 2);
   const Dims dims{src.dims[0], src.dims[1], volume(src.dims, 2), 1};
   const memory::desc md = make_md(dims, strides_of(Layout::kChannelsLast, dims));

@@ -36,10 +36,10 @@ std::int64_t batch_volume(const Dims& dims) {
 }
 
 Result<Product> describe(const NodeBuilder& builder, const Dims& a_stored, const Dims& b_stored) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<MatmulParams>(builder.op()));
   Product p;
-  p.trans_a = CTXGEN_TRY(params.integer("trans_a", 0)) != 0;
-  p.trans_b = CTXGEN_TRY(params.integer("trans_b", 0)) != 0;
+  p.trans_a = params.trans_a;
+  p.trans_b = params.trans_b;
   const Dims a = matmul_operand_dims(a_stored, p.trans_a);
   const Dims b = matmul_operand_dims(b_stored, p.trans_b);
   const Dims& dst = builder.output().dims;
@@ -89,8 +89,9 @@ std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const 
   if (!traits_of(builder.op()).quantised)
     return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
   // Other sources want sums of the weights beside them, which no tag describes.
-  const auto zero = Params(builder.op()).integer("in_zero", 0);
-  if (builder.input(0).type != DataType::kUint8 || !zero || *zero != 0) return std::nullopt;
+  const auto steps = decode<QuantisedParams>(builder.op());
+  if (builder.input(0).type != DataType::kUint8 || !steps || steps->in_zero != 0)
+    return std::nullopt;
   return memory::desc(to_dnnl(p.b), memory::data_type::s8, memory::format_tag::BA16a64b4a);
 }
 
@@ -113,12 +114,12 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
 }
 
 Result<ShapeOutputs> matmul_shape(const ProgramOp& op, ShapeInputs in) {
-  const Params params(op);
+  const auto params = CTXGEN_TRY(decode<MatmulParams>(op));
   if (in[0].dims.size() < 2 || in[1].dims.size() < 2)
     return fail(ErrorCode::kUnsupported, "{}: operands {} and {}, expected ranks of at least 2",
                 label(op), to_string(in[0].dims), to_string(in[1].dims));
-  const Dims a = matmul_operand_dims(in[0].dims, CTXGEN_TRY(params.integer("trans_a", 0)) != 0);
-  const Dims b = matmul_operand_dims(in[1].dims, CTXGEN_TRY(params.integer("trans_b", 0)) != 0);
+  const Dims a = matmul_operand_dims(in[0].dims, params.trans_a);
+  const Dims b = matmul_operand_dims(in[1].dims, params.trans_b);
   if (a.back() != b[b.size() - 2])
     return fail(ErrorCode::kInvalidGraph, "{}: {} times {}: inner dims differ", label(op),
                 to_string(a), to_string(b));
@@ -142,7 +143,7 @@ Result<ShapeOutputs> qmatmul_shape(const ProgramOp& op, ShapeInputs in) {
 }
 
 std::int64_t matmul_terms(const Program& program, const ProgramOp& op) {
-  const bool transposed = Params(op).integer("trans_b", 0).value_or(0) != 0;
+  const bool transposed = decode<MatmulParams>(op).value_or(MatmulParams()).trans_b;
   return dim_from_back(program, op, 1, transposed ? 0 : 1);
 }
 
@@ -159,6 +160,7 @@ SlotId product_operand(Placement& pass, const Operand& operand, bool strided, st
 
 Status place_matmul(Placement& pass, std::uint32_t op) {
   const ProgramOp& matmul = pass.program().ops[op];
+  const auto params = CTXGEN_TRY(decode<MatmulParams>(matmul));
   // Rows of several batches form one tall matrix only if they are dense.
   const Dims& right = pass.dims_of(matmul.inputs[1]);
   const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
@@ -166,7 +168,7 @@ Status place_matmul(Placement& pass, std::uint32_t op) {
       product_operand(pass, matmul.inputs[0], batches || pass.dims_of(matmul.inputs[0]).size() == 2, op);
   // A constant of more than two dims, or behind a transposed batch, is read as it is.
   const bool batch_of_transposed =
-      pass.dims_of(matmul.inputs[0]).size() > 2 && CTXGEN_TRY(Params(matmul).integer("trans_a", 0)) != 0;
+      pass.dims_of(matmul.inputs[0]).size() > 2 && params.trans_a;
   const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
                      pass.dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;
   const SlotId b = packs ? kNone : product_operand(pass, matmul.inputs[1], true, op);

@@ -17,8 +17,7 @@ using dnnl::memory;
 
 Result<ShapeOutputs> layer_norm_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const std::size_t axis =
-      CTXGEN_TRY(axis_param(op, -1, src.size()));
+  const std::size_t axis = CTXGEN_TRY(axis_param<NormParams>(op, src.size()));
   const Dims normalised(src.span().subspan(axis));
   for (std::size_t i = 1; i < in.size(); ++i)
     if (in[i].present && in[i].dims != normalised)
@@ -29,7 +28,7 @@ Result<ShapeOutputs> layer_norm_shape(const ProgramOp& op, ShapeInputs in) {
 
 Result<ShapeOutputs> group_norm_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const std::int64_t groups = CTXGEN_TRY(Params(op).integer("groups", 1));
+  const std::int64_t groups = CTXGEN_TRY(decode<GroupNormParams>(op)).groups;
   if (src.size() < 3 || groups < 1 || src[1] % groups != 0)
     return fail(ErrorCode::kInvalidGraph, "{}: {} groups of {}", label(op), groups, to_string(src));
   for (std::size_t i = 1; i < in.size(); ++i)
@@ -52,11 +51,11 @@ Status place_group_norm(Placement& pass, std::uint32_t op) {
 }
 
 Status build_layer_norm(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<NormParams>(builder.op()));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
-  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
+  const std::size_t axis = CTXGEN_TRY(normal_axis(builder.op(), params.axis, src.dims.size()));
+  const auto epsilon = static_cast<float>(params.epsilon);
   const Dims dims{volume(Dims(src.dims.span().first(axis))), volume(src.dims, axis)};
   const memory::desc md = make_md(dims, plain_strides(dims));
   const memory::desc vector = make_md(Dims{dims[1]}, Dims{1});
@@ -80,11 +79,11 @@ Status build_layer_norm(NodeBuilder& builder) {
 }
 
 Status build_rms_norm(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<NormParams>(builder.op()));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
-  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
+  const std::size_t axis = CTXGEN_TRY(normal_axis(builder.op(), params.axis, src.dims.size()));
+  const auto epsilon = static_cast<float>(params.epsilon);
   const std::int64_t rows = volume(Dims(src.dims.span().first(axis)));
   builder.add_kernel("loop:rms_norm", make_rms_kernel(rows, volume(src.dims, axis), epsilon),
                      {builder.slot_arg(src), builder.slot_arg(builder.input(1)),
@@ -93,14 +92,14 @@ Status build_rms_norm(NodeBuilder& builder) {
 }
 
 Status build_group_norm(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<GroupNormParams>(builder.op()));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const auto epsilon = static_cast<float>(CTXGEN_TRY(params.real("epsilon", 1e-5)));
+  const auto epsilon = static_cast<float>(params.epsilon);
   const GroupNormShape shape{.images = src.dims[0],
                              .channels = src.dims[1],
                              .pixels = volume(src.dims, 2),
-                             .groups = CTXGEN_TRY(params.integer("groups", 1)),
+                             .groups = params.groups,
                              .channels_last = !is_layout(src.dims, src.strides, Layout::kPlain)};
   std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};
   for (std::size_t i = 1; i <= 2; ++i)

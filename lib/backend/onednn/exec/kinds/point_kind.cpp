@@ -53,13 +53,6 @@ Result<Stored> stored_of(const NodeBuilder& builder, DataType type, std::string_
   return stored;
 }
 
-Result<Stored> stored_param(const NodeBuilder& builder, DataType type, bool input) {
-  const Params params(builder.op());
-  const double scale = CTXGEN_TRY(params.real(input ? "in_scale" : "out_scale", 1.0));
-  const auto zero = CTXGEN_TRY(params.integer(input ? "in_zero" : "out_zero", 0));
-  return stored_of(builder, type, input ? "input" : "output", scale, static_cast<double>(zero));
-}
-
 /// All 256 results where the words are more than the loops can do.
 Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& to) {
   const Slot& src = builder.input(0);
@@ -96,8 +89,13 @@ Status build_point(NodeBuilder& builder) {
   constexpr std::size_t kMostStages = 16;
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const Stored from = CTXGEN_TRY(stored_param(builder, src.type, true));
-  const Stored to = CTXGEN_TRY(stored_param(builder, dst.type, false));
+  const auto params = CTXGEN_TRY(decode<PointParams>(builder.op()));
+  const Stored from =
+      CTXGEN_TRY(stored_of(builder, src.type, "input", params.in_scale.value_or(1),
+                           static_cast<double>(params.in_zero.value_or(0))));
+  const Stored to =
+      CTXGEN_TRY(stored_of(builder, dst.type, "output", params.out_scale.value_or(1),
+                           static_cast<double>(params.out_zero.value_or(0))));
   std::vector<PointStage> stages;
   std::vector<Stored> operands;
   std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};

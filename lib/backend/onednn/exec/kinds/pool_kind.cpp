@@ -80,14 +80,19 @@ Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
+Result<Window> pool_window(const ProgramOp& op, const Dims& src, const PoolParams& params) {
+  IntList kernel = CTXGEN_TRY(per_dim(op, "kernel", params.kernel, src.size() - 2, 1));
+  return resolve_window(op, src, std::move(kernel), params.window, params.ceil_mode);
+}
+
 Result<ShapeOutputs> pool_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
   CTXGEN_CHECK(require_spatial(op, src));
-  const std::string mode = CTXGEN_TRY(Params(op).text("mode", ""));
+  const auto params = CTXGEN_TRY(decode<PoolParams>(op));
+  const std::string& mode = params.mode;
   if (mode != "max" && mode != "avg_include" && mode != "avg_exclude")
     return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(op), mode);
-  const auto kernel = CTXGEN_TRY(Params(op).integers("kernel", src.size() - 2, 1));
-  const Window w = CTXGEN_TRY(resolve_window(op, src, kernel));
+  const Window w = CTXGEN_TRY(pool_window(op, src, params));
   Dims out{src[0], src[1]};
   for (const std::int64_t size : w.out) out.push_back(size);
   return one_shape(out);
@@ -96,7 +101,7 @@ Result<ShapeOutputs> pool_shape(const ProgramOp& op, ShapeInputs in) {
 Result<ShapeOutputs> global_pool_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
   CTXGEN_CHECK(require_spatial(op, src));
-  const std::string mode = CTXGEN_TRY(Params(op).text("mode", ""));
+  const std::string mode = CTXGEN_TRY(decode<GlobalPoolParams>(op)).mode;
   if (mode != "max" && mode != "avg")
     return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(op), mode);
   Dims out(src.size(), 1);
@@ -106,20 +111,17 @@ Result<ShapeOutputs> global_pool_shape(const ProgramOp& op, ShapeInputs in) {
 }
 
 Status build_pool(NodeBuilder& builder) {
-  const Params params(builder.op());
-  const Dims& src = builder.input(0).dims;
-  const std::string mode = CTXGEN_TRY(params.text("mode", ""));
-  const auto kernel = CTXGEN_TRY(params.integers("kernel", src.size() - 2, 1));
-  const Window w = CTXGEN_TRY(resolve_window(builder.op(), src, kernel));
+  const auto params = CTXGEN_TRY(decode<PoolParams>(builder.op()));
+  const Window w = CTXGEN_TRY(pool_window(builder.op(), builder.input(0).dims, params));
   return build_window(builder, w,
-                      mode == "max"           ? PoolMode::kMax
-                      : mode == "avg_include" ? PoolMode::kAverageInclude
-                                              : PoolMode::kAverageExclude);
+                      params.mode == "max"           ? PoolMode::kMax
+                      : params.mode == "avg_include" ? PoolMode::kAverageInclude
+                                                     : PoolMode::kAverageExclude);
 }
 
 Status build_global_pool(NodeBuilder& builder) {
   const Dims& src = builder.input(0).dims;
-  const std::string mode = CTXGEN_TRY(Params(builder.op()).text("mode", ""));
+  const std::string mode = CTXGEN_TRY(decode<GlobalPoolParams>(builder.op())).mode;
   const std::size_t k = src.size() - 2;
   const std::vector<std::int64_t> ones(k, 1);
   const std::vector<std::int64_t> zeros(k, 0);

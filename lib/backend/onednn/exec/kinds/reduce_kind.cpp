@@ -15,29 +15,26 @@ namespace {
 
 Result<ShapeOutputs> reduce_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const Params params(op);
-  const auto axes = CTXGEN_TRY(params.list("axes"));
-  const bool keep = CTXGEN_TRY(params.integer("keepdims", 1)) != 0;
+  const auto params = CTXGEN_TRY(decode<ReduceParams>(op));
   std::vector<bool> reduced(src.size());
-  for (const std::int64_t axis : axes) reduced[CTXGEN_TRY(normal_axis(op, axis, src.size()))] = true;
+  for (const std::int64_t axis : params.axes) reduced[CTXGEN_TRY(normal_axis(op, axis, src.size()))] = true;
   Dims out;
   for (std::size_t i = 0; i < src.size(); ++i) {
     if (!reduced[i]) out.push_back(src[i]);
-    if (reduced[i] && keep) out.push_back(1);
+    if (reduced[i] && params.keepdims) out.push_back(1);
   }
   return one_shape(out);
 }
 
 Status build_reduce(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<ReduceParams>(builder.op()));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::string word = CTXGEN_TRY(params.text("mode", ""));
-  const auto mode = reduce_mode(word);
-  if (!mode) return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(builder.op()), word);
+  const auto mode = reduce_mode(params.mode);
+  if (!mode)
+    return fail(ErrorCode::kUnsupported, "{}: mode \"{}\"", label(builder.op()), params.mode);
   std::vector<bool> reduced(src.dims.size());
-  const auto axes = CTXGEN_TRY(params.list("axes"));
-  for (const std::int64_t axis : axes)
+  for (const std::int64_t axis : params.axes)
     reduced[CTXGEN_TRY(normal_axis(builder.op(), axis, src.dims.size()))] = true;
   const bool keep = dst.dims.size() == src.dims.size();
   Dims dst_strides(src.dims.size(), 0);

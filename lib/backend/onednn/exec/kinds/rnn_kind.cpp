@@ -64,9 +64,7 @@ std::vector<Arg> arguments(const NodeBuilder& builder, const RnnShape& s, bool l
 }
 
 Result<ShapeOutputs> rnn_shape(const ProgramOp& op, ShapeInputs in) {
-  const Params params(op);
-  const std::string cell = CTXGEN_TRY(params.text("cell", ""));
-  const std::string direction = CTXGEN_TRY(params.text("direction", "forward"));
+  const auto [cell, direction] = CTXGEN_TRY(decode<RnnParams>(op));
   const bool lstm = cell == "lstm", lbr = cell == "lbr_gru";
   const bool plain = cell == "tanh" || cell == "relu";
   if (!lstm && !lbr && !plain && cell != "gru")
@@ -126,9 +124,7 @@ Status place_rnn(Placement& pass, std::uint32_t op) {
 }
 
 Status build_rnn(NodeBuilder& builder) {
-  const Params params(builder.op());
-  const std::string cell = CTXGEN_TRY(params.text("cell", ""));
-  const std::string direction = CTXGEN_TRY(params.text("direction", "forward"));
+  const auto [cell, direction] = CTXGEN_TRY(decode<RnnParams>(builder.op()));
   const bool lstm = cell == "lstm";
   const RnnShape s = shape_of(builder, direction, cell == "lbr_gru", lstm);
   const std::vector<Arg> args = arguments(builder, s, lstm);

@@ -43,14 +43,13 @@ std::int64_t conv_terms(const Program& program, const ProgramOp& op) {
 }
 
 OpRounding rounding_of(const Program& program, const ProgramOp& op) {
-  const Params params(op);
   OpRounding rounding;
   rounding.roundings = static_cast<std::int64_t>(op.post_ops.size()) + terms_of(program, op);
   if (op.outputs.empty()) return rounding;
   const DataType result = program.values[op.outputs[0]].type;
-  rounding.quantises = is_byte(result) && params.has("out_scale");
-  if (traits_of(op).exact && !is_byte(result) && params.has("in_scale"))
-    rounding.step = params.real("in_scale", 0).value_or(0);
+  const PointParams params = decode<PointParams>(op).value_or(PointParams());
+  rounding.quantises = is_byte(result) && params.out_scale.has_value();
+  if (traits_of(op).exact && !is_byte(result)) rounding.step = params.in_scale.value_or(0);
   return rounding;
 }
 

@@ -17,8 +17,7 @@ Result<ShapeOutputs> slice_shape(const ProgramOp& op, ShapeInputs in) {
 
 Result<ShapeOutputs> split_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const std::size_t axis =
-      CTXGEN_TRY(axis_param(op, 0, src.size()));
+  const std::size_t axis = CTXGEN_TRY(axis_param<SplitParams>(op, src.size()));
   ShapeOutputs outputs;
   for (const std::int64_t size : CTXGEN_TRY(resolve_split(op, src[axis]))) {
     outputs.push_back(src);
@@ -57,7 +56,7 @@ Status place_split(Placement& pass, std::uint32_t op) {
   const ProgramOp& split = pass.program().ops[op];
   const SlotId src = place_source(pass, op);
   const Dims& in = pass.dims_of(split.inputs[0]);
-  const std::size_t axis = CTXGEN_TRY(axis_param(split, 0, in.size()));
+  const std::size_t axis = CTXGEN_TRY(axis_param<SplitParams>(split, in.size()));
   SliceRange range{std::vector<std::int64_t>(in.size(), 0), std::vector<std::int64_t>(in.size(), 1),
                    in};
   for (const std::uint32_t value : split.outputs) {

@@ -13,14 +13,15 @@ namespace {
 using dnnl::memory;
 
 Result<ShapeOutputs> softmax_shape(const ProgramOp& op, ShapeInputs in) {
-  (void)CTXGEN_TRY(axis_param(op, -1, in[0].dims.size()));
+  (void)CTXGEN_TRY(axis_param<SoftmaxParams>(op, in[0].dims.size()));
   return one_shape(in[0].dims);
 }
 
 /// Over the channels of a channels-last tensor the axis is the contiguous one: no copy is needed.
 Status place_softmax(Placement& pass, std::uint32_t op) {
   const ProgramOp& softmax = pass.program().ops[op];
-  const std::size_t axis = CTXGEN_TRY(axis_param(softmax, -1, pass.dims_of(softmax.inputs[0]).size()));
+  const std::size_t axis =
+      CTXGEN_TRY(axis_param<SoftmaxParams>(softmax, pass.dims_of(softmax.inputs[0]).size()));
   const bool keeps = axis == 1 && pass.primary_of(softmax.inputs[0]) == Layout::kChannelsLast;
   const Layout layout = keeps ? Layout::kChannelsLast : Layout::kPlain;
   const SlotId src = pass.need(softmax.inputs[0], layout, Placement::Density::kDense, op);
@@ -29,11 +30,10 @@ Status place_softmax(Placement& pass, std::uint32_t op) {
 }
 
 Status build_softmax(NodeBuilder& builder) {
-  const Params params(builder.op());
+  const auto params = CTXGEN_TRY(decode<SoftmaxParams>(builder.op()));
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const std::size_t axis = CTXGEN_TRY(axis_param(builder.op(), -1, src.dims.size()));
-  const bool log = CTXGEN_TRY(params.integer("log", 0)) != 0;
+  const std::size_t axis = CTXGEN_TRY(normal_axis(builder.op(), params.axis, src.dims.size()));
   // [outer, axis, inner]; over the channels of a channels-last tensor inner is 1.
   std::int64_t outer = volume(Dims(src.dims.span().first(axis)));
   std::int64_t inner = volume(src.dims, axis + 1);
@@ -47,7 +47,7 @@ Status build_softmax(NodeBuilder& builder) {
   const auto make = [&](const dnnl::primitive_attr& attr) {
     return dnnl::softmax_forward::primitive_desc(
         cpu_engine(), dnnl::prop_kind::forward_inference,
-        log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, md, md, 1, attr);
+        params.log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, md, md, 1, attr);
   };
   CTXGEN_CHECK(builder.add_primitive<dnnl::softmax_forward>(
       make,

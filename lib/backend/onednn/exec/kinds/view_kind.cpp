@@ -15,7 +15,7 @@ namespace {
 
 Result<ShapeOutputs> transpose_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  std::vector<std::int64_t> perm = CTXGEN_TRY(Params(op).list("perm"));
+  IntList perm = CTXGEN_TRY(decode<TransposeParams>(op)).perm;
   if (perm.empty())
     for (std::size_t i = src.size(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
   std::vector<bool> seen(src.size());
@@ -42,8 +42,8 @@ Result<std::uint64_t> count_elements(const ProgramOp& op, const Dims& dims) {
 
 Result<ShapeOutputs> reshape_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const std::vector<std::int64_t> shape = CTXGEN_TRY(Params(op).list("shape"));
-  const bool allow_zero = CTXGEN_TRY(Params(op).integer("allowzero", 0)) != 0;
+  const auto params = CTXGEN_TRY(decode<ReshapeParams>(op));
+  const IntList& shape = params.shape;
   const auto misfit = [&] {
     return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit the shape of {} dims",
                 label(op), to_string(src), shape.size());
@@ -54,7 +54,7 @@ Result<ShapeOutputs> reshape_shape(const ProgramOp& op, ShapeInputs in) {
   std::size_t open = kMaxRank;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     std::int64_t dim = shape[i];
-    if (dim == 0 && !allow_zero) {
+    if (dim == 0 && !params.allowzero) {
       if (i >= src.size()) return misfit();
       dim = src[i];
     }
@@ -75,7 +75,7 @@ Result<ShapeOutputs> reshape_shape(const ProgramOp& op, ShapeInputs in) {
 
 Result<ShapeOutputs> flatten_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  std::int64_t axis = CTXGEN_TRY(Params(op).integer("axis", 1));
+  std::int64_t axis = CTXGEN_TRY(decode<FlattenParams>(op)).axis;
   const auto rank = static_cast<std::int64_t>(src.size());
   if (axis < -rank || axis > rank)
     return fail(ErrorCode::kInvalidGraph, "{}: axis {} outside rank {}", label(op), axis, rank);
@@ -89,7 +89,7 @@ Result<ShapeOutputs> flatten_shape(const ProgramOp& op, ShapeInputs in) {
 
 Result<ShapeOutputs> squeeze_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const std::vector<std::int64_t> axes = CTXGEN_TRY(Params(op).list("axes"));
+  const IntList axes = CTXGEN_TRY(decode<AxesParams>(op)).axes;
   std::array<bool, kMaxRank> drop{};
   for (const std::int64_t axis : axes) {
     const std::size_t at = CTXGEN_TRY(normal_axis(op, axis, src.size()));
@@ -107,7 +107,7 @@ Result<ShapeOutputs> squeeze_shape(const ProgramOp& op, ShapeInputs in) {
 
 Result<ShapeOutputs> unsqueeze_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
-  const std::vector<std::int64_t> axes = CTXGEN_TRY(Params(op).list("axes"));
+  const IntList axes = CTXGEN_TRY(decode<AxesParams>(op)).axes;
   const std::size_t rank = src.size() + axes.size();
   if (rank > kMaxRank) return fail(ErrorCode::kUnsupported, "{}: rank {}", label(op), rank);
   std::array<bool, kMaxRank> added{};
@@ -138,7 +138,7 @@ Status place_transpose(Placement& pass, std::uint32_t op) {
   const ProgramOp& transpose = pass.program().ops[op];
   const SlotId src =
       pass.need(transpose.inputs[0], pass.primary_of(transpose.inputs[0]), Placement::Density::kStrided, op);
-  std::vector<std::int64_t> perm = CTXGEN_TRY(Params(transpose).list("perm"));
+  IntList perm = CTXGEN_TRY(decode<TransposeParams>(transpose)).perm;
   Slot view = pass.graph().slots[src];
   if (perm.empty())
     for (std::size_t i = view.dims.size(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));

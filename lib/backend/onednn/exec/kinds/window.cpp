@@ -42,16 +42,15 @@ Status check_window(const ProgramOp& op, std::initializer_list<std::int64_t> siz
 }
 
 Result<Window> resolve_window(const ProgramOp& op, const Dims& src,
-                              std::vector<std::int64_t> kernel) {
+                              std::vector<std::int64_t> kernel, const WindowParams& params,
+                              bool ceil_mode) {
   const std::size_t k = kernel.size();
-  const Params params(op);
   Window w;
   w.kernel = std::move(kernel);
-  w.strides = CTXGEN_TRY(params.integers("strides", k, 1));
-  w.dilations = CTXGEN_TRY(params.integers("dilations", k, 1));
-  const std::vector<std::int64_t> pads = CTXGEN_TRY(params.integers("pads", 2 * k, 0));
-  const std::string auto_pad = CTXGEN_TRY(params.text("auto_pad", "NOTSET"));
-  const bool ceil_mode = CTXGEN_TRY(params.integer("ceil_mode", 0)) != 0;
+  w.strides = CTXGEN_TRY(per_dim(op, "strides", params.strides, k, 1));
+  w.dilations = CTXGEN_TRY(per_dim(op, "dilations", params.dilations, k, 1));
+  const IntList pads = CTXGEN_TRY(per_dim(op, "pads", params.pads, 2 * k, 0));
+  const std::string& auto_pad = params.auto_pad;
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
   if (!same && auto_pad != "NOTSET" && auto_pad != "VALID" && !auto_pad.empty())
     return fail(ErrorCode::kInvalidGraph, "{}: auto_pad is \"{}\"", label(op), auto_pad);

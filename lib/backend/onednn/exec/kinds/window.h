@@ -6,6 +6,7 @@
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/ctxfile/program.h"
+#include "ctxgen/onednn/kind_params.h"
 
 namespace ctxgen::onednn {
 
@@ -18,9 +19,10 @@ struct Window {
 };
 
 /// The window of a conv or pool over `src` [N, C, D1..Dk] with the given kernel: auto_pad, pads,
-/// strides, dilations and ceil_mode resolved as ONNX says.
+/// strides, dilations and ceil_mode resolved as ONNX says. `op` is for messages.
 /// Errors  INVALID_GRAPH naming the parameter; UNSUPPORTED for negative pads.
 [[nodiscard]] Result<Window> resolve_window(const ProgramOp& op, const Dims& src,
-                                            std::vector<std::int64_t> kernel);
+                                            std::vector<std::int64_t> kernel,
+                                            const WindowParams& params, bool ceil_mode = false);
 
 }  // namespace ctxgen::onednn

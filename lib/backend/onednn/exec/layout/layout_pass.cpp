@@ -84,8 +84,8 @@ void Placement::find_concat_chains() {
   }
   for (const std::uint32_t output : program_.outputs) walkable[output] = false;
   const auto axis_one = [&](const ProgramOp& op) {
-    const auto axis = Params(op).integer("axis", 0);
-    return axis && *axis == 1 && op.post_ops.empty() && dims_[op.outputs[0]].size() >= 3;
+    const auto params = decode<ConcatParams>(op);
+    return params && params->axis == 1 && op.post_ops.empty() && dims_[op.outputs[0]].size() >= 3;
   };
   std::vector<std::uint32_t> concats;
   for (std::uint32_t i = 0; i < program_.ops.size(); ++i)

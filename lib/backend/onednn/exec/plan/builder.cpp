@@ -70,7 +70,7 @@ Arg NodeBuilder::packed_arg(int id, PackedUse use) {
 Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const {
   const KindTraits& traits = traits_of(op());
   if (!traits.quantised) return {};
-  const Params params(op());
+  const auto steps = CTXGEN_TRY(decode<QuantisedParams>(op()));
   const auto constant = [&](int id, DataType type, std::uint32_t bits) {
     args.push_back({id, make_md(Dims{1}, Dims{1}, type), {Location::Kind::kConstant, bits, 0}});
   };
@@ -82,20 +82,20 @@ Status NodeBuilder::add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg
   };
   if (has_input(3)) {
     const Slot& scales = input(3);
-    const std::int64_t group = CTXGEN_TRY(params.integer("group", 1));
+    const std::int64_t group = traits.matrix ? 1 : CTXGEN_TRY(decode<ConvParams>(op())).group;
     const int rank = static_cast<int>(output().dims.size());
     const int channels = traits.matrix ? 1 << (rank - 1) : group > 1 ? 3 : 1;
     attr.set_scales_mask(DNNL_ARG_WEIGHTS, volume(scales.dims) == 1 ? 0 : channels);
     args.push_back(slot_arg(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
                             make_md(Dims{volume(scales.dims)}, Dims{1}), scales));
   }
-  zero_point(DNNL_ARG_SRC, CTXGEN_TRY(params.integer("in_zero", 0)));
+  zero_point(DNNL_ARG_SRC, steps.in_zero);
   if (output().type != DataType::kUint8 && output().type != DataType::kInt8) return {};
-  const auto scale = static_cast<float>(CTXGEN_TRY(params.real("out_scale", 1.0)));
+  const auto scale = static_cast<float>(steps.out_scale.value_or(1));
   attr.set_scales_mask(DNNL_ARG_DST, 0);
   constant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, DataType::kFloat,
            std::bit_cast<std::uint32_t>(scale));
-  zero_point(DNNL_ARG_DST, CTXGEN_TRY(params.integer("out_zero", 0)));
+  zero_point(DNNL_ARG_DST, steps.out_zero.value_or(0));
   return {};
 }
 

@@ -22,16 +22,21 @@ Result<ProgramOp> without_dim_code(const Program& program, const ProgramOp& op,
                                    std::span<const Dims> value_dims) {
   ProgramOp plain = op;
   if (!has_dim_code(op)) return plain;
-  const Params params(op);
   std::vector<Dims> dims;
   for (const Operand& operand : op.inputs) dims.push_back(operand_dims(program, operand, value_dims));
   for (ProgramParam& param : plain.params) {
     if (!is_code(param)) continue;
-    const std::vector<std::int64_t> code = CTXGEN_TRY(params.list(param.name));
+    IntList code;
+    ParamReader reader(op);
+    reader(param.name, code);
+    CTXGEN_CHECK(std::move(reader).status());
     param.value = CTXGEN_TRY(run_dim_code(code, dims, label(op)));
     param.name = param.name.str().substr(0, param.name.size() - kSuffix.size());
   }
-  const std::int64_t sized = CTXGEN_TRY(params.integer(kSized, 0));
+  std::int64_t sized = 0;
+  ParamReader reader(op);
+  reader(kSized, sized);
+  CTXGEN_CHECK(std::move(reader).status());
   if (sized < 0 || static_cast<std::uint64_t>(sized) >= op.inputs.size())
     return fail(ErrorCode::kCorruptContext, "{}: {} of {} inputs are for their dims", label(op),
                 sized, op.inputs.size());

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/kind_params.h"
 #include "ctxgen/onednn/kind_traits.h"
 #include "layout/weight_layout.h"
 #include "plan/payload.h"
@@ -178,17 +179,14 @@ Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
 
 /// A typical source for an op whose shapes are unknown: one image of 28 x 28 (or what the kernel
 /// needs), 32 rows.
-Dims typical_source(const Program& program, const ProgramOp& op) {
+Result<Dims> typical_source(const Program& program, const ProgramOp& op) {
   const Dims& weights = program.weights[op.inputs[1].index].dims;
   if (traits_of(op).matrix) {
-    const bool trans_b = std::ranges::contains(op.params, ProgramParam{"trans_b", std::int64_t{1}});
-    return Dims{32, weights[trans_b ? 1 : 0]};
+    const auto params = CTXGEN_TRY(decode<MatmulParams>(op));
+    return Dims{32, weights[params.trans_b ? 1 : 0]};
   }
-  std::int64_t group = 1;
-  for (const ProgramParam& param : op.params)
-    if (param.name == "group" && std::holds_alternative<std::int64_t>(param.value))
-      group = std::get<std::int64_t>(param.value);
-  Dims src{1, weights[1] * group};
+  const auto params = CTXGEN_TRY(decode<ConvParams>(op));
+  Dims src{1, weights[1] * params.group};
   for (std::size_t i = 2; i < weights.size(); ++i)
     src.push_back(std::max<std::int64_t>(28, 8 * weights[i]));
   return src;
@@ -227,7 +225,7 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads,
   }
   std::erase_if(alone.ops[0].params,
                 [](const ProgramParam& param) { return param.name == "trans_a"; });
-  const Dims source = typical_source(program, op);
+  const Dims source = CTXGEN_TRY(typical_source(program, op));
   const auto plan = make_plan({.program = alone,
                                .input_dims = std::span(&source, 1),
                                .forms = &forms,

@@ -114,11 +114,7 @@ Result<Dims> broadcast_dims(const ProgramOp& op, const Dims& a, const Dims& b) {
 }
 
 Result<SliceRange> resolve_slice(const ProgramOp& op, const Dims& src) {
-  const Params params(op);
-  const std::vector<std::int64_t> starts = CTXGEN_TRY(params.list("starts"));
-  const std::vector<std::int64_t> ends = CTXGEN_TRY(params.list("ends"));
-  std::vector<std::int64_t> axes = CTXGEN_TRY(params.list("axes"));
-  std::vector<std::int64_t> steps = CTXGEN_TRY(params.list("steps"));
+  auto [starts, ends, axes, steps] = CTXGEN_TRY(decode<SliceParams>(op));
   if (axes.empty())
     for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   if (steps.empty()) steps.assign(starts.size(), 1);
@@ -151,7 +147,7 @@ Result<SliceRange> resolve_slice(const ProgramOp& op, const Dims& src) {
 }
 
 Result<std::vector<std::int64_t>> resolve_split(const ProgramOp& op, std::int64_t length) {
-  std::vector<std::int64_t> sizes = CTXGEN_TRY(Params(op).list("sizes"));
+  IntList sizes = CTXGEN_TRY(decode<SplitParams>(op)).sizes;
   const auto parts = static_cast<std::int64_t>(op.outputs.size());
   if (sizes.empty()) {
     // ONNX (num_outputs): equal parts, the last one smaller where the length does not divide.
