@@ -1,5 +1,6 @@
 #include "ctxgen/onednn/op_kinds.h"
 #include "kernels/kernels.h"
+#include "kinds/conv_rules.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
 #include "kinds/rounding.h"
@@ -73,78 +74,44 @@ Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src,
 }
 
 Result<ShapeOutputs> deconv_shape(const ProgramOp& op, ShapeInputs in) {
-  const Dims& src = in[0].dims;
-  const Dims& weights = in[1].dims;
-  CTXGEN_CHECK(require_spatial(op, src));
   const auto params = CTXGEN_TRY(decode<DeconvParams>(op));
-  const std::int64_t group = params.conv.group;
-  if (weights.size() != src.size() || group < 1 || weights[0] < 1 || weights[0] % group != 0 ||
-      weights[1] < 1 || src[1] % group != 0 || src[1] / group != weights[1])
-    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit weights {} in {} groups",
-                label(op), to_string(src), to_string(weights), group);
-  if (in.size() > 2 && in[2].present && in[2].dims != Dims{weights[0]})
-    return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
-                to_string(in[2].dims), weights[0]);
-  const Window w = CTXGEN_TRY(
-      resolve_deconv_window(op, src, IntList(weights.begin() + 2, weights.end()), params));
-  Dims out{src[0], weights[0]};
-  for (const std::int64_t size : w.out) out.push_back(size);
-  return one_shape(out);
+  CTXGEN_CHECK(check_conv_inputs(op, in, params.conv.group));
+  return conv_result(
+      in, CTXGEN_TRY(resolve_deconv_window(op, in[0].dims, kernel_of(in[1].dims), params)));
 }
 
 Status build_deconv(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
-  const std::uint32_t weight = builder.node().packed_weight;
-  const Dims& onnx = builder.context().program.weights[weight].dims;
-  const Slot& src = builder.input(0);
-  const Slot& dst = builder.output();
   const auto params = CTXGEN_TRY(decode<DeconvParams>(op));
   const std::int64_t group = params.conv.group;
-  const Window window = CTXGEN_TRY(
-      resolve_deconv_window(op, src.dims, IntList(onnx.begin() + 2, onnx.end()), params));
-  if (group > 1 && group == src.dims[1] && group == onnx[0])
-    return build_depthwise(builder, window);
+  const ConvOperands conv = conv_operands(builder, group);
+  const Dims& onnx = builder.context().program.weights[conv.weight].dims;
+  const Dims& src = builder.input(0).dims;
+  const Window window = CTXGEN_TRY(resolve_deconv_window(op, src, kernel_of(onnx), params));
+  if (group > 1 && group == src[1] && group == onnx[0]) return build_depthwise(builder, window);
 
-  const std::size_t rank = src.dims.size();
-  const Dims dims = weight_dims(onnx, group);
-  const memory::desc src_md = channels_last_md(src.dims);
-  const memory::desc dst_md = channels_last_md(dst.dims);
-  const memory::desc logical = make_md(dims, plain_strides(dims));
-  const memory::desc any(to_dnnl(dims), memory::data_type::f32, memory::format_tag::any);
-  const memory::desc bias_md =
-      builder.has_input(2) ? make_md(Dims{onnx[0]}, Dims{1}) : memory::desc();
-  std::vector<std::int64_t> dilations = window.dilations, pad_end = window.pad_end;
+  IntList dilations = window.dilations, pad_end = window.pad_end;
   for (std::size_t i = 0; i < dilations.size(); ++i) {
     dilations[i] -= 1;
     pad_end[i] -= window.extra_end[i];
   }
-  const auto build_with = [&](const memory::desc& weights_md) {
-    const auto make = [&](const dnnl::primitive_attr& attr) {
-      return dnnl::deconvolution_forward::primitive_desc(
-          cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
-          src_md, weights_md, bias_md, dst_md, wide_window(window.strides, rank, 1),
-          wide_window(dilations, rank, 0), wide_window(window.pad_begin, rank, 0),
-          wide_window(pad_end, rank, 0), attr);
-    };
-    const auto args = [&](const dnnl::deconvolution_forward::primitive_desc& pd) {
-      std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, src_md, src),
-                            builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, weight, false, logical,
-                                                                  pd.weights_desc()}),
-                            builder.slot_arg(DNNL_ARG_DST, dst_md, dst)};
-      if (builder.has_input(2))
-        list.push_back(builder.slot_arg(DNNL_ARG_BIAS, bias_md, builder.input(2)));
-      return list;
-    };
-    double flops = 2.0 * static_cast<double>(volume(src.dims)) * static_cast<double>(onnx[0]) /
-                   static_cast<double>(group) * static_cast<double>(volume(onnx, 2));
-    return builder.add_fused<dnnl::deconvolution_forward>(
-        make, args, [&](const Slot& operand) { return spatial_operand(operand, dst.dims); }, flops);
+  const auto describe = [&](const memory::desc& weights, const dnnl::primitive_attr& attr) {
+    return dnnl::deconvolution_forward::primitive_desc(
+        cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
+        conv.src, weights, conv.bias, conv.dst, wide_window(window.strides, conv.rank, 1),
+        wide_window(dilations, conv.rank, 0), wide_window(window.pad_begin, conv.rank, 0),
+        wide_window(pad_end, conv.rank, 0), attr);
   };
-  if (const auto stored = chosen_form(builder, weight, logical, false)) {
+  const double flops = 2.0 * static_cast<double>(volume(src)) * static_cast<double>(onnx[0]) /
+                       static_cast<double>(group) * static_cast<double>(volume(onnx, 2));
+  const auto build_with = [&](const memory::desc& weights) {
+    return add_conv<dnnl::deconvolution_forward>(builder, conv, weights, describe, flops);
+  };
+  if (const auto stored = chosen_form(builder, conv.weight, conv.logical, false)) {
     const Status status = build_with(*stored);
     if (status || status.error().code != ErrorCode::kUnsupported) return status;
   }
-  return build_with(any);
+  return build_with(conv.any);
 }
 
 }  // namespace
