@@ -217,10 +217,10 @@ SlotId Placement::need(const Operand& operand, Layout layout, Density density, s
     if (other != kNone && is_dense(other, layout)) return other;
   const SlotId from =
       direct != kNone ? direct : slots.slot[static_cast<std::size_t>(slots.primary)];
-  const SlotId made = convert(from, layout, op);
+  const SlotId copy = convert(from, layout, op);
   // A dense copy serves every later reader as well.
-  values_[operand.index].slot[static_cast<std::size_t>(layout)] = made;
-  return made;
+  values_[operand.index].slot[static_cast<std::size_t>(layout)] = copy;
+  return copy;
 }
 
 bool Placement::may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const {
@@ -266,11 +266,16 @@ Node& Placement::add_placed(std::uint32_t op, Layout layout, std::vector<SlotId>
                             SlotId reuse) {
   Node placed;
   place_post_operands(placed, op, layout);
+  return finish_node(op, layout, std::move(inputs), std::move(placed.post_ops), reuse);
+}
+
+Node& Placement::finish_node(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
+                             std::vector<NodePostOp> post_ops, SlotId reuse) {
   const SlotId dst = output_slot(op, layout, reuse);
   Node& node = add_node(op);
   node.inputs = std::move(inputs);
   node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
+  node.post_ops = std::move(post_ops);
   return node;
 }
 
@@ -283,12 +288,7 @@ Node& Placement::add_product(std::uint32_t op, Layout layout, std::vector<SlotId
     placed.post_ops[sum].in_place_sum = true;
     reuse = placed.post_ops[sum].operand;
   }
-  const SlotId dst = output_slot(op, layout, reuse);
-  Node& node = add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = {dst};
-  node.post_ops = std::move(placed.post_ops);
-  return node;
+  return finish_node(op, layout, std::move(inputs), std::move(placed.post_ops), reuse);
 }
 
 /// Full-size operands come in dst's layout (a kernel's post-op wants them so), others as they are.

@@ -75,6 +75,9 @@ class Placement {
     Layout primary = Layout::kPlain;  // the one that was written first
   };
 
+  /// A node whose inputs and operands are placed, and its result.
+  Node& finish_node(std::uint32_t op, Layout layout, std::vector<SlotId> inputs,
+                    std::vector<NodePostOp> post_ops, SlotId reuse);
   void find_last_uses();
   void find_concat_chains();
   void find_product_operands();

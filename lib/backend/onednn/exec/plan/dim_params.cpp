@@ -4,7 +4,6 @@
 
 #include "ctxgen/onednn/dim_code.h"
 #include "plan/params.h"
-#include "plan/shapes.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -15,6 +14,13 @@ constexpr std::string_view kSized = "sized";
 bool is_code(const ProgramParam& param) { return param.name.view().ends_with(kSuffix); }
 
 }  // namespace
+
+Dims operand_dims(const Program& program, const Operand& operand,
+                  std::span<const Dims> value_dims) {
+  if (operand.kind == Operand::Kind::kValue) return value_dims[operand.index];
+  if (operand.kind == Operand::Kind::kWeight) return program.weights[operand.index].dims;
+  return {};
+}
 
 bool has_dim_code(const ProgramOp& op) { return std::ranges::any_of(op.params, is_code); }
 

@@ -8,6 +8,10 @@
 
 namespace ctxgen::onednn {
 
+/// Dims of an operand: those of the value or of the weight; rank 0 for an absent one.
+[[nodiscard]] Dims operand_dims(const Program& program, const Operand& operand,
+                                std::span<const Dims> value_dims);
+
 /// Whether a parameter of the op is computed from dims (dim_code.h).
 [[nodiscard]] bool has_dim_code(const ProgramOp& op);
 

@@ -9,7 +9,7 @@
 #include "layout/weight_layout.h"
 #include "plan/payload.h"
 #include "plan/planner.h"
-#include "run/weight_bank.h"
+#include "plan/reorder_weight.h"
 
 namespace ctxgen::onednn {
 namespace {

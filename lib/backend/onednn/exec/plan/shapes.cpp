@@ -92,13 +92,6 @@ Dims matmul_operand_dims(Dims stored, bool transposed) {
   return stored;
 }
 
-Dims operand_dims(const Program& program, const Operand& operand,
-                  std::span<const Dims> value_dims) {
-  if (operand.kind == Operand::Kind::kValue) return value_dims[operand.index];
-  if (operand.kind == Operand::Kind::kWeight) return program.weights[operand.index].dims;
-  return {};
-}
-
 Result<Dims> broadcast_dims(const ProgramOp& op, const Dims& a, const Dims& b) {
   const std::size_t rank = std::max(a.size(), b.size());
   Dims out(rank, 1);

@@ -26,8 +26,4 @@ struct SliceRange {
 /// Dims of a matmul operand after its trans flag.
 [[nodiscard]] Dims matmul_operand_dims(Dims stored, bool transposed);
 
-/// Dims of an operand: those of the value or of the weight; rank 0 for an absent one.
-[[nodiscard]] Dims operand_dims(const Program& program, const Operand& operand,
-                                std::span<const Dims> value_dims);
-
 }  // namespace ctxgen::onednn

@@ -22,26 +22,26 @@ Error as_corrupt(Error error) {
 Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
     std::shared_ptr<const Program> shared, const BlobSource& blobs, const LoadOptions& options,
     LoadStatistics* statistics) {
-  auto made = std::unique_ptr<OnednnExecutable>(new OnednnExecutable(options));
+  auto executable = std::unique_ptr<OnednnExecutable>(new OnednnExecutable(options));
   const Program& program = *shared;
-  made->program_ = std::move(shared);
+  executable->program_ = std::move(shared);
   const OmpThreads scope(options.threads);
-  made->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
+  executable->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
   for (const StoredPlan& stored : program.plans) {
     const auto choices = CTXGEN_TRY(decode_choices(stored.payload, program.ops.size()));
-    auto plan = made->new_plan(stored.input_dims, choices);
+    auto plan = executable->new_plan(stored.input_dims, choices);
     if (!plan) return std::unexpected(as_corrupt(std::move(plan).error()));
     if (statistics != nullptr) {
       statistics->primitive_creation_ms += (*plan)->creation_ms;
       statistics->primitives += (*plan)->primitives;
     }
-    made->stored_.push_back(std::move(*plan));
+    executable->stored_.push_back(std::move(*plan));
   }
   if (statistics != nullptr) {
-    statistics->repacked_weights += made->bank_->repacked_weights();
-    statistics->repacked_bytes += made->bank_->repacked_bytes();
+    statistics->repacked_weights += executable->bank_->repacked_weights();
+    statistics->repacked_bytes += executable->bank_->repacked_bytes();
   }
-  return made;
+  return executable;
 }
 
 Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(

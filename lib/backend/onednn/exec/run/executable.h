@@ -6,6 +6,7 @@
 #include "ctxgen/ctxfile/executable.h"
 #include "run/execution.h"
 #include "run/plan_cache.h"
+#include "run/weight_bank.h"
 
 namespace ctxgen::onednn {
 

@@ -86,18 +86,18 @@ void BoundPlan::set_output(std::size_t index, std::byte* data) {
 }
 
 Status BoundPlan::execute(const dnnl::stream& stream, std::size_t step) const {
-  const Step& made = plan_->steps[step];
+  const Step& planned = plan_->steps[step];
   const BoundStep& bound = steps_[step];
-  if (made.kernel != nullptr) {
-    made.kernel->run(bound.pointers.data());
+  if (planned.kernel != nullptr) {
+    planned.kernel->run(bound.pointers.data());
     return {};
   }
   const dnnl_status_t status =
-      dnnl_primitive_execute(made.primitive.get(), stream.get(),
+      dnnl_primitive_execute(planned.primitive.get(), stream.get(),
                              static_cast<int>(bound.args.size()), bound.args.data());
   if (status != dnnl_success)
-    return fail(ErrorCode::kBackendError, "op {} ({}): oneDNN status {}", made.op,
-                made.implementation, static_cast<int>(status));
+    return fail(ErrorCode::kBackendError, "op {} ({}): oneDNN status {}", planned.op,
+                planned.implementation, static_cast<int>(status));
   return {};
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+#include "plan/aligned_bytes.h"
 #include "plan/plan.h"
-#include "run/weight_bank.h"
 
 namespace ctxgen::onednn {
 

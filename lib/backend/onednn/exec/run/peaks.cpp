@@ -6,8 +6,8 @@
 #include <cstring>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "plan/aligned_bytes.h"
 #include "plan/planner.h"
-#include "run/weight_bank.h"
 
 namespace ctxgen::onednn {
 namespace {

@@ -57,22 +57,22 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
     own = pending_.insert(pending_.end(), std::move(pending));
   }
   // Whatever happens, nobody may wait for ever.
-  Result<PlanPtr> made = fail(ErrorCode::kInternal, "planning failed without a reason");
+  Result<PlanPtr> plan = fail(ErrorCode::kInternal, "planning failed without a reason");
   try {
-    made = make();
+    plan = make();
   } catch (const std::exception& error) {
-    made = exception_status(ErrorCode::kResourceLimit, "planning", error.what());
+    plan = exception_status(ErrorCode::kResourceLimit, "planning", error.what());
   }
   {
     const std::lock_guard lock(mutex_);
     pending_.erase(own);
-    if (made) {
+    if (plan) {
       counters_.made += 1;
-      keep(*made);
+      keep(*plan);
     }
   }
-  promise->set_value(made);
-  return made;
+  promise->set_value(plan);
+  return plan;
 }
 
 PlanCache::Counters PlanCache::counters() const {

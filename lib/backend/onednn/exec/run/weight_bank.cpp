@@ -1,12 +1,10 @@
 #include "run/weight_bank.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "ctxgen/base/checked.h"
 #include "layout/weight_layout.h"
-#include "plan/dnnl_error.h"
+#include "plan/reorder_weight.h"
 
 namespace ctxgen::onednn {
 
@@ -25,33 +23,6 @@ Result<AlignedBytes> aligned_copy(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-
-void AlignedBytes::Free::operator()(std::byte* data) const {
-  ::operator delete(data, std::align_val_t{64});
-}
-
-Result<AlignedBytes> AlignedBytes::allocate(std::uint64_t bytes) {
-  AlignedBytes out;
-  if (bytes == 0) return out;
-  out.size_ = align_up(bytes, 64);
-  out.data_.reset(
-      static_cast<std::byte*>(::operator new(out.size_, std::align_val_t{64}, std::nothrow)));
-  if (!out.data_) return fail(ErrorCode::kResourceLimit, "no memory for {} bytes", bytes);
-  return out;
-}
-
-Result<AlignedBytes> reorder_weight(const std::byte* src, const dnnl::memory::desc& from,
-                                    const dnnl::memory::desc& to) {
-  AlignedBytes out = CTXGEN_TRY(AlignedBytes::allocate(to.get_size()));
-  CTXGEN_CHECK(guarded("weight reorder", [&] {
-    dnnl::stream stream(cpu_engine());
-    dnnl::memory in(from, cpu_engine(), const_cast<std::byte*>(src));
-    dnnl::memory result(to, cpu_engine(), out.data());
-    dnnl::reorder(in, result).execute(stream, in, result);
-    stream.wait();
-  }));
-  return out;
-}
 
 Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
                                                        const BlobSource& blobs) {
@@ -104,8 +75,8 @@ Result<std::span<const std::byte>> WeightBank::plain(std::uint32_t weight) {
   const auto& forms = forms_[weight];
   for (std::size_t f = 0; f < forms.size(); ++f)
     if (forms[f].plain) return blobs_[weight][f].bytes;
-  for (const Repacked& made : repacked_)
-    if (made.plain && made.weight == weight) return made.view();
+  for (const Repacked& kept : repacked_)
+    if (kept.plain && kept.weight == weight) return kept.view();
   if (forms.empty())
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": no stored form", names_[weight]);
   const WeightForm& form = forms[0];
@@ -119,8 +90,8 @@ Result<std::span<const std::byte>> WeightBank::plain(std::uint32_t weight) {
 Result<const std::byte*> WeightBank::aligned_plain(std::uint32_t weight) {
   const auto bytes = CTXGEN_TRY(plain(weight));
   if (is_aligned(bytes)) return bytes.data();
-  for (const Repacked& made : repacked_)
-    if (made.plain && made.weight == weight) return made.bytes.data();
+  for (const Repacked& kept : repacked_)
+    if (kept.plain && kept.weight == weight) return kept.bytes.data();
   return keep({weight, true, false, {}, CTXGEN_TRY(aligned_copy(bytes))}).bytes.data();
 }
 
@@ -129,10 +100,10 @@ Result<const std::byte*> WeightBank::packed(const PackedUse& use) {
   for (std::size_t f = 0; f < forms.size(); ++f)
     if (!forms[f].plain && forms[f].transposed == use.transposed && forms[f].md == use.wanted)
       return blobs_[use.weight][f].bytes.data();
-  for (const Repacked& made : repacked_)
-    if (!made.plain && made.weight == use.weight && made.transposed == use.transposed &&
-        made.md == use.wanted)
-      return made.bytes.data();
+  for (const Repacked& kept : repacked_)
+    if (!kept.plain && kept.weight == use.weight && kept.transposed == use.transposed &&
+        kept.md == use.wanted)
+      return kept.bytes.data();
   if (use.wanted == use.logical) return aligned_plain(use.weight);
   const auto source = CTXGEN_TRY(plain(use.weight));
   AlignedBytes copy;  // while packing only

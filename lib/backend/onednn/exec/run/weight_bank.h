@@ -8,31 +8,10 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+#include "plan/aligned_bytes.h"
 #include "plan/builder.h"
 
 namespace ctxgen::onednn {
-
-/// Bytes from the heap, 64-byte aligned.
-class AlignedBytes {
- public:
-  AlignedBytes() = default;
-  /// Errors  RESOURCE_LIMIT.
-  [[nodiscard]] static Result<AlignedBytes> allocate(std::uint64_t bytes);
-  [[nodiscard]] std::byte* data() const { return data_.get(); }
-  [[nodiscard]] std::uint64_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(std::byte* data) const;
-  };
-  std::unique_ptr<std::byte, Free> data_;
-  std::uint64_t size_ = 0;
-};
-
-/// Copies `src` into the layout `to`. Errors  BACKEND_ERROR, RESOURCE_LIMIT.
-[[nodiscard]] Result<AlignedBytes> reorder_weight(const std::byte* src,
-                                                  const dnnl::memory::desc& from,
-                                                  const dnnl::memory::desc& to);
 
 /// The weights of one loaded program: stored forms in place, others made on demand and kept.
 ///
