@@ -21,7 +21,7 @@ namespace {
 
 /// Raised when the same request comes to mean other bytes within one release: an output of before is
 /// then never taken for current.
-constexpr std::uint64_t kRevision = 3;
+constexpr std::uint64_t kRevision = 4;
 
 class KeyHasher {
  public:

@@ -73,6 +73,15 @@ TEST_F(CheckContext, AMissingOrForeignBinIsUnsupported) {
             Compatibility::kUnsupported);
 }
 
+TEST_F(CheckContext, OnlyTheFirstHashOfNotesCounts) {
+  const std::string context = toy_context({toy_program("p0")}, {1.0F});
+  folder_.write("m.bin", context);
+  std::string notes = test::notes_of(context, "p0");
+  notes.insert(notes.find(';'), ";hash=");  // as earlier releases wrote them
+  EXPECT_EQ(check_model("toy-1", notes)->verdict, Compatibility::kOptimal);
+  EXPECT_EQ(check_model("toy-1", "hash=;" + notes)->verdict, Compatibility::kUnsupported);
+}
+
 TEST_F(CheckContext, APlainModelFitsAndSaysSo) {
   ModelBytes model;
   model.input("x", {2}).output("y", {2}).add(ModelBytes::node("r", "Relu", {"x"}, {"y"}));

@@ -262,7 +262,7 @@ std::vector<EpContextAttributes> DnnlProvider::context_nodes(
                                             library_version());
     attributes.hardware_architecture = isa_name();
     attributes.notes =
-        std::format("hash=;ops={};weights={}", program.ops.size(), plain_weight_bytes(program));
+        std::format("ops={};weights={}", program.ops.size(), plain_weight_bytes(program));
     attributes.max_size = 0;
     for (const StoredPlan& plan : program.plans) {
       const std::uint64_t bytes = checked_add(plan.arena_bytes, plan.scratch_bytes).value_or(0);
