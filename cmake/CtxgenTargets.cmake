@@ -1,4 +1,4 @@
-# ctxgen_add_library, ctxgen_add_test; ctxgen_write_lists writes what they collected.
+# ctxgen_add_library; ctxgen_write_lists writes what it collected.
 
 # ctxgen_add_library(<name> [SOURCES ...] [ROOMS folder...] [HEADERS ...] [GENERATED_HEADERS ...] [PUBLIC target...] [PRIVATE target...])
 #
@@ -47,30 +47,9 @@ function(ctxgen_add_library name)
   endforeach()
 endfunction()
 
-# ctxgen_add_test(<name> SOURCES ... [LIBS target...] [INCLUDES folder...] [DEFINITIONS ...] [TIME_LIMIT seconds])
-#
-# GoogleTest program <name>, in tests/ of the build folder; tests/run.py and ctest run it.
-function(ctxgen_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIME_LIMIT" "SOURCES;LIBS;INCLUDES;DEFINITIONS")
-  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
-    message(FATAL_ERROR "ctxgen_add_test(${name}): needs SOURCES; unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
-  endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" ${arg_INCLUDES})
-  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main ctxgen_options)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  add_test(NAME ${name} COMMAND ${name})
-  set_property(GLOBAL APPEND_STRING PROPERTY CTXGEN_TEST_LIST
-    "${name}|$<TARGET_FILE:${name}>$<$<BOOL:${arg_TIME_LIMIT}>:|${arg_TIME_LIMIT}>\n")
-endfunction()
-
-# Writes tests/list.txt ("name|program[|seconds]" per line) and layers.txt (for tests/build/test_layers.py: per library its name,
-# folder, public headers, and the include folders that its own sources and that its users see).
+# Writes layers.txt (for tests/build/test_layers.py: per library its name, folder, public headers, and the include folders that its own
+# sources and that its users see).
 function(ctxgen_write_lists)
-  get_property(tests GLOBAL PROPERTY CTXGEN_TEST_LIST)
-  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests/list.txt" CONTENT "${tests}")
-
   set(layers "")
   get_property(libraries GLOBAL PROPERTY CTXGEN_LIBRARIES)
   foreach(target IN LISTS libraries)

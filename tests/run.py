@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Runs every test of a build folder, several at a time, and ends with `N passed, N failed, N skipped`.
+"""Runs ctest over a build folder and counts single tests: ends with `N passed, N failed, N skipped`.
 
-A unit is one GoogleTest program (tests/list.txt of the build folder: name|program[|seconds]) or one tests/**/test_*.py. Each runs
-in a process group of its own with a time limit and a temporary folder that is removed afterwards. Tests find what they need in
-the environment: CTXGEN_BIN (the ctxgen program), CTXGEN_BUILD (the build folder), CTXGEN_SOURCE (the project), CTXGEN_MODELS
-(trained models; tests that need it skip when it is unset). Exit status: 0 if none failed and at least one passed.
+What ctest lacks: one count over GoogleTest and pytest, from the XML that both write; -k for the names of tests of both; limits of the
+instruction set; the reasons of what was skipped. All else (what is run, time limits, environment) is CMake's (cmake/CtxgenTests.cmake).
+Exit status: 0 if none failed and at least one passed.
 
 --isa NAME makes a smaller machine of this one: ONEDNN_MAX_CPU_ISA in the environment of the tests limits oneDNN and ctxgen's own code
 alike (lib/base/include/ctxgen/base/instruction_set.h). ONNX Runtime knows no such limit: it uses what the processor has.
@@ -16,266 +15,63 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 import xml.etree.ElementTree as ElementTree
-from concurrent.futures import ThreadPoolExecutor, as_completed
 
 TESTS = pathlib.Path(__file__).resolve().parent
-SANITIZER_FACTOR = 5  # how much longer a unit may take with a sanitizer
-
-# What a unit finds unless the caller has set it.
-DEFAULTS = {
-    # Two units share the cores: a spinning OpenMP team would take them from the other unit.
-    "OMP_WAIT_POLICY": "passive",
-    # Containers filled inside libraries that are not instrumented look overflowed; leaks and real overflows are still found.
-    "ASAN_OPTIONS": "detect_container_overflow=0:detect_stack_use_after_return=1",
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-    # libgomp and oneDNN are not instrumented: what they synchronise cannot be seen.
-    "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:suppressions={TESTS / 'tsan.supp'}",
-}
-
-# Units whose outcome the instruction set decides: operators, exec, quantisation. --again-isa runs them a second time.
-BY_ISA = ("base_test", "cpu_test", "dnnl_light_models_test", "dnnl_ops_test", "onednn_compile_test", "onednn_exec_test",
-          "e2e/test_operators.py", "e2e/test_targets.py", "e2e/test_shared_models.py")  # fmt: skip
-
-# Python programs into which they load our libraries: with the address sanitizer its run-time library has to be there first.
-HOSTS = ("e2e/test_plugin.py",)
-
-
-def host_environment() -> dict[str, str]:
-    """What lets a Python load a library with the address sanitizer. Leaks are not looked for: Python leaks."""
-    finds = [["gcc", f"-print-file-name={name}"] for name in ("libasan.so", "libstdc++.so")]
-    names = [subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip() for find in finds]
-    options = os.environ.get("ASAN_OPTIONS", DEFAULTS["ASAN_OPTIONS"])
-    return {"LD_PRELOAD": " ".join(names), "ASAN_OPTIONS": f"{options}:detect_leaks=0"}
+BY_ISA = "by_isa"  # the label of the units that --again-isa runs a second time
 
 
 @dataclasses.dataclass
 class Outcome:
     passed: int = 0
-    failures: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # test, everything it said
+    failures: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # test, what it said
     skips: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # test, reason
+
+    def add(self, other: "Outcome", unit: str):
+        self.passed += other.passed
+        self.failures += [(f"{unit}: {name}", said) for name, said in other.failures]
+        self.skips += [(f"{unit}: {name}", reason) for name, reason in other.skips]
 
     def counts(self) -> str:
         return f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped"
 
 
 @dataclasses.dataclass
-class Finished:
-    output: str
-    status: int  # as Popen.returncode: negative for a signal
-    timed_out: bool
+class Pass:
+    """One run of ctest."""
 
-    def end(self, limit: float) -> str:
-        if self.timed_out:
-            return f"stopped at its time limit of {limit:.0f} s"
-        if self.status < 0:
-            return f"killed by {signal.Signals(-self.status).name}"
-        return f"exited with status {self.status}"
+    select: list[str] = dataclasses.field(default_factory=list)  # ctest's options
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    label: str = ""  # " [avx2]", behind the names of units
 
 
-@dataclasses.dataclass
-class Unit:
-    name: str
-    path: pathlib.Path
-    limit: float
-    isa: str = ""  # its own limit; "": that of all
-
-    def label(self) -> str:
-        return f"{self.name} [{self.isa}]" if self.isa else self.name
-
-    def command(self, _options, _report) -> list[str]:
-        raise NotImplementedError
-
-    def listing(self) -> list[str]:
-        raise NotImplementedError
-
-    def outcome(self, finished: Finished, report: pathlib.Path) -> Outcome:
-        raise NotImplementedError
+# ---- what ctest knows ------------------------------------------------------------------------------------------------------------
 
 
-class GoogleTest(Unit):
-    def command(self, options, report):
-        command = [str(self.path), f"--gtest_output=json:{report}", "--gtest_color=no"]
-        if options.k and options.k not in self.name:
-            command.append("--gtest_filter=" + (options.k if re.search(r"[*?:]", options.k) else f"*{options.k}*"))
-        return command
-
-    def listing(self):
-        lines = subprocess.run([self.path, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
-        names, suite = [], ""
-        for line in lines.splitlines():
-            name = line.split("#")[0].rstrip()
-            if name.startswith("  "):
-                names.append(suite + name.strip())
-            elif name.endswith("."):
-                suite = name
-        return names
-
-    def outcome(self, finished, report):
-        try:
-            suites = json.loads(report.read_text())["testsuites"]
-        except (OSError, ValueError, KeyError):
-            return self._unfinished(finished)
-        outcome = Outcome()
-        for suite in suites:
-            for test in suite["testsuite"]:
-                name = f"{suite['name']}.{test['name']}"
-                if "failures" in test:
-                    said = self._said(finished.output, name) or "\n".join(f["failure"] for f in test["failures"])
-                    outcome.failures.append((name, said))
-                elif test["result"] == "SKIPPED":
-                    reasons = [s["message"].split("\n", 1)[-1].strip() for s in test.get("skipped", [])]
-                    outcome.skips.append((name, "; ".join(filter(None, reasons)) or "no reason given"))
-                elif test["result"] == "COMPLETED":
-                    outcome.passed += 1
-                elif "DISABLED_" in name:
-                    outcome.skips.append((name, "disabled"))
-        if finished.status != 0 and not outcome.failures:
-            outcome.failures.append(("after the last test", f"{finished.output}\n{self.name} {finished.end(self.limit)}"))
-        return outcome
-
-    def _unfinished(self, finished):
-        """Crashed or stopped: what the output tells."""
-        outcome = Outcome(passed=len(re.findall(r"^\[       OK \] ", finished.output, re.M)))
-        for name in re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", finished.output, re.M):
-            outcome.failures.append((name, self._said(finished.output, name)))
-        begun = re.findall(r"^\[ RUN      \] (.*)$", finished.output, re.M)
-        ended = set(re.findall(r"^\[ (?: FAILED |      OK|SKIPPED ) ?\] ([^\s,]+)", finished.output, re.M))
-        running = begun[-1] if begun and begun[-1] not in ended else ""
-        said = self._said(finished.output, running) if running else finished.output
-        outcome.failures.append((running or "outside of the tests", f"{said}\n{self.name} {finished.end(self.limit)}"))
-        return outcome
-
-    @staticmethod
-    def _said(output, name):
-        start = output.find(f"[ RUN      ] {name}\n")
-        if start < 0:
-            return ""
-        end = re.compile(r"^\[  FAILED  \] .*\n", re.M).search(output, start)
-        return output[start : end.end() if end else len(output)]
+def units_of(build: pathlib.Path) -> dict[str, list[str]]:
+    """Name of each unit, a GoogleTest program or a Python file, with its command."""
+    command = ["ctest", "--test-dir", build, "--show-only=json-v1"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {test["name"]: test["command"] for test in json.loads(said)["tests"] if "command" in test}
 
 
-class Pytest(Unit):
-    def command(self, options, report):
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "--tb=short", f"--rootdir={TESTS}"]
-        command += [f"--junitxml={report}", "-o", "junit_logging=all", "-o", "junit_family=xunit2", str(self.path)]
-        if options.k and options.k not in self.name:
-            command += ["-k", options.k]
-        return command
-
-    def listing(self):
-        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", str(self.path)]
-        lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-        return [line.split("::", 1)[1] for line in lines if "::" in line]
-
-    def outcome(self, finished, report):
-        outcome = Outcome()
-        try:
-            cases = ElementTree.parse(report).iter("testcase")
-        except (OSError, ElementTree.ParseError):
-            outcome.failures.append(("the whole file", f"{finished.output}\npytest {finished.end(self.limit)}"))
-            return outcome
-        for case in cases:
-            name = case.get("name", "")
-            bad = [e for e in case if e.tag in ("failure", "error")]
-            skipped = case.find("skipped")
-            if bad:
-                said = [e.text or e.get("message", "") for e in bad]
-                for part in (e.text or "" for e in case if e.tag in ("system-out", "system-err")):
-                    said.append(re.sub(r"^-+ Captured \w+ -+\n\s*(?=^-+ Captured|\Z)", "", part, flags=re.M).strip())
-                outcome.failures.append((name, "\n".join(filter(None, said))))
-            elif skipped is not None:
-                expected = "expected to fail: " if skipped.get("type") == "pytest.xfail" else ""
-                outcome.skips.append((name, expected + (skipped.get("message") or "no reason given")))
-            else:
-                outcome.passed += 1
-        if finished.status not in (0, 1, 5) or (finished.status == 1 and not outcome.failures):  # 5: no tests
-            outcome.failures.append(("the whole file", f"{finished.output}\npytest {finished.end(self.limit)}"))
-        return outcome
+def is_python(name: str) -> bool:
+    return name.endswith(".py")
 
 
-class Runner:
-    """Starts units, keeps their processes to end them all at once."""
-
-    def __init__(self, options, results: pathlib.Path, scratch: pathlib.Path):
-        self.options, self.results, self.scratch = options, results, scratch
-        self.stopping = False
-        self._running: set[subprocess.Popen] = set()
-        self._lock = threading.Lock()
-
-    def run(self, unit: Unit) -> tuple[Outcome, float]:
-        started = time.monotonic()
-        report = self.results / f"{unit.label().replace('/', '.').replace(' ', '')}.{'json' if isinstance(unit, GoogleTest) else 'xml'}"
-        report.unlink(missing_ok=True)
-        folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
-        environment = {**DEFAULTS, **os.environ, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment["PYTHONPATH"] = str(TESTS)
-        if unit.isa:
-            environment["ONEDNN_MAX_CPU_ISA"] = unit.isa
-        if unit.name in HOSTS and os.environ.get("CTXGEN_PRESET") == "asan":
-            environment |= host_environment()
-        try:
-            finished = self._process(unit.command(self.options, report), environment, unit.limit)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return unit.outcome(finished, report), time.monotonic() - started
-
-    def _process(self, command, environment, limit) -> Finished:
-        with tempfile.TemporaryFile(dir=self.scratch) as captured:
-            with self._lock:
-                if self.stopping:
-                    return Finished("", -signal.SIGINT, False)
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=captured, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-                )
-                self._running.add(process)
-            timed_out = False
-            try:
-                process.wait(limit)
-            except subprocess.TimeoutExpired:
-                timed_out = True
-            self._end(process)
-            with self._lock:
-                self._running.discard(process)
-            captured.seek(0)
-            return Finished(captured.read().decode(errors="replace"), process.returncode, timed_out)
-
-    @staticmethod
-    def _end(process):
-        """Ends what is left of the process group, and reaps its leader."""
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
-
-    def stop(self):
-        with self._lock:
-            self.stopping = True
-            for process in self._running:
-                try:
-                    os.killpg(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+def report_of(build: pathlib.Path, unit: str) -> pathlib.Path:
+    """Where the unit writes its XML (CtxgenTests.cmake)."""
+    return build / "tests" / "results" / f"{unit.replace('/', '.')}.xml"
 
 
-def find_units(build: pathlib.Path, limit: float) -> list[Unit]:
-    units: list[Unit] = []
-    listed = build / "tests" / "list.txt"
-    for line in listed.read_text().splitlines() if listed.exists() else []:
-        name, path, *own = line.split("|")
-        units.append(GoogleTest(name, pathlib.Path(path), float(own[0]) if own else limit))
-    for path in sorted(TESTS.glob("**/test_*.py")):
-        units.append(Pytest(str(path.relative_to(TESTS)), path, 2 * limit))
-    factor = SANITIZER_FACTOR if os.environ.get("CTXGEN_PRESET") in ("asan", "tsan", "fuzz") else 1
-    return [dataclasses.replace(unit, limit=unit.limit * factor) for unit in units]
+def exactly(names: list[str]) -> str:
+    return "^(" + "|".join(re.escape(name) for name in names) + ")$"
+
+
+# ---- instruction sets --------------------------------------------------------------------------------------------------------------
 
 
 def instruction_sets(build: pathlib.Path) -> tuple[str, dict[str, bool]]:
@@ -297,13 +93,97 @@ def limit_error(name: str, here: str, known: dict[str, bool]) -> str | None:
     return None
 
 
-def units_again(units: list[Unit], name: str, here: str, known: dict[str, bool]) -> tuple[list[Unit], str]:
-    """Those of BY_ISA limited to `name`, or none and why."""
+def again(name: str, here: str, known: dict[str, bool]) -> tuple[Pass | None, str]:
+    """The second run, limited to `name`, or why there is none."""
     if name == here:
-        return [], f"this machine has nothing above {name}: the tests ran with it"
+        return None, f"this machine has nothing above {name}: the tests ran with it"
     if error := limit_error(name, here, known):
-        return [], error
-    return [dataclasses.replace(unit, isa=name) for unit in units if unit.name in BY_ISA], ""
+        return None, error
+    return Pass(["-L", f"^{BY_ISA}$"], {"ONEDNN_MAX_CPU_ISA": name}, f" [{name}]"), ""
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------------------
+
+
+def filtered(one: Pass, pattern: str | None, names: list[str]) -> list[Pass]:
+    """-k: units whose name contains the pattern run whole, of the others the tests whose name does."""
+    if not pattern:
+        return [one]
+    whole = [name for name in names if pattern in name]
+    google = pattern if re.search(r"[*?:]", pattern) else f"*{pattern}*"
+    environment = one.environment | {"GTEST_FILTER": google, "PYTEST_ADDOPTS": f"-k '{pattern}'"}
+    parts = [dataclasses.replace(one, select=[*one.select, "-R", exactly(whole)])] if whole else []
+    return [*parts, dataclasses.replace(one, select=[*one.select, *(["-E", exactly(whole)] if whole else [])], environment=environment)]
+
+
+def run_pass(build: pathlib.Path, one: Pass, jobs: int) -> Outcome:
+    results = build / "tests" / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    for old in results.glob("*.xml"):
+        old.unlink()
+    with tempfile.TemporaryDirectory(prefix="ctxgen-tests-") as scratch:
+        command = ["ctest", "--test-dir", build, "-j", str(jobs), "--no-tests=ignore", "--output-junit", results / "ctest.xml", *one.select]
+        subprocess.run(command, env={**os.environ, **one.environment, "TMPDIR": scratch}, stdin=subprocess.DEVNULL, check=False)
+    total = Outcome()
+    for case in ElementTree.parse(results / "ctest.xml").iter("testcase"):
+        name = case.get("name")
+        total.add(outcome_of(case, report_of(build, name)), name + one.label)
+    return total
+
+
+def outcome_of(case: ElementTree.Element, report: pathlib.Path) -> Outcome:
+    """Of one unit: what its own XML says, and what ctest says about its end."""
+    said = case.findtext("system-out") or ""
+    failure = case.find("failure")
+    try:
+        outcome = outcome_of_report(report, said)
+    except (OSError, ElementTree.ParseError):  # it crashed, or was stopped
+        outcome = Outcome(passed=len(re.findall(r"^\[       OK \] ", said, re.M)))
+        if failure is None and case.get("status") == "run":
+            outcome.failures.append(("the whole", f"{said}\nthere is no {report.name}"))
+    if failure is not None and not outcome.failures:
+        begun = re.findall(r"^\[ RUN      \] (\S+)", said, re.M)
+        outcome.failures.append((begun[-1] if begun else "outside of the tests", f"{said}\nended by: {failure.get('message') or 'failure'}"))
+    return outcome
+
+
+def outcome_of_report(report: pathlib.Path, said: str) -> Outcome:
+    """GoogleTest and pytest write nearly the same XML."""
+    outcome = Outcome()
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = case.get("name", "")
+        if report.name.removesuffix(".xml").endswith("_test"):
+            name = f"{case.get('classname')}.{name}"
+        bad = [element for element in case if element.tag in ("failure", "error")]
+        skipped = case.find("skipped")
+        if bad:
+            texts = [said_by(said, name)] if said_by(said, name) else [element.text or element.get("message", "") for element in bad]
+            outcome.failures.append((name, "\n".join([*texts, *captured(case)])))
+        elif skipped is not None:
+            expected = "expected to fail: " if skipped.get("type") == "pytest.xfail" else ""
+            reason = skipped.get("message") or "no reason given"
+            outcome.skips.append((name, expected + reason.split("\n", 1)[-1].strip()))
+        elif case.get("status") == "notrun":  # GoogleTest: not selected by its filter, or disabled
+            if "DISABLED_" in name:
+                outcome.skips.append((name, "disabled"))
+        else:
+            outcome.passed += 1
+    return outcome
+
+
+def said_by(said: str, name: str) -> str:
+    """The part of a GoogleTest program's output that a test wrote."""
+    start = said.find(f"[ RUN      ] {name}\n")
+    end = re.compile(r"^\[  FAILED  \] .*\n", re.M).search(said, start) if start >= 0 else None
+    return said[start : end.end()] if end else ""
+
+
+def captured(case: ElementTree.Element) -> list[str]:
+    texts = [element.text or "" for element in case if element.tag in ("system-out", "system-err")]
+    return [text for text in (re.sub(r"^-+ Captured \w+ -+\n\s*(?=^-+ Captured|\Z)", "", text, flags=re.M).strip() for text in texts) if text]
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------------------
 
 
 def show(total: Outcome):
@@ -319,18 +199,47 @@ def show(total: Outcome):
     print(f"\n{total.counts()}", flush=True)
 
 
+def tests_of_program(command: list[str]) -> list[str]:
+    lines = subprocess.run([command[0], "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+    names, suite = [], ""
+    for line in lines.splitlines():
+        name = line.split("#")[0].rstrip()
+        if name.startswith("  "):
+            names.append(suite + name.strip())
+        elif name.endswith("."):
+            suite = name
+    return names
+
+
+def show_list(units: dict[str, list[str]]):
+    for name, command in units.items():
+        if not is_python(name):
+            for test in tests_of_program(command):
+                print(f"{name}: {test}")
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", str(TESTS)]
+    for line in subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines():
+        if "::" in line:
+            path, test = line.split("::", 1)
+            print(f"{path.removeprefix('tests/')}: {test}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev test", description="Builds and runs the tests (--preset PRESET for another build).")
     parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("-k", metavar="PATTERN", help="only units whose name, or tests whose name, contains PATTERN (wildcards as in --gtest_filter, and/or/not as in pytest -k)")
     parser.add_argument("-j", type=int, default=2, metavar="N", help="units at a time (default 2)")
     parser.add_argument("--list", action="store_true", help="list the tests, run nothing")
+    parser.add_argument("--unit", action="append", metavar="NAME", help="build and run this unit only, a GoogleTest program or a Python file below tests/ (may be repeated)")
     parser.add_argument("--isa", metavar="NAME", help="limit oneDNN and ctxgen's own code to an instruction set that this machine has (avx2, avx512_core_vnni, ...: see ctxgen providers); ONNX Runtime uses all the same what the processor has")
     parser.add_argument("--again-isa", metavar="NAME", help="run the units of operators, exec and quantisation a second time, limited to NAME; where the machine has no more than that this is said and skipped")
-    parser.add_argument("--time-limit", type=float, default=600, metavar="SECONDS", help="per test program; twice that per Python file (default 600)")
     options = parser.parse_args()
 
-    units, total = find_units(options.build, options.time_limit), Outcome()
+    units, passes, total = units_of(options.build), [Pass()], Outcome()
+    if options.unit:
+        if missing := [name for name in options.unit if name not in units]:
+            parser.error(f"no unit {', '.join(missing)}; ./dev test --list shows them before the colon")
+        units = {name: units[name] for name in options.unit}
+        passes = [Pass(["-R", exactly(options.unit)])]
     if options.isa:
         if error := limit_error(options.isa, *instruction_sets(options.build)):
             parser.error(error)
@@ -339,51 +248,23 @@ def main() -> int:
         here, known = instruction_sets(options.build)
         if options.again_isa not in known:
             parser.error(limit_error(options.again_isa, here, known))
-        more, reason = units_again(units, options.again_isa, here, known)
-        units += more
-        if reason:
+        second, reason = again(options.again_isa, here, known)
+        if second:
+            passes.append(second)
+        else:
             print(f"no second run with {options.again_isa}: {reason}", flush=True)
             total.skips.append((f"second run with {options.again_isa}", reason))
     if options.list:
-        for unit in units:
-            for test in unit.listing():
-                print(f"{unit.label()}: {test}")
+        show_list(units)
         return 0
 
-    results = options.build / "tests" / "results"
-    results.mkdir(parents=True, exist_ok=True)
-    durations_file = results / "durations.json"
     try:
-        durations = json.loads(durations_file.read_text())
-    except (OSError, ValueError):
-        durations = {}
-    units.sort(key=lambda unit: -durations.get(unit.label(), 1e6))  # the longest first, so that none runs alone at the end
-
-    done = 0
-    with tempfile.TemporaryDirectory(prefix="ctxgen-tests-") as scratch:
-        runner = Runner(options, results, pathlib.Path(scratch))
-        signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with ThreadPoolExecutor(options.j) as pool:
-            futures = {pool.submit(runner.run, unit): unit for unit in units}
-            try:
-                for future in as_completed(futures):
-                    unit, (outcome, seconds) = futures[future], future.result()
-                    durations[unit.label()] = round(seconds, 2)
-                    done += 1
-                    total.passed += outcome.passed
-                    total.failures += [(f"{unit.label()}: {name}", said) for name, said in outcome.failures]
-                    total.skips += [(f"{unit.label()}: {name}", reason) for name, reason in outcome.skips]
-                    mark = "FAILED" if outcome.failures else "ok    "
-                    if outcome.passed or outcome.failures or outcome.skips:
-                        print(f"[{done:3}/{len(units)}] {mark} {unit.label()}: {outcome.counts()}, {seconds:.1f} s", flush=True)
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
-                runner.stop()
-                pool.shutdown(cancel_futures=True)
-                print("interrupted", file=sys.stderr)
-                return 130
-    if not options.k and not options.isa:
-        durations_file.write_text(json.dumps(durations, indent=1))
+        for part in [part for one in passes for part in filtered(one, options.k, list(units))]:
+            outcome = run_pass(options.build, part, options.j)
+            total = Outcome(total.passed + outcome.passed, total.failures + outcome.failures, total.skips + outcome.skips)
+    except KeyboardInterrupt:  # ctest has ended its tests
+        print("interrupted", file=sys.stderr)
+        return 130
     show(total)
     return 0 if total.passed and not total.failures else 1
 

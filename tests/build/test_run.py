@@ -1,10 +1,11 @@
-"""tests/run.py: what it makes of --isa and --again-isa."""
+"""tests/run.py: what it makes of --isa, --again-isa and -k, and how it counts."""
 
 import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -28,17 +29,16 @@ def test_other_limits_are_errors(name, words):
 
 
 def test_the_second_run_takes_what_the_instruction_set_decides():
-    units = run.find_units(BUILD, 600)
-    again, reason = run.units_again(units, "avx2", "avx512_core", KNOWN)
-    assert not reason and {unit.name for unit in again} == set(run.BY_ISA)
-    assert all(unit.label() == f"{unit.name} [avx2]" for unit in again)
-    assert {unit.label() for unit in units}.isdisjoint(unit.label() for unit in again)
+    second, reason = run.again("avx2", "avx512_core", KNOWN)
+    assert not reason and second.environment == {"ONEDNN_MAX_CPU_ISA": "avx2"} and second.label == " [avx2]"
+    listed = subprocess.run(["ctest", "--test-dir", BUILD, "-N", *second.select], capture_output=True, text=True, check=True).stdout
+    assert "dnnl_ops_test" in listed and "e2e/test_operators.py" in listed and "ctxfile_test" not in listed
 
 
 @pytest.mark.parametrize(("name", "here"), [("avx2", "avx2"), ("avx2_vnni", "avx2")])
 def test_without_anything_above_there_is_none_and_a_reason(name, here):
-    again, reason = run.units_again(run.find_units(BUILD, 600), name, here, KNOWN)
-    assert not again and name in reason
+    second, reason = run.again(name, here, KNOWN)
+    assert second is None and name in reason
 
 
 @pytest.mark.parametrize("option", ["--isa", "--again-isa"])
@@ -52,3 +52,63 @@ def test_the_limit_reaches_the_program():
     done = subprocess.run([sys.executable, RUN, "--build", BUILD, "--isa", "avx512_core", "--list"], env=os.environ | {"ONEDNN_MAX_CPU_ISA": "avx2"},
                           capture_output=True, text=True, check=False, timeout=60)  # fmt: skip
     assert done.returncode == 2 and "lacks" in done.stderr and "avx2" in done.stderr
+
+
+def test_a_pattern_takes_whole_units_and_tests_of_the_others():
+    units = run.units_of(BUILD)
+    assert {"base_test", "e2e/test_operators.py", "build/test_run.py"} <= set(units)
+    whole, others = run.filtered(run.Pass(), "base_t", list(units))
+    assert whole.select == ["-R", "^(base_test)$"] and not whole.environment
+    assert others.select == ["-E", "^(base_test)$"] and others.environment["GTEST_FILTER"] == "*base_t*"
+    (only,) = run.filtered(run.Pass(), "NoUnitHasThisInItsName.*", list(units))
+    assert only.environment["GTEST_FILTER"] == "NoUnitHasThisInItsName.*"
+
+
+GOOGLE = """<testsuites><testsuite name="A">
+<testcase name="Good" classname="A" status="run" result="completed" time="0"/>
+<testcase name="Bad" classname="A" status="run" result="completed" time="0"><failure message="f.cpp:1&#x0A;wrong" type=""/></testcase>
+<testcase name="Left" classname="A" status="run" result="skipped" time="0"><skipped message="f.cpp:2&#x0A;no such file"/></testcase>
+<testcase name="DISABLED_Off" classname="A" status="notrun" result="suppressed" time="0"/>
+<testcase name="Filtered" classname="A" status="notrun" result="suppressed" time="0"/>
+</testsuite></testsuites>"""
+PYTEST = """<testsuites><testsuite name="pytest">
+<testcase classname="a" name="test_good" time="0"/>
+<testcase classname="a" name="test_bad[x]" time="0"><failure message="m">assert 1 == 2</failure><system-out>--- Captured Out ---
+said
+</system-out></testcase>
+<testcase classname="a" name="test_left" time="0"><skipped type="pytest.skip" message="not here">f.py:1: not here</skipped></testcase>
+<testcase classname="a" name="test_known" time="0"><skipped type="pytest.xfail" message="later"/></testcase>
+</testsuite></testsuites>"""
+
+
+def outcome(tmp_path, name, report, status="run", failure="", said=""):
+    path = tmp_path / name
+    if report:
+        path.write_text(report)
+    case = ElementTree.fromstring(f'<testcase name="x" status="{status}">{failure}<system-out>{said}</system-out></testcase>')
+    return run.outcome_of(case, path)
+
+
+def test_both_kinds_of_reports_are_counted_by_single_tests(tmp_path):
+    failed = '<failure message="Failed"/>'
+    found = outcome(tmp_path, "a_test.xml", GOOGLE, "fail", failed, "[ RUN      ] A.Bad\nf.cpp:1: wrong\n[  FAILED  ] A.Bad (0 ms)\n")
+    assert found.counts() == "1 passed, 1 failed, 2 skipped"
+    assert found.failures[0][0] == "A.Bad" and "f.cpp:1: wrong" in found.failures[0][1]
+    assert found.skips == [("A.Left", "no such file"), ("A.DISABLED_Off", "disabled")]
+    found = outcome(tmp_path, "e2e.test_a.py.xml", PYTEST, "fail", failed)
+    assert found.counts() == "1 passed, 1 failed, 2 skipped"
+    assert found.failures == [("test_bad[x]", "assert 1 == 2\nsaid")]
+    assert found.skips == [("test_left", "not here"), ("test_known", "expected to fail: later")]
+
+
+def test_a_unit_without_a_report_has_failed(tmp_path):
+    said = "[ RUN      ] A.Good\n[       OK ] A.Good (0 ms)\n[ RUN      ] A.Crash\n"
+    found = outcome(tmp_path, "a_test.xml", "", "fail", '<failure message="SEGFAULT"/>', said)
+    assert found.passed == 1 and found.failures[0][0] == "A.Crash" and "SEGFAULT" in found.failures[0][1]
+    assert outcome(tmp_path, "a_test.xml", "").counts() == "0 passed, 1 failed, 0 skipped"
+
+
+def test_a_bad_end_after_good_tests_is_a_failure(tmp_path):
+    good = GOOGLE.replace('<failure message="f.cpp:1&#x0A;wrong" type=""/>', "")
+    found = outcome(tmp_path, "a_test.xml", good, "fail", '<failure message="Failed"/>', "leaks")
+    assert found.counts() == "2 passed, 1 failed, 2 skipped" and "leaks" in found.failures[0][1]
