@@ -22,13 +22,14 @@ function(ctxgen_test_properties name seconds)
   endif()
 endfunction()
 
-# ctxgen_add_test(<name> SOURCES ... [LIBS target...] [INCLUDES folder...] [DEFINITIONS ...] [TIME_LIMIT seconds] [BY_ISA])
+# ctxgen_add_test(<name> SOURCES ... [LIBS target...] [INCLUDES folder...] [DEFINITIONS ...] [TIME_LIMIT seconds] [BY_ISA] [ALONE source...])
 #
 # GoogleTest program <name>, in tests/ of the build folder.
 #   TIME_LIMIT  600 if it is not given
 #   BY_ISA      the instruction set decides the outcome: .ci/run runs it a second time with AVX2 only
+#   ALONE       sources that do not compile together with others (ctxgen_compile_together)
 function(ctxgen_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "BY_ISA" "TIME_LIMIT" "SOURCES;LIBS;INCLUDES;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "BY_ISA" "TIME_LIMIT" "SOURCES;LIBS;INCLUDES;DEFINITIONS;ALONE")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR "ctxgen_add_test(${name}): needs SOURCES; unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -37,6 +38,7 @@ function(ctxgen_add_test name)
   target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main ctxgen_options)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  ctxgen_compile_together(${name} ALONE ${arg_ALONE})
 
   if(NOT arg_TIME_LIMIT)
     set(arg_TIME_LIMIT 600)

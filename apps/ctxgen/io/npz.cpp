@@ -29,7 +29,7 @@ using Archive = std::unique_ptr<zip_t, Discard>;
 using Entry = std::unique_ptr<zip_file_t, Discard>;
 using Source = std::unique_ptr<zip_source_t, Discard>;
 
-std::unexpected<Error> bad(std::string_view name, std::string_view what) {
+std::unexpected<Error> bad_archive(std::string_view name, std::string_view what) {
   return fail(ErrorCode::kInvalidArgument, "{}: {}", name, what);
 }
 
@@ -40,13 +40,13 @@ std::string text_of(zip_error_t& error) {
 }
 
 Result<Archive> open_archive(const Blob& file, std::string_view name) {
-  if (file.bytes.empty()) return bad(name, "not a .npz file: it is empty");  // to libzip: a new archive
+  if (file.bytes.empty()) return bad_archive(name, "not a .npz file: it is empty");  // to libzip: a new archive
   zip_error_t error;
   zip_error_init(&error);
   Source source(zip_source_buffer_create(file.bytes.data(), file.bytes.size(), 0, &error));
   Archive archive(source ? zip_open_from_source(source.get(), ZIP_RDONLY | ZIP_CHECKCONS, &error)
                          : nullptr);
-  if (!archive) return bad(name, "not a .npz file: " + text_of(error));
+  if (!archive) return bad_archive(name, "not a .npz file: " + text_of(error));
   (void)source.release();  // the archive's now
   zip_error_fini(&error);
   if (zip_get_num_entries(archive.get(), 0) > kMaxArrays)
@@ -66,20 +66,20 @@ Result<Listed> list_entry(zip_t& archive, zip_uint64_t index, std::string_view n
   constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                                    ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if (zip_stat_index(&archive, index, 0, &facts) != 0 || (facts.valid & kNeeded) != kNeeded)
-    return bad(name, std::format("entry {} cannot be read", index));
+    return bad_archive(name, std::format("entry {} cannot be read", index));
   const std::string_view entry(facts.name);
   if (!entry.ends_with(kEnding))
-    return bad(name, std::format("\"{}\" is not an array: expected a name that ends with {}", entry, kEnding));
+    return bad_archive(name, std::format("\"{}\" is not an array: expected a name that ends with {}", entry, kEnding));
   Listed listed{std::string(entry.substr(0, entry.size() - kEnding.size())), index, facts.size};
   if (facts.encryption_method != ZIP_EM_NONE)
-    return bad(name, std::format("array \"{}\" is encrypted", listed.array));
+    return bad_archive(name, std::format("array \"{}\" is encrypted", listed.array));
   if (facts.comp_method != ZIP_CM_STORE && facts.comp_method != ZIP_CM_DEFLATE)
-    return bad(name, std::format("array \"{}\" is neither stored nor deflated", listed.array));
+    return bad_archive(name, std::format("array \"{}\" is neither stored nor deflated", listed.array));
   if (facts.size > kMaxTensorBytes + kHeaderSlack)
     return fail(ErrorCode::kResourceLimit, "{}: array \"{}\" has {} bytes", name, listed.array,
                 facts.size);
   if (facts.size / kMostBytesPerByte > facts.comp_size)
-    return bad(name, std::format("array \"{}\": {} bytes cannot become {}", listed.array,
+    return bad_archive(name, std::format("array \"{}\": {} bytes cannot become {}", listed.array,
                                  facts.comp_size, facts.size));
   return listed;
 }
@@ -91,7 +91,7 @@ Result<std::vector<Listed>> list(zip_t& archive, std::string_view name) {
   for (zip_int64_t i = 0; i < zip_get_num_entries(&archive, 0); ++i) {
     all.push_back(CTXGEN_TRY(list_entry(archive, static_cast<zip_uint64_t>(i), name)));
     if (!names.insert(all.back().array).second)
-      return bad(name, std::format("array \"{}\" is there twice", all.back().array));
+      return bad_archive(name, std::format("array \"{}\" is there twice", all.back().array));
   }
   return all;
 }
@@ -99,7 +99,7 @@ Result<std::vector<Listed>> list(zip_t& archive, std::string_view name) {
 /// The .npy file of an entry; libzip compares its checksum at the end.
 Result<Blob> read_entry(zip_t& archive, const Listed& entry, const std::string& what) {
   const Entry file(zip_fopen_index(&archive, entry.index, 0));
-  if (!file) return bad(what, zip_error_strerror(zip_get_error(&archive)));
+  if (!file) return bad_archive(what, zip_error_strerror(zip_get_error(&archive)));
   std::vector<std::byte> bytes;
   try {
     bytes.resize(entry.size_bytes);
@@ -112,13 +112,13 @@ Result<Blob> read_entry(zip_t& archive, const Listed& entry, const std::string& 
   while (read < bytes.size()) {
     const zip_int64_t count = zip_fread(file.get(), bytes.data() + read, bytes.size() - read);
     if (count <= 0)
-      return bad(what, count < 0 ? zip_error_strerror(zip_file_get_error(file.get()))
+      return bad_archive(what, count < 0 ? zip_error_strerror(zip_file_get_error(file.get()))
                                  : "it ends too early");
     read += static_cast<std::uint64_t>(count);
   }
   const zip_int64_t more = zip_fread(file.get(), &beyond, 1);
-  if (more > 0) return bad(what, "it has more bytes than the archive says");
-  if (more < 0) return bad(what, zip_error_strerror(zip_file_get_error(file.get())));
+  if (more > 0) return bad_archive(what, "it has more bytes than the archive says");
+  if (more < 0) return bad_archive(what, zip_error_strerror(zip_file_get_error(file.get())));
   return Blob::own(std::move(bytes));
 }
 
@@ -179,7 +179,7 @@ Result<Tensor> read_npz_array(const Blob& file, std::string_view name, std::stri
   if (found != all.end()) return read_array(*archive, *found, name);
   std::string names;
   for (const Listed& entry : all) names += (names.empty() ? "" : ", ") + entry.array;
-  return bad(name, std::format("no array \"{}\"; there are {}", array,
+  return bad_archive(name, std::format("no array \"{}\"; there are {}", array,
                                names.empty() ? "none" : names));
 }
 

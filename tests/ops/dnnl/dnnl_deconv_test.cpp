@@ -9,7 +9,7 @@ struct DeconvCase {
   std::int64_t group = 1;
 };
 
-std::vector<DeconvCase> cases() {
+std::vector<DeconvCase> deconv_cases() {
   return {
       {{1, 8, 5, 6}, {8, 12, 2, 2}, {2, 2}, {}, {}, {}},
       {{2, 16, 7, 5}, {16, 8, 4, 4}, {2, 2}, {1, 1, 1, 1}, {}, {}},
@@ -68,7 +68,7 @@ std::vector<double> reference(const TestGraph& g, const DeconvCase& c, const std
 }
 
 TEST(DnnlDeconv, WindowsGroupsAndRanks) {
-  for (const DeconvCase& c : cases()) {
+  for (const DeconvCase& c : deconv_cases()) {
     SCOPED_TRACE(std::format("{} x {} group {}", to_string(c.src), to_string(c.weights), c.group));
     TestGraph g(11);
     const std::string x = g.input("x", c.src), w = g.constant(c.weights);

@@ -13,7 +13,7 @@ struct GlueCase {
   std::size_t outputs = 1;
 };
 
-std::vector<GlueCase> cases() {
+std::vector<GlueCase> shape_cases() {
   return {
       {"Reshape", 13, {2, 3, 4}, {}, {{6, 4}}},
       {"Reshape", 13, {2, 3, 4}, {}, {{0, -1}}},
@@ -47,7 +47,7 @@ std::vector<GlueCase> cases() {
 }
 
 TEST(DnnlShape, EveryRow) {
-  for (const GlueCase& c : cases()) {
+  for (const GlueCase& c : shape_cases()) {
     SCOPED_TRACE(std::format("{} opset {} of {}", c.op, c.opset, to_string(c.src)));
     TestGraph g(c.opset);
     std::vector<std::string> inputs = {g.add("Relu", {g.input("x", c.src)})};

@@ -16,7 +16,7 @@ namespace {
 using test::code_of;
 
 // Neg is compiled; the others stay with what they read. "far" lies in external data.
-constexpr const char* kModel = R"(
+constexpr const char* kLocationsModel = R"(
 <ir_version: 8, opset_import: ["" : 17]>
 graph (float[2] x) => (float[2] y)
 <float[2] zeta = {1, 2}, float[2] alpha = {3, 4},
@@ -47,7 +47,7 @@ class Locations : public testing::Test {
     options.providers = {"toy"};
     options.extra_providers = {&toy};
     options.initializer_location = std::move(location);
-    ModelInput input{{}, parse_model(kModel), "net.onnx"};
+    ModelInput input{{}, parse_model(kLocationsModel), "net.onnx"};
     input.external_data = {{"weights.data", weights()}};
     return compile_in_memory(input, options);
   }
@@ -136,7 +136,7 @@ TEST_F(Locations, AFunctionAndAFileContradictEachOther) {
 }
 
 TEST(ExternalBuffers, WhatIsInNoneOfThemIsAnError) {
-  ModelInput input{{}, parse_model(kModel), "net.onnx"};
+  ModelInput input{{}, parse_model(kLocationsModel), "net.onnx"};
   input.external_data = {{"other.data", weights()}};
   EXPECT_EQ(code_of(compile_in_memory(input, {})), ErrorCode::kIoError);
   input.external_data = {{"weights.data", Blob::own(std::vector<std::byte>(9))}};

@@ -432,7 +432,7 @@ KernelResult make_gqa(const Node& node) {
   return widened_kernel([params](KernelContext& context) { return run_gqa(context, params); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kContribAttentionRows[] = {
     {kMicrosoft, "Attention", 1, 1, make_attention, "floats; no rotary, no shared buffer"},
     {kMicrosoft, "GroupQueryAttention", 1, 1, make_gqa,
      "floats; no position ids, attention bias, sinks or quantised cache"},
@@ -440,6 +440,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kContribAttentionOps = kRows;
+constinit const std::span<const OpRow> kContribAttentionOps = kContribAttentionRows;
 
 }  // namespace ctxgen::cpu

@@ -292,7 +292,7 @@ KernelResult make_qlinear_concat(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kContribMatmulRows[] = {
     {kMicrosoft, "DynamicQuantizeMatMul", 1, 1, make_dynamic_matmul, "float; B int8 or uint8"},
     {kMicrosoft, "FusedMatMul", 1, 1, make_fused_matmul, "floats; no transposed batch"},
     {kMicrosoft, "MatMulIntegerToFloat", 1, 1, make_integer_to_float, "int8, uint8; output float"},
@@ -304,6 +304,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kContribMatmulOps = kRows;
+constinit const std::span<const OpRow> kContribMatmulOps = kContribMatmulRows;
 
 }  // namespace ctxgen::cpu

@@ -300,7 +300,7 @@ KernelResult make_rotary(const Node& node) {
   return widened_kernel([params](KernelContext& context) { return run_rotary(context, params); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kContribMultiHeadRows[] = {
     {kMicrosoft, "MultiHeadAttention", 1, 1, make_multi_head,
      "float, float16, bfloat16; key and value not packed; no beam search inputs"},
     {kMicrosoft, "RotaryEmbedding", 1, 1, make_rotary,
@@ -309,6 +309,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kContribMultiHeadOps = kRows;
+constinit const std::span<const OpRow> kContribMultiHeadOps = kContribMultiHeadRows;
 
 }  // namespace ctxgen::cpu

@@ -115,7 +115,7 @@ double fast_gelu(double x) {
 }
 
 template <double (*kFunction)(double)>
-KernelResult make_gelu(const Node&) {
+KernelResult make_contrib_gelu(const Node&) {
   return kernel([](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const Tensor* bias = optional_input(context, 1);
@@ -354,13 +354,13 @@ KernelResult make_embed_norm(const Node& node) {
 constexpr std::string_view kFloats = "float, double, float16, bfloat16";
 constexpr std::string_view kFloat = "float, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
-    {kMicrosoft, "BiasGelu", 1, 1, make_gelu<gelu>, kFloats},
+constexpr OpRow kContribRows[] = {
+    {kMicrosoft, "BiasGelu", 1, 1, make_contrib_gelu<gelu>, kFloats},
     {kMicrosoft, "EmbedLayerNormalization", 1, 1, make_embed_norm, kFloat},
-    {kMicrosoft, "FastGelu", 1, 1, make_gelu<fast_gelu>, kFloats},
+    {kMicrosoft, "FastGelu", 1, 1, make_contrib_gelu<fast_gelu>, kFloats},
     {kMicrosoft, "FusedConv", 1, 1, make_fused_conv, "floats; known activations"},
     {kMicrosoft, "FusedGemm", 1, 1, make_fused_gemm, "floats; known activations"},
-    {kMicrosoft, "Gelu", 1, 1, make_gelu<gelu>, kFloats},
+    {kMicrosoft, "Gelu", 1, 1, make_contrib_gelu<gelu>, kFloats},
     {kMicrosoft, "QuickGelu", 1, 1, make_quick_gelu, kFloats},
     {kMicrosoft, "SkipLayerNormalization", 1, 1, make_skip_norm<false>, kFloat},
     {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, 1, make_skip_norm<true>, kFloat},
@@ -368,6 +368,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kContribOps = kRows;
+constinit const std::span<const OpRow> kContribOps = kContribRows;
 
 }  // namespace ctxgen::cpu

@@ -95,7 +95,7 @@ KernelResult make_crop(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kExperimentalRows[] = {
     {kOnnx, "Affine", 1, 1, make_affine, "floats; dropped from ONNX"},
     {kOnnx, "Crop", 1, 1, make_crop, "all types of whole bytes; dropped from ONNX"},
     {kOnnx, "ImageScaler", 1, 1, make_image_scaler, "floats; dropped from ONNX"},
@@ -106,6 +106,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kExperimentalOps = kRows;
+constinit const std::span<const OpRow> kExperimentalOps = kExperimentalRows;
 
 }  // namespace ctxgen::cpu

@@ -192,7 +192,7 @@ KernelResult make_clip(const Node& node) {
 
 constexpr std::string_view kReal = "float, double, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kActivationRows[] = {
     {kOnnx, "Celu", 12, 12, make_celu, kReal},
     {kOnnx, "Clip", 1, 13, make_clip, "numeric"},
     {kOnnx, "Elu", 1, 22, make_elu, kReal},
@@ -214,6 +214,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kActivationOps = kRows;
+constinit const std::span<const OpRow> kActivationOps = kActivationRows;
 
 }  // namespace ctxgen::cpu

@@ -197,13 +197,13 @@ KernelResult make_cast_like(const Node& node) {
 
 constexpr std::string_view kLimits = "all types but complex";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kCastRows[] = {
     {kOnnx, "Cast", 1, 25, make_cast, kLimits},
     {kOnnx, "CastLike", 15, 25, make_cast_like, kLimits},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kCastOps = kRows;
+constinit const std::span<const OpRow> kCastOps = kCastRows;
 
 }  // namespace ctxgen::cpu

@@ -201,12 +201,12 @@ KernelResult make_einsum(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kEinsumRows[] = {
     {kOnnx, "Einsum", 12, 12, make_einsum, "floats, int32, int64; no empty axes"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kEinsumOps = kRows;
+constinit const std::span<const OpRow> kEinsumOps = kEinsumRows;
 
 }  // namespace ctxgen::cpu

@@ -221,7 +221,7 @@ KernelResult variadic(const Node&) {
 constexpr std::string_view kNumeric = "numeric";
 constexpr std::string_view kInts = "integers";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kElementwiseBinaryRows[] = {
     {kOnnx, "Add", 1, 14, binary<NumericTypes, kAdd>, kNumeric},
     {kOnnx, "BitShift", 11, 11, make_bit_shift, "unsigned integers"},
     {kOnnx, "BitwiseAnd", 18, 18, binary<IntTypes, kBitAnd>, kInts},
@@ -240,6 +240,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kElementwiseBinaryOps = kRows;
+constinit const std::span<const OpRow> kElementwiseBinaryOps = kElementwiseBinaryRows;
 
 }  // namespace ctxgen::cpu

@@ -71,7 +71,7 @@ KernelResult make_is_inf(const Node& node) {
 
 constexpr std::string_view kReal = "float, double, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kElementwiseUnaryRows[] = {
     {kOnnx, "Abs", 1, 13, unary<NumericTypes, kAbs>, "numeric"},
     {kOnnx, "Acos", 7, 22, unary<RealTypes, [](auto x) { return std::acos(x); }>, kReal},
     {kOnnx, "Acosh", 9, 22, unary<RealTypes, [](auto x) { return std::acosh(x); }>, kReal},
@@ -103,6 +103,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kElementwiseUnaryOps = kRows;
+constinit const std::span<const OpRow> kElementwiseUnaryOps = kElementwiseUnaryRows;
 
 }  // namespace ctxgen::cpu

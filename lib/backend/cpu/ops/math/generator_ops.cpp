@@ -238,7 +238,7 @@ KernelResult make_blackman(const Node& node) { return window_kernel(node, 0.42, 
 
 constexpr std::string_view kAll = "all types of a byte and more";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kGeneratorRows[] = {
     {kOnnx, "BlackmanWindow", 17, 17, make_blackman, "numeric"},
     {kOnnx, "Constant", 1, 25, make_constant, "all tensor types"},
     {kOnnx, "ConstantOfShape", 9, 25, make_constant_of_shape, kAll},
@@ -252,6 +252,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kGeneratorOps = kRows;
+constinit const std::span<const OpRow> kGeneratorOps = kGeneratorRows;
 
 }  // namespace ctxgen::cpu

@@ -54,12 +54,12 @@ KernelResult make_det(const Node&) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kLinearAlgebraRows[] = {
     {kOnnx, "Det", 11, 22, make_det, "floats; computed in double"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kLinearAlgebraOps = kRows;
+constinit const std::span<const OpRow> kLinearAlgebraOps = kLinearAlgebraRows;
 
 }  // namespace ctxgen::cpu

@@ -53,7 +53,7 @@ struct Xor {
   bool operator()(bool x, bool y) const { return x != y; }
 };
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kLogicRows[] = {
     {kOnnx, "And", 1, 7, comparison<BoolType, std::logical_and<>>, "bool"},
     {kOnnx, "Equal", 1, 19, make_equal, "numeric, bool, string"},
     {kOnnx, "Greater", 1, 13, comparison<NumericTypes, std::greater<>>, "numeric"},
@@ -66,6 +66,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kLogicOps = kRows;
+constinit const std::span<const OpRow> kLogicOps = kLogicRows;
 
 }  // namespace ctxgen::cpu

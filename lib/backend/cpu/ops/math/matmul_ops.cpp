@@ -146,13 +146,13 @@ KernelResult make_gemm(const Node& node) {
 
 constexpr std::string_view kLimits = "floats, int32, int64, uint32, uint64";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMatmulRows[] = {
     {kOnnx, "Gemm", 1, 13, make_gemm, kLimits},
     {kOnnx, "MatMul", 1, 13, make_matmul, kLimits},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMatmulOps = kRows;
+constinit const std::span<const OpRow> kMatmulOps = kMatmulRows;
 
 }  // namespace ctxgen::cpu

@@ -151,7 +151,7 @@ KernelResult make_multinomial(const Node& node) {
 
 constexpr std::string_view kFloats = "floats; a seed gives the same numbers in every run";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kRandomRows[] = {
     {kOnnx, "Bernoulli", 15, 22, make_bernoulli, kFloats},
     {kOnnx, "Multinomial", 7, 22, make_multinomial, kFloats},
     {kOnnx, "RandomNormal", 1, 22, make_random<true>, kFloats},
@@ -162,6 +162,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kRandomOps = kRows;
+constinit const std::span<const OpRow> kRandomOps = kRandomRows;
 
 }  // namespace ctxgen::cpu

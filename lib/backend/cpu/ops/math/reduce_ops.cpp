@@ -245,7 +245,7 @@ KernelResult make_log_sum_exp(const Node& node) {
 
 constexpr std::string_view kNumeric = "numeric";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kReduceRows[] = {
     {kOnnx, "ReduceL1", 1, 18, reduction<NumericTypes, L1Reducer>, kNumeric},
     {kOnnx, "ReduceL2", 1, 18, reduction<NumericTypes, L2Reducer>, kNumeric},
     {kOnnx, "ReduceLogSum", 1, 18, reduction<NumericTypes, LogSumReducer>, kNumeric},
@@ -260,6 +260,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kReduceOps = kRows;
+constinit const std::span<const OpRow> kReduceOps = kReduceRows;
 
 }  // namespace ctxgen::cpu

@@ -277,7 +277,7 @@ KernelResult make_nms(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSearchRows[] = {
     {kOnnx, "ArgMax", 1, 13, make_arg<true>, "numeric"},
     {kOnnx, "ArgMin", 1, 13, make_arg<false>, "numeric"},
     {kOnnx, "CumSum", 11, 14, make_cum_sum, "numeric"},
@@ -288,6 +288,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kSearchOps = kRows;
+constinit const std::span<const OpRow> kSearchOps = kSearchRows;
 
 }  // namespace ctxgen::cpu

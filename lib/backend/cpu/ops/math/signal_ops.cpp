@@ -248,7 +248,7 @@ KernelResult make_mel(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSignalRows[] = {
     {kOnnx, "DFT", 17, 20, make_dft, "floats; computed in double"},
     {kOnnx, "MelWeightMatrix", 17, 17, make_mel, "numeric"},
     {kOnnx, "STFT", 17, 17, make_stft, "floats; computed in double"},
@@ -256,6 +256,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kSignalOps = kRows;
+constinit const std::span<const OpRow> kSignalOps = kSignalRows;
 
 }  // namespace ctxgen::cpu

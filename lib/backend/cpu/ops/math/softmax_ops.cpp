@@ -72,16 +72,16 @@ KernelResult make(const Node& node) {
       [axis, flatten](KernelContext& context) { return run_softmax(context, kKind, axis, flatten); });
 }
 
-constexpr std::string_view kFloats = "float, double, float16, bfloat16";
+constexpr std::string_view kSoftmaxTypes = "float, double, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
-    {kOnnx, "Hardmax", 1, 13, make<Kind::kHardmax>, kFloats},
-    {kOnnx, "LogSoftmax", 1, 13, make<Kind::kLogSoftmax>, kFloats},
-    {kOnnx, "Softmax", 1, 13, make<Kind::kSoftmax>, kFloats},
+constexpr OpRow kSoftmaxRows[] = {
+    {kOnnx, "Hardmax", 1, 13, make<Kind::kHardmax>, kSoftmaxTypes},
+    {kOnnx, "LogSoftmax", 1, 13, make<Kind::kLogSoftmax>, kSoftmaxTypes},
+    {kOnnx, "Softmax", 1, 13, make<Kind::kSoftmax>, kSoftmaxTypes},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kSoftmaxOps = kRows;
+constinit const std::span<const OpRow> kSoftmaxOps = kSoftmaxRows;
 
 }  // namespace ctxgen::cpu

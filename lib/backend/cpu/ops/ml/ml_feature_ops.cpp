@@ -264,7 +264,7 @@ KernelResult make_one_hot(const Node& node) {
 
 constexpr std::string_view kLimits = "float, double, int32, int64";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMlFeatureRows[] = {
     {kOnnxMl, "ArrayFeatureExtractor", 1, 1, make_extractor, "all types of a byte and more"},
     {kOnnxMl, "Binarizer", 1, 1, make_binarizer, kLimits},
     {kOnnxMl, "FeatureVectorizer", 1, 1, make_vectorizer, kLimits},
@@ -276,6 +276,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMlFeatureOps = kRows;
+constinit const std::span<const OpRow> kMlFeatureOps = kMlFeatureRows;
 
 }  // namespace ctxgen::cpu

@@ -188,7 +188,7 @@ KernelResult make_category_mapper(const Node& node) {
   return make_two_way(node, CTXGEN_TRY(tensor_of_list(strings)), CTXGEN_TRY(tensor_of_list(ints)));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMlLabelRows[] = {
     {kOnnxMl, "CategoryMapper", 1, 1, make_category_mapper, "strings to int64 and back"},
     {kOnnxMl, "LabelEncoder", 1, 1, make_label_encoder_1, "strings to int64 and back"},
     {kOnnxMl, "LabelEncoder", 2, 4, make_label_encoder,
@@ -197,6 +197,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMlLabelOps = kRows;
+constinit const std::span<const OpRow> kMlLabelOps = kMlLabelRows;
 
 }  // namespace ctxgen::cpu

@@ -199,16 +199,16 @@ KernelResult make_svm_regressor(const Node& node) {
   });
 }
 
-constexpr std::string_view kLimits = "float, double, int32, int64";
+constexpr std::string_view kLinearLimits = "float, double, int32, int64";
 
-constexpr OpRow kRows[] = {
-    {kOnnxMl, "LinearClassifier", 1, 1, make_linear_classifier, kLimits},
-    {kOnnxMl, "LinearRegressor", 1, 1, make_linear_regressor, kLimits},
-    {kOnnxMl, "SVMRegressor", 1, 1, make_svm_regressor, kLimits},
+constexpr OpRow kMlLinearRows[] = {
+    {kOnnxMl, "LinearClassifier", 1, 1, make_linear_classifier, kLinearLimits},
+    {kOnnxMl, "LinearRegressor", 1, 1, make_linear_regressor, kLinearLimits},
+    {kOnnxMl, "SVMRegressor", 1, 1, make_svm_regressor, kLinearLimits},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMlLinearOps = kRows;
+constinit const std::span<const OpRow> kMlLinearOps = kMlLinearRows;
 
 }  // namespace ctxgen::cpu

@@ -183,7 +183,7 @@ KernelResult make_cast_map(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMlMapRows[] = {
     {kOnnxMl, "CastMap", 1, 1, make_cast_map, "maps from int64 to float32 and strings"},
     {kOnnxMl, "DictVectorizer", 1, 1, make_dict_vectorizer, "maps from int64 and strings"},
     {kOnnxMl, "ZipMap", 1, 1, make_zip_map, "float32; the output is a sequence of maps"},
@@ -191,6 +191,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMlMapOps = kRows;
+constinit const std::span<const OpRow> kMlMapOps = kMlMapRows;
 
 }  // namespace ctxgen::cpu

@@ -431,7 +431,7 @@ KernelResult make_ensemble(const Node& node) {
 
 constexpr std::string_view kLimits = "float, double, int32, int64";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMlRows[] = {
     {kOnnxMl, "TreeEnsemble", 5, 5, make_ensemble, "float, double, float16"},
     {kOnnxMl, "TreeEnsembleClassifier", 1, 5, make_classifier, kLimits},
     {kOnnxMl, "TreeEnsembleRegressor", 1, 5, make_regressor, kLimits},
@@ -439,6 +439,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMlOps = kRows;
+constinit const std::span<const OpRow> kMlOps = kMlRows;
 
 }  // namespace ctxgen::cpu

@@ -349,7 +349,7 @@ KernelResult make_space_to_depth(const Node& node) {
 
 constexpr std::string_view kAll = "all types of a byte and more";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kDataMovementRows[] = {
     {kOnnx, "Concat", 1, 13, make_concat, kAll},
     {kOnnx, "DepthToSpace", 1, 13, make_depth_to_space, kAll},
     {kOnnx, "Expand", 8, 13, make_expand, kAll},
@@ -363,6 +363,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kDataMovementOps = kRows;
+constinit const std::span<const OpRow> kDataMovementOps = kDataMovementRows;
 
 }  // namespace ctxgen::cpu

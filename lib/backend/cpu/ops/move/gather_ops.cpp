@@ -183,7 +183,7 @@ KernelResult make_reverse_sequence(const Node& node) {
 
 constexpr std::string_view kAll = "all types of a byte and more";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kGatherRows[] = {
     {kOnnx, "Compress", 9, 11, make_compress, kAll},
     {kOnnx, "Gather", 1, 13, make_gather, kAll},
     {kOnnx, "GatherElements", 11, 13, make_gather_elements, kAll},
@@ -193,6 +193,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kGatherOps = kRows;
+constinit const std::span<const OpRow> kGatherOps = kGatherRows;
 
 }  // namespace ctxgen::cpu

@@ -198,13 +198,13 @@ KernelResult make_center_crop_pad(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kPadRows[] = {
     {kOnnx, "CenterCropPad", 18, 18, make_center_crop_pad, "all types of a byte and more"},
     {kOnnx, "Pad", 1, 25, make_pad, "all types of a byte and more"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kPadOps = kRows;
+constinit const std::span<const OpRow> kPadOps = kPadRows;
 
 }  // namespace ctxgen::cpu

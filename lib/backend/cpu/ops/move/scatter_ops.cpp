@@ -183,17 +183,17 @@ KernelResult make_tensor_scatter(const Node& node) {
   });
 }
 
-constexpr std::string_view kAll = "all types of a byte and more; reductions numeric";
+constexpr std::string_view kScatterTypes = "all types of a byte and more; reductions numeric";
 
-constexpr OpRow kRows[] = {
-    {kOnnx, "Scatter", 9, 11, make_scatter_elements, kAll},
-    {kOnnx, "ScatterElements", 11, 18, make_scatter_elements, kAll},
-    {kOnnx, "ScatterND", 11, 18, make_scatter_nd, kAll},
-    {kOnnx, "TensorScatter", 24, 24, make_tensor_scatter, kAll},
+constexpr OpRow kScatterRows[] = {
+    {kOnnx, "Scatter", 9, 11, make_scatter_elements, kScatterTypes},
+    {kOnnx, "ScatterElements", 11, 18, make_scatter_elements, kScatterTypes},
+    {kOnnx, "ScatterND", 11, 18, make_scatter_nd, kScatterTypes},
+    {kOnnx, "TensorScatter", 24, 24, make_tensor_scatter, kScatterTypes},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kScatterOps = kRows;
+constinit const std::span<const OpRow> kScatterOps = kScatterRows;
 
 }  // namespace ctxgen::cpu

@@ -138,7 +138,7 @@ KernelResult make_size(const Node&) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kShapeRows[] = {
     {kOnnx, "Flatten", 1, 25, make_flatten, "all types"},
     {kOnnx, "Identity", 1, 25, make_identity, "all types; sequences and optionals too"},
     {kOnnx, "Reshape", 1, 25, make_reshape, "all types"},
@@ -150,6 +150,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kShapeOps = kRows;
+constinit const std::span<const OpRow> kShapeOps = kShapeRows;
 
 }  // namespace ctxgen::cpu

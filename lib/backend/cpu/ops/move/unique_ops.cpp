@@ -124,12 +124,12 @@ KernelResult make_unique_kernel(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kUniqueRows[] = {
     {kOnnx, "Unique", 11, 11, make_unique_kernel, "numeric, bool, string"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kUniqueOps = kRows;
+constinit const std::span<const OpRow> kUniqueOps = kUniqueRows;
 
 }  // namespace ctxgen::cpu

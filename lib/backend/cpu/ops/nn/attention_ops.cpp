@@ -296,13 +296,13 @@ KernelResult make_rotary(const Node& node) {
   return widened_kernel([params](KernelContext& context) { return run_rotary(context, params); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kAttentionRows[] = {
     {kOnnx, "Attention", 23, 24, make_attention, "floats, all inputs of one type; computed in double"},
     {kOnnx, "RotaryEmbedding", 23, 23, make_rotary, "float, float16, bfloat16"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kAttentionOps = kRows;
+constinit const std::span<const OpRow> kAttentionOps = kAttentionRows;
 
 }  // namespace ctxgen::cpu

@@ -87,12 +87,12 @@ KernelResult make_col2im(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kCol2ImRows[] = {
     {kOnnx, "Col2Im", 18, 18, make_col2im, "numeric; any number of spatial dims"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kCol2ImOps = kRows;
+constinit const std::span<const OpRow> kCol2ImOps = kCol2ImRows;
 
 }  // namespace ctxgen::cpu

@@ -44,12 +44,12 @@ KernelResult make_conv(const Node& node) {
   return widened_kernel([params](KernelContext& context) { return run_conv(context, params); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kConvRows[] = {
     {kOnnx, "Conv", 1, 22, make_conv, "floats; 1 and more spatial axes"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kConvOps = kRows;
+constinit const std::span<const OpRow> kConvOps = kConvRows;
 
 }  // namespace ctxgen::cpu

@@ -192,12 +192,12 @@ KernelResult make_conv_transpose(const Node& node) {
       [params](KernelContext& context) { return run_conv_transpose(context, params); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kConvTransposeRows[] = {
     {kOnnx, "ConvTranspose", 1, 22, make_conv_transpose, "floats; 1 and more spatial axes"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kConvTransposeOps = kRows;
+constinit const std::span<const OpRow> kConvTransposeOps = kConvTransposeRows;
 
 }  // namespace ctxgen::cpu

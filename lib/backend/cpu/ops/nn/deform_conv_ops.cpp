@@ -9,20 +9,20 @@
 namespace ctxgen::cpu {
 namespace {
 
-struct Params {
+struct DeformParams {
   WindowAttributes window;
   std::int64_t group = 1, offset_group = 1;
 };
 
-struct Problem {
+struct DeformProblem {
   const Tensor *x, *w, *offset, *bias, *mask;
   Window window;
   std::size_t axes;
   std::int64_t kernel_size, points;  // of the kernel, of the output
 };
 
-Result<Problem> read_problem(const KernelContext& context, const Params& params) {
-  Problem p{};
+Result<DeformProblem> read_problem(const KernelContext& context, const DeformParams& params) {
+  DeformProblem p{};
   p.x = CTXGEN_TRY(required(context, 0));
   p.w = CTXGEN_TRY(required(context, 1, p.x->type()));
   p.offset = CTXGEN_TRY(required(context, 2, p.x->type()));
@@ -67,7 +67,7 @@ Result<Problem> read_problem(const KernelContext& context, const Params& params)
 template <class T>
 class Gather {
  public:
-  Gather(const Problem& p, std::int64_t offset_group)
+  Gather(const DeformProblem& p, std::int64_t offset_group)
       : p_(p),
         groups_(offset_group),
         plane_(product(p.x->dims(), 2, p.x->rank())),
@@ -112,7 +112,7 @@ class Gather {
                               : static_cast<double>(data_of<T>(*p_.mask)[element * p_.points + point]);
   }
 
-  const Problem& p_;
+  const DeformProblem& p_;
   std::int64_t groups_, plane_;
   Dims strides_;
   ScratchVector<double> values_;
@@ -120,8 +120,8 @@ class Gather {
 };
 
 template <class T>
-Status run(KernelContext& context, const Params& params) {
-  const Problem p = CTXGEN_TRY(read_problem(context, params));
+Status run(KernelContext& context, const DeformParams& params) {
+  const DeformProblem p = CTXGEN_TRY(read_problem(context, params));
   const std::int64_t filters = p.w->dims()[0];
   Dims dims{p.x->dims()[0], filters};
   for (std::int64_t dim : p.window.outputs()) dims.push_back(dim);
@@ -144,7 +144,7 @@ Status run(KernelContext& context, const Params& params) {
 }
 
 KernelResult make_deform_conv(const Node& node) {
-  Params params{.window = CTXGEN_TRY(window_attributes(node)),
+  DeformParams params{.window = CTXGEN_TRY(window_attributes(node)),
                 .group = node.int_or("group", 1),
                 .offset_group = node.int_or("offset_group", 1)};
   return widened_kernel([params](KernelContext& context) -> Status {
@@ -153,12 +153,12 @@ KernelResult make_deform_conv(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kDeformConvRows[] = {
     {kOnnx, "DeformConv", 19, 22, make_deform_conv, "floats; any number of spatial dims"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kDeformConvOps = kRows;
+constinit const std::span<const OpRow> kDeformConvOps = kDeformConvRows;
 
 }  // namespace ctxgen::cpu

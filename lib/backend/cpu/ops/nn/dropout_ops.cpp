@@ -59,12 +59,12 @@ KernelResult make_dropout(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kDropoutRows[] = {
     {kOnnx, "Dropout", 1, 22, make_dropout, "floats; a seed gives the same mask in every run"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kDropoutOps = kRows;
+constinit const std::span<const OpRow> kDropoutOps = kDropoutRows;
 
 }  // namespace ctxgen::cpu

@@ -140,13 +140,13 @@ KernelResult make_cross_entropy(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kLossRows[] = {
     {kOnnx, "NegativeLogLikelihoodLoss", 12, 22, make_nll_loss, "floats"},
     {kOnnx, "SoftmaxCrossEntropyLoss", 12, 13, make_cross_entropy, "floats"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kLossOps = kRows;
+constinit const std::span<const OpRow> kLossOps = kLossRows;
 
 }  // namespace ctxgen::cpu

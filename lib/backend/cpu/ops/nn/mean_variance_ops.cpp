@@ -9,7 +9,7 @@ namespace ctxgen::cpu {
 namespace {
 
 /// Sums of the elements that share their place on the axes that are kept.
-struct Moments {
+struct ChannelMoments {
   ScratchVector<double> sum, squares;
 };
 
@@ -43,7 +43,7 @@ void normalize(const Tensor& input, const ScratchVector<std::size_t>& axes, Tens
   for (std::size_t axis : axes) group_size *= dims[axis];
   const auto groups = static_cast<std::size_t>(input.element_count() / group_size);
   const T* from = data_of<T>(input);
-  Moments moments{ScratchVector<double>(groups), ScratchVector<double>(groups)};
+  ChannelMoments moments{ScratchVector<double>(groups), ScratchVector<double>(groups)};
   for_each_in_group(dims, axes, [&](std::int64_t i, std::size_t g) {
     moments.sum[g] += static_cast<double>(load(from[i]));
   });
@@ -83,12 +83,12 @@ KernelResult make_mvn(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMeanVarianceRows[] = {
     {kOnnx, "MeanVarianceNormalization", 1, 13, make_mvn, "floats; any axes"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kMeanVarianceOps = kRows;
+constinit const std::span<const OpRow> kMeanVarianceOps = kMeanVarianceRows;
 
 }  // namespace ctxgen::cpu

@@ -363,7 +363,7 @@ KernelResult make_lp_norm(const Node& node) {
 
 constexpr std::string_view kFloats = "float, double, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kNormalizationRows[] = {
     {kOnnx, "BatchNormalization", 1, 15, make_batch_norm, "floats; training from opset 14 on"},
     {kOnnx, "GroupNormalization", 18, 21, make_group_norm, kFloats},
     {kOnnx, "InstanceNormalization", 1, 22, make_instance_norm, kFloats},
@@ -377,6 +377,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kNormalizationOps = kRows;
+constinit const std::span<const OpRow> kNormalizationOps = kNormalizationRows;
 
 }  // namespace ctxgen::cpu

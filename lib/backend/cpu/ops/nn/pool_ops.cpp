@@ -338,20 +338,20 @@ KernelResult make_max_unpool(const Node& node) {
       [attributes](KernelContext& context) { return run_max_unpool(context, attributes); });
 }
 
-constexpr std::string_view kFloats = "float, double, float16, bfloat16";
+constexpr std::string_view kPoolTypes = "float, double, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
-    {kOnnx, "AveragePool", 1, 22, make_average_pool, kFloats},
-    {kOnnx, "GlobalAveragePool", 1, 22, make_global_average_pool, kFloats},
-    {kOnnx, "GlobalLpPool", 1, 22, make_global_lp_pool, kFloats},
-    {kOnnx, "GlobalMaxPool", 1, 22, make_global_max_pool, kFloats},
-    {kOnnx, "LpPool", 1, 22, make_lp_pool, kFloats},
+constexpr OpRow kPoolRows[] = {
+    {kOnnx, "AveragePool", 1, 22, make_average_pool, kPoolTypes},
+    {kOnnx, "GlobalAveragePool", 1, 22, make_global_average_pool, kPoolTypes},
+    {kOnnx, "GlobalLpPool", 1, 22, make_global_lp_pool, kPoolTypes},
+    {kOnnx, "GlobalMaxPool", 1, 22, make_global_max_pool, kPoolTypes},
+    {kOnnx, "LpPool", 1, 22, make_lp_pool, kPoolTypes},
     {kOnnx, "MaxPool", 1, 22, make_max_pool, "floats, int8, uint8"},
-    {kOnnx, "MaxUnpool", 9, 22, make_max_unpool, kFloats},
+    {kOnnx, "MaxUnpool", 9, 22, make_max_unpool, kPoolTypes},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kPoolOps = kRows;
+constinit const std::span<const OpRow> kPoolOps = kPoolRows;
 
 }  // namespace ctxgen::cpu

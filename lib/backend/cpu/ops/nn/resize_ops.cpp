@@ -364,13 +364,13 @@ KernelResult make_resize(const Node& node) {
 
 constexpr std::string_view kLimits = "nearest: all types; linear, cubic: numeric";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kResizeRows[] = {
     {kOnnx, "Resize", 10, 19, make_resize, kLimits},
     {kOnnx, "Upsample", 1, 10, make_upsample, kLimits},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kResizeOps = kRows;
+constinit const std::span<const OpRow> kResizeOps = kResizeRows;
 
 }  // namespace ctxgen::cpu

@@ -359,7 +359,7 @@ KernelResult make(const Node& node) {
 
 constexpr std::string_view kFloats = "float, double, float16, bfloat16";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kRnnRows[] = {
     {kOnnx, "GRU", 3, 22, make<Cell::kGru>, kFloats},
     {kOnnx, "LSTM", 1, 22, make<Cell::kLstm>, kFloats},
     {kOnnx, "RNN", 1, 22, make<Cell::kRnn>, kFloats},
@@ -367,6 +367,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kRnnOps = kRows;
+constinit const std::span<const OpRow> kRnnOps = kRnnRows;
 
 }  // namespace ctxgen::cpu

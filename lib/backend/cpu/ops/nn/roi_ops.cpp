@@ -247,13 +247,13 @@ KernelResult make_max_roi_pool(const Node& node) {
   return kernel([bin](KernelContext& context) { return run_pool(context, bin); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kRoiRows[] = {
     {kOnnx, "MaxRoiPool", 1, 22, make_max_roi_pool, "floats"},
     {kOnnx, "RoiAlign", 10, 22, make_roi_align, "floats; up to 2^20 samples per output"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kRoiOps = kRows;
+constinit const std::span<const OpRow> kRoiOps = kRoiRows;
 
 }  // namespace ctxgen::cpu

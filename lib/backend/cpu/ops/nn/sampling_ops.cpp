@@ -148,13 +148,13 @@ KernelResult make_affine_grid(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSamplingRows[] = {
     {kOnnx, "AffineGrid", 20, 20, make_affine_grid, "floats; 2 and 3 spatial dims"},
     {kOnnx, "GridSample", 16, 22, make_grid_sample, "X numeric, grid floats; any rank"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kSamplingOps = kRows;
+constinit const std::span<const OpRow> kSamplingOps = kSamplingRows;
 
 }  // namespace ctxgen::cpu

@@ -114,7 +114,7 @@ KernelResult make_momentum(const Node& node) {
 
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kTrainingRows[] = {
     {kTraining, "Adagrad", 1, 1, make_adagrad, "float, double"},
     {kTraining, "Adam", 1, 1, make_adam, "float, double"},
     {kTraining, "Momentum", 1, 1, make_momentum, "float, double"},
@@ -122,6 +122,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kTrainingOps = kRows;
+constinit const std::span<const OpRow> kTrainingOps = kTrainingRows;
 
 }  // namespace ctxgen::cpu

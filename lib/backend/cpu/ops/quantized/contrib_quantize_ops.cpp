@@ -208,7 +208,7 @@ KernelResult make_global_average_pool(const Node& node) {
 
 constexpr std::string_view kLimits = "int8, uint8";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kContribQuantizeRows[] = {
     {kMicrosoft, "QLinearAdd", 1, 1, make_add, kLimits},
     {kMicrosoft, "QLinearAveragePool", 1, 1, make_average_pool, kLimits},
     {kMicrosoft, "QLinearGlobalAveragePool", 1, 1, make_global_average_pool, kLimits},
@@ -220,6 +220,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kContribQuantizeOps = kRows;
+constinit const std::span<const OpRow> kContribQuantizeOps = kContribQuantizeRows;
 
 }  // namespace ctxgen::cpu

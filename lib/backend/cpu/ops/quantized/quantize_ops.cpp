@@ -277,7 +277,7 @@ KernelResult make_dynamic_quantize(const Node&) {
 constexpr std::string_view kLimits =
     "int8, uint8, int16, uint16, 4- and 2-bit integers, float8, float4; per tensor, axis, block";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kQuantizeRows[] = {
     {kOnnx, "DequantizeLinear", 10, 25, make_dequantize, kLimits},
     {kOnnx, "DynamicQuantizeLinear", 11, 11, make_dynamic_quantize, "float to uint8"},
     {kOnnx, "QuantizeLinear", 10, 25, make_quantize, kLimits},
@@ -287,6 +287,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kQuantizeOps = kRows;
+constinit const std::span<const OpRow> kQuantizeOps = kQuantizeRows;
 
 }  // namespace ctxgen::cpu

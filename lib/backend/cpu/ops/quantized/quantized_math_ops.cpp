@@ -157,17 +157,17 @@ KernelResult make_qlinear_conv(const Node& node) {
   });
 }
 
-constexpr std::string_view kLimits = "int8, uint8";
+constexpr std::string_view kMathLimits = "int8, uint8";
 
-constexpr OpRow kRows[] = {
-    {kOnnx, "ConvInteger", 10, 10, make_conv_integer, kLimits},
-    {kOnnx, "MatMulInteger", 10, 10, make_matmul_integer, kLimits},
-    {kOnnx, "QLinearConv", 10, 10, make_qlinear_conv, kLimits},
-    {kOnnx, "QLinearMatMul", 10, 21, make_qlinear_matmul, kLimits},
+constexpr OpRow kQuantizedMathRows[] = {
+    {kOnnx, "ConvInteger", 10, 10, make_conv_integer, kMathLimits},
+    {kOnnx, "MatMulInteger", 10, 10, make_matmul_integer, kMathLimits},
+    {kOnnx, "QLinearConv", 10, 10, make_qlinear_conv, kMathLimits},
+    {kOnnx, "QLinearMatMul", 10, 21, make_qlinear_matmul, kMathLimits},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kQuantizedMathOps = kRows;
+constinit const std::span<const OpRow> kQuantizedMathOps = kQuantizedMathRows;
 
 }  // namespace ctxgen::cpu

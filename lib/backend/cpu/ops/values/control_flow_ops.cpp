@@ -135,13 +135,13 @@ KernelResult make_loop(const Node& node) {
   return value_kernel([loop](KernelContext& context) { return loop.run(context); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kControlFlowRows[] = {
     {kOnnx, "If", 1, 25, make_if, "all types; outputs of any kind"},
     {kOnnx, "Loop", 1, 25, make_loop, "all types; carried values of any kind"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kControlFlowOps = kRows;
+constinit const std::span<const OpRow> kControlFlowOps = kControlFlowRows;
 
 }  // namespace ctxgen::cpu

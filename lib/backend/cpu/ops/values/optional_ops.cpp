@@ -37,7 +37,7 @@ KernelResult make_has(const Node&) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kOptionalRows[] = {
     {kOnnx, "Optional", 15, 15, make_optional, "all types"},
     {kOnnx, "OptionalGetElement", 15, 18, make_get, "all types"},
     {kOnnx, "OptionalHasElement", 15, 18, make_has, "all types"},
@@ -45,6 +45,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kOptionalOps = kRows;
+constinit const std::span<const OpRow> kOptionalOps = kOptionalRows;
 
 }  // namespace ctxgen::cpu

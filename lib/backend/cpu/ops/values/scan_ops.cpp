@@ -298,13 +298,13 @@ KernelResult make_scan(const Node& node) {
   return value_kernel([scan](KernelContext& context) { return run_scan(scan, context); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kScanRows[] = {
     {kOnnx, "Scan", 8, 8, make_scan_8, "types of whole bytes, strings"},
     {kOnnx, "Scan", 9, 25, make_scan, "types of whole bytes, strings"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kScanOps = kRows;
+constinit const std::span<const OpRow> kScanOps = kScanRows;
 
 }  // namespace ctxgen::cpu

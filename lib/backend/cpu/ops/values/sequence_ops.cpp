@@ -308,7 +308,7 @@ KernelResult make_map(const Node& node) {
   return value_kernel([map](KernelContext& context) { return map.run(context); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSequenceRows[] = {
     {kOnnx, "ConcatFromSequence", 11, 11, make_concat, "types of whole bytes, strings"},
     {kOnnx, "SequenceAt", 11, 11, make_at, "all types"},
     {kOnnx, "SequenceConstruct", 11, 11, make_construct, "all types"},
@@ -322,6 +322,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const OpRow> kSequenceOps = kRows;
+constinit const std::span<const OpRow> kSequenceOps = kSequenceRows;
 
 }  // namespace ctxgen::cpu

@@ -28,7 +28,7 @@ Status check_memory(const KernelContext& context, std::uint64_t bytes) {
 
 // ---- StringConcat ----
 
-KernelResult make_concat(const Node&) {
+KernelResult make_string_concat(const Node&) {
   return kernel([](KernelContext& context) -> Status {
     const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kString));
     const Tensor* b = CTXGEN_TRY(required(context, 1, DataType::kString));
@@ -120,7 +120,7 @@ Status run_split(KernelContext& context, const std::string& delimiter, std::size
   return {};
 }
 
-KernelResult make_split(const Node& node) {
+KernelResult make_string_split(const Node& node) {
   const std::int64_t most = node.int_or("maxsplit", -1);
   return kernel([delimiter = std::string(node.string_or("delimiter", "")),
                  limit = most < 0 ? SIZE_MAX : static_cast<std::size_t>(most)](
@@ -219,16 +219,16 @@ KernelResult make_regex(const Node& node) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kStringRows[] = {
     {kOnnx, "RegexFullMatch", 20, 20, make_regex, "RE2's syntax without Unicode classes"},
-    {kOnnx, "StringConcat", 20, 20, make_concat, "strings"},
+    {kOnnx, "StringConcat", 20, 20, make_string_concat, "strings"},
     {kOnnx, "StringNormalizer", 10, 10, make_normalizer,
      "strings; a locale that the system lacks counts as C.UTF-8"},
-    {kOnnx, "StringSplit", 20, 20, make_split, "strings"},
+    {kOnnx, "StringSplit", 20, 20, make_string_split, "strings"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kStringOps = kRows;
+constinit const std::span<const OpRow> kStringOps = kStringRows;
 
 }  // namespace ctxgen::cpu

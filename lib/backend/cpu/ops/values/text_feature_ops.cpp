@@ -166,12 +166,12 @@ KernelResult make_vectorizer(const Node& node) {
   return kernel([made](KernelContext& context) { return made.run(context); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kTextFeatureRows[] = {
     {kOnnx, "TfIdfVectorizer", 9, 9, make_vectorizer, "int32, int64, strings"},
 };
 
 }  // namespace
 
-constinit const std::span<const OpRow> kTextFeatureOps = kRows;
+constinit const std::span<const OpRow> kTextFeatureOps = kTextFeatureRows;
 
 }  // namespace ctxgen::cpu
