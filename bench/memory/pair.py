@@ -17,7 +17,7 @@ import onnx
 from processes import mapped_pages, megabytes, status_bytes
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "models"))
-import make  # noqa: E402
+import make
 
 PAIR = ("gpt2_prefill", "gpt2_decode")
 MOST_MEMORY, MOST_LOAD, MOST_PROPORTION = 1.15, 1.5, 0.55

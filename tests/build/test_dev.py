@@ -53,6 +53,8 @@ def test_signals_pass_through():
         (["--fast"], "no option"),
         (["--suite"], "--suite needs"),
         (["--suite", "bullseye", "true"], "inside of the"),
+        (["--packages"], "--packages needs"),
+        (["--packages", "none", "true"], "no list packages-none.txt"),
         (["fuzz", "nothing"], "no fuzz target"),
     ],
 )
@@ -154,10 +156,48 @@ def test_presets_are_the_ones_of_cmake():
 
 
 def test_packages_are_listed_once_and_installed():
-    lines = [line.split("#")[0].strip() for line in (SOURCE / "packages.txt").read_text().splitlines()]
+    texts = [path.read_text() for path in (SOURCE / "packages.txt", SOURCE / f"packages-{os.environ.get('CTXGEN_ENV_PACKAGES')}.txt") if path.exists()]
+    lines = [line.split("#")[0].strip() for line in "\n".join(texts).splitlines()]
     names = [line.removesuffix("?") for line in lines if line]
     assert len(names) == len(set(names))
     command = ["dpkg-query", "-W", "-f", "${Package}\n", *names]
     installed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
     optional = {line.removesuffix("?") for line in lines if line.endswith("?")}
     assert set(names) - set(installed) <= optional
+
+
+def in_copy(folder, script):
+    """Runs `script` with the functions of a copy of ./dev in `folder`, next to lists of packages."""
+    (folder / ".ci").mkdir(exist_ok=True)
+    for name in ("dev", ".ci/environment.sh"):
+        (folder / name).write_text((SOURCE / name).read_text())
+    (folder / "packages.txt").write_text("g++ # compiler\n\nsome?\n")
+    (folder / "packages-browser.txt").write_text("chromium\ng++\n")
+    command = ["bash", "-c", f'source "{folder}/dev"; set +e; suite=forky; packages=; {script}']
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_list_of_its_own_adds_packages(tmp_path):
+    assert in_copy(tmp_path, "listed_packages").stdout.split() == ["g++", "some?"]
+    assert in_copy(tmp_path, "packages=browser; listed_packages").stdout.split() == ["g++", "some?", "chromium"]
+
+
+def test_a_list_of_its_own_has_a_root_and_builds_of_its_own(tmp_path):
+    hashes = in_copy(tmp_path, "packages_hash; packages=browser; packages_hash").stdout.split()
+    assert len(set(hashes)) == 2
+    show = "use_preset dev; echo $build"
+    folders = in_copy(tmp_path, f"unset CTXGEN_BUILD_DIR; {show}; packages=browser; {show}; suite=trixie; {show}; packages=; {show}").stdout.split()
+    assert [str(pathlib.Path(folder).relative_to(tmp_path / "build")) for folder in folders] == [
+        "dev", "browser/dev", "trixie-browser/dev", "trixie/dev"]  # fmt: skip
+
+
+def test_unknown_lists_are_refused_with_the_known_ones(tmp_path):
+    done = in_copy(tmp_path, "packages=none; check_packages")
+    assert done.returncode == 1 and "packages-none.txt" in done.stderr and "packages-browser.txt" in done.stderr
+
+
+def test_the_inside_of_one_environment_is_not_another(tmp_path):
+    done = in_copy(tmp_path, "CTXGEN_IN_ENV=1; CTXGEN_ENV_SUITE=forky; CTXGEN_ENV_PACKAGES=; packages=browser; host_is_environment")
+    assert done.returncode == 1 and "./dev --packages browser" in done.stderr
+    done = in_copy(tmp_path, "CTXGEN_IN_ENV=1; CTXGEN_ENV_SUITE=forky; CTXGEN_ENV_PACKAGES=browser; packages=browser; host_is_environment")
+    assert done.returncode == 0

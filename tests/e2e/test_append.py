@@ -139,7 +139,7 @@ def test_fat_and_compressed_bins_grow_too(tmp_path):
         pytest.skip("this machine has no avx2")
     done("compile", tmp_path / "b.onnx", "--append", tmp_path / BIN, "--isa", names, "--compress")
     done("compile", f"{tmp_path / 'a.onnx'},{tmp_path / 'b.onnx'}", "-o", tmp_path / "once", "--isa", names)
-    names_of = lambda path: sorted((one["name"], one["hash"], one["isa"]) for one in context_of(path)["programs"])  # noqa: E731
+    names_of = lambda path: sorted((one["name"], one["hash"], one["isa"]) for one in context_of(path)["programs"])
     assert names_of(tmp_path / BIN) == names_of(tmp_path / "once" / BIN) and len(names_of(tmp_path / BIN)) == 4
     for name in ("a", "b"):
         done("run", tmp_path / f"{name}_ctx.onnx")

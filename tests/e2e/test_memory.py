@@ -13,8 +13,8 @@ from fault_support import run_faulty
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "memory"))
-import run as memory  # noqa: E402
-from large_model import LargeModel, write_large_model  # noqa: E402
+import run as memory
+from large_model import LargeModel, write_large_model
 
 
 def compile_command(source, output, *options):
@@ -50,7 +50,7 @@ def test_packed_weights_are_not_anonymous_memory(large):
 def test_nothing_is_left_when_killed_while_weights_are_packed(large, tmp_path):
     process = subprocess.Popen(compile_command(large.source, tmp_path / "net_ctx.onnx", "--weight-memory", "0"))
     files = pathlib.Path(f"/proc/{process.pid}/fd")
-    unnamed = lambda: any("(deleted)" in os.readlink(fd) for fd in files.iterdir() if fd.is_symlink())  # noqa: E731
+    unnamed = lambda: any("(deleted)" in os.readlink(fd) for fd in files.iterdir() if fd.is_symlink())
     while process.poll() is None and not unnamed():
         time.sleep(0.001)
     assert process.poll() is None, "no unnamed file was seen"

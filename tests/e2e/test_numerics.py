@@ -32,9 +32,10 @@ def deviations(cases, found, expected):
     all_of = {}
     for case in cases:
         for i, special in enumerate(SPECIALS):
-            get = lambda arrays: np.moveaxis(arrays[case.output], 2, 0) if case.name in ("LSTM", "GRU", "RNN") else arrays[case.output]
+            moved = case.name in ("LSTM", "GRU", "RNN")
+            of_expected, of_found = (np.moveaxis(arrays[case.output], 2, 0) if moved else arrays[case.output] for arrays in (expected, found))
             pairs = set()
-            for want, got in zip(get(expected)[i :: len(SPECIALS)].reshape(-1), get(found)[i :: len(SPECIALS)].reshape(-1), strict=True):
+            for want, got in zip(of_expected[i :: len(SPECIALS)].reshape(-1), of_found[i :: len(SPECIALS)].reshape(-1), strict=True):
                 if not (np.isfinite(want) and np.isfinite(got)) and word(want) != word(got):
                     pairs.add((word(want), word(got)))
             if pairs:

@@ -1,6 +1,5 @@
 """Stock ONNX Runtime and the onnx checker on what ctxgen writes."""
 
-import json
 import os
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def test_so_do_they_with_external_initializers(folder, tmp_path):
 def test_the_checker_passes_context_models(folder, tmp_path):
     try:
         onnx.checker.check_model(str(folder / "model.onnx"))
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         pytest.skip(f"the checker refuses the source: {str(error)[:150]}")
     finished = ctxgen("compile", "-q", folder / "model.onnx", "-o", tmp_path / "m_ctx.onnx")
     assert finished.returncode == 0, finished.stderr

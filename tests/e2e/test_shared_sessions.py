@@ -13,7 +13,7 @@ from test_compile_cache import LAYER_BYTES, layers_model
 from test_sharing import fixed_rows
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "memory"))
-from processes import mapped_pages  # noqa: E402
+from processes import mapped_pages
 
 PROBE = pathlib.Path(os.environ["CTXGEN_BUILD"]) / "bin" / "sharing_probe"
 SANITIZED = os.environ.get("CTXGEN_PRESET") in ("asan", "tsan", "fuzz")

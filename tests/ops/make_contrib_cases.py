@@ -7,10 +7,9 @@ import pathlib
 import shutil
 
 import numpy as np
-import onnx
 import onnxruntime
 import value_cases
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 FOLDER = pathlib.Path(__file__).parent / "data"
 MS, ML = "com.microsoft", "ai.onnx.ml"

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from cli_support import add_model, conv_model, done, make_model, save  # noqa: E402
+from cli_support import add_model, conv_model, done, make_model, save
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
