@@ -132,9 +132,9 @@ KernelResult make_string_split(const Node& node) {
 enum class Case { kNone, kLower, kUpper };
 
 // The rules of a locale, or those of Unicode without one where the system lacks it.
-class Letters {
+class LocaleLetters {
  public:
-  explicit Letters(const std::string& name) {
+  explicit LocaleLetters(const std::string& name) {
     locale_t locale = newlocale(LC_CTYPE_MASK, (name + ".UTF-8").c_str(), nullptr);
     if (locale == nullptr) locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
     if (locale != nullptr) locale_ = std::shared_ptr<void>(locale, [](void* l) {
@@ -160,7 +160,7 @@ class Letters {
 };
 
 struct Normalizer {
-  Letters letters;
+  LocaleLetters letters;
   Case action = Case::kNone;
   bool sensitive = false;
   std::set<std::string, std::less<>> stopwords;
@@ -189,7 +189,7 @@ struct Normalizer {
 KernelResult make_normalizer(const Node& node) {
   const std::string action =
       CTXGEN_TRY(one_of(node, "case_change_action", "NONE", {"NONE", "LOWER", "UPPER"}));
-  Normalizer normalizer{.letters = Letters(std::string(node.string_or("locale", "en_US"))),
+  Normalizer normalizer{.letters = LocaleLetters(std::string(node.string_or("locale", "en_US"))),
                         .action = action == "LOWER"   ? Case::kLower
                                   : action == "UPPER" ? Case::kUpper
                                                       : Case::kNone,
