@@ -322,8 +322,7 @@ Result<Manifest> decode_manifest(std::span<const std::byte> bytes, ManifestLimit
                 bytes.size(), limits.bytes);
   Manifest manifest;
   Decoder decoder(limits.messages);
-  auto status = decoder.manifest(bytes, manifest);
-  if (!status) return std::unexpected(with_context(std::move(status).error(), "manifest"));
+  CTXGEN_CHECK_AT(decoder.manifest(bytes, manifest), "manifest");
   return manifest;
 }
 

@@ -178,10 +178,7 @@ class Validator {
 }  // namespace
 
 Status validate(const Program& program, std::uint64_t blob_count) {
-  auto status = Validator(program, blob_count).check();
-  if (!status)
-    return std::unexpected(
-        with_context(std::move(status).error(), std::format("program \"{}\"", program.name)));
+  CTXGEN_CHECK_AT(Validator(program, blob_count).check(), "program \"{}\"", program.name);
   return {};
 }
 

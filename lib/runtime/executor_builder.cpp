@@ -205,10 +205,9 @@ Status GraphExecutor::Builder::add_bodies(GraphExecutor& executor, Step& step) {
     for (const auto& graph : attribute.graphs) {
       Body one;
       one.graph = graph.get();
-      auto made = body(*graph, body_name(executor.name_, node, attribute.name), executor,
-                       one.captures);
-      if (!made) return std::unexpected(with_context(std::move(made).error(), attribute.name));
-      one.executor = *std::move(made);
+      auto made = CTXGEN_TRY_AT(body(*graph, body_name(executor.name_, node, attribute.name), executor,
+                       one.captures), "{}", attribute.name);
+      one.executor = std::move(made);
       one.index = executor.body_count_++;
       step.bodies.push_back(std::move(one));
     }

@@ -89,10 +89,8 @@ Result<cpu::ScratchVector<RuntimeValue>> GraphExecutor::KernelRun::run_body(
   if (body == step_.bodies.end())
     return fail(ErrorCode::kInternal, "graph \"{}\" is none of the node's", graph.name);
   RunState& inner = bound_state(*body);
-  auto outputs = body->executor->run_body(inner, arguments, control_);
-  if (!outputs)
-    return std::unexpected(
-        with_context(std::move(outputs).error(), std::format("graph \"{}\"", graph.name)));
+  auto outputs = CTXGEN_TRY_AT(body->executor->run_body(inner, arguments, control_),
+                               "graph \"{}\"", graph.name);
   return outputs;
 }
 

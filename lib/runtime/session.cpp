@@ -68,12 +68,11 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
       pages.add(blob);
       return blob;
     };
-    auto executable = context.loader->load(program, blobs, load_options, &loaded.statistics);
-    if (!executable)
-      return std::unexpected(with_context(std::move(executable).error(), node.describe()));
+    auto executable = CTXGEN_TRY_AT(context.loader->load(program, blobs, load_options, &loaded.statistics),
+                                    "{}", node.describe());
     loaded.programs.push_back({&graph, resolved.node, program, context.loader, signature.inputs,
                                signature.outputs});
-    loaded.partitions.push_back({&graph, resolved.node, std::move(*executable),
+    loaded.partitions.push_back({&graph, resolved.node, std::move(executable),
                                  std::move(signature.inputs), std::move(signature.outputs)});
   }
   return loaded;

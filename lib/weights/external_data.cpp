@@ -66,12 +66,9 @@ Result<Blob> ExternalDataResolver::resolve(const ExternalDataRef& ref, std::uint
       return fail(ErrorCode::kIoError,
                   "tensor \"{}\": external data \"{}\" is in none of the given buffers, and no folder "
                   "is given", tensor_name, ref.location);
-    auto blob = given != buffers_.end() ? Result<Blob>(given->second)
-                                        : map_file_beneath(folder_, ref.location);
-    if (!blob)
-      return std::unexpected(
-          with_context(std::move(blob).error(), std::format("tensor \"{}\"", tensor_name)));
-    known = mapped_.emplace(ref.location, std::move(*blob)).first;
+    auto blob = CTXGEN_TRY_AT(given != buffers_.end() ? Result<Blob>(given->second)
+                                        : map_file_beneath(folder_, ref.location), "tensor \"{}\"", tensor_name);
+    known = mapped_.emplace(ref.location, std::move(blob)).first;
     order_.push_back(ref.location);
   }
   const Blob& file = known->second;

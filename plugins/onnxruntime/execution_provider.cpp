@@ -177,15 +177,15 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNo
   node_names.outputs = CTXGEN_TRY(output_names(ort_, source));
   fused_names.inputs = CTXGEN_TRY(input_names(ort_, fused));
   fused_names.outputs = CTXGEN_TRY(output_names(ort_, fused));
-  auto bindings = PartitionKernel::bind(*program, node_names, fused_names);
-  if (!bindings) return std::unexpected(with_context(std::move(bindings).error(), node.where));
+  auto bindings = CTXGEN_TRY_AT(PartitionKernel::bind(*program, node_names, fused_names),
+                                "{}", node.where);
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   LoadStatistics statistics;
   const BlobSource blobs = sources.blobs_of(*program, context.reader);
-  auto executable = context.loader->load(program, blobs, load, &statistics);
-  if (!executable) return std::unexpected(with_context(std::move(executable).error(), node.where));
-  return std::make_unique<PartitionKernel>(ort_, watch_, node.where, std::move(*executable),
-                                           std::move(*bindings));
+  auto executable = CTXGEN_TRY_AT(context.loader->load(program, blobs, load, &statistics),
+                                  "{}", node.where);
+  return std::make_unique<PartitionKernel>(ort_, watch_, node.where, std::move(executable),
+                                           std::move(bindings));
 }
 
 Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,

@@ -90,8 +90,7 @@ Result<RuntimeValue> read_value_file(const std::filesystem::path& path, const Io
   if (extension == ".npz") return CTXGEN_TRY(read_npz_array(file, name, info.name));
   if (extension == ".npy") return read_npy(file, name);
   if (extension != ".pb") return read_raw(file, name, info, shapes);
-  auto value = read_value(file, info.type);
-  if (!value) return std::unexpected(with_context(std::move(value).error(), name));
+  auto value = CTXGEN_TRY_AT(read_value(file, info.type), "{}", name);
   return value;
 }
 

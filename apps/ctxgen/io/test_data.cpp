@@ -34,9 +34,8 @@ Result<std::vector<RuntimeValue>> read_numbered(const fs::path& folder, std::str
       return fail(ErrorCode::kInvalidArgument, "\"{}\": the model has {} {}s", path.string(),
                   infos.size(), role);
     const Blob file = CTXGEN_TRY(map_file(path));
-    auto value = read_value(file, infos[i]->type);
-    if (!value) return std::unexpected(with_context(std::move(value).error(), path.string()));
-    values.push_back(std::move(*value));
+    auto value = CTXGEN_TRY_AT(read_value(file, infos[i]->type), "{}", path.string());
+    values.push_back(std::move(value));
   }
   return values;
 }

@@ -47,8 +47,7 @@ Result<std::string> file_reference(const std::filesystem::path& model_folder,
 
 Result<std::string> bin_reference(const std::filesystem::path& model_folder,
                                   const std::filesystem::path& bin) {
-  auto reference = file_reference(model_folder, bin);
-  if (!reference) return std::unexpected(with_context(reference.error(), "context binary"));
+  auto reference = CTXGEN_TRY_AT(file_reference(model_folder, bin), "context binary");
   return reference;
 }
 

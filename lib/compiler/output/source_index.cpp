@@ -24,12 +24,11 @@ Result<const std::string*> SourceIndex::add_file(const std::filesystem::path& pa
     return fail(ErrorCode::kInvalidArgument,
                 "{}: weights are found from the context model's folder, which is not known: write it "
                 "to a file or give ep.context_file_path", kKey);
-  auto reference = file_reference(*output_folder, path);
-  if (!reference) return std::unexpected(with_context(std::move(reference).error(), kKey));
+  auto reference = CTXGEN_TRY_AT(file_reference(*output_folder, path), "{}", kKey);
   // As a load will look for it: a link that leaves the folder shows now.
   const Blob bytes = CTXGEN_TRY(
-      map_file_beneath(output_folder->empty() ? "." : *output_folder, *reference));
-  return &files_.emplace(std::move(*reference), bytes.bytes.size()).first->first;
+      map_file_beneath(output_folder->empty() ? "." : *output_folder, reference));
+  return &files_.emplace(std::move(reference), bytes.bytes.size()).first->first;
 }
 
 Status SourceIndex::add(const Model& model, const ModelInput& input, WeightlessMode mode,

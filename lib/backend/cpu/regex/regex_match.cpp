@@ -89,11 +89,8 @@ class Regex::Run {
 Result<Regex> Regex::compile(std::string_view pattern) {
   Regex regex;
   RegexParser parser(pattern, regex.steps_, regex.letters_);
-  auto start = parser.parse();
-  if (!start)
-    return std::unexpected(
-        with_context(std::move(start).error(), std::format("pattern \"{}\"", pattern)));
-  regex.start_ = *start;
+  auto start = CTXGEN_TRY_AT(parser.parse(), "pattern \"{}\"", pattern);
+  regex.start_ = start;
   return regex;
 }
 

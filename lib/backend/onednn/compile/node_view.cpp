@@ -85,7 +85,7 @@ bool NodeView::output_wanted(std::size_t i) const {
 
 Refusal require_f32(const NodeView& n, std::span<const std::size_t> inputs) {
   for (const std::size_t i : inputs) {
-    if (Refusal refusal = check_input(n, i)) return refusal;
+    CTXGEN_REFUSE(check_input(n, i));
   }
   if (n.output_count() == 0 || !n.output(0).valid()) return "first output is absent";
   return check_type(n.output_value(0));
@@ -108,7 +108,7 @@ Refusal require_movable(const NodeView& n, std::size_t inputs) {
     return constant != nullptr ? constant->type() : n.input_value(i).type.element;
   };
   for (std::size_t i = 0; i < inputs; ++i) {
-    if (Refusal refusal = check_input(n, i, kMovable)) return refusal;
+    CTXGEN_REFUSE(check_input(n, i, kMovable));
     if (type(i) != type(0)) {
       return std::format("element types {} and {}", name_of(type(0)), name_of(type(i)));
     }

@@ -35,6 +35,23 @@ template <class T>
   return read.error();
 }
 
+/// What CTXGEN_REFUSE returns: a refusal for functions that give a Refusal and those that give a Read.
+struct Refused {
+  std::string reason;
+  operator Refusal() && { return std::move(reason); }
+  template <class T>
+  operator Read<T>() && {
+    return std::unexpected(std::move(reason));
+  }
+};
+
+// Returns from the calling function with the refusal that `expr` gives, if it gives one.
+#define CTXGEN_REFUSE(expr)                                                                    \
+  do {                                                                                         \
+    if (::ctxgen::onednn::Refusal refusal_ = (expr))                                           \
+      return ::ctxgen::onednn::Refused{*std::move(refusal_)};                                  \
+  } while (false)
+
 /// One node with the graph around it: what check and lower functions read.
 ///
 /// Lifetime  borrows view and node.

@@ -215,13 +215,11 @@ Result<AttributeText> read_attribute_name(Message message) {
 
 Result<std::optional<Attribute>> read_attribute(ImportContext& context, Scope& scope,
                                                 const AttributeText& text) {
-  auto read = read_value(context, scope, text.message);
-  if (!read)
-    return std::unexpected(
-        with_context(std::move(read).error(), std::format("attribute \"{}\"", text.name)));
-  if (!read->ref_name.empty() && scope.frame() != nullptr)
-    return resolve_reference(context, scope, *read);
-  return std::optional<Attribute>(*std::move(read));
+  auto read = CTXGEN_TRY_AT(read_value(context, scope, text.message),
+                            "attribute \"{}\"", text.name);
+  if (!read.ref_name.empty() && scope.frame() != nullptr)
+    return resolve_reference(context, scope, read);
+  return std::optional<Attribute>(std::move(read));
 }
 
 }  // namespace ctxgen

@@ -123,10 +123,7 @@ Status read_functions(ImportContext& context, std::span<const Message> messages)
     if (auto sorted = context.sort(message, text.nodes); !sorted)
       return std::unexpected(with_context(std::move(sorted).error(),
                                           std::format("function \"{}\"", text.name)));
-    auto checked = check_opsets(text.opsets, context.limits);
-    if (!checked)
-      return std::unexpected(with_context(std::move(checked).error(),
-                                          std::format("function \"{}\"", text.name)));
+    CTXGEN_CHECK_AT(check_opsets(text.opsets, context.limits), "function \"{}\"", text.name);
     keep_last_imports(text.opsets);
     const auto key = function_key(text.domain, text.name, text.overload);
     if (!context.function_by_key.emplace(key, context.functions.size()).second)
@@ -136,10 +133,7 @@ Status read_functions(ImportContext& context, std::span<const Message> messages)
   }
   const bool expand = std::exchange(context.expand_functions, false);
   for (const FunctionText& text : context.functions) {
-    auto read = read_function(context, text);
-    if (!read)
-      return std::unexpected(
-          with_context(std::move(read).error(), std::format("function \"{}\"", text.name)));
+    CTXGEN_CHECK_AT(read_function(context, text), "function \"{}\"", text.name);
   }
   context.expand_functions = expand;
   return {};

@@ -127,9 +127,8 @@ Result<Tensor> TensorReader::typed(const Parts& parts, std::span<const std::byte
 }
 
 Result<NamedTensor> TensorReader::read(std::span<const std::byte> message) {
-  auto parsed = parse(message);
-  if (!parsed) return std::unexpected(with_context(std::move(parsed).error(), "a tensor"));
-  Parts& parts = *parsed;
+  auto parsed = CTXGEN_TRY_AT(parse(message), "a tensor");
+  Parts& parts = parsed;
   auto tensor = parts.has_external ? external(parts)
                 : parts.raw_data   ? raw(parts)
                                    : typed(parts, message);
@@ -164,11 +163,9 @@ Result<NamedTensor> TensorReader::read_sparse(std::span<const std::byte> message
                 "sparse tensor \"{}\" {}: the dense forms of a model may have {} bytes in all",
                 values->name, to_string(dims), max_densified_bytes_);
   densified_bytes_ += *size;
-  auto dense = densify(values->tensor, indices->tensor, dims);
-  if (!dense)
-    return std::unexpected(with_context(std::move(dense).error(),
-                                        std::format("sparse tensor \"{}\"", values->name)));
-  return NamedTensor{std::move(values->name), CTXGEN_TRY(keep_in(spill_, *std::move(dense))),
+  auto dense = CTXGEN_TRY_AT(densify(values->tensor, indices->tensor, dims),
+                             "sparse tensor \"{}\"", values->name);
+  return NamedTensor{std::move(values->name), CTXGEN_TRY(keep_in(spill_, std::move(dense))),
                      values->is_external || indices->is_external};
 }
 

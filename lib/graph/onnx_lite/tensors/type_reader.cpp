@@ -108,11 +108,8 @@ Result<ValueInfo> read_value_info(std::span<const std::byte> message, Model& mod
     if (f->tag == wire::bytes(field::value_info::kType)) type = f->body;
   }
   CTXGEN_CHECK(reader.status());
-  auto read = read_type(type, model);
-  if (!read)
-    return std::unexpected(
-        with_context(std::move(read).error(), std::format("value \"{}\"", info.name)));
-  info.type = *std::move(read);
+  auto read = CTXGEN_TRY_AT(read_type(type, model), "value \"{}\"", info.name);
+  info.type = std::move(read);
   return info;
 }
 

@@ -85,8 +85,7 @@ Result<bool> Loop::step(KernelContext& context, std::int64_t trip, RuntimeValue&
   for (std::size_t i = 0; i < stacked; ++i) {
     RuntimeValue& slice = outputs[1 + carried + i];
     const std::string what = std::format("scan output {}", i);
-    auto status = stacks[i].append(*CTXGEN_TRY(tensor_of(slice, what)));
-    if (!status) return std::unexpected(with_context(std::move(status).error(), what));
+    CTXGEN_CHECK_AT(stacks[i].append(*CTXGEN_TRY(tensor_of(slice, what))), "{}", what);
     context.recycle(std::move(slice));
   }
   return bool_of(condition, "the condition output");

@@ -129,8 +129,7 @@ Status run_sequence(const Scan& scan, KernelContext& context, const Sequence& se
       const std::string what = std::format("scan output {}", i);
       const Tensor* tensor = CTXGEN_TRY(tensor_of(slice, what));
       const std::int64_t at = scan.output_reverse[i] ? sequence.length - 1 - t : t;
-      auto status = outputs[i].write(context, *tensor, sequence.first_row + at);
-      if (!status) return std::unexpected(with_context(std::move(status).error(), what));
+      CTXGEN_CHECK_AT(outputs[i].write(context, *tensor, sequence.first_row + at), "{}", what);
       context.recycle(std::move(slice));
     }
   }

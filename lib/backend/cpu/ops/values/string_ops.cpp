@@ -208,9 +208,9 @@ KernelResult make_normalizer(const Node& node) {
 KernelResult make_regex(const Node& node) {
   if (node.attribute("pattern") == nullptr)
     return fail(ErrorCode::kInvalidGraph, "{}: attribute \"pattern\" is missing", node.describe());
-  auto compiled = Regex::compile(node.string_or("pattern", ""));
-  if (!compiled) return std::unexpected(with_context(std::move(compiled).error(), node.describe()));
-  return kernel([regex = *std::move(compiled)](KernelContext& context) -> Status {
+  auto compiled = CTXGEN_TRY_AT(Regex::compile(node.string_or("pattern", "")),
+                                "{}", node.describe());
+  return kernel([regex = std::move(compiled)](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0, DataType::kString));
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kBool, input->dims()));
     Bit* out = mutable_data_of<Bit>(*output);

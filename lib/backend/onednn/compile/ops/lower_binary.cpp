@@ -133,7 +133,7 @@ Status lower_pow(const NodeView& n, ProgramBuilder& builder) {
 }
 
 Refusal check_where(const NodeView& n) {
-  if (Refusal refusal = require_condition(n, 0)) return refusal;
+  CTXGEN_REFUSE(require_condition(n, 0));
   return require_f32(n, {1, 2});
 }
 

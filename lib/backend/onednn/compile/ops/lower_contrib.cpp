@@ -84,11 +84,11 @@ Refusal check_skip(const NodeView& n, std::span<const std::string_view> rows) {
   if (n.constant(0) != nullptr || n.constant(1) != nullptr) return "input or skip is constant";
   if (n.rank(0) < 2 || n.rank(1) > n.rank(0))
     return std::format("input and skip have ranks {} and {}", n.rank(0), n.rank(1));
-  if (Refusal refusal = require_same_tail(n, 1, "skip", n.rank(0) - n.rank(1))) return refusal;
+  CTXGEN_REFUSE(require_same_tail(n, 1, "skip", n.rank(0) - n.rank(1)));
   if (!n.has_input(2)) return "gamma is absent";
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (n.has_input(i + 2))
-      if (Refusal refusal = require_row(n, i + 2, rows[i])) return refusal;
+      CTXGEN_REFUSE(require_row(n, i + 2, rows[i]));
   for (const std::size_t i : {1, 2})
     if (n.output_wanted(i)) return "mean or inverse deviation is wanted";
   return std::nullopt;
@@ -121,7 +121,7 @@ ProgramOp norm_op(const NodeView& n, ProgramBuilder& builder, std::string_view o
 }  // namespace
 
 Refusal check_fused_conv(const NodeView& n) {
-  if (Refusal refusal = refusal_of(read_fused_activation(n))) return refusal;
+  CTXGEN_REFUSE(refusal_of(read_fused_activation(n)));
   if (n.has_input(3)) {
     if (Refusal refusal = require_f32(n, {3})) return refusal;
     if (n.constant(3) != nullptr) return "Z is constant";
@@ -141,7 +141,7 @@ Status lower_fused_conv(const NodeView& n, ProgramBuilder& builder) {
 }
 
 Refusal check_fused_gemm(const NodeView& n) {
-  if (Refusal refusal = refusal_of(read_fused_activation(n))) return refusal;
+  CTXGEN_REFUSE(refusal_of(read_fused_activation(n)));
   return check_gemm(n);
 }
 

@@ -34,7 +34,7 @@ Read<ConvParams> read_conv(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   const Tensor* weights = CTXGEN_TRY(constant_f32(n, 1, "weight input"));
   ConvParams params = CTXGEN_TRY(read_conv_params(n, weights->dims()));
-  if (Refusal refusal = check_bias(n, weights->dims()[0])) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_bias(n, weights->dims()[0]));
   return params;
 }
 

@@ -94,7 +94,7 @@ Read<DeconvAttributes> read_deconv(const NodeView& n) {
       return refuse("output_padding {}, expected 0 to {}", params.output_padding[i], most - 1);
     }
   }
-  if (Refusal refusal = resolve_pads(n, params)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(resolve_pads(n, params));
   return params;
 }
 

@@ -37,7 +37,7 @@ Read<GroupNormAttributes> read_group_norm(const NodeView& n) {
   const Dim length = params.per_group ? Dim::fixed(params.groups) : channels;
   for (const std::size_t i : {1, 2}) {
     const std::string_view what = i == 1 ? "scale" : "bias";
-    if (Refusal refusal = check_vector(n, i, what, length)) return std::unexpected(*refusal);
+    CTXGEN_REFUSE(check_vector(n, i, what, length));
     if (params.per_group && n.constant(i) == nullptr) return refuse("{} is not constant", what);
     if (params.per_group && n.input_dims(0)[1].value() > kMostSpread)
       return refuse("{} channels", n.input_dims(0)[1].value());
@@ -60,7 +60,7 @@ Result<Operand> spread(const NodeView& n, std::size_t i, const GroupNormAttribut
 
 Read<std::int64_t> read_rms_norm(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0, 1})) return std::unexpected(*refusal);
-  if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_one_output(n));
   if (n.constant(0) != nullptr) return refuse("input is constant");
   if (n.node().int_or("stash_type", 1) != 1) return refuse("stash_type is not float32");
   const std::int64_t axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", -1), n.rank(0)));

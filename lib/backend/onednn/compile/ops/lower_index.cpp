@@ -99,7 +99,7 @@ Read<std::vector<std::int64_t>> read_tile(const NodeView& n) {
 }
 
 Read<std::vector<std::int64_t>> read_expand(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   auto shape = CTXGEN_TRY(constant_ints(n, 1, "shape input"));
   if (shape.size() > kMaxRank) return refuse("shape has rank {}", shape.size());
   for (const std::int64_t dim : shape) {
@@ -109,7 +109,7 @@ Read<std::vector<std::int64_t>> read_expand(const NodeView& n) {
 }
 
 Read<DimLists> read_expand_code(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   DimLists lists = CTXGEN_TRY(read_dim_lists(n, std::array<std::size_t, 1>{1}));
   if (lists.lists[0].count > kMaxRank) return refuse("shape has rank {}", lists.lists[0].count);
   return lists;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostParts = 4096;  // what programs take
 
 Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   std::vector<std::int64_t> natural(n.rank(0));
   std::iota(natural.begin(), natural.end(), 0);
   const auto given = n.node().ints("perm");
@@ -25,7 +25,7 @@ Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
 }
 
 Read<std::int64_t> read_concat(const NodeView& n) {
-  if (Refusal refusal = require_movable(n, n.input_count())) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n, n.input_count()));
   if (n.input_count() > kMostParts) return refuse("{} inputs", n.input_count());
   const bool old = n.node().opset < 4;
   if (!old && n.node().attribute("axis") == nullptr) return refuse("axis is absent");
@@ -54,7 +54,7 @@ Read<SliceParams> read_slice_lists(const NodeView& n) {
 }
 
 Read<SliceParams> read_slice(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   SliceParams params = CTXGEN_TRY(read_slice_lists(n));
   const std::size_t count = params.starts.size();
   if (params.axes.empty()) {
@@ -102,7 +102,7 @@ Read<std::vector<std::int64_t>> given_sizes(const NodeView& n) {
 }
 
 Read<SplitParams> read_split(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   if (n.output_count() > kMostParts) return refuse("{} outputs", n.output_count());
   for (std::size_t i = 0; i < n.output_count(); ++i) {
     if (!n.output(i).valid()) return refuse("output {} is absent", i);

@@ -17,7 +17,7 @@ Read<std::array<const Tensor*, 4>> read_batch_norm(const NodeView& n) {
   if (node.opset < 7 && node.int_or("is_test", 0) == 0) return refuse("training mode (is_test=0)");
   if (node.opset >= 14 && node.int_or("training_mode", 0) != 0) return refuse("training mode");
   if (node.opset < 9 && node.int_or("spatial", 1) == 0) return refuse("spatial=0");
-  if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_one_output(n));
   constexpr std::array<std::string_view, 4> kNames = {"scale", "bias", "mean", "variance"};
   std::array<const Tensor*, 4> tensors{};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -43,7 +43,7 @@ Refusal check_normalized_dims(const NodeView& n, std::size_t i, std::string_view
 
 Read<NormParams> read_layer_norm(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
-  if (Refusal refusal = require_one_output(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_one_output(n));
   if (n.constant(0) != nullptr) return refuse("input is constant");
   const std::int64_t axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", -1), n.rank(0)));
   if (!n.has_input(1)) return refuse("scale is absent");

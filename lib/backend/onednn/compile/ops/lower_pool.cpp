@@ -20,7 +20,7 @@ Read<WindowAttributes> read_pool(const NodeView& n) {
     return std::unexpected(*refusal);
   }
   if (n.input_value(0).type.element == DataType::kBool) return refuse("element type bool");
-  if (Refusal refusal = check_spatial_rank(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_spatial_rank(n));
   const std::size_t spatial_rank = n.rank(0) - 2;
   WindowAttributes window = CTXGEN_TRY(read_window(n, spatial_rank, {}));
   for (std::size_t i = 0; i < window.pads.size(); ++i) {
@@ -47,7 +47,7 @@ Status lower_pool(const NodeView& n, ProgramBuilder& builder, std::string_view m
 
 Refusal check_max_pool(const NodeView& n) {
   // storage_order says how indices are counted; without indices it has no effect.
-  if (Refusal refusal = require_one_output(n)) return refusal;
+  CTXGEN_REFUSE(require_one_output(n));
   return refusal_of(read_pool(n));
 }
 

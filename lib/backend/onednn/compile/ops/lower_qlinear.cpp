@@ -24,7 +24,7 @@ struct QLinear {
 
 /// Inputs a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero of both QLinear products.
 Read<QLinear> read_qlinear(const NodeView& n, std::int64_t channel_axis) {
-  if (Refusal refusal = require_value(n, 0, kBytes)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_value(n, 0, kBytes));
   QLinear q;
   q.a = CTXGEN_TRY(read_quantization(n, 1, 2));
   q.result = CTXGEN_TRY(read_quantization(n, 6, 7));
@@ -91,7 +91,7 @@ Read<IntegerProduct> read_integer_product(const NodeView& n) {
   if (n.view().target().portable)
     return refuse("not every instruction set has products of 8-bit integers (--portable)");
   if (!has_fast_int8()) return refuse("this instruction set has no products of 8-bit integers");
-  if (Refusal refusal = require_value(n, 0, kBytes)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_value(n, 0, kBytes));
   const Tensor* stored = n.constant(1);
   if (stored == nullptr) return refuse("weights are not constant");
   if (!n.output_value(0).type.has_rank()) return refuse("rank of the result is unknown");
@@ -177,7 +177,7 @@ Status lower_qlinear_matmul(const NodeView& n, ProgramBuilder& builder) {
 }
 
 Refusal check_conv_integer(const NodeView& n) {
-  if (Refusal refusal = refusal_of(read_conv_integer(n))) return refusal;
+  CTXGEN_REFUSE(refusal_of(read_conv_integer(n)));
   return check_speed(n, lower_conv_integer);
 }
 
@@ -191,7 +191,7 @@ Status lower_conv_integer(const NodeView& n, ProgramBuilder& builder) {
 }
 
 Refusal check_matmul_integer(const NodeView& n) {
-  if (Refusal refusal = refusal_of(read_matmul_integer(n))) return refusal;
+  CTXGEN_REFUSE(refusal_of(read_matmul_integer(n)));
   return check_speed(n, lower_matmul_integer);
 }
 

@@ -28,9 +28,9 @@ struct Unary {
 
 /// Inputs X, X_scale, X_zero, Y_scale, Y_zero.
 Read<Unary> read_unary(const NodeView& n) {
-  if (Refusal refusal = require_value(n, 0, kBytes)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_value(n, 0, kBytes));
   const Unary unary{CTXGEN_TRY(read_quantization(n, 1, 2)), CTXGEN_TRY(read_quantization(n, 3, 4))};
-  if (Refusal refusal = check_result(n, unary.to)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_result(n, unary.to));
   return unary;
 }
 
@@ -50,11 +50,11 @@ Read<Binary> read_binary(const NodeView& n) {
       return refuse("constant of type {}", name_of(constant->type()));
     }
     if (constant != nullptr) continue;
-    if (Refusal refusal = require_value(n, i, kBytes)) return std::unexpected(*refusal);
+    CTXGEN_REFUSE(require_value(n, i, kBytes));
   }
   const Binary binary{CTXGEN_TRY(read_quantization(n, 1, 2)), CTXGEN_TRY(read_quantization(n, 4, 5)),
                       CTXGEN_TRY(read_quantization(n, 6, 7))};
-  if (Refusal refusal = check_result(n, binary.to)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_result(n, binary.to));
   return binary;
 }
 

@@ -21,7 +21,7 @@ Read<Quantization> read_quantize(const NodeView& n) {
   if (Refusal refusal = require_value(n, 0, {DataType::kFloat, DataType::kFloat16})) {
     return std::unexpected(*refusal);
   }
-  if (Refusal refusal = check_plain_form(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_plain_form(n));
   Quantization q = CTXGEN_TRY(read_quantization(n, 1, 2));
   const DataType type = n.output_value(0).type.element;
   if (type != DataType::kUint8 && type != DataType::kInt8) {
@@ -36,7 +36,7 @@ Read<Quantization> read_dequantize(const NodeView& n) {
           require_value(n, 0, {DataType::kUint8, DataType::kInt8, DataType::kInt32})) {
     return std::unexpected(*refusal);
   }
-  if (Refusal refusal = check_plain_form(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_plain_form(n));
   if (n.output_value(0).type.element != DataType::kFloat) return refuse("result must be float32");
   const Quantization q = CTXGEN_TRY(read_quantization(n, 1, 2));
   if (n.input_value(0).type.element == DataType::kInt32 && q.zero != 0) {

@@ -24,7 +24,7 @@ Read<std::vector<std::int64_t>> attribute_or_input(const NodeView& n, std::int64
 }
 
 Read<std::vector<std::int64_t>> read_shape(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   if (n.node().opset >= 5 && !n.has_input(1)) return refuse("shape input is absent");
   std::vector<std::int64_t> shape =
       CTXGEN_TRY(attribute_or_input(n, 5, "shape", "shape input"));
@@ -52,7 +52,7 @@ Read<std::vector<std::int64_t>> axes_of_size_one(const NodeView& n) {
 }
 
 Read<std::vector<std::int64_t>> read_axes(const NodeView& n, bool unsqueeze) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   std::vector<std::int64_t> axes = CTXGEN_TRY(attribute_or_input(n, 13, "axes", "axes input"));
   if (unsqueeze && axes.empty()) return refuse("axes are absent");
   if (axes.empty()) axes = CTXGEN_TRY(axes_of_size_one(n));
@@ -80,7 +80,7 @@ Status lower_axes(const NodeView& n, ProgramBuilder& builder, std::string_view k
 }
 
 Read<std::int64_t> read_flatten(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   return axis_of(n.node().int_or("axis", 1), n.rank(0), true);
 }
 
@@ -147,7 +147,7 @@ Status lower_unsqueeze(const NodeView& n, ProgramBuilder& builder) {
 }
 
 Refusal check_identity(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return refusal;
+  CTXGEN_REFUSE(require_movable(n));
   if (n.constant(0) != nullptr) return "input is constant";
   return std::nullopt;
 }
@@ -170,7 +170,7 @@ Refusal check_dropout(const NodeView& n) {
         training->bytes()[0] == std::byte{0};
     if (!off) return "training mode";
   }
-  if (Refusal refusal = require_one_output(n)) return refusal;
+  CTXGEN_REFUSE(require_one_output(n));
   return check_identity(n);
 }
 

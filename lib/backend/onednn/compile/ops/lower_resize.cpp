@@ -102,7 +102,7 @@ Read<ResizeParams> read_resize(const NodeView& n) {
   params.coordinates =
       old ? "asymmetric" : node.string_or("coordinate_transformation_mode", "half_pixel");
   params.nearest = old ? "floor" : node.string_or("nearest_mode", "round_prefer_floor");
-  if (Refusal refusal = check_words(n, params)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_words(n, params));
   if (params.mode == "linear") {
     if (n.rank(0) < 3 || n.rank(0) > 5) return refuse("linear with rank {}", n.rank(0));
     if (!keeps_dim(n, params, 0) || !keeps_dim(n, params, 1)) {

@@ -133,13 +133,13 @@ Read<RnnAttributes> read_rnn(const NodeView& n) {
   if (node.int_or("input_forget", 0) != 0) return refuse("input_forget");
   if (n.has_input(7)) return refuse("peepholes");
   if (n.has_input(6) && node.op_type != "LSTM") return refuse("{} inputs", n.input_count());
-  if (Refusal refusal = check_activations(n, params)) return std::unexpected(*refusal);
-  if (Refusal refusal = check_weights(n, params)) return std::unexpected(*refusal);
-  if (Refusal refusal = check_lengths(n, params)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_activations(n, params));
+  CTXGEN_REFUSE(check_weights(n, params));
+  CTXGEN_REFUSE(check_lengths(n, params));
   for (const std::size_t i : {5, 6}) {
-    if (Refusal refusal = check_state(n, i, params)) return std::unexpected(*refusal);
+    CTXGEN_REFUSE(check_state(n, i, params));
   }
-  if (Refusal refusal = check_outputs(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(check_outputs(n));
   return params;
 }
 

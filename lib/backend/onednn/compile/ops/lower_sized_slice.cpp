@@ -18,7 +18,7 @@ struct SizedSlice {
 };
 
 Read<SizedSlice> read_sized_slice(const NodeView& n) {
-  if (Refusal refusal = require_movable(n)) return std::unexpected(*refusal);
+  CTXGEN_REFUSE(require_movable(n));
   SizedSlice slice;
   slice.bounds = CTXGEN_TRY(read_dim_lists(n, std::array<std::size_t, 2>{1, 2}));
   const std::size_t count = slice.bounds.lists[0].count;

@@ -7,6 +7,7 @@
 #include <format>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace ctxgen {
@@ -60,11 +61,17 @@ class ShortText {
   }
   [[nodiscard]] friend bool operator==(const ShortText& a, std::string_view b) { return a.view() == b; }
   [[nodiscard]] friend bool operator==(const ShortText& a, const char* b) { return a.view() == b; }
+  [[nodiscard]] friend bool operator==(const ShortText& a, const std::string& b) { return a.view() == b; }
   [[nodiscard]] friend auto operator<=>(const ShortText& a, const ShortText& b) {
     return a.view() <=> b.view();
   }
   [[nodiscard]] friend std::string operator+(std::string a, const ShortText& b) {
     return std::move(a.append(b.view()));
+  }
+  template <class Stream>
+  friend Stream& operator<<(Stream& stream, const ShortText& text) {
+    stream << text.view();
+    return stream;
   }
 
  private:
@@ -84,4 +91,14 @@ struct std::formatter<ctxgen::ShortText> : std::formatter<std::string_view> {
   auto format(const ctxgen::ShortText& text, std::format_context& context) const {
     return std::formatter<std::string_view>::format(text.view(), context);
   }
+};
+
+// So that std::ranges algorithms compare it with std::string_view.
+template <template <class> class T, template <class> class U>
+struct std::basic_common_reference<ctxgen::ShortText, std::string_view, T, U> {
+  using type = std::string_view;
+};
+template <template <class> class T, template <class> class U>
+struct std::basic_common_reference<std::string_view, ctxgen::ShortText, T, U> {
+  using type = std::string_view;
 };

@@ -37,7 +37,7 @@ struct ErrorInfo {
   ErrorCode code;
   std::string_view printed;  // "INVALID_GRAPH"
   int exit_status;           // of the command line
-  std::string_view when;     // one line for --help and the README
+  std::string_view when;     // one line for --help and docs/cli.md
 };
 
 /// The one table of error codes, in enumerator order.
@@ -74,6 +74,23 @@ template <class... Args>
   do {                                                                              \
     auto check_status_ = (expr);                                                    \
     if (!check_status_) return std::unexpected(std::move(check_status_).error());   \
+  } while (false)
+
+// The same with a place before the message: CTXGEN_TRY_AT(map_file(path), "tensor \"{}\"", name).
+#define CTXGEN_TRY_AT(expr, ...)                                                     \
+  __extension__({                                                                    \
+    auto try_result_ = (expr);                                                       \
+    if (!try_result_)                                                                \
+      return std::unexpected(::ctxgen::with_context(std::move(try_result_).error(),  \
+                                                    std::format(__VA_ARGS__)));      \
+    std::move(*try_result_);                                                         \
+  })
+#define CTXGEN_CHECK_AT(expr, ...)                                                   \
+  do {                                                                               \
+    auto check_status_ = (expr);                                                     \
+    if (!check_status_)                                                              \
+      return std::unexpected(::ctxgen::with_context(std::move(check_status_).error(), \
+                                                    std::format(__VA_ARGS__)));      \
   } while (false)
 
 #define CTXGEN_ASSERT(expr) \
