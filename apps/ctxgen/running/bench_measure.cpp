@@ -19,6 +19,7 @@
 #include "flags/arguments.h"
 #include "running/open_model.h"
 #include "running/random_inputs.h"
+#include "running/stopwatch.h"
 #include "term/process_memory.h"
 
 namespace ctxgen::cli {
@@ -28,10 +29,6 @@ using Clock = std::chrono::steady_clock;
 
 /// Runs behind the per-op table.
 constexpr std::size_t kProfiledRuns = 10;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 /// The value that `share` of the sorted samples do not pass (nearest rank).
 double percentile(const std::vector<double>& sorted, double share) {

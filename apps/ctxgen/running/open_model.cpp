@@ -6,15 +6,12 @@
 #include "ctxgen/base/log.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
+#include "running/stopwatch.h"
 
 namespace ctxgen::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 /// Nothing to compile and nothing to change: provider cpu alone.
 bool runs_as_it_stands(const CompileOptions& options) {

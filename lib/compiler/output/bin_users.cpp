@@ -12,6 +12,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/option_table.h"
+#include "ctxgen/partition/provider.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "output/output_files.h"
 

@@ -9,6 +9,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/option_table.h"
+#include "ctxgen/partition/provider.h"
 #include "output/output_files.h"
 
 namespace ctxgen {

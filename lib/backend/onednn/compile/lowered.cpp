@@ -5,11 +5,6 @@
 #include <utility>
 
 namespace ctxgen::onednn {
-namespace {
-
-std::string_view name_of(const ProgramParam& param) { return param.name; }
-
-}  // namespace
 
 std::vector<ProgramDim> dims_of(const Program& program, Operand operand) {
   if (operand.kind == Operand::Kind::kValue) return program.values[operand.index].dims;
