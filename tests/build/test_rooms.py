@@ -23,7 +23,7 @@ def code_in(folder):
 # Flat still; an entry goes when the folder has rooms.
 LARGE = {"lib/backend/onednn/exec/kinds", "lib/runtime"}
 # The same name for two things still; an entry goes when one of them is renamed.
-TWICE = {"check", "conv", "deconv", "entry", "matmul", "move", "pool", "provider", "rnn", "run_context", "session", "status", "wire"}
+TWICE = {"check", "entry", "provider", "run_context", "session", "status", "wire"}
 
 
 def test_folders_are_small():

@@ -12,7 +12,7 @@ namespace {
 
 #define CTXGEN_FIELD(name) .field = #name, .slot = &CompileOptions::name
 
-constexpr OptionRow kRows[] = {
+constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(names)},
     {CTXGEN_FIELD(providers), .in_key = InKey::kByItsEffect, .flag = "--provider", .value = "A,B,...",
      .setter = "set_providers",
@@ -133,12 +133,12 @@ consteval std::size_t field_count() {
   };
   return std::tuple_size_v<decltype(count(std::declval<CompileOptions>()))>;
 }
-static_assert(std::size(kRows) == field_count(), "every field of CompileOptions needs a row");
+static_assert(std::size(kOptions) == field_count(), "every field of CompileOptions needs a row");
 
 constexpr bool all_differ() {
-  for (std::size_t i = 0; i < std::size(kRows); ++i)
+  for (std::size_t i = 0; i < std::size(kOptions); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (kRows[i].slot == kRows[j].slot) return false;
+      if (kOptions[i].slot == kOptions[j].slot) return false;
   return true;
 }
 static_assert(all_differ(), "a field has two rows");
@@ -151,11 +151,11 @@ CompileOptions options_named(OptionNames names) {
   return options;
 }
 
-std::span<const OptionRow> option_rows() { return kRows; }
+std::span<const OptionRow> option_rows() { return kOptions; }
 
 const OptionRow& option_row(OptionSlot slot) {
-  const auto at = std::ranges::find(kRows, slot, &OptionRow::slot);
-  CTXGEN_ASSERT(at != std::end(kRows));
+  const auto at = std::ranges::find(kOptions, slot, &OptionRow::slot);
+  CTXGEN_ASSERT(at != std::end(kOptions));
   return *at;
 }
 
