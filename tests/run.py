@@ -139,8 +139,8 @@ def outcome_of(case: ElementTree.Element, report: pathlib.Path) -> Outcome:
         outcome = outcome_of_report(report, said)
     except (OSError, ElementTree.ParseError):  # it crashed, or was stopped
         outcome = Outcome(passed=len(re.findall(r"^\[       OK \] ", said, re.M)))
-        if failure is None and case.get("status") == "run":
-            outcome.failures.append(("the whole", f"{said}\nthere is no {report.name}"))
+        if failure is None:
+            outcome.failures.append(("the whole", f"{said}\nit did not run, or wrote no {report.name}"))
     if failure is not None and not outcome.failures:
         begun = re.findall(r"^\[ RUN      \] (\S+)", said, re.M)
         outcome.failures.append((begun[-1] if begun else "outside of the tests", f"{said}\nended by: {failure.get('message') or 'failure'}"))
