@@ -198,7 +198,7 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   std::vector<ContextNode> nodes;
   for (const OrtGraph* graph : graphs) {
     const auto inside = CTXGEN_TRY(nodes_of(ort_, *graph));
-    if (inside.size() != 1 || !is_ours(ort_, *inside.front()))
+    if (inside.size() != 1 || !is_ours(ort_, name_, *inside.front()))
       return fail(ErrorCode::kInternal, "a claim of one EPContext node came back as {} nodes",
                   inside.size());
     sources.push_back(inside.front());

@@ -28,17 +28,17 @@ Code code(std::initializer_list<std::vector<std::int64_t>> instructions) {
 Code number(std::int64_t n) { return instruction(DimWord::kNumber, n); }
 Code dim(std::int64_t input, std::int64_t axis) { return instruction(DimWord::kDim, input, axis); }
 
-Result<std::vector<std::int64_t>> run(const Code& c) {
+Result<std::vector<std::int64_t>> run_code(const Code& c) {
   return run_dim_code(c, std::vector<Dims>{{2, 3}, {5}}, "op");
 }
 
 TEST(DimCode, LeavesAListOfNumbers) {
-  EXPECT_EQ(run(code({dim(0, 1), number(-1), dim(1, 0), number(4), instruction(DimWord::kMul)})),
+  EXPECT_EQ(run_code(code({dim(0, 1), number(-1), dim(1, 0), number(4), instruction(DimWord::kMul)})),
             (Code{3, -1, 20}));
-  EXPECT_EQ(run(code({number(7), dim(0, 0), instruction(DimWord::kSub)})), Code{5});
-  EXPECT_EQ(run(code({number(7), dim(0, 0), instruction(DimWord::kAdd)})), Code{9});
-  EXPECT_EQ(run(code({number(-7), dim(0, 0), instruction(DimWord::kDiv)})), Code{-3});  // to zero
-  EXPECT_EQ(run({}), Code{});
+  EXPECT_EQ(run_code(code({number(7), dim(0, 0), instruction(DimWord::kSub)})), Code{5});
+  EXPECT_EQ(run_code(code({number(7), dim(0, 0), instruction(DimWord::kAdd)})), Code{9});
+  EXPECT_EQ(run_code(code({number(-7), dim(0, 0), instruction(DimWord::kDiv)})), Code{-3});  // to zero
+  EXPECT_EQ(run_code({}), Code{});
 }
 
 TEST(DimCode, RefusesWhatCannotRun) {
@@ -50,10 +50,10 @@ TEST(DimCode, RefusesWhatCannotRun) {
                           code({number(kBig), number(1), add}), code({number(kBig), number(2), mul}),
                           code({number(-kBig - 1), number(-1), div}), code({{6, 0, 0}}),
                           code({{-1, 0, 0}}), Code{0, 1}})
-    EXPECT_EQ(code_of(run(bad)), ErrorCode::kInvalidGraph);
+    EXPECT_EQ(code_of(run_code(bad)), ErrorCode::kInvalidGraph);
   Code high;
   for (int i = 0; i < 65; ++i) high.insert(high.end(), {0, 1, 0});
-  EXPECT_EQ(code_of(run(high)), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(run_code(high)), ErrorCode::kInvalidGraph);
 }
 
 TEST(DimCode, MayDescribeAParameterOfAnOp) {

@@ -70,22 +70,22 @@ void check_params(std::string_view kind) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < once.params.size(); ++i) {
     const ProgramParam& param = once.params[i];
-    EXPECT_TRUE(names.insert(param.name).second) << param.name << " twice";
+    EXPECT_TRUE(names.insert(param.name.str()).second) << param.name.str() << " twice";
     ProgramOp damaged = once;
-    const bool text = std::holds_alternative<std::string>(param.value);
+    const bool text = std::holds_alternative<ShortText>(param.value);
     damaged.params[i].value = text ? decltype(param.value)(std::int64_t{1})
-                                   : decltype(param.value)(std::string("x"));
-    EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name;
+                                   : decltype(param.value)(ShortText("x"));
+    EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name.str();
     damaged = once;
     if (std::holds_alternative<std::int64_t>(param.value)) {
       damaged.params[i].value = kMaxParam + 1;
-      EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name;
+      EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name.str();
     }
-    if (std::holds_alternative<IntList>(param.value)) {
-      damaged.params[i].value = IntList(4097);
-      EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name;
-      damaged.params[i].value = std::vector<double>();  // empty lists have no type in some writers
-      EXPECT_EQ(code_of(decode<Params>(damaged)), ctxgen::test::kOk) << param.name;
+    if (std::holds_alternative<SmallList<std::int64_t>>(param.value)) {
+      damaged.params[i].value = SmallList<std::int64_t>(IntList(4097));
+      EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name.str();
+      damaged.params[i].value = SmallList<double>();  // empty lists have no type in some writers
+      EXPECT_EQ(code_of(decode<Params>(damaged)), ctxgen::test::kOk) << param.name.str();
     }
   }
 }
