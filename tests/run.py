@@ -234,6 +234,7 @@ def main() -> int:
     parser.add_argument("--again-isa", metavar="NAME", help="run the units of operators, exec and quantisation a second time, limited to NAME; where the machine has no more than that this is said and skipped")
     options = parser.parse_args()
 
+    options.build = options.build.resolve()  # ctest takes paths from there
     units, passes, total = units_of(options.build), [Pass()], Outcome()
     if options.unit:
         if missing := [name for name in options.unit if name not in units]:
