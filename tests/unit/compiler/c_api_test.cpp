@@ -170,7 +170,7 @@ TEST_F(CApi, SettersAndKeysThatDifferContradictEachOther) {
   const Failure failure = compile();
   EXPECT_EQ(failure.code, CTXGEN_INVALID_ARGUMENT);
   EXPECT_NE(failure.message.find("ep.context_node_name_prefix"), std::string::npos);
-  EXPECT_NE(failure.message.find("--node-prefix"), std::string::npos);
+  EXPECT_NE(failure.message.find("ctxgen_compile_options_set_node_prefix"), std::string::npos);
 }
 
 TEST_F(CApi, SetProviders) {
