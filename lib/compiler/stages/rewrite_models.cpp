@@ -1,11 +1,13 @@
 #include "stages/rewrite_models.h"
 
 #include <algorithm>
+#include <format>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "ctxgen/compiler/option_table.h"
 #include "ctxgen/onnx_lite/content_hash.h"
 #include "ctxgen/partition/rewrite.h"
 #include "output/external_initializers.h"
@@ -15,11 +17,22 @@
 namespace ctxgen {
 namespace {
 
+/// check_model_size(), and the option that helps by the name that the caller knows.
+Status check_size(std::uint64_t size, std::uint64_t embedded, const CompileOptions& options) {
+  Status status = check_model_size(size, embedded);
+  if (status) return status;
+  const bool without = size - std::min(size, embedded) <= kMaxModelBytes;
+  Error error = std::move(status).error();
+  error.message += without ? std::format(" (no {})", option_name(options, &CompileOptions::embed))
+                           : std::format(" ({})", option_name(options, &CompileOptions::external_initializers));
+  return std::unexpected(std::move(error));
+}
+
 /// A context binary as it goes into its model.
 /// Errors  RESOURCE_LIMIT before it takes memory, if it is too large for any model.
-Result<Blob> embedded_context(const ContextContent& content) {
+Result<Blob> embedded_context(const ContextContent& content, const CompileOptions& options) {
   const std::uint64_t size = CTXGEN_TRY(context_size(content));
-  CTXGEN_CHECK(check_model_size(size, size));
+  CTXGEN_CHECK(check_size(size, size, options));
   return write_to_memory([&](const ByteSink& sink) { return write_context(content, sink); }, size);
 }
 
@@ -76,7 +89,7 @@ class ModelPlan {
       node.attributes.embed_mode = env_.options.embed ? 1 : 0;
       node.attributes.main_context = with_primary.insert(p).second ? 1 : 0;
       if (node.attributes.main_context == 1 && env_.options.embed)
-        node.payload = CTXGEN_TRY(embedded_context(*built_.contents[p]));
+        node.payload = CTXGEN_TRY(embedded_context(*built_.contents[p], env_.options));
       else if (node.attributes.main_context == 1)
         node.attributes.ep_cache_context = sources_.bin_references[p];
       nodes.push_back(std::move(node));
@@ -128,7 +141,7 @@ Status report_sizes(CompileReport& report, const RewrittenModels& rewritten,
     report.models[m].model_bytes = CTXGEN_TRY(model_size(prepared.models[m].model, rewrite));
     std::uint64_t embedded = 0;
     for (const EpContextNode& node : rewrite.ep_contexts) embedded += node.payload.bytes.size();
-    CTXGEN_CHECK(check_model_size(report.models[m].model_bytes, embedded));
+    CTXGEN_CHECK(check_size(report.models[m].model_bytes, embedded, env.options));
   }
   if (env.options.external_initializers.empty()) return {};
   ExternalInitializersReport& file = report.external.emplace();

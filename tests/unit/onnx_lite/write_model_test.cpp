@@ -319,7 +319,7 @@ TEST(WriteModel, RefusesMoreThanProtobufTakesBeforeWriting) {
   };
   const Status status = write_model(model, rewrite, sink);
   EXPECT_EQ(code_of(status), ErrorCode::kResourceLimit);
-  EXPECT_THAT(status.error().message, HasSubstr("--external-initializers"));
+  EXPECT_THAT(status.error().message, HasSubstr("external initializers"));
   EXPECT_FALSE(called);
 }
 

@@ -75,7 +75,7 @@ using ModelSink = std::function<Status(std::span<const std::byte>)>;
 inline constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 
 /// Whether a model of `size` bytes, of which context binaries inside take `embedded`, can be written.
-/// Errors  RESOURCE_LIMIT naming the option that helps.
+/// Errors  RESOURCE_LIMIT saying what helps.
 [[nodiscard]] Status check_model_size(std::uint64_t size, std::uint64_t embedded);
 
 /// Size in bytes of the ModelProto that write_model would write.
