@@ -68,7 +68,7 @@ Status check_content_at_load(const Model& model, std::span<const FileRead> files
   for (const FileRead& file : files) bytes += file.bytes.bytes.size();
   if (!verifies(when, bytes)) return {};
   const ContentCheck check = CTXGEN_TRY(check_content(model, files));
-  const std::string_view name = model.file_name.empty() ? "the model" : model.file_name;
+  const std::string name = model.file_name.empty() ? "the model" : model.file_name;
   if (check.state == ContentState::kDamaged)
     return fail(ErrorCode::kCorruptContext, "{}: {}", name, check.detail);
   if (check.state == ContentState::kChanged) log(LogLevel::kWarning, "{}: {}", name, check.detail);
