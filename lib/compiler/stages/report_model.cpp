@@ -24,19 +24,18 @@ std::string op_type_of(const Node& node) {
 class NodeList {
  public:
   void add(const Node& node) {
-    constexpr std::size_t kShown = 5;
     if (++count_ > kShown) return;
     text_ += std::format("{}node \"{}\" ({})", count_ == 1 ? "" : ", ", name_of(node), op_type_of(node));
-    shown_ = count_;
   }
   [[nodiscard]] std::size_t count() const { return count_; }
   /// "node "a" (Op), node "b" (Op) and 3 more".
   [[nodiscard]] std::string text() const {
-    return count_ == shown_ ? text_ : std::format("{} and {} more", text_, count_ - shown_);
+    return count_ <= kShown ? text_ : std::format("{} and {} more", text_, count_ - kShown);
   }
 
  private:
-  std::size_t count_ = 0, shown_ = 0;
+  static constexpr std::size_t kShown = 5;
+  std::size_t count_ = 0;
   std::string text_;
 };
 

@@ -6,14 +6,9 @@
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
-namespace {
-
-std::string_view name_of(const ProgramParam& param) { return param.name; }
-
-}  // namespace
 
 void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::value) value) {
-  const auto found = std::ranges::find(op.params, name, name_of);
+  const auto found = std::ranges::find(op.params, name, &ProgramParam::name);
   if (found != op.params.end()) {
     found->value = std::move(value);
   } else {
@@ -22,7 +17,7 @@ void set_param(ProgramOp& op, std::string_view name, decltype(ProgramParam::valu
 }
 
 const ProgramParam* find_param(const ProgramOp& op, std::string_view name) {
-  const auto found = std::ranges::find(op.params, name, name_of);
+  const auto found = std::ranges::find(op.params, name, &ProgramParam::name);
   return found == op.params.end() ? nullptr : &*found;
 }
 
