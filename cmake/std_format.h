@@ -8,6 +8,8 @@
 #include <format>
 
 namespace std::__format {
-extern template _Sink_iter<char> __do_vformat_to<char, 1>(_Sink_iter<char>, string_view, format_context&);
-extern template _Sink_iter<wchar_t> __do_vformat_to<wchar_t, 1>(_Sink_iter<wchar_t>, wstring_view, wformat_context&);
+extern template _Sink_iter<char> __do_vformat_to<char, 1>(_Sink_iter<char>, string_view,
+                                                          format_context&);
+extern template _Sink_iter<wchar_t> __do_vformat_to<wchar_t, 1>(_Sink_iter<wchar_t>, wstring_view,
+                                                                wformat_context&);
 }  // namespace std::__format

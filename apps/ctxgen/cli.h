@@ -1,10 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "ctxgen/base/status.h"
 
@@ -18,7 +19,7 @@ using Action = std::function<Result<int>()>;
 struct Cli {
   CLI::App& app;
   Action action;
-  std::vector<std::string> arguments;  // as given, the program's name first
+  std::vector<std::string> arguments;              // as given, the program's name first
   std::set<const CLI::Option*> may_be_empty = {};  // options for which "" is a value
 };
 

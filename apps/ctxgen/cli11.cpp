@@ -1,6 +1,5 @@
 // The function bodies of CLI11, which its headers leave out where CLI11_COMPILE is defined.
 #include <CLI/CLI.hpp>
-
 #include <CLI/impl/App_inl.hpp>
 #include <CLI/impl/Argv_inl.hpp>
 #include <CLI/impl/Config_inl.hpp>

@@ -13,6 +13,7 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/registry/providers.h"
+
 #include "cli.h"
 #include "flags/build_flags.h"
 #include "flags/options_file.h"
@@ -25,7 +26,6 @@
 #include "term/out_of_memory.h"
 #include "term/text_table.h"
 #include "verbs/documents_verb.h"
-
 
 namespace ctxgen::cli {
 namespace {
@@ -48,8 +48,8 @@ std::string errors_text() {
   TextTable table({0});
   table.row({"0", "", "done"});
   for (const ErrorInfo& info : infos)
-    table.row({std::to_string(info.exit_status), std::string(info.printed),
-               std::string(info.when)});
+    table.row(
+        {std::to_string(info.exit_status), std::string(info.printed), std::string(info.when)});
   return "Exit status and error codes:\n" + table.text("  ");
 }
 

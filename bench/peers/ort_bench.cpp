@@ -55,12 +55,10 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  const std::map<std::string, std::string*> texts = {{"--library", &options.library},
-                                                     {"--model", &options.model},
-                                                     {"--provider", &options.provider},
-                                                     {"--save-optimized", &options.save_optimized},
-                                                     {"--plugin", &options.plugin},
-                                                     {"--outputs", &options.outputs}};
+  const std::map<std::string, std::string*> texts = {
+      {"--library", &options.library},   {"--model", &options.model},
+      {"--provider", &options.provider}, {"--save-optimized", &options.save_optimized},
+      {"--plugin", &options.plugin},     {"--outputs", &options.outputs}};
   const std::map<std::string, int*> numbers = {{"--threads", &options.threads},
                                                {"--iterations", &options.iterations},
                                                {"--optimization", &options.optimization}};
@@ -171,7 +169,7 @@ constexpr ElementType kElementTypes[] = {
 };
 
 template <class Key>
-const ElementType& find_type(Key ElementType::*member, auto wanted) {
+const ElementType& find_type(Key ElementType::* member, auto wanted) {
   for (const ElementType& row : kElementTypes)
     if (row.*member == wanted) return row;
   throw std::runtime_error("an element type that the bench does not know");

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "ctxgen/base/file.h"
+
 #include "unique_fd.h"
 #include "unnamed_file.h"
 #include "write_all.h"
@@ -109,7 +110,7 @@ void flush_folder(const fs::path& folder) {
 struct AtomicFile::Impl {
   fs::path target;       // as given, for messages
   fs::path destination;  // absolute: a later chdir changes nothing
-  fs::path folder;  // of the destination
+  fs::path folder;       // of the destination
   fs::path temporary;    // absolute
   bool direct = false;   // no temporary: `fd` is the device, pipe or descriptor itself
   UniqueFd fd;
@@ -145,10 +146,12 @@ Result<Temporary> open_temporary(const fs::path& destination, const fs::path& ta
         folder_of(destination) / std::format("{}{}-{}{}", temporary_prefix(destination), ::getpid(),
                                              counter.fetch_add(1), kTemporarySuffix);
     if (!registration.enter(made.path.string()))
-      return fail(ErrorCode::kResourceLimit, "cannot write \"{}\": more than {} files are being "
-                  "written", target.string(), live_temporaries.size());
-    made.fd = UniqueFd(::open(made.path.c_str(),
-                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+      return fail(ErrorCode::kResourceLimit,
+                  "cannot write \"{}\": more than {} files are being "
+                  "written",
+                  target.string(), live_temporaries.size());
+    made.fd = UniqueFd(
+        ::open(made.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (made.fd.valid()) return made;
     const int error = errno;
     registration.leave();
@@ -240,7 +243,8 @@ Status AtomicFile::flush() { return impl_->close(/*to_disk=*/true); }
 Status AtomicFile::commit() {
   CTXGEN_CHECK(flush());
   CTXGEN_CHECK(impl_->rename());
-  if (!impl_->direct) flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
+  if (!impl_->direct)
+    flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
   return {};
 }
 
@@ -256,7 +260,7 @@ bool is_stale(const fs::path& temporary, pid_t process) {
   if (!own && (::kill(process, 0) == 0 || errno != ESRCH)) return false;
   const UniqueFd fd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return false;
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (!own && errno != EWOULDBLOCK);
 }

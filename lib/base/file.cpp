@@ -81,7 +81,7 @@ class MappingCache {
 };
 
 Result<Blob> map_descriptor(const UniqueFd& fd, std::string_view name) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0)
     return fail(ErrorCode::kIoError, "cannot look at \"{}\": {}", name, std::strerror(errno));
   if (!S_ISREG(status.st_mode))
@@ -115,8 +115,7 @@ Result<Blob> map_file(const std::filesystem::path& path) {
     fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   } while (!fd.valid() && errno == EINTR);
   if (!fd.valid())
-    return fail(ErrorCode::kIoError, "cannot open \"{}\": {}", path.string(),
-                std::strerror(errno));
+    return fail(ErrorCode::kIoError, "cannot open \"{}\": {}", path.string(), std::strerror(errno));
   return map_descriptor(fd, path.string());
 }
 

@@ -15,9 +15,9 @@ using How = FileUse::How;
 
 /// A file as the system knows it.
 struct Identity {
-  fs::path real;                                  // absolute, without links as far as there is something
+  fs::path real;  // absolute, without links as far as there is something
   std::optional<std::pair<dev_t, ino_t>> inode;  // of what is there
-  bool shareable = false;                         // a character device or a socket
+  bool shareable = false;                        // a character device or a socket
 };
 
 Identity identify(const fs::path& path) {
@@ -26,7 +26,7 @@ Identity identify(const fs::path& path) {
   found.real = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error) found.real = fs::absolute(path, error).lexically_normal();
   if (!found.real.has_filename()) found.real = found.real.parent_path();  // "x/": of a new folder
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return found;
   found.inode.emplace(status.st_dev, status.st_ino);
   found.shareable = S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode);
@@ -84,8 +84,9 @@ class Files {
   [[nodiscard]] Status check_folders(const FileUse& use, fs::path folder) const {
     for (; folder.has_relative_path(); folder = folder.parent_path())
       if (const auto found = by_path_.find(folder); found != by_path_.end())
-        return fail(ErrorCode::kInvalidArgument, "{} \"{}\" would lie where {} needs a folder: \"{}\"",
-                    found->second->role, found->second->path.string(), use.role, use.path.string());
+        return fail(ErrorCode::kInvalidArgument,
+                    "{} \"{}\" would lie where {} needs a folder: \"{}\"", found->second->role,
+                    found->second->path.string(), use.role, use.path.string());
     return {};
   }
 

@@ -1,9 +1,9 @@
 #include "ctxgen/base/hash.h"
 
-#include <xxhash.h>
-
 #include <format>
 #include <new>
+
+#include <xxhash.h>
 
 #include "ctxgen/base/blob.h"
 

@@ -38,7 +38,8 @@ bool system_has_tiles() {
   constexpr long kGetSupported = 0x1021;  // ARCH_GET_XCOMP_SUPP
   constexpr unsigned kTileData = 18;
   std::uint64_t supported = 0;
-  return syscall(SYS_arch_prctl, kGetSupported, &supported) == 0 && (supported >> kTileData & 1) != 0;
+  return syscall(SYS_arch_prctl, kGetSupported, &supported) == 0 &&
+         (supported >> kTileData & 1) != 0;
 }
 #endif
 

@@ -1,11 +1,11 @@
 #include "ctxgen/base/log.h"
 
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
 
 namespace ctxgen {
 namespace {

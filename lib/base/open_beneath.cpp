@@ -7,11 +7,12 @@
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
+
+#include <climits>
 
 namespace ctxgen {
 namespace {
@@ -89,7 +90,7 @@ class Walk {
   int enter(const std::string& part) {
     Attempt found = open_at(here(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (found.error != 0) return found.error;
-    struct stat status {};
+    struct stat status{};
     if (::fstat(found.fd.get(), &status) != 0) return errno;
     if (S_ISLNK(status.st_mode)) return follow(found.fd.get());
     if (S_ISDIR(status.st_mode)) {
@@ -131,8 +132,10 @@ Status check_relative(std::string_view relative) {
                 "path \"{}\" is absolute, expected one relative to the model's folder", relative);
   for (const std::string& part : split(relative))
     if (part == "..")
-      return fail(ErrorCode::kInvalidGraph, "path \"{}\" holds \"..\", expected one below the "
-                  "model's folder", relative);
+      return fail(ErrorCode::kInvalidGraph,
+                  "path \"{}\" holds \"..\", expected one below the "
+                  "model's folder",
+                  relative);
   return {};
 }
 

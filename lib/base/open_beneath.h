@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ctxgen/base/status.h"
+
 #include "unique_fd.h"
 
 namespace ctxgen {

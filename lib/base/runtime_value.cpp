@@ -27,9 +27,9 @@ std::string describe(const RuntimeValue& value) {
       return std::format("{}{}", name_of(value.tensor().type()), to_string(value.tensor().dims()));
     case Kind::kSequence: {
       const SequenceValue& sequence = value.sequence();
-      return std::format("sequence of {} x {}", sequence.items.size(),
-                         sequence.element == DataType::kUndefined ? "any"
-                                                                  : name_of(sequence.element));
+      return std::format(
+          "sequence of {} x {}", sequence.items.size(),
+          sequence.element == DataType::kUndefined ? "any" : name_of(sequence.element));
     }
     case Kind::kMap: return std::format("map of {} entries", value.map().keys.element_count());
     case Kind::kEmptyOptional: return "empty optional";

@@ -10,6 +10,7 @@
 
 #include "ctxgen/base/blob_alignment.h"
 #include "ctxgen/base/checked.h"
+
 #include "own_memory.h"
 #include "unnamed_file.h"
 #include "write_all.h"
@@ -62,8 +63,8 @@ struct SpillFile::Impl {
     if (window && window->holds(offset, size)) return window;
     const std::uint64_t start = offset / kLargeBlobAlignment * kLargeBlobAlignment;
     const std::uint64_t length = std::max(kWindowBytes, offset - start + size);
-    void* address = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd.get(),
-                           static_cast<off_t>(start));
+    void* address =
+        ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd.get(), static_cast<off_t>(start));
     if (address == MAP_FAILED) return std::unexpected(failure(errno).error());
     window = std::make_shared<const Window>(address, start, length);
     return window;

@@ -27,7 +27,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const bool equal = lower(a[i - 1]) == lower(b[j - 1]);
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (equal ? 0U : 1U)});
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+          lower(a[i - 2]) == lower(b[j - 1]))
         row[j] = std::min(row[j], before[j - 2] + 1);
     }
     std::swap(before, last);
@@ -47,7 +48,8 @@ std::string closest_word(std::string_view word, std::span<const std::string> can
   std::string_view best;
   std::size_t least = slips_allowed(word.size()) + 1;
   if (word.size() > kMaxLetters) return "";
-  for (const std::string& candidate : candidates.first(std::min(candidates.size(), kMaxCandidates))) {
+  for (const std::string& candidate :
+       candidates.first(std::min(candidates.size(), kMaxCandidates))) {
     if (candidate.empty() || candidate.size() > kMaxLetters) continue;
     const std::size_t slips = distance(word, candidate);
     // A word of which nothing is left is not a slip.

@@ -5,6 +5,7 @@
 #include <format>
 
 #include "ctxgen/base/checked.h"
+
 #include "own_memory.h"
 
 namespace ctxgen {
@@ -47,9 +48,7 @@ std::int64_t element_count(const Dims& dims) {
   return count;
 }
 
-std::uint64_t TensorView::size_bytes() const {
-  return checked_size_bytes(type, dims).value_or(0);
-}
+std::uint64_t TensorView::size_bytes() const { return checked_size_bytes(type, dims).value_or(0); }
 
 Result<Tensor> Tensor::allocate(DataType type, const Dims& dims) {
   Tensor tensor;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ctxgen/base/status.h"
+
 #include "unique_fd.h"
 
 namespace ctxgen {

@@ -26,8 +26,8 @@ std::unexpected<Error> cannot_write(const fs::path& target, std::string_view why
 std::optional<int> own_descriptor(const fs::path& folder, const fs::path& link) {
   const std::string own = "/proc/" + std::to_string(::getpid());
   const std::string where = folder.string(), name = link.string();
-  const bool is_own = where == own + "/fd" ||
-                      (where.starts_with(own + "/task/") && where.ends_with("/fd"));
+  const bool is_own =
+      where == own + "/fd" || (where.starts_with(own + "/task/") && where.ends_with("/fd"));
   int number = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (!is_own || error != std::errc() || end != name.data() + name.size()) return std::nullopt;
@@ -65,7 +65,7 @@ std::string_view kind_of(mode_t mode) {
 }
 
 bool is_link(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
 }
 
@@ -77,7 +77,7 @@ Result<WriteTarget> find_target(const fs::path& target, Links links) {
   std::error_code error;
   found.path = fs::absolute(target, error);
   if (error) return cannot_write(target, error.message());
-  struct stat status {};
+  struct stat status{};
   // The kernel follows links first, with its own rules about foreign ones in folders like /tmp.
   const auto look = links == Links::kFollow ? ::stat : ::lstat;
   if (look(target.c_str(), &status) != 0) {
@@ -91,13 +91,14 @@ Result<WriteTarget> find_target(const fs::path& target, Links links) {
     return cannot_write(target, kind_of(status.st_mode));
   if (links == Links::kFollow && is_link(target)) {
     found = CTXGEN_TRY(follow_links(target));
-    struct stat there {};
+    struct stat there{};
     if (found.kind == WriteTarget::Kind::kFile &&
         (::lstat(found.path.c_str(), &there) != 0 || there.st_dev != status.st_dev ||
          there.st_ino != status.st_ino))
       return cannot_write(target, "the link was changed meanwhile");
   }
-  if (found.kind == WriteTarget::Kind::kFile && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode)))
+  if (found.kind == WriteTarget::Kind::kFile &&
+      (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode)))
     found.kind = WriteTarget::Kind::kStream;
   return found;
 }
@@ -122,7 +123,7 @@ Status check_writable(const fs::path& target) {
   if (found.kind == WriteTarget::Kind::kDescriptor) return {};
   const bool stream = found.kind == WriteTarget::Kind::kStream;
   const fs::path asked = stream ? found.path : found.path.parent_path();
-  struct stat status {};
+  struct stat status{};
   if (::stat(asked.c_str(), &status) != 0) return cannot_write(target, std::strerror(errno));
   if (!stream && !S_ISDIR(status.st_mode)) return cannot_write(target, std::strerror(ENOTDIR));
   if (::faccessat(AT_FDCWD, asked.c_str(), stream ? W_OK : W_OK | X_OK, AT_EACCESS) != 0)

@@ -37,7 +37,7 @@ int look_at(dl_phdr_info* info, std::size_t, void* found) {
   bool holds = false;
   std::string_view id;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = info->dlpi_phdr[i];
+    const ElfW(Phdr) & part = info->dlpi_phdr[i];
     const std::uintptr_t begin = info->dlpi_addr + part.p_vaddr;
     if (part.p_type == PT_LOAD) holds = holds || (here >= begin && here - begin < part.p_memsz);
     if (part.p_type == PT_NOTE && id.empty())

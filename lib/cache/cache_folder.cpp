@@ -11,6 +11,7 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/log.h"
+
 #include "entry.h"
 #include "listing.h"
 
@@ -20,14 +21,17 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Backup programs pass over folders with this file (bford.info/cachedir).
-constexpr std::string_view kTag = "Signature: 8a477f597d28d172789f06886806bc55\n"
-                                  "# This folder is a compile cache of ctxgen.\n";
+constexpr std::string_view kTag =
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This folder is a compile cache of ctxgen.\n";
 
 /// Trimming goes by the time of last use; times of access are often not kept. Whether the file is
 /// there; where nothing can be written, it is not marked.
 bool mark_used(const fs::path& path) {
-  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
-  return ::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0 || (errno != ENOENT && errno != ENOTDIR);
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
+                             {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
+  return ::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR);
 }
 
 }  // namespace

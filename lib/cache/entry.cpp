@@ -19,8 +19,8 @@ std::array<std::byte, kFooterBytes> make_footer(CacheKind kind, Hash128 key,
   writer.text(kMagic);
   writer.u32(kVersion);
   writer.u32(static_cast<std::uint32_t>(kind));
-  for (const std::uint64_t number : {key.high, key.low, std::uint64_t{bytes.size()}, hash.high,
-                                     hash.low})
+  for (const std::uint64_t number :
+       {key.high, key.low, std::uint64_t{bytes.size()}, hash.high, hash.low})
     writer.u64(number);
   const Hash128 own = hash_bytes(writer.buffer());
   writer.u64(own.high);

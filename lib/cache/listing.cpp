@@ -42,7 +42,7 @@ std::vector<ListedEntry> list_entries(const fs::path& cache, std::vector<fs::pat
         const fs::path path = of_kind / shelf / name;
         if (temporaries != nullptr && name.starts_with('.') && name.ends_with(".tmp"))
           temporaries->push_back(path);
-        struct stat status {};
+        struct stat status{};
         if (!is_hex(name, 30) || ::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
           continue;
         entries.push_back({path, kind, static_cast<std::uint64_t>(status.st_size),

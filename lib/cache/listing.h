@@ -17,7 +17,7 @@ struct ListedEntry {
 
 /// Every file of the cache that has the name of an entry; others are not looked at. A folder that
 /// cannot be read is empty. `stale`, where given, receives temporaries.
-[[nodiscard]] std::vector<ListedEntry> list_entries(const std::filesystem::path& cache,
-                                                    std::vector<std::filesystem::path>* temporaries);
+[[nodiscard]] std::vector<ListedEntry> list_entries(
+    const std::filesystem::path& cache, std::vector<std::filesystem::path>* temporaries);
 
 }  // namespace ctxgen

@@ -2,6 +2,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/status.h"
+
 #include "ctxgen_status.h"
 
 namespace ctxgen::capi {

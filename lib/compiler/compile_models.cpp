@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/compiler/option_table.h"
+
 #include "output/bin_users.h"
 #include "output/file_uses.h"
 #include "output/output_files.h"
@@ -53,9 +54,10 @@ enum class Bins { kMemory, kFiles };
 /// What is about files, and these models go to none.
 Status check_without_files(const CompileOptions& options) {
   if (options.keep_unchanged || options.dry_run || options.make_folder)
-    return fail(ErrorCode::kInvalidArgument,
-                "keep_unchanged, dry_run and make_folder are about models in files, and these go to "
-                "memory or functions");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "keep_unchanged, dry_run and make_folder are about models in files, and these go to "
+        "memory or functions");
   if (!options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "models that go to no files cannot add to a bin in a file ({})",
@@ -64,14 +66,15 @@ Status check_without_files(const CompileOptions& options) {
 }
 
 /// Bins to memory or to files, models to memory or to functions.
-Status hand_over(std::span<const OutputFile> files, const std::vector<ModelOutput>& outputs, Bins bins,
-                 const PreparedModels& prepared, BuiltModels& built,
+Status hand_over(std::span<const OutputFile> files, const std::vector<ModelOutput>& outputs,
+                 Bins bins, const PreparedModels& prepared, BuiltModels& built,
                  const CompileEnv& env, CompiledModels& result) {
   const auto models = files.last(outputs.size());
   const auto beside = files.first(files.size() - outputs.size());
   if (bins == Bins::kMemory) {
     CTXGEN_CHECK(keep_in_memory(beside, env.outputs.front().parent_path(), result));
-    for (const PreparedModel& model : prepared.models)  // those that plan_files finds in their place
+    for (const PreparedModel& model :
+         prepared.models)  // those that plan_files finds in their place
       for (const auto& [name, file] : model.foreign_bins)
         if (!std::ranges::contains(result.bins, name, &std::pair<std::string, Blob>::first))
           result.bins.emplace_back(name, file.bytes);
@@ -86,8 +89,7 @@ Status hand_over(std::span<const OutputFile> files, const std::vector<ModelOutpu
   };
   if (env.options.no_clobber)
     for (const OutputFile& file : beside) CTXGEN_CHECK(refuse_existing(file.path, env.options));
-  result.report.files =
-      CTXGEN_TRY(write_files({beside.begin(), beside.end()}, env.options, last));
+  result.report.files = CTXGEN_TRY(write_files({beside.begin(), beside.end()}, env.options, last));
   return {};
 }
 
@@ -97,9 +99,9 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   const auto start = std::chrono::steady_clock::now();
   const bool in_files = bins == Bins::kFiles;
   CTXGEN_CHECK(check_without_files(options));
-  CompileEnv env = CTXGEN_TRY(CompileEnv::make(
-      inputs, paths_without_files(inputs, options), options,
-      in_files ? CompileEnv::Outputs::kFiles : CompileEnv::Outputs::kNames));
+  CompileEnv env = CTXGEN_TRY(
+      CompileEnv::make(inputs, paths_without_files(inputs, options), options,
+                       in_files ? CompileEnv::Outputs::kFiles : CompileEnv::Outputs::kNames));
   const PlannedOutputs planned{
       .models = env.outputs, .models_are_files = false, .others_are_files = in_files};
   CTXGEN_CHECK(check_files(inputs, planned, env.providers, {}, options));
@@ -125,7 +127,8 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   return result;
 }
 
-Status check_outputs(const std::vector<ModelInput>& inputs, const std::vector<ModelOutput>& outputs) {
+Status check_outputs(const std::vector<ModelInput>& inputs,
+                     const std::vector<ModelOutput>& outputs) {
   if (inputs.empty() || inputs.size() != outputs.size())
     return fail(ErrorCode::kInvalidArgument, "{} models and {} outputs", inputs.size(),
                 outputs.size());
@@ -138,8 +141,8 @@ Status check_outputs(const std::vector<ModelInput>& inputs, const std::vector<Mo
   }
   if (files != 0 && files != outputs.size())
     return fail(ErrorCode::kInvalidArgument,
-                "{} of {} models of one group go to files: all or none must, they share a bin", files,
-                outputs.size());
+                "{} of {} models of one group go to files: all or none must, they share a bin",
+                files, outputs.size());
   return {};
 }
 
@@ -162,8 +165,10 @@ Result<CompiledModels> compile_models(const std::vector<ModelInput>& inputs,
   return at_boundary("compiling", [&]() -> Result<CompiledModels> {
     CTXGEN_CHECK(check_outputs(inputs, outputs));
     if (outputs.front().path.empty()) {
-      const bool in_files = !options.embed && !(options.context_file_path.empty() && options.bin.empty());
-      return compile_without_files(inputs, outputs, options, in_files ? Bins::kFiles : Bins::kMemory);
+      const bool in_files =
+          !options.embed && !(options.context_file_path.empty() && options.bin.empty());
+      return compile_without_files(inputs, outputs, options,
+                                   in_files ? Bins::kFiles : Bins::kMemory);
     }
     Paths paths;
     for (const ModelOutput& output : outputs) paths.push_back(output.path);

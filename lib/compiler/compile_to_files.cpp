@@ -3,6 +3,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/compiler/compile.h"
+
 #include "output/file_uses.h"
 #include "output/output_transaction.h"
 #include "stages/report_model.h"
@@ -59,7 +60,8 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
     ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
     CTXGEN_CHECK(check_files(inputs, {outputs}, env.providers, imported.models, env.options));
     ModelSources& sources = imported.sources;
-    return CompileKey{sources.key.hash, std::move(sources.key.parts), std::move(sources.files_read)};
+    return CompileKey{sources.key.hash, std::move(sources.key.parts),
+                      std::move(sources.files_read)};
   });
 }
 
@@ -68,7 +70,8 @@ Result<ModelReport> explain(const ModelInput& input, const CompileOptions& optio
     const ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
     const CompileTarget target = CTXGEN_TRY(make_target(options, providers));
     const StageFunction stage = [&](CompileStage s) -> Status {
-      if (options.cancelled && options.cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
+      if (options.cancelled && options.cancelled())
+        return fail(ErrorCode::kCancelled, "interrupted");
       if (options.progress) options.progress(s, 0);
       return {};
     };

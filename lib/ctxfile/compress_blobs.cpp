@@ -1,5 +1,6 @@
-#include "blob_cache.h"
 #include "ctxgen/weights/codec.h"
+
+#include "blob_cache.h"
 
 namespace ctxgen {
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ctxgen/base/byte_io.h"
+
 #include "manifest.h"
 
 namespace ctxgen {
@@ -119,7 +120,8 @@ Status check_places(const Header& header) {
 std::uint64_t header_size_of(const ContextInfo& info) {
   std::uint64_t size =
       kFixedHeaderBytes + info.source.size() + info.fingerprint.size() + info.producer.size();
-  if (info.format_minor >= kNeedsMinor) size += sizeof(std::uint32_t) + kNeedBytes * info.needs.size();
+  if (info.format_minor >= kNeedsMinor)
+    size += sizeof(std::uint32_t) + kNeedBytes * info.needs.size();
   return size;
 }
 

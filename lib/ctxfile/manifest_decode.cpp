@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "ctxgen/base/blob.h"
+
 #include "manifest.h"
 #include "wire.h"
 
@@ -264,8 +265,7 @@ class Decoder {
     CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
       if (field.number != 1) return {};
       WireReader numbers(CTXGEN_TRY(field.bytes()));
-      while (!numbers.done())
-        out.push_back(std::bit_cast<double>(CTXGEN_TRY(numbers.fixed(8))));
+      while (!numbers.done()) out.push_back(std::bit_cast<double>(CTXGEN_TRY(numbers.fixed(8))));
       return {};
     }));
     return out;

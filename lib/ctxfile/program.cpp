@@ -50,8 +50,8 @@ class Validator {
         return broken(std::format("{}: a dim is {} and symbol {} at once", value_name(i), dim.value,
                                   dim.symbol));
       if (dim.symbol >= 0 && static_cast<std::size_t>(dim.symbol) >= program_.symbols.size())
-        return broken(std::format("{}: symbol {} of {}", value_name(i), dim.symbol,
-                                  program_.symbols.size()));
+        return broken(
+            std::format("{}: symbol {} of {}", value_name(i), dim.symbol, program_.symbols.size()));
     }
     return {};
   }
@@ -105,10 +105,8 @@ class Validator {
       if (output >= seen.size())
         return broken(std::format("outputs: value {} of {}", output, seen.size()));
       // An executor gives an output memory of its own, which nobody would fill.
-      if (inputs_[output])
-        return broken(std::format("output {} is an input", value_name(output)));
-      if (seen[output])
-        return broken(std::format("output {} is listed twice", value_name(output)));
+      if (inputs_[output]) return broken(std::format("output {} is an input", value_name(output)));
+      if (seen[output]) return broken(std::format("output {} is listed twice", value_name(output)));
       seen[output] = true;
       CTXGEN_CHECK(check_interface_name(output));
     }
@@ -126,8 +124,8 @@ class Validator {
         if (operand.index >= written_.size())
           return broken(std::format("{}: value {} of {}", op, operand.index, written_.size()));
         if (written_[operand.index]) return {};
-        return broken(std::format("{}: {} is read before it is written", op,
-                                  value_name(operand.index)));
+        return broken(
+            std::format("{}: {} is read before it is written", op, value_name(operand.index)));
     }
     return broken(std::format("{}: an operand of kind {}", op, static_cast<int>(operand.kind)));
   }

@@ -93,9 +93,8 @@ class ProgramHasher {
   }
 
   void add(const StoredPlan& plan) {
-    list(plan.input_dims, [&](const Dims& dims) {
-      list(dims, [&](std::int64_t dim) { integer(dim); });
-    });
+    list(plan.input_dims,
+         [&](const Dims& dims) { list(dims, [&](std::int64_t dim) { integer(dim); }); });
     number(plan.arena_bytes);
     number(plan.scratch_bytes);
     bytes(plan.payload);

@@ -2,17 +2,17 @@
 #include <cstring>
 #include <map>
 
-#include "blob_cache.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/context_file.h"
+
+#include "blob_cache.h"
 #include "header.h"
 #include "manifest.h"
 #include "variants.h"
 
 namespace ctxgen {
 namespace {
-
 
 std::unexpected<Error> named(Error error, std::string_view name) {
   return std::unexpected(with_context(std::move(error), std::format("context \"{}\"", name)));
@@ -21,8 +21,8 @@ std::unexpected<Error> named(Error error, std::string_view name) {
 /// The same bytes at an address that primitives can use: a payload inside a model lies anywhere.
 Result<Blob> align(Blob file) {
   if (reinterpret_cast<std::uintptr_t>(file.bytes.data()) % kBlobAlignment == 0) return file;
-  Tensor copy = CTXGEN_TRY(Tensor::allocate(
-      DataType::kUint8, Dims{static_cast<std::int64_t>(file.bytes.size())}));
+  Tensor copy = CTXGEN_TRY(
+      Tensor::allocate(DataType::kUint8, Dims{static_cast<std::int64_t>(file.bytes.size())}));
   std::memcpy(copy.mutable_bytes().data(), file.bytes.data(), file.bytes.size());
   return Blob{copy.owner(), copy.bytes()};
 }
@@ -66,8 +66,10 @@ Result<std::vector<BlobEntry>> check_blobs(const Header& header,
       return fail(ErrorCode::kCorruptContext, "blob {}: offset {} is not a multiple of {}", i,
                   blob.offset, blob_alignment(blob.size));
     if (blob.offset < end)
-      return fail(ErrorCode::kCorruptContext, "blob {}: offset {} is before the end {} of the blob "
-                  "before", i, blob.offset, end);
+      return fail(ErrorCode::kCorruptContext,
+                  "blob {}: offset {} is before the end {} of the blob "
+                  "before",
+                  i, blob.offset, end);
     end = blob.offset + blob.size;
     entries.push_back({header.data_offset + blob.offset,
                        encoding == BlobEncoding::kNone ? blob.size : blob.content_size, blob.hash,
@@ -139,15 +141,15 @@ Result<ContextReader> ContextReader::open(Blob file, std::string_view name, Veri
   return at_boundary("opening a context", [&]() -> Result<ContextReader> {
     auto status = load();
     if (!status) return named(std::move(status).error(), name);
-    if (verifies(verify, reader.file_size()))
-      CTXGEN_CHECK(reader.verify_blobs());
+    if (verifies(verify, reader.file_size())) CTXGEN_CHECK(reader.verify_blobs());
     return std::move(reader);
   });
 }
 
 Result<std::size_t> ContextReader::find(std::string_view partition_name) const {
   const auto found = std::ranges::find(programs_, partition_name, &Program::name);
-  if (found != programs_.end() && found->variant_of.empty()) return static_cast<std::size_t>(found - programs_.begin());
+  if (found != programs_.end() && found->variant_of.empty())
+    return static_cast<std::size_t>(found - programs_.begin());
   constexpr std::size_t kListed = 20;
   std::string names;
   for (std::size_t i = 0; i < std::min(programs_.size(), kListed); ++i)

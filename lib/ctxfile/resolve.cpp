@@ -10,6 +10,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/ctxfile/workspace.h"
+
 #include "header.h"
 
 namespace ctxgen {
@@ -19,8 +20,7 @@ Result<Blob> open_bin(const ContextNode& node, const ContextPlaces& places) {
   const std::string& name = node.attributes.ep_cache_context;
   if (name.empty())
     return fail(ErrorCode::kCorruptContext,
-                "{}: main_context is 1, but ep_cache_context names no context binary",
-                node.where);
+                "{}: main_context is 1, but ep_cache_context names no context binary", node.where);
   std::string tried;
   std::optional<Error> cause;
   if (places.bin_source) {
@@ -51,8 +51,9 @@ Result<Blob> open_bin(const ContextNode& node, const ContextPlaces& places) {
 Status check_source(const ContextNode& node, const std::string& context, const std::string& found) {
   const std::string& wanted = node.attributes.source;
   if (found == wanted) return {};
-  return fail(ErrorCode::kCorruptContext, "{}: context \"{}\" was written by \"{}\", expected \"{}\"",
-              node.where, context, found, wanted);
+  return fail(ErrorCode::kCorruptContext,
+              "{}: context \"{}\" was written by \"{}\", expected \"{}\"", node.where, context,
+              found, wanted);
 }
 
 /// Opens the context of a primary node, once per name and source; returns its index.
@@ -103,8 +104,8 @@ Result<ProgramPlace> find_in_all(const ContextNode& node, const ResolvedContexts
     if (!program) continue;
     if (found)
       return fail(ErrorCode::kCorruptContext,
-                  "{}: partition \"{}\" is in two contexts, \"{}\" and \"{}\"", node.where,
-                  name, set.contexts[found->context].name, context.name);
+                  "{}: partition \"{}\" is in two contexts, \"{}\" and \"{}\"", node.where, name,
+                  set.contexts[found->context].name, context.name);
     found = ProgramPlace{i, *program};
   }
   if (found) return *found;
@@ -194,8 +195,7 @@ Result<ResolvedContexts> resolve_contexts(std::span<const ContextNode> nodes,
   return set;
 }
 
-Result<std::vector<std::string>> check_fitness(std::span<const OpenContext> contexts,
-                                               int threads) {
+Result<std::vector<std::string>> check_fitness(std::span<const OpenContext> contexts, int threads) {
   std::vector<std::string> warnings;
   for (const OpenContext& context : contexts) {
     const CompatibilityVerdict verdict =

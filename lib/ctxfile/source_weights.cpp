@@ -11,7 +11,8 @@ Result<Blob> SourceWeights::file(const std::string& name, std::uint64_t size) {
     if (folder_.empty())
       return fail(ErrorCode::kInvalidArgument,
                   "weights lie in \"{}\": a model from memory needs ep.context_file_path "
-                  "(context_file_path) to find it", name);
+                  "(context_file_path) to find it",
+                  name);
     auto mapped = map_file_beneath(folder_, name);
     if (!mapped)
       return fail(ErrorCode::kCorruptContext, "weights lie in \"{}\", which cannot be opened: {}",
@@ -19,16 +20,19 @@ Result<Blob> SourceWeights::file(const std::string& name, std::uint64_t size) {
     known = files_.emplace(name, std::move(*mapped)).first;
   }
   if (known->second.bytes.size() != size)
-    return fail(ErrorCode::kCorruptContext,
-                "weights lie in \"{}\", which has {} bytes, expected {}: it is not the file that was "
-                "compiled", name, known->second.bytes.size(), size);
+    return fail(
+        ErrorCode::kCorruptContext,
+        "weights lie in \"{}\", which has {} bytes, expected {}: it is not the file that was "
+        "compiled",
+        name, known->second.bytes.size(), size);
   return known->second;
 }
 
 Result<Blob> SourceWeights::open(const Blob& blob) {
   const WeightReference reference = CTXGEN_TRY(decode_reference(blob.bytes));
   const Blob whole = CTXGEN_TRY(file(reference.file, reference.file_size));
-  const Blob weight = whole.slice(reference.offset, reference.size);  // decode_reference checked the range
+  const Blob weight =
+      whole.slice(reference.offset, reference.size);  // decode_reference checked the range
   if (verifies(verify_, reference.file_size))
     if (const Hash128 found = hash_bytes(weight.bytes); found != reference.hash)
       return fail(ErrorCode::kCorruptContext,

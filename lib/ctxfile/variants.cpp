@@ -39,7 +39,8 @@ Status check_variants(std::span<const Program> programs) {
     if (base == bases.end()) return wrong("a variant of a partition that is not there");
     const Program& other = *base->second;
     if (other.isa.empty()) return wrong("a variant of a program for no instruction set of its own");
-    if (other.source != program.source || !same_values(other, other.inputs, program, program.inputs) ||
+    if (other.source != program.source ||
+        !same_values(other, other.inputs, program, program.inputs) ||
         !same_values(other, other.outputs, program, program.outputs))
       return wrong("a variant with another interface than its partition");
     seen.emplace(program.variant_of, other.isa);

@@ -18,8 +18,9 @@ CurrentGroup& current_group() {
 }
 
 /// Nothing where there is no such file; opening it says why.
-std::optional<ContextFileKey> key_of(const std::filesystem::path& folder, std::string_view relative) {
-  struct stat in {}, file {};
+std::optional<ContextFileKey> key_of(const std::filesystem::path& folder,
+                                     std::string_view relative) {
+  struct stat in{}, file{};
   const std::filesystem::path base = folder.empty() ? "." : folder;
   if (::stat(base.c_str(), &in) != 0 || ::stat((base / relative).c_str(), &file) != 0) return {};
   ContextFileKey key;
@@ -60,7 +61,8 @@ std::shared_ptr<Workspace::Entry> Workspace::entry_of(const ContextFileKey& key)
 
 Result<std::shared_ptr<const ContextReader>> Workspace::get(const std::filesystem::path& folder,
                                                             std::string_view relative,
-                                                            VerifyBlobs verify, const Opener& open) {
+                                                            VerifyBlobs verify,
+                                                            const Opener& open) {
   const auto key = key_of(folder, relative);
   if (!key) return std::make_shared<const ContextReader>(CTXGEN_TRY(open()));
   const std::shared_ptr<Entry> entry = entry_of(*key);

@@ -6,6 +6,7 @@
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "header.h"
 #include "manifest.h"
 #include "variants.h"
@@ -95,13 +96,13 @@ Result<Layout> lay_out(const ContextContent& content) {
   layout.manifest = CTXGEN_TRY(encode_manifest(content.programs, hashes, layout.blobs));
 
   Header header;
-  header.info = {.format_major = kFormatMajor,
-                 .format_minor = minor_of(content),
-                 .source = content.source,
-                 .fingerprint = content.fingerprint,
-                 .producer = content.producer.empty() ? "ctxgen " CTXGEN_VERSION_STRING
-                                                      : content.producer,
-                 .needs = content.needs};
+  header.info = {
+      .format_major = kFormatMajor,
+      .format_minor = minor_of(content),
+      .source = content.source,
+      .fingerprint = content.fingerprint,
+      .producer = content.producer.empty() ? "ctxgen " CTXGEN_VERSION_STRING : content.producer,
+      .needs = content.needs};
   header.manifest_offset = align_up(header_size_of(header.info), kManifestAlignment);
   header.manifest_size = layout.manifest.size();
   header.manifest_hash = hash_bytes(layout.manifest);

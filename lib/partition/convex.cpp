@@ -10,9 +10,9 @@ namespace {
 
 /// The graph with claims and earlier units contracted to single vertices.
 struct Quotient {
-  std::vector<std::uint32_t> vertex_of;             // by node
-  std::vector<std::int64_t> claim_of;               // by vertex: index of its claim, or -1
-  std::vector<std::vector<std::uint32_t>> next;     // successors, may repeat
+  std::vector<std::uint32_t> vertex_of;          // by node
+  std::vector<std::int64_t> claim_of;            // by vertex: index of its claim, or -1
+  std::vector<std::vector<std::uint32_t>> next;  // successors, may repeat
   std::vector<std::uint32_t> predecessor_count;
 };
 
@@ -137,8 +137,8 @@ std::vector<std::int64_t> levels(const Quotient& q) {
   return level;
 }
 
-void collect(const Quotient& q, std::span<const std::int64_t> level,
-             std::span<const NodeSet> sets, ConvexResult& result) {
+void collect(const Quotient& q, std::span<const std::int64_t> level, std::span<const NodeSet> sets,
+             ConvexResult& result) {
   std::map<std::int64_t, NodeSet> by_level;
   for (std::size_t v = 0; v < level.size(); ++v) {
     if (q.claim_of[v] < 0) continue;

@@ -13,13 +13,20 @@ namespace {
 bool may_cross_boundary(const ValueType& type) {
   if (!type.is_tensor()) return false;
   switch (type.element) {
-    case DataType::kFloat: case DataType::kDouble: case DataType::kFloat16:
-    case DataType::kBfloat16: case DataType::kInt8: case DataType::kInt16: case DataType::kInt32:
-    case DataType::kInt64: case DataType::kUint8: case DataType::kUint16: case DataType::kUint32:
-    case DataType::kUint64: case DataType::kBool:
-      return true;
-    default:
-      return false;
+    case DataType::kFloat:
+    case DataType::kDouble:
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+    case DataType::kInt8:
+    case DataType::kInt16:
+    case DataType::kInt32:
+    case DataType::kInt64:
+    case DataType::kUint8:
+    case DataType::kUint16:
+    case DataType::kUint32:
+    case DataType::kUint64:
+    case DataType::kBool: return true;
+    default: return false;
   }
 }
 
@@ -148,7 +155,8 @@ class Partitioner {
       if (std::ranges::adjacent_find(nodes) != nodes.end()) fault = "it holds a node twice";
       for (NodeId node : nodes) {
         if (fault) break;
-        if (!node.valid() || node.index >= graph_.node_count()) fault = "it holds an unknown node";
+        if (!node.valid() || node.index >= graph_.node_count())
+          fault = "it holds an unknown node";
         else if (view_.taken(node) || claimed[node.index])
           fault = std::format("{} is taken already", graph_.node(node).describe());
       }
@@ -180,8 +188,7 @@ class Partitioner {
     for (std::size_t index : convex.not_convex) {
       assignment_.warnings.push_back(
           std::format("a claim of provider \"{}\" is refused: it is not convex (holds {})",
-                      providers_[provider]->name(),
-                      graph_.node(sets[index].front()).describe()));
+                      providers_[provider]->name(), graph_.node(sets[index].front()).describe()));
       for (NodeId node : sets[index]) give_reason(node, provider, "claim refused: not convex");
     }
     for (NodeSet& nodes : convex.partitions) {
@@ -231,8 +238,10 @@ class Partitioner {
     auto check = [&](ValueId id) -> std::optional<std::string> {
       const Value& value = graph_.value(id);
       if (may_cross_boundary(value.type)) return std::nullopt;
-      return std::format("value \"{}\" on the partition's boundary has no type that EPContext "
-                         "takes", value.name);
+      return std::format(
+          "value \"{}\" on the partition's boundary has no type that EPContext "
+          "takes",
+          value.name);
     };
     for (NodeId id : nodes) {
       const Node& node = graph_.node(id);
@@ -337,11 +346,10 @@ class Partitioner {
       for (ValueId output : graph_.node(id).outputs) {
         if (!output.valid()) continue;
         const Value& value = graph_.value(output);
-        const bool leaves =
-            value.is_output || std::ranges::any_of(value.consumers, [&](NodeId c) {
-              if (inside(c)) return false;
-              return assignment_.nodes[c.index].partition >= 0 || outside[c.index];
-            });
+        const bool leaves = value.is_output || std::ranges::any_of(value.consumers, [&](NodeId c) {
+                              if (inside(c)) return false;
+                              return assignment_.nodes[c.index].partition >= 0 || outside[c.index];
+                            });
         if (leaves) partition.outputs.push_back(output);
       }
   }

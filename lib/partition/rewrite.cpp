@@ -21,8 +21,12 @@ class RewritePlanner {
   RewritePlanner(const Graph& graph, const Assignment& assignment,
                  std::span<const CompiledNode> compiled, std::vector<BodyRewrite> bodies,
                  bool freeze)
-      : graph_(graph), assignment_(assignment), compiled_(compiled), freeze_(freeze),
-        unit_of_(graph_.node_count(), kDropped), broken_(graph_.calls().size(), false) {
+      : graph_(graph),
+        assignment_(assignment),
+        compiled_(compiled),
+        freeze_(freeze),
+        unit_of_(graph_.node_count(), kDropped),
+        broken_(graph_.calls().size(), false) {
     rewrite_.bodies = std::move(bodies);
     for (const BodyRewrite& body : rewrite_.bodies) body_of_.try_emplace(body.graph, &body.rewrite);
   }
@@ -93,8 +97,7 @@ class RewritePlanner {
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
       if (!needed[n]) continue;
       const Node& node = graph_.node(NodeId{n});
-      const bool whole_call =
-          node.call >= 0 && !broken[static_cast<std::size_t>(node.call)];
+      const bool whole_call = node.call >= 0 && !broken[static_cast<std::size_t>(node.call)];
       if (whole_call) {
         std::size_t& unit = unit_of_call[static_cast<std::size_t>(node.call)];
         if (unit == kDropped) {
@@ -110,7 +113,8 @@ class RewritePlanner {
     }
   }
 
-  bool is_needed(NodeId id, const std::vector<bool>& needed, const std::vector<bool>& broken) const {
+  bool is_needed(NodeId id, const std::vector<bool>& needed,
+                 const std::vector<bool>& broken) const {
     const Node& node = graph_.node(id);
     if (!assignment_.nodes[id.index].folded) return true;
     if (node.call >= 0 && !broken[static_cast<std::size_t>(node.call)]) return true;
@@ -215,8 +219,8 @@ class RewritePlanner {
   }
 
   void keep_values() {
-    std::vector<bool> read(graph_.value_count(), false);   // by a written node
-    std::vector<bool> exists(graph_.value_count(), false); // produced by a written node, or input
+    std::vector<bool> read(graph_.value_count(), false);    // by a written node
+    std::vector<bool> exists(graph_.value_count(), false);  // produced by a written node, or input
     std::vector<bool> boundary(graph_.value_count(), false);
     for (const Unit& unit : units_) {
       for (ValueId id : unit.reads) read[id.index] = true;
@@ -244,9 +248,8 @@ class RewritePlanner {
       initializer_kept[v] = true;
       rewrite_.initializers.push_back(ValueId{v});
     }
-    std::ranges::sort(rewrite_.initializers, {}, [&](ValueId id) {
-      return graph_.value(id).initializer_source().offset;
-    });
+    std::ranges::sort(rewrite_.initializers, {},
+                      [&](ValueId id) { return graph_.value(id).initializer_source().offset; });
     for (ValueId id : graph_.inputs) {
       const Value& value = graph_.value(id);
       if (value.initializer && (freeze_ || !initializer_kept[id.index])) continue;
@@ -307,8 +310,8 @@ ModelRewrite plan_rewrite(const Model& model, const Assignment& assignment,
                           std::span<const std::pair<std::string, std::string>> metadata,
                           bool freeze_initializers, std::vector<BodyRewrite> bodies) {
   ModelRewrite rewrite;
-  static_cast<GraphRewrite&>(rewrite) = plan_graph_rewrite(
-      model.graph, assignment, compiled, std::move(bodies), freeze_initializers);
+  static_cast<GraphRewrite&>(rewrite) =
+      plan_graph_rewrite(model.graph, assignment, compiled, std::move(bodies), freeze_initializers);
   rewrite.functions = functions_to_keep(model, rewrite);
   rewrite.needs_microsoft_opset = has_ep_context(rewrite);
   rewrite.metadata.assign(metadata.begin(), metadata.end());

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/ep_context.h"
@@ -17,6 +16,8 @@
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
 #include "ctxgen/weights/external_file.h"
+
+#include "context_set.h"
 #include "signature.h"
 
 namespace ctxgen {
@@ -65,22 +66,21 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
   return {};
 }
 
-Result<ContextCheck> check_model(const std::filesystem::path& path,
-                                 const SessionOptions& options) {
+Result<ContextCheck> check_model(const std::filesystem::path& path, const SessionOptions& options) {
   const auto loaders = loaders_of(options);
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
   ContextCheck check;
   check.partitions = count_ep_contexts(model->graph);
   check.is_compiled = is_compiled(*model);
   check_metadata(model->metadata, loaders, options.threads, check);
-  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
-                             options.bin_source, VerifyBlobs::kNever};
+  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".", options.bin_source,
+                             VerifyBlobs::kNever};
   const auto status = check_contexts(model, places, loaders, options.threads, check);
   if (!status && status.error().code == ErrorCode::kResourceLimit)
     return std::unexpected(status.error());  // says nothing about the context
   if (!status)
-    add(check, {path.filename().string(), "",
-                {Compatibility::kUnsupported, status.error().message}});
+    add(check,
+        {path.filename().string(), "", {Compatibility::kUnsupported, status.error().message}});
   return check;
 }
 
@@ -91,8 +91,8 @@ Result<ContextFinding> judge_node(const ListedContext& listed, const ListedConte
   const ContextNode node{listed.where, listed.attributes, listed.payload,
                          find_loader(loaders_of(options), source)};
   if (node.loader == nullptr)
-    return fail(ErrorCode::kUnsupported, "{}: needs the execution provider \"{}\" of another vendor",
-                listed.where, source);
+    return fail(ErrorCode::kUnsupported,
+                "{}: needs the execution provider \"{}\" of another vendor", listed.where, source);
   if (listed.attributes.main_context == 1) {
     const ContextInfo info = CTXGEN_TRY(read_context_header(node, places));
     const std::string& name =
@@ -126,9 +126,9 @@ Result<ContextCheck> judge(const Blob& model, const std::filesystem::path& folde
   for (const ListedContext& node : listed.nodes) {
     auto finding = judge_node(node, listed, places, options);
     if (!finding)
-      finding = ContextFinding{
-          node.where, node.attributes.source,
-          {Compatibility::kUnsupported, std::move(finding).error().message}};
+      finding = ContextFinding{node.where,
+                               node.attributes.source,
+                               {Compatibility::kUnsupported, std::move(finding).error().message}};
     add(check, *std::move(finding));
   }
   return check;

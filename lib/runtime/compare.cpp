@@ -88,11 +88,13 @@ void compare_numbers(const Tensor& actual, const Tensor& expected, const Toleran
     if (std::isfinite(difference)) {
       result.max_abs = std::max(result.max_abs, difference);
       if (floating)
-        result.max_ulp = std::max(result.max_ulp, std::abs(static_cast<double>(ordinal(actual, i)) -
-                                                           static_cast<double>(ordinal(expected, i))));
+        result.max_ulp =
+            std::max(result.max_ulp, std::abs(static_cast<double>(ordinal(actual, i)) -
+                                              static_cast<double>(ordinal(expected, i))));
       if (wanted != 0) result.max_rel = std::max(result.max_rel, difference / std::abs(wanted));
       const double allowed = allowance.at(wanted);
-      result.used = std::max(result.used, difference / allowed);  // infinite where nothing is allowed
+      result.used =
+          std::max(result.used, difference / allowed);  // infinite where nothing is allowed
       if (difference <= allowed) continue;
     } else {
       ++result.not_finite;
@@ -116,9 +118,9 @@ void compare_strings(const Tensor& actual, const Tensor& expected, Comparison& r
 Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
   Comparison result;
   if (actual.type() != expected.type() || actual.dims() != expected.dims()) {
-    result.text = std::format("{} {}, expected {} {}", name_of(actual.type()),
-                              to_string(actual.dims()), name_of(expected.type()),
-                              to_string(expected.dims()));
+    result.text =
+        std::format("{} {}, expected {} {}", name_of(actual.type()), to_string(actual.dims()),
+                    name_of(expected.type()), to_string(expected.dims()));
     result.mismatches = expected.element_count();
     return result;
   }
@@ -157,8 +159,8 @@ Comparison compare(const RuntimeValue& actual, const RuntimeValue& expected,
     add("values", compare(actual.map().values, expected.map().values, tolerance));
   }
   for (std::size_t i = 0; sequences && i < expected.sequence().items.size(); ++i)
-    add(std::format("item {}", i), compare(actual.sequence().items[i],
-                                           expected.sequence().items[i], tolerance));
+    add(std::format("item {}", i),
+        compare(actual.sequence().items[i], expected.sequence().items[i], tolerance));
   return all;
 }
 

@@ -46,8 +46,10 @@ Status set_known(SessionOptions& options, std::string_view key, std::string_view
   if (key == "session.fail_on_suboptimal_compiled_model") options.fail_on_suboptimal = on;
   if (key == "session.disable_cpu_ep_fallback") options.disable_cpu_fallback = on;
   if (key == "ep.context_enable" && on)
-    return fail(ErrorCode::kInvalidArgument, "{}=1: a session does not compile; ctxgen compile and "
-                "ctxgen_compiler.h do", key);
+    return fail(ErrorCode::kInvalidArgument,
+                "{}=1: a session does not compile; ctxgen compile and "
+                "ctxgen_compiler.h do",
+                key);
   if (key == "session.disable_model_compile" && !on)
     return fail(ErrorCode::kInvalidArgument, "{}=0: a session never compiles", key);
   return {};
@@ -67,8 +69,8 @@ Status set_session_config(SessionOptions& options, std::string_view key, std::st
   std::string known;
   for (const SessionConfigKey& one : kKeys)
     known += (known.empty() ? "" : ", ") + std::string(one.name);
-  return fail(ErrorCode::kInvalidArgument, "key \"{}\" means nothing to a session; it takes {}", key,
-              known);
+  return fail(ErrorCode::kInvalidArgument, "key \"{}\" means nothing to a session; it takes {}",
+              key, known);
 }
 
 }  // namespace ctxgen

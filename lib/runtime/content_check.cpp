@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <format>
 
-#include "context_set.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/onnx_lite/content_hash.h"
 #include "ctxgen/weights/external_file.h"
+
+#include "context_set.h"
 
 namespace ctxgen {
 namespace {
@@ -51,20 +52,24 @@ Result<ContentCheck> check_content(const Model& model, std::span<const FileRead>
   if (std::string damage = external_damage(model); !damage.empty())
     return ContentCheck{ContentState::kDamaged, std::move(damage)};
   if (recorded->as_written)
-    return ContentCheck{ContentState::kDamaged,
-                        std::format("what stays in the model (nodes, initializers, interface, external "
-                                    "data) is damaged: it has hash {}, expected {}",
-                                    found, recorded->hash)};
-  return ContentCheck{ContentState::kChanged,
-                      std::format("changed since it was compiled: a tool saved it with another content "
-                                  "(nodes, initializers, interface or external data), hash {}, "
-                                  "compiled with {}", found, recorded->hash)};
+    return ContentCheck{
+        ContentState::kDamaged,
+        std::format("what stays in the model (nodes, initializers, interface, external "
+                    "data) is damaged: it has hash {}, expected {}",
+                    found, recorded->hash)};
+  return ContentCheck{
+      ContentState::kChanged,
+      std::format("changed since it was compiled: a tool saved it with another content "
+                  "(nodes, initializers, interface or external data), hash {}, "
+                  "compiled with {}",
+                  found, recorded->hash)};
 }
 
 Status check_content_at_load(const Model& model, std::span<const FileRead> files,
                              VerifyBlobs when) {
-  std::uint64_t bytes = model.source.bytes.size() -
-                        std::min<std::uint64_t>(embedded_bytes(model.graph), model.source.bytes.size());
+  std::uint64_t bytes =
+      model.source.bytes.size() -
+      std::min<std::uint64_t>(embedded_bytes(model.graph), model.source.bytes.size());
   for (const FileRead& file : files) bytes += file.bytes.bytes.size();
   if (!verifies(when, bytes)) return {};
   const ContentCheck check = CTXGEN_TRY(check_content(model, files));

@@ -44,10 +44,8 @@ bool ElementReader::has_numbers(DataType type) {
     case DataType::kInt4:
     case DataType::kUint4:
     case DataType::kInt2:
-    case DataType::kUint2:
-      return true;
-    default:
-      return false;
+    case DataType::kUint2: return true;
+    default: return false;
   }
 }
 

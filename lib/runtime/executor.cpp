@@ -190,8 +190,10 @@ Status GraphExecutor::move_to_memory(const RunState& state, std::size_t output,
   const OutputMemory& memory = state.output_memory[output];
   const std::string& name = graph_->value(graph_->outputs[output]).name;
   if (!value.is_tensor() || value.tensor().is_string())
-    return fail(ErrorCode::kInvalidArgument, "output \"{}\" is {}: it has no bytes for the memory "
-                "that is given", name, describe(value));
+    return fail(ErrorCode::kInvalidArgument,
+                "output \"{}\" is {}: it has no bytes for the memory "
+                "that is given",
+                name, describe(value));
   const auto bytes = value.tensor().bytes();
   if (bytes.size() > memory.size_bytes)
     return fail(ErrorCode::kInvalidArgument, "output \"{}\" ({}) has {} bytes, its memory {}", name,
@@ -238,11 +240,11 @@ Result<std::vector<RuntimeValue>> GraphExecutor::run(RunState& state,
 }
 
 Result<cpu::ScratchVector<RuntimeValue>> GraphExecutor::run_body(RunState& state,
-                                                          std::span<RuntimeValue> arguments,
-                                                          const RunControl& control) const {
+                                                                 std::span<RuntimeValue> arguments,
+                                                                 const RunControl& control) const {
   if (arguments.size() != parameters_.size())
-    return fail(ErrorCode::kInvalidGraph, "graph \"{}\" has {} inputs, {} are given",
-                graph_->name, parameters_.size(), arguments.size());
+    return fail(ErrorCode::kInvalidGraph, "graph \"{}\" has {} inputs, {} are given", graph_->name,
+                parameters_.size(), arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i)
     state.values[parameters_[i].index] = std::exchange(arguments[i], RuntimeValue());
   cpu::ScratchVector<RuntimeValue> outputs;

@@ -15,6 +15,7 @@
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/runtime/session.h"
+
 #include "tensor_pool.h"
 
 namespace ctxgen {
@@ -119,8 +120,7 @@ class GraphExecutor {
   [[nodiscard]] const RuntimeValue& value(const RunState& state, ValueId id) const;
   /// Memory for a value, of at least `alignment_bytes` where that is the caller's.
   [[nodiscard]] Result<Tensor> make_tensor(RunState& state, ValueId id, DataType type,
-                                           const Dims& dims,
-                                           std::uintptr_t alignment_bytes) const;
+                                           const Dims& dims, std::uintptr_t alignment_bytes) const;
   [[nodiscard]] Status run_kernel(const Step& step, RunState& state,
                                   const RunControl& control) const;
   [[nodiscard]] Status run_partition(std::size_t index, RunState& state,
@@ -132,8 +132,8 @@ class GraphExecutor {
   [[nodiscard]] Status run_steps(RunState& state, const RunControl& control) const;
   /// A run as the body of a node of another graph: captured values are bound already, and stay.
   [[nodiscard]] Result<cpu::ScratchVector<RuntimeValue>> run_body(RunState& state,
-                                                           std::span<RuntimeValue> arguments,
-                                                           const RunControl& control) const;
+                                                                  std::span<RuntimeValue> arguments,
+                                                                  const RunControl& control) const;
   template <class Values>
   [[nodiscard]] Status collect(const RunState& state, Values& outputs) const;
   [[nodiscard]] Status move_to_memory(const RunState& state, std::size_t output,

@@ -205,8 +205,9 @@ Status GraphExecutor::Builder::add_bodies(GraphExecutor& executor, Step& step) {
     for (const auto& graph : attribute.graphs) {
       Body one;
       one.graph = graph.get();
-      auto made = CTXGEN_TRY_AT(body(*graph, body_name(executor.name_, node, attribute.name), executor,
-                       one.captures), "{}", attribute.name);
+      auto made = CTXGEN_TRY_AT(
+          body(*graph, body_name(executor.name_, node, attribute.name), executor, one.captures),
+          "{}", attribute.name);
       one.executor = std::move(made);
       one.index = executor.body_count_++;
       step.bodies.push_back(std::move(one));

@@ -7,6 +7,7 @@
 
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/runtime/session.h"
+
 #include "executor.h"
 
 namespace ctxgen {

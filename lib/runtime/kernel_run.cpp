@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ctxgen/base/checked.h"
+
 #include "executor_builder.h"
 
 namespace ctxgen {
@@ -89,8 +90,8 @@ Result<cpu::ScratchVector<RuntimeValue>> GraphExecutor::KernelRun::run_body(
   if (body == step_.bodies.end())
     return fail(ErrorCode::kInternal, "graph \"{}\" is none of the node's", graph.name);
   RunState& inner = bound_state(*body);
-  auto outputs = CTXGEN_TRY_AT(body->executor->run_body(inner, arguments, control_),
-                               "graph \"{}\"", graph.name);
+  auto outputs = CTXGEN_TRY_AT(body->executor->run_body(inner, arguments, control_), "graph \"{}\"",
+                               graph.name);
   return outputs;
 }
 

@@ -13,7 +13,8 @@ struct FloatType {
   const char* name;
   double unit;
 };
-constexpr FloatType kFloatTypes[] = {  // finest first
+constexpr FloatType kFloatTypes[] = {
+    // finest first
     {DataType::kDouble, "f64", 0x1p-52},
     {DataType::kFloat, "f32", 0x1p-23},
     {DataType::kFloat16, "f16", 0x1p-10},

@@ -6,9 +6,10 @@
 #include <optional>
 #include <string_view>
 
-#include "context_set.h"
 #include "ctxgen/ctxfile/op_rounding.h"
 #include "ctxgen/runtime/elements.h"
+
+#include "context_set.h"
 
 namespace ctxgen {
 namespace {
@@ -20,18 +21,93 @@ using State = std::optional<Roundings>;
 
 // Results are inputs moved, selected or compared: exact. Bodies are followed by themselves.
 constexpr std::string_view kMoves[] = {
-    "Abs", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
-    "BitwiseXor", "Cast", "CastLike", "Ceil", "CenterCropPad", "Clip", "Compress", "Concat",
-    "ConcatFromSequence", "ConstantOfShape", "DepthToSpace", "Dropout", "Equal", "Expand",
-    "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "GlobalMaxPool",
-    "Greater", "GreaterOrEqual", "Hardmax", "Identity", "If", "IsInf", "IsNaN", "Less",
-    "LessOrEqual", "Loop", "Max", "MaxPool", "MaxRoiPool", "MaxUnpool", "Min", "Neg",
-    "NonMaxSuppression", "NonZero", "Not", "OneHot", "OptionalGetElement", "OptionalHasElement",
-    "Or", "Pad", "ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Round", "Scan",
-    "Scatter", "ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct", "SequenceErase",
-    "SequenceInsert", "SequenceLength", "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split",
-    "SplitToSequence", "Squeeze", "StringConcat", "ThresholdedRelu", "Tile", "TopK", "Transpose",
-    "Trilu", "Unique", "Unsqueeze", "Upsample", "Where", "Xor",
+    "Abs",
+    "And",
+    "ArgMax",
+    "ArgMin",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Cast",
+    "CastLike",
+    "Ceil",
+    "CenterCropPad",
+    "Clip",
+    "Compress",
+    "Concat",
+    "ConcatFromSequence",
+    "ConstantOfShape",
+    "DepthToSpace",
+    "Dropout",
+    "Equal",
+    "Expand",
+    "EyeLike",
+    "Flatten",
+    "Floor",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "GlobalMaxPool",
+    "Greater",
+    "GreaterOrEqual",
+    "Hardmax",
+    "Identity",
+    "If",
+    "IsInf",
+    "IsNaN",
+    "Less",
+    "LessOrEqual",
+    "Loop",
+    "Max",
+    "MaxPool",
+    "MaxRoiPool",
+    "MaxUnpool",
+    "Min",
+    "Neg",
+    "NonMaxSuppression",
+    "NonZero",
+    "Not",
+    "OneHot",
+    "OptionalGetElement",
+    "OptionalHasElement",
+    "Or",
+    "Pad",
+    "ReduceMax",
+    "ReduceMin",
+    "Relu",
+    "Reshape",
+    "ReverseSequence",
+    "Round",
+    "Scan",
+    "Scatter",
+    "ScatterElements",
+    "ScatterND",
+    "SequenceAt",
+    "SequenceConstruct",
+    "SequenceErase",
+    "SequenceInsert",
+    "SequenceLength",
+    "Shape",
+    "Sign",
+    "Size",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "SplitToSequence",
+    "Squeeze",
+    "StringConcat",
+    "ThresholdedRelu",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Trilu",
+    "Unique",
+    "Unsqueeze",
+    "Upsample",
+    "Where",
+    "Xor",
 };
 static_assert(std::ranges::is_sorted(kMoves));
 
@@ -141,8 +217,7 @@ double scale_of(const Graph& graph, ValueId id) {
 OpRounding rounding_of(const Graph& graph, const Node& node) {
   const std::string_view type = node.op_type;
   if (type == "QuantizeLinear") return {.roundings = 0, .quantises = true};
-  if (type == "DequantizeLinear")
-    return {.roundings = 0, .step = scale_of(graph, node.input(1))};
+  if (type == "DequantizeLinear") return {.roundings = 0, .step = scale_of(graph, node.input(1))};
   if (type.starts_with("QLinear") || type == "QGemm" || type.starts_with("Dynamic"))
     return {.roundings = terms_of(graph, node), .quantises = true};
   return {.roundings = std::ranges::binary_search(kMoves, type) ? 0 : terms_of(graph, node)};
@@ -163,7 +238,7 @@ DataType result_type(const Graph& graph, const Node& node, std::span<const DataT
     if (id.valid() && is_floating(types[id.index])) return types[id.index];
   const ValueId first = node.input(0);
   return first.valid() && first.index < graph.value_count() ? types[first.index]
-                                                           : DataType::kUndefined;
+                                                            : DataType::kUndefined;
 }
 
 /// The values of a program, from what its inputs are.
@@ -275,7 +350,8 @@ class Follower {
       }
     if (!worst || !in || node.op_type == "If") return worst;
     const auto repeated = [&](std::int64_t before, std::int64_t behind) {
-      return std::min(before + times(std::max<std::int64_t>(behind - before, 0), kUnknownTerms), kMost);
+      return std::min(before + times(std::max<std::int64_t>(behind - before, 0), kUnknownTerms),
+                      kMost);
     };
     worst->operators = repeated(in->operators, worst->operators);
     worst->quantisers = repeated(in->quantisers, worst->quantisers);

@@ -141,9 +141,8 @@ Status SessionContext::run_bound(const RunControl& control) {
 Status SessionContext::run(std::vector<OpTiming>* timings) {
   if (running_.exchange(true))
     return fail(ErrorCode::kInvalidArgument, "the context is in use by another run");
-  Status status = at_boundary("running", [&] {
-    return run_bound({.timings = timings, .stop = &stop_});
-  });
+  Status status =
+      at_boundary("running", [&] { return run_bound({.timings = timings, .stop = &stop_}); });
   if (!status) {  // the state, or that of a body, may be half changed
     if (status.error().code == ErrorCode::kCancelled) stop_ = false;
     results_.clear();

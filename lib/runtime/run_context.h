@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/runtime/run_context.h"
+
 #include "executor.h"
 #include "inputs.h"
 

@@ -4,8 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "content_check.h"
-#include "context_set.h"
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/memory_limit.h"
@@ -13,6 +11,9 @@
 #include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
+
+#include "content_check.h"
+#include "context_set.h"
 #include "executor.h"
 #include "inputs.h"
 #include "rounding_paths.h"
@@ -47,8 +48,7 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
                           .statistics = {},
                           .pages = WeightPages(options.weight_memory)};
   SourceWeights sources(folder, options.verify_blobs);
-  const LoadOptions load_options{.threads = options.threads,
-                                 .kept_plans = options.kept_plans};
+  const LoadOptions load_options{.threads = options.threads, .kept_plans = options.kept_plans};
   for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads))) {
     if (options.fail_on_suboptimal) return fail(ErrorCode::kNotSatisfied, "{}", warning);
     log(LogLevel::kWarning, "{}", warning);
@@ -68,10 +68,11 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
       pages.add(blob);
       return blob;
     };
-    auto executable = CTXGEN_TRY_AT(context.loader->load(program, blobs, load_options, &loaded.statistics),
-                                    "{}", node.describe());
-    loaded.programs.push_back({&graph, resolved.node, program, context.loader, signature.inputs,
-                               signature.outputs});
+    auto executable =
+        CTXGEN_TRY_AT(context.loader->load(program, blobs, load_options, &loaded.statistics), "{}",
+                      node.describe());
+    loaded.programs.push_back(
+        {&graph, resolved.node, program, context.loader, signature.inputs, signature.outputs});
     loaded.partitions.push_back({&graph, resolved.node, std::move(executable),
                                  std::move(signature.inputs), std::move(signature.outputs)});
   }
@@ -122,9 +123,8 @@ class LoadedSession final : public Session {
     return at_boundary("running", [&] {
       std::vector<GivenInput> given;
       for (const NamedValue& named : inputs) given.push_back({named.name, named.value});
-      return run_given(given, {.timings = options.timings,
-                               .stop = options.stop,
-                               .observer = options.observer});
+      return run_given(
+          given, {.timings = options.timings, .stop = options.stop, .observer = options.observer});
     });
   }
 
@@ -194,8 +194,7 @@ class LoadedSession final : public Session {
 };
 
 Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
-                                      const SessionOptions& options,
-                                      SessionStatistics statistics) {
+                                      const SessionOptions& options, SessionStatistics statistics) {
   if (options.stop_share_ep_contexts && !options.share_ep_contexts)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
@@ -212,7 +211,8 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   statistics.load = loaded.statistics;
   statistics.partitions = loaded.partitions.size();
   statistics.program_load_ms = milliseconds_since(start);
-  auto executor = CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(loaded.partitions)));
+  auto executor =
+      CTXGEN_TRY(GraphExecutor::build(model, model->graph, std::move(loaded.partitions)));
   statistics.nodes = executor->step_count();
   CTXGEN_CHECK(check_fallback(*executor, options));
   executor->see_constants([&pages = loaded.pages](const RuntimeValue& constant) {

@@ -49,8 +49,9 @@ Result<std::vector<ValueId>> bind_values(const Graph& graph, const Node& node,
     if (!matches(at))
       for (at = 0; at < ids.size() && !matches(at);) ++at;
     if (at == ids.size())
-      return fail(ErrorCode::kCorruptContext, "{}: program \"{}\" has the {} \"{}\", the node has not",
-                  node.describe(), program.name, role, expected.name);
+      return fail(ErrorCode::kCorruptContext,
+                  "{}: program \"{}\" has the {} \"{}\", the node has not", node.describe(),
+                  program.name, role, expected.name);
     used[at] = true;
     CTXGEN_CHECK(check_type(node, role, graph.value(ids[at]), expected));
     bound[i] = ids[at];

@@ -135,8 +135,8 @@ void TensorPool::release(RuntimeValue&& value) {
   if (owner.use_count() != 1) return;
   const auto* deleter = std::get_deleter<PoolDeleter>(owner);
   if (deleter == nullptr || deleter->account != account_) return;
-  const auto place = std::ranges::lower_bound(free_, deleter->capacity_bytes, {},
-                                              &Free::capacity_bytes);
+  const auto place =
+      std::ranges::lower_bound(free_, deleter->capacity_bytes, {}, &Free::capacity_bytes);
   free_.insert(place, Free{deleter->capacity_bytes, run_, owner});
 }
 

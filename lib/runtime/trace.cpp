@@ -84,8 +84,8 @@ std::string Trace::json() const {
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const Run& run = runs_[i];
     const std::string name = std::format("run {}", i);
-    begin_event(json, {name, "run", run.lane, start_of(run.ops) - first_us,
-                       end_of(run.ops) - first_us});
+    begin_event(json,
+                {name, "run", run.lane, start_of(run.ops) - first_us, end_of(run.ops) - first_us});
     json.field("ops", std::uint64_t{run.ops.size()}).end_object().end_object();
     for (const OpTiming& op : run.ops) write_op(json, op, run.lane, first_us);
   }

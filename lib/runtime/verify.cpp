@@ -9,15 +9,16 @@
 #include <set>
 #include <utility>
 
-#include "content_check.h"
-#include "context_set.h"
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/weight_reference.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
 #include "ctxgen/weights/external_file.h"
+
+#include "content_check.h"
+#include "context_set.h"
 #include "signature.h"
-#include "ctxgen/ctxfile/source_weights.h"
 
 namespace ctxgen {
 namespace {
@@ -28,12 +29,15 @@ using Findings = std::vector<IntegrityFinding>;
 IntegrityFinding compare_fingerprints(const Model& model, const OpenContext& context) {
   const std::string key = kCompatibilityKeyPrefix + context.source;
   const std::string& found = context.reader->info().fingerprint;
-  const auto entry = std::ranges::find(model.metadata, key, &std::pair<std::string, std::string>::first);
+  const auto entry =
+      std::ranges::find(model.metadata, key, &std::pair<std::string, std::string>::first);
   if (entry == model.metadata.end())
     return {"metadata", std::format("\"{}\" is missing", key), Integrity::kDamaged};
   if (entry->second != found)
-    return {"metadata", std::format("\"{}\" is \"{}\", context \"{}\" says \"{}\"", key, entry->second,
-                                    context.name, found), Integrity::kDamaged};
+    return {"metadata",
+            std::format("\"{}\" is \"{}\", context \"{}\" says \"{}\"", key, entry->second,
+                        context.name, found),
+            Integrity::kDamaged};
   return {"metadata", found};
 }
 
@@ -49,8 +53,9 @@ void add_sources(const OpenContext& context, const std::filesystem::path& folder
         if (!is_reference_layout(packed.layout)) continue;
         ++weights;
         if (const auto blob = blobs(packed.blob); !blob)
-          findings.push_back({program.name, std::format("weight \"{}\": {}", weight.name,
-                                                        blob.error().message), Integrity::kDamaged});
+          findings.push_back({program.name,
+                              std::format("weight \"{}\": {}", weight.name, blob.error().message),
+                              Integrity::kDamaged});
       }
   }
   if (weights > 0)
@@ -67,10 +72,10 @@ void add_partitions(const ContextSet& set, Findings& findings) {
       findings.push_back({program.name, signature.error().message, Integrity::kDamaged});
       continue;
     }
-    findings.push_back({program.name, std::format("{} ops, {} weights, {} plans, program {}",
-                                                  program.ops.size(), program.weights.size(),
-                                                  program.plans.size(),
-                                                  reader.program_hash(resolved.program).hex())});
+    findings.push_back(
+        {program.name, std::format("{} ops, {} weights, {} plans, program {}", program.ops.size(),
+                                   program.weights.size(), program.plans.size(),
+                                   reader.program_hash(resolved.program).hex())});
   }
 }
 
@@ -108,11 +113,12 @@ Result<Findings> find_faults(const std::filesystem::path& path, const SessionOpt
   read.external_data_folder = options.external_data_folder;
   read.external_files = &external_files;
   const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path, read)));
-  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
-                             options.bin_source, VerifyBlobs::kAlways};
+  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".", options.bin_source,
+                             VerifyBlobs::kAlways};
   Findings findings;
   if (!is_compiled(*model)) {
-    findings.push_back({path.filename().string(), "nothing in it is compiled", Integrity::kNotCompiled});
+    findings.push_back(
+        {path.filename().string(), "nothing in it is compiled", Integrity::kNotCompiled});
     return findings;
   }
   CTXGEN_CHECK(add_content(*model, external_files, findings));
@@ -122,14 +128,14 @@ Result<Findings> find_faults(const std::filesystem::path& path, const SessionOpt
     findings.push_back({path.filename().string(), set.error().message, Integrity::kDamaged});
     return findings;
   }
-  findings.push_back({path.filename().string(),
-                      std::format("{} nodes, {} partitions", model->graph.node_count(),
-                                  set->nodes.size())});
+  findings.push_back(
+      {path.filename().string(),
+       std::format("{} nodes, {} partitions", model->graph.node_count(), set->nodes.size())});
   for (const OpenContext& context : set->contexts) {
-    findings.push_back({context.name, std::format("{} programs, {} blobs, {} bytes",
-                                                  context.reader->programs().size(),
-                                                  context.reader->blobs().size(),
-                                                  context.reader->file_size())});
+    findings.push_back(
+        {context.name,
+         std::format("{} programs, {} blobs, {} bytes", context.reader->programs().size(),
+                     context.reader->blobs().size(), context.reader->file_size())});
     findings.push_back(compare_fingerprints(*model, context));
     add_sources(context, places.folder, findings);
   }
@@ -150,7 +156,8 @@ bool may_be_same(const ValueType& a, const ValueType& b) {
 Status check_interfaces(const Session& context, const Session& reference) {
   const auto names = [](std::span<const IoInfo> infos) {
     std::string text;
-    for (const IoInfo& info : infos) text += std::format("{}\"{}\"", text.empty() ? "" : ", ", info.name);
+    for (const IoInfo& info : infos)
+      text += std::format("{}\"{}\"", text.empty() ? "" : ", ", info.name);
     return text;
   };
   const auto outputs = context.outputs(), expected = reference.outputs();
@@ -161,10 +168,11 @@ Status check_interfaces(const Session& context, const Session& reference) {
   for (const IoInfo& input : context.inputs()) {
     const auto source = std::ranges::find(reference.inputs(), input.name, &IoInfo::name);
     if (source == reference.inputs().end() || !may_be_same(input.type, source->type))
-      return fail(ErrorCode::kInvalidArgument,
-                  "the context model has the input \"{}\" ({}), the source {}: it is another model's",
-                  input.name, input.type_text,
-                  source == reference.inputs().end() ? "has none" : source->type_text);
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "the context model has the input \"{}\" ({}), the source {}: it is another model's",
+          input.name, input.type_text,
+          source == reference.inputs().end() ? "has none" : source->type_text);
   }
   return {};
 }
@@ -231,8 +239,8 @@ Result<OutputVerification> compare_outputs(const Session& context, const Session
   const auto wanted = CTXGEN_TRY(reference.run_values(inputs, {.observer = &keep}));
   OutputVerification result;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    result.outputs.push_back({"", context.outputs()[i].name,
-                              compare(found[i], wanted[i], paths.outputs[i], tolerance)});
+    result.outputs.push_back(
+        {"", context.outputs()[i].name, compare(found[i], wanted[i], paths.outputs[i], tolerance)});
   CTXGEN_CHECK(compare_partitions(context, inputs, expected, paths, tolerance, result));
   return result;
 }
@@ -269,7 +277,8 @@ const ValueComparison* OutputVerification::finite_difference() const {
     const Comparison& comparison = value.comparison;
     return comparison.mismatches > comparison.not_finite && !comparison.quantised;
   };
-  if (const auto found = std::ranges::find_if(partitions, other_elements); found != partitions.end())
+  if (const auto found = std::ranges::find_if(partitions, other_elements);
+      found != partitions.end())
     return &*found;
   const bool otherwise = std::ranges::any_of(
       partitions, [](const ValueComparison& value) { return !value.comparison.match; });
@@ -282,9 +291,8 @@ Result<OutputVerification> verify_outputs(const Session& context, const Session&
                                           std::span<const NamedValue> inputs,
                                           const NumericPaths& paths,
                                           const ToleranceOverrides& tolerance) {
-  return at_boundary("verifying outputs", [&] {
-    return compare_outputs(context, reference, inputs, paths, tolerance);
-  });
+  return at_boundary("verifying outputs",
+                     [&] { return compare_outputs(context, reference, inputs, paths, tolerance); });
 }
 
 }  // namespace ctxgen

@@ -34,7 +34,8 @@ Status prefault(std::byte* begin, std::byte* end) {
   const auto bytes = static_cast<std::size_t>(end - begin);
   if (madvise(begin, bytes, MADV_POPULATE_READ) == 0) return {};
   if (errno != EINVAL)
-    return fail(ErrorCode::kIoError, "weights cannot be read into memory: {}", std::strerror(errno));
+    return fail(ErrorCode::kIoError, "weights cannot be read into memory: {}",
+                std::strerror(errno));
   touch(begin, end);
   return {};
 }
@@ -56,8 +57,8 @@ void WeightPages::add(const Blob& blob) {
   const std::span bytes = blob.bytes;
   if (mode_ == WeightMemory::kOnDemand || bytes.empty()) return;
   owners_.push_back(blob.owner);
-  pages_.push_back({rounded(bytes.data(), 0),
-                    rounded(bytes.data() + bytes.size(), page_bytes() - 1)});
+  pages_.push_back(
+      {rounded(bytes.data(), 0), rounded(bytes.data() + bytes.size(), page_bytes() - 1)});
 }
 
 /// Blobs lie side by side: one call serves many.

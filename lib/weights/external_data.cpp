@@ -14,7 +14,8 @@ Result<std::uint64_t> parse_decimal_u64(std::string_view text, std::string_view 
   // from_chars takes no blanks and no "+", and for an unsigned type no "-" either.
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc::result_out_of_range)
-    return fail(ErrorCode::kInvalidGraph, "{} is \"{}\", which is too large: it passes 64 bits", what, text);
+    return fail(ErrorCode::kInvalidGraph, "{} is \"{}\", which is too large: it passes 64 bits",
+                what, text);
   if (error != std::errc() || rest != end)
     return fail(ErrorCode::kInvalidGraph, "{} is \"{}\", expected a decimal number", what, text);
   return number;
@@ -63,11 +64,14 @@ Result<Blob> ExternalDataResolver::resolve(const ExternalDataRef& ref, std::uint
                   tensor_name, max_files_);
     const auto given = buffers_.find(ref.location);
     if (given == buffers_.end() && folder_.empty())
-      return fail(ErrorCode::kIoError,
-                  "tensor \"{}\": external data \"{}\" is in none of the given buffers, and no folder "
-                  "is given", tensor_name, ref.location);
+      return fail(
+          ErrorCode::kIoError,
+          "tensor \"{}\": external data \"{}\" is in none of the given buffers, and no folder "
+          "is given",
+          tensor_name, ref.location);
     auto blob = CTXGEN_TRY_AT(given != buffers_.end() ? Result<Blob>(given->second)
-                                        : map_file_beneath(folder_, ref.location), "tensor \"{}\"", tensor_name);
+                                                      : map_file_beneath(folder_, ref.location),
+                              "tensor \"{}\"", tensor_name);
     known = mapped_.emplace(ref.location, std::move(blob)).first;
     order_.push_back(ref.location);
   }

@@ -94,7 +94,8 @@ Result<Blob> open_external_file(const std::filesystem::path& folder, std::string
   const std::string_view name = entry.substr(0, colon), expected = entry.substr(colon + 1);
   Blob file = CTXGEN_TRY(map_file_beneath(folder, name));
   if (file.bytes.size() < kHeaderEnd || as_text(file.bytes).substr(0, kMagic.size()) != kMagic)
-    return fail(ErrorCode::kInvalidGraph, "\"{}\" is not a file of external initializers of ctxgen", name);
+    return fail(ErrorCode::kInvalidGraph, "\"{}\" is not a file of external initializers of ctxgen",
+                name);
   const Hash128 found = get_hash(file.bytes.data() + kHashOffset);
   if (found.hex() == expected) return file;
   return fail(ErrorCode::kInvalidGraph,
@@ -119,15 +120,16 @@ Result<ExternalFileBytes> verify_external_file(const std::filesystem::path& fold
   std::uint64_t version = 0;
   std::memcpy(&version, header.data() + kVersionOffset, sizeof version);
   const auto rest = header.subspan(kBytesHashOffset + sizeof(Hash128));
-  if (version != kVersion || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
+  if (version != kVersion ||
+      std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
     return fail(ErrorCode::kCorruptContext, "the header of \"{}\" is damaged", name);
   const Hash128 expected = get_hash(header.data() + kBytesHashOffset);
   if (expected == Hash128{}) return ExternalFileBytes{content.size(), false};
   const Hash128 found = hash_bytes(content);
   if (found != expected)
     return fail(ErrorCode::kCorruptContext,
-                "the {} bytes after the header of \"{}\" have hash {}, expected {}",
-                content.size(), name, found.hex(), expected.hex());
+                "the {} bytes after the header of \"{}\" have hash {}, expected {}", content.size(),
+                name, found.hex(), expected.hex());
   return ExternalFileBytes{content.size(), true};
 }
 

@@ -8,6 +8,7 @@
 
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/cache/cache_folder.h"
+
 #include "dedup_table.h"
 
 namespace ctxgen {

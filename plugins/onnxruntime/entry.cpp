@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ctxgen/registry/loaders.h"
+
 #include "factory.h"
 #include "ort_tables.h"
 #include "run_watch.h"

@@ -23,21 +23,26 @@ Result<bool> parse_flag(std::string_view key, std::string_view value) {
 Result<int> parse_number(std::string_view key, std::string_view value, int least, int greatest) {
   int number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < least || number > greatest)
-    return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected {} to {}", key, value,
-                least, greatest);
+  if (error != std::errc() || end != value.data() + value.size() || number < least ||
+      number > greatest)
+    return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected {} to {}", key,
+                value, least, greatest);
   return number;
 }
 
-Status set_own(EpOptions& options, std::string_view ep, std::string_view key, std::string_view value) {
+Status set_own(EpOptions& options, std::string_view ep, std::string_view key,
+               std::string_view value) {
   if (key == "threads") {
     options.threads = CTXGEN_TRY(parse_number(key, value, 0, 4096));
   } else if (key == "kept_plans") {
     options.kept_plans = static_cast<std::size_t>(CTXGEN_TRY(parse_number(key, value, 1, 4096)));
   } else if (key == "verify_blobs") {
-    if (value == "auto") options.verify_blobs = VerifyBlobs::kAuto;
-    else if (value == "always") options.verify_blobs = VerifyBlobs::kAlways;
-    else if (value == "never") options.verify_blobs = VerifyBlobs::kNever;
+    if (value == "auto")
+      options.verify_blobs = VerifyBlobs::kAuto;
+    else if (value == "always")
+      options.verify_blobs = VerifyBlobs::kAlways;
+    else if (value == "never")
+      options.verify_blobs = VerifyBlobs::kNever;
     else
       return fail(ErrorCode::kInvalidArgument,
                   "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "ort_edge.h"
 
 namespace ctxgen::plugin {
@@ -17,12 +18,12 @@ struct EpOptions {
   /// session.model_external_initializers_file_folder_path: ONNX Runtime may give it as the folder
   /// of the model.
   std::filesystem::path external_data_folder;
-  bool share_ep_contexts = false;           // ep.share_ep_contexts
-  bool stop_share_ep_contexts = false;      // ep.stop_share_ep_contexts
-  bool generates = false;                   // ep.context_enable
-  bool fail_on_suboptimal = false;          // session.fail_on_suboptimal_compiled_model
-  int threads = 0;                          // threads: 0: physical cores that the process may use
-  std::size_t kept_plans = 8;               // kept_plans
+  bool share_ep_contexts = false;       // ep.share_ep_contexts
+  bool stop_share_ep_contexts = false;  // ep.stop_share_ep_contexts
+  bool generates = false;               // ep.context_enable
+  bool fail_on_suboptimal = false;      // session.fail_on_suboptimal_compiled_model
+  int threads = 0;                      // threads: 0: physical cores that the process may use
+  std::size_t kept_plans = 8;           // kept_plans
   VerifyBlobs verify_blobs = VerifyBlobs::kAuto;  // verify_blobs: auto, always, never
 };
 

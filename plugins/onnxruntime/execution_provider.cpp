@@ -53,14 +53,16 @@ void ExecutionProvider::fill_compiling() noexcept {
     auto& ep = *static_cast<ExecutionProvider*>(self);
     return guarded(*ep.ort_.api, "claiming nodes", [&] { return ep.claim(*graph, *info); });
   };
-  OrtEp::Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
-                      OrtNodeComputeInfo** kernels, OrtNode**) noexcept -> OrtStatus* {
+  OrtEp::Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused,
+                      std::size_t count, OrtNodeComputeInfo** kernels,
+                      OrtNode**) noexcept -> OrtStatus* {
     auto& ep = *static_cast<ExecutionProvider*>(self);
     return guarded(*ep.ort_.api, "loading a context", [&] {
       return ep.compile(std::span(graphs, count), std::span(fused, count), kernels);
     });
   };
-  OrtEp::ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** kernels, std::size_t count) noexcept {
+  OrtEp::ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** kernels,
+                                      std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) delete static_cast<PartitionKernel*>(kernels[i]);
   };
 }
@@ -133,10 +135,11 @@ Status ExecutionProvider::check_options(std::span<const OrtGraph* const> graphs)
 
 Status ExecutionProvider::check_graph_count() {
   if (++compiled_graphs_ == 1 || ort_.minor_version >= kFirstWithSeveralGraphs) return {};
-  return fail(ErrorCode::kUnsupported,
-              "the model has EPContext nodes in several graphs (--subgraphs): ONNX Runtime 1.{} loads "
-              "them in one graph only, 1.{} and later in all", ort_.minor_version,
-              kFirstWithSeveralGraphs);
+  return fail(
+      ErrorCode::kUnsupported,
+      "the model has EPContext nodes in several graphs (--subgraphs): ONNX Runtime 1.{} loads "
+      "them in one graph only, 1.{} and later in all",
+      ort_.minor_version, kFirstWithSeveralGraphs);
 }
 
 /// In the model's folder; for a model from memory in that of ep.context_file_path. With a folder
@@ -165,25 +168,22 @@ Status ExecutionProvider::judge(const ResolvedContexts& contexts) const {
   return {};
 }
 
-Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(const ContextNode& node,
-                                                                 const OrtNode& source,
-                                                                 const OrtNode& fused,
-                                                                 const OpenContext& context,
-                                                                 std::size_t program_index,
-                                                                 SourceWeights& sources) const {
+Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(
+    const ContextNode& node, const OrtNode& source, const OrtNode& fused,
+    const OpenContext& context, std::size_t program_index, SourceWeights& sources) const {
   const auto program = context.program(program_index);
   PartitionKernel::NodeNames node_names, fused_names;
   node_names.inputs = CTXGEN_TRY(input_names(ort_, source));
   node_names.outputs = CTXGEN_TRY(output_names(ort_, source));
   fused_names.inputs = CTXGEN_TRY(input_names(ort_, fused));
   fused_names.outputs = CTXGEN_TRY(output_names(ort_, fused));
-  auto bindings = CTXGEN_TRY_AT(PartitionKernel::bind(*program, node_names, fused_names),
-                                "{}", node.where);
+  auto bindings =
+      CTXGEN_TRY_AT(PartitionKernel::bind(*program, node_names, fused_names), "{}", node.where);
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   LoadStatistics statistics;
   const BlobSource blobs = sources.blobs_of(*program, context.reader);
-  auto executable = CTXGEN_TRY_AT(context.loader->load(program, blobs, load, &statistics),
-                                  "{}", node.where);
+  auto executable =
+      CTXGEN_TRY_AT(context.loader->load(program, blobs, load, &statistics), "{}", node.where);
   return std::make_unique<PartitionKernel>(ort_, watch_, node.where, std::move(executable),
                                            std::move(bindings));
 }
@@ -212,9 +212,9 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = contexts.programs[i];
-    kernels[i] = CTXGEN_TRY(load(nodes[i], *sources[i], *fused_nodes[i],
-                                 contexts.contexts[context], program,
-                                 source_weights)).release();
+    kernels[i] = CTXGEN_TRY(load(nodes[i], *sources[i], *fused_nodes[i], contexts.contexts[context],
+                                 program, source_weights))
+                     .release();
   }
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
+
 #include "ep_options.h"
 #include "graph_nodes.h"
 #include "ort_edge.h"

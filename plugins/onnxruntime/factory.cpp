@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ctxgen/base/version.h"
+
 #include "execution_provider.h"
 
 namespace ctxgen::plugin {
@@ -67,8 +68,9 @@ void Factory::fill_execution_providers() noexcept {
     auto& factory = *static_cast<Factory*>(self);
     *ep = nullptr;
     return guarded(*factory.ort_.api, "creating the execution provider", [&]() -> Status {
-      *ep = std::make_unique<ExecutionProvider>(
-                factory.ort_, factory.name_, read_options(factory.ort_, factory.name_, *options), logger)
+      *ep = std::make_unique<ExecutionProvider>(factory.ort_, factory.name_,
+                                                read_options(factory.ort_, factory.name_, *options),
+                                                logger)
                 .release();
       ++factory.owners_;
       return {};
@@ -134,15 +136,13 @@ OrtCompiledModelCompatibility Factory::judge(const char* info) const {
   if (info == nullptr || *info == '\0') return OrtCompiledModelCompatibility_EP_NOT_APPLICABLE;
   const auto [verdict, reason] = loader_.compatibility(info, threads_in(info));
   switch (verdict) {
-    case Compatibility::kOptimal:
-      return OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL;
+    case Compatibility::kOptimal: return OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL;
     case Compatibility::kPreferRecompilation:
       log_message(ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
                   std::format("{}: the compiled model runs, but should be compiled again: {}",
                               name_, reason));
       return OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION;
-    case Compatibility::kUnsupported:
-      break;
+    case Compatibility::kUnsupported: break;
   }
   log_message(ort_, logger_, ORT_LOGGING_LEVEL_ERROR,
               std::format("{}: the compiled model does not run here: {}", name_, reason));

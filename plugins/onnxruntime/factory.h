@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ctxgen/ctxfile/executable.h"
+
 #include "ort_edge.h"
 #include "ort_tables.h"
 

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/resolve.h"
+
 #include "ort_edge.h"
 
 namespace ctxgen::plugin {
 
 /// Every node of a graph; valid during the callback that gave the graph.
-[[nodiscard]] Result<std::vector<const OrtNode*>> nodes_of(const OrtApis& ort, const OrtGraph& graph);
+[[nodiscard]] Result<std::vector<const OrtNode*>> nodes_of(const OrtApis& ort,
+                                                           const OrtGraph& graph);
 
 /// Whether the node is an EPContext node of the EP `name`. What cannot be told is no.
 [[nodiscard]] bool is_ours(const OrtApis& ort, std::string_view name, const OrtNode& node);
@@ -22,7 +24,8 @@ namespace ctxgen::plugin {
 
 /// Names of a node's inputs or outputs; "" for an absent one.
 [[nodiscard]] Result<std::vector<std::string>> input_names(const OrtApis& ort, const OrtNode& node);
-[[nodiscard]] Result<std::vector<std::string>> output_names(const OrtApis& ort, const OrtNode& node);
+[[nodiscard]] Result<std::vector<std::string>> output_names(const OrtApis& ort,
+                                                            const OrtNode& node);
 
 /// The path that the model was loaded from, empty for one from memory.
 [[nodiscard]] Result<std::filesystem::path> model_path(const OrtApis& ort, const OrtGraph& graph);

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <onnxruntime_c_api.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include <onnxruntime_c_api.h>
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/status.h"

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <onnxruntime_c_api.h>
-
 #include <cstddef>
 #include <cstdint>
+
+#include <onnxruntime_c_api.h>
 
 /// The function tables that the plugin hands to ONNX Runtime, with the members that releases
 /// after 1.23 added.

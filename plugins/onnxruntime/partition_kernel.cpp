@@ -7,7 +7,8 @@
 namespace ctxgen::plugin {
 namespace {
 
-std::optional<std::size_t> place_of(const std::vector<std::string>& names, const std::string& name) {
+std::optional<std::size_t> place_of(const std::vector<std::string>& names,
+                                    const std::string& name) {
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) return std::nullopt;
   return static_cast<std::size_t>(found - names.begin());
@@ -70,8 +71,8 @@ Result<std::vector<std::size_t>> slots_of(const Program& program,
                                           const std::vector<std::string>& node_names,
                                           std::string_view role) {
   if (values.size() != node_names.size())
-    return fail(ErrorCode::kCorruptContext, "program \"{}\" has {} {}s, the node has {}", program.name,
-                values.size(), role, node_names.size());
+    return fail(ErrorCode::kCorruptContext, "program \"{}\" has {} {}s, the node has {}",
+                program.name, values.size(), role, node_names.size());
   std::vector<std::size_t> by_name, by_order;
   for (std::size_t i = 0; i < values.size(); ++i) {
     by_order.push_back(i);
@@ -87,7 +88,8 @@ Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
                                                         const NodeNames& node,
                                                         const NodeNames& fused) {
   Bindings bindings;
-  for (const std::size_t slot : CTXGEN_TRY(slots_of(program, program.inputs, node.inputs, "input"))) {
+  for (const std::size_t slot :
+       CTXGEN_TRY(slots_of(program, program.inputs, node.inputs, "input"))) {
     const auto place = place_of(fused.inputs, node.inputs[slot]);
     if (!place)
       return fail(ErrorCode::kCorruptContext, "input {} of the node (\"{}\") is absent", slot,
@@ -125,20 +127,20 @@ Result<TensorView> PartitionKernel::input_view(OrtKernelContext& context, std::s
   const OrtApi& api = *ort_.api;
   const OrtValue* value = nullptr;
   CTXGEN_CHECK(from_ort(api, api.KernelContext_GetInput(&context, index, &value)));
-  if (value == nullptr) return fail(ErrorCode::kInvalidArgument, "{}: input {} is absent", where_, index);
+  if (value == nullptr)
+    return fail(ErrorCode::kInvalidArgument, "{}: input {} is absent", where_, index);
   const OwnedInfo info = CTXGEN_TRY(info_of(api, value));
   const DataType type = CTXGEN_TRY(element_type(api, *info));
   std::size_t rank = 0;
   CTXGEN_CHECK(from_ort(api, api.GetDimensionsCount(info.get(), &rank)));
   if (rank > kMaxRank)
-    return fail(ErrorCode::kInvalidArgument, "{}: input {} has rank {}, at most {} is possible", where_,
-                index, rank, kMaxRank);
+    return fail(ErrorCode::kInvalidArgument, "{}: input {} has rank {}, at most {} is possible",
+                where_, index, rank, kMaxRank);
   std::array<std::int64_t, kMaxRank> dims{};
   CTXGEN_CHECK(from_ort(api, api.GetDimensions(info.get(), dims.data(), rank)));
   const void* data = nullptr;
   CTXGEN_CHECK(from_ort(api, api.GetTensorData(value, &data)));
-  return TensorView{type, Dims(std::span(dims).first(rank)),
-                    static_cast<const std::byte*>(data)};
+  return TensorView{type, Dims(std::span(dims).first(rank)), static_cast<const std::byte*>(data)};
 }
 
 Result<std::unique_ptr<ExecutionState>> PartitionKernel::take_state() {

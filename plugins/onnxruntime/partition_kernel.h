@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+
 #include "ort_edge.h"
 #include "ort_tables.h"
 #include "run_watch.h"

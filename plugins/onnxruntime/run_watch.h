@@ -1,10 +1,10 @@
 #pragma once
 
-#include <onnxruntime_c_api.h>
-
 #include <atomic>
 #include <cstddef>
 #include <optional>
+
+#include <onnxruntime_c_api.h>
 
 namespace ctxgen::plugin {
 

@@ -9,7 +9,8 @@
 // The file as it is, 64-byte aligned: weights are used in place.
 asm(".section .rodata\n"
     ".balign 64\n"
-    "model_begin: .incbin \"" MODEL_FILE "\"\n"
+    "model_begin: .incbin \"" MODEL_FILE
+    "\"\n"
     "model_end:\n"
     ".previous\n");
 extern "C" const std::byte model_begin[] asm("model_begin");
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   const ctxgen::NamedTensor inputs[] = {{"x", *x}};
   const auto outputs = (*session)->run(inputs);
   if (!outputs) return fail(outputs.error());
-  for (const float value : outputs->at(0).elements<float>()) std::printf("%g\n", static_cast<double>(value));
+  for (const float value : outputs->at(0).elements<float>())
+    std::printf("%g\n", static_cast<double>(value));
   return 0;
 }

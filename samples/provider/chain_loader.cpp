@@ -33,7 +33,8 @@ Status check_op(const ProgramOp& op) {
       op.inputs[0].kind == Operand::Kind::kValue &&
       (inputs == 1 || op.inputs[1].kind == Operand::Kind::kWeight))
     return {};
-  return fail(ErrorCode::kCorruptContext, "op \"{}\": not one of this provider's ({})", op.name, op.kind);
+  return fail(ErrorCode::kCorruptContext, "op \"{}\": not one of this provider's ({})", op.name,
+              op.kind);
 }
 
 class ChainExecutable final : public Executable {
@@ -47,7 +48,8 @@ class ChainExecutable final : public Executable {
   }
 
   [[nodiscard]] Status run(ExecutionState&, std::span<const TensorView> inputs,
-                           OutputAllocator& outputs, const ExecutionControl& control) const override {
+                           OutputAllocator& outputs,
+                           const ExecutionControl& control) const override {
     struct Value {
       Dims dims;
       Floats floats;
@@ -101,7 +103,8 @@ class ChainLoader final : public ProgramLoader {
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
   [[nodiscard]] Result<std::unique_ptr<Executable>> load(std::shared_ptr<const Program> program,
-                                                         const BlobSource& blobs, const LoadOptions&,
+                                                         const BlobSource& blobs,
+                                                         const LoadOptions&,
                                                          LoadStatistics*) const override {
     for (const ProgramOp& op : program->ops) CTXGEN_CHECK(check_op(op));
     std::vector<Floats> weights;
@@ -117,8 +120,8 @@ class ChainLoader final : public ProgramLoader {
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int /*threads*/) const override {
     if (fingerprint == kFingerprint) return {Compatibility::kOptimal, ""};
-    return {Compatibility::kUnsupported,
-            "compiled for \"" + std::string(fingerprint) + "\", this is " + std::string(kFingerprint)};
+    return {Compatibility::kUnsupported, "compiled for \"" + std::string(fingerprint) +
+                                             "\", this is " + std::string(kFingerprint)};
   }
 };
 

@@ -26,7 +26,8 @@ constexpr Row kRows[] = {
 
 const Row* find_row(const Node& node) {
   for (const Row& row : kRows)
-    if (node.domain.empty() && node.op_type == row.op_type && node.opset >= row.since_min) return &row;
+    if (node.domain.empty() && node.op_type == row.op_type && node.opset >= row.since_min)
+      return &row;
   return nullptr;
 }
 
@@ -80,7 +81,8 @@ class Lowering {
     const auto [at, added] =
         values_.try_emplace(id.index, static_cast<std::uint32_t>(program_.values.size()));
     if (added) {
-      ProgramValue entry{.name = view_.graph().value(id).name, .type = DataType::kFloat, .dims = {}};
+      ProgramValue entry{
+          .name = view_.graph().value(id).name, .type = DataType::kFloat, .dims = {}};
       for (const std::int64_t dim : *float_dims(view_, id)) entry.dims.push_back({.value = dim});
       program_.values.push_back(std::move(entry));
     }
@@ -124,10 +126,9 @@ class ChainProvider final : public Provider {
     return capabilities;
   }
 
-  [[nodiscard]] Result<std::vector<CompiledPartition>> compile(const GraphView& view,
-                                                               std::span<const Partition> partitions,
-                                                               const ProviderCompileOptions&,
-                                                               WeightStore& store) const override {
+  [[nodiscard]] Result<std::vector<CompiledPartition>> compile(
+      const GraphView& view, std::span<const Partition> partitions, const ProviderCompileOptions&,
+      WeightStore& store) const override {
     std::vector<CompiledPartition> compiled;
     for (const Partition& partition : partitions)
       compiled.push_back({.program = CTXGEN_TRY(Lowering(view, store).run(partition))});

@@ -47,7 +47,8 @@ Status run(const std::filesystem::path& context) {
   }
   const auto outputs = CTXGEN_TRY(session->run(inputs));
   for (const Tensor& output : outputs)
-    for (const float value : output.elements<float>()) std::printf("%g\n", static_cast<double>(value));
+    for (const float value : output.elements<float>())
+      std::printf("%g\n", static_cast<double>(value));
   return {};
 }
 

@@ -9,8 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "counting_malloc.h"
 #include "ctxgen/runtime/session.h"
+
+#include "counting_malloc.h"
 
 using namespace ctxgen;
 
@@ -63,9 +64,10 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 20; ++i) need(context->run());
   const test::Counts counts = test::stop_counting();
   std::free(control);
-  std::println("{{\"ctxgen\": {}, \"onednn\": {}, \"openmp\": {}, \"nodes\": {}, \"partitions\": {}}}",
-               counts.ctxgen - 1, counts.onednn, counts.openmp, session->statistics().nodes,
-               session->statistics().partitions);
+  std::println(
+      "{{\"ctxgen\": {}, \"onednn\": {}, \"openmp\": {}, \"nodes\": {}, \"partitions\": {}}}",
+      counts.ctxgen - 1, counts.onednn, counts.openmp, session->statistics().nodes,
+      session->statistics().partitions);
   for (const std::string& caller : counts.ctxgen_callers) std::println(stderr, "{}", caller);
   return 0;
 }

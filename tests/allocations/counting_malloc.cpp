@@ -109,9 +109,9 @@ Counts stop_counting() {
   for (std::size_t i = 0; i < std::min(counts.ctxgen, kKept); ++i) {
     std::string text;
     for (int k = 2; k < g_depths[i]; ++k)
-      text += std::format("{}{:#x}", text.empty() ? "" : " ",
-                          reinterpret_cast<std::uintptr_t>(g_callers[i][static_cast<std::size_t>(k)]) -
-                              g_program);
+      text += std::format(
+          "{}{:#x}", text.empty() ? "" : " ",
+          reinterpret_cast<std::uintptr_t>(g_callers[i][static_cast<std::size_t>(k)]) - g_program);
     counts.ctxgen_callers.push_back(text);
   }
   return counts;
@@ -137,7 +137,8 @@ __attribute__((visibility("default"))) void* memalign(std::size_t alignment, std
   ctxgen::test::count();
   return __libc_memalign(alignment, size);
 }
-__attribute__((visibility("default"))) void* aligned_alloc(std::size_t alignment, std::size_t size) {
+__attribute__((visibility("default"))) void* aligned_alloc(std::size_t alignment,
+                                                           std::size_t size) {
   ctxgen::test::count();
   return __libc_memalign(alignment, size);
 }

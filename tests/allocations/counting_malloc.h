@@ -11,7 +11,8 @@ enum class Asker { kCtxgen, kOneDnn, kOpenMp };
 
 struct Counts {
   std::size_t ctxgen = 0, onednn = 0, openmp = 0;
-  std::vector<std::string> ctxgen_callers;  // of the first ones, innermost first: addresses for addr2line
+  std::vector<std::string>
+      ctxgen_callers;  // of the first ones, innermost first: addresses for addr2line
 };
 
 /// Counts allocations of all threads from now on. Call it twice at least: the first call looks for the

@@ -135,7 +135,8 @@ int main(int argc, char** argv) {
     free(before);
   }
   file = fopen(argv[2], "wb");
-  if (file == NULL || fwrite(memory, 1, first.size, file) != first.size || fclose(file) != 0) return 2;
+  if (file == NULL || fwrite(memory, 1, first.size, file) != first.size || fclose(file) != 0)
+    return 2;
   ctxgen_session_release(session); /* the context keeps it */
   ctxgen_run_context_release(context);
   free(memory);

@@ -20,7 +20,8 @@ Status run(const char* model, const char* output) {
   CTXGEN_CHECK(context->set_input(0, input));
   CTXGEN_CHECK(context->run());
   const auto bytes = context->outputs().front().tensor().bytes();
-  std::ofstream(output, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
+  std::ofstream(output, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
   return {};
 }
 

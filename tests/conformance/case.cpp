@@ -9,6 +9,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/runtime/session.h"
+
 #include "tensor_difference.h"
 
 namespace ctxgen::conformance {
@@ -93,8 +94,8 @@ Result<std::string> run_data_set(const fs::path& folder, const Session& session,
   const auto inputs = CTXGEN_TRY(read_inputs(folder, session));
   const auto outputs = CTXGEN_TRY(session.run_values(inputs));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const RuntimeValue expected = CTXGEN_TRY(
-        read_file(folder / std::format("output_{}.pb", i), session.outputs()[i].type));
+    const RuntimeValue expected =
+        CTXGEN_TRY(read_file(folder / std::format("output_{}.pb", i), session.outputs()[i].type));
     const std::string text = random && outputs[i].is_tensor() && expected.is_tensor()
                                  ? difference_of_form(outputs[i].tensor(), expected.tensor())
                                  : difference(outputs[i], expected);
@@ -105,7 +106,8 @@ Result<std::string> run_data_set(const fs::path& folder, const Session& session,
   return std::string();
 }
 
-Result<CaseResult> run_all(const fs::path& folder, Via via, const std::set<std::string>& operators) {
+Result<CaseResult> run_all(const fs::path& folder, Via via,
+                           const std::set<std::string>& operators) {
   const OpenCase open = CTXGEN_TRY(open_case(folder / "model.onnx", via));
   const bool random = std::ranges::any_of(operators, is_random_operator);
   CaseResult result{Outcome::kFailed, open.partitions, "there is no test_data_set_0"};

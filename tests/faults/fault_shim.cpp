@@ -29,13 +29,28 @@ constexpr std::array<const char*, 9> kCalls{"open",  "write", "read",   "fsync",
                                             "close", "mmap",  "unlink", "fstat"};
 enum Call { kOpen, kWrite, kRead, kFsync, kRename, kClose, kMmap, kUnlink, kFstat };
 
-constexpr std::array<std::pair<const char*, int>, 10> kErrors{
-    {{"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EINTR", EINTR}, {"EACCES", EACCES}, {"EROFS", EROFS},
-     {"ENOMEM", ENOMEM}, {"EMFILE", EMFILE}, {"EDQUOT", EDQUOT}, {"EXDEV", EXDEV}, {"ENOENT", ENOENT}}};
+constexpr std::array<std::pair<const char*, int>, 10> kErrors{{{"ENOSPC", ENOSPC},
+                                                               {"EIO", EIO},
+                                                               {"EINTR", EINTR},
+                                                               {"EACCES", EACCES},
+                                                               {"EROFS", EROFS},
+                                                               {"ENOMEM", ENOMEM},
+                                                               {"EMFILE", EMFILE},
+                                                               {"EDQUOT", EDQUOT},
+                                                               {"EXDEV", EXDEV},
+                                                               {"ENOENT", ENOENT}}};
 
-constexpr std::array<std::pair<const char*, int>, 11> kSignals{
-    {{"KILL", SIGKILL}, {"TERM", SIGTERM}, {"HUP", SIGHUP}, {"INT", SIGINT}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE},
-     {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"ALRM", SIGALRM}}};
+constexpr std::array<std::pair<const char*, int>, 11> kSignals{{{"KILL", SIGKILL},
+                                                                {"TERM", SIGTERM},
+                                                                {"HUP", SIGHUP},
+                                                                {"INT", SIGINT},
+                                                                {"QUIT", SIGQUIT},
+                                                                {"PIPE", SIGPIPE},
+                                                                {"XCPU", SIGXCPU},
+                                                                {"XFSZ", SIGXFSZ},
+                                                                {"USR1", SIGUSR1},
+                                                                {"USR2", SIGUSR2},
+                                                                {"ALRM", SIGALRM}}};
 
 constexpr int kShort = -1, kSignal = -2, kNone = 0;
 constexpr int kMaxDescriptors = 4096;
@@ -59,7 +74,8 @@ struct Plan {
     const auto first = fault.find(':'), second = fault.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) return;
     call = fault.substr(0, first);
-    const std::string n = fault.substr(first + 1, second - first - 1), name = fault.substr(second + 1);
+    const std::string n = fault.substr(first + 1, second - first - 1),
+                      name = fault.substr(second + 1);
     number = n == "*" ? 0 : std::strtol(n.c_str(), nullptr, 10);
     if (name == "SHORT") what = kShort;
     for (const auto& [known, number_of] : kSignals) {
@@ -105,7 +121,9 @@ int fate(Call call) {
 bool below(const char* path) {
   return !plan().folder.empty() && std::string_view(path).starts_with(plan().folder);
 }
-bool is_ours(int fd) { return fd >= 0 && fd < kMaxDescriptors && plan().ours[static_cast<std::size_t>(fd)]; }
+bool is_ours(int fd) {
+  return fd >= 0 && fd < kMaxDescriptors && plan().ours[static_cast<std::size_t>(fd)];
+}
 void mark(int fd, bool ours) {
   if (fd >= 0 && fd < kMaxDescriptors) plan().ours[static_cast<std::size_t>(fd)] = ours;
 }
@@ -128,7 +146,8 @@ extern "C" {
 [[gnu::visibility("default")]] int open(const char* path, int flags, ...) {
   va_list list;
   va_start(list, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
+  const mode_t mode =
+      (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
   va_end(list);
   static auto* const next = real<int(const char*, int, ...)>("open");
   if (!below(path)) return next(path, flags, mode);

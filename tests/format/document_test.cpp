@@ -1,12 +1,13 @@
 // docs/format.md is normative; what can be compared in it is.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <format>
 #include <fstream>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "golden.h"
 
 namespace ctxgen {

@@ -1,9 +1,9 @@
 // Files of published format versions, which every later version must go on reading.
 #include "golden.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "sample_context.h"

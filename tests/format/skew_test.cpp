@@ -1,11 +1,12 @@
 // Files of other format versions. They are put together here by the offsets of docs/format.md, and
 // by nothing of the library, which can write its own version only.
-#include <gtest/gtest.h>
-
 #include <cstring>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/ctxfile/context_file.h"
+
+#include "code_of.h"
 #include "golden.h"
 #include "sample_context.h"
 
@@ -138,14 +139,16 @@ TEST(Skew, A1_0ReaderSeesVariantsAsFurtherPrograms) {
     // Tags of text fields 12 and 13 before what they hold here; 14 and 15 are not known.
     const auto tag = std::to_integer<unsigned>(old[at]);
     const std::string_view text = as_text(std::span<const std::byte>(old).subspan(at + 2, 4));
-    if ((tag != 0x62 && tag != 0x6a) || (text != "avx2" && text != "avx5" && text != "dnnl")) continue;
+    if ((tag != 0x62 && tag != 0x6a) || (text != "avx2" && text != "avx5" && text != "dnnl"))
+      continue;
     old[at] = static_cast<std::byte>(tag + 0x10);
     ++renamed;
   }
   ASSERT_EQ(renamed, 3);
   put_hash(old, 56, hash_bytes(std::span<const std::byte>(old).subspan(begin, size)));
   put_hash(old, 16, Hash128{});
-  put_hash(old, 16, hash_bytes(std::span<const std::byte>(old).first(number_at<std::uint32_t>(old, 12))));
+  put_hash(old, 16,
+           hash_bytes(std::span<const std::byte>(old).first(number_at<std::uint32_t>(old, 12))));
   const auto reader = open(old);
   ASSERT_EQ(code_of(reader), test::kOk) << reader.error().message;
   EXPECT_EQ(reader->find("dnnl_sample_0").value(), 0U);
@@ -162,7 +165,7 @@ TEST(Skew, WhatANewerMinorAddsIsPassedOver) {
   sections.header.resize(sections.header.size() + 21, std::byte{0xab});  // header fields
   for (unsigned char byte : {0xc2, 0x3e, 0x02, 0x68, 0x69})  // manifest field 1000: "hi"
     sections.manifest.push_back(std::byte{byte});
-  sections.data.resize(sections.data.size() + 5000, std::byte{0xcd});    // sections
+  sections.data.resize(sections.data.size() + 5000, std::byte{0xcd});  // sections
   const auto reader = open(sections.file());
   ASSERT_EQ(code_of(reader), test::kOk);
   EXPECT_EQ(reader->programs()[1], test::sample_scalar());
@@ -172,7 +175,7 @@ TEST(Skew, WhatANewerMinorAddsIsPassedOver) {
 
 TEST(Skew, NeedsThatDoNotFitTheHeaderAreRefused) {
   const std::pair<std::uint32_t, std::vector<std::uint16_t>> cases[] = {
-      {1, {}}, {2, {1, 1}}, {0xffffffff, {1, 1}},  // more than there are
+      {1, {}},           {2, {1, 1}},       {0xffffffff, {1, 1}},  // more than there are
       {2, {1, 2, 1, 1}}, {2, {1, 1, 1, 1}}, {2, {2, 1, 1, 1}},
   };
   for (const auto& [count, numbers] : cases) {

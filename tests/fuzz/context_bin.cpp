@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "fuzz_input.h"
 #include "header.h"
 
@@ -25,9 +26,9 @@ void open_all(const Blob& file) {
                    "a blob that is not there");
       if (!blob) continue;
       fuzz::expect(blob->bytes.size() == reader->blobs()[i].size, "a blob of another size");
-      fuzz::expect(verify == VerifyBlobs::kNever ||
-                       hash_bytes(blob->bytes) == reader->blobs()[i].hash,
-                   "a verified blob has another hash");
+      fuzz::expect(
+          verify == VerifyBlobs::kNever || hash_bytes(blob->bytes) == reader->blobs()[i].hash,
+          "a verified blob has another hash");
     }
     for (std::size_t i = 0; i < reader->programs().size(); ++i) {
       const Program& program = reader->programs()[i];
@@ -77,4 +78,3 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   open_all(fuzz::exact(file));
   return 0;
 }
-

@@ -1,12 +1,13 @@
 // External data: keys, values and paths of a hostile model against a folder with links out of it.
 // Input: per entry a byte for the key (or its length), a byte for the length of the value, the value.
+#include "ctxgen/weights/external_data.h"
+
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
-#include "ctxgen/weights/external_data.h"
 #include "fuzz_input.h"
 #include "temp_folder.h"
 

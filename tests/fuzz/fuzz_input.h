@@ -68,7 +68,8 @@ class Choices {
 /// Elements that are the same in every run: small numbers of either sign in most types.
 inline void fill(Tensor& tensor, std::uint8_t first) {
   if (tensor.is_string()) {
-    for (std::string& text : tensor.mutable_strings()) text = std::string(1, static_cast<char>('a' + first++ % 26));
+    for (std::string& text : tensor.mutable_strings())
+      text = std::string(1, static_cast<char>('a' + first++ % 26));
     return;
   }
   auto bytes = tensor.mutable_bytes();

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "ctxgen/runtime/session.h"
+
 #include "bounded_memory.h"
 #include "fuzz_input.h"
 
@@ -28,7 +29,9 @@ class Watchdog {
 
  private:
   static std::int64_t now() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   }
   void watch(const std::stop_token& end) {
     for (; !end.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(100)))
@@ -50,10 +53,12 @@ std::optional<std::vector<NamedValue>> inputs_of(const Session& session) {
     if (info.type.has_rank()) {
       for (const Dim& dim : *info.type.shape) {
         dims.push_back(dim.is_fixed() ? dim.value() : 2);
-        if (dims.back() > kMaxElements || (count *= dims.back()) > kMaxElements) return std::nullopt;
+        if (dims.back() > kMaxElements || (count *= dims.back()) > kMaxElements)
+          return std::nullopt;
       }
     }
-    const DataType type = info.type.element == DataType::kUndefined ? DataType::kFloat : info.type.element;
+    const DataType type =
+        info.type.element == DataType::kUndefined ? DataType::kFloat : info.type.element;
     auto tensor = Tensor::allocate(type, dims);
     if (!tensor) return std::nullopt;
     fuzz::fill(*tensor, static_cast<std::uint8_t>(inputs.size()));
@@ -83,7 +88,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto inputs = inputs_of(**session);
   if (!inputs) return 0;
   for (int run = 0; run < 2; ++run) {  // the second one takes its memory from the pool
-    const auto outputs = (*session)->run_values(*inputs, {.timings = nullptr, .stop = watchdog.begin()});
+    const auto outputs =
+        (*session)->run_values(*inputs, {.timings = nullptr, .stop = watchdog.begin()});
     watchdog.end();
     if (!outputs) return 0;
     for (const RuntimeValue& value : *outputs) check(value);

@@ -1,6 +1,7 @@
 // A model from its bytes through the onnx package: checker, shape inference, function bodies.
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "fuzz_input.h"
 
 using namespace ctxgen;

@@ -5,6 +5,7 @@
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
 #include "fuzz_input.h"
 
 using namespace ctxgen;
@@ -26,10 +27,11 @@ std::vector<std::byte> written(const Model& model) {
 }
 
 Result<Hash128> hash_of(std::span<const std::byte> bytes) {
-  return content_hash(bytes, [](const ExternalDataRef&, std::uint64_t, std::string_view)
-                                 -> Result<std::span<const std::byte>> {
-    return fail(ErrorCode::kIoError, "no external data");
-  });
+  return content_hash(bytes,
+                      [](const ExternalDataRef&, std::uint64_t,
+                         std::string_view) -> Result<std::span<const std::byte>> {
+                        return fail(ErrorCode::kIoError, "no external data");
+                      });
 }
 
 }  // namespace
@@ -47,7 +49,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::expect(written(*again) == once, "written twice, a model is not the same");
   const auto told = content_hash(*model, identity_rewrite(*model));
   const auto found = hash_of(once);
-  fuzz::expect(!told || !found || *told == *found, "what is written has another content hash than was said");
+  fuzz::expect(!told || !found || *told == *found,
+               "what is written has another content hash than was said");
   ReadModelOptions plain;
   plain.expand_functions = false;
   static_cast<void>(read_model(fuzz::exact(once), plain));

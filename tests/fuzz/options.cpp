@@ -1,9 +1,10 @@
 // The parsers of options, to a verb with the flags about compiling: one argument of a command line per
 // line of the input, or, where that begins with "#", the content of a file of options.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "flags/arguments.h"
 #include "flags/model_flags.h"
@@ -23,7 +24,8 @@ void check(const CompileOptions& options) {
     for (const auto& [name, number] : profile.symbols)
       fuzz::expect(!name.empty() && number >= 0, "a dimension that is none");
     for (const auto& [name, dims] : profile.inputs)
-      for (const std::int64_t dim : dims) fuzz::expect(!name.empty() && dim >= 0, "a shape that is none");
+      for (const std::int64_t dim : dims)
+        fuzz::expect(!name.empty() && dim >= 0, "a shape that is none");
   }
   for (const auto& [provider, option] : options.provider_options)
     fuzz::expect(!provider.empty() && !option.first.empty(), "a provider option without a name");
@@ -36,7 +38,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const bool is_file = text.starts_with('#');
   std::vector<std::string> arguments = {"ctxgen", "compile"};
   if (!is_file)
-    for (std::string& line : cli::split(text, '\n')) arguments.push_back(line.substr(0, line.find('\0')));
+    for (std::string& line : cli::split(text, '\n'))
+      arguments.push_back(line.substr(0, line.find('\0')));
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   if (!cli::refuse_planned(argv)) return 0;

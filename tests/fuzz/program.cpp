@@ -7,6 +7,7 @@
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
+
 #include "bounded_memory.h"
 #include "fuzz_input.h"
 #include "header.h"
@@ -30,7 +31,8 @@ std::optional<std::vector<std::byte>> file_of(Manifest manifest) {
     blob.offset = data.size();
     blob.encoding = 0;
     blob.content_size = 0;
-    for (std::uint64_t i = 0; i < blob.size; ++i) data.push_back(static_cast<std::byte>(i % 4 == 3 ? 0x3E : 0));
+    for (std::uint64_t i = 0; i < blob.size; ++i)
+      data.push_back(static_cast<std::byte>(i % 4 == 3 ? 0x3E : 0));
     blob.hash = hash_bytes(std::span(data).subspan(blob.offset));
   }
   manifest.program_hashes.resize(manifest.programs.size());
@@ -89,8 +91,8 @@ std::optional<std::vector<Tensor>> inputs_of(const Program& program, std::int64_
 void load_and_run(const ContextReader& reader, const Program& program) {
   if (program.ops.size() > kMaxOps || program.plans.size() > 4) return;
   const BlobSource blobs = [&reader](std::uint32_t index) { return reader.blob(index); };
-  const auto executable = onednn::loader().load(
-      std::make_shared<const Program>(program), blobs, LoadOptions{1}, nullptr);
+  const auto executable = onednn::loader().load(std::make_shared<const Program>(program), blobs,
+                                                LoadOptions{1}, nullptr);
   if (!executable) return;
   for (const std::int64_t free_size : {1, 3}) {
     const auto inputs = inputs_of(program, free_size);

@@ -1,5 +1,6 @@
 // Input files of `ctxgen run`. The first byte says which kind the rest is: .npy, .pb or .npz.
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "fuzz_input.h"
 #include "io/npy.h"
 #include "io/npz.h"
@@ -10,12 +11,14 @@ namespace {
 
 bool same(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type() || a.dims() != b.dims()) return false;
-  return a.is_string() ? std::ranges::equal(a.strings(), b.strings()) : std::ranges::equal(a.bytes(), b.bytes());
+  return a.is_string() ? std::ranges::equal(a.strings(), b.strings())
+                       : std::ranges::equal(a.bytes(), b.bytes());
 }
 
 /// What was read is whole: every byte can be touched, and written and read again it is the same.
 void check(const Tensor& tensor) {
-  fuzz::expect(tensor.is_string() || checked_size_bytes(tensor.type(), tensor.dims()) == tensor.bytes().size(),
+  fuzz::expect(tensor.is_string() ||
+                   checked_size_bytes(tensor.type(), tensor.dims()) == tensor.bytes().size(),
                "a tensor of another size than its dims");
   const auto pb = read_tensor(fuzz::exact(write_tensor(tensor, "t")));
   fuzz::expect(pb && same(*pb, tensor), "another tensor from its .pb");

@@ -129,7 +129,9 @@ class Mutation {
     if (places_.empty()) return;
     const Place place = pick();
     switch (below(8)) {
-      case 0: place.list->erase(place.list->begin() + static_cast<std::ptrdiff_t>(place.index)); break;
+      case 0:
+        place.list->erase(place.list->begin() + static_cast<std::ptrdiff_t>(place.index));
+        break;
       case 1: insert(place, place.field()); break;
       case 2: insert(place, Field(pick().field())); break;
       case 3: std::swap(place.field(), (*place.list)[below(place.list->size())]); break;
@@ -143,7 +145,8 @@ class Mutation {
   Place pick() { return places_[below(places_.size())]; }
 
   static void insert(const Place& place, Field field) {
-    place.list->insert(place.list->begin() + static_cast<std::ptrdiff_t>(place.index), std::move(field));
+    place.list->insert(place.list->begin() + static_cast<std::ptrdiff_t>(place.index),
+                       std::move(field));
   }
 
   // Names, types and numbers of other fields with the same tag make sense here more often.
@@ -158,14 +161,44 @@ class Mutation {
   void change(Field& field) {
     if (field.wire() == 2 && !field.is_message) return change_text(field.text);
     if (field.is_message) {
-      if (below(2) == 0 && !field.fields.empty()) std::shuffle(field.fields.begin(), field.fields.end(), random_);
+      if (below(2) == 0 && !field.fields.empty())
+        std::shuffle(field.fields.begin(), field.fields.end(), random_);
       return;
     }
     static constexpr std::uint64_t kOdd[] = {
-        0, 1, 2, 3, 4, 7, 8, 12, 13, 16, 31, 32, 63, 64, 127, 128, 255, 256, 1000, 65535, 65536,
-        0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x100000000, 0x7FC00000 /* NaN */, 0x7F800000, 0xFF800000,
-        std::uint64_t(std::numeric_limits<std::int64_t>::max()), std::uint64_t{1} << 63,
-        ~std::uint64_t{0}, ~std::uint64_t{1}, ~std::uint64_t{2}};
+        0,
+        1,
+        2,
+        3,
+        4,
+        7,
+        8,
+        12,
+        13,
+        16,
+        31,
+        32,
+        63,
+        64,
+        127,
+        128,
+        255,
+        256,
+        1000,
+        65535,
+        65536,
+        0x7FFFFFFF,
+        0x80000000,
+        0xFFFFFFFF,
+        0x100000000,
+        0x7FC00000 /* NaN */,
+        0x7F800000,
+        0xFF800000,
+        std::uint64_t(std::numeric_limits<std::int64_t>::max()),
+        std::uint64_t{1} << 63,
+        ~std::uint64_t{0},
+        ~std::uint64_t{1},
+        ~std::uint64_t{2}};
     switch (below(4)) {
       case 0: field.number += 1; break;
       case 1: field.number -= 1; break;

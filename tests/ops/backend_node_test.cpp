@@ -1,8 +1,6 @@
 // ONNX's own backend test data (package libonnx-testdata): every single-node model whose operator has
 // a kernel is run and compared with the stored outputs.
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -10,9 +8,12 @@
 #include <map>
 #include <set>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/runtime/session.h"
+
 #include "tensor_difference.h"
 
 namespace ctxgen::cpu {
@@ -108,7 +109,8 @@ std::string run_data_set(const Graph& graph, const fs::path& folder) {
 // Nodes that run_node has no way to run: bodies need an executor, and it knows tensors only.
 bool needs_session(const Graph& graph, const Node& node) {
   const auto is_other = [&](ValueId id) { return !graph.value(id).type.is_tensor(); };
-  return std::ranges::any_of(graph.inputs, is_other) || std::ranges::any_of(graph.outputs, is_other) ||
+  return std::ranges::any_of(graph.inputs, is_other) ||
+         std::ranges::any_of(graph.outputs, is_other) ||
          std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.graphs.empty(); });
 }
 
@@ -154,8 +156,9 @@ Outcome run_case(const fs::path& folder, std::set<const OpRow*>& covered) {
   for (int i = 0;; ++i) {
     const fs::path data = folder / ("test_data_set_" + std::to_string(i));
     if (!fs::exists(data)) break;
-    const std::string text = needs_session(graph, node) ? run_in_session(folder / "model.onnx", graph, data)
-                                                 : run_data_set(graph, data);
+    const std::string text = needs_session(graph, node)
+                                 ? run_in_session(folder / "model.onnx", graph, data)
+                                 : run_data_set(graph, data);
     if (!text.empty()) return failed(text);
   }
   covered.insert(row);
@@ -190,7 +193,8 @@ TEST(BackendNodeCases, GiveTheStoredOutputs) {
     if (outcome.kind == Outcome::Kind::kSkipped) ++without_kernel[outcome.text];
   }
   std::printf("%d cases passed, %d excluded\n", passed, exclusions);
-  for (const auto& [text, count] : without_kernel) std::printf("skipped %d: %s\n", count, text.c_str());
+  for (const auto& [text, count] : without_kernel)
+    std::printf("skipped %d: %s\n", count, text.c_str());
   // Falls when cases are lost, say because a kernel stopped being found.
   EXPECT_GE(passed, CTXGEN_BACKEND_CASES);
   run_rows().insert(covered.begin(), covered.end());

@@ -31,9 +31,7 @@ Result said(const char* name) {
   return Result{};
 }
 
-void* unknown_member() {
-  return said<void*>("unknown");
-}
+void* unknown_member() { return said<void*>("unknown"); }
 
 /// Copies its input, one of floats, to its output.
 struct Copy : NodeComputeTable {

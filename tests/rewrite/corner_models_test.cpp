@@ -1,14 +1,15 @@
 // Small models with one peculiarity each: compiled, they keep what was not compiled and compute what
 // they computed.
+#include <cmath>
+#include <cstring>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
 
-#include <cmath>
-#include <cstring>
-
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/runtime/session.h"
+
 #include "kept_parts.h"
 
 namespace ctxgen {
@@ -146,7 +147,8 @@ graph (float[2, 2] x) => (float[2, 2] y)
     then_branch = t () => (float[2, 2] a) { a = Add(r, only_inside) },
     else_branch = e () => (float[2, 2] b) { b = Sub(r, only_inside) }
   >
-})"), kX);
+})"),
+                             kX);
   EXPECT_THAT(ops(context), Contains("If"));
   ASSERT_GE(context.graph().initializer_size(), 1);
   EXPECT_EQ(context.graph().initializer(0).name(), "only_inside");
@@ -159,7 +161,8 @@ graph (float[2, 2] x, float top) => (float[2, 2] y, float[2, 2] z) {
   squared = MatMul(doubled, doubled)
   y = Clip(squared, , top)
   z = Mul(squared, squared)
-})"), {{"x", {{2, 2}, {1, -2, 3, 4}}}, {"top", {{}, {7}}}});
+})"),
+                             {{"x", {{2, 2}, {1, -2, 3, 4}}}, {"top", {{}, {7}}}});
   for (const auto& node : context.graph().node()) {
     if (node.op_type() != "EPContext") continue;
     const std::set<std::string> different(node.input().begin(), node.input().end());
@@ -176,7 +179,8 @@ graph (float[2, 2] x) => (float[2, 2] r, float[2, 2] y, float[2, 2] z)
   c = Tan(r)
   y = Add(c, m)
   z = MatMul(r, w)
-})"), kX);
+})"),
+                             kX);
   EXPECT_THAT(ops(context), Contains("Tan"));
   EXPECT_THAT(ops(context), Contains("EPContext"));
 }
@@ -187,7 +191,8 @@ graph (float[2, 2] x) => (float[2, 2] x, float[2, 2] w, float[2, 2] y)
   <float[2, 2] w = {1, 2, 3, 4}> {
   m = MatMul(x, w)
   y = Relu(m)
-})"), kX);
+})"),
+                             kX);
   EXPECT_THAT(ops(context), testing::ElementsAre("EPContext"));
   ASSERT_EQ(context.graph().initializer_size(), 1);
   EXPECT_EQ(context.graph().initializer(0).name(), "w");
@@ -197,7 +202,8 @@ TEST(CornerModels, OneOutputNamedTwice) {
   check(parse(R"(
 graph (float[2, 2] x) => (float[2, 2] y, float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
   y = MatMul(x, w)
-})"), kX);
+})"),
+        kX);
 }
 
 TEST(CornerModels, SparseInitializers) {
@@ -244,7 +250,8 @@ TEST(CornerModels, FunctionsStayWhileSomethingCallsThem) {
 graph (float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
   l = local.Linear(x, w)
   y = local.Waves(l)
-})") + kFunctions), kX);
+})") + kFunctions),
+                             kX);
   EXPECT_THAT(ops(context), testing::ElementsAre("EPContext", "Waves"));
   std::vector<std::string> functions;
   for (const auto& function : context.functions()) functions.push_back(function.name());
@@ -254,7 +261,8 @@ graph (float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
 
 TEST(CornerModels, OneNode) {
   const auto all = check(parse(R"(
-graph (float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> { y = MatMul(x, w) })"), kX);
+graph (float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> { y = MatMul(x, w) })"),
+                         kX);
   EXPECT_THAT(ops(all), testing::ElementsAre("EPContext"));
   const auto none = check(parse("graph (float[2, 2] x) => (float[2, 2] y) { y = Tan(x) }"), kX);
   EXPECT_THAT(ops(none), testing::ElementsAre("Tan"));
@@ -316,8 +324,7 @@ graph (float[2, 2] x) => (float[2, 2] y)
   }
   std::string said() {
     std::string all;
-    for (const auto& lost :
-         test::lost_parts(source, context, {}, compiled.report.models.front()))
+    for (const auto& lost : test::lost_parts(source, context, {}, compiled.report.models.front()))
       all += lost + "\n";
     return all;
   }
@@ -335,7 +342,8 @@ TEST_F(Judge, NoticesChanges) {
     return said();
   };
   EXPECT_THAT(after([](auto& m) { m.set_producer_name("me"); }), HasSubstr("field of the model"));
-  EXPECT_THAT(after([](auto& m) { m.mutable_graph()->set_name("g2"); }), HasSubstr("field of the graph"));
+  EXPECT_THAT(after([](auto& m) { m.mutable_graph()->set_name("g2"); }),
+              HasSubstr("field of the graph"));
   EXPECT_THAT(after([](auto& m) { m.mutable_graph()->mutable_node(1)->set_name("n"); }),
               HasSubstr("is not the source's"));
   EXPECT_THAT(after([](auto& m) { m.mutable_graph()->clear_initializer(); }),
@@ -345,7 +353,8 @@ TEST_F(Judge, NoticesChanges) {
   EXPECT_THAT(after([](auto& m) { m.mutable_graph()->mutable_node()->SwapElements(0, 1); }),
               HasSubstr("before it exists"));
   EXPECT_THAT(after([](auto& m) { m.mutable_graph()->clear_input(); }), HasSubstr("inputs differ"));
-  EXPECT_THAT(after([](auto& m) { m.add_opset_import()->set_domain("x"); }), HasSubstr("opset import"));
+  EXPECT_THAT(after([](auto& m) { m.add_opset_import()->set_domain("x"); }),
+              HasSubstr("opset import"));
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 // Every model of libonnx-testdata and every trained model: what is not in a partition is written as
 // it stood in the source.
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/compiler/compile.h"
+
 #include "kept_parts.h"
 
 namespace ctxgen {
@@ -75,7 +76,8 @@ TEST_P(OnnxData, KeepsWhatIsNotCompiled) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OnnxData,
-                         testing::Values("simple", "pytorch-converted", "pytorch-operator", "light"));
+                         testing::Values("simple", "pytorch-converted", "pytorch-operator",
+                                         "light"));
 
 TEST(OnnxNodeData, KeepsWhatIsNotCompiled) {
   const Count count = check_all(fs::path(kDataFolder) / "node");

@@ -1,13 +1,13 @@
 #include "kept_parts.h"
 
-#include <onnx/checker.h>
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
 #include <format>
 #include <fstream>
 #include <map>
 #include <set>
+
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
 
 namespace ctxgen::test {
 namespace {
@@ -106,8 +106,11 @@ class Judge {
  public:
   Judge(const ModelProto& source, const ModelProto& context, const std::filesystem::path& folder,
         const ModelReport& report)
-      : source_(source), context_(context), before_(*source_.mutable_graph()),
-        after_(context_.graph()), report_(report) {
+      : source_(source),
+        context_(context),
+        before_(*source_.mutable_graph()),
+        after_(context_.graph()),
+        report_(report) {
     bring_inline(before_, folder);
     for (auto& function : *source_.mutable_functions())
       for (NodeProto& node : *function.mutable_node()) bring_inline(node, folder);
@@ -179,13 +182,13 @@ class Judge {
         lost("function {} differs", function.name());
     }
     for (const auto& function : source_.functions()) {
-      const bool called = calls(after_, function) ||
-                          std::ranges::any_of(context_.functions(), [&](const auto& caller) {
-                            return std::ranges::any_of(caller.node(), [&](const NodeProto& node) {
-                              return node.op_type() == function.name() &&
-                                     node.domain() == function.domain();
-                            });
-                          });
+      const bool called =
+          calls(after_, function) ||
+          std::ranges::any_of(context_.functions(), [&](const auto& caller) {
+            return std::ranges::any_of(caller.node(), [&](const NodeProto& node) {
+              return node.op_type() == function.name() && node.domain() == function.domain();
+            });
+          });
       if (called && !kept.contains(function.domain() + "/" + function.name()))
         lost("function {} is gone", function.name());
     }
@@ -229,7 +232,8 @@ class Judge {
     for (const NodeProto& node : after_.node()) {
       if (is_ours(node)) {
         if (node.input().empty() || node.output().empty()) lost("a partition without edges");
-        if (node.attribute_size() != 10) lost("a partition with {} attributes", node.attribute_size());
+        if (node.attribute_size() != 10)
+          lost("a partition with {} attributes", node.attribute_size());
       } else if (!before.contains(node.SerializeAsString()) && !expanded()) {
         lost("node \"{}\" ({}) is not the source's", node.name(), node.op_type());
       }
@@ -283,7 +287,8 @@ class Judge {
       if (!constant || kept.contains(input.name())) expected.push_back(input.SerializeAsString());
     }
     for (const auto& input : after_.input()) found.push_back(input.SerializeAsString());
-    if (expected != found) lost("the inputs differ: {} instead of {}", found.size(), expected.size());
+    if (expected != found)
+      lost("the inputs differ: {} instead of {}", found.size(), expected.size());
   }
 
   void compare_value_infos() {
@@ -294,7 +299,8 @@ class Judge {
       edges.insert(node.input().begin(), node.input().end());
       edges.insert(node.output().begin(), node.output().end());
     }
-    for (const auto& tensor : after_.initializer()) told.insert(tensor.name()), exist.insert(tensor.name());
+    for (const auto& tensor : after_.initializer())
+      told.insert(tensor.name()), exist.insert(tensor.name());
     for (const auto& tensor : after_.sparse_initializer()) told.insert(tensor.values().name());
     for (const auto& value : after_.input()) told.insert(value.name());
     for (const auto& value : after_.output()) told.insert(value.name());
@@ -321,7 +327,8 @@ class Judge {
       std::set<std::string> reads;
       add_reads(node, reads);
       for (const std::string& name : reads)
-        if (!known.contains(name)) lost("\"{}\" is read by {} before it exists", name, node.op_type());
+        if (!known.contains(name))
+          lost("\"{}\" is read by {} before it exists", name, node.op_type());
       for (const std::string& name : node.output())
         if (!name.empty() && !known.insert(name).second) lost("\"{}\" is made twice", name);
     }
@@ -353,7 +360,8 @@ class Judge {
 }  // namespace
 
 std::vector<std::string> lost_parts(const ModelProto& source, const ModelProto& context,
-                                    const std::filesystem::path& folder, const ModelReport& report) {
+                                    const std::filesystem::path& folder,
+                                    const ModelReport& report) {
   return Judge(source, context, folder, report).run();
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <onnx/onnx_pb.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include <onnx/onnx_pb.h>
 
 #include "ctxgen/compiler/compile.h"
 

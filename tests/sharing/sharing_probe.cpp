@@ -71,10 +71,11 @@ Status pair(const char* first, const char* second) {
   const std::chrono::duration<double, std::milli> load = std::chrono::steady_clock::now() - start;
   CTXGEN_CHECK(run(*other));
   const SessionStatistics& statistics = other->statistics();
-  std::println("{{\"load_ms\": {}, \"context_read_ms\": {}, \"program_load_ms\": {}, "
-               "\"primitive_creation_ms\": {}}}",
-               load.count(), statistics.context_read_ms, statistics.program_load_ms,
-               statistics.load.primitive_creation_ms);
+  std::println(
+      "{{\"load_ms\": {}, \"context_read_ms\": {}, \"program_load_ms\": {}, "
+      "\"primitive_creation_ms\": {}}}",
+      load.count(), statistics.context_read_ms, statistics.program_load_ms,
+      statistics.load.primitive_creation_ms);
   return {};
 }
 
@@ -183,7 +184,8 @@ Status act(int argc, char** argv) {
   if (verb == "hold") return hold({argv + 2, argv + argc});
   if (verb == "stress" && argc > 3) return stress(std::atoi(argv[2]), {argv + 3, argv + argc});
   if (verb == "shapes" && argc == 4) return shapes(std::atoi(argv[2]), argv[3]);
-  return fail(ErrorCode::kInvalidArgument, "pair FIRST SECOND | hold MODEL... | stress TIMES MODEL... | shapes TIMES MODEL");
+  return fail(ErrorCode::kInvalidArgument,
+              "pair FIRST SECOND | hold MODEL... | stress TIMES MODEL... | shapes TIMES MODEL");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "ctxgen_status.h"
 
@@ -24,10 +24,10 @@ inline Failure take(ctxgen_status* status) {
 
 inline ctxgen_code code(ctxgen_status* status) { return take(status).code; }
 
-#define ASSERT_DONE(call)                                                     \
-  do {                                                                        \
-    const Failure failure_ = take(call);                                      \
-    ASSERT_EQ(failure_.code, CTXGEN_OK) << failure_.message;                  \
+#define ASSERT_DONE(call)                                    \
+  do {                                                       \
+    const Failure failure_ = take(call);                     \
+    ASSERT_EQ(failure_.code, CTXGEN_OK) << failure_.message; \
   } while (false)
 
 }  // namespace ctxgen

@@ -109,8 +109,8 @@ inline ContextContent sample_content_1_1() {
 /// tests/format/golden/v1_2_needs.ctx is this content.
 inline ContextContent sample_content_1_2() {
   ContextContent content = sample_content();
-  content.needs = {{Need::kOpKind, 2}, {Need::kOpKind, 999}, {Need::kPacking, 1},
-                   {Need::kPacking, 0xf000}};
+  content.needs = {
+      {Need::kOpKind, 2}, {Need::kOpKind, 999}, {Need::kPacking, 1}, {Need::kPacking, 0xf000}};
   return content;
 }
 

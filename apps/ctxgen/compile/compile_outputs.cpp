@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/file_roles.h"
 #include "ctxgen/compiler/compile.h"
+
 #include "flags/arguments.h"
 
 namespace ctxgen::cli {
@@ -45,8 +46,7 @@ Status plan_single(OutputPlan& plan, const std::string& output) {
   if (output == "-" || (!output.empty() && is_standard_output(output))) {
     plan.to_stdout = true;
   } else if (output.empty()) {
-    if (input == "-")
-      return fail(ErrorCode::kInvalidArgument, "a model from stdin (-) needs -o");
+    if (input == "-") return fail(ErrorCode::kInvalidArgument, "a model from stdin (-) needs -o");
     plan.outputs.push_back(default_output(fs::path(input).parent_path(), input));
   } else if (is_folder(output) || output.ends_with('/')) {
     if (input == "-")
@@ -62,8 +62,7 @@ Status plan_single(OutputPlan& plan, const std::string& output) {
 
 Status plan_batch(OutputPlan& plan, const std::string& output) {
   CTXGEN_CHECK(check_stems(plan.inputs));
-  if (output == "-")
-    return fail(ErrorCode::kInvalidArgument, "-o -: a batch cannot go to stdout");
+  if (output == "-") return fail(ErrorCode::kInvalidArgument, "-o -: a batch cannot go to stdout");
   fs::path folder = output;
   if (output.empty()) {
     folder = fs::path(plan.inputs.front()).parent_path();

@@ -10,10 +10,10 @@ namespace ctxgen::cli {
 
 /// What is compiled to where.
 struct OutputPlan {
-  std::vector<std::string> inputs;              // files, or "-" for stdin
-  std::vector<std::filesystem::path> outputs;   // one per input; none if to_stdout
+  std::vector<std::string> inputs;             // files, or "-" for stdin
+  std::vector<std::filesystem::path> outputs;  // one per input; none if to_stdout
   bool to_stdout = false;
-  std::filesystem::path new_folder;             // to be made first; empty: none
+  std::filesystem::path new_folder;  // to be made first; empty: none
 };
 
 /// The models that the arguments name: each splits at commas unless it names an existing file.

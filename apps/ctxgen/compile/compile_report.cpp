@@ -77,15 +77,13 @@ std::string fallback_text(const ModelReport& model) {
   std::ranges::stable_sort(sorted, std::ranges::greater{},
                            [](const auto& entry) { return entry.second.count; });
   TextTable table({1});
-  for (const auto& [op, group] : sorted)
-    table.row({op, std::to_string(group.count), group.reason});
+  for (const auto& [op, group] : sorted) table.row({op, std::to_string(group.count), group.reason});
   return table.text("    ");
 }
 
 std::string model_text(const ModelReport& model, bool verbose) {
-  std::string text =
-      std::format("{} -> {} ({})\n", model.input_name, model.output_name,
-                  size_text(model.model_bytes));
+  std::string text = std::format("{} -> {} ({})\n", model.input_name, model.output_name,
+                                 size_text(model.model_bytes));
   const std::size_t left = fallbacks(model).size();
   text += std::format("  {}, {} compiled into {}, {} folded, {} left\n",
                       count_text(model.nodes, "node"), model.compiled_nodes,
@@ -141,10 +139,10 @@ void write_files(JsonWriter& json, const std::vector<FileReport>& files) {
 std::string files_text(const CompileReport& report) {
   std::string text;
   for (const FileReport& file : report.files) {
-    const char* const what = report.up_to_date                                ? "up to date"
-                             : file.state == FileReport::State::kUnchanged    ? "unchanged"
-                             : file.state == FileReport::State::kPlanned      ? "would be written"
-                                                                              : nullptr;
+    const char* const what = report.up_to_date                             ? "up to date"
+                             : file.state == FileReport::State::kUnchanged ? "unchanged"
+                             : file.state == FileReport::State::kPlanned   ? "would be written"
+                                                                           : nullptr;
     if (what != nullptr)
       text += std::format("{}: {} ({} bytes)\n", what, file.path.string(), file.bytes);
   }
@@ -210,9 +208,7 @@ std::string report_json(const CompileReport& report,
       .key("files_read")
       .begin_array();
   for (const auto& file : report.files_read) json.value(file.string());
-  json.end_array()
-      .field("seconds", report.seconds)
-      .end_object();
+  json.end_array().field("seconds", report.seconds).end_object();
   return json.finish();
 }
 
@@ -233,7 +229,8 @@ std::string report_text(const CompileReport& report,
     text += std::format("{} ({}): {}\n", report.external->name, size_text(report.external->bytes),
                         count_text(report.external->tensors, "external initializer"));
   if (report.bytes_left_in_sources > 0)
-    text += std::format("{} of weights stay in the sources\n", size_text(report.bytes_left_in_sources));
+    text +=
+        std::format("{} of weights stay in the sources\n", size_text(report.bytes_left_in_sources));
   if (report.bytes_added > report.bytes_stored)
     text += std::format("shared weights saved {}\n",
                         size_text(report.bytes_added - report.bytes_stored)) +
@@ -242,10 +239,10 @@ std::string report_text(const CompileReport& report,
   if (report.counts.outputs_cached)
     text += "all of it from the cache\n";
   else if (report.counts.programs_cached > 0 || report.counts.bytes_cached > 0)
-    text += std::format("from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,
-                        count_text(report.counts.programs_cached + report.counts.programs_compiled,
-                                   "program"),
-                        size_text(report.counts.bytes_cached));
+    text += std::format(
+        "from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,
+        count_text(report.counts.programs_cached + report.counts.programs_compiled, "program"),
+        size_text(report.counts.bytes_cached));
   text += files_text(report);
   return report.up_to_date ? text : text + std::format("{:.2f} s\n", report.seconds);
 }

@@ -6,6 +6,7 @@
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/compiler/compile.h"
+
 #include "running/verify_runs.h"
 
 namespace ctxgen::cli {

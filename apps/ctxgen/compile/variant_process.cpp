@@ -26,8 +26,9 @@ namespace {
 
 // Where the other process finds its ends.
 constexpr int kRequestFd = 3;  // pipe: the request, to its end
-constexpr int kStatusFd = 4;   // pipe: one message once the instruction set is accepted, one at the end
-constexpr int kAnswerFd = 5;   // a file without a name
+constexpr int kStatusFd =
+    4;  // pipe: one message once the instruction set is accepted, one at the end
+constexpr int kAnswerFd = 5;  // a file without a name
 
 constexpr std::uint64_t kMaxRequestBytes = std::uint64_t{1} << 31;
 constexpr std::uint32_t kMaxMessageBytes = 1 << 20;
@@ -82,7 +83,8 @@ Status write_status(int fd, const Status& status) {
   ByteWriter out;
   out.u8(status ? 255 : static_cast<std::uint8_t>(status.error().code));
   const std::string_view text = status ? "" : std::string_view(status.error().message);
-  const auto size = static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), kMaxMessageBytes));
+  const auto size =
+      static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), kMaxMessageBytes));
   out.u32(size);
   out.text(text.substr(0, size));
   return write_all(fd, out.buffer());
@@ -99,7 +101,8 @@ Status read_status(int fd) {
   if (!CTXGEN_TRY(read_all(fd, text))) return fail(ErrorCode::kInternal, kEnded);
   const auto code = std::to_integer<unsigned>(head[0]);
   if (code == 255) return {};
-  if (code > static_cast<unsigned>(ErrorCode::kCancelled)) return fail(ErrorCode::kInternal, kEnded);
+  if (code > static_cast<unsigned>(ErrorCode::kCancelled))
+    return fail(ErrorCode::kInternal, kEnded);
   return std::unexpected(Error{static_cast<ErrorCode>(code), std::string(as_text(text))});
 }
 
@@ -117,27 +120,29 @@ Result<Fd> nameless_file() {
 
 /// All of a nameless file, mapped.
 Result<Blob> map_all(int fd) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0) return system_error("answer");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return Blob{};
   void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return system_error("answer");
-  const std::shared_ptr<const void> owner(data, [size](const void* p) {
-    munmap(const_cast<void*>(p), size);
-  });
+  const std::shared_ptr<const void> owner(
+      data, [size](const void* p) { munmap(const_cast<void*>(p), size); });
   return Blob{owner, {static_cast<const std::byte*>(data), size}};
 }
 
 class SpawnedVariant final : public VariantProcess {
  public:
   SpawnedVariant(pid_t process, Fd request, Fd status, Fd answer)
-      : process_(process), request_(std::move(request)), status_(std::move(status)),
+      : process_(process),
+        request_(std::move(request)),
+        status_(std::move(status)),
         answer_(std::move(answer)) {}
   ~SpawnedVariant() override {
     request_.close();
     if (!done_) kill(process_, SIGTERM);
-    while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {}
+    while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
   SpawnedVariant(const SpawnedVariant&) = delete;
   SpawnedVariant& operator=(const SpawnedVariant&) = delete;
@@ -218,7 +223,8 @@ Result<std::unique_ptr<VariantProcess>> start_variant(const std::string& isa,
   for (std::string& argument : own) argv.push_back(argument.data());
   argv.push_back(nullptr);
   pid_t process = 0;
-  const int failed = posix_spawn(&process, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  const int failed =
+      posix_spawn(&process, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0)
     return fail(ErrorCode::kIoError, "starting ctxgen for \"{}\": {}", isa, std::strerror(failed));
@@ -235,7 +241,8 @@ Result<int> run_variant(const std::vector<ModelInput>& inputs, const CompileOpti
   const auto request = [&]() -> Result<Blob> {
     CTXGEN_CHECK(write_status(kStatusFd, {}));
     Blob bytes = CTXGEN_TRY(read_stream(kRequestFd, kMaxRequestBytes));
-    if (bytes.bytes.empty()) return fail(ErrorCode::kCancelled, "the process that started this one has ended");
+    if (bytes.bytes.empty())
+      return fail(ErrorCode::kCancelled, "the process that started this one has ended");
     return bytes;
   };
   const auto answer = [](std::span<const std::byte> bytes) { return write_all(kAnswerFd, bytes); };

@@ -15,8 +15,8 @@ template <class Alternative, class Apply>
 Status multiply(std::vector<ShapeProfile>& profiles, const std::vector<Alternative>& alternatives,
                 Apply apply) {
   if (profiles.size() * alternatives.size() > kMaxProfiles)
-    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected at most {} combinations, got more",
-                kMaxProfiles);
+    return fail(ErrorCode::kInvalidArgument,
+                "--dim and --shape: expected at most {} combinations, got more", kMaxProfiles);
   std::vector<ShapeProfile> product;
   for (const ShapeProfile& profile : profiles)
     for (const Alternative& alternative : alternatives) {
@@ -43,7 +43,8 @@ Result<std::int64_t> parse_count(std::string_view text, std::string_view option)
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || value < 0)
-    return fail(ErrorCode::kInvalidArgument, "{}: expected a whole number, got \"{}\"", option, text);
+    return fail(ErrorCode::kInvalidArgument, "{}: expected a whole number, got \"{}\"", option,
+                text);
   return value;
 }
 

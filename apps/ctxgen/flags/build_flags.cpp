@@ -6,6 +6,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/file_roles.h"
 #include "ctxgen/compiler/dependency_rules.h"
+
 #include "flags/flag_table.h"
 #include "flags/option_flags.h"
 
@@ -86,10 +87,12 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
       return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}: {}", clash.one,
                   clash.other, clash.reason);
   if (!flags.gcc_file.empty() && !flags.gcc_depfile)
-    return fail(ErrorCode::kInvalidArgument, "-MF names the file that -MD writes, and -MD is not given");
-  if (!flags.gcc_targets.empty() && !depfile)
     return fail(ErrorCode::kInvalidArgument,
-                "-MT names the target in a dependency file, and neither -MD nor --depfile is given");
+                "-MF names the file that -MD writes, and -MD is not given");
+  if (!flags.gcc_targets.empty() && !depfile)
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "-MT names the target in a dependency file, and neither -MD nor --depfile is given");
   return {};
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "ctxgen/compiler/compile.h"
+
 #include "compile/compile_outputs.h"
 
 namespace ctxgen::cli {
@@ -14,9 +16,9 @@ namespace ctxgen::cli {
 /// Flags of `compile` that make it a step of a build.
 struct BuildFlags {
   bool if_needed = false;
-  std::string depfile;      // --depfile FILE
-  bool gcc_depfile = false; // -MD
-  std::string gcc_file;     // -MF FILE
+  std::string depfile;                   // --depfile FILE
+  bool gcc_depfile = false;              // -MD
+  std::string gcc_file;                  // -MF FILE
   std::vector<std::string> gcc_targets;  // -MT TARGET
 };
 

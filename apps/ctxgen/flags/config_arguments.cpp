@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "ctxgen/registry/providers.h"
+
 #include "flags/arguments.h"
 
 namespace ctxgen::cli {
@@ -57,7 +58,8 @@ Status apply_old_arguments(const OldArguments& arguments, ModelFlags& flags,
                            std::vector<ConfigEntry>& config) {
   if (!arguments.plugin.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "-p {}: ctxgen compiles with its own providers and loads no plugin", arguments.plugin);
+                "-p {}: ctxgen compiles with its own providers and loads no plugin",
+                arguments.plugin);
   if (!arguments.provider.empty()) {
     if (flags.providers)
       return fail(ErrorCode::kInvalidArgument, "-e {} cannot be combined with --provider {}",
@@ -66,7 +68,8 @@ Status apply_old_arguments(const OldArguments& arguments, ModelFlags& flags,
       return std::unexpected(with_context(known.error(), "-e"));
     flags.providers = arguments.provider;
   }
-  const std::string provider = arguments.provider.empty() ? default_providers().front() : arguments.provider;
+  const std::string provider =
+      arguments.provider.empty() ? default_providers().front() : arguments.provider;
   for (const ConfigEntry& pair : CTXGEN_TRY(parse_pairs(arguments.provider_options, "-i")))
     flags.provider_options.push_back(std::format("{}:{}={}", provider, pair.key, pair.value));
   std::ranges::move(CTXGEN_TRY(parse_pairs(arguments.config, "-C")), std::back_inserter(config));

@@ -1,10 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "ctxgen/compiler/config_keys.h"
+
 #include "flags/model_flags.h"
 
 namespace ctxgen::cli {

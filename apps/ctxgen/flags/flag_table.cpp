@@ -4,6 +4,7 @@
 
 #include "ctxgen/compiler/config_keys.h"
 #include "ctxgen/registry/providers.h"
+
 #include "flags/arguments.h"
 
 namespace ctxgen::cli {
@@ -17,11 +18,14 @@ bool is_word(const std::string& text) {
 
 /// What is known of an option's values beyond its type name, from the tables that read them.
 void add_known_values(FlagEntry& entry) {
-  const auto named = [&](std::string_view name) { return std::ranges::contains(entry.names, name); };
+  const auto named = [&](std::string_view name) {
+    return std::ranges::contains(entry.names, name);
+  };
   if (named("--isa")) {
     for (const std::string& name : provider_names())
       if (const auto provider = make_provider(name))
-        for (const auto& isa : (*provider)->instruction_sets()) entry.choices.emplace_back(isa.name);
+        for (const auto& isa : (*provider)->instruction_sets())
+          entry.choices.emplace_back(isa.name);
     entry.is_list = true;
   } else if (named("--provider")) {
     entry.choices = provider_names();
@@ -38,7 +42,8 @@ void add_known_values(FlagEntry& entry) {
 }
 
 VerbEntry verb_of(const CLI::App& verb) {
-  VerbEntry entry{verb.get_name(), verb.get_description(), verb.get_footer(), {}, {}, flag_table(verb)};
+  VerbEntry entry{verb.get_name(), verb.get_description(), verb.get_footer(), {}, {},
+                  flag_table(verb)};
   for (FlagEntry& flag : flags_of(verb))
     (flag.names.empty() ? entry.arguments : entry.options).push_back(std::move(flag));
   return entry;
@@ -58,7 +63,8 @@ FlagEntry flag_of(const CLI::Option& option) {
   if (!entry.value.empty() && !option.get_default_str().empty())
     entry.text += " (default: " + option.get_default_str() + ")";
   std::vector<std::string> choices = split(entry.value, '|');
-  if (choices.size() > 1 && std::ranges::all_of(choices, is_word)) entry.choices = std::move(choices);
+  if (choices.size() > 1 && std::ranges::all_of(choices, is_word))
+    entry.choices = std::move(choices);
   add_known_values(entry);
   return entry;
 }
@@ -66,7 +72,8 @@ FlagEntry flag_of(const CLI::Option& option) {
 std::vector<FlagEntry> flags_of(const CLI::App& verb) {
   std::vector<FlagEntry> flags;
   for (const CLI::Option* option : verb.get_options())
-    if (!option->get_group().empty()) flags.push_back(flag_of(*option));  // the others are not for users
+    if (!option->get_group().empty())
+      flags.push_back(flag_of(*option));  // the others are not for users
   return flags;
 }
 

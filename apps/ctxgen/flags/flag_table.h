@@ -1,17 +1,18 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 namespace ctxgen::cli {
 
 /// One option or argument of a verb, as it is declared.
 struct FlagEntry {
-  std::vector<std::string> names;  // "-o", "--output"; a positional: empty
-  std::string value;               // "FILE"; "" if it takes none
-  std::string text;                // what it does
+  std::vector<std::string> names;    // "-o", "--output"; a positional: empty
+  std::string value;                 // "FILE"; "" if it takes none
+  std::string text;                  // what it does
   std::vector<std::string> choices;  // what a value may be, where that is known; keys end with "="
   bool is_list = false;              // of choices, separated by commas
   bool required = false;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "ctxgen/base/file.h"
+
 #include "flags/arguments.h"
 #include "flags/option_flags.h"
 #include "flags/value_checks.h"
@@ -29,11 +30,10 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
       ->type_name("INPUT=1x3x224x224[,...]")
       ->allow_extra_args(false);
   add_text_flag(verb, flags.fix_dims, &CompileOptions::fix_dims);
-  for (const OptionSlot slot : {OptionSlot(&CompileOptions::freeze_initializers),
-                                OptionSlot(&CompileOptions::graph_optimization),
-                                OptionSlot(&CompileOptions::subgraphs),
-                                OptionSlot(&CompileOptions::external_data_folder),
-                                OptionSlot(&CompileOptions::threads)})
+  for (const OptionSlot slot :
+       {OptionSlot(&CompileOptions::freeze_initializers),
+        OptionSlot(&CompileOptions::graph_optimization), OptionSlot(&CompileOptions::subgraphs),
+        OptionSlot(&CompileOptions::external_data_folder), OptionSlot(&CompileOptions::threads)})
     add_option_flag(verb, flags.options, slot);
 }
 
@@ -48,9 +48,10 @@ void add_run_flags(CLI::App& verb, ModelFlags& flags) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 4096));
-  verb.add_option("--verify-blobs", flags.verify_blobs,
-                  "compare a context model's weights, and what stays in the model, with their hashes at load "
-                  "(default: auto, each part below 16 MiB)")
+  verb.add_option(
+          "--verify-blobs", flags.verify_blobs,
+          "compare a context model's weights, and what stays in the model, with their hashes at load "
+          "(default: auto, each part below 16 MiB)")
       ->type_name("auto|always|never")
       ->transform(one_word_of(kVerifyBlobs));
 }
@@ -97,9 +98,8 @@ Result<ModelInput> model_input(const std::string& argument) {
 }
 
 std::string compile_only_flag(const CLI::App& verb) {
-  for (const char* name : {"--provider", "--provider-option", "--fix-dim",
-                           "--freeze-initializers", "--graph-optimization", "--subgraphs",
-                           "--external-data-dir"})
+  for (const char* name : {"--provider", "--provider-option", "--fix-dim", "--freeze-initializers",
+                           "--graph-optimization", "--subgraphs", "--external-data-dir"})
     if (verb.count(name) > 0) return name;
   return "";
 }

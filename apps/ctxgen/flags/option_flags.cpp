@@ -64,8 +64,8 @@ struct Declaration {
 
 CLI::Option* add_option_flag(CLI::App& verb, CompileOptions& options, OptionSlot slot) {
   const OptionRow& row = option_row(slot);
-  CLI::Option* option = std::visit(
-      Declaration{verb, options, std::string(row.flag), std::string(row.help)}, slot);
+  CLI::Option* option =
+      std::visit(Declaration{verb, options, std::string(row.flag), std::string(row.help)}, slot);
   return row.value.empty() ? option : option->type_name(std::string(row.value));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ctxgen/base/file.h"
+
 #include "flags/flag_table.h"
 #include "flags/usage.h"
 
@@ -58,8 +59,7 @@ class Splitter {
     char quote = 0;
     while (at_ < text_.size() && (quote != 0 || !is_blank(text_[at_]))) {
       const char c = take();
-      if (c == '\0')
-        return fail(ErrorCode::kInvalidArgument, "{}:{}: a zero byte", name_, line_);
+      if (c == '\0') return fail(ErrorCode::kInvalidArgument, "{}:{}: a zero byte", name_, line_);
       if (c == '\\' && quote != '\'') {
         if (at_ == text_.size())
           return fail(ErrorCode::kInvalidArgument, "{}:{}: a backslash at the end", name_, line_);
@@ -92,7 +92,8 @@ class OptionsFile {
   Status apply(const std::vector<Word>& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       const Word& word = words[i];
-      const std::size_t equals = word.text.starts_with("--") ? word.text.find('=') : std::string::npos;
+      const std::size_t equals =
+          word.text.starts_with("--") ? word.text.find('=') : std::string::npos;
       const std::string option_name = word.text.substr(0, equals);
       CLI::Option* option = CTXGEN_TRY(find(option_name, word));
       std::string value = "true";
@@ -111,13 +112,14 @@ class OptionsFile {
 
  private:
   Result<CLI::Option*> find(const std::string& name, const Word& word) const {
-    CLI::Option* option = name.starts_with('-') ? verb_.get_option_no_throw(long_name(name)) : nullptr;
+    CLI::Option* option =
+        name.starts_with('-') ? verb_.get_option_no_throw(long_name(name)) : nullptr;
     if (option == nullptr)
-      return fail(ErrorCode::kInvalidArgument, "{}:{}: unknown option \"{}\" of {}{}", name_, word.line,
-                  name, verb_.get_name(), option_hint(verb_, name));
+      return fail(ErrorCode::kInvalidArgument, "{}:{}: unknown option \"{}\" of {}{}", name_,
+                  word.line, name, verb_.get_name(), option_hint(verb_, name));
     if (option->check_name(kFlag) || option == verb_.get_help_ptr())
-      return fail(ErrorCode::kInvalidArgument, "{}:{}: {} is not allowed in a file of options", name_,
-                  word.line, name);
+      return fail(ErrorCode::kInvalidArgument, "{}:{}: {} is not allowed in a file of options",
+                  name_, word.line, name);
     return option;
   }
 
@@ -131,7 +133,8 @@ class OptionsFile {
     try {
       if (option.get_items_expected_max() == 0) {
         if (with_value)
-          return fail(ErrorCode::kInvalidArgument, "{}:{}: {} takes no value", name_, word.line, name);
+          return fail(ErrorCode::kInvalidArgument, "{}:{}: {} takes no value", name_, word.line,
+                      name);
         value = option.get_flag_value(long_name(name), "");
       }
       option.add_result(std::move(value));

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+
+#include <CLI/CLI.hpp>
 
 #include "ctxgen/base/status.h"
 
@@ -17,6 +18,7 @@ void add_options_file(CLI::App& verb, std::string& file);
 ///         wrong, an open quote, an argument that is no option); RESOURCE_LIMIT.
 [[nodiscard]] Status apply_options_file(CLI::App& verb);
 /// The same for the content of such a file; `name` stands in messages.
-[[nodiscard]] Status apply_options_text(CLI::App& verb, std::string_view text, const std::string& name);
+[[nodiscard]] Status apply_options_text(CLI::App& verb, std::string_view text,
+                                        const std::string& name);
 
 }  // namespace ctxgen::cli

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ctxgen/base/suggest.h"
+
 #include "flags/flag_table.h"
 
 namespace ctxgen::cli {
@@ -39,7 +40,8 @@ std::string typed(std::string_view name) {
 
 std::vector<std::string> option_names(const CLI::App& verb) {
   std::vector<std::string> names;
-  for (const FlagEntry& option : flags_of(verb)) std::ranges::copy(option.names, std::back_inserter(names));
+  for (const FlagEntry& option : flags_of(verb))
+    std::ranges::copy(option.names, std::back_inserter(names));
   return names;
 }
 
@@ -100,7 +102,8 @@ class Walk {
     if (!option.get_type_name().starts_with("[=") || at_ == words_.size()) return {};
     const std::string& next = words_[at_];
     if (!std::ranges::all_of(next, [](char c) { return c >= '0' && c <= '9'; })) return {};
-    return usage_error(verb_, std::format("{} takes its value with \"=\": {}={}", name, name, next));
+    return usage_error(verb_,
+                       std::format("{} takes its value with \"=\": {}={}", name, name, next));
   }
 
   /// "-q", "-qv", "-o FILE", "-oFILE".
@@ -122,7 +125,8 @@ class Walk {
   Status value(const CLI::Option& option, const std::string& name) {
     if (option.get_items_expected_min() == 0) return {};
     if (at_ == words_.size())
-      return usage_error(verb_, std::format("{} needs a value ({})", typed(name), option.get_type_name()));
+      return usage_error(verb_,
+                         std::format("{} needs a value ({})", typed(name), option.get_type_name()));
     ++at_;
     return {};
   }
@@ -148,7 +152,8 @@ class Walk {
       if (!option->get_positional()) continue;
       const auto takes = static_cast<std::size_t>(option->get_items_expected_max());
       if (option->get_required() && arguments_.size() <= most)
-        return usage_error(verb_, std::format("{} needs {}", verb_.get_name(), option->get_type_name()));
+        return usage_error(verb_,
+                           std::format("{} needs {}", verb_.get_name(), option->get_type_name()));
       most += takes;
     }
     if (arguments_.size() <= most) return {};
@@ -169,7 +174,8 @@ struct Found {
   std::size_t next;
 };
 
-Result<Found> find_command(const CLI::App& app, const std::vector<std::string>& words, std::size_t at) {
+Result<Found> find_command(const CLI::App& app, const std::vector<std::string>& words,
+                           std::size_t at) {
   const auto names = verb_names(app);
   const char* const what = app.get_parent() == nullptr ? "command" : "command of";
   const std::string whose = app.get_parent() == nullptr ? "" : " " + app.get_name();

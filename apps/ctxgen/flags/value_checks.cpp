@@ -60,8 +60,8 @@ std::string check_bytes(std::string& text) {
   const auto power = power_of(lower(std::string_view(end, last)));
   if (code == std::errc::invalid_argument || !power)
     return std::format("expected a size in bytes, as 1048576, 64MiB or 5GiB, got \"{}\"", text);
-  const auto bytes = code == std::errc() ? checked_mul(value, std::uint64_t{1} << (10 * *power))
-                                         : std::nullopt;
+  const auto bytes =
+      code == std::errc() ? checked_mul(value, std::uint64_t{1} << (10 * *power)) : std::nullopt;
   if (!bytes) return std::format("\"{}\" is too large, expected less than 16EiB", text);
   text = std::to_string(*bytes);
   return "";
@@ -83,7 +83,8 @@ std::string check_word(std::string& text, const std::vector<std::pair<std::strin
     text = std::to_string(number);
     return "";
   }
-  return std::format("expected {}, got \"{}\"{}", one_of_text(names), text, did_you_mean(text, names));
+  return std::format("expected {}, got \"{}\"{}", one_of_text(names), text,
+                     did_you_mean(text, names));
 }
 
 }  // namespace
@@ -97,7 +98,8 @@ CLI::Validator byte_count() { return validator(check_bytes); }
 CLI::Validator tolerance() { return validator(check_tolerance); }
 
 CLI::Validator one_word_of(std::vector<std::pair<std::string, int>> words) {
-  return validator([words = std::move(words)](std::string& text) { return check_word(text, words); });
+  return validator(
+      [words = std::move(words)](std::string& text) { return check_word(text, words); });
 }
 
 CLI::Validator not_empty() {

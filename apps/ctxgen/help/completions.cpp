@@ -82,16 +82,18 @@ std::string bash_branch(const VerbEntry& verb, std::string_view indent) {
     if (option.choices.empty())
       values += (values.empty() ? "" : "|") + joined(option.names, "|");
     else
-      choices += std::format("{}    {}) {} '{}' \"$cur\"; return ;;\n", indent, joined(option.names, "|"),
-                             option.is_list      ? "_ctxgen_list"
-                             : has_keys(option) ? "_ctxgen_keys"
-                                                : "_ctxgen_words",
-                             joined(option.choices, " "));
+      choices +=
+          std::format("{}    {}) {} '{}' \"$cur\"; return ;;\n", indent, joined(option.names, "|"),
+                      option.is_list     ? "_ctxgen_list"
+                      : has_keys(option) ? "_ctxgen_keys"
+                                         : "_ctxgen_words",
+                      joined(option.choices, " "));
   }
   std::string text = std::format("{}{})\n{}  case $prev in\n", indent, verb.name, indent);
   if (!values.empty())
     text += std::format("{}    {}) return ;;  # a file, or what the user knows\n", indent, values);
-  return text + choices + std::format("{}  esac\n{}  words='{}' ;;\n", indent, indent, option_names(verb));
+  return text + choices +
+         std::format("{}  esac\n{}  words='{}' ;;\n", indent, indent, option_names(verb));
 }
 
 /// The branch of a verb of verbs.
@@ -148,7 +150,8 @@ std::string zsh_branch(const VerbEntry& verb) {
 std::string fish_values(const FlagEntry& option) {
   if (option.choices.empty()) return "";
   const std::string words = joined(option.choices, " ");
-  if (option.is_list) return " -f -a " + fish_quoted("(__fish_complete_list , 'string split \" \" " + words + "')");
+  if (option.is_list)
+    return " -f -a " + fish_quoted("(__fish_complete_list , 'string split \" \" " + words + "')");
   return " -f -a " + fish_quoted(words);
 }
 
@@ -219,9 +222,10 @@ std::string fish_completion(std::span<const VerbEntry> verbs) {
   std::string text = "# Completion of ctxgen for fish, made from its declarations.\n";
   text += "complete -c ctxgen -n __fish_use_subcommand -f -l help -d 'help'\n";
   text += "complete -c ctxgen -n __fish_use_subcommand -f -l version -d 'versions'\n";
-  text += std::format("complete -c ctxgen -n __fish_use_subcommand -f -a help -d 'options and examples of a command'\n"
-                      "complete -c ctxgen -n '__fish_seen_subcommand_from help' -f -a '{}'\n",
-                      verb_names(verbs));
+  text += std::format(
+      "complete -c ctxgen -n __fish_use_subcommand -f -a help -d 'options and examples of a command'\n"
+      "complete -c ctxgen -n '__fish_seen_subcommand_from help' -f -a '{}'\n",
+      verb_names(verbs));
   for (const VerbEntry& verb : verbs)
     text += std::format("complete -c ctxgen -n __fish_use_subcommand -f -a {} -d {}\n", verb.name,
                         fish_quoted(verb.text));
@@ -229,8 +233,9 @@ std::string fish_completion(std::span<const VerbEntry> verbs) {
     const std::string seen = "__fish_seen_subcommand_from " + verb.name;
     text += fish_options(verb, seen);
     for (const VerbEntry& one : verb.verbs) {
-      text += std::format("complete -c ctxgen -n '{}; and not __fish_seen_subcommand_from {}' -f -a {} -d {}\n",
-                          seen, verb_names(verb.verbs), one.name, fish_quoted(one.text));
+      text += std::format(
+          "complete -c ctxgen -n '{}; and not __fish_seen_subcommand_from {}' -f -a {} -d {}\n",
+          seen, verb_names(verb.verbs), one.name, fish_quoted(one.text));
       text += fish_options(one, seen + "; and __fish_seen_subcommand_from " + one.name);
     }
   }

@@ -13,7 +13,8 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     if (is_positional) return CLI::Formatter::make_option_name(option, true);
     std::string names;
-    for (const std::string& name : flag_of(*option).names) names += (names.empty() ? "" : ",") + name;
+    for (const std::string& name : flag_of(*option).names)
+      names += (names.empty() ? "" : ",") + name;
     return names;
   }
 

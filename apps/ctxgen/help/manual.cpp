@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ctxgen/base/version.h"
+
 #include "flags/arguments.h"
 
 namespace ctxgen::cli {
@@ -53,7 +54,8 @@ std::string flag_paragraph(const FlagEntry& flag) {
 
 std::string manual_of_program(const CLI::App& app, std::span<const VerbEntry> verbs) {
   std::string text = head("ctxgen", "compile ONNX models ahead of time and run the result");
-  text += ".SH SYNOPSIS\n" + bold("ctxgen") + " " + italic("COMMAND") + " [" + italic("OPTIONS") + "]\n";
+  text += ".SH SYNOPSIS\n" + bold("ctxgen") + " " + italic("COMMAND") + " [" + italic("OPTIONS") +
+          "]\n";
   text += ".SH DESCRIPTION\n" + escaped(app.get_description()) + "\n.SH COMMANDS\n";
   for (const VerbEntry& verb : verbs)
     text += ".TP\n" + bold("ctxgen-" + verb.name) + "(1)\n" + escaped(verb.text) + "\n";

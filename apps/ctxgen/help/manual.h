@@ -1,8 +1,9 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
+
+#include <CLI/CLI.hpp>
 
 #include "flags/flag_table.h"
 

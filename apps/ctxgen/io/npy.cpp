@@ -21,11 +21,11 @@ struct TypeRow {
 };
 
 constexpr TypeRow kTypes[] = {
-    {DataType::kBool, 'b', 1},       {DataType::kInt8, 'i', 1},    {DataType::kInt16, 'i', 2},
-    {DataType::kInt32, 'i', 4},      {DataType::kInt64, 'i', 8},   {DataType::kUint8, 'u', 1},
-    {DataType::kUint16, 'u', 2},     {DataType::kUint32, 'u', 4},  {DataType::kUint64, 'u', 8},
-    {DataType::kFloat16, 'f', 2},    {DataType::kFloat, 'f', 4},   {DataType::kDouble, 'f', 8},
-    {DataType::kComplex64, 'c', 8},  {DataType::kComplex128, 'c', 16},
+    {DataType::kBool, 'b', 1},      {DataType::kInt8, 'i', 1},        {DataType::kInt16, 'i', 2},
+    {DataType::kInt32, 'i', 4},     {DataType::kInt64, 'i', 8},       {DataType::kUint8, 'u', 1},
+    {DataType::kUint16, 'u', 2},    {DataType::kUint32, 'u', 4},      {DataType::kUint64, 'u', 8},
+    {DataType::kFloat16, 'f', 2},   {DataType::kFloat, 'f', 4},       {DataType::kDouble, 'f', 8},
+    {DataType::kComplex64, 'c', 8}, {DataType::kComplex128, 'c', 16},
 };
 
 const TypeRow* row_of(DataType type) {
@@ -100,8 +100,7 @@ class HeaderParser {
     while (!accept(')')) {
       std::int64_t value = 0;
       skip_blanks();
-      const auto [end, code] =
-          std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+      const auto [end, code] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
       if (code != std::errc() || value < 0) return bad(name_, "shape must hold whole numbers");
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
       if (dims.size() == kMaxRank)
@@ -112,7 +111,9 @@ class HeaderParser {
     return dims;
   }
 
-  void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n\t"), rest_.size())); }
+  void skip_blanks() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n\t"), rest_.size()));
+  }
   bool accept(char character) {
     skip_blanks();
     if (rest_.empty() || rest_[0] != character) return false;
@@ -138,8 +139,7 @@ struct ElementType {
 Result<ElementType> element_type(const std::string& descr, std::string_view name) {
   unsigned bytes = 0;
   if (descr.size() >= 3 && std::string_view("<>|=").contains(descr[0])) {
-    const auto [end, code] =
-        std::from_chars(descr.data() + 2, descr.data() + descr.size(), bytes);
+    const auto [end, code] = std::from_chars(descr.data() + 2, descr.data() + descr.size(), bytes);
     if (code == std::errc() && end == descr.data() + descr.size())
       for (const TypeRow& row : kTypes)
         if (row.kind == descr[1] && row.bytes == bytes)
@@ -194,9 +194,9 @@ Result<Tensor> read_npy(const Blob& file, std::string_view name) {
   const ElementType element = CTXGEN_TRY(element_type(header.descr, name));
   const auto size = checked_size_bytes(element.row->type, *header.shape);
   if (!size || *size != reader.remaining())
-    return bad(name, std::format("shape {} of {} does not fit {} bytes of data",
-                                 to_string(*header.shape), name_of(element.row->type),
-                                 reader.remaining()));
+    return bad(name,
+               std::format("shape {} of {} does not fit {} bytes of data", to_string(*header.shape),
+                           name_of(element.row->type), reader.remaining()));
   const Blob data = file.slice(file.bytes.size() - *size, *size);
   const bool reordered = *header.fortran_order && header.shape->size() > 1;
   if (!reordered && !element.swapped)

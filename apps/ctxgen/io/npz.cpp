@@ -40,7 +40,8 @@ std::string text_of(zip_error_t& error) {
 }
 
 Result<Archive> open_archive(const Blob& file, std::string_view name) {
-  if (file.bytes.empty()) return bad_archive(name, "not a .npz file: it is empty");  // to libzip: a new archive
+  if (file.bytes.empty())
+    return bad_archive(name, "not a .npz file: it is empty");  // to libzip: a new archive
   zip_error_t error;
   zip_error_init(&error);
   Source source(zip_source_buffer_create(file.bytes.data(), file.bytes.size(), 0, &error));
@@ -69,18 +70,21 @@ Result<Listed> list_entry(zip_t& archive, zip_uint64_t index, std::string_view n
     return bad_archive(name, std::format("entry {} cannot be read", index));
   const std::string_view entry(facts.name);
   if (!entry.ends_with(kEnding))
-    return bad_archive(name, std::format("\"{}\" is not an array: expected a name that ends with {}", entry, kEnding));
+    return bad_archive(
+        name,
+        std::format("\"{}\" is not an array: expected a name that ends with {}", entry, kEnding));
   Listed listed{std::string(entry.substr(0, entry.size() - kEnding.size())), index, facts.size};
   if (facts.encryption_method != ZIP_EM_NONE)
     return bad_archive(name, std::format("array \"{}\" is encrypted", listed.array));
   if (facts.comp_method != ZIP_CM_STORE && facts.comp_method != ZIP_CM_DEFLATE)
-    return bad_archive(name, std::format("array \"{}\" is neither stored nor deflated", listed.array));
+    return bad_archive(name,
+                       std::format("array \"{}\" is neither stored nor deflated", listed.array));
   if (facts.size > kMaxTensorBytes + kHeaderSlack)
     return fail(ErrorCode::kResourceLimit, "{}: array \"{}\" has {} bytes", name, listed.array,
                 facts.size);
   if (facts.size / kMostBytesPerByte > facts.comp_size)
     return bad_archive(name, std::format("array \"{}\": {} bytes cannot become {}", listed.array,
-                                 facts.comp_size, facts.size));
+                                         facts.comp_size, facts.size));
   return listed;
 }
 
@@ -113,7 +117,7 @@ Result<Blob> read_entry(zip_t& archive, const Listed& entry, const std::string& 
     const zip_int64_t count = zip_fread(file.get(), bytes.data() + read, bytes.size() - read);
     if (count <= 0)
       return bad_archive(what, count < 0 ? zip_error_strerror(zip_file_get_error(file.get()))
-                                 : "it ends too early");
+                                         : "it ends too early");
     read += static_cast<std::uint64_t>(count);
   }
   const zip_int64_t more = zip_fread(file.get(), &beyond, 1);
@@ -179,8 +183,8 @@ Result<Tensor> read_npz_array(const Blob& file, std::string_view name, std::stri
   if (found != all.end()) return read_array(*archive, *found, name);
   std::string names;
   for (const Listed& entry : all) names += (names.empty() ? "" : ", ") + entry.array;
-  return bad_archive(name, std::format("no array \"{}\"; there are {}", array,
-                               names.empty() ? "none" : names));
+  return bad_archive(
+      name, std::format("no array \"{}\"; there are {}", array, names.empty() ? "none" : names));
 }
 
 Result<std::vector<std::byte>> write_npz(std::span<const NamedArray> arrays) {

@@ -10,6 +10,7 @@
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/weights/external_data.h"
+
 #include "io/tensor_files.h"
 #include "io/test_data.h"
 
@@ -102,8 +103,8 @@ Status check_folder_writable(const fs::path& folder) {
 
 Status check_run_files(const RunFiles& files) {
   std::vector<FileUse> uses;
-  for (const auto& [path, role] : {std::pair(files.profile, "--profile"),
-                                   std::pair(files.output_file, "--output-file")})
+  for (const auto& [path, role] :
+       {std::pair(files.profile, "--profile"), std::pair(files.output_file, "--output-file")})
     if (!path.empty()) uses.push_back({How::kWritten, path, role});
   if ((uses.empty() && files.output_folder.empty()) || files.model == "-") return {};
   std::vector<FileRead> external;

@@ -9,6 +9,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/suggest.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "io/npy.h"
 #include "io/npz.h"
 #include "running/random_inputs.h"
@@ -108,7 +109,8 @@ Result<std::vector<NamedValue>> read_inputs(const std::vector<std::string>& opti
     if (info == nullptr)
       return fail(ErrorCode::kInvalidArgument,
                   "--input: \"{}\" is neither a .npz file nor NAME=FILE with an input of the model "
-                  "({}){}", option, names_of(infos), did_you_mean(option.substr(0, option.find('=')), names));
+                  "({}){}",
+                  option, names_of(infos), did_you_mean(option.substr(0, option.find('=')), names));
     const std::string file = option.substr(info->name.size() + 1);
     CTXGEN_CHECK(add_input(inputs, *info, CTXGEN_TRY(read_value_file(file, *info, shapes))));
   }
@@ -173,8 +175,10 @@ Status write_npz_file(const std::filesystem::path& path, std::span<const IoInfo>
   std::vector<NamedArray> arrays;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].is_tensor() || !npy_can_hold(outputs[i].tensor().type()))
-      return fail(ErrorCode::kUnsupported, "output \"{}\" is {}: NumPy has no type for it (--output-dir "
-                  "writes tensors of other types as .pb)", infos[i].name, describe(outputs[i]));
+      return fail(ErrorCode::kUnsupported,
+                  "output \"{}\" is {}: NumPy has no type for it (--output-dir "
+                  "writes tensors of other types as .pb)",
+                  infos[i].name, describe(outputs[i]));
     if (!std::ranges::contains(arrays, infos[i].name, &NamedArray::name))  // some models repeat one
       arrays.push_back({infos[i].name, outputs[i].tensor()});
   }

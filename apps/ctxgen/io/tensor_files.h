@@ -44,7 +44,8 @@ namespace ctxgen::cli {
 /// Writes all outputs into one .npz file, each under its name.
 /// Errors  UNSUPPORTED for an output that NumPy has no type for or that is no tensor, before anything
 ///         is written; IO_ERROR.
-[[nodiscard]] Status write_npz_file(const std::filesystem::path& path, std::span<const IoInfo> infos,
+[[nodiscard]] Status write_npz_file(const std::filesystem::path& path,
+                                    std::span<const IoInfo> infos,
                                     std::span<const RuntimeValue> outputs);
 
 }  // namespace ctxgen::cli

@@ -16,6 +16,7 @@
 
 #include "ctxgen/registry/providers.h"
 #include "ctxgen/runtime/trace.h"
+
 #include "flags/arguments.h"
 #include "running/open_model.h"
 #include "running/random_inputs.h"
@@ -94,7 +95,8 @@ Status measure_throughput(const Session& session, std::span<const NamedTensor> i
   std::vector<Status> results(contexts.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < contexts.size(); ++i)
-    threads.emplace_back([&, i] { results[i] = run_often(*contexts[i], start, request.iterations); });
+    threads.emplace_back(
+        [&, i] { results[i] = run_often(*contexts[i], start, request.iterations); });
   start.arrive_and_wait();
   const auto begin = Clock::now();
   threads.clear();  // joins
@@ -171,13 +173,12 @@ Result<MachinePeaks> machine_peaks(int threads) {
 }  // namespace
 
 Result<BenchResult> measure(const BenchRequest& request) {
-  const auto profiles =
-      CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));
+  const auto profiles = CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));
   const OpenModel model =
       CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
   const Session& session = *model.session;
-  const std::vector<NamedTensor> inputs = CTXGEN_TRY(random_inputs(
-      session.inputs(), {}, profiles.empty() ? ShapeProfile{} : profiles.front(), 0));
+  const std::vector<NamedTensor> inputs = CTXGEN_TRY(
+      random_inputs(session.inputs(), {}, profiles.empty() ? ShapeProfile{} : profiles.front(), 0));
   BenchResult result;
   result.inputs = sizes_of(session.inputs(), inputs, profiles);
   result.inputs_text = input_sizes_text(session.inputs(), result.inputs);
@@ -203,21 +204,18 @@ Result<BenchResult> measure(const BenchRequest& request) {
   const ProcessMemory memory = process_memory();
   numbers.resident_bytes = memory.resident_bytes;
   numbers.private_bytes = memory.private_bytes;
-  if (request.contexts > 0)
-    CTXGEN_CHECK(measure_throughput(session, inputs, request, numbers));
+  if (request.contexts > 0) CTXGEN_CHECK(measure_throughput(session, inputs, request, numbers));
   if (!request.per_op && request.profile.empty()) return result;
   Trace trace;
   result.ops = CTXGEN_TRY(profile(session, inputs, trace));
   if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
-  if (request.per_op)
-    result.peaks = CTXGEN_TRY(machine_peaks(request.flags.options.threads));
+  if (request.per_op) result.peaks = CTXGEN_TRY(machine_peaks(request.flags.options.threads));
   return result;
 }
 
 Result<BenchResult> measure_apart(const BenchRequest& request) {
   std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0)
-    return fail(ErrorCode::kIoError, "pipe: {}", std::strerror(errno));
+  if (pipe(ends.data()) != 0) return fail(ErrorCode::kIoError, "pipe: {}", std::strerror(errno));
   const pid_t child = fork();
   if (child < 0) {
     const int cause = errno;

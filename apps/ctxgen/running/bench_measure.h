@@ -6,6 +6,7 @@
 
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/partition/provider_info.h"
+
 #include "flags/model_flags.h"
 #include "running/input_sizes.h"
 
@@ -37,8 +38,8 @@ struct BenchNumbers {
 
 struct BenchResult {
   BenchNumbers numbers;
-  std::vector<OpTiming> ops;    // mean of some runs, in order; empty unless asked
-  MachinePeaks peaks;           // measured if ops are asked for
+  std::vector<OpTiming> ops;  // mean of some runs, in order; empty unless asked
+  MachinePeaks peaks;         // measured if ops are asked for
   std::vector<InputSize> inputs;
   std::string inputs_text;  // as input_sizes_text()
 };

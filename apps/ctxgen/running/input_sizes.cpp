@@ -46,13 +46,14 @@ std::string assumed_text(const InputSize& input) {
 /// The tensor that a file gave for an input; null if none did, or raw bytes, which have the sizes of the flags.
 const Tensor* tensor_of(const GivenInputs& given, std::string_view input) {
   const auto value = std::ranges::find(given.values, input, &NamedValue::name);
-  if (value == given.values.end() || !value->value.is_tensor() || std::ranges::contains(given.raw, input))
+  if (value == given.values.end() || !value->value.is_tensor() ||
+      std::ranges::contains(given.raw, input))
     return nullptr;
   return &value->value.tensor();
 }
 
-Status check_dim_used(std::span<const IoInfo> infos, const GivenInputs& given, const std::string& name,
-                      std::int64_t size) {
+Status check_dim_used(std::span<const IoInfo> infos, const GivenInputs& given,
+                      const std::string& name, std::int64_t size) {
   bool known = false, used = given.compiles;
   for (const IoInfo& info : infos) {
     const auto at = std::ranges::find(info.dim_names, name);
@@ -61,24 +62,31 @@ Status check_dim_used(std::span<const IoInfo> infos, const GivenInputs& given, c
     const Tensor* tensor = tensor_of(given, info.name);
     const auto i = static_cast<std::size_t>(at - info.dim_names.begin());
     if (tensor != nullptr && i < tensor->rank() && tensor->dims()[i] != size)
-      return fail(ErrorCode::kInvalidArgument, "--dim {}={}: input \"{}\" has {} there, from its file (--input)",
-                  name, size, info.name, tensor->dims()[i]);
+      return fail(ErrorCode::kInvalidArgument,
+                  "--dim {}={}: input \"{}\" has {} there, from its file (--input)", name, size,
+                  info.name, tensor->dims()[i]);
     used = used || tensor == nullptr;
   }
   if (used || !known) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "--dim {}={} has no effect: every input with that dimension comes from a file (--input)", name, size);
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "--dim {}={} has no effect: every input with that dimension comes from a file (--input)",
+      name, size);
 }
 
 }  // namespace
 
-std::vector<InputSize> input_sizes(std::span<const IoInfo> infos, std::span<const NamedValue> values,
+std::vector<InputSize> input_sizes(std::span<const IoInfo> infos,
+                                   std::span<const NamedValue> values,
                                    std::span<const std::string> given, const ShapeProfile& shapes) {
   std::vector<InputSize> inputs;
   for (const NamedValue& value : values) {
     if (!value.value.is_tensor()) continue;
     const Tensor& tensor = value.value.tensor();
-    InputSize input{value.name, std::string(name_of(tensor.type())), tensor.dims(), {},
+    InputSize input{value.name,
+                    std::string(name_of(tensor.type())),
+                    tensor.dims(),
+                    {},
                     !std::ranges::contains(given, value.name)};
     const IoInfo* info = find_info(infos, value.name);
     if (input.random && info != nullptr && info->type.has_rank())
@@ -93,7 +101,11 @@ std::vector<InputSize> input_sizes(std::span<const IoInfo> infos, std::span<cons
 void write_input_sizes(JsonWriter& json, std::span<const InputSize> inputs) {
   json.begin_array();
   for (const InputSize& input : inputs) {
-    json.begin_object().field("name", input.name).field("type", input.type).key("dims").begin_array();
+    json.begin_object()
+        .field("name", input.name)
+        .field("type", input.type)
+        .key("dims")
+        .begin_array();
     for (const std::int64_t dim : input.dims) json.value(dim);
     json.end_array().field("random", input.random).end_object();
   }
@@ -117,21 +129,24 @@ Error with_assumed_sizes(Error error, std::span<const InputSize> inputs) {
   std::string sizes, example;
   for (const InputSize& input : inputs) {
     if (input.assumed.empty()) continue;
-    sizes += std::format("{}{} of \"{}\"", sizes.empty() ? "" : ", ", assumed_text(input), input.name);
+    sizes +=
+        std::format("{}{} of \"{}\"", sizes.empty() ? "" : ", ", assumed_text(input), input.name);
     if (!example.empty()) continue;
     example = std::format("--shape {}={}", input.name, dims_text(input.dims));
     for (const std::string& dim : input.assumed)
       if (dim != "?") example += std::format(" or --dim {}=SIZE", dim);
   }
   if (!sizes.empty() && error.code != ErrorCode::kCancelled)
-    error.message += std::format("; sizes that nobody gave were taken as 1 ({}): give them, as {}", sizes, example);
+    error.message += std::format("; sizes that nobody gave were taken as 1 ({}): give them, as {}",
+                                 sizes, example);
   return error;
 }
 
 Status check_sizes_used(std::span<const IoInfo> infos, const GivenInputs& given,
                         const ShapeProfile& shapes) {
   if (given.values.empty()) return {};
-  for (const auto& [name, size] : shapes.symbols) CTXGEN_CHECK(check_dim_used(infos, given, name, size));
+  for (const auto& [name, size] : shapes.symbols)
+    CTXGEN_CHECK(check_dim_used(infos, given, name, size));
   for (const auto& [name, dims] : shapes.inputs) {
     const Tensor* tensor = tensor_of(given, name);
     if (tensor == nullptr) continue;
@@ -140,7 +155,8 @@ Status check_sizes_used(std::span<const IoInfo> infos, const GivenInputs& given,
                   dims_text(dims), dims_text(tensor->dims()));
     if (!given.compiles)
       return fail(ErrorCode::kInvalidArgument,
-                  "--shape {}={} has no effect: the input comes from a file (--input)", name, dims_text(dims));
+                  "--shape {}={} has no effect: the input comes from a file (--input)", name,
+                  dims_text(dims));
   }
   return {};
 }

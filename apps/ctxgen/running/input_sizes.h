@@ -15,7 +15,8 @@ namespace ctxgen::cli {
 struct InputSize {
   std::string name, type;
   Dims dims;
-  std::vector<std::string> assumed;  // dims that were taken as 1 because nobody gave a size; "?": without a name
+  std::vector<std::string>
+      assumed;  // dims that were taken as 1 because nobody gave a size; "?": without a name
   bool random = false;
 };
 
@@ -38,8 +39,9 @@ void write_input_sizes(JsonWriter& json, std::span<const InputSize> inputs);
 /// What --input gave.
 struct GivenInputs {
   std::span<const NamedValue> values;
-  std::vector<std::string> raw;  // names of those from raw bytes, whose sizes are those of --dim and --shape
-  bool compiles = false;         // the model is compiled in memory: plans are made for the sizes
+  std::vector<std::string>
+      raw;  // names of those from raw bytes, whose sizes are those of --dim and --shape
+  bool compiles = false;  // the model is compiled in memory: plans are made for the sizes
 };
 
 /// Errors  INVALID_ARGUMENT: --dim or --shape that says something else than an input from a file, or that has no effect

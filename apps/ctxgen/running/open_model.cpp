@@ -6,6 +6,7 @@
 #include "ctxgen/base/log.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "running/stopwatch.h"
 
 namespace ctxgen::cli {
@@ -17,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 bool runs_as_it_stands(const CompileOptions& options) {
   return options.providers == std::vector<std::string>{"cpu"} && options.fix_dims.empty() &&
          !options.freeze_initializers && !options.subgraphs &&
-         options.graph_optimization == GraphOptimization::kNone && options.external_data_folder.empty() &&
-         options.provider_options.empty();
+         options.graph_optimization == GraphOptimization::kNone &&
+         options.external_data_folder.empty() && options.provider_options.empty();
 }
 
 /// In the graph and in the bodies of its nodes.
@@ -55,7 +56,7 @@ Result<OpenModel> compile_and_open(const std::string& path, const CompileOptions
       if (known == name) return blob;
     return fail(ErrorCode::kInternal, "no bin \"{}\" was compiled", name);
   };
-  options.context_file_path = path;  // for messages; nothing is read from there
+  options.context_file_path = path;            // for messages; nothing is read from there
   options.verify_blobs = VerifyBlobs::kNever;  // all of it was just made
   start = Clock::now();
   model.session = CTXGEN_TRY(Session::open_memory(compiled.model, options));
@@ -78,7 +79,8 @@ Status check_external_data(const std::string& path, const std::string& external_
   options.external_data_folder = external_data_folder;
   const Model model = CTXGEN_TRY(read_model_file(path, options));
   if (!model.files_read.empty()) return {};
-  return fail(ErrorCode::kInvalidArgument, "--external-data-dir \"{}\" has no effect: \"{}\" has no external data",
+  return fail(ErrorCode::kInvalidArgument,
+              "--external-data-dir \"{}\" has no effect: \"{}\" has no external data",
               external_data_folder, path);
 }
 
@@ -90,12 +92,14 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
   options.kept_plans = static_cast<std::size_t>(flags.kept_plans);
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument, "a model from stdin (-) is only compiled, not run");
-  const bool is_context = CTXGEN_TRY(is_context_model(path, flags.options.external_data_folder.string()));
+  const bool is_context =
+      CTXGEN_TRY(is_context_model(path, flags.options.external_data_folder.string()));
   if (is_context && !compile_flag.empty())
     return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is compiled already", compile_flag, path);
   if (!is_context && flags.verify_blobs)
     return fail(ErrorCode::kInvalidArgument,
-                "--verify-blobs: \"{}\" is a plain model, there is no compiled part to verify", path);
+                "--verify-blobs: \"{}\" is a plain model, there is no compiled part to verify",
+                path);
   options.verify_blobs = flags.verify_blobs.value_or(VerifyBlobs::kAuto);
   OpenModel model = CTXGEN_TRY(is_context || runs_as_it_stands(compile)
                                    ? open_file(path, options)

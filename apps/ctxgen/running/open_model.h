@@ -6,6 +6,7 @@
 
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/runtime/session.h"
+
 #include "flags/model_flags.h"
 
 namespace ctxgen::cli {
@@ -13,10 +14,10 @@ namespace ctxgen::cli {
 /// A model ready to run.
 struct OpenModel {
   std::unique_ptr<Session> session;
-  bool is_context = false;             // it was a context model already
-  std::optional<CompileReport> report; // compiled in memory just now
+  bool is_context = false;              // it was a context model already
+  std::optional<CompileReport> report;  // compiled in memory just now
   double compile_ms = 0;
-  double load_ms = 0;                  // Session::open alone
+  double load_ms = 0;  // Session::open alone
 };
 
 /// Whether a model holds EPContext nodes, of whatever source. `external_data_folder`: "" for the

@@ -64,8 +64,9 @@ Status fill_random(Tensor& tensor, Random random, const IoInfo& info) {
       break;
     case DataType::kString: break;  // empty strings
     default:
-      return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no random values: give --input",
-                  info.name, info.type_text);
+      return fail(ErrorCode::kInvalidArgument,
+                  "input \"{}\" ({}) has no random values: give --input", info.name,
+                  info.type_text);
   }
   return {};
 }
@@ -78,9 +79,9 @@ Status charge(MemoryAccount& memory, const IoInfo& info, const Dims& dims) {
                          : checked_size_bytes(info.type.element, dims);
   Status status = memory.charge(bytes.value_or(UINT64_MAX));
   if (status) return {};
-  return std::unexpected(
-      with_context(std::move(status).error(), std::format("random values of input \"{}\" ({} {})", info.name,
-                                                          name_of(info.type.element), to_string(dims))));
+  return std::unexpected(with_context(
+      std::move(status).error(), std::format("random values of input \"{}\" ({} {})", info.name,
+                                             name_of(info.type.element), to_string(dims))));
 }
 
 std::vector<std::string> names_of(std::span<const IoInfo> infos) {
@@ -100,12 +101,12 @@ std::vector<std::string> dims_of(std::span<const IoInfo> infos) {
 Status check_names(std::span<const IoInfo> infos, const ShapeProfile& shapes) {
   for (const auto& [name, dims] : shapes.inputs)
     if (std::ranges::find(infos, name, &IoInfo::name) == infos.end())
-      return fail(ErrorCode::kInvalidArgument, "--shape: the model has no input \"{}\"; it has: {}{}", name,
+      return fail(ErrorCode::kInvalidArgument,
+                  "--shape: the model has no input \"{}\"; it has: {}{}", name,
                   list_text(names_of(infos)), did_you_mean(name, names_of(infos)));
   for (const auto& [name, size] : shapes.symbols) {
-    const bool known = std::ranges::any_of(infos, [&](const IoInfo& info) {
-      return std::ranges::contains(info.dim_names, name);
-    });
+    const bool known = std::ranges::any_of(
+        infos, [&](const IoInfo& info) { return std::ranges::contains(info.dim_names, name); });
     if (!known)
       return fail(ErrorCode::kInvalidArgument,
                   "--dim: no input of the model has the dimension \"{}\"; there are: {}{}", name,
@@ -118,13 +119,15 @@ Status check_names(std::span<const IoInfo> infos, const ShapeProfile& shapes) {
 Status check_shape(const IoInfo& info, const Dims& dims) {
   if (!info.type.has_rank()) return {};
   if (dims.size() != info.type.rank())
-    return fail(ErrorCode::kInvalidArgument, "--shape: input \"{}\" is {}: expected {} sizes, got {}{}",
-                info.name, info.type_text, info.type.rank(), dims.size(),
+    return fail(ErrorCode::kInvalidArgument,
+                "--shape: input \"{}\" is {}: expected {} sizes, got {}{}", info.name,
+                info.type_text, info.type.rank(), dims.size(),
                 dims.size() == 1 ? "; x joins sizes (1x3x224x224), a comma separates shapes" : "");
   for (std::size_t i = 0; i < dims.size(); ++i)
     if (const Dim& dim = (*info.type.shape)[i]; dim.is_fixed() && dim.value() != dims[i])
-      return fail(ErrorCode::kInvalidArgument, "--shape: input \"{}\" is {}: expected {} as size {}, got {}",
-                  info.name, info.type_text, dim.value(), i + 1, dims[i]);
+      return fail(ErrorCode::kInvalidArgument,
+                  "--shape: input \"{}\" is {}: expected {} as size {}, got {}", info.name,
+                  info.type_text, dim.value(), i + 1, dims[i]);
   return {};
 }
 
@@ -162,8 +165,9 @@ Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
     if (info.has_default || std::ranges::contains(given, info.name)) continue;
     if (info.type.kind == ValueType::Kind::kOptional) continue;
     if (info.type.kind != ValueType::Kind::kTensor)
-      return fail(ErrorCode::kInvalidArgument, "input \"{}\" ({}) has no random values: give --input",
-                  info.name, info.type_text);
+      return fail(ErrorCode::kInvalidArgument,
+                  "input \"{}\" ({}) has no random values: give --input", info.name,
+                  info.type_text);
     const Dims dims = CTXGEN_TRY(input_dims(info, shapes));
     CTXGEN_CHECK(charge(memory, info, dims));
     Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ctxgen/base/half.h"
+
 #include "term/console.h"
 
 namespace ctxgen::cli {
@@ -16,8 +17,8 @@ constexpr std::string_view kWords[] = {"nan", "infinity"};  // of --special-valu
 
 bool set_element(Tensor& tensor, std::int64_t index, double value) {
   const auto put = [&]<class T>(T element) {
-    std::memcpy(tensor.mutable_bytes().data() + static_cast<std::size_t>(index) * sizeof(T), &element,
-                sizeof(T));
+    std::memcpy(tensor.mutable_bytes().data() + static_cast<std::size_t>(index) * sizeof(T),
+                &element, sizeof(T));
     return true;
   };
   const auto single = static_cast<float>(value);
@@ -74,10 +75,12 @@ std::vector<const ValueComparison*> differences_of(const OutputVerification& res
 
 }  // namespace
 
-Result<std::vector<SpecialRun>> verify_special_values(
-    const Session& context, const Session& reference, const VerificationInputs& base,
-    std::span<const std::string> words, std::uint64_t seed, const NumericPaths& paths,
-    const ToleranceOverrides& tolerance) {
+Result<std::vector<SpecialRun>> verify_special_values(const Session& context,
+                                                      const Session& reference,
+                                                      const VerificationInputs& base,
+                                                      std::span<const std::string> words,
+                                                      std::uint64_t seed, const NumericPaths& paths,
+                                                      const ToleranceOverrides& tolerance) {
   std::vector<SpecialRun> runs;
   for (const std::string_view word : kWords) {
     if (!std::ranges::contains(words, word)) continue;
@@ -127,10 +130,11 @@ std::string special_runs_text(std::span<const SpecialRun> runs) {
       continue;
     }
     const auto differences = differences_of(run.result);
-    text += differences.empty()
-                ? std::format("{}: handled as in the source\n", run.inputs)
-                : std::format("{}: {} handled in another way than in the source (docs/numerics.md)\n",
-                              run.inputs, count_text(differences.size(), "value"));
+    text +=
+        differences.empty()
+            ? std::format("{}: handled as in the source\n", run.inputs)
+            : std::format("{}: {} handled in another way than in the source (docs/numerics.md)\n",
+                          run.inputs, count_text(differences.size(), "value"));
     for (const ValueComparison* value : differences)
       text += std::format("  {}{}: {} of its differences are NaN or infinity on one side; {}\n",
                           value->partition.empty() ? "" : value->partition + " ", value->value,

@@ -26,7 +26,7 @@ const ValueComparison* first_mismatch(std::span<const ValueComparison> values) {
 }
 
 std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
-                                      std::vector<ValueComparison> OutputVerification::*values) {
+                                      std::vector<ValueComparison> OutputVerification::* values) {
   std::vector<ValueComparison> worst;
   for (const VerificationRun& run : runs)
     for (const ValueComparison& value : run.result.*values) merge_comparison(worst, value);
@@ -36,8 +36,10 @@ std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
 void add_rows(TextTable& table, std::string_view what, const std::vector<ValueComparison>& values) {
   for (const ValueComparison& value : values) {
     const Comparison& comparison = value.comparison;
-    table.row({std::string(what), value.partition.empty() ? value.value : value.partition + " " + value.value,
-               comparison.match ? "match" : "MISMATCH", std::format("max abs {:.3g}", comparison.max_abs),
+    table.row({std::string(what),
+               value.partition.empty() ? value.value : value.partition + " " + value.value,
+               comparison.match ? "match" : "MISMATCH",
+               std::format("max abs {:.3g}", comparison.max_abs),
                std::format("max rel {:.3g}", comparison.max_rel),
                std::format("max ulp {:.3g}", comparison.max_ulp),
                std::format("cosine {:.9f}", comparison.cosine), tolerance_text(comparison),
@@ -48,9 +50,10 @@ void add_rows(TextTable& table, std::string_view what, const std::vector<ValueCo
 }  // namespace
 
 void add_tolerance_flags(CLI::App& verb, ToleranceOverrides& overrides) {
-  verb.add_option("--rtol", overrides.rtol,
-                  "tolerance, relative to the element or to the tensor's root mean square if that is "
-                  "larger (default: by the precision inside of the model, docs/numerics.md)")
+  verb.add_option(
+          "--rtol", overrides.rtol,
+          "tolerance, relative to the element or to the tensor's root mean square if that is "
+          "larger (default: by the precision inside of the model, docs/numerics.md)")
       ->type_name("NUMBER")
       ->transform(tolerance());
   verb.add_option("--atol", overrides.atol, "absolute tolerance (default: likewise)")
@@ -153,11 +156,12 @@ std::string divergence_text(const Divergence& divergence) {
   const std::string where = value.partition.empty()
                                 ? std::string("every partition matches, but the model's output")
                                 : std::format("partition \"{}\": output", value.partition);
-  return std::format("{} \"{}\" differs from the source ({}): {}; max abs {:.3g}, max rel {:.3g}, "
-                     "max ulp {:.3g}, cosine {:.9f}; {}",
-                     where, value.value, divergence.inputs, value.comparison.text,
-                     value.comparison.max_abs, value.comparison.max_rel, value.comparison.max_ulp,
-                     value.comparison.cosine, tolerance_text(value.comparison));
+  return std::format(
+      "{} \"{}\" differs from the source ({}): {}; max abs {:.3g}, max rel {:.3g}, "
+      "max ulp {:.3g}, cosine {:.9f}; {}",
+      where, value.value, divergence.inputs, value.comparison.text, value.comparison.max_abs,
+      value.comparison.max_rel, value.comparison.max_ulp, value.comparison.cosine,
+      tolerance_text(value.comparison));
 }
 
 void write_runs(JsonWriter& json, std::span<const VerificationRun> runs,
@@ -194,12 +198,15 @@ std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
   std::string text = table.text(indent);
   const auto matching = static_cast<std::uint64_t>(std::ranges::count_if(
       partitions, [](const ValueComparison& value) { return value.comparison.match; }));
-  text += std::format("{}{} compared; {} of {} match{}\n", indent, count_text(runs.size(), "run"), matching,
-                      count_text(partitions.size(), "partition output"), partitions.size() == 1 ? "es" : "");
+  text += std::format("{}{} compared; {} of {} match{}\n", indent, count_text(runs.size(), "run"),
+                      matching, count_text(partitions.size(), "partition output"),
+                      partitions.size() == 1 ? "es" : "");
   for (const VerificationRun& run : runs.first(std::min<std::size_t>(runs.size(), 1)))
     for (const std::string& name : run.result.without_reference)
-      text += std::format("{}\"{}\" comes from inside an operator of the source: nothing to compare "
-                          "it with\n", indent, name);
+      text += std::format(
+          "{}\"{}\" comes from inside an operator of the source: nothing to compare "
+          "it with\n",
+          indent, name);
   return text;
 }
 
@@ -215,7 +222,8 @@ Result<std::vector<VerificationRun>> verify_against(const std::filesystem::path&
                                      : Session::open(source.path, session));
   const auto inputs =
       CTXGEN_TRY(random_verification_inputs(compiled->inputs(), {}, options.profiles, 0, 1));
-  return verify_runs(*compiled, *reference, inputs, CTXGEN_TRY(common_paths(*compiled, *reference)));
+  return verify_runs(*compiled, *reference, inputs,
+                     CTXGEN_TRY(common_paths(*compiled, *reference)));
 }
 
 }  // namespace ctxgen::cli

@@ -10,6 +10,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/runtime/verify.h"
+
 #include "cli.h"
 #include "running/input_sizes.h"
 

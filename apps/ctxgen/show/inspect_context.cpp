@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/needs.h"
+
 #include "show/sharing_table.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -88,14 +89,14 @@ std::string plan_text(const StoredPlan& plan) {
 
 std::string program_text(const ContextReader& reader, std::size_t index, bool verbose) {
   const Program& program = reader.programs()[index];
-  std::string text = std::format("program {}\n  hash {}\n  {}, {}, {}\n", program.name,
-                                 reader.program_hash(index).hex(),
-                                 count_text(program.ops.size(), "op"),
-                                 count_text(program.weights.size(), "weight"),
-                                 count_text(program.plans.size(), "plan"));
+  std::string text = std::format(
+      "program {}\n  hash {}\n  {}, {}, {}\n", program.name, reader.program_hash(index).hex(),
+      count_text(program.ops.size(), "op"), count_text(program.weights.size(), "weight"),
+      count_text(program.plans.size(), "plan"));
   if (!program.isa.empty())
-    text += std::format("  for {}{}\n", program.isa,
-                        program.variant_of.empty() ? "" : ": another form of " + program.variant_of);
+    text +=
+        std::format("  for {}{}\n", program.isa,
+                    program.variant_of.empty() ? "" : ": another form of " + program.variant_of);
   for (const std::uint32_t id : program.inputs)
     text += "  input   " + value_text(program, id) + "\n";
   for (const std::uint32_t id : program.outputs)
@@ -105,8 +106,8 @@ std::string program_text(const ContextReader& reader, std::size_t index, bool ve
   if (!verbose) return text;
   for (const ProgramWeight& weight : program.weights)
     for (const PackedWeight& packed : weight.packed)
-      text += std::format("  weight  {} {}{} -> blob {} ({})\n", weight.name,
-                          name_of(weight.type), to_string(weight.dims), packed.blob,
+      text += std::format("  weight  {} {}{} -> blob {} ({})\n", weight.name, name_of(weight.type),
+                          to_string(weight.dims), packed.blob,
                           packed.layout.empty() ? "plain" : "packed");
   return text;
 }
@@ -148,16 +149,17 @@ std::string context_text(const std::string& name, const ContextReader& reader, b
   const std::vector<BlobUse> uses = blob_uses(reader);
   const Totals sum = totals(reader, uses);
   const ContextInfo& info = reader.info();
-  std::string text = std::format(
-      "{}: context binary, {}\nformat {}.{}, written by {} for {}\nfingerprint {}\n", name,
-      size_text(reader.file_size()), info.format_major, info.format_minor, info.producer,
-      info.source, info.fingerprint);
+  std::string text =
+      std::format("{}: context binary, {}\nformat {}.{}, written by {} for {}\nfingerprint {}\n",
+                  name, size_text(reader.file_size()), info.format_major, info.format_minor,
+                  info.producer, info.source, info.fingerprint);
   if (!info.needs.empty()) text += std::format("needs {}\n", to_string(info.needs));
   text += std::format("{}, {} of weights; {} used more than once, saving {}\n",
                       count_text(reader.blobs().size(), "blob"), size_text(sum.bytes),
                       sum.shared_blobs, size_text(sum.saved_bytes));
   if (sum.stored_bytes != sum.bytes)
-    text += std::format("compressed: the weights take {} of the file\n", size_text(sum.stored_bytes));
+    text +=
+        std::format("compressed: the weights take {} of the file\n", size_text(sum.stored_bytes));
   text += sharing_text(sharing_of(reader), verbose);
   for (std::size_t i = 0; i < reader.programs().size(); ++i)
     text += program_text(reader, i, verbose);

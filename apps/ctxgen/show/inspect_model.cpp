@@ -10,7 +10,8 @@ namespace ctxgen::cli {
 namespace {
 
 std::string qualified(const Node& node) {
-  return node.domain.empty() ? node.op_type.str() : std::format("{}::{}", node.domain, node.op_type);
+  return node.domain.empty() ? node.op_type.str()
+                             : std::format("{}::{}", node.domain, node.op_type);
 }
 
 std::string text_of(const Node& node, std::string_view name) {
@@ -125,9 +126,9 @@ ModelFacts model_facts(const Model& model) {
 }
 
 std::string model_text(const ModelFacts& facts) {
-  std::string text = std::format(
-      "{}: {} model, {}\n", facts.name, facts.partitions.empty() ? "ONNX" : "context",
-      size_text(facts.file_bytes));
+  std::string text =
+      std::format("{}: {} model, {}\n", facts.name, facts.partitions.empty() ? "ONNX" : "context",
+                  size_text(facts.file_bytes));
   text += std::format("IR version {}, producer {}\n", facts.ir_version,
                       facts.producer.empty() ? "unknown" : facts.producer);
   for (const auto& [domain, version] : facts.opsets)
@@ -136,11 +137,11 @@ std::string model_text(const ModelFacts& facts) {
   for (const auto& [name, type] : facts.inputs) interface.row({"input", name, type});
   for (const auto& [name, type] : facts.outputs) interface.row({"output", name, type});
   text += interface.text();
-  text += std::format("{}, {}, {}, {}\n", count_text(facts.nodes, "node"),
-                      count_text(facts.subgraphs, "subgraph"),
-                      count_text(facts.functions, "function"),
-                      count_text(facts.initializers, "initializer") + " (" +
-                          size_text(facts.initializer_bytes) + ")");
+  text +=
+      std::format("{}, {}, {}, {}\n", count_text(facts.nodes, "node"),
+                  count_text(facts.subgraphs, "subgraph"), count_text(facts.functions, "function"),
+                  count_text(facts.initializers, "initializer") + " (" +
+                      size_text(facts.initializer_bytes) + ")");
   TextTable ops({1});
   for (const auto& [op, count] : by_count(facts)) ops.row({op, std::to_string(count)});
   text += ops.text("  ");

@@ -87,10 +87,11 @@ Result<std::string> operators_markdown() {
   const Entry* before = nullptr;
   for (const Entry& entry : entries) {
     if (before == nullptr || before->domain != entry.domain)
-      text += std::format("\n## {}\n\n| operator | provider | since | limits |\n|---|---|---|---|\n",
-                          shown(entry.domain));
-    const bool same = before != nullptr && before->domain == entry.domain &&
-                      before->op_type == entry.op_type;
+      text +=
+          std::format("\n## {}\n\n| operator | provider | since | limits |\n|---|---|---|---|\n",
+                      shown(entry.domain));
+    const bool same =
+        before != nullptr && before->domain == entry.domain && before->op_type == entry.op_type;
     text += std::format("| {} | {} | {} | {} |\n", same ? "" : entry.op_type, entry.provider,
                         since(entry), escaped(entry.limits));
     before = &entry;

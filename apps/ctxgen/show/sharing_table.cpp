@@ -29,10 +29,9 @@ std::string sharing_text(std::span<const SharedBlobs> sharing, bool verbose) {
   const std::size_t shown = verbose ? sharing.size() : std::min<std::size_t>(sharing.size(), 5);
   std::string text;
   for (const SharedBlobs& group : sharing.first(shown))
-    text += std::format("  {} in {}, {} {}\n", size_text(group.bytes),
-                        count_text(group.blobs, "blob"),
-                        group.users.size() == 1 ? "used several times by" : "shared by",
-                        joined(group.users));
+    text += std::format(
+        "  {} in {}, {} {}\n", size_text(group.bytes), count_text(group.blobs, "blob"),
+        group.users.size() == 1 ? "used several times by" : "shared by", joined(group.users));
   if (shown < sharing.size())
     text += std::format("  and {} more (-v)\n", count_text(sharing.size() - shown, "group"));
   return text;

@@ -54,7 +54,9 @@ void print_errors_as_json(bool wanted) { json_errors = wanted; }
 
 bool errors_are_json() { return json_errors && !printed; }
 
-void warn(std::string_view message) { note(std::format("ctxgen: warning: {}", printable(message))); }
+void warn(std::string_view message) {
+  note(std::format("ctxgen: warning: {}", printable(message)));
+}
 
 void note(std::string_view message) {
   const std::string line = printable(message, true) + "\n";

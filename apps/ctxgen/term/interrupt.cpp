@@ -35,12 +35,12 @@ extern "C" void on_termination(int signal) {
 
 /// Those that end a process from outside, or because of what it does with files. Crashes are not among
 /// them: their handlers belong to debuggers and sanitizers.
-constexpr int kTerminations[] = {SIGHUP,  SIGQUIT, SIGTERM, SIGPIPE, SIGALRM,
+constexpr int kTerminations[] = {SIGHUP,  SIGQUIT, SIGTERM, SIGPIPE,  SIGALRM,
                                  SIGUSR1, SIGUSR2, SIGXCPU, SIGVTALRM};
 
 /// What the caller has ignored (nohup) or handled (a preloaded library) stays so.
 void handle(int signal, void (*handler)(int)) {
-  struct sigaction now {};
+  struct sigaction now{};
   if (::sigaction(signal, nullptr, &now) == 0 &&
       (now.sa_handler == SIG_DFL || now.sa_handler == handler))
     std::signal(signal, handler);

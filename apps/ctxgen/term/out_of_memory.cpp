@@ -20,6 +20,7 @@
 #include <typeinfo>
 
 #include "ctxgen/base/file.h"
+
 #include "term/console.h"
 
 namespace ctxgen::cli {
@@ -46,8 +47,9 @@ void write_line(int fd, std::string_view text) {
 
 /// Whether what is thrown says that memory is used up. Asked without catching it, which would take memory.
 bool is_want_of_memory(const std::type_info* thrown) {
-  return thrown != nullptr && (*thrown == typeid(std::bad_alloc) || *thrown == typeid(std::bad_array_new_length) ||
-                               *thrown == typeid(std::length_error));
+  return thrown != nullptr &&
+         (*thrown == typeid(std::bad_alloc) || *thrown == typeid(std::bad_array_new_length) ||
+          *thrown == typeid(std::length_error));
 }
 
 /// The smaller of the limits of the address space and of data; 0: none.
@@ -100,7 +102,8 @@ void install(int count, char** arguments, char** /*environment*/) {
   std::set_terminate(on_terminate);
   std::atexit(on_exit);
   for (int i = 1; i < count; ++i)
-    if (std::strcmp(arguments[i], "--json") == 0) print_errors_as_json(true);  // main() looks closer
+    if (std::strcmp(arguments[i], "--json") == 0)
+      print_errors_as_json(true);  // main() looks closer
 }
 
 // Before the initialisers of the shared libraries; those of a sanitizer have to come first.
@@ -109,9 +112,10 @@ void install(int count, char** arguments, char** /*environment*/) {
 #else
 #define CTXGEN_HAS_FEATURE(name) 0
 #endif
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !CTXGEN_HAS_FEATURE(address_sanitizer) && \
-    !CTXGEN_HAS_FEATURE(thread_sanitizer)
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)(int, char**, char**) = install;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !CTXGEN_HAS_FEATURE(address_sanitizer) && !CTXGEN_HAS_FEATURE(thread_sanitizer)
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)(int, char**,
+                                                                             char**) = install;
 #endif
 
 }  // namespace

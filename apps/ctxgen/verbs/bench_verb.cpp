@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ctxgen/base/json.h"
+
 #include "cli.h"
 #include "flags/arguments.h"
 #include "flags/options_file.h"
@@ -108,7 +109,7 @@ void write_ops(JsonWriter& json, const BenchResult& result) {
 
 struct Line {
   const char* name;
-  double BenchNumbers::*value;
+  double BenchNumbers::* value;
 };
 constexpr Line kTimes[] = {
     {"load", &BenchNumbers::load_ms},
@@ -126,17 +127,18 @@ std::string numbers_text(const BenchResult& result) {
     table.row({"compile (in memory)", std::format("{:.2f}", numbers.compile_ms), "ms"});
   for (const Line& line : kTimes)
     table.row({line.name, std::format("{:.3f}", numbers.*line.value), "ms"});
-  table.row({"resident memory", std::format("{:.1f}", double(numbers.resident_bytes) / 0x1p20),
-             "MiB"});
-  table.row({"private memory", std::format("{:.1f}", double(numbers.private_bytes) / 0x1p20),
-             "MiB"});
-  table.row({"shared memory", std::format("{:.1f}", double(shared_bytes(numbers)) / 0x1p20), "MiB"});
+  table.row(
+      {"resident memory", std::format("{:.1f}", double(numbers.resident_bytes) / 0x1p20), "MiB"});
+  table.row(
+      {"private memory", std::format("{:.1f}", double(numbers.private_bytes) / 0x1p20), "MiB"});
+  table.row(
+      {"shared memory", std::format("{:.1f}", double(shared_bytes(numbers)) / 0x1p20), "MiB"});
   if (numbers.runs_per_second > 0)
     table.row({"throughput", std::format("{:.1f}", numbers.runs_per_second), "runs/s"});
   return table.text() + result.inputs_text +
          std::format("{}, {} among them, {}\n", count_text(numbers.nodes, "node"),
-                                    count_text(numbers.partitions, "partition"),
-                                    count_text(numbers.primitives, "primitive"));
+                     count_text(numbers.partitions, "partition"),
+                     count_text(numbers.primitives, "primitive"));
 }
 
 /// A rate, and what share of the machine's peak it is.
@@ -157,9 +159,10 @@ std::string ops_text(BenchResult result) {
                rate_text(gflops_of(op), result.peaks.gflops),
                rate_text(gbytes_of(op), result.peaks.gbytes), op.kind, op.implementation, op.name});
   return "\n" + table.text() +
-         std::format("(of this machine's peaks, measured: {:.1f} GFLOP/s in f32, {:.1f} GB/s from "
-                     "memory; 8- and 16-bit products and data in caches pass them)\n",
-                     result.peaks.gflops, result.peaks.gbytes);
+         std::format(
+             "(of this machine's peaks, measured: {:.1f} GFLOP/s in f32, {:.1f} GB/s from "
+             "memory; 8- and 16-bit products and data in caches pass them)\n",
+             result.peaks.gflops, result.peaks.gbytes);
 }
 
 Result<int> bench_one(const Flags& flags) {
@@ -216,8 +219,8 @@ std::string comparison_text(const Flags& flags, const BenchNumbers& ours,
   for (const Line& line : kTimes) row(line.name, ours.*line.value, theirs.*line.value, "ms");
   row("resident memory", double(ours.resident_bytes) / 0x1p20,
       double(theirs.resident_bytes) / 0x1p20, "MiB");
-  row("private memory", double(ours.private_bytes) / 0x1p20,
-      double(theirs.private_bytes) / 0x1p20, "MiB");
+  row("private memory", double(ours.private_bytes) / 0x1p20, double(theirs.private_bytes) / 0x1p20,
+      "MiB");
   row("shared memory", double(shared_bytes(ours)) / 0x1p20, double(shared_bytes(theirs)) / 0x1p20,
       "MiB");
   if (flags.request.contexts > 0)
@@ -237,7 +240,8 @@ Result<int> bench_two(const Flags& flags) {
   const bool second_compiled = CTXGEN_TRY(is_context_model(flags.other, data));
   const bool none_compiled = !first_compiled && !second_compiled;
   if (none_compiled && flags.request.flags.verify_blobs)
-    return fail(ErrorCode::kInvalidArgument, "--verify-blobs: both models are plain ones, there is no "
+    return fail(ErrorCode::kInvalidArgument,
+                "--verify-blobs: both models are plain ones, there is no "
                 "compiled part to verify");
   if (first_compiled && second_compiled && !flags.request.compile_flag.empty())
     return fail(ErrorCode::kInvalidArgument, "{}: both models are compiled already",
@@ -262,16 +266,18 @@ Result<int> run(const Flags& flags) {
   const auto profiles =
       CTXGEN_TRY(parse_profiles(flags.request.flags.dims, flags.request.flags.shapes));
   if (profiles.size() > 1)
-    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations", profiles.size());
+    return fail(ErrorCode::kInvalidArgument,
+                "--dim and --shape: expected one size each, got {} combinations", profiles.size());
   if (!flags.other.empty()) return bench_two(flags);
-  CTXGEN_CHECK(check_run_files({.model = flags.request.model,
-                                .external_data_folder = flags.request.flags.options.external_data_folder.string(),
-                                .options_file = flags.options_file,
-                                .inputs = {},
-                                .test_data = {},
-                                .profile = flags.request.profile,
-                                .output_file = {},
-                                .output_folder = {}}));
+  CTXGEN_CHECK(check_run_files(
+      {.model = flags.request.model,
+       .external_data_folder = flags.request.flags.options.external_data_folder.string(),
+       .options_file = flags.options_file,
+       .inputs = {},
+       .test_data = {},
+       .profile = flags.request.profile,
+       .output_file = {},
+       .output_folder = {}}));
   return bench_one(flags);
 }
 

@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/cache/cache_folder.h"
+
 #include "cli.h"
 #include "flags/value_checks.h"
 #include "term/console.h"
@@ -75,8 +76,8 @@ Result<int> run(Task task, const Flags& flags) {
     return 0;
   }
   if (task != Task::kStats)
-    CTXGEN_CHECK(print(std::format("removed {}, {}\n", entries_text(removed.entries),
-                                   size_text(removed.bytes))));
+    CTXGEN_CHECK(print(
+        std::format("removed {}, {}\n", entries_text(removed.entries), size_text(removed.bytes))));
   CTXGEN_CHECK(print(text_of(*cache)));
   return 0;
 }
@@ -84,7 +85,8 @@ Result<int> run(Task task, const Flags& flags) {
 }  // namespace
 
 void add_cache(Cli& cli) {
-  CLI::App& verb = *cli.app.add_subcommand("cache", "the compile cache: look at it, make it smaller");
+  CLI::App& verb =
+      *cli.app.add_subcommand("cache", "the compile cache: look at it, make it smaller");
   verb.require_subcommand(1);
   verb.footer(kExamples);
   const auto add = [&](Task task, const char* name, const char* about) {

@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/check.h"
+
 #include "cli.h"
 #include "flags/value_checks.h"
 #include "term/console.h"
@@ -81,7 +82,8 @@ std::string json_text(const std::string& model, const ContextCheck& check) {
 std::string plain_text(const ContextCheck& check, bool verbose) {
   std::string text(verdict_of(check));
   if (!reason_of(check).empty()) text += std::format(": {}", reason_of(check));
-  if (check.is_compiled && check.partitions == 0) text += " (there was nothing to compile in this model)";
+  if (check.is_compiled && check.partitions == 0)
+    text += " (there was nothing to compile in this model)";
   text += "\n";
   if (!verbose) return text;
   TextTable table;
@@ -106,8 +108,8 @@ Result<int> run(const Flags& flags) {
 
 void add_check(Cli& cli) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App& verb = *cli.app.add_subcommand(
-      "check", "does a context model fit this machine? loads no weights");
+  CLI::App& verb =
+      *cli.app.add_subcommand("check", "does a context model fit this machine? loads no weights");
   verb.add_option("context", flags->model, "a context model")->type_name("CONTEXT")->required();
   verb.add_option("--threads", flags->threads, "threads that it is to run with")
       ->type_name("N")

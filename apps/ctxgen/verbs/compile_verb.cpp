@@ -11,6 +11,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/compile_models.h"
 #include "ctxgen/compiler/config_keys.h"
+
 #include "cli.h"
 #include "compile/compile_outputs.h"
 #include "compile/compile_report.h"
@@ -67,9 +68,10 @@ struct Flags {
 Status check_flags(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
   CTXGEN_CHECK(check_options(options, plan.inputs.size()));
   if (plan.to_stdout && !options.append.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                "-o - cannot be combined with --append: the model names the bin by its place beside "
-                "it");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "-o - cannot be combined with --append: the model names the bin by its place beside "
+        "it");
   if (plan.to_stdout && !options.embed && options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "-o -: the context binary needs a place: give --embed or --bin FILE");
@@ -81,8 +83,7 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
     return fail(ErrorCode::kInvalidArgument,
                 "-o - cannot be combined with --verify: what is verified is the written file");
   if (plan.to_stdout && !options.context_file_path.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                "-o - cannot be combined with ep.context_file_path={}",
+    return fail(ErrorCode::kInvalidArgument, "-o - cannot be combined with ep.context_file_path={}",
                 options.context_file_path.string());
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
@@ -92,7 +93,8 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
 
 /// Model to stdout, bin (if any) to its file, which appears when the model is out.
 Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOptions& options) {
-  CompiledModels compiled = CTXGEN_TRY(compile_models({input}, {{.path = {}, .write = print_bytes}}, options));
+  CompiledModels compiled =
+      CTXGEN_TRY(compile_models({input}, {{.path = {}, .write = print_bytes}}, options));
   CompileReport& report = compiled.report;
   report.models.front().output_name = "-";
   report.files.push_back({"-", FileReport::Kind::kModel, report.models.front().model_bytes});
@@ -133,8 +135,8 @@ Result<Verifications> verify_outputs_of(const OutputPlan& plan,
   for (std::size_t m = 0; m < inputs.size(); ++m) {
     const auto runs = verify_against(plan.outputs[m], inputs[m], options);
     if (!runs)
-      return std::unexpected(with_context(
-          runs.error(), std::format("--verify: \"{}\"", plan.outputs[m].string())));
+      return std::unexpected(
+          with_context(runs.error(), std::format("--verify: \"{}\"", plan.outputs[m].string())));
     all.push_back(*runs);
   }
   return all;
@@ -278,11 +280,11 @@ void add_compile(Cli& cli) {
                   "the context model, or a folder; - is stdout (default: MODEL_ctx.onnx)")
       ->type_name("OUT");
   CompileOptions& options = flags->model.options;
-  for (const OptionSlot slot : {OptionSlot(&CompileOptions::embed), OptionSlot(&CompileOptions::bin),
-                                OptionSlot(&CompileOptions::append),
-                                OptionSlot(&CompileOptions::node_prefix),
-                                OptionSlot(&CompileOptions::external_initializers),
-                                OptionSlot(&CompileOptions::external_threshold)})
+  for (const OptionSlot slot :
+       {OptionSlot(&CompileOptions::embed), OptionSlot(&CompileOptions::bin),
+        OptionSlot(&CompileOptions::append), OptionSlot(&CompileOptions::node_prefix),
+        OptionSlot(&CompileOptions::external_initializers),
+        OptionSlot(&CompileOptions::external_threshold)})
     add_option_flag(verb, options, slot);
   verb.add_option("--config", flags->config,
                   "one of ONNX Runtime's session keys, with its meaning (docs/options.md); may be "
@@ -300,8 +302,9 @@ void add_compile(Cli& cli) {
   add_option_flag(verb, options, &CompileOptions::strict);
   add_option_flag(verb, options, &CompileOptions::require_compiled);
   add_option_flag(verb, options, &CompileOptions::require_runnable);
-  verb.add_flag("--verify", flags->verify,
-                "run what was written against its source on random inputs; status 4 if they differ");
+  verb.add_flag(
+      "--verify", flags->verify,
+      "run what was written against its source on random inputs; status 4 if they differ");
   add_build_flags(verb, flags->build, options);
   add_option_flag(verb, options, &CompileOptions::no_clobber);
   add_option_flag(verb, options, &CompileOptions::force);

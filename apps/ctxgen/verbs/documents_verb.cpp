@@ -7,6 +7,7 @@
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/file.h"
+
 #include "cli.h"
 #include "flags/flag_table.h"
 #include "help/completions.h"

@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/compiler/compile.h"
+
 #include "cli.h"
 #include "compile/compile_report.h"
 #include "flags/model_flags.h"
@@ -71,10 +72,11 @@ std::string explanation_text(const ModelReport& report) {
     table.row({node.name, node.op_type.str(), std::string(provider_word(node)),
                node.partition < 0 ? "-" : std::to_string(node.partition), reasons});
   }
-  std::string text = table.text() + std::format("\n{}, {} compiled into {}, {} folded\n",
-                                                count_text(report.nodes, "node"), report.compiled_nodes,
-                                                count_text(report.partitions.size(), "partition"),
-                                                report.folded_nodes);
+  std::string text =
+      table.text() + std::format("\n{}, {} compiled into {}, {} folded\n",
+                                 count_text(report.nodes, "node"), report.compiled_nodes,
+                                 count_text(report.partitions.size(), "partition"),
+                                 report.folded_nodes);
   for (const std::string& cost : report.costs) text += cost + "\n";
   return text;
 }

@@ -8,6 +8,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/json.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "cli.h"
 #include "show/inspect_context.h"
 #include "show/inspect_model.h"
@@ -44,9 +45,8 @@ std::vector<NamedContext> contexts_of(const ModelFacts& facts, const fs::path& f
     if (name.empty() || partition.attributes.main_context == 0 || !seen.insert(name).second)
       continue;
     const auto file = map_file_beneath(folder, name);
-    contexts.push_back(
-        {name, file ? ContextReader::open(*file, name, VerifyBlobs::kNever)
-                    : Result<ContextReader>(std::unexpected(file.error()))});
+    contexts.push_back({name, file ? ContextReader::open(*file, name, VerifyBlobs::kNever)
+                                   : Result<ContextReader>(std::unexpected(file.error()))});
   }
   return contexts;
 }
@@ -69,10 +69,9 @@ Status show_model(const Flags& flags, const Model& model) {
   if (!flags.json) {
     std::string text = model_text(facts);
     for (const NamedContext& context : contexts)
-      text += "\n" + (context.reader ? context_text(context.name, *context.reader,
-                                                    flags.verbosity.verbose > 0)
-                                     : std::format("{}: {}\n", context.name,
-                                                   context.reader.error().message));
+      text += "\n" + (context.reader
+                          ? context_text(context.name, *context.reader, flags.verbosity.verbose > 0)
+                          : std::format("{}: {}\n", context.name, context.reader.error().message));
     return print(text);
   }
   JsonWriter json;

@@ -7,6 +7,7 @@
 #include "ctxgen/base/json.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/registry/providers.h"
+
 #include "cli.h"
 #include "show/operator_tables.h"
 #include "term/console.h"
@@ -49,7 +50,8 @@ Result<std::vector<Row>> collect() {
 }
 
 std::string_view version_of(const Row& row) {
-  return row.info.library.empty() ? "ctxgen " CTXGEN_VERSION_STRING : std::string_view(row.info.library);
+  return row.info.library.empty() ? "ctxgen " CTXGEN_VERSION_STRING
+                                  : std::string_view(row.info.library);
 }
 
 /// That a run has by default: of the provider that wants the most.
@@ -95,15 +97,14 @@ std::string plain_text(const std::vector<Row>& rows) {
     text += row.name + "\n";
     if (!row.source.empty()) text += std::format("  EP name      {}\n", row.source);
     text += std::format("  version      {}\n", version_of(row));
-    text += std::format("  compiles     {}\n",
-                        row.compiles ? "yes" : "no: runs what the others leave");
+    text +=
+        std::format("  compiles     {}\n", row.compiles ? "yes" : "no: runs what the others leave");
     if (!row.info.instruction_set.empty())
       text += std::format("  instructions {} (--isa: {})\n", row.info.instruction_set,
                           usable_names(row.isas));
     if (!row.fingerprint.empty()) text += std::format("  fingerprint  {}\n", row.fingerprint);
     std::string options;
-    for (const std::string& option : row.options)
-      options += (options.empty() ? "" : ", ") + option;
+    for (const std::string& option : row.options) options += (options.empty() ? "" : ", ") + option;
     text += std::format("  options      {}\n", options.empty() ? "none" : options);
   }
   return text + std::format("threads by default: {}\n", default_threads(rows));

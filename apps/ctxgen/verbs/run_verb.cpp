@@ -11,6 +11,7 @@
 #include "ctxgen/runtime/elements.h"
 #include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/trace.h"
+
 #include "cli.h"
 #include "flags/arguments.h"
 #include "flags/model_flags.h"
@@ -60,8 +61,8 @@ std::optional<Summary> summarise(const RuntimeValue& output) {
   const Tensor& tensor = output.tensor();
   if (!ElementReader::has_numbers(tensor.type()) || tensor.element_count() == 0) return {};
   const ElementReader reader(tensor);
-  Summary summary{std::numeric_limits<double>::infinity(),
-                  -std::numeric_limits<double>::infinity(), 0};
+  Summary summary{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                  0};
   for (std::int64_t i = 0; i < tensor.element_count(); ++i) {
     const double value = reader.at(i);
     summary.least = std::min(summary.least, value);
@@ -125,8 +126,7 @@ std::string outputs_text(const OpenModel& model, std::span<const RuntimeValue> o
   TextTable table;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto summary = summarise(outputs[i]);
-    table.row({model.session->outputs()[i].name,
-               describe(outputs[i]),
+    table.row({model.session->outputs()[i].name, describe(outputs[i]),
                summary ? std::format("min {:.6g}  max {:.6g}  mean {:.6g}", summary->least,
                                      summary->greatest, summary->mean)
                        : "",
@@ -172,9 +172,7 @@ struct OutputResult {
 
 std::string comparison_json(const Flags& flags, std::span<const OutputResult> results, bool match) {
   JsonWriter json;
-  json.begin_object()
-      .field("model", flags.model)
-      .field("match", match);
+  json.begin_object().field("model", flags.model).field("match", match);
   write_overrides(json, flags.tolerance);
   json.key("outputs").begin_array();
   for (const OutputResult& result : results) {
@@ -218,8 +216,8 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
   const auto bad = std::ranges::count_if(
       results, [](const OutputResult& result) { return !result.comparison.match; });
   if (flags.json || !flags.verbosity.quiet)
-    CTXGEN_CHECK(print(flags.json ? comparison_json(flags, results, bad == 0)
-                                  : comparison_text(results)));
+    CTXGEN_CHECK(
+        print(flags.json ? comparison_json(flags, results, bad == 0) : comparison_text(results)));
   if (bad > 0)
     return fail(ErrorCode::kNotSatisfied, "{} of {} outputs differ from the test data", bad,
                 results.size());
@@ -242,15 +240,19 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
   apply(flags.verbosity);
   const auto profiles = CTXGEN_TRY(parse_profiles(flags.options.dims, flags.options.shapes));
   if (profiles.size() > 1)
-    return fail(ErrorCode::kInvalidArgument, "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)", profiles.size());
-  CTXGEN_CHECK(check_run_files({.model = flags.model,
-                                .external_data_folder = flags.options.options.external_data_folder.string(),
-                                .options_file = flags.options_file,
-                                .inputs = flags.inputs,
-                                .test_data = flags.test_data,
-                                .profile = flags.profile,
-                                .output_file = flags.output_file,
-                                .output_folder = flags.output_folder}));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)",
+        profiles.size());
+  CTXGEN_CHECK(
+      check_run_files({.model = flags.model,
+                       .external_data_folder = flags.options.options.external_data_folder.string(),
+                       .options_file = flags.options_file,
+                       .inputs = flags.inputs,
+                       .test_data = flags.test_data,
+                       .profile = flags.profile,
+                       .output_file = flags.output_file,
+                       .output_folder = flags.output_folder}));
   const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
   if (!flags.test_data.empty() && !model.report && !profiles.empty())
     return fail(ErrorCode::kInvalidArgument,
@@ -269,9 +271,10 @@ void add_run(Cli& cli) {
   verb->add_option("model", flags->model, "an ONNX model or a context model")
       ->type_name("MODEL")
       ->required();
-  verb->add_option("--input", flags->inputs,
-                   "an input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, ...), else raw elements; "
-                   "FILE.npz alone: every array of it; may be repeated; inputs not given are random")
+  verb->add_option(
+          "--input", flags->inputs,
+          "an input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, ...), else raw elements; "
+          "FILE.npz alone: every array of it; may be repeated; inputs not given are random")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   verb->add_option("--test-data", flags->test_data,

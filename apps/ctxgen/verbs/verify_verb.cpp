@@ -7,6 +7,7 @@
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/verify.h"
+
 #include "cli.h"
 #include "flags/arguments.h"
 #include "flags/options_file.h"
@@ -54,13 +55,15 @@ Result<std::vector<VerificationInputs>> inputs_of(const Flags& flags, const Sess
   if (flags.test_data.empty()) {
     const auto profiles = CTXGEN_TRY(parse_profiles(flags.dims, flags.shapes));
     if (!flags.inputs.empty() && profiles.size() > 1)
-      return fail(ErrorCode::kInvalidArgument, "--input goes with one size each: --dim and --shape "
-                  "give {} profiles", profiles.size());
-    const auto given = CTXGEN_TRY(read_inputs(flags.inputs, context.inputs(),
-                                              profiles.empty() ? ShapeProfile{} : profiles.front()));
+      return fail(ErrorCode::kInvalidArgument,
+                  "--input goes with one size each: --dim and --shape "
+                  "give {} profiles",
+                  profiles.size());
+    const auto given = CTXGEN_TRY(read_inputs(
+        flags.inputs, context.inputs(), profiles.empty() ? ShapeProfile{} : profiles.front()));
     for (const ShapeProfile& profile : profiles)
-      CTXGEN_CHECK(check_sizes_used(context.inputs(), {given, raw_inputs(flags.inputs, context.inputs())},
-                                    profile));
+      CTXGEN_CHECK(check_sizes_used(context.inputs(),
+                                    {given, raw_inputs(flags.inputs, context.inputs())}, profile));
     return random_verification_inputs(context.inputs(), given, profiles, flags.seed, flags.runs);
   }
   for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
@@ -85,15 +88,16 @@ Result<Comparisons> compare_with_source(const Flags& flags) {
   const auto context = CTXGEN_TRY(Session::open(flags.context, options));
   options.external_data_folder = flags.external_data_folder;
   const auto reference = CTXGEN_TRY(Session::open(flags.source, options));
-  if (!flags.external_data_folder.empty()) CTXGEN_CHECK(check_external_data(flags.source, flags.external_data_folder));
+  if (!flags.external_data_folder.empty())
+    CTXGEN_CHECK(check_external_data(flags.source, flags.external_data_folder));
   const NumericPaths paths = CTXGEN_TRY(common_paths(*context, *reference));
   const auto inputs = CTXGEN_TRY(inputs_of(flags, *context));
   Comparisons all;
   all.runs = CTXGEN_TRY(verify_runs(*context, *reference, inputs, paths, flags.tolerance));
   if (!inputs.empty())
-    all.special = CTXGEN_TRY(verify_special_values(*context, *reference, inputs.front(),
-                                                   flags.special_values, flags.seed, paths,
-                                                   flags.tolerance));
+    all.special =
+        CTXGEN_TRY(verify_special_values(*context, *reference, inputs.front(), flags.special_values,
+                                         flags.seed, paths, flags.tolerance));
   return all;
 }
 
@@ -155,17 +159,17 @@ Result<int> run(const Flags& flags) {
   const auto findings = CTXGEN_TRY(verify_integrity(flags.context, options));
   const auto& worst = std::ranges::max(findings, {}, &IntegrityFinding::state);
   Comparisons comparisons;
-  const bool compared = !flags.source.empty() &&
-                        (is_intact(worst) || worst.state == Integrity::kChanged);
+  const bool compared =
+      !flags.source.empty() && (is_intact(worst) || worst.state == Integrity::kChanged);
   if (compared) comparisons = CTXGEN_TRY(compare_with_source(flags));
   const auto* shown = compared ? &comparisons : nullptr;
   if (flags.json || !flags.verbosity.quiet)
-    CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, shown)
-                                  : plain_text(flags, findings, shown)));
+    CTXGEN_CHECK(
+        print(flags.json ? json_text(flags, findings, shown) : plain_text(flags, findings, shown)));
   if (!is_intact(worst))
-    return fail(worst.state == Integrity::kDamaged ? ErrorCode::kCorruptContext
-                                                   : ErrorCode::kNotSatisfied,
-                "{}: {}", worst.what, worst.detail);
+    return fail(
+        worst.state == Integrity::kDamaged ? ErrorCode::kCorruptContext : ErrorCode::kNotSatisfied,
+        "{}: {}", worst.what, worst.detail);
   if (const auto divergence = comparisons.divergence())
     return fail(ErrorCode::kNotSatisfied, "{}", divergence_text(*divergence));
   return 0;
@@ -173,8 +177,8 @@ Result<int> run(const Flags& flags) {
 
 /// Options that the chosen way of verifying would ignore.
 Status check_given(const CLI::App& verb) {
-  for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs", "--rtol",
-                           "--atol", "--external-data-dir", "--special-values"})
+  for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs",
+                           "--rtol", "--atol", "--external-data-dir", "--special-values"})
     if (verb.count("--against") == 0 && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} needs --against", name);
   if (const auto* words = verb.get_option("--special-values");
@@ -187,14 +191,16 @@ Status check_given(const CLI::App& verb) {
 }
 
 void add_input_flags(CLI::App& verb, Flags& flags) {
-  verb.add_option("--input", flags.inputs,
-                  "an input from a file, as ctxgen run takes it; may be repeated; others are random")
+  verb.add_option(
+          "--input", flags.inputs,
+          "an input from a file, as ctxgen run takes it; may be repeated; others are random")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   verb.add_option("--test-data", flags.test_data,
                   "inputs from input_N.pb in DIR or in each DIR/test_data_set_*")
       ->type_name("DIR");
-  verb.add_option("--dim", flags.dims, "sizes of a symbolic dimension; each is run; may be repeated")
+  verb.add_option("--dim", flags.dims,
+                  "sizes of a symbolic dimension; each is run; may be repeated")
       ->type_name("NAME=N[,N...]")
       ->allow_extra_args(false);
   verb.add_option("--shape", flags.shapes, "shapes of an input; each is run; may be repeated")
@@ -208,9 +214,10 @@ void add_input_flags(CLI::App& verb, Flags& flags) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 1'000'000));
-  verb.add_option("--special-values", flags.special_values,
-                  "further runs with a NaN and with infinities in the first inputs: nan, infinity or none "
-                  "(default: nan,infinity)")
+  verb.add_option(
+          "--special-values", flags.special_values,
+          "further runs with a NaN and with infinities in the first inputs: nan, infinity or none "
+          "(default: nan,infinity)")
       ->type_name("WORD[,WORD]")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -32,8 +32,8 @@ class CpuProvider final : public Provider {
       const NodeId id{i};
       if (view.taken(id)) continue;
       const auto kernel = make_kernel(view.graph().node(id));
-      const auto missing = kernel ? missing_inside(view.graph().node(id))
-                                  : std::optional(kernel.error().message);
+      const auto missing =
+          kernel ? missing_inside(view.graph().node(id)) : std::optional(kernel.error().message);
       if (missing)
         capabilities.rejections.push_back({.node = id, .reason = *missing});
       else

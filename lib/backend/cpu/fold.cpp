@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/log.h"
 #include "ctxgen/cpu/kernel.h"
+
 #include "kernel/string_memory.h"
 #include "kernel/vector_context.h"
 
@@ -93,8 +94,8 @@ std::optional<Tensor> shape_value(const Graph& graph, const Node& node) {
   if (!dims || dims->size() > kMaxRank) return std::nullopt;
   const auto count = checked_element_count(Dims(*dims));
   if (is_size && !count) return std::nullopt;
-  auto tensor = Tensor::allocate(
-      DataType::kInt64, is_size ? Dims{} : Dims{static_cast<std::int64_t>(dims->size())});
+  auto tensor = Tensor::allocate(DataType::kInt64,
+                                 is_size ? Dims{} : Dims{static_cast<std::int64_t>(dims->size())});
   if (!tensor) return std::nullopt;
   if (is_size)
     tensor->mutable_elements<std::int64_t>()[0] = static_cast<std::int64_t>(*count);
@@ -140,8 +141,7 @@ class Folder {
   Result<bool> keep(const Node& node, std::vector<Tensor> outputs) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (node.outputs[i].valid() && outputs[i].defined())
-        graph_.value(node.outputs[i]).folded =
-            CTXGEN_TRY(keep_in(spill_, std::move(outputs[i])));
+        graph_.value(node.outputs[i]).folded = CTXGEN_TRY(keep_in(spill_, std::move(outputs[i])));
     return true;
   }
 
@@ -184,8 +184,8 @@ Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes, std::uint
   return folded;
 }
 
-Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes,
-                                   std::uint64_t* used_bytes, SpillFile* spill) {
+Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes,
+                                   SpillFile* spill) {
   Folder folder(model.graph, max_bytes, spill);
   const std::size_t folded = CTXGEN_TRY(folder.run());
   if (used_bytes != nullptr) *used_bytes += max_bytes - folder.left_bytes();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/suggest.h"
+
 #include "provider_rows.h"
 
 namespace ctxgen {

@@ -27,10 +27,10 @@ typedef enum ctxgen_code {
   CTXGEN_VERSION_MISMATCH = 5, /* another format, oneDNN version or instruction set */
   CTXGEN_NOT_IMPLEMENTED = 6,  /* valid, but not supported */
   CTXGEN_RESOURCE_LIMIT = 7,   /* a declared size passes a limit, or memory ran out */
-  CTXGEN_NOT_SATISFIED = 8,    /* not what was asked for: strict, error if nothing was compiled, ... */
-  CTXGEN_BACKEND_ERROR = 9,    /* oneDNN failed */
-  CTXGEN_INTERNAL = 10,        /* a bug in ctxgen */
-  CTXGEN_CANCELLED = 11        /* the caller, or a callback of it, ended the work */
+  CTXGEN_NOT_SATISFIED = 8, /* not what was asked for: strict, error if nothing was compiled, ... */
+  CTXGEN_BACKEND_ERROR = 9, /* oneDNN failed */
+  CTXGEN_INTERNAL = 10,     /* a bug in ctxgen */
+  CTXGEN_CANCELLED = 11     /* the caller, or a callback of it, ended the work */
 } ctxgen_code;
 
 /* CTXGEN_OK for NULL. */

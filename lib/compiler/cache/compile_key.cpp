@@ -31,8 +31,7 @@ class KeyHasher {
   void add(std::uint64_t number) { hasher_.add(number); }
   void add(std::int64_t number) { hasher_.add(static_cast<std::uint64_t>(number)); }
   void add_content(const Blob& blob) {
-    const auto [at, added] =
-        known_.try_emplace({blob.bytes.data(), blob.bytes.size()}, Hash128{});
+    const auto [at, added] = known_.try_emplace({blob.bytes.data(), blob.bytes.size()}, Hash128{});
     if (added) at->second = hash_bytes(blob.bytes);  // a file of several models is read once
     hasher_.add(std::uint64_t{blob.bytes.size()});
     hasher_.add(at->second.high);
@@ -63,8 +62,7 @@ void add_model(KeyHasher& key, const ImportedModel& imported) {
   key.add(imported.name);
   key.add_content(imported.model.source);
   // The model says where each stands; only the content is news.
-  key.add_list(imported.external_files,
-               [&](const FileRead& file) { key.add_content(file.bytes); });
+  key.add_list(imported.external_files, [&](const FileRead& file) { key.add_content(file.bytes); });
   key.add_list(imported.foreign_bins, [&](const auto& bin) {
     key.add(bin.first);
     key.add_content(bin.second.bytes);
@@ -149,17 +147,22 @@ KeyOfCompile key_of(std::span<const ImportedModel> models, const ProviderList& p
                     const CompileOptions& options) {
   KeyHasher of_versions, of_models, of_target, of_options;
   add_versions(of_versions);
-  of_models.add_list(models, [&](const ImportedModel& imported) { add_model(of_models, imported); });
+  of_models.add_list(models,
+                     [&](const ImportedModel& imported) { add_model(of_models, imported); });
   add_providers(of_target, providers, target, options.threads);
-  of_options.add_list(bin_references, [&](const std::string& reference) { of_options.add(reference); });
+  of_options.add_list(bin_references,
+                      [&](const std::string& reference) { of_options.add(reference); });
   add_options(of_options, options);
   KeyOfCompile key;
   KeyHasher whole;
-  for (const auto& [name, part] : {std::pair("models", of_models.finish()), {"options", of_options.finish()},
-                                   {"target", of_target.finish()}, {"versions", of_versions.finish()}}) {
+  for (const auto& [name, part] : {std::pair("models", of_models.finish()),
+                                   {"options", of_options.finish()},
+                                   {"target", of_target.finish()},
+                                   {"versions", of_versions.finish()}}) {
     whole.add(part.high);
     whole.add(part.low);
-    key.parts += std::format("{}{}={}", key.parts.empty() ? "" : ";", name, part.hex().substr(0, 16));
+    key.parts +=
+        std::format("{}{}={}", key.parts.empty() ? "" : ";", name, part.hex().substr(0, 16));
   }
   key.hash = whole.finish();
   return key;

@@ -6,6 +6,7 @@
 #include "ctxgen/base/hash.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/executable.h"
+
 #include "stages/import_model.h"
 #include "stages/provider_list.h"
 

@@ -7,6 +7,7 @@
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/cache/build_identity.h"
 #include "ctxgen/compiler/option_table.h"
+
 #include "cache/report_codec.h"
 
 namespace ctxgen {
@@ -77,8 +78,8 @@ class PieceReader {
 
 /// Where outputs go. An entry names files relative to the folder of the first one.
 struct OutputPlace {
-  fs::path folder;   // absolute
-  fs::path spelled;  // as the caller spells it
+  fs::path folder;            // absolute
+  fs::path spelled;           // as the caller spells it
   fs::path bin, spelled_bin;  // that was asked for, relative to the folder; empty: none
 
   OutputPlace(const std::vector<fs::path>& outputs, const CompileOptions& options)
@@ -125,7 +126,8 @@ Result<KeptOutputs> read_outputs(CacheFolder& cache, const Blob& entry,
       runs.push_back(CTXGEN_TRY(pieces.read(reader)));
       bytes += runs.back().bytes.size();
     }
-    kept.files.push_back({place.path_of(name), kind, bytes, [runs = std::move(runs)](const ByteSink& sink) -> Status {
+    kept.files.push_back({place.path_of(name), kind, bytes,
+                          [runs = std::move(runs)](const ByteSink& sink) -> Status {
                             for (const Blob& run : runs) CTXGEN_CHECK(sink(run.bytes));
                             return {};
                           }});
@@ -136,8 +138,7 @@ Result<KeptOutputs> read_outputs(CacheFolder& cache, const Blob& entry,
 }  // namespace
 
 Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options) {
-  const fs::path folder =
-      options.cache_dir ? *options.cache_dir : cache_folder_from_environment();
+  const fs::path folder = options.cache_dir ? *options.cache_dir : cache_folder_from_environment();
   if (folder.empty() && options.cache_max_bytes != kDefaultCacheBytes)
     return fail(ErrorCode::kInvalidArgument,
                 "a cache of {} bytes, but no cache: give {}, or set CTXGEN_CACHE_DIR",

@@ -10,6 +10,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "output/write_outputs.h"
 
 namespace ctxgen {

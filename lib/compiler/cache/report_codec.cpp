@@ -41,8 +41,8 @@ void fields(Io& io, SplitWeights& r) {
 }
 template <class Io>
 void fields(Io& io, CompileReport& r) {
-  io(r.models, r.bins, r.external, r.bytes_added, r.bytes_stored, r.bytes_left_in_sources, r.sharing,
-     r.split);
+  io(r.models, r.bins, r.external, r.bytes_added, r.bytes_stored, r.bytes_left_in_sources,
+     r.sharing, r.split);
 }
 
 class Writer {

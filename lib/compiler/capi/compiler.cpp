@@ -7,6 +7,7 @@
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/compiler/compile_models.h"
+
 #include "options.h"
 #include "status.h"
 
@@ -72,11 +73,10 @@ Status choose_outputs(ctxgen_compiler& compiler) {
     if (!compiler.options.context_file_path.empty())
       compiler.outputs[m].path = compiler.options.context_file_path;
     else if (input.path.empty())
-      return fail(ErrorCode::kInvalidArgument, "model \"{}\" is from memory: its output must be set",
-                  input.name);
+      return fail(ErrorCode::kInvalidArgument,
+                  "model \"{}\" is from memory: its output must be set", input.name);
     else
-      compiler.outputs[m].path =
-          input.path.parent_path() / ctxgen::default_output_name(input.name);
+      compiler.outputs[m].path = input.path.parent_path() / ctxgen::default_output_name(input.name);
   }
   return {};
 }
@@ -98,8 +98,7 @@ extern "C" {
 
 const char* ctxgen_compiler_version(void) { return CTXGEN_VERSION_STRING; }
 
-ctxgen_status* ctxgen_set_log_function(ctxgen_log_function function, void* user,
-                                       int least) {
+ctxgen_status* ctxgen_set_log_function(ctxgen_log_function function, void* user, int least) {
   return guarded("setting the log function", [&]() -> Status {
     if (least < CTXGEN_LOG_TRACE || least > CTXGEN_LOG_ERROR)
       return fail(ErrorCode::kInvalidArgument, "log level {} is not known", least);

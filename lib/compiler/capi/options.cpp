@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ctxgen/weights/codec.h"
+
 #include "status.h"
 
 using ctxgen::CompileOptions;
@@ -34,7 +35,8 @@ ctxgen_status* set_path(ctxgen_compile_options* object, const char* path, std::s
                         Slot CompileOptions::* slot) noexcept {
   return change_options(object, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(path, what));
-    if (*path == '\0') return fail(ErrorCode::kInvalidArgument, "{}: expected a path, got an empty one", what);
+    if (*path == '\0')
+      return fail(ErrorCode::kInvalidArgument, "{}: expected a path, got an empty one", what);
     o.options.*slot = path;
     return {};
   });
@@ -70,7 +72,8 @@ ctxgen::Result<ctxgen::GraphOptimization> level_of(int level) {
     default:
       return fail(ErrorCode::kInvalidArgument,
                   "graph optimization level {}: expected 0 (none), 1 (basic), 2 (extended) or 99 "
-                  "(all)", level);
+                  "(all)",
+                  level);
   }
 }
 
@@ -151,8 +154,10 @@ ctxgen_status* ctxgen_compile_options_set_binary_information(ctxgen_compile_opti
     CTXGEN_CHECK(not_null(model_name, "model_name"));
     const std::string name(model_name);
     if (*folder == '\0' || name.empty())
-      return fail(ErrorCode::kInvalidArgument, "folder \"{}\" and model name \"{}\": neither may be "
-                  "empty", folder, name);
+      return fail(ErrorCode::kInvalidArgument,
+                  "folder \"{}\" and model name \"{}\": neither may be "
+                  "empty",
+                  folder, name);
     if (name.contains('/') || name == "." || name == "..")
       return fail(ErrorCode::kInvalidArgument, "model name \"{}\": expected a bare name", name);
     o.options.context_file_path = std::filesystem::path(folder) / (name + "_ctx.onnx");
@@ -165,7 +170,8 @@ ctxgen_status* ctxgen_compile_options_set_external_initializers(ctxgen_compile_o
                                                                 uint64_t threshold) {
   return change_options(options, [&](ctxgen_compile_options& o) -> Status {
     CTXGEN_CHECK(not_null(name, "name"));
-    if (*name == '\0') return fail(ErrorCode::kInvalidArgument, "external initializers: empty name");
+    if (*name == '\0')
+      return fail(ErrorCode::kInvalidArgument, "external initializers: empty name");
     o.options.external_initializers = name;
     o.options.external_threshold = threshold;
     return {};
@@ -178,21 +184,20 @@ ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
     o.options.initializer_location = nullptr;
     if (function == nullptr) return {};
     o.options.initializer_location =
-        [function, user](const ctxgen::InitializerInfo& info)
-        -> ctxgen::Result<ctxgen::InitializerLocation> {
+        [function,
+         user](const ctxgen::InitializerInfo& info) -> ctxgen::Result<ctxgen::InitializerLocation> {
       const std::string model(info.model), name(info.name);
       const std::string external = info.external ? info.external->file : "";
-      const ctxgen_initializer one{
-          .struct_size = sizeof(ctxgen_initializer),
-          .model = model.c_str(),
-          .name = name.c_str(),
-          .type = static_cast<std::int32_t>(info.type),
-          .dims = info.dims.data(),
-          .rank = info.dims.size(),
-          .data = info.bytes.data(),
-          .size = info.bytes.size(),
-          .external_file = info.external ? external.c_str() : nullptr,
-          .external_offset = info.external ? info.external->offset : 0};
+      const ctxgen_initializer one{.struct_size = sizeof(ctxgen_initializer),
+                                   .model = model.c_str(),
+                                   .name = name.c_str(),
+                                   .type = static_cast<std::int32_t>(info.type),
+                                   .dims = info.dims.data(),
+                                   .rank = info.dims.size(),
+                                   .data = info.bytes.data(),
+                                   .size = info.bytes.size(),
+                                   .external_file = info.external ? external.c_str() : nullptr,
+                                   .external_offset = info.external ? info.external->offset : 0};
       const char* file = nullptr;
       std::uint64_t offset = 0;
       using Kind = ctxgen::InitializerLocation::Kind;
@@ -267,7 +272,8 @@ ctxgen_status* ctxgen_compile_options_set_freeze_initializers(ctxgen_compile_opt
   return set_switch(options, freeze, &CompileOptions::freeze_initializers);
 }
 
-ctxgen_status* ctxgen_compile_options_set_subgraphs(ctxgen_compile_options* options, int subgraphs) {
+ctxgen_status* ctxgen_compile_options_set_subgraphs(ctxgen_compile_options* options,
+                                                    int subgraphs) {
   return set_switch(options, subgraphs, &CompileOptions::subgraphs);
 }
 
@@ -281,7 +287,8 @@ ctxgen_status* ctxgen_compile_options_set_graph_optimization(ctxgen_compile_opti
 
 ctxgen_status* ctxgen_compile_options_set_flags(ctxgen_compile_options* options, uint32_t flags) {
   return change_options(options, [&](ctxgen_compile_options& o) -> Status {
-    constexpr std::uint32_t kKnown = CTXGEN_ERROR_IF_NO_NODES_COMPILED | CTXGEN_ERROR_IF_OUTPUT_EXISTS;
+    constexpr std::uint32_t kKnown =
+        CTXGEN_ERROR_IF_NO_NODES_COMPILED | CTXGEN_ERROR_IF_OUTPUT_EXISTS;
     if ((flags & ~kKnown) != 0)
       return fail(ErrorCode::kInvalidArgument, "flags {:#x}: {:#x} is not known", flags,
                   flags & ~kKnown);
@@ -312,7 +319,8 @@ ctxgen_status* ctxgen_compile_options_set_force(ctxgen_compile_options* options,
   return set_switch(options, force, &CompileOptions::force);
 }
 
-ctxgen_status* ctxgen_compile_options_set_keep_unchanged(ctxgen_compile_options* options, int keep) {
+ctxgen_status* ctxgen_compile_options_set_keep_unchanged(ctxgen_compile_options* options,
+                                                         int keep) {
   return set_switch(options, keep, &CompileOptions::keep_unchanged);
 }
 
@@ -338,7 +346,8 @@ ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options, c
   });
 }
 
-ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options, const char* path) {
+ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options,
+                                                 const char* path) {
   return set_path(options, path, "path", &CompileOptions::append);
 }
 

@@ -5,10 +5,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/program_cache.h"
-#include "core/program_key.h"
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/needs.h"
+
+#include "core/program_cache.h"
+#include "core/program_key.h"
 
 namespace ctxgen {
 namespace {
@@ -64,7 +65,9 @@ class BlobTable {
 
 ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int threads,
                                const CompileTarget& target, SpillFile* spill, CacheFolder* cache)
-    : providers_(providers.begin(), providers.end()), cache_(cache), threads_(threads),
+    : providers_(providers.begin(), providers.end()),
+      cache_(cache),
+      threads_(threads),
       target_(target) {
   for (std::size_t p = 0; p < providers_.size(); ++p)
     bins_.push_back(std::make_unique<Bin>(spill, cache));
@@ -78,8 +81,7 @@ Status ContextBuilder::refer_to_sources(Program& program, WeightStore& store) co
   for (ProgramWeight& weight : program.weights)
     for (PackedWeight& packed : weight.packed) {
       if (!packed.layout.empty()) continue;
-      const auto reference =
-          reference_of_(store.blob(packed.blob).bytes, store.hash(packed.blob));
+      const auto reference = reference_of_(store.blob(packed.blob).bytes, store.hash(packed.blob));
       if (!reference) continue;
       packed.blob = CTXGEN_TRY(store.add(Blob::own(encode_reference(*reference))));
       packed.layout = reference_layout();

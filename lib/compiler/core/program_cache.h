@@ -6,6 +6,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/ctxfile/program.h"
 #include "ctxgen/weights/weight_store.h"
+
 #include "core/program_key.h"
 
 namespace ctxgen {

@@ -79,8 +79,9 @@ class StructureHasher {
     if (value.constant() != nullptr) add(*value.constant(), /*small_only=*/true);
   }
   void add(const Node& node) {
-    for (const std::string_view part : {std::string_view(node.name), node.op_type.view(), node.domain.view(),
-                                        node.overload.view(), std::string_view(node.first_output_name)})
+    for (const std::string_view part :
+         {std::string_view(node.name), node.op_type.view(), node.domain.view(),
+          node.overload.view(), std::string_view(node.first_output_name)})
       text(part);
     number(static_cast<std::uint64_t>(node.opset));
     add_ids(node.inputs);

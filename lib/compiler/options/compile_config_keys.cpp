@@ -8,6 +8,7 @@
 #include "ctxgen/base/suggest.h"
 #include "ctxgen/compiler/config_keys.h"
 #include "ctxgen/compiler/option_table.h"
+
 #include "output/output_names.h"
 
 namespace ctxgen {
@@ -96,7 +97,8 @@ Status disable_cpu_fallback(CompileOptions& options, const ConfigEntry& entry) {
   const bool wanted = CTXGEN_TRY(boolean(entry));
   if (wanted && std::ranges::any_of(options.providers, is_cpu_provider))
     return contradiction(entry, "provider cpu, given explicitly,");
-  if (options.strict && !wanted) return contradiction(entry, option_name(options, &CompileOptions::strict));
+  if (options.strict && !wanted)
+    return contradiction(entry, option_name(options, &CompileOptions::strict));
   options.strict = wanted;
   return {};
 }
@@ -111,7 +113,8 @@ Status fail_on_suboptimal(CompileOptions& options, const ConfigEntry& entry) {
 
 Status set_weightless(CompileOptions& options, const ConfigEntry& entry, WeightlessMode wanted) {
   if (options.weightless != WeightlessMode::kNone && options.weightless != wanted)
-    return contradiction(entry, std::format("weightless mode {}", static_cast<int>(options.weightless)));
+    return contradiction(entry,
+                         std::format("weightless mode {}", static_cast<int>(options.weightless)));
   options.weightless = wanted;
   return {};
 }
@@ -125,7 +128,8 @@ Status weightless_nodes(CompileOptions& options, const ConfigEntry& entry) {
 
 Status weightless_mode(CompileOptions& options, const ConfigEntry& entry) {
   if (entry.value != "0" && entry.value != "1" && entry.value != "2")
-    return fail(ErrorCode::kInvalidArgument, "{}=\"{}\": expected 0, 1 or 2", entry.key, entry.value);
+    return fail(ErrorCode::kInvalidArgument, "{}=\"{}\": expected 0, 1 or 2", entry.key,
+                entry.value);
   return set_weightless(options, entry, static_cast<WeightlessMode>(entry.value.front() - '0'));
 }
 
@@ -178,7 +182,8 @@ constexpr Row kRows[] = {
       "1: fail (NOT_SATISFIED) if a provider would compile a node of the model", ""},
      disable_compile},
     {{"session.fail_on_suboptimal_compiled_model", "0|1", "0",
-      "1: fail (NOT_SATISFIED) if this machine would rather have the result compiled otherwise", ""},
+      "1: fail (NOT_SATISFIED) if this machine would rather have the result compiled otherwise",
+      ""},
      fail_on_suboptimal},
     {{"session.model_external_initializers_file_folder_path", "DIR", "",
       "folder of the source's external data (--external-data-dir)", ""},

@@ -1,5 +1,6 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/option_table.h"
+
 #include "output/appended_bin.h"
 #include "output/external_initializers.h"
 
@@ -10,7 +11,8 @@ Status check_sharing(const CompileOptions& options, std::size_t models) {
   if (models > 1 && options.share_ep_contexts == false)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.share_ep_contexts=0 cannot be combined with a batch of {} models: they share "
-                "one context binary", models);
+                "one context binary",
+                models);
   const bool shares = options.share_ep_contexts == true;
   if (shares && options.embed)
     return fail(ErrorCode::kInvalidArgument,
@@ -33,14 +35,18 @@ Status check_context_path(const CompileOptions& options, std::size_t models) {
   const auto& path = options.context_file_path;
   if (path.empty()) return {};
   if (models > 1)
-    return fail(ErrorCode::kInvalidArgument,
-                "ep.context_file_path \"{}\" cannot be combined with a batch of {} models: it names "
-                "one output", path.string(), models);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "ep.context_file_path \"{}\" cannot be combined with a batch of {} models: it names "
+        "one output",
+        path.string(), models);
   std::error_code ignored;
   if (path.extension().string().size() < 2 || std::filesystem::is_directory(path, ignored))
-    return fail(ErrorCode::kInvalidArgument,
-                "ep.context_file_path \"{}\" should not point to a folder: expected a file name with "
-                "an extension", path.string());
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "ep.context_file_path \"{}\" should not point to a folder: expected a file name with "
+        "an extension",
+        path.string());
   return {};
 }
 
@@ -51,9 +57,11 @@ Status check_options(const CompileOptions& options, std::size_t models) {
   if (options.embed && models > 1)
     return fail(ErrorCode::kInvalidArgument,
                 "{} (ep.context_embed_mode=1) cannot be combined with a batch of {} models: "
-                "they share one context binary", name(&CompileOptions::embed), models);
+                "they share one context binary",
+                name(&CompileOptions::embed), models);
   if (options.embed && !options.bin.empty())
-    return fail(ErrorCode::kInvalidArgument, "{} (ep.context_embed_mode=1) cannot be combined with {}",
+    return fail(ErrorCode::kInvalidArgument,
+                "{} (ep.context_embed_mode=1) cannot be combined with {}",
                 name(&CompileOptions::embed), name(&CompileOptions::bin));
   if (options.embed && options.subgraphs)
     return fail(ErrorCode::kInvalidArgument,
@@ -61,13 +69,17 @@ Status check_options(const CompileOptions& options, std::size_t models) {
                 "with compiled nodes would hold the whole context",
                 name(&CompileOptions::embed), name(&CompileOptions::subgraphs));
   if (options.keep_unchanged && options.no_clobber)
-    return fail(ErrorCode::kInvalidArgument,
-                "{} cannot be combined with {}: one keeps outputs that are there, the other refuses "
-                "them", name(&CompileOptions::keep_unchanged), name(&CompileOptions::no_clobber));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "{} cannot be combined with {}: one keeps outputs that are there, the other refuses "
+        "them",
+        name(&CompileOptions::keep_unchanged), name(&CompileOptions::no_clobber));
   if (options.force && options.no_clobber)
-    return fail(ErrorCode::kInvalidArgument,
-                "{} cannot be combined with {}: one replaces a bin that others use, the other replaces "
-                "nothing", name(&CompileOptions::force), name(&CompileOptions::no_clobber));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "{} cannot be combined with {}: one replaces a bin that others use, the other replaces "
+        "nothing",
+        name(&CompileOptions::force), name(&CompileOptions::no_clobber));
   if (options.force && options.embed)
     return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}: no bin is written",
                 name(&CompileOptions::force), name(&CompileOptions::embed));

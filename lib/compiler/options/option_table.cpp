@@ -14,9 +14,10 @@ namespace {
 
 constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(names)},
-    {CTXGEN_FIELD(providers), .in_key = InKey::kByItsEffect, .flag = "--provider", .value = "A,B,...",
-     .setter = "set_providers",
-     .help = "providers by priority, separated by commas; cpu takes what is left (default: dnnl,cpu)"},
+    {CTXGEN_FIELD(providers), .in_key = InKey::kByItsEffect, .flag = "--provider",
+     .value = "A,B,...", .setter = "set_providers",
+     .help =
+         "providers by priority, separated by commas; cpu takes what is left (default: dnnl,cpu)"},
     {CTXGEN_FIELD(extra_providers), .in_key = InKey::kByItsEffect},
     {CTXGEN_FIELD(provider_options), .in_key = InKey::kByItsEffect, .flag = "--provider-option",
      .value = "NAME:KEY=VALUE", .setter = "add_provider_option",
@@ -27,7 +28,8 @@ constexpr OptionRow kOptions[] = {
      .key = "ep.context_node_name_prefix", .setter = "set_node_prefix",
      .help = "put before names of EPContext nodes and partitions"},
     {CTXGEN_FIELD(profiles), .in_key = InKey::kYes, .flag = "--dim", .value = "NAME=N[,N...]",
-     .setter = "add_profile", .help = "plan ahead for sizes of a symbolic dimension; may be repeated"},
+     .setter = "add_profile",
+     .help = "plan ahead for sizes of a symbolic dimension; may be repeated"},
     {CTXGEN_FIELD(fix_dims), .in_key = InKey::kYes, .flag = "--fix-dim", .value = "NAME=N",
      .setter = "add_fixed_dim",
      .help = "replace a symbolic dimension of the model by a number; may be repeated"},
@@ -37,7 +39,8 @@ constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(graph_optimization), .in_key = InKey::kYes, .flag = "--graph-optimization",
      .value = "none|basic|extended|all", .setter = "set_graph_optimization",
      .help = "simplify nodes outside of partitions too (default: none)"},
-    {CTXGEN_FIELD(subgraphs), .in_key = InKey::kYes, .flag = "--subgraphs", .setter = "set_subgraphs",
+    {CTXGEN_FIELD(subgraphs), .in_key = InKey::kYes, .flag = "--subgraphs",
+     .setter = "set_subgraphs",
      .help = "compile in bodies of If, Loop and Scan too; stock ONNX Runtime may not load that"},
     // These decide whether there are outputs at all: what was made without them need not satisfy them.
     {CTXGEN_FIELD(strict), .in_key = InKey::kYes, .flag = "--strict",
@@ -67,8 +70,9 @@ constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(context_file_path), .in_key = InKey::kByItsEffect, .key = "ep.context_file_path",
      .setter = "set_binary_information"},
     // What was read from the folder is in the key.
-    {CTXGEN_FIELD(external_data_folder), .in_key = InKey::kByItsEffect, .flag = "--external-data-dir",
-     .value = "DIR", .key = "session.model_external_initializers_file_folder_path",
+    {CTXGEN_FIELD(external_data_folder), .in_key = InKey::kByItsEffect,
+     .flag = "--external-data-dir", .value = "DIR",
+     .key = "session.model_external_initializers_file_folder_path",
      .setter = "set_external_data_folder",
      .help = "folder of the model's external data (default: the model's folder)"},
     {CTXGEN_FIELD(other_files)},
@@ -100,16 +104,18 @@ constexpr OptionRow kOptions[] = {
      .help = "programs for any x86-64 machine: weights are stored plain and packed at load"},
     {CTXGEN_FIELD(isas), .in_key = InKey::kByItsEffect, .flag = "--isa", .value = "NAME[,NAME...]",
      .setter = "set_isa",
-     .help = "compile for this instruction set instead of this machine's (ctxgen providers names it); "
-             "for several: a load picks the best"},
+     .help =
+         "compile for this instruction set instead of this machine's (ctxgen providers names it); "
+         "for several: a load picks the best"},
     {CTXGEN_FIELD(start_variant)},
     {CTXGEN_FIELD(jobs), .flag = "-j,--jobs", .value = "N", .setter = "set_jobs",
      .help = "threads to compile with (default: as --threads); never changes the output"},
     // Where things are meanwhile.
     {CTXGEN_FIELD(weight_memory_bytes), .flag = "--weight-memory", .value = "BYTES",
      .setter = "set_weight_memory",
-     .help = "keep packed weights in memory up to this sum, more of them in an unnamed file beside the "
-             "output (default: 64MiB)"},
+     .help =
+         "keep packed weights in memory up to this sum, more of them in an unnamed file beside the "
+         "output (default: 64MiB)"},
     {CTXGEN_FIELD(cache_dir), .flag = "--cache-dir", .value = "DIR", .setter = "set_cache",
      .help = "keep programs and packed weights here and take them from here (default: "
              "CTXGEN_CACHE_DIR; \"\": no cache); never changes the output"},
@@ -124,9 +130,9 @@ constexpr OptionRow kOptions[] = {
 /// put it where the fields have it, because the key of a compile is hashed in this order.
 consteval std::size_t field_count() {
   constexpr auto count = [](const CompileOptions& options) {
-    const auto& [f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16, f17,
-                 f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32, f33, f34,
-                 f35, f36, f37, f38, f39, f40, f41, f42, f43] = options;
+    const auto& [f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
+                 f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
+                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43] = options;
     return std::tie(f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                     f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
                     f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43);

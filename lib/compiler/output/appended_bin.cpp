@@ -40,7 +40,7 @@ Result<std::shared_ptr<const void>> try_lock(const std::filesystem::path& path) 
     if (errno == EWOULDBLOCK || errno == EINTR) return nullptr;
     return io_error(path);
   }
-  struct stat ours {}, there {};
+  struct stat ours{}, there{};
   if (fstat(fd, &ours) != 0 || stat(path.c_str(), &there) != 0) return io_error(path);
   if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino) return nullptr;
   return file;
@@ -79,13 +79,14 @@ std::string differences(std::string_view found, std::string_view expected,
     if (key == "threads" && theirs != "none")
       advice += " " + option_name(options, &CompileOptions::threads) + " " + theirs;
     if (key == "isa")
-      advice += " " + (theirs == "portable" ? option_name(options, &CompileOptions::portable)
-                                            : option_name(options, &CompileOptions::isas) + " " + theirs);
+      advice +=
+          " " + (theirs == "portable" ? option_name(options, &CompileOptions::portable)
+                                      : option_name(options, &CompileOptions::isas) + " " + theirs);
   }
   if (its.empty()) return std::format("it is for \"{}\", this compile for \"{}\"", found, expected);
-  return std::format("it is for {}, this compile for {}{}", its, ours,
-                     advice.empty() ? "; compile the models of the bin together again"
-                                    : "; add" + advice);
+  return std::format(
+      "it is for {}, this compile for {}{}", its, ours,
+      advice.empty() ? "; compile the models of the bin together again" : "; add" + advice);
 }
 
 }  // namespace
@@ -110,8 +111,8 @@ Status check_append_options(const CompileOptions& options) {
   const auto name = [&](OptionSlot slot) { return option_name(options, slot); };
   if (options.embed)
     return fail(ErrorCode::kInvalidArgument,
-                "an embedded context ({}) cannot be added to a bin ({})", name(&CompileOptions::embed),
-                name(&CompileOptions::append));
+                "an embedded context ({}) cannot be added to a bin ({})",
+                name(&CompileOptions::embed), name(&CompileOptions::append));
   if (options.force)
     return fail(ErrorCode::kInvalidArgument,
                 "{} cannot be combined with {}: one replaces a bin, the other adds to it",
@@ -128,8 +129,9 @@ Status check_same_target(const ContextReader& reader, std::string_view fingerpri
                          const CompileOptions& options) {
   const std::string producer = "ctxgen " CTXGEN_VERSION_STRING;
   if (reader.info().producer != producer)
-    return fail(ErrorCode::kVersionMismatch, "the bin to add to was written by \"{}\", expected \"{}\"",
-                reader.info().producer, producer);
+    return fail(ErrorCode::kVersionMismatch,
+                "the bin to add to was written by \"{}\", expected \"{}\"", reader.info().producer,
+                producer);
   if (reader.info().fingerprint == fingerprint) return {};
   return fail(ErrorCode::kVersionMismatch, "the bin to add to was made for another target: {}",
               differences(reader.info().fingerprint, fingerprint, options));

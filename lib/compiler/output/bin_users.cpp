@@ -12,8 +12,9 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/option_table.h"
-#include "ctxgen/partition/provider.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
+#include "ctxgen/partition/provider.h"
+
 #include "output/output_files.h"
 
 namespace ctxgen {
@@ -41,7 +42,8 @@ std::vector<fs::path> models_in(const std::set<fs::path>& folders) {
     std::size_t entries = 0;
     while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
       if (++entries > kMaxEntries || models.size() == kMaxModels) break;
-      if (std::string_view(entry->d_name).ends_with(".onnx")) models.push_back(folder / entry->d_name);
+      if (std::string_view(entry->d_name).ends_with(".onnx"))
+        models.push_back(folder / entry->d_name);
     }
   }
   std::ranges::sort(models);
@@ -52,7 +54,7 @@ using Inode = std::pair<dev_t, ino_t>;
 
 /// Nothing if there is no file.
 std::optional<Inode> inode_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return Inode(status.st_dev, status.st_ino);
 }
@@ -123,15 +125,16 @@ Status BinUsers::check(const ContextContent& content, const CompileOptions& opti
   const auto has = [&](const NeededProgram& needed) {
     const auto program = std::ranges::find(content.programs, needed.name, &Program::name);
     return program != content.programs.end() &&
-           (needed.hash.empty() ||
-            hash_program(*program, [&](std::uint32_t i) { return content.blob_hashes[i]; }).hex() ==
-                needed.hash);
+           (needed.hash.empty() || hash_program(*program, [&](std::uint32_t i) {
+                                     return content.blob_hashes[i];
+                                   }).hex() == needed.hash);
   };
   std::string models;
   std::size_t count = 0;
   for (const User& user : users_) {
     if (std::ranges::all_of(user.programs, has)) continue;
-    if (++count <= 3) models += std::format("{}\"{}\"", count == 1 ? "" : ", ", user.model.string());
+    if (++count <= 3)
+      models += std::format("{}\"{}\"", count == 1 ? "" : ", ", user.model.string());
   }
   if (count == 0) return {};
   if (count > 3) models += std::format(" and {} more", count - 3);

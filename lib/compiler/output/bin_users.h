@@ -9,6 +9,7 @@
 #include "ctxgen/base/status.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "stages/provider_list.h"
 
 namespace ctxgen {
@@ -45,10 +46,9 @@ class BinUsers {
 
 /// The users of the bin of each provider; none where CompileOptions::force or append say so.
 /// `models`: the context models that are written to files.
-[[nodiscard]] std::vector<BinUsers> find_bin_users(const ProviderList& providers,
-                                                   const std::vector<std::filesystem::path>& outputs,
-                                                   const std::vector<std::filesystem::path>& models,
-                                                   const CompileOptions& options);
+[[nodiscard]] std::vector<BinUsers> find_bin_users(
+    const ProviderList& providers, const std::vector<std::filesystem::path>& outputs,
+    const std::vector<std::filesystem::path>& models, const CompileOptions& options);
 /// BinUsers::check for each bin that is written; `contents` by provider, too.
 [[nodiscard]] Status check_bin_users(std::span<const BinUsers> users,
                                      std::span<const std::optional<ContextContent>> contents,

@@ -21,7 +21,8 @@ std::string unsayable(std::string_view name, bool is_target) {
     if (backslash_before && (c == '#' || c == ':' || c == '$' || c == '%'))
       return std::string("\"\\") + c + "\"";
   }
-  if (name.ends_with('\\') || name.ends_with(':')) return std::string("a last \"") + name.back() + "\"";
+  if (name.ends_with('\\') || name.ends_with(':'))
+    return std::string("a last \"") + name.back() + "\"";
   return "";
 }
 
@@ -29,7 +30,8 @@ std::string escaped(std::string_view name) {
   std::string text;
   std::size_t backslashes = 0;  // that end what is written so far
   for (const char c : name) {
-    if (c == ' ') text.append(backslashes + 1, '\\');  // before a blank, and only there, they double
+    if (c == ' ')
+      text.append(backslashes + 1, '\\');  // before a blank, and only there, they double
     if (c == '#' || c == ':') text += '\\';
     if (c == '$') text += '$';
     text += c;
@@ -43,7 +45,8 @@ Result<std::string> word(const std::filesystem::path& path, bool is_target) {
   if (const std::string what = name.empty() ? "no name" : unsayable(name, is_target); !what.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "\"{}\" cannot stand in a dependency file: it has {}, which make or ninja would "
-                "misread", name, what);
+                "misread",
+                name, what);
   return escaped(name);
 }
 

@@ -32,7 +32,8 @@ Status check_external_options(const CompileOptions& options) {
       name == "..")
     return fail(ErrorCode::kInvalidArgument,
                 "external initializers \"{}\": expected a bare file name; the file lies beside the "
-                "context model", name);
+                "context model",
+                name);
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/partition/provider.h"
+
 #include "output/output_files.h"
 
 namespace ctxgen {
@@ -71,9 +72,8 @@ Status check_found_from(const fs::path& folder, const FileUse& use) {
   for (fs::path part = relative; !part.empty(); part = part.parent_path())
     if (const auto found = map_file_beneath(folder.empty() ? "." : folder, part.generic_string());
         !found && found.error().code == ErrorCode::kInvalidGraph)
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} \"{}\": a load would not find it: {}", use.role, use.path.string(),
-                  found.error().message);
+      return fail(ErrorCode::kInvalidArgument, "{} \"{}\": a load would not find it: {}", use.role,
+                  use.path.string(), found.error().message);
   return {};
 }
 
@@ -83,8 +83,8 @@ Status check_streams(const PlannedOutputs& outputs, const CompileOptions& option
     if (is_stream(model) && (!options.embed || !options.external_initializers.empty()))
       return fail(ErrorCode::kInvalidArgument,
                   "\"{}\" is a device or a pipe, and nothing can lie beside it: {} keeps the "
-                  "context binary inside the model", model.string(),
-                  option_name(options, &CompileOptions::embed));
+                  "context binary inside the model",
+                  model.string(), option_name(options, &CompileOptions::embed));
   return {};
 }
 
@@ -130,8 +130,7 @@ Status check_files(const std::vector<ModelInput>& inputs, const PlannedOutputs& 
 
 Status check_all_writable(const std::vector<FileUse>& uses, const fs::path& new_folder) {
   for (const FileUse& use : uses)
-    if (use.how == How::kWritten &&
-        (new_folder.empty() || use.path.parent_path() != new_folder))
+    if (use.how == How::kWritten && (new_folder.empty() || use.path.parent_path() != new_folder))
       CTXGEN_CHECK(check_writable(use.path));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ctxgen/compiler/compile.h"
+
 #include "stages/import_model.h"
 #include "stages/provider_list.h"
 
@@ -15,7 +16,8 @@ struct PlannedOutputs {
   /// One per input. They name the bins, and their folder is that of what goes beside them.
   const std::vector<std::filesystem::path>& models;
   bool models_are_files = true;  // else they go to memory or to functions
-  bool others_are_files = true;  // bins and what else lies beside the models; else they go to memory
+  bool others_are_files =
+      true;  // bins and what else lies beside the models; else they go to memory
 };
 
 /// Every path that a compile reads and writes, its caller's too: models, external data, context binaries
@@ -31,8 +33,8 @@ struct PlannedOutputs {
 /// a file is opened for writing.
 /// Errors  INVALID_ARGUMENT naming two roles (check_file_uses); a file beside the models that no load
 ///         would find, because a link on the way to it leaves their folder.
-[[nodiscard]] Status check_files(const std::vector<ModelInput>& inputs, const PlannedOutputs& outputs,
-                                 const ProviderList& providers,
+[[nodiscard]] Status check_files(const std::vector<ModelInput>& inputs,
+                                 const PlannedOutputs& outputs, const ProviderList& providers,
                                  std::span<const ImportedModel> imported,
                                  const CompileOptions& options);
 

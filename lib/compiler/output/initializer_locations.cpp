@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/onnx_lite/external_place.h"
+
 #include "output/output_names.h"
 
 namespace ctxgen {
@@ -20,7 +21,8 @@ Status check_file(const Value& value, const std::string& file) {
   if (file.empty() || file.contains('\0') || path.is_absolute() || !path.has_filename() ||
       std::ranges::contains(path, std::filesystem::path("..")))
     return refused(value, std::format("location \"{}\" is no relative path of a file below the "
-                                      "context model's folder", file));
+                                      "context model's folder",
+                                      file));
   return {};
 }
 
@@ -70,9 +72,8 @@ Status locate_initializers(const Model& model, const CompileOptions& options,
                            const std::filesystem::path* output_folder, ModelRewrite& rewrite) {
   if (!options.initializer_location) return {};
   std::vector<ValueId> ids = rewrite.initializers;
-  std::ranges::sort(ids, {}, [&](ValueId id) -> const std::string& {
-    return model.graph.value(id).name;
-  });
+  std::ranges::sort(ids, {},
+                    [&](ValueId id) -> const std::string& { return model.graph.value(id).name; });
   for (const ValueId id : ids) {
     const Value& value = model.graph.value(id);
     // ONNX has no external form of strings and of sparse tensors.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/compiler/option_table.h"
+
 #include "output/output_names.h"
 #include "stages/rewrite_models.h"
 
@@ -16,7 +17,8 @@ Status check_external_path(const std::filesystem::path& path,
     if (output.parent_path() != path.parent_path())
       return fail(ErrorCode::kInvalidArgument,
                   "models that share external initializers must be written to one folder: \"{}\" "
-                  "and \"{}\"", path.parent_path().string(), output.parent_path().string());
+                  "and \"{}\"",
+                  path.parent_path().string(), output.parent_path().string());
   return {};
 }
 
@@ -100,14 +102,16 @@ void add_foreign_bins(std::vector<OutputFile>& files, const PreparedModels& prep
 }  // namespace
 
 Result<std::vector<OutputFile>> plan_files(const PreparedModels& prepared, BuiltModels& built,
-                                           const RewrittenModels& rewritten, const CompileEnv& env) {
+                                           const RewrittenModels& rewritten,
+                                           const CompileEnv& env) {
   std::vector<OutputFile> files;
   CTXGEN_CHECK(add_bins(files, built, env));
   if (!env.options.external_initializers.empty()) {
     const auto path = env.outputs.front().parent_path() / env.options.external_initializers;
     CTXGEN_CHECK(check_external_path(path, env.outputs));
-    files.push_back({path, FileReport::Kind::kExternalInitializers, rewritten.external->size(),
-                     [&rewritten](const ByteSink& sink) { return rewritten.external->write(sink); }});
+    files.push_back(
+        {path, FileReport::Kind::kExternalInitializers, rewritten.external->size(),
+         [&rewritten](const ByteSink& sink) { return rewritten.external->write(sink); }});
   }
   add_foreign_bins(files, prepared, env);
   for (std::size_t m = 0; m < env.outputs.size(); ++m) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ctxgen/compiler/compile.h"
+
 #include "output/write_outputs.h"
 
 namespace ctxgen {
@@ -32,7 +33,8 @@ struct RewrittenModels;
 
 /// For no_clobber.
 /// Errors  INVALID_ARGUMENT if `path` exists.
-[[nodiscard]] Status refuse_existing(const std::filesystem::path& path, const CompileOptions& options);
+[[nodiscard]] Status refuse_existing(const std::filesystem::path& path,
+                                     const CompileOptions& options);
 
 /// The files of a finished compile, bins first. They refer to the arguments. Enters bins and names of models in
 /// the report of `built`.

@@ -9,8 +9,9 @@
 namespace ctxgen {
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
-                            [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::equal(
+      a, b, {}, [](unsigned char c) { return std::tolower(c); },
+      [](unsigned char c) { return std::tolower(c); });
 }
 
 bool is_cpu_provider(std::string_view name) {
@@ -36,12 +37,13 @@ Result<std::string> file_reference(const std::filesystem::path& model_folder,
   const auto absolute = [](const std::filesystem::path& path) {
     return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
   };
-  const std::string relative =
-      absolute(file).lexically_relative(absolute(model_folder / "x").parent_path()).generic_string();
+  const std::string relative = absolute(file)
+                                   .lexically_relative(absolute(model_folder / "x").parent_path())
+                                   .generic_string();
   if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
     return fail(ErrorCode::kInvalidArgument,
-                "\"{}\" must lie in or below the folder of the context model (\"{}\")", file.string(),
-                model_folder.string());
+                "\"{}\" must lie in or below the folder of the context model (\"{}\")",
+                file.string(), model_folder.string());
   return relative;
 }
 

@@ -43,7 +43,8 @@ CacheFolder* OutputTransaction::output_cache() const {
 }
 
 Result<std::optional<CompileReport>> OutputTransaction::replay(const ImportedModels& imported) {
-  CTXGEN_CHECK(check_files(*inputs_, {env_->outputs}, env_->providers, imported.models, env_->options));
+  CTXGEN_CHECK(
+      check_files(*inputs_, {env_->outputs}, env_->providers, imported.models, env_->options));
   read_ = imported.bytes();
   users_ = find_bin_users(env_->providers, env_->outputs, env_->outputs, env_->options);
   key_ = output_key(imported.sources.key.hash, env_->outputs, env_->options);
@@ -55,9 +56,11 @@ Result<std::optional<CompileReport>> OutputTransaction::replay(const ImportedMod
   return report;
 }
 
-Result<CompileReport> OutputTransaction::write_kept(KeptOutputs kept, const ModelSources& sources) const {
+Result<CompileReport> OutputTransaction::write_kept(KeptOutputs kept,
+                                                    const ModelSources& sources) const {
   if (env_->options.no_clobber)
-    for (const OutputFile& file : kept.files) CTXGEN_CHECK(refuse_existing(file.path, env_->options));
+    for (const OutputFile& file : kept.files)
+      CTXGEN_CHECK(refuse_existing(file.path, env_->options));
   CTXGEN_CHECK(env_->enter(CompileStage::kWrite, 0));
   CompileReport report = std::move(kept.report);
   report.files = CTXGEN_TRY(write_files(kept.files, env_->options));

@@ -38,7 +38,8 @@ class OutputTransaction {
  private:
   OutputTransaction(const std::vector<ModelInput>& inputs, const CompileEnv& env)
       : inputs_(&inputs), env_(&env) {}
-  [[nodiscard]] Result<CompileReport> write_kept(KeptOutputs kept, const ModelSources& sources) const;
+  [[nodiscard]] Result<CompileReport> write_kept(KeptOutputs kept,
+                                                 const ModelSources& sources) const;
   [[nodiscard]] CacheFolder* output_cache() const;
 
   const std::vector<ModelInput>* inputs_;

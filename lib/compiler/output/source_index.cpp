@@ -5,6 +5,7 @@
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/onnx_lite/external_place.h"
+
 #include "output/output_names.h"
 
 namespace ctxgen {
@@ -21,13 +22,15 @@ std::uintptr_t address(std::span<const std::byte> bytes) {
 Result<const std::string*> SourceIndex::add_file(const std::filesystem::path& path,
                                                  const std::filesystem::path* output_folder) {
   if (output_folder == nullptr)
-    return fail(ErrorCode::kInvalidArgument,
-                "{}: weights are found from the context model's folder, which is not known: write it "
-                "to a file or give ep.context_file_path", kKey);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "{}: weights are found from the context model's folder, which is not known: write it "
+        "to a file or give ep.context_file_path",
+        kKey);
   auto reference = CTXGEN_TRY_AT(file_reference(*output_folder, path), "{}", kKey);
   // As a load will look for it: a link that leaves the folder shows now.
-  const Blob bytes = CTXGEN_TRY(
-      map_file_beneath(output_folder->empty() ? "." : *output_folder, reference));
+  const Blob bytes =
+      CTXGEN_TRY(map_file_beneath(output_folder->empty() ? "." : *output_folder, reference));
   return &files_.emplace(std::move(reference), bytes.bytes.size()).first->first;
 }
 

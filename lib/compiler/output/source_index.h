@@ -26,7 +26,9 @@ class SourceIndex {
   /// The files, as context models refer to them, sorted.
   [[nodiscard]] std::vector<std::string> files() const;
   /// Whether these very bytes (not equal ones) lie in a file.
-  [[nodiscard]] bool holds(std::span<const std::byte> bytes) const { return find(bytes) != nullptr; }
+  [[nodiscard]] bool holds(std::span<const std::byte> bytes) const {
+    return find(bytes) != nullptr;
+  }
   /// Nothing for bytes that lie in no file.
   /// `hash`: of the bytes.
   [[nodiscard]] std::optional<WeightReference> reference(std::span<const std::byte> bytes,

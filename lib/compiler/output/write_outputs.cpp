@@ -50,8 +50,10 @@ Status check_target(const fs::path& path, const CompileOptions& options) {
   std::error_code ignored;
   const fs::file_status there = fs::status(path, ignored);
   if (fs::exists(there) && !fs::is_regular_file(there))
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": it is not a regular file", path.string());
-  if (options.make_folder && !fs::exists(path.parent_path(), ignored)) return {};  // prepare() looked
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": it is not a regular file",
+                path.string());
+  if (options.make_folder && !fs::exists(path.parent_path(), ignored))
+    return {};  // prepare() looked
   return check_writable_folder(path.parent_path());
 }
 
@@ -76,8 +78,7 @@ Result<std::vector<FileReport>> write_files(const std::vector<OutputFile>& files
     if (report.state != FileReport::State::kWritten) continue;
     open.push_back(CTXGEN_TRY(AtomicFile::create(file.path)));
     AtomicFile& target = open.back();
-    CTXGEN_CHECK(
-        file.write([&](std::span<const std::byte> bytes) { return target.write(bytes); }));
+    CTXGEN_CHECK(file.write([&](std::span<const std::byte> bytes) { return target.write(bytes); }));
   }
   for (AtomicFile& file : open) CTXGEN_CHECK(file.flush());
   if (before_renames) CTXGEN_CHECK(before_renames());

@@ -24,9 +24,9 @@ struct OutputFile {
 /// failure leaves every old file as it was. With `keep_unchanged` a file that has these bytes already
 /// is left alone; with `dry_run` nothing is written, but what would stop a write is an error.
 /// `before_renames` may still end it when all is on disk.
-[[nodiscard]] Result<std::vector<FileReport>> write_files(const std::vector<OutputFile>& files,
-                                                          const CompileOptions& options,
-                                                          const std::function<Status()>& before_renames = {});
+[[nodiscard]] Result<std::vector<FileReport>> write_files(
+    const std::vector<OutputFile>& files, const CompileOptions& options,
+    const std::function<Status()>& before_renames = {});
 
 /// The folder of the outputs, made where CompileOptions::make_folder asks for it; it goes again if
 /// nothing came into it.

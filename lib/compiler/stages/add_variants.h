@@ -13,6 +13,7 @@ namespace ctxgen {
     std::span<const Program> programs);
 
 /// Has the other processes compile the same partitions and takes what they made; ends them.
-[[nodiscard]] Status add_variants(BuiltModels& built, PreparedModels& prepared, const CompileEnv& env);
+[[nodiscard]] Status add_variants(BuiltModels& built, PreparedModels& prepared,
+                                  const CompileEnv& env);
 
 }  // namespace ctxgen

@@ -9,6 +9,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/partition/partitioner.h"
+
 #include "output/appended_bin.h"
 #include "stages/add_variants.h"
 #include "stages/report_model.h"
@@ -21,9 +22,11 @@ Result<std::size_t> writer_of(const ContextReader& bin, const CompileEnv& env) {
   const int p = env.providers.find_source(bin.info().source);
   if (p >= 0 && env.providers.all()[static_cast<std::size_t>(p)]->loader() != nullptr)
     return static_cast<std::size_t>(p);
-  return fail(ErrorCode::kVersionMismatch,
-              "cannot append: the context binary was written by \"{}\", which is not an enabled compiling "
-              "provider", bin.info().source);
+  return fail(
+      ErrorCode::kVersionMismatch,
+      "cannot append: the context binary was written by \"{}\", which is not an enabled compiling "
+      "provider",
+      bin.info().source);
 }
 
 /// session.disable_model_compile. A model of which nothing would be compiled passes: it runs on cpu,
@@ -34,12 +37,13 @@ Status check_nothing_to_compile(const PreparedModel& prepared, const CompileEnv&
       for (const Partition& partition : assignment.partitions[p])
         return fail(ErrorCode::kNotSatisfied,
                     "{}: the model requires compilation: provider \"{}\" would compile {} and {} "
-                    "more (session.disable_model_compile)", prepared.name,
-                    env.providers.all()[p]->name(), graph.node(partition.nodes.front()).describe(),
-                    partition.nodes.size() - 1);
+                    "more (session.disable_model_compile)",
+                    prepared.name, env.providers.all()[p]->name(),
+                    graph.node(partition.nodes.front()).describe(), partition.nodes.size() - 1);
     return {};
   };
-  for (const PreparedBody& body : prepared.bodies) CTXGEN_CHECK(check(*body.graph, body.assignment));
+  for (const PreparedBody& body : prepared.bodies)
+    CTXGEN_CHECK(check(*body.graph, body.assignment));
   return check(prepared.model.graph, prepared.assignment);
 }
 
@@ -163,17 +167,19 @@ Status check_optimal(const BuiltModels& built, const CompileEnv& env) {
     if (verdict != Compatibility::kOptimal)
       return fail(ErrorCode::kNotSatisfied,
                   "provider \"{}\": the compiled model is not optimal for this machine: {} "
-                  "(session.fail_on_suboptimal_compiled_model)", provider.name(), reason);
+                  "(session.fail_on_suboptimal_compiled_model)",
+                  provider.name(), reason);
   }
   return {};
 }
 
-Status compress(std::vector<std::optional<ContextContent>>& contents, const CompileOptions& options) {
+Status compress(std::vector<std::optional<ContextContent>>& contents,
+                const CompileOptions& options) {
   const auto all = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   for (auto& content : contents)
     if (content)
-      CTXGEN_CHECK(compress_blobs(*content, options.compress_level,
-                                  options.jobs > 0 ? options.jobs : all));
+      CTXGEN_CHECK(
+          compress_blobs(*content, options.compress_level, options.jobs > 0 ? options.jobs : all));
   return {};
 }
 
@@ -214,8 +220,9 @@ Result<BuiltModels> build_models(PreparedModels& prepared, const ContextReader* 
         [&sources](auto bytes, Hash128 hash) { return sources.reference(bytes, hash); });
   for (PreparedModel& model : prepared.models) {
     if (env.options.disable_model_compile) CTXGEN_CHECK(check_nothing_to_compile(model, env));
-    CTXGEN_CHECK(env.enter(CompileStage::kCompile, static_cast<double>(built.partitions.size()) /
-                                                       static_cast<double>(prepared.models.size())));
+    CTXGEN_CHECK(
+        env.enter(CompileStage::kCompile, static_cast<double>(built.partitions.size()) /
+                                              static_cast<double>(prepared.models.size())));
     built.partitions.push_back(CTXGEN_TRY(build_model(builder, model, sources, env)));
   }
   CTXGEN_CHECK(builder.share_layouts(built.partitions));
@@ -243,7 +250,8 @@ Status add_bin_report(CompileReport& report, std::string name, const ContextCont
 
 void report_nodes(BuiltModels& built, const PreparedModels& prepared, const CompileEnv& env) {
   for (std::size_t m = 0; m < prepared.models.size(); ++m)
-    report_assignment(built.report.models[m], prepared.models[m], env.providers, built.partitions[m]);
+    report_assignment(built.report.models[m], prepared.models[m], env.providers,
+                      built.partitions[m]);
 }
 
 }  // namespace ctxgen

@@ -7,14 +7,15 @@
 
 #include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "stages/prepare_models.h"
 
 namespace ctxgen {
 
 /// The programs of all models.
 struct BuiltModels {
-  std::unique_ptr<ContextBuilder> builder;  // keeps what the contents refer to
-  std::vector<std::vector<BuiltPartition>> partitions;    // by model, those of the main graph first
+  std::unique_ptr<ContextBuilder> builder;              // keeps what the contents refer to
+  std::vector<std::vector<BuiltPartition>> partitions;  // by model, those of the main graph first
   /// By provider; nothing where no program was made.
   std::vector<std::optional<ContextContent>> contents;
   CompileReport report;
@@ -26,7 +27,8 @@ struct BuiltModels {
 
 /// Compiles all partitions and stores their weights. `appended`: the bin that they are added to (null: none).
 /// Lifetime  `prepared` must outlive the result, in its place.
-[[nodiscard]] Result<BuiltModels> build_models(PreparedModels& prepared, const ContextReader* appended,
+[[nodiscard]] Result<BuiltModels> build_models(PreparedModels& prepared,
+                                               const ContextReader* appended,
                                                const CompileEnv& env);
 
 /// Adds one written bin to the report.

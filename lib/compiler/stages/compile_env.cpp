@@ -5,6 +5,7 @@
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/weights/codec.h"
+
 #include "cache/output_cache.h"
 #include "output/output_files.h"
 #include "output/output_names.h"
@@ -13,8 +14,9 @@ namespace ctxgen {
 
 Result<CompileTarget> make_target(const CompileOptions& options, const ProviderList& providers) {
   if (options.compress_level < 0 || options.compress_level > kMaxCompressLevel)
-    return fail(ErrorCode::kInvalidArgument, "compression level {}, expected {} to {}, or 0 for none",
-                options.compress_level, kMinCompressLevel, kMaxCompressLevel);
+    return fail(ErrorCode::kInvalidArgument,
+                "compression level {}, expected {} to {}, or 0 for none", options.compress_level,
+                kMinCompressLevel, kMaxCompressLevel);
   CompileTarget target{.portable = options.portable, .isas = {}};
   if (options.isas.empty()) return target;
   if (options.portable)
@@ -38,8 +40,7 @@ Result<CompileTarget> make_target(const CompileOptions& options, const ProviderL
 Status limit_process(const CompileTarget& target, const ProviderList& providers) {
   if (target.isas.empty()) return {};
   for (const Provider* provider : providers.all())
-    if (provider->compiles())
-      CTXGEN_CHECK(provider->loader()->use_isa(target.isas.front()));
+    if (provider->compiles()) CTXGEN_CHECK(provider->loader()->use_isa(target.isas.front()));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/executable.h"
+
 #include "stages/provider_list.h"
 
 namespace ctxgen {
@@ -41,7 +42,8 @@ struct CompileEnv {
   /// Errors  INVALID_ARGUMENT: inputs, outputs and options that contradict each other (nothing is read for that).
   [[nodiscard]] static Result<CompileEnv> make(const std::vector<ModelInput>& inputs,
                                                std::vector<std::filesystem::path> outputs,
-                                               CompileOptions options, Outputs kind = Outputs::kFiles);
+                                               CompileOptions options,
+                                               Outputs kind = Outputs::kFiles);
   /// Opens the cache and limits this process: once it is known that the outputs may be written. `beside`: an
   /// output that is a file, next to which weights may wait; empty: they stay in memory.
   [[nodiscard]] Status start(const std::filesystem::path& beside);

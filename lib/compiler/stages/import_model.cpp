@@ -28,7 +28,8 @@ Result<Model> read(const ModelInput& input, const CompileOptions& options,
 class EpContextReader {
  public:
   EpContextReader(ImportedModel& imported, const ProviderList& providers)
-      : imported_(imported), providers_(providers),
+      : imported_(imported),
+        providers_(providers),
         folder_(imported.path.empty() ? imported.model.folder : imported.path.parent_path()) {}
 
   /// In the graph and in the bodies of its nodes.
@@ -51,8 +52,8 @@ class EpContextReader {
       return fail(ErrorCode::kInvalidGraph,
                   "{} is an EPContext node of {}: the model is compiled already", node.describe(),
                   source);
-    imported_.warnings.push_back(std::format(
-        "{} is an EPContext node of \"{}\": passed through", node.describe(), source));
+    imported_.warnings.push_back(
+        std::format("{} is an EPContext node of \"{}\": passed through", node.describe(), source));
     const bool embedded = node.int_or("embed_mode", 1) == 1;
     const std::string file(node.string_or("ep_cache_context", ""));
     if (embedded || file.empty() || !seen_.insert(file).second) return {};
@@ -82,7 +83,8 @@ Result<ImportedModel> import_model(const ModelInput& input, const CompileOptions
   return imported;
 }
 
-Status check_external_data_folder(std::span<const ImportedModel> models, const CompileOptions& options) {
+Status check_external_data_folder(std::span<const ImportedModel> models,
+                                  const CompileOptions& options) {
   const std::filesystem::path& folder = options.external_data_folder;
   if (folder.empty()) return {};
   const std::string name = option_name(options, &CompileOptions::external_data_folder);
@@ -90,7 +92,8 @@ Status check_external_data_folder(std::span<const ImportedModel> models, const C
   if (!std::filesystem::is_directory(folder, ignored))
     return fail(ErrorCode::kIoError, "folder of external data ({}) \"{}\": no such folder", name,
                 folder.string());
-  if (std::ranges::any_of(models, [](const ImportedModel& model) { return !model.external_files.empty(); }))
+  if (std::ranges::any_of(models,
+                          [](const ImportedModel& model) { return !model.external_files.empty(); }))
     return {};
   return fail(ErrorCode::kInvalidArgument,
               "folder of external data ({}) \"{}\": it has no effect, {} no external data", name,

@@ -10,6 +10,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/weights/external_data.h"
+
 #include "stages/provider_list.h"
 
 namespace ctxgen {

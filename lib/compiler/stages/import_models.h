@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+
 #include "cache/compile_key.h"
 #include "output/source_index.h"
 #include "stages/compile_env.h"

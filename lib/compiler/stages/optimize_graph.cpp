@@ -97,7 +97,8 @@ class Optimizer {
             return !id.valid() || graph_.value(id).folded.has_value();
           });
       // Products in integers need to see what was dequantised.
-      if (!folded || !is_free(NodeId{n}) || grows(node) || node.op_type == "DequantizeLinear") continue;
+      if (!folded || !is_free(NodeId{n}) || grows(node) || node.op_type == "DequantizeLinear")
+        continue;
       removed_[n] = true;
       for (const ValueId id : node.outputs) {
         if (!id.valid()) continue;
@@ -133,7 +134,8 @@ class Optimizer {
       if (!perm) return from.has_rank() && from.rank() < 2;
       return std::ranges::is_sorted(*perm) && std::ranges::adjacent_find(*perm) == perm->end();
     }
-    constexpr std::string_view kShapeOps[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"};
+    constexpr std::string_view kShapeOps[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                              "Expand"};
     return std::ranges::contains(kShapeOps, std::string_view(node.op_type)) &&
            same_fixed_type(node.input(0), node.output(0));
   }
@@ -148,7 +150,8 @@ class Optimizer {
   [[nodiscard]] std::string key_of(const Node& node) const {
     std::string key = node.domain.str() + '\0' + node.op_type + '\0' + node.overload + '\0' +
                       std::to_string(node.opset) + '\0' + std::to_string(node.outputs.size());
-    for (const ValueId id : node.inputs) key += '\0' + (id.valid() ? std::to_string(id.index) : "-");
+    for (const ValueId id : node.inputs)
+      key += '\0' + (id.valid() ? std::to_string(id.index) : "-");
     std::vector<std::string> attributes;
     for (const Attribute& attribute : node.attributes) {
       if (attribute.source.empty()) return {};
@@ -165,7 +168,8 @@ class Optimizer {
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
       take_replacements(NodeId{n});
       const Node& node = graph_.node(NodeId{n});
-      if (!is_free(NodeId{n}) || cpu::is_random(node) || node.op_type == "Dropout" || has_body(node))
+      if (!is_free(NodeId{n}) || cpu::is_random(node) || node.op_type == "Dropout" ||
+          has_body(node))
         continue;
       const std::string key = key_of(node);
       if (key.empty()) continue;
@@ -179,7 +183,8 @@ class Optimizer {
     const Node& same = graph_.node(kept);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId id = node.outputs[i];
-      if (!id.valid() || (graph_.value(id).consumers.empty() && !graph_.value(id).is_output)) continue;
+      if (!id.valid() || (graph_.value(id).consumers.empty() && !graph_.value(id).is_output))
+        continue;
       if (!same.outputs[i].valid() || !may_be_replaced(id)) return;
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
@@ -213,8 +218,8 @@ class Optimizer {
     graph_.set_nodes(std::move(kept));
     for (std::uint32_t v = 0; v < graph_.value_count(); ++v) {
       Value& value = graph_.value(ValueId{v});
-      const bool forgotten = was_read_[v] && value.consumers.empty() && !value.is_output &&
-                             !named_by_call_[v];
+      const bool forgotten =
+          was_read_[v] && value.consumers.empty() && !value.is_output && !named_by_call_[v];
       if (!forgotten) continue;
       value.edit_sources().info = {};
       if (!value.is_input) value.initializer.reset();

@@ -8,6 +8,7 @@
 #include "ctxgen/cpu/fold.h"
 #include "ctxgen/cpu/kernel.h"
 #include "ctxgen/onnx/infer.h"
+
 #include "stages/optimize_graph.h"
 
 namespace ctxgen {
@@ -60,8 +61,9 @@ Status fix_dims(Model& model, const CompileOptions& options) {
     }
     if (!found) {
       const auto names = input_dim_names(model);
-      return fail(ErrorCode::kInvalidArgument, "no input has a dimension \"{}\" to fix; there are: {}{}",
-                  name, list_text(names), did_you_mean(name, names));
+      return fail(ErrorCode::kInvalidArgument,
+                  "no input has a dimension \"{}\" to fix; there are: {}{}", name, list_text(names),
+                  did_you_mean(name, names));
     }
   }
   return {};
@@ -113,8 +115,8 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
     std::size_t folded =
         CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
     if (options.subgraphs)
-      folded += CTXGEN_TRY(
-          cpu::fold_bodies(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
+      folded +=
+          CTXGEN_TRY(cpu::fold_bodies(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
     prepared.folded_nodes += folded;
     if (folded == 0) break;
     CTXGEN_CHECK(infer_shapes(model));
@@ -131,14 +133,15 @@ Status find_profile_dims(PreparedModel& prepared, const CompileOptions& options)
         known = known || model.symbol_name(SymbolId{s}) == name;
       if (known) continue;
       const auto names = input_dim_names(model);
-      return fail(ErrorCode::kInvalidArgument, "the model has no dimension \"{}\"; its inputs have: {}{}",
-                  name, list_text(names), did_you_mean(name, names));
+      return fail(ErrorCode::kInvalidArgument,
+                  "the model has no dimension \"{}\"; its inputs have: {}{}", name,
+                  list_text(names), did_you_mean(name, names));
     }
     for (const auto& [name, dims] : profile.inputs) {
       const ValueId id = model.graph.find(name);
       if (!id.valid() || !model.graph.value(id).is_input)
-        return fail(ErrorCode::kInvalidArgument, "the model has no input \"{}\"; it has: {}{}", name,
-                    list_text(input_names(model)), did_you_mean(name, input_names(model)));
+        return fail(ErrorCode::kInvalidArgument, "the model has no input \"{}\"; it has: {}{}",
+                    name, list_text(input_names(model)), did_you_mean(name, input_names(model)));
     }
     prepared.profile_dims.push_back(
         CTXGEN_TRY(infer_dims_with(model, profile.symbols, profile.inputs)));
@@ -196,13 +199,12 @@ Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions
   if (!options.fix_dims.empty()) mark_types_changed(model);
   CTXGEN_CHECK(find_profile_dims(prepared, options));
   CTXGEN_CHECK(stage(CompileStage::kPartition));
-  prepared.assignment = CTXGEN_TRY(
-      partition_graph(model, model.graph, providers.all(), {}, target));
+  prepared.assignment =
+      CTXGEN_TRY(partition_graph(model, model.graph, providers.all(), {}, target));
   std::ranges::copy(prepared.assignment.warnings, std::back_inserter(prepared.warnings));
   if (options.subgraphs) prepared.main_bodies = collect_bodies(model.graph, prepared.bodies);
   for (PreparedBody& body : prepared.bodies) {
-    body.assignment = CTXGEN_TRY(
-        partition_graph(model, *body.graph, providers.all(), {}, target));
+    body.assignment = CTXGEN_TRY(partition_graph(model, *body.graph, providers.all(), {}, target));
     for (const std::string& warning : body.assignment.warnings)
       prepared.warnings.push_back(std::format("{}: {}", body.name, warning));
   }

@@ -8,6 +8,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/partition/partitioner.h"
+
 #include "stages/import_model.h"
 #include "stages/provider_list.h"
 
@@ -16,7 +17,7 @@ namespace ctxgen {
 /// A body of an If, Loop or Scan node in which nodes are compiled.
 struct PreparedBody {
   Graph* graph = nullptr;
-  std::string name;        // "If_0/then_branch", of the node and its attribute
+  std::string name;                 // "If_0/then_branch", of the node and its attribute
   std::vector<std::size_t> bodies;  // those of nodes in this one, as indices
   Assignment assignment;
 };
@@ -49,12 +50,9 @@ struct PreparedModel {
 using StageFunction = std::function<Status(CompileStage)>;  // an error cancels
 
 /// `spill` keeps what is folded (null: memory does).
-[[nodiscard]] Result<PreparedModel> prepare_model(ImportedModel imported,
-                                                  const CompileOptions& options,
-                                                  const ProviderList& providers,
-                                                  const CompileTarget& target,
-                                                  const StageFunction& stage,
-                                                  SpillFile* spill = nullptr);
+[[nodiscard]] Result<PreparedModel> prepare_model(
+    ImportedModel imported, const CompileOptions& options, const ProviderList& providers,
+    const CompileTarget& target, const StageFunction& stage, SpillFile* spill = nullptr);
 
 /// The main graph, then the bodies in order.
 [[nodiscard]] std::vector<PreparedGraph> graphs_of(PreparedModel& prepared);

@@ -9,9 +9,10 @@ namespace {
 Status start_variants(PreparedModels& prepared, const CompileEnv& env) {
   if (env.target.isas.size() <= 1) return {};
   if (!env.options.start_variant)
-    return fail(ErrorCode::kInvalidArgument,
-                "several instruction sets need a process each: CompileOptions::start_variant is not "
-                "set");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "several instruction sets need a process each: CompileOptions::start_variant is not "
+        "set");
   for (const std::string& isa : std::span(env.target.isas).subspan(1))
     prepared.variants.push_back(CTXGEN_TRY(env.options.start_variant(isa)));
   return {};
@@ -27,8 +28,8 @@ Result<PreparedModels> prepare_models(ImportedModels imported, const CompileEnv&
   for (ImportedModel& model : std::exchange(imported.models, {})) {
     const double before = static_cast<double>(prepared.models.size()) * share;
     const auto stage = [&](CompileStage s) { return env.enter(s, before); };
-    prepared.models.push_back(CTXGEN_TRY(prepare_model(
-        std::move(model), env.options, env.providers, env.target, stage, env.spill.get())));
+    prepared.models.push_back(CTXGEN_TRY(prepare_model(std::move(model), env.options, env.providers,
+                                                       env.target, stage, env.spill.get())));
   }
   return prepared;
 }

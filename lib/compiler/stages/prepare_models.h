@@ -11,7 +11,8 @@ namespace ctxgen {
 struct PreparedModels {
   std::vector<PreparedModel> models;
   ModelSources sources;
-  std::vector<std::unique_ptr<VariantProcess>> variants;  // of the target's instruction sets but the first
+  std::vector<std::unique_ptr<VariantProcess>>
+      variants;  // of the target's instruction sets but the first
 };
 
 /// Checks, infers, folds and partitions all models. Processes for further instruction sets are started before:

@@ -6,6 +6,7 @@
 
 #include "ctxgen/base/suggest.h"
 #include "ctxgen/registry/providers.h"
+
 #include "output/output_names.h"
 
 namespace ctxgen {
@@ -15,9 +16,10 @@ namespace {
 Status check_order(std::span<const std::string> names) {
   const auto cpu = std::ranges::find_if(names, is_cpu_provider);
   if (cpu == names.end() || cpu + 1 == names.end() || is_cpu_provider(*(cpu + 1))) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "provider \"{}\" comes after \"{}\", which takes all that is left: put it first, or leave it out",
-              *(cpu + 1), *cpu);
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "provider \"{}\" comes after \"{}\", which takes all that is left: put it first, or leave it out",
+      *(cpu + 1), *cpu);
 }
 
 }  // namespace
@@ -38,7 +40,8 @@ Result<ProviderList> ProviderList::make(const CompileOptions& options) {
     }
     for (const Provider* other : list.all_)
       if (other->name() == provider->name())
-        return fail(ErrorCode::kInvalidArgument, "provider \"{}\" is given twice", provider->name());
+        return fail(ErrorCode::kInvalidArgument, "provider \"{}\" is given twice",
+                    provider->name());
     list.all_.push_back(provider);
     list.options_.emplace_back();
   }
@@ -47,8 +50,8 @@ Result<ProviderList> ProviderList::make(const CompileOptions& options) {
       return same_name(p->name(), name) || same_name(p->source(), name);
     });
     if (it == list.all_.end())
-      return fail(ErrorCode::kInvalidArgument, "option \"{}\" is for provider \"{}\", which is not used",
-                  option.first, name);
+      return fail(ErrorCode::kInvalidArgument,
+                  "option \"{}\" is for provider \"{}\", which is not used", option.first, name);
     const auto known = (*it)->option_names();
     if (std::ranges::find(known, option.first) == known.end())
       return fail(ErrorCode::kInvalidArgument, "provider \"{}\" has no option \"{}\"{}; it has: {}",

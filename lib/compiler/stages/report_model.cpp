@@ -25,7 +25,8 @@ class NodeList {
  public:
   void add(const Node& node) {
     if (++count_ > kShown) return;
-    text_ += std::format("{}node \"{}\" ({})", count_ == 1 ? "" : ", ", name_of(node), op_type_of(node));
+    text_ +=
+        std::format("{}node \"{}\" ({})", count_ == 1 ? "" : ", ", name_of(node), op_type_of(node));
   }
   [[nodiscard]] std::size_t count() const { return count_; }
   /// "node "a" (Op), node "b" (Op) and 3 more".
@@ -40,7 +41,8 @@ class NodeList {
 };
 
 const Assignment& assignment_of(const PreparedModel& prepared, int body) {
-  return body < 0 ? prepared.assignment : prepared.bodies[static_cast<std::size_t>(body)].assignment;
+  return body < 0 ? prepared.assignment
+                  : prepared.bodies[static_cast<std::size_t>(body)].assignment;
 }
 
 /// Where a partition stands among those that were built: by body, provider and partition.
@@ -77,7 +79,8 @@ void add_rows(std::vector<NodeReport>& rows, const Graph& graph, const Assignmen
     row.op_type = op_type_of(node);
     row.reasons = a.reasons;
     row.folded = a.folded;
-    if (a.provider >= 0) row.provider = providers.all()[static_cast<std::size_t>(a.provider)]->name();
+    if (a.provider >= 0)
+      row.provider = providers.all()[static_cast<std::size_t>(a.provider)]->name();
     if (a.partition < 0) continue;
     const auto it = built.find({body, a.provider, a.partition});
     row.partition = it == built.end() ? a.partition : it->second;
@@ -106,17 +109,20 @@ struct OpenInput {
 };
 
 bool has_size(const ShapeProfile& profile, const std::string& input, std::string_view dim) {
-  return std::ranges::contains(profile.symbols, dim, &std::pair<std::string, std::int64_t>::first) ||
+  return std::ranges::contains(profile.symbols, dim,
+                               &std::pair<std::string, std::int64_t>::first) ||
          std::ranges::contains(profile.inputs, input, &std::pair<std::string, Dims>::first);
 }
 
 /// What a profile gives to one name it gives to all dims of that name, whatever input they are of.
-bool is_open(const Model& model, const CompileOptions& options, const Value& input, const Dim& dim) {
+bool is_open(const Model& model, const CompileOptions& options, const Value& input,
+             const Dim& dim) {
   if (dim.is_fixed()) return false;
-  const std::string_view name = dim.is_symbol() ? std::string_view(model.symbol_name(dim.symbol())) : "";
-  return options.profiles.empty() || !std::ranges::all_of(options.profiles, [&](const ShapeProfile& p) {
-    return has_size(p, input.name, name);
-  });
+  const std::string_view name =
+      dim.is_symbol() ? std::string_view(model.symbol_name(dim.symbol())) : "";
+  return options.profiles.empty() ||
+         !std::ranges::all_of(options.profiles,
+                              [&](const ShapeProfile& p) { return has_size(p, input.name, name); });
 }
 
 std::vector<OpenInput> open_inputs(const Model& model, const CompileOptions& options) {
@@ -154,7 +160,8 @@ std::string unplanned_text(const PreparedModel& prepared, const CompileOptions& 
     for (const std::string& dim : input.dims)
       if (!std::ranges::contains(dims, dim)) dims.push_back(dim);
   }
-  for (const std::string& dim : dims) flags += std::format("{}--dim {}=1,8", flags.empty() ? "" : " ", dim);
+  for (const std::string& dim : dims)
+    flags += std::format("{}--dim {}=1,8", flags.empty() ? "" : " ", dim);
   const bool many = dims.size() > 4 || inputs.size() > 4;
   const std::string text = std::format(
       "{} of {} partition{} not planned ahead, so the first run of each size is slower: no size is given for {}",
@@ -174,7 +181,8 @@ ModelReport report_model(const PreparedModel& prepared, const ProviderList& prov
   report.warnings = prepared.warnings;
   report.removed_nodes = prepared.removed_nodes;
   for (const BuiltPartition& b : built) {
-    const Partition& partition = assignment_of(prepared, b.body).partitions[b.provider][b.partition];
+    const Partition& partition =
+        assignment_of(prepared, b.body).partitions[b.provider][b.partition];
     report.partitions.push_back({b.attributes.partition_name,
                                  std::string(providers.all()[b.provider]->name()),
                                  partition.nodes.size(), partition.inputs.size(),

@@ -2,6 +2,7 @@
 
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/context_builder.h"
+
 #include "stages/prepare_model.h"
 
 namespace ctxgen {
@@ -17,11 +18,13 @@ void report_assignment(ModelReport& report, const PreparedModel& prepared,
 
 /// What of a model is not planned ahead: which dims have no size, and the options that give one. "" if
 /// every partition has a plan.
-[[nodiscard]] std::string unplanned_text(const PreparedModel& prepared, const CompileOptions& options,
+[[nodiscard]] std::string unplanned_text(const PreparedModel& prepared,
+                                         const CompileOptions& options,
                                          std::span<const BuiltPartition> built);
 
 /// --strict and --require-runnable.
 /// Errors  NOT_SATISFIED naming the first nodes.
-[[nodiscard]] Status check_requirements(const PreparedModel& prepared, const CompileOptions& options);
+[[nodiscard]] Status check_requirements(const PreparedModel& prepared,
+                                        const CompileOptions& options);
 
 }  // namespace ctxgen

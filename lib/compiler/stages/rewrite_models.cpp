@@ -10,6 +10,7 @@
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/onnx_lite/content_hash.h"
 #include "ctxgen/partition/rewrite.h"
+
 #include "output/external_initializers.h"
 #include "output/initializer_locations.h"
 #include "output/write_outputs.h"
@@ -23,8 +24,9 @@ Status check_size(std::uint64_t size, std::uint64_t embedded, const CompileOptio
   if (status) return status;
   const bool without = size - std::min(size, embedded) <= kMaxModelBytes;
   Error error = std::move(status).error();
-  error.message += without ? std::format(" (no {})", option_name(options, &CompileOptions::embed))
-                           : std::format(" ({})", option_name(options, &CompileOptions::external_initializers));
+  error.message +=
+      without ? std::format(" (no {})", option_name(options, &CompileOptions::embed))
+              : std::format(" ({})", option_name(options, &CompileOptions::external_initializers));
   return std::unexpected(std::move(error));
 }
 
@@ -41,7 +43,10 @@ class ModelPlan {
  public:
   ModelPlan(std::size_t m, const PreparedModels& prepared, const BuiltModels& built,
             const CompileEnv& env)
-      : env_(env), built_(built), sources_(prepared.sources), model_(prepared.models[m]),
+      : env_(env),
+        built_(built),
+        sources_(prepared.sources),
+        model_(prepared.models[m]),
         partitions_(built.partitions[m]) {}
 
   [[nodiscard]] Result<ModelRewrite> run() const {
@@ -105,9 +110,9 @@ class ModelPlan {
       const auto nodes = CTXGEN_TRY(compiled_nodes(static_cast<int>(b)));
       auto inner = CTXGEN_TRY(rewrite_bodies(body.bodies));
       if (nodes.empty() && inner.empty()) continue;  // stays as it stands
-      rewrites.push_back({body.graph, plan_graph_rewrite(*body.graph, body.assignment, nodes,
-                                                         std::move(inner),
-                                                         env_.options.freeze_initializers)});
+      rewrites.push_back(
+          {body.graph, plan_graph_rewrite(*body.graph, body.assignment, nodes, std::move(inner),
+                                          env_.options.freeze_initializers)});
     }
     return rewrites;
   }

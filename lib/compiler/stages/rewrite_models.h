@@ -5,6 +5,7 @@
 
 #include "ctxgen/onnx_lite/write_model.h"
 #include "ctxgen/weights/external_file.h"
+
 #include "stages/build_models.h"
 
 namespace ctxgen {

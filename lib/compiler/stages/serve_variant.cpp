@@ -6,6 +6,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/weights/weight_store.h"
+
 #include "stages/compile_env.h"
 #include "stages/prepare_model.h"
 #include "stages/variant_exchange.h"
@@ -86,7 +87,8 @@ Status serve_variant(const std::vector<ModelInput>& inputs, const CompileOptions
     CTXGEN_CHECK(limit_process(target, providers));
     const Blob asked = CTXGEN_TRY(request());
     const StageFunction stage = [&](CompileStage) -> Status {
-      if (options.cancelled && options.cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
+      if (options.cancelled && options.cancelled())
+        return fail(ErrorCode::kCancelled, "interrupted");
       return {};
     };
     std::vector<PreparedModel> models;
@@ -102,8 +104,8 @@ Status serve_variant(const std::vector<ModelInput>& inputs, const CompileOptions
     std::vector<std::uint64_t> left_out;
     for (std::size_t m = 0; m < models.size(); ++m) {
       const auto given = nodes_of(models[m]);
-      left_out.push_back(static_cast<std::uint64_t>(std::ranges::count_if(
-          own[m], [&](const auto& node) { return !given.contains(node); })));
+      left_out.push_back(static_cast<std::uint64_t>(
+          std::ranges::count_if(own[m], [&](const auto& node) { return !given.contains(node); })));
       CTXGEN_CHECK(compiler.add(m, models[m]));
     }
     CTXGEN_CHECK(response(encode_answer(left_out)));

@@ -109,7 +109,8 @@ Result<VariantAnswer> decode_answer(Blob answer, std::size_t models) {
   for (std::size_t m = 0; m < models; ++m) left_out.push_back(CTXGEN_TRY(in.u64()));
   const std::uint64_t begin = align_up(in.offset(), kContextAlignment);
   if (begin > answer.bytes.size())
-    return fail(ErrorCode::kCorruptContext, "answer: {} bytes, need {}", answer.bytes.size(), begin);
+    return fail(ErrorCode::kCorruptContext, "answer: {} bytes, need {}", answer.bytes.size(),
+                begin);
   ContextReader reader = CTXGEN_TRY(ContextReader::open(
       answer.slice(begin, answer.bytes.size() - begin), "answer", VerifyBlobs::kNever));
   return VariantAnswer{std::move(left_out), std::move(reader)};

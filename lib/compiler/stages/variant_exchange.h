@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/context_file.h"
+
 #include "stages/prepare_model.h"
 
 namespace ctxgen {

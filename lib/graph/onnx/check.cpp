@@ -1,14 +1,15 @@
-#include <onnx/checker.h>
-#include <onnx/common/version.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include <onnx/checker.h>
+#include <onnx/common/version.h>
+
 #include "ctxgen/base/log.h"
 #include "ctxgen/onnx/infer.h"
+
 #include "guard.h"
 #include "skeleton.h"
 
@@ -19,15 +20,15 @@ namespace {
 // ONNX's (LayerNormalization before opset 17), and names of the text that are used again inside of
 // subgraphs.
 constexpr std::string_view kChecker = "onnx checker";
-constexpr std::array<std::string_view, 4> kHarmless{"No Op registered for ", "No opset import for domain ",
-                                                    "Field 'shape' of ",
-                                                    "Op registered for "};  // but deprecated
+constexpr std::array<std::string_view, 4> kHarmless{
+    "No Op registered for ", "No opset import for domain ", "Field 'shape' of ",
+    "Op registered for "};  // but deprecated
 
 // By how the text begins: names of the model stand in it, too.
 bool is_harmless(std::string_view message) {
   message.remove_prefix(std::min(kChecker.size() + 2, message.size()));
-  return std::ranges::any_of(
-      kHarmless, [&](std::string_view begin) { return message.starts_with(begin); });
+  return std::ranges::any_of(kHarmless,
+                             [&](std::string_view begin) { return message.starts_with(begin); });
 }
 
 // The checker's texts have several lines, the first of which says what is wrong.

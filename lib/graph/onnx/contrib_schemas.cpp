@@ -3,12 +3,12 @@
 // their types nothing after them is compiled.
 #include "contrib_schemas.h"
 
-#include <onnx/defs/shape_inference.h>
-
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <onnx/defs/shape_inference.h>
 
 namespace ctxgen {
 namespace {
@@ -77,8 +77,7 @@ void skip_norm(InferenceContext& context) {
 /// Inputs: ids [B, S], segments, word embedding [V, H], ... Outputs: [B, S, H], mask index [B], the sum.
 void embed_norm(InferenceContext& context) {
   set_type(context, 0, 2);
-  if (context.getNumOutputs() > 1)
-    onnx::updateOutputElemType(context, 1, onnx::TensorProto::INT32);
+  if (context.getNumOutputs() > 1) onnx::updateOutputElemType(context, 1, onnx::TensorProto::INT32);
   set_type(context, 2, 2);
   const auto* ids = shape_of(context, 0, 2);
   const auto* words = shape_of(context, 2, 2);
@@ -108,7 +107,8 @@ void attention_of(InferenceContext& context, std::size_t type_of) {
   set_shape(context, 0, shape_of({input->dim(0), input->dim(1), hidden}));
   const std::int64_t heads = int_of(context, "num_heads", 0);
   if (heads > 0)
-    set_shape(context, 1,
+    set_shape(
+        context, 1,
         shape_of({fixed(2), input->dim(0), fixed(heads), Dimension(), quotient(hidden, heads)}));
 }
 
@@ -123,8 +123,8 @@ void multi_head_attention(InferenceContext& context) {
     const Dimension &heads = packed->dim(2), &size = packed->dim(4);
     const bool known = heads.has_dim_value() && size.has_dim_value();
     set_shape(context, 0,
-        shape_of({packed->dim(0), packed->dim(1),
-                  known ? fixed(heads.dim_value() * size.dim_value()) : Dimension()}));
+              shape_of({packed->dim(0), packed->dim(1),
+                        known ? fixed(heads.dim_value() * size.dim_value()) : Dimension()}));
     return;
   }
   const auto* query = shape_of(context, 0, 3);
@@ -134,7 +134,8 @@ void multi_head_attention(InferenceContext& context) {
   if (const auto* heads = shape_of(context, 2, 4);
       heads != nullptr && heads->dim(1).has_dim_value() && heads->dim(3).has_dim_value())
     hidden = fixed(heads->dim(1).dim_value() * heads->dim(3).dim_value());
-  if (!onnx::hasInputShape(context, 2) && onnx::hasInputShape(context, 1)) return;  // packed key, value
+  if (!onnx::hasInputShape(context, 2) && onnx::hasInputShape(context, 1))
+    return;  // packed key, value
   set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
 }
 
@@ -154,8 +155,7 @@ void group_query_attention(InferenceContext& context) {
   if (packed) hidden = size.has_dim_value() ? fixed(size.dim_value() * heads) : Dimension();
   set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
   for (const std::size_t i : {1, 2})
-    set_shape(context, i,
-                            shape_of({query->dim(0), fixed(shared), Dimension(), size}));
+    set_shape(context, i, shape_of({query->dim(0), fixed(shared), Dimension(), size}));
 }
 
 /// With the function of the operator that it is made of, which sees the same inputs and attributes and

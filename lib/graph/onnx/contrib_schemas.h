@@ -1,8 +1,8 @@
 #pragma once
 
-#include <onnx/defs/schema.h>
-
 #include <string>
+
+#include <onnx/defs/schema.h>
 
 namespace ctxgen {
 

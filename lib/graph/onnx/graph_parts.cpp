@@ -1,8 +1,8 @@
 #include "graph_parts.h"
 
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
+
+#include <onnx/defs/schema.h>
 
 #include "skeleton.h"
 

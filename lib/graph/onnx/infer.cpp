@@ -1,7 +1,5 @@
 #include "ctxgen/onnx/infer.h"
 
-#include <onnx/shape_inference/implementation.h>
-
 #include <algorithm>
 #include <format>
 #include <functional>
@@ -10,6 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+
+#include <onnx/shape_inference/implementation.h>
 
 #include "guard.h"
 #include "inference_guard.h"

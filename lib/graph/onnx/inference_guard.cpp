@@ -59,8 +59,8 @@ bool has_sane_windows(const Node& node) {
   const auto sane = [&node](std::string_view name, std::int64_t least) {
     const Attribute* attribute = node.attribute(name);
     return attribute == nullptr || std::ranges::all_of(attribute->ints, [least](std::int64_t each) {
-      return each >= least && each <= kMost;
-    });
+             return each >= least && each <= kMost;
+           });
   };
   return sane("strides", 1) && sane("dilations", 1) && sane("kernel_shape", 1) &&
          sane("pads", -kMost) && sane("output_padding", 0) && sane("output_shape", 0);
@@ -80,12 +80,9 @@ struct Row {
   Condition condition;
 };
 constexpr Row kRows[] = {
-    {"", "Attention", has_heads},
-    {"", "DepthToSpace", has_small_blocks},
-    {"", "GatherND", has_batch_dims},
-    {"", "Loop", has_carried_outputs},
-    {"", "MaxRoiPool", has_pooled_shape},
-    {"", "Scan", has_its_scan_inputs},
+    {"", "Attention", has_heads},         {"", "DepthToSpace", has_small_blocks},
+    {"", "GatherND", has_batch_dims},     {"", "Loop", has_carried_outputs},
+    {"", "MaxRoiPool", has_pooled_shape}, {"", "Scan", has_its_scan_inputs},
     {"", "Split", has_its_outputs},
 };
 

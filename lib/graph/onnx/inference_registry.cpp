@@ -1,7 +1,5 @@
 #include "inference_registry.h"
 
-#include <onnx/defs/tensor_proto_util.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,8 +9,11 @@
 #include <string_view>
 #include <utility>
 
-#include "contrib_schemas.h"
+#include <onnx/defs/tensor_proto_util.h>
+
 #include "ctxgen/base/tensor.h"
+
+#include "contrib_schemas.h"
 
 namespace ctxgen {
 namespace {
@@ -282,12 +283,11 @@ void infer_node(const onnx::InferenceFunction& infer, InferenceContext& context)
 
 void guard(onnx::OpSchema& schema) {
   if (schema.has_type_and_shape_inference_function())
-    schema.TypeAndShapeInferenceFunction(
-        [infer = schema.GetTypeAndShapeInferenceFunction(),
-         row = find_row(schema)](InferenceContext& context) {
-          if (has_sound_inputs(context) && (row == nullptr || row->is_safe(context)))
-            infer_node(infer, context);
-        });
+    schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction(),
+                                          row = find_row(schema)](InferenceContext& context) {
+      if (has_sound_inputs(context) && (row == nullptr || row->is_safe(context)))
+        infer_node(infer, context);
+    });
   if (schema.has_data_propagation_function())
     schema.PartialDataPropagationFunction(
         [propagate = schema.GetDataPropagationFunction(),
@@ -306,11 +306,16 @@ struct Lift {
   std::string_view op_type;
   int from, to;  // versions of the default domain
 };
-constexpr std::array<Lift, 10> kLifts{{{"Reshape", 5, 14}, {"Shape", 1, 15},
-                                       {"Gather", 1, 13}, {"Concat", 4, 13},
-                                       {"Cast", 6, 13}, {"Slice", 10, 13},
-                                       {"Add", 7, 14}, {"Sub", 7, 14},
-                                       {"Mul", 7, 14}, {"Expand", 8, 13}}};
+constexpr std::array<Lift, 10> kLifts{{{"Reshape", 5, 14},
+                                       {"Shape", 1, 15},
+                                       {"Gather", 1, 13},
+                                       {"Concat", 4, 13},
+                                       {"Cast", 6, 13},
+                                       {"Slice", 10, 13},
+                                       {"Add", 7, 14},
+                                       {"Sub", 7, 14},
+                                       {"Mul", 7, 14},
+                                       {"Expand", 8, 13}}};
 
 int lifted(std::string_view op_type, int version) {
   for (const Lift& lift : kLifts)

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <onnx/defs/schema.h>
-
 #include <map>
 #include <string>
+
+#include <onnx/defs/schema.h>
 
 namespace ctxgen {
 

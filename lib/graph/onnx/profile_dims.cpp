@@ -1,6 +1,8 @@
 #include <cstdint>
 #include <unordered_map>
+
 #include "ctxgen/onnx/infer.h"
+
 #include "guard.h"
 #include "inferred_types.h"
 #include "skeleton.h"
@@ -23,8 +25,7 @@ class Bindings {
     const auto id = ids_.find(name);
     if (id == ids_.end())
       return fail(ErrorCode::kInvalidArgument, "the model has no dimension \"{}\"", name);
-    if (value < 0)
-      return fail(ErrorCode::kInvalidArgument, "dimension \"{}\" is {}", name, value);
+    if (value < 0) return fail(ErrorCode::kInvalidArgument, "dimension \"{}\" is {}", name, value);
     const auto [entry, is_new] = values_.emplace(id->second, value);
     if (!is_new && entry->second != value)
       return fail(ErrorCode::kInvalidArgument, "dimension \"{}\" is both {} and {}", name,
@@ -39,16 +40,18 @@ class Bindings {
     const ValueType& type = model_.graph.value(id).type;
     if (!type.shape) return {};
     if (type.rank() != dims.size())
-      return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}: expected {} sizes, got {} ({}){}",
-                  name, to_string(type, model_), type.rank(), dims.size(), to_string(dims),
-                  dims.size() == 1 ? "; --shape joins sizes with x (1x3x224x224), a comma separates "
-                                     "shapes"
-                                   : "");
+      return fail(
+          ErrorCode::kInvalidArgument, "input \"{}\" is {}: expected {} sizes, got {} ({}){}", name,
+          to_string(type, model_), type.rank(), dims.size(), to_string(dims),
+          dims.size() == 1 ? "; --shape joins sizes with x (1x3x224x224), a comma separates "
+                             "shapes"
+                           : "");
     for (std::size_t i = 0; i < dims.size(); ++i) {
       const Dim& dim = (*type.shape)[i];
       if (dim.is_fixed() && dim.value() != dims[i])
-        return fail(ErrorCode::kInvalidArgument, "input \"{}\" is {}: expected {} as size {}, got {}",
-                    name, to_string(type, model_), dim.value(), i + 1, dims[i]);
+        return fail(ErrorCode::kInvalidArgument,
+                    "input \"{}\" is {}: expected {} as size {}, got {}", name,
+                    to_string(type, model_), dim.value(), i + 1, dims[i]);
       if (dim.is_symbol()) CTXGEN_CHECK(bind(model_.symbol_name(dim.symbol()), dims[i]));
     }
     return {};
@@ -104,8 +107,7 @@ std::optional<Dims> known_dims(const Value& value, const Bindings& bindings) {
 
 }  // namespace
 
-Result<std::vector<std::optional<Dims>>> infer_dims_with(const Model& model,
-                                                         const Symbols& symbols,
+Result<std::vector<std::optional<Dims>>> infer_dims_with(const Model& model, const Symbols& symbols,
                                                          const Inputs& inputs) {
   Bindings bindings(model);
   for (const auto& [name, value] : symbols) CTXGEN_CHECK(bindings.bind(name, value));

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <onnx/onnx_pb.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+
+#include <onnx/onnx_pb.h>
 
 #include "ctxgen/graph/graph.h"
 

@@ -1,9 +1,10 @@
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
+
+#include <onnx/defs/schema.h>
 
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/onnx_lite/expand.h"
+
 #include "guard.h"
 #include "proto_convert.h"
 
@@ -118,8 +119,8 @@ class Expander {
     for (std::uint32_t i = 0; i < graph.node_count(); ++i)
       for (const Attribute& attribute : graph.node(NodeId{i}).attributes)
         for (const auto& subgraph : attribute.graphs) count += CTXGEN_TRY(expand(*subgraph));
-    const auto body_of = [this](const Graph& in, const Node& node)
-        -> Result<std::optional<std::vector<std::byte>>> {
+    const auto body_of = [this](const Graph& in,
+                                const Node& node) -> Result<std::optional<std::vector<std::byte>>> {
       if (keep_(in, node)) return std::nullopt;
       return serialised_body(model_, in, node);
     };

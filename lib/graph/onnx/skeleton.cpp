@@ -1,10 +1,10 @@
 #include "skeleton.h"
 
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
 #include <exception>
 #include <map>
+
+#include <onnx/defs/schema.h>
 
 #include "contrib_schemas.h"
 #include "inference_guard.h"
@@ -183,10 +183,9 @@ void Builder::fill_node(const Graph& graph, const Node& node, onnx::NodeProto& o
   for (const ValueId id : node.outputs) out.add_output(id.valid() ? graph.value(id).name : "");
   for (const Attribute& attribute : node.attributes)
     fill_attribute(attribute, *out.add_attribute());
-  const bool opaque =
-      use_ == SkeletonUse::kCheck
-          ? !means_model_version(model_, node)
-          : !may_infer(model_, node) || !keeps_schema(out, node.opset);
+  const bool opaque = use_ == SkeletonUse::kCheck
+                          ? !means_model_version(model_, node)
+                          : !may_infer(model_, node) || !keeps_schema(out, node.opset);
   if (opaque) out.set_domain(kOpaqueDomain);
   opsets_.try_emplace(out.domain(), opaque ? 1 : node.opset);
 }

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <vector>
+
 #include <google/protobuf/arena.h>
 #include <onnx/onnx_pb.h>
 
-#include <vector>
-
 #include "ctxgen/graph/graph.h"
+
 #include "graph_parts.h"
 #include "proto_convert.h"
 

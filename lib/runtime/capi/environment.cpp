@@ -74,8 +74,8 @@ ctxgen_status* ctxgen_environment_create(ctxgen_log_function function, void* use
     if (least < CTXGEN_LOG_TRACE || least > CTXGEN_LOG_ERROR)
       return ctxgen::fail(ctxgen::ErrorCode::kInvalidArgument, "log level {} is not known", least);
     auto made = std::make_unique<ctxgen_environment>();
-    made->environment = std::make_shared<const Environment>(function, user,
-                                                            static_cast<ctxgen::LogLevel>(least));
+    made->environment =
+        std::make_shared<const Environment>(function, user, static_cast<ctxgen::LogLevel>(least));
     *environment = made.release();
     return {};
   });

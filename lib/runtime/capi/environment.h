@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ctxgen/base/log.h"
+
 #include "ctxgen_runtime.h"
 
 namespace ctxgen::capi {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/runtime/trace.h"
+
 #include "session.h"
 #include "status.h"
 #include "value.h"

@@ -8,6 +8,7 @@
 
 #include "ctxgen/base/version.h"
 #include "ctxgen/runtime/check.h"
+
 #include "status.h"
 
 using ctxgen::Blob;
@@ -169,8 +170,7 @@ ctxgen_status* ctxgen_session_create_from_file(ctxgen_environment* environment, 
 }
 
 ctxgen_status* ctxgen_session_create_from_memory(ctxgen_environment* environment, const void* data,
-                                                 size_t size,
-                                                 const ctxgen_session_options* options,
+                                                 size_t size, const ctxgen_session_options* options,
                                                  ctxgen_session** session) {
   return create(environment, options, session,
                 [&](const SessionOptions& o) -> Result<std::unique_ptr<Session>> {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/runtime/session.h"
+
 #include "ctxgen_runtime.h"
 #include "environment.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/runtime/config_keys.h"
+
 #include "session.h"
 #include "status.h"
 
@@ -26,8 +27,8 @@ Status check_range(int value, int least, int greatest, std::string_view what) {
 }
 
 /// Adds bytes that the caller keeps alive, under a name of their own.
-Status add_bytes(std::vector<std::pair<std::string, Blob>>& all, const char* name,
-                 const void* data, size_t size) {
+Status add_bytes(std::vector<std::pair<std::string, Blob>>& all, const char* name, const void* data,
+                 size_t size) {
   CTXGEN_CHECK(not_null(name, "name"));
   if (size > 0) CTXGEN_CHECK(not_null(data, "data"));
   if (*name == '\0') return fail(ErrorCode::kInvalidArgument, "bytes without a name");
@@ -87,8 +88,7 @@ ctxgen_status* ctxgen_session_options_set_max_run_bytes(ctxgen_session_options* 
 ctxgen_status* ctxgen_session_options_set_verify_blobs(ctxgen_session_options* options,
                                                        int verify) {
   return change_options(options, [&](ctxgen_session_options& o) -> Status {
-    CTXGEN_CHECK(check_range(verify, CTXGEN_VERIFY_AUTO, CTXGEN_VERIFY_NEVER,
-                             "verify blobs"));
+    CTXGEN_CHECK(check_range(verify, CTXGEN_VERIFY_AUTO, CTXGEN_VERIFY_NEVER, "verify blobs"));
     using ctxgen::VerifyBlobs;
     constexpr VerifyBlobs kMeanings[] = {VerifyBlobs::kAuto, VerifyBlobs::kAlways,
                                          VerifyBlobs::kNever};
@@ -100,8 +100,8 @@ ctxgen_status* ctxgen_session_options_set_verify_blobs(ctxgen_session_options* o
 ctxgen_status* ctxgen_session_options_set_weight_memory(ctxgen_session_options* options,
                                                         int memory) {
   return change_options(options, [&](ctxgen_session_options& o) -> Status {
-    CTXGEN_CHECK(check_range(memory, CTXGEN_WEIGHTS_ON_DEMAND,
-                             CTXGEN_WEIGHTS_LOCK, "weight memory"));
+    CTXGEN_CHECK(
+        check_range(memory, CTXGEN_WEIGHTS_ON_DEMAND, CTXGEN_WEIGHTS_LOCK, "weight memory"));
     using ctxgen::WeightMemory;
     constexpr WeightMemory kMeanings[] = {WeightMemory::kOnDemand, WeightMemory::kPrefault,
                                           WeightMemory::kLock};
@@ -120,9 +120,8 @@ ctxgen_status* ctxgen_session_options_add_external_data(ctxgen_session_options* 
 
 ctxgen_status* ctxgen_session_options_add_bin(ctxgen_session_options* options, const char* name,
                                               const void* data, size_t size) {
-  return change_options(options, [&](ctxgen_session_options& o) {
-    return add_bytes(o.bins, name, data, size);
-  });
+  return change_options(
+      options, [&](ctxgen_session_options& o) { return add_bytes(o.bins, name, data, size); });
 }
 
 }  // extern "C"

@@ -32,8 +32,7 @@ Result<Dims> dims_of(const int64_t* sizes, size_t rank) {
   if (rank > 0) CTXGEN_CHECK(not_null(sizes, "dims"));
   Dims dims;
   for (size_t i = 0; i < rank; ++i) {
-    if (sizes[i] < 0)
-      return fail(ErrorCode::kInvalidArgument, "dimension {} is {}", i, sizes[i]);
+    if (sizes[i] < 0) return fail(ErrorCode::kInvalidArgument, "dimension {} is {}", i, sizes[i]);
     dims.push_back(sizes[i]);
   }
   return dims;
@@ -63,10 +62,9 @@ Result<Tensor> tensor_in(const ctxgen_value* value, std::string_view what) {
 
 Status check_item(const ctxgen_value* item, DataType element) {
   CTXGEN_CHECK(not_null(item, "an item"));
-  const bool fits = item->value.is_tensor()
-                        ? item->value.tensor().type() == element
-                        : item->value.kind() == RuntimeValue::Kind::kMap &&
-                              element == DataType::kUndefined;
+  const bool fits = item->value.is_tensor() ? item->value.tensor().type() == element
+                                            : item->value.kind() == RuntimeValue::Kind::kMap &&
+                                                  element == DataType::kUndefined;
   if (fits) return {};
   return fail(ErrorCode::kInvalidArgument, "an item is {}, expected {}", describe(item->value),
               element == DataType::kUndefined ? "a map" : name_of(element));
@@ -85,7 +83,8 @@ Result<Tensor> borrow_tensor(const ctxgen_tensor* tensor) {
     return fail(ErrorCode::kInvalidArgument, "tensor: data type {} is not known", tensor->type);
   const auto type = static_cast<DataType>(tensor->type);
   if (type == DataType::kString)
-    return fail(ErrorCode::kInvalidArgument, "tensor: strings are made by ctxgen_value_create_strings");
+    return fail(ErrorCode::kInvalidArgument,
+                "tensor: strings are made by ctxgen_value_create_strings");
   const Dims dims = CTXGEN_TRY(dims_of(tensor->dims, tensor->rank));
   const auto wanted = checked_size_bytes(type, dims);
   if (!wanted || *wanted != tensor->size)
@@ -141,9 +140,8 @@ ctxgen_status* ctxgen_value_create_strings(const int64_t* dims, size_t rank,
   });
 }
 
-ctxgen_status* ctxgen_value_create_sequence(int32_t element_type,
-                                            const ctxgen_value* const* items, size_t count,
-                                            ctxgen_value** value) {
+ctxgen_status* ctxgen_value_create_sequence(int32_t element_type, const ctxgen_value* const* items,
+                                            size_t count, ctxgen_value** value) {
   return create(value, [&]() -> Result<RuntimeValue> {
     if (element_type != 0 && !ctxgen::is_known_data_type(element_type))
       return fail(ErrorCode::kInvalidArgument, "data type {} is not known", element_type);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ctxgen/base/runtime_value.h"
+
 #include "ctxgen_runtime.h"
 
 namespace ctxgen::capi {

@@ -21,13 +21,17 @@ std::vector<ActivationCase> cases() {
   return {
       {"Abs", 13, {}, [](double x) { return std::abs(x); }},
       {"Ceil", 13, {}, [](double x) { return std::ceil(x); }},
-      {"Celu", 12, {attr("alpha", 2.0F)},
+      {"Celu",
+       12,
+       {attr("alpha", 2.0F)},
        [](double x) { return std::max(x, 0.0) + std::min(0.0, 2.0 * std::expm1(x / 2.0)); }},
       {"Cos", 7, {}, [](double x) { return std::cos(x); }},
       {"Erf", 13, {}, [](double x) { return std::erf(x); }},
       {"Floor", 13, {}, [](double x) { return std::floor(x); }},
       {"Round", 11, {}, [](double x) { return std::nearbyint(x); }},
-      {"Sign", 13, {}, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }},
+      {"Sign", 13, {}, [](double x) { return x > 0   ? 1.0
+                                             : x < 0 ? -1.0
+                                                     : 0.0; }},
       {"Sin", 22, {}, [](double x) { return std::sin(x); }},
       {"Softsign", 22, {}, [](double x) { return x / (1 + std::abs(x)); }},
       {"ThresholdedRelu", 10, {attr("alpha", 1.5F)}, [](double x) { return x > 1.5 ? x : 0.0; }},
@@ -35,12 +39,16 @@ std::vector<ActivationCase> cases() {
       {"Elu", 22, {attr("alpha", 0.5F)}, [](double x) { return elu(x, 0.5); }},
       {"Exp", 13, {}, [](double x) { return std::exp(x); }},
       {"Gelu", 20, {}, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }},
-      {"Gelu", 20, {attr("approximate", std::string("tanh"))},
+      {"Gelu",
+       20,
+       {attr("approximate", std::string("tanh"))},
        [](double x) {
          return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
        }},
       {"HardSigmoid", 6, {}, [](double x) { return hard(x, double{0.2F}, 0.5); }},
-      {"HardSigmoid", 22, {attr("alpha", 0.75F), attr("beta", 0.25F)},
+      {"HardSigmoid",
+       22,
+       {attr("alpha", 0.75F), attr("beta", 0.25F)},
        [](double x) { return hard(x, 0.75, 0.25); }},
       {"HardSwish", 14, {}, [](double x) { return x * hard(x, 1.0 / 6, 0.5); }},
       {"LeakyRelu", 6, {}, [](double x) { return x < 0 ? double{0.01F} * x : x; }},
@@ -125,7 +133,8 @@ TEST(DnnlActivation, PReluOfAValueAndBehindAConvolution) {
   g.output(g.add("PRelu", {g.input("x", {2, 4, 3, 5}), g.input("slope", {4, 1, 5})}));
   expect_same(g);
   TestGraph conv(9);
-  const std::string c = conv.add("Conv", {conv.input("x", {2, 3, 8, 9}), conv.constant({8, 3, 3, 3})});
+  const std::string c =
+      conv.add("Conv", {conv.input("x", {2, 3, 8, 9}), conv.constant({8, 3, 3, 3})});
   const std::string p = conv.add("PRelu", {c, conv.constant({8, 1, 1})});
   conv.output(conv.add("Add", {p, conv.input("y", {2, 8, 6, 7})}));
   expect_same(conv, 1e-5);
@@ -162,7 +171,8 @@ TEST(DnnlActivation, FactorsOutOfRange) {
   const std::string moved = clip.add("Add", {x, clip.constant({}, std::vector<float>{3.0F})});
   const std::string low = clip.constant({}, std::vector<float>{0.0F});
   clip.output(clip.add("Mul", {x, clip.add("Clip", {moved, low})}));
-  const std::string high = clip.constant({}, std::vector<float>{std::numeric_limits<float>::infinity()});
+  const std::string high =
+      clip.constant({}, std::vector<float>{std::numeric_limits<float>::infinity()});
   clip.output(clip.add("Mul", {x, clip.add("Clip", {moved, low, high})}));
   expect_same(clip, 1e-6);
   TestGraph twice(13);

@@ -56,7 +56,8 @@ TEST(DnnlContrib, FastGeluWithoutBiasAndQuickGeluOfAnotherAlpha) {
 }
 
 TEST(DnnlContrib, FusedConvolutions) {
-  for (const char* activation : {"", "Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Clip"}) {
+  for (const char* activation :
+       {"", "Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Clip"}) {
     for (const bool sum : {false, true}) {
       SCOPED_TRACE(std::string(activation) + (sum ? " with Z" : ""));
       TestGraph g(17);
@@ -80,12 +81,13 @@ TEST(DnnlContrib, FusedProducts) {
   for (const char* activation : {"", "Relu", "Elu", "LeakyRelu"}) {
     SCOPED_TRACE(activation);
     TestGraph g(17);
-    std::vector<Attribute> attributes = {attr("transB", 1), attr("alpha", 0.5F), attr("beta", 2.0F)};
+    std::vector<Attribute> attributes = {attr("transB", 1), attr("alpha", 0.5F),
+                                         attr("beta", 2.0F)};
     const std::string name = activation;
     if (!name.empty()) attributes.push_back(attr("activation", name));
     if (name == "LeakyRelu") attributes.push_back(attr("activation_alpha", 0.2F));
-    g.output(g.add_in(kMs, "FusedGemm", {g.input("a", {4, 10}), g.constant({7, 10}), g.constant({7})},
-                      attributes));
+    g.output(g.add_in(kMs, "FusedGemm",
+                      {g.input("a", {4, 10}), g.constant({7, 10}), g.constant({7})}, attributes));
     expect_same(g, 1e-5);
     EXPECT_EQ(ops_of(g).size(), 1U);
   }
@@ -104,12 +106,15 @@ std::vector<double> normalized(const std::vector<double>& sums, std::int64_t siz
   std::vector<double> y;
   for (std::size_t row = 0; row < sums.size(); row += static_cast<std::size_t>(size)) {
     double mean = 0, squares = 0;
-    for (std::int64_t i = 0; i < size; ++i) mean += sums[row + static_cast<std::size_t>(i)] / static_cast<double>(size);
+    for (std::int64_t i = 0; i < size; ++i)
+      mean += sums[row + static_cast<std::size_t>(i)] / static_cast<double>(size);
     if (rms) mean = 0;
     for (std::int64_t i = 0; i < size; ++i)
-      squares += std::pow(sums[row + static_cast<std::size_t>(i)] - mean, 2) / static_cast<double>(size);
+      squares +=
+          std::pow(sums[row + static_cast<std::size_t>(i)] - mean, 2) / static_cast<double>(size);
     for (std::int64_t i = 0; i < size; ++i)
-      y.push_back((sums[row + static_cast<std::size_t>(i)] - mean) / std::sqrt(squares + epsilon) * at(gamma, i) +
+      y.push_back((sums[row + static_cast<std::size_t>(i)] - mean) / std::sqrt(squares + epsilon) *
+                      at(gamma, i) +
                   (beta == nullptr ? 0 : at(*beta, i)));
   }
   return y;
@@ -133,7 +138,10 @@ TEST(DnnlContrib, SkipNormalization) {
         for (std::int64_t i = 0; i < 144; ++i)
           sums.push_back(at(g.value(x), i) + at(g.value(s), i % element_count(skip)) +
                          (bias ? at(g.value(b), i % 24) : 0));
-        expect_reference(g, y, normalized(sums, 24, rms, g.value(gamma), rms ? nullptr : &g.value(beta), double{1e-3F}), 1e-4);
+        expect_reference(g, y,
+                         normalized(sums, 24, rms, g.value(gamma), rms ? nullptr : &g.value(beta),
+                                    double{1e-3F}),
+                         1e-4);
         expect_same(g, 1e-4);
       }
 }

@@ -1,6 +1,6 @@
-#include "reference.h"
-
 #include "ctxgen/base/half.h"
+
+#include "reference.h"
 
 // float16 models are computed in float32 and rounded where values leave the partition: results are
 // the roundings of numbers that are nearer to the exact ones than the model's own steps would be.
@@ -84,10 +84,10 @@ TEST(DnnlFloat16, ChainsStayWithinTheirRoundings) {
 TEST(DnnlFloat16, PoolsConcatAndReshape) {
   TestGraph g(13);
   const std::string x = half_input(g, "x", {1, 4, 8, 8});
-  const std::string m = g.add("MaxPool", {x}, {attr("kernel_shape", List{2, 2}),
-                                               attr("strides", List{2, 2})});
-  const std::string a = g.add("AveragePool", {x}, {attr("kernel_shape", List{2, 2}),
-                                                   attr("strides", List{2, 2})});
+  const std::string m =
+      g.add("MaxPool", {x}, {attr("kernel_shape", List{2, 2}), attr("strides", List{2, 2})});
+  const std::string a =
+      g.add("AveragePool", {x}, {attr("kernel_shape", List{2, 2}), attr("strides", List{2, 2})});
   const std::string c = g.add("Concat", {m, a}, {attr("axis", 1)});
   g.output(g.add("Reshape", {c, g.ints({1, 8, 16})}));
   expect_same(g, 1.0 / 2048);

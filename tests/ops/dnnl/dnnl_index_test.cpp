@@ -42,15 +42,17 @@ TEST(DnnlIndex, PadValuesAxesAndNegativePads) {
                                {attr("mode", std::string("wrap"))})});
   });
   in_both_layouts(2, [](TestGraph& g, const std::string& x) {
-    return g.add("Abs", {g.add("Pad", {x}, {attr("pads", List{0, 0, 1, 1, 0, 0, 2, 2}),
-                                            attr("value", -1.5F)})});
+    return g.add(
+        "Abs",
+        {g.add("Pad", {x}, {attr("pads", List{0, 0, 1, 1, 0, 0, 2, 2}), attr("value", -1.5F)})});
   });
 }
 
 TEST(DnnlIndex, PadReference) {
   TestGraph g(13);
   const std::string x = g.input("x", {4, 6});
-  const std::string y = g.add("Pad", {x, g.ints({2, 1, 1, 3})}, {attr("mode", std::string("reflect"))});
+  const std::string y =
+      g.add("Pad", {x, g.ints({2, 1, 1, 3})}, {attr("mode", std::string("reflect"))});
   const std::string z = g.add("Neg", {y});
   g.output(z);
   const std::int64_t rows[] = {2, 1, 0, 1, 2, 3, 2}, columns[] = {1, 0, 1, 2, 3, 4, 5, 4, 3, 2};
@@ -101,16 +103,16 @@ TEST(DnnlIndex, TileAndExpand) {
 TEST(DnnlIndex, DepthToSpaceAndBack) {
   for (const char* mode : {"DCR", "CRD"}) {
     TestGraph g(13);
-    const std::string c =
-        g.add("Conv", {g.input("x", {2, 3, 6, 7}), g.constant({12, 3, 3, 3})});
-    const std::string d = g.add("DepthToSpace", {c}, {attr("blocksize", 2),
-                                                      attr("mode", std::string(mode))});
+    const std::string c = g.add("Conv", {g.input("x", {2, 3, 6, 7}), g.constant({12, 3, 3, 3})});
+    const std::string d =
+        g.add("DepthToSpace", {c}, {attr("blocksize", 2), attr("mode", std::string(mode))});
     g.output(g.add("Relu", {d}));
     expect_same(g, 1e-5);
     TestGraph plain(13);
     const std::string x = plain.input("x", {2, 12, 3, 4});
-    plain.output(plain.add("Abs", {plain.add("DepthToSpace", {x}, {attr("blocksize", 2),
-                                                  attr("mode", std::string(mode))})}));
+    plain.output(plain.add(
+        "Abs",
+        {plain.add("DepthToSpace", {x}, {attr("blocksize", 2), attr("mode", std::string(mode))})}));
     expect_same(plain);
   }
   in_both_layouts(13, [](TestGraph& g, const std::string& x) {

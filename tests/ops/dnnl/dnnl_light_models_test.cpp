@@ -1,8 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/cpu/fold.h"
@@ -10,6 +10,7 @@
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/partition/partitioner.h"
+
 #include "test_graph.h"
 
 // The nine networks of libonnx-testdata, whole: every convolution is claimed, few ops are left, and
@@ -86,12 +87,13 @@ TEST_P(LightModel, IsOnePartitionWithThePublishedOutput) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, LightModel,
-    ::testing::Values(Network{"bvlc_alexnet"}, Network{"densenet121"}, Network{"inception_v1"},
-                      Network{"inception_v2"}, Network{"resnet50"}, Network{"shufflenet", 3},
-                      Network{"squeezenet"}, Network{"vgg19"}, Network{"zfnet512"}),
-    [](const auto& model) { return std::string(model.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, LightModel,
+                         ::testing::Values(Network{"bvlc_alexnet"}, Network{"densenet121"},
+                                           Network{"inception_v1"}, Network{"inception_v2"},
+                                           Network{"resnet50"}, Network{"shufflenet", 3},
+                                           Network{"squeezenet"}, Network{"vgg19"},
+                                           Network{"zfnet512"}),
+                         [](const auto& model) { return std::string(model.param.name); });
 
 }  // namespace
 }  // namespace ctxgen::testing

@@ -71,9 +71,7 @@ TEST(DnnlGemm, TransposesFactorsAndShapesOfC) {
             }
 }
 
-TEST(DnnlGemm, ScalarC) {
-  check_gemm_case({false, false, 1.0F, 1.0F, Dims{}, true, true}, 13);
-}
+TEST(DnnlGemm, ScalarC) { check_gemm_case({false, false, 1.0F, 1.0F, Dims{}, true, true}, 13); }
 
 TEST(DnnlGemm, ConstantA) {
   TestGraph g(13);

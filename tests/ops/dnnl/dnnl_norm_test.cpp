@@ -45,15 +45,17 @@ TEST(DnnlNorm, LrnOfOddAndEvenSizes) {
     SCOPED_TRACE(size);
     TestGraph g(13);
     const std::string x = g.input("x", {1, 7, 4, 5});
-    const std::string y = g.add("LRN", {x}, {attr("size", size), attr("alpha", 0.5F),
-                                             attr("beta", 0.75F), attr("bias", 1.5F)});
+    const std::string y =
+        g.add("LRN", {x},
+              {attr("size", size), attr("alpha", 0.5F), attr("beta", 0.75F), attr("bias", 1.5F)});
     g.output(y);
     std::vector<double> expected;
     for (std::int64_t c = 0; c < 7; ++c)
       for (std::int64_t p = 0; p < 20; ++p) {
         double sum = 0.0;
         const std::int64_t first = c - (size - 1) / 2, last = c + size / 2;
-        for (std::int64_t k = std::max<std::int64_t>(0, first); k <= std::min<std::int64_t>(6, last); ++k)
+        for (std::int64_t k = std::max<std::int64_t>(0, first);
+             k <= std::min<std::int64_t>(6, last); ++k)
           sum += at(g.value(x), k * 20 + p) * at(g.value(x), k * 20 + p);
         expected.push_back(at(g.value(x), c * 20 + p) / std::pow(1.5 + 0.5 / size * sum, 0.75));
       }
@@ -92,7 +94,8 @@ std::vector<double> group_norm(const TestGraph& g, const std::vector<std::string
   for (std::int64_t n = 0; n < dims[0] * groups; ++n) {
     double mean = 0, variance = 0;
     const std::int64_t first = n * size * pixels, count = size * pixels;
-    for (std::int64_t i = 0; i < count; ++i) mean += at(g.value(inputs[0]), first + i) / double(count);
+    for (std::int64_t i = 0; i < count; ++i)
+      mean += at(g.value(inputs[0]), first + i) / double(count);
     for (std::int64_t i = 0; i < count; ++i)
       variance += std::pow(at(g.value(inputs[0]), first + i) - mean, 2) / double(count);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -139,13 +142,15 @@ TEST(DnnlNorm, InstanceAndGroupNormalization) {
 // holds several, one, or a part.
 TEST(DnnlNorm, GroupsOfManyChannels) {
   for (const auto& [channels, groups] : {std::pair<std::int64_t, std::int64_t>{1040, 130},
-                                         {1024, 2}, {1100, 1}, {1200, 2}, {520, 520}}) {
+                                         {1024, 2},
+                                         {1100, 1},
+                                         {1200, 2},
+                                         {520, 520}}) {
     SCOPED_TRACE(std::format("{} channels, {} groups", channels, groups));
     TestGraph g(21);
     const std::string c =
         g.add("Conv", {g.input("x", {2, 2, 3, 3}), g.constant({channels, 2, 1, 1})});
-    g.output(g.add("GroupNormalization",
-                   {c, g.input("s", {channels}), g.input("b", {channels})},
+    g.output(g.add("GroupNormalization", {c, g.input("s", {channels}), g.input("b", {channels})},
                    {attr("epsilon", 1e-3F), attr("num_groups", groups)}));
     expect_same(g, 1e-4);  // nine pixels of a channel may differ by little: 30 times their rounding
   }
@@ -184,7 +189,8 @@ TEST(DnnlNorm, LayerNormalizationReference) {
   for (std::int64_t r = 0; r < 2; ++r) {
     double mean = 0.0, variance = 0.0;
     for (std::int64_t i = 0; i < 32; ++i) mean += at(g.value(x), r * 32 + i) / 32;
-    for (std::int64_t i = 0; i < 32; ++i) variance += std::pow(at(g.value(x), r * 32 + i) - mean, 2) / 32;
+    for (std::int64_t i = 0; i < 32; ++i)
+      variance += std::pow(at(g.value(x), r * 32 + i) - mean, 2) / 32;
     for (std::int64_t i = 0; i < 32; ++i)
       expected.push_back((at(g.value(x), r * 32 + i) - mean) / std::sqrt(variance + double{1e-5F}) *
                          at(g.value(scale), i));

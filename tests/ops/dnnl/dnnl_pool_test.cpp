@@ -12,17 +12,27 @@ struct PoolCase {
 TEST(DnnlPool, MaxAndAverage) {
   const PoolCase cases[] = {
       {"2x2", {1, 4, 8, 8}, {attr("kernel_shape", List{2, 2}), attr("strides", List{2, 2})}},
-      {"3x3 pads", {2, 5, 9, 7}, {attr("kernel_shape", List{3, 3}), attr("pads", List{1, 1, 1, 1})}},
-      {"asymmetric", {1, 3, 9, 7}, {attr("kernel_shape", List{3, 2}), attr("strides", List{2, 1}),
-                                    attr("pads", List{0, 1, 2, 0})}},
-      {"ceil", {1, 3, 8, 8}, {attr("kernel_shape", List{3, 3}), attr("strides", List{2, 2}),
-                              attr("ceil_mode", 1)}},
-      {"ceil pads", {1, 3, 7, 8}, {attr("kernel_shape", List{3, 3}), attr("strides", List{2, 2}),
-                                   attr("pads", List{1, 1, 1, 1}), attr("ceil_mode", 1)}},
-      {"same upper", {1, 3, 7, 8}, {attr("kernel_shape", List{3, 3}), attr("strides", List{2, 2}),
-                                    attr("auto_pad", std::string("SAME_UPPER"))}},
-      {"same lower", {1, 3, 7, 8}, {attr("kernel_shape", List{2, 2}),
-                                    attr("auto_pad", std::string("SAME_LOWER"))}},
+      {"3x3 pads",
+       {2, 5, 9, 7},
+       {attr("kernel_shape", List{3, 3}), attr("pads", List{1, 1, 1, 1})}},
+      {"asymmetric",
+       {1, 3, 9, 7},
+       {attr("kernel_shape", List{3, 2}), attr("strides", List{2, 1}),
+        attr("pads", List{0, 1, 2, 0})}},
+      {"ceil",
+       {1, 3, 8, 8},
+       {attr("kernel_shape", List{3, 3}), attr("strides", List{2, 2}), attr("ceil_mode", 1)}},
+      {"ceil pads",
+       {1, 3, 7, 8},
+       {attr("kernel_shape", List{3, 3}), attr("strides", List{2, 2}),
+        attr("pads", List{1, 1, 1, 1}), attr("ceil_mode", 1)}},
+      {"same upper",
+       {1, 3, 7, 8},
+       {attr("kernel_shape", List{3, 3}), attr("strides", List{2, 2}),
+        attr("auto_pad", std::string("SAME_UPPER"))}},
+      {"same lower",
+       {1, 3, 7, 8},
+       {attr("kernel_shape", List{2, 2}), attr("auto_pad", std::string("SAME_LOWER"))}},
       {"1d", {2, 3, 11}, {attr("kernel_shape", List{3}), attr("strides", List{2})}},
       {"3d", {1, 2, 5, 6, 7}, {attr("kernel_shape", List{2, 2, 2})}},
   };
@@ -70,7 +80,8 @@ TEST(DnnlPool, DoublePrecisionReference) {
   const std::string y = g.add("GlobalAveragePool", {x});
   g.output(y);
   std::vector<double> expected(2, 0.0);
-  for (std::int64_t i = 0; i < 800; ++i) expected[static_cast<std::size_t>(i / 400)] += at(g.value(x), i) / 400.0;
+  for (std::int64_t i = 0; i < 800; ++i)
+    expected[static_cast<std::size_t>(i / 400)] += at(g.value(x), i) / 400.0;
   expect_reference(g, y, expected);
   expect_same(g);
 }

@@ -1,6 +1,6 @@
-#include "reference.h"
-
 #include "ctxgen/onednn/exec.h"
+
+#include "reference.h"
 
 // Quantised operators, in QDQ and in QOperator form, against the CPU kernels (whose sums are double
 // precision) and, where real numbers are seen before the last rounding, against those numbers.
@@ -47,7 +47,8 @@ struct QuantGraph {
     stored = g.tensor_constant(small_bytes(type, dims, zero));
     const Dims shape = axis < 0 ? Dims{} : Dims{count};
     std::vector<float> numbers;
-    for (std::int64_t i = 0; i < count; ++i) numbers.push_back(0.002F + 0.001F * static_cast<float>(i % 5));
+    for (std::int64_t i = 0; i < count; ++i)
+      numbers.push_back(0.002F + 0.001F * static_cast<float>(i % 5));
     scales = g.constant(shape, numbers);
     Tensor zeros_tensor = *Tensor::allocate(type, shape);
     for (std::byte& b : zeros_tensor.mutable_bytes()) b = static_cast<std::byte>(zero);
@@ -82,8 +83,7 @@ void expect_rounding_of(const TestGraph& g, const std::string& real, const Quant
   const auto count = static_cast<std::size_t>(results[0].element_count());
   const std::string& name = g.model.graph.value(g.model.graph.outputs[0]).name;
   for (std::size_t i = 0; i < count; ++i) {
-    const double exact =
-        std::clamp(number_at(g.value(real), i) / q.scale + q.zero, low, low + 255);
+    const double exact = std::clamp(number_at(g.value(real), i) / q.scale + q.zero, low, low + 255);
     const double got = number_at(results[0], i);
     ASSERT_LE(std::abs(got - exact), 0.5 + 1.0 / 8192) << name << " at " << i;
     moved += got != number_at(g.value(name), i);
@@ -118,14 +118,42 @@ struct ConvCase {
 TEST(DnnlQuantized, ConvolutionsBetweenConversions) {
   using enum DataType;
   const ConvCase cases[] = {
-      {"per tensor", {1, 16, 9, 9}, {8, 16, 3, 3}, {attr("pads", List{1, 1, 1, 1})}, -1, kUint8,
-       kUint8, kInt8, 0},
-      {"per channel", {1, 16, 9, 9}, {8, 16, 3, 3}, {attr("pads", List{1, 1, 1, 1})}, 0, kUint8,
-       kUint8, kInt8, 0},
-      {"signed", {2, 5, 8, 8}, {7, 5, 1, 1}, {attr("strides", List{2, 2})}, 0, kInt8, kInt8, kInt8,
+      {"per tensor",
+       {1, 16, 9, 9},
+       {8, 16, 3, 3},
+       {attr("pads", List{1, 1, 1, 1})},
+       -1,
+       kUint8,
+       kUint8,
+       kInt8,
        0},
-      {"depthwise", {1, 24, 9, 9}, {24, 1, 3, 3},
-       {attr("group", 24), attr("pads", List{1, 1, 1, 1})}, 0, kUint8, kInt8, kInt8, 0},
+      {"per channel",
+       {1, 16, 9, 9},
+       {8, 16, 3, 3},
+       {attr("pads", List{1, 1, 1, 1})},
+       0,
+       kUint8,
+       kUint8,
+       kInt8,
+       0},
+      {"signed",
+       {2, 5, 8, 8},
+       {7, 5, 1, 1},
+       {attr("strides", List{2, 2})},
+       0,
+       kInt8,
+       kInt8,
+       kInt8,
+       0},
+      {"depthwise",
+       {1, 24, 9, 9},
+       {24, 1, 3, 3},
+       {attr("group", 24), attr("pads", List{1, 1, 1, 1})},
+       0,
+       kUint8,
+       kInt8,
+       kInt8,
+       0},
       {"groups", {1, 8, 9, 9}, {8, 4, 3, 3}, {attr("group", 2)}, 0, kInt8, kUint8, kInt8, 0},
       {"u8 weights", {1, 8, 9, 9}, {8, 8, 3, 3}, {}, -1, kUint8, kUint8, kUint8, 128},
       {"1-D", {1, 8, 40}, {12, 8, 5}, {attr("pads", List{2, 2})}, 0, kUint8, kUint8, kInt8, 0},
@@ -138,8 +166,7 @@ TEST(DnnlQuantized, ConvolutionsBetweenConversions) {
     const Quant out{kOut.scale, c.out == kInt8 ? 3 : kOut.zero, c.out};
     const std::string x = q.real(q.input("x", c.src, c.in), in);
     const std::string w = q.weights(c.weights, c.axis, c.weight, c.weight_zero);
-    const std::string y =
-        q.g.add("Conv", {x, w, q.g.constant(Dims{c.weights[0]})}, c.attributes);
+    const std::string y = q.g.add("Conv", {x, w, q.g.constant(Dims{c.weights[0]})}, c.attributes);
     const std::string r = q.g.add("Relu", {y});
     q.g.output(q.bytes(r, out));
     Program program;
@@ -153,9 +180,9 @@ TEST(DnnlQuantized, WeightsBeyondInt8StayReal) {
   QuantGraph q;
   const std::string x = q.real(q.input("x", {1, 8, 9, 9}), kIn);
   const std::string stored = q.g.tensor_constant(q.g.random_of(DataType::kUint8, {8, 8, 3, 3}));
-  const std::string w = q.g.fold(q.g.add(
-      "DequantizeLinear", {stored, q.g.tensor_constant(scalar(0.004F)),
-                           q.g.tensor_constant(zero_point(DataType::kUint8, 90))}));
+  const std::string w = q.g.fold(
+      q.g.add("DequantizeLinear", {stored, q.g.tensor_constant(scalar(0.004F)),
+                                   q.g.tensor_constant(zero_point(DataType::kUint8, 90))}));
   const std::string y = q.g.add("Conv", {x, w});
   q.g.output(q.bytes(y, kOut));
   Program program;
@@ -190,16 +217,17 @@ TEST(DnnlQuantized, ElementwiseBetweenConversionsIsOnePass) {
     bool binary;
     std::vector<Attribute> attributes;
   };
-  const Case cases[] = {{"Add", true, {}},        {"Mul", true, {}},      {"Relu", false, {}},
-                        {"Sigmoid", false, {}},   {"Tanh", false, {}},    {"HardSwish", false, {}},
-                        {"LeakyRelu", false, {}}, {"Sub", true, {}},      {"Max", true, {}}};
+  const Case cases[] = {{"Add", true, {}},        {"Mul", true, {}},   {"Relu", false, {}},
+                        {"Sigmoid", false, {}},   {"Tanh", false, {}}, {"HardSwish", false, {}},
+                        {"LeakyRelu", false, {}}, {"Sub", true, {}},   {"Max", true, {}}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.op);
     QuantGraph q(14);
     const std::string a = q.real(q.input("a", {1, 6, 9, 9}), kIn);
     std::vector<std::string> inputs = {a};
-    if (c.binary) inputs.push_back(q.real(q.input("b", {1, 6, 9, 9}, DataType::kInt8),
-                                          {0.013F, -9, DataType::kInt8}));
+    if (c.binary)
+      inputs.push_back(
+          q.real(q.input("b", {1, 6, 9, 9}, DataType::kInt8), {0.013F, -9, DataType::kInt8}));
     const std::string y = q.g.add(c.op, inputs, c.attributes);
     q.g.output(q.bytes(y, {0.05F, 100}));
     Program program;
@@ -291,8 +319,8 @@ TEST(DnnlQuantized, QLinearConv) {
       QuantGraph q;
       const std::string x = q.input("x", {1, 8, 9, 9});
       q.weights({6, 8, 3, 3}, per_channel ? 0 : -1);
-      std::vector<std::string> inputs = {x,        q.scale(kIn), q.zero(kIn),   q.stored, q.scales,
-                                         q.zeros, q.scale(kOut), q.zero(kOut)};
+      std::vector<std::string> inputs = {x,        q.scale(kIn), q.zero(kIn),   q.stored,
+                                         q.scales, q.zeros,      q.scale(kOut), q.zero(kOut)};
       if (bias) {
         Tensor counts = *Tensor::allocate(DataType::kInt32, Dims{6});
         for (std::int32_t i = 0; i < 6; ++i)
@@ -331,7 +359,8 @@ TEST(DnnlQuantized, IntegerSums) {
     QuantGraph q(10);
     const std::string x = q.input("x", {7, 300}, DataType::kInt8);
     const std::string w = q.g.tensor_constant(q.g.random_of(DataType::kInt8, {300, 9}));
-    q.g.output(q.g.add("MatMulInteger", {x, w, q.g.tensor_constant(zero_point(DataType::kInt8, -4))}));
+    q.g.output(
+        q.g.add("MatMulInteger", {x, w, q.g.tensor_constant(zero_point(DataType::kInt8, -4))}));
     expect_same(q.g, 0.0);
   }
 }
@@ -341,7 +370,8 @@ TEST(DnnlQuantized, IntegerSumsMadeRealAreOneProduct) {
   QuantGraph q(10);
   const std::string x = q.input("x", {7, 300});
   const std::string w = q.g.tensor_constant(q.g.random_of(DataType::kInt8, {300, 9}));
-  std::string y = q.g.add("MatMulInteger", {x, w, q.g.tensor_constant(zero_point(DataType::kUint8, 100))});
+  std::string y =
+      q.g.add("MatMulInteger", {x, w, q.g.tensor_constant(zero_point(DataType::kUint8, 100))});
   y = q.g.add("Cast", {y}, {attr("to", 1)});
   y = q.g.add("Mul", {y, q.g.tensor_constant(scalar(0.0001F))});
   y = q.g.add("Add", {y, q.g.constant(Dims{9})});
@@ -360,8 +390,9 @@ TEST(DnnlQuantized, MicrosoftOperators) {
     for (const char* op : {"QLinearAdd", "QLinearMul"}) {
       QuantGraph q;
       const std::string a = q.input("a", {1, 6, 9, 9}), b = q.input("b", {1, 6, 9, 9});
-      q.g.output(q.g.add_in(ms, op, {a, q.scale(kIn), q.zero(kIn), b, q.scale(kOut), q.zero(kOut),
-                                     q.scale(kOut), q.zero(kOut)}));
+      q.g.output(q.g.add_in(ms, op,
+                            {a, q.scale(kIn), q.zero(kIn), b, q.scale(kOut), q.zero(kOut),
+                             q.scale(kOut), q.zero(kOut)}));
       expect_same_bytes(q.g);
     }
   }
@@ -369,8 +400,9 @@ TEST(DnnlQuantized, MicrosoftOperators) {
     QuantGraph q;  // a constant second operand
     const std::string a = q.input("a", {1, 6, 9, 9});
     const std::string b = q.g.tensor_constant(q.g.random_of(DataType::kUint8, {6, 1, 1}));
-    q.g.output(q.g.add_in(ms, "QLinearAdd", {a, q.scale(kIn), q.zero(kIn), b, q.scale(kOut),
-                                             q.zero(kOut), q.scale(kOut), q.zero(kOut)}));
+    q.g.output(q.g.add_in(ms, "QLinearAdd",
+                          {a, q.scale(kIn), q.zero(kIn), b, q.scale(kOut), q.zero(kOut),
+                           q.scale(kOut), q.zero(kOut)}));
     expect_same_bytes(q.g);
   }
   for (const char* op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax",
@@ -382,10 +414,9 @@ TEST(DnnlQuantized, MicrosoftOperators) {
     if (op == std::string("QLinearAveragePool"))
       attributes = {attr("kernel_shape", List{2, 2}), attr("strides", List{2, 2})};
     if (op == std::string("QLinearSoftmax")) attributes = {attr("axis", -1)};
-    q.g.output(q.g.add_in(ms, op,
-                          {q.input("x", {1, 6, 8, 8}), q.scale(kIn), q.zero(kIn), q.scale(out),
-                           q.zero(out)},
-                          attributes));
+    q.g.output(q.g.add_in(
+        ms, op, {q.input("x", {1, 6, 8, 8}), q.scale(kIn), q.zero(kIn), q.scale(out), q.zero(out)},
+        attributes));
     expect_same_bytes(q.g);
   }
 }

@@ -69,8 +69,8 @@ std::string positive_input(TestGraph& g) {
 
 TEST(DnnlReduce, EveryModeOverEveryKindOfAxes) {
   for (const ReduceCase& c : cases()) {
-    for (const List& axes : {List{3}, List{-2}, List{1}, List{0}, List{2, 3}, List{0, 2},
-                             List{1, 2, 3}, List{0, 3}}) {
+    for (const List& axes :
+         {List{3}, List{-2}, List{1}, List{0}, List{2, 3}, List{0, 2}, List{1, 2, 3}, List{0, 3}}) {
       for (const int keep : {0, 1}) {
         TestGraph g(11);
         const std::string x = positive_input(g);
@@ -78,7 +78,8 @@ TEST(DnnlReduce, EveryModeOverEveryKindOfAxes) {
         SCOPED_TRACE(std::format("{} {} keep {}", c.op, axes[0], keep));
         g.output(y);
         std::vector<bool> reduced(4);
-        for (const std::int64_t axis : axes) reduced[static_cast<std::size_t>((axis + 4) % 4)] = true;
+        for (const std::int64_t axis : axes)
+          reduced[static_cast<std::size_t>((axis + 4) % 4)] = true;
         expect_reference(g, y, reference(g, x, c, reduced), 1e-5);
         expect_same(g, 1e-5);
       }

@@ -43,8 +43,8 @@ TEST(DnnlResize, LinearInEveryModeBySizes) {
 TEST(DnnlResize, LinearReference) {
   TestGraph g(11);
   const std::string x = g.input("x", {1, 2, 5});
-  const std::string y = g.add("Resize", {x, "", g.constant({3}, {1, 1, 2})},
-                              {attr("mode", std::string("linear"))});
+  const std::string y =
+      g.add("Resize", {x, "", g.constant({3}, {1, 1, 2})}, {attr("mode", std::string("linear"))});
   g.output(y);
   std::vector<double> expected;
   for (std::int64_t c = 0; c < 2; ++c)
@@ -53,7 +53,8 @@ TEST(DnnlResize, LinearReference) {
       const auto low = static_cast<std::int64_t>(at_x);
       const double part = at_x - static_cast<double>(low);
       const std::int64_t high = std::min<std::int64_t>(low + 1, 4);
-      expected.push_back(at(g.value(x), c * 5 + low) * (1 - part) + at(g.value(x), c * 5 + high) * part);
+      expected.push_back(at(g.value(x), c * 5 + low) * (1 - part) +
+                         at(g.value(x), c * 5 + high) * part);
     }
   expect_reference(g, y, expected);
   expect_same(g);
@@ -61,16 +62,17 @@ TEST(DnnlResize, LinearReference) {
 
 TEST(DnnlResize, VolumesAxesAndOtherDims) {
   TestGraph volume(13);
-  volume.output(volume.add("Resize", {volume.input("x", {1, 2, 3, 4, 5}), "",
-                                      volume.constant({5}, {1, 1, 2, 1.5F, 3})},
-                           {attr("mode", std::string("linear"))}));
+  volume.output(volume.add(
+      "Resize", {volume.input("x", {1, 2, 3, 4, 5}), "", volume.constant({5}, {1, 1, 2, 1.5F, 3})},
+      {attr("mode", std::string("linear"))}));
   expect_same(volume, 1e-5);
   TestGraph axes(18);
   axes.output(axes.add("Resize", {axes.input("x", {1, 2, 3, 4}), "", "", axes.ints({9, 6})},
                        {attr("axes", List{3, 2}), attr("mode", std::string("nearest"))}));
   expect_same(axes);
   TestGraph all(13);
-  all.output(all.add("Resize", {all.input("x", {2, 3, 4}), "", all.constant({3}, {2, 1.5F, 0.5F})}));
+  all.output(
+      all.add("Resize", {all.input("x", {2, 3, 4}), "", all.constant({3}, {2, 1.5F, 0.5F})}));
   expect_same(all);
 }
 

@@ -38,10 +38,10 @@ Built build(TestGraph& g, const RnnCase& c, std::vector<Attribute> more = {}) {
   const std::int64_t rows = gates_of(c.op) * kHidden;
   const Dims state = c.batch_first ? Dims{kBatch, d, kHidden} : Dims{d, kBatch, kHidden};
   Built built;
-  built.inputs = {g.input("x", c.batch_first ? Dims{kBatch, kSteps, kInputs}
-                                             : Dims{kSteps, kBatch, kInputs}),
-                  g.constant({d, rows, kInputs}), g.constant({d, rows, kHidden}),
-                  c.bias ? g.constant({d, 2 * rows}) : ""};
+  built.inputs = {
+      g.input("x", c.batch_first ? Dims{kBatch, kSteps, kInputs} : Dims{kSteps, kBatch, kInputs}),
+      g.constant({d, rows, kInputs}), g.constant({d, rows, kHidden}),
+      c.bias ? g.constant({d, 2 * rows}) : ""};
   if (c.initial) {
     built.inputs.push_back("");
     built.inputs.push_back(g.input("h", state));
@@ -83,7 +83,9 @@ TEST(DnnlRnn, BatchFirst) {
 TEST(DnnlRnn, LstmReference) {
   TestGraph g(14);
   const Built built = build(g, {"LSTM", "forward", true, true, false});
-  const auto value = [&](std::size_t i) { return [&, i](std::int64_t k) { return at(g.value(built.inputs[i]), k); }; };
+  const auto value = [&](std::size_t i) {
+    return [&, i](std::int64_t k) { return at(g.value(built.inputs[i]), k); };
+  };
   const auto x = value(0), w = value(1), r = value(2), b = value(3), h0 = value(5), c0 = value(6);
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
   std::vector<double> h(kBatch * kHidden), c(kBatch * kHidden), y;
@@ -130,10 +132,10 @@ TEST(DnnlRnn, BetweenOtherNodes) {
   const std::string x = g.input("x", {2, 8, 6, 5});
   const std::string t = g.add("Transpose", {g.add("Relu", {x})}, {attr("perm", List{3, 0, 1, 2})});
   const std::string s = g.add("Reshape", {t, g.ints({5, 2, 48})});
-  const std::string y = g.add("GRU", {s, g.constant({2, 18, 48}), g.constant({2, 18, 6}),
-                                      g.constant({2, 36})},
-                              {attr("hidden_size", 6), attr("linear_before_reset", 1),
-                               attr("direction", std::string("bidirectional"))});
+  const std::string y =
+      g.add("GRU", {s, g.constant({2, 18, 48}), g.constant({2, 18, 6}), g.constant({2, 36})},
+            {attr("hidden_size", 6), attr("linear_before_reset", 1),
+             attr("direction", std::string("bidirectional"))});
   const std::string p = g.add("Transpose", {y}, {attr("perm", List{0, 2, 1, 3})});
   const std::string q = g.add("Reshape", {p, g.ints({0, 0, -1})});
   g.output(g.add("MatMul", {q, g.constant({12, 10})}));

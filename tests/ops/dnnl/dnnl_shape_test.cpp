@@ -65,8 +65,8 @@ TEST(DnnlShape, ConcatOnEveryAxis) {
     TestGraph g(13);
     Dims a = {2, 3, 4, 5}, b = a;
     b[static_cast<std::size_t>(axis < 0 ? axis + 4 : axis)] = 2;
-    g.output(g.add("Concat", {g.input("a", a), g.constant(b), g.input("b", b)},
-                   {attr("axis", axis)}));
+    g.output(
+        g.add("Concat", {g.input("a", a), g.constant(b), g.input("b", b)}, {attr("axis", axis)}));
     expect_same(g, 0.0);
   }
 }

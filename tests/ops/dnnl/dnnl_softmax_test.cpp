@@ -36,7 +36,8 @@ TEST(DnnlSoftmax, DoublePrecisionReference) {
   for (std::int64_t r = 0; r < 3; ++r) {
     double sum = 0.0;
     for (std::int64_t i = 0; i < 50; ++i) sum += std::exp(at(g.value(x), r * 50 + i));
-    for (std::int64_t i = 0; i < 50; ++i) expected.push_back(std::exp(at(g.value(x), r * 50 + i)) / sum);
+    for (std::int64_t i = 0; i < 50; ++i)
+      expected.push_back(std::exp(at(g.value(x), r * 50 + i)) / sum);
   }
   expect_reference(g, y, expected);
   expect_same(g);

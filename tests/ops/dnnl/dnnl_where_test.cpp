@@ -17,11 +17,16 @@ struct Shapes {
 };
 
 const Shapes kBroadcasts[] = {
-    {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}}, {{1, 1, 4, 5}, {2, 3, 4, 5}, {1}},
-    {{4, 5}, {1}, {2, 3, 4, 5}},                {{2, 1, 1, 5}, {2, 3, 4, 5}, {4, 1}},
-    {{2, 3, 4, 1}, {2, 3, 4, 5}, {5}},          {{3, 4, 5}, {1}, {2, 1, 1, 1}},
-    {{2, 3, 4, 5}, {1}, {1, 1}},                {{4, 1}, {2, 1, 5}, {3, 1, 1, 1}},
-    {{7}, {7}, {7}},                            {{1}, {4, 1}, {1, 6}},
+    {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}},
+    {{1, 1, 4, 5}, {2, 3, 4, 5}, {1}},
+    {{4, 5}, {1}, {2, 3, 4, 5}},
+    {{2, 1, 1, 5}, {2, 3, 4, 5}, {4, 1}},
+    {{2, 3, 4, 1}, {2, 3, 4, 5}, {5}},
+    {{3, 4, 5}, {1}, {2, 1, 1, 1}},
+    {{2, 3, 4, 5}, {1}, {1, 1}},
+    {{4, 1}, {2, 1, 5}, {3, 1, 1, 1}},
+    {{7}, {7}, {7}},
+    {{1}, {4, 1}, {1, 6}},
 };
 
 TEST(DnnlWhere, NumpyBroadcasting) {
@@ -33,8 +38,10 @@ TEST(DnnlWhere, NumpyBroadcasting) {
     expect_same(values, 0.0);
     TestGraph constants(16);
     const std::string fixed = constants.tensor_constant(mask(constants, c));
-    constants.output(constants.add("Where", {fixed, constants.input("a", a), constants.constant(b)}));
-    constants.output(constants.add("Where", {fixed, constants.constant(a), constants.input("b", b)}));
+    constants.output(
+        constants.add("Where", {fixed, constants.input("a", a), constants.constant(b)}));
+    constants.output(
+        constants.add("Where", {fixed, constants.constant(a), constants.input("b", b)}));
     expect_same(constants, 0.0);
   }
 }
@@ -70,7 +77,8 @@ TEST(DnnlWhere, OverAnOperand) {
     TestGraph g(16);
     const std::string x = g.input("x", {3, 40});
     const std::string y = g.add("Exp", {x}), z = g.add("Neg", {g.add("Exp", {x})});
-    const std::string w = g.add("Where", {g.tensor_input("c", mask(g, {3, 40})), second ? x : y, z});
+    const std::string w =
+        g.add("Where", {g.tensor_input("c", mask(g, {3, 40})), second ? x : y, z});
     g.output(g.add("Where", {g.tensor_constant(mask(g, {40})), w, w}));
     expect_same(g, 1e-6);
   }
@@ -115,8 +123,7 @@ TEST(DnnlWhere, MovedConditions) {
 TEST(DnnlWhere, LargeChannelsLastConditions) {
   // Above the size where oneDNN's reorder moves the bytes.
   TestGraph g(16);
-  const std::string conv =
-      g.add("Conv", {g.input("x", {1, 3, 40, 40}), g.constant({16, 3, 1, 1})});
+  const std::string conv = g.add("Conv", {g.input("x", {1, 3, 40, 40}), g.constant({16, 3, 1, 1})});
   g.output(g.add("Where", {g.tensor_input("c", mask(g, {1, 16, 40, 40})), conv,
                            g.constant({}, std::vector<float>{7.0F})}));
   expect_same(g, 1e-5);

@@ -1,9 +1,10 @@
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_table.h"
+
 #include "test_graph.h"
 
 // Every row of the operator table has a differential test: after the last test each must have been

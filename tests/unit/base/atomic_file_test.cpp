@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,8 +10,11 @@
 #include <format>
 #include <set>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/base/file.h"
+
+#include "code_of.h"
 #include "temp_folder.h"
 
 namespace ctxgen {
@@ -90,7 +92,7 @@ TEST(AtomicFile, HasThePermissionsOfAnyNewFile) {
   auto file = AtomicFile::create(temp / "out").value();
   ::umask(before);
   ASSERT_TRUE(file.commit());
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((temp / "out").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0640U);
 }

@@ -18,9 +18,9 @@ TEST(ByteWriter, IsLittleEndian) {
   out.i64(-2);
   out.text("ab");
   const std::vector<std::byte> bytes = out.release();
-  const unsigned char expected[] = {1,    3,    2,    7,    6,    5,    4,    15,   14,
-                                    13,   12,   11,   10,   9,    8,    0xfe, 0xff, 0xff,
-                                    0xff, 0xff, 0xff, 0xff, 0xff, 'a',  'b'};
+  const unsigned char expected[] = {1,    3,    2,    7,    6,    5,   4,    15,   14,
+                                    13,   12,   11,   10,   9,    8,   0xfe, 0xff, 0xff,
+                                    0xff, 0xff, 0xff, 0xff, 0xff, 'a', 'b'};
   ASSERT_EQ(bytes.size(), sizeof(expected));
   EXPECT_EQ(std::memcmp(bytes.data(), expected, sizeof(expected)), 0);
 }

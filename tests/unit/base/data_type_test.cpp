@@ -1,8 +1,8 @@
 #include "ctxgen/base/data_type.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {

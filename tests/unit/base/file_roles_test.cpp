@@ -1,10 +1,12 @@
+#include "ctxgen/base/file_roles.h"
+
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
 #include "code_of.h"
-#include "ctxgen/base/file_roles.h"
 #include "temp_folder.h"
 
 namespace ctxgen {
@@ -33,12 +35,14 @@ TEST(FileUses, NothingReadIsWritten) {
   fs::create_symlink("in", temp / "link");
   fs::create_hard_link(temp / "in", temp / "hard");
   fs::create_directory_symlink(".", temp / "here");
-  for (const fs::path& path :
-       {temp / "in", temp / "link", temp / "hard", temp / "here/in", temp / "./in", temp / "x/../in"}) {
+  for (const fs::path& path : {temp / "in", temp / "link", temp / "hard", temp / "here/in",
+                               temp / "./in", temp / "x/../in"}) {
     EXPECT_EQ(code_of(check_file_uses({reads(temp / "in"), writes(path)})),
-              ErrorCode::kInvalidArgument) << path;
+              ErrorCode::kInvalidArgument)
+        << path;
     EXPECT_EQ(code_of(check_file_uses({writes(temp / "in"), reads(path)})),
-              ErrorCode::kInvalidArgument) << path;
+              ErrorCode::kInvalidArgument)
+        << path;
   }
 }
 
@@ -67,17 +71,18 @@ TEST(FileUses, NoFileLiesWhereAFolderHasToBe) {
   const test::TempFolder temp;
   EXPECT_EQ(code_of(check_file_uses({writes(temp / "x"), writes(temp / "x/y/z")})),
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_of(check_file_uses({{How::kFolder, temp / "cache", "the cache"},
-                                     writes(temp / "cache")})),
+  EXPECT_EQ(code_of(check_file_uses(
+                {{How::kFolder, temp / "cache", "the cache"}, writes(temp / "cache")})),
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_of(check_file_uses({{How::kFolder, temp / "cache/", "the cache"},
-                                     writes(temp / "cache/x")})),
+  EXPECT_EQ(code_of(check_file_uses(
+                {{How::kFolder, temp / "cache/", "the cache"}, writes(temp / "cache/x")})),
             kOk);
 }
 
 TEST(FileUses, DevicesTakeAnything) {
-  EXPECT_EQ(code_of(check_file_uses({writes("/dev/null"), writes("/dev/null"), reads("/dev/null")})),
-            kOk);
+  EXPECT_EQ(
+      code_of(check_file_uses({writes("/dev/null"), writes("/dev/null"), reads("/dev/null")})),
+      kOk);
 }
 
 TEST(CheckWritable, AsksTheFolderAndWhatIsThere) {

@@ -1,13 +1,14 @@
 #include "ctxgen/base/file.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "temp_folder.h"
@@ -129,8 +130,8 @@ TEST(ReadStream, WaitsForANonBlockingStream) {
 }
 
 TEST(ReadStream, IsNotEndedByASignal) {
-  struct sigaction action {};
-  struct sigaction before {};
+  struct sigaction action{};
+  struct sigaction before{};
   action.sa_handler = [](int) {};  // without SA_RESTART: read(2) fails with EINTR
   ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
   Pipe pipe;

@@ -1,9 +1,9 @@
 #include "ctxgen/base/function_ref.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <memory>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {

@@ -1,9 +1,9 @@
 #include "ctxgen/base/half.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {

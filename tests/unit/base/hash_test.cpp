@@ -1,8 +1,8 @@
 #include "ctxgen/base/hash.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "ctxgen/base/blob.h"
 

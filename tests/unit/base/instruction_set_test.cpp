@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include "ctxgen/base/instruction_set.h"
 
 #include <cstdlib>
 #include <set>
@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ctxgen/base/instruction_set.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/base/simd.h"
 
 // Limits hold for a process for good, so what sets one runs in a process of its own (EXPECT_EXIT).
@@ -15,9 +16,10 @@ namespace {
 
 using enum InstructionSet;
 
-constexpr auto double_row = simd_loop([] CTXGEN_SIMD_LOOP(std::size_t n, const auto* in, auto* out) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = in[i] + in[i];
-});
+constexpr auto double_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::size_t n, const auto* in, auto* out) {
+      for (std::size_t i = 0; i < n; ++i) out[i] = in[i] + in[i];
+    });
 
 std::vector<float> doubled(const std::vector<float>& in) {
   std::vector<float> out(in.size());

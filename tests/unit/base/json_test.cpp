@@ -1,9 +1,9 @@
 #include "ctxgen/base/json.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {
@@ -72,11 +72,11 @@ TEST(Json, KeepsValidUtf8) {
 TEST(Json, ReplacesWhatIsNotUtf8) {
   const std::string bad = "\xef\xbf\xbd";
   EXPECT_EQ(text_of("a\xff\x62"), "\"a" + bad + "b\"\n");
-  EXPECT_EQ(text_of("\xc3"), '"' + bad + "\"\n");                     // cut off
-  EXPECT_EQ(text_of("\xc0\xaf"), '"' + bad + bad + "\"\n");           // overlong "/"
-  EXPECT_EQ(text_of("\xed\xa0\x80"), '"' + bad + bad + bad + "\"\n"); // a surrogate
+  EXPECT_EQ(text_of("\xc3"), '"' + bad + "\"\n");                                // cut off
+  EXPECT_EQ(text_of("\xc0\xaf"), '"' + bad + bad + "\"\n");                      // overlong "/"
+  EXPECT_EQ(text_of("\xed\xa0\x80"), '"' + bad + bad + bad + "\"\n");            // a surrogate
   EXPECT_EQ(text_of("\xf4\x90\x80\x80"), '"' + bad + bad + bad + bad + "\"\n");  // above U+10FFFF
-  EXPECT_EQ(text_of("\x80"), '"' + bad + "\"\n");                     // a continuation alone
+  EXPECT_EQ(text_of("\x80"), '"' + bad + "\"\n");  // a continuation alone
 }
 
 TEST(JsonDeathTest, CallsMustNest) {

@@ -1,9 +1,9 @@
 #include "ctxgen/base/log.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {
@@ -62,7 +62,9 @@ TEST_F(LogTest, ColourIsOnlyForTheLevel) {
 TEST(Printable, LeavesNothingThatATerminalObeys) {
   EXPECT_EQ(printable("plain \xC3\xA4 text"), "plain \xC3\xA4 text");
   EXPECT_EQ(printable("a\x1b[31m\x07\r\x7f"), "a\\x1b[31m\\x07\\x0d\\x7f");
-  EXPECT_EQ(printable("\xC2\x9B" "1m\xC2\xA0"), "\\u009b1m\xC2\xA0");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "1m\xC2\xA0"),
+            "\\u009b1m\xC2\xA0");
   EXPECT_EQ(printable("a\nb\tc"), "a\\x0ab\\x09c");
   EXPECT_EQ(printable("a\nb\tc\r", true), "a\nb\tc\\x0d");
   EXPECT_EQ(printable(std::string_view("\0\xC2", 2)), "\\x00\xC2");

@@ -1,9 +1,9 @@
 #include "ctxgen/base/memory_limit.h"
 
-#include <gtest/gtest.h>
-
 #include <sstream>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "temp_folder.h"
 
@@ -31,7 +31,8 @@ TEST(MemoryLimit, IsThatOfTheGroupOrOfOneAroundIt) {
 TEST(MemoryLimit, TakesTheRootOfAContainer) {
   const test::TempFolder temp;
   temp.write("cgroup/memory.max", "5000\n");
-  for (const char* groups : {"0::/\n", "0::/../gone.scope\n", "0::/of/the/host\n", "4:memory:/\n", ""})
+  for (const char* groups :
+       {"0::/\n", "0::/../gone.scope\n", "0::/of/the/host\n", "4:memory:/\n", ""})
     EXPECT_EQ(limit(temp, groups), 5000U) << groups;
 }
 

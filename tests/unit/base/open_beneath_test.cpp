@@ -1,7 +1,8 @@
 #include "open_beneath.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "temp_folder.h"
@@ -88,8 +89,8 @@ TEST_P(OpenBeneath, RefusesLinksThatLeave) {
   link((folder_ / "weights.bin").string(), "absolute_inside");
   link("sub/../../outside.bin", "over");
   link("up", "second");
-  for (std::string_view path : {"up", "sub/up2", "parent/outside.bin", "absolute",
-                                "absolute_inside", "over", "second"})
+  for (std::string_view path :
+       {"up", "sub/up2", "parent/outside.bin", "absolute", "absolute_inside", "over", "second"})
     EXPECT_EQ(code_of(open(path)), ErrorCode::kInvalidGraph) << path;
 }
 

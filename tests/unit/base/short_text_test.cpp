@@ -1,11 +1,11 @@
 #include "ctxgen/base/short_text.h"
 
-#include <gtest/gtest.h>
-
 #include <format>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {
@@ -15,9 +15,11 @@ static_assert(sizeof(ShortText) == 16);
 TEST(ShortText, KeepsTextOfAnyLength) {
   std::vector<ShortText> all;
   std::vector<std::string> expected;
-  for (const std::size_t length : {0U, 1U, 14U, 15U, 16U, 17U, 126U, 127U, 128U, 255U, 256U, 70'000U}) {
+  for (const std::size_t length :
+       {0U, 1U, 14U, 15U, 16U, 17U, 126U, 127U, 128U, 255U, 256U, 70'000U}) {
     std::string text(length, 'x');
-    for (std::size_t i = 0; i < length; ++i) text[i] = static_cast<char>(i * 7);  // zeros among them
+    for (std::size_t i = 0; i < length; ++i)
+      text[i] = static_cast<char>(i * 7);  // zeros among them
     all.emplace_back(text);
     expected.push_back(std::move(text));
   }

@@ -1,11 +1,11 @@
 #include "ctxgen/base/small_list.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {
@@ -45,9 +45,7 @@ TEST(SmallList, DoesWhatAVectorDoes) {
           std::erase_if(expected, [](std::uint32_t n) { return n % 3 == 0; });
           erase_if(list, [](std::uint32_t n) { return n % 3 == 0; });
           break;
-        default:
-          expected.push_back(number);
-          list.push_back(number);
+        default: expected.push_back(number); list.push_back(number);
       }
       ASSERT_EQ(list, expected);
       ASSERT_EQ(std::vector<std::uint32_t>(list.begin(), list.end()), expected);

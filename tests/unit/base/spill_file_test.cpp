@@ -1,11 +1,12 @@
 #include "ctxgen/base/spill_file.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <cstring>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "temp_folder.h"
@@ -98,7 +99,7 @@ TEST(UnnamedFile, LeavesNoNameEvenWithoutTmpfile) {
   const test::TempFolder folder;
   for (const bool tmpfile : {true, false}) {
     const UniqueFd fd = open_unnamed_file(folder / "net.bin", tmpfile).value();
-    struct stat status {};
+    struct stat status{};
     ASSERT_EQ(::fstat(fd.get(), &status), 0);
     EXPECT_EQ(status.st_nlink, 0U);
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

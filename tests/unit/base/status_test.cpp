@@ -1,8 +1,8 @@
 #include "ctxgen/base/status.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 

@@ -1,8 +1,8 @@
 #include "ctxgen/base/tensor.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 

@@ -1,13 +1,14 @@
 #include "ctxgen/cache/cache_folder.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "listing.h"
@@ -37,7 +38,8 @@ fs::path only_entry(const fs::path& folder) {
 
 /// Gives an entry a time of last use, in seconds since 1970.
 void set_used(const fs::path& path, std::int64_t seconds) {
-  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = seconds, .tv_nsec = 0}};
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
+                             {.tv_sec = seconds, .tv_nsec = 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
 }
 
@@ -124,7 +126,9 @@ TEST(CacheFolder, TrimsWhatWasNotUsedForLongest) {
   EXPECT_EQ(removed.entries, 2U);
   EXPECT_EQ(removed.bytes, 2 * each);
   for (std::uint64_t i = 0; i < 4; ++i)
-    EXPECT_EQ(cache->find(CacheKind::kBlob, {.high = i << 56, .low = 0}).has_value(), i == 0 || i == 3) << i;
+    EXPECT_EQ(cache->find(CacheKind::kBlob, {.high = i << 56, .low = 0}).has_value(),
+              i == 0 || i == 3)
+        << i;
 }
 
 TEST(CacheFolder, StaysWithinItsBoundByItself) {
@@ -132,7 +136,8 @@ TEST(CacheFolder, StaysWithinItsBoundByItself) {
   const std::string kilobyte(1000, 'k');
   {
     const auto cache = open(folder / "cache", 5000);
-    EXPECT_FALSE(cache->add(CacheKind::kBlob, kKey, as_bytes(std::string(5001, 'x')))) << "too large for it";
+    EXPECT_FALSE(cache->add(CacheKind::kBlob, kKey, as_bytes(std::string(5001, 'x'))))
+        << "too large for it";
     for (std::uint64_t i = 0; i < 9; ++i)
       ASSERT_TRUE(cache->add(CacheKind::kBlob, {.high = i << 56, .low = 0}, as_bytes(kilobyte)));
   }
@@ -157,7 +162,8 @@ TEST(CacheFolder, ClearsEntriesAndStaleTemporariesAndNothingElse) {
 
 TEST(CacheFolder, AFileInItsPlaceIsAnError) {
   const test::TempFolder folder;
-  EXPECT_EQ(test::code_of(CacheFolder::open(folder.write("cache", "x"), 1000)), ErrorCode::kIoError);
+  EXPECT_EQ(test::code_of(CacheFolder::open(folder.write("cache", "x"), 1000)),
+            ErrorCode::kIoError);
 }
 
 TEST(CacheFolder, ServesReadersWhereItCannotBeWritten) {
@@ -167,7 +173,8 @@ TEST(CacheFolder, ServesReadersWhereItCannotBeWritten) {
   const fs::path shelf = folder / "cache" / "blob" / "ff";
   std::ofstream(shelf) << "x";
   const auto cache = open(folder / "cache");
-  EXPECT_FALSE(cache->add(CacheKind::kBlob, {.high = ~std::uint64_t{0}, .low = 0}, as_bytes("two")));
+  EXPECT_FALSE(
+      cache->add(CacheKind::kBlob, {.high = ~std::uint64_t{0}, .low = 0}, as_bytes("two")));
   EXPECT_FALSE(cache->add(CacheKind::kBlob, kOther, as_bytes("two"))) << "it does not try again";
   EXPECT_EQ(text_of(cache->find(CacheKind::kBlob, kKey)), "one");
 }

@@ -1,5 +1,3 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -9,9 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "c_api_status.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/onnx_lite/external_place.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "c_api_status.h"
 #include "ctxgen_compiler.h"
 #include "parse_model.h"
 #include "temp_folder.h"
@@ -58,7 +59,8 @@ class CApi : public testing::Test {
                                                           source.bytes.size()));
         f.code != CTXGEN_OK)
       return f;
-    if (Failure f = take(ctxgen_compiler_set_output_memory(compiler)); f.code != CTXGEN_OK) return f;
+    if (Failure f = take(ctxgen_compiler_set_output_memory(compiler)); f.code != CTXGEN_OK)
+      return f;
     return take(ctxgen_compiler_run(compiler));
   }
 
@@ -159,7 +161,8 @@ TEST_F(CApi, SetConfig) {
             CTXGEN_INVALID_ARGUMENT);
   EXPECT_EQ(code(ctxgen_compile_options_set_config(options, "ep.unknown", "1")),
             CTXGEN_INVALID_ARGUMENT);
-  EXPECT_EQ(code(ctxgen_compile_options_set_config(options, nullptr, "1")), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_config(options, nullptr, "1")),
+            CTXGEN_INVALID_ARGUMENT);
   EXPECT_EQ(compile().code, CTXGEN_OK);
   EXPECT_TRUE(bins().empty());
 }
@@ -243,7 +246,8 @@ TEST_F(CApi, SetExternalInitializers) {
   for (int i = 1; i < 100; ++i) values += ", 1";
   const std::string text = R"(
 <ir_version: 8, opset_import: ["" : 17]>
-graph (float[100] x) => (float[100] y) <float[100] kept = {)" + values + R"(}> {
+graph (float[100] x) => (float[100] y) <float[100] kept = {)" +
+                           values + R"(}> {
   y = Mod <fmod = 1> (x, kept)
 })";
   EXPECT_EQ(code(ctxgen_compile_options_set_external_initializers(options, "", 0)),
@@ -273,8 +277,7 @@ TEST_F(CApi, SetInitializerLocationFunction) {
     *offset = 64;
     return s.answer;
   };
-  ASSERT_DONE(
-      ctxgen_compile_options_set_initializer_location_function(options, function, &seen));
+  ASSERT_DONE(ctxgen_compile_options_set_initializer_location_function(options, function, &seen));
   ASSERT_EQ(compile().code, CTXGEN_OK);
   EXPECT_EQ(seen.names, std::vector<std::string>{"kept"});
   const Model m = model();
@@ -428,7 +431,8 @@ std::string wide_model() {
   std::string ones = "1";
   for (int i = 1; i < 64 * 64; ++i) ones += ", 1";
   return R"(<ir_version: 8, opset_import: ["" : 17]>
-graph (float[8, 64] x) => (float[8, 64] y) <float[64, 64] w = {)" + ones + R"(}> { y = MatMul(x, w) })";
+graph (float[8, 64] x) => (float[8, 64] y) <float[64, 64] w = {)" +
+         ones + R"(}> { y = MatMul(x, w) })";
 }
 
 TEST_F(CApi, SetForce) {
@@ -441,7 +445,8 @@ TEST_F(CApi, SetForce) {
   ASSERT_DONE(ctxgen_compile_options_set_force(options, 1));
   EXPECT_EQ(compile_file(net).code, CTXGEN_OK);
   ASSERT_DONE(ctxgen_compile_options_set_force(options, 0));
-  EXPECT_EQ(compile_file(net).code, CTXGEN_OK);  // the other does not load any more: nothing to lose
+  EXPECT_EQ(compile_file(net).code,
+            CTXGEN_OK);  // the other does not load any more: nothing to lose
 }
 
 TEST_F(CApi, OutputsReplaceNothingThatIsRead) {
@@ -491,8 +496,7 @@ TEST_F(CApi, SetIsa) {
       {
         bool well = code(ctxgen_compile_options_set_isa(options, "sse41")) == CTXGEN_OK &&
                     compile().code == CTXGEN_OK;
-        well = well &&
-               ep_context(model())->string_or("hardware_architecture", "") == "sse41";
+        well = well && ep_context(model())->string_or("hardware_architecture", "") == "sse41";
         std::exit(well ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
@@ -582,8 +586,7 @@ TEST_F(CApi, SetLogFunction) {
   const ctxgen_log_function function = [](void* user, ctxgen_log_level, const char* message) {
     static_cast<std::vector<std::string>*>(user)->emplace_back(message);
   };
-  EXPECT_EQ(code(ctxgen_set_log_function(function, &lines, 9)),
-            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_set_log_function(function, &lines, 9)), CTXGEN_INVALID_ARGUMENT);
   ASSERT_DONE(ctxgen_set_log_function(function, &lines, CTXGEN_LOG_TRACE));
   EXPECT_EQ(compile().code, CTXGEN_OK);
   ASSERT_DONE(ctxgen_set_log_function(nullptr, nullptr, CTXGEN_LOG_ERROR));
@@ -729,8 +732,7 @@ TEST_F(CApi, SetOutputFile) {
   const std::string output = (folder.path() / "other_ctx.onnx").string();
   ASSERT_DONE(ctxgen_compiler_set_output_file(compiler, output.c_str()));
   ASSERT_DONE(ctxgen_compiler_run(compiler));
-  EXPECT_EQ(files(),
-            (std::vector<std::string>{"net.onnx", "other_ctx.onnx", "other_dnnl.bin"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"net.onnx", "other_ctx.onnx", "other_dnnl.bin"}));
   EXPECT_EQ(code(ctxgen_compiler_add_model_file(compiler, net.c_str())), CTXGEN_INVALID_ARGUMENT);
 }
 

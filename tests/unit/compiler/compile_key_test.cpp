@@ -1,17 +1,18 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <map>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "code_of.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include "ctxgen/base/file.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "parse_model.h"
 #include "temp_folder.h"
 #include "toy_provider.h"

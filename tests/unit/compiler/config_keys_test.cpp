@@ -1,9 +1,10 @@
-#include <gtest/gtest.h>
+#include "ctxgen/compiler/config_keys.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "ctxgen/compiler/config_keys.h"
+#include <gtest/gtest.h>
+
 #include "code_of.h"
 #include "parse_model.h"
 #include "toy_provider.h"
@@ -90,9 +91,9 @@ TEST(ConfigKeys, BadKeysAndValuesAreRefused) {
   EXPECT_EQ(refused("ep.context_enable", "0"), ErrorCode::kInvalidArgument);
   for (const std::string_view key :
        {"ep.context_enable", "ep.context_embed_mode", "ep.share_ep_contexts",
-        "ep.stop_share_ep_contexts", "session.disable_cpu_ep_fallback", "session.disable_model_compile",
-        "session.fail_on_suboptimal_compiled_model", "ep.enable_weightless_ep_context_nodes",
-        "ep.enable_weightless_mode"})
+        "ep.stop_share_ep_contexts", "session.disable_cpu_ep_fallback",
+        "session.disable_model_compile", "session.fail_on_suboptimal_compiled_model",
+        "ep.enable_weightless_ep_context_nodes", "ep.enable_weightless_mode"})
     for (const std::string_view value : {"", "3", "true", "0x1", " 1", "-1"})
       EXPECT_EQ(refused(std::string(key), std::string(value)), ErrorCode::kInvalidArgument)
           << key << "=" << value;
@@ -102,7 +103,8 @@ TEST(ConfigKeys, EveryKeyThatDoesNotApplyIsRefused) {
   for (const ConfigKey& key : config_keys())
     if (!key.does_not_apply.empty()) {
       EXPECT_EQ(refused(std::string(key.name), std::string(key.default_value)),
-                ErrorCode::kInvalidArgument) << key.name;
+                ErrorCode::kInvalidArgument)
+          << key.name;
     }
 }
 
@@ -127,8 +129,8 @@ TEST(ConfigKeys, AnOptionAndAKeyThatDifferAreRefused) {
       {[](auto& o) { o.context_file_path = "a.onnx"; }, "ep.context_file_path", "b.onnx"},
       {[](auto& o) { o.strict = true; }, "session.disable_cpu_ep_fallback", "0"},
       {[](auto& o) { o.disable_model_compile = true; }, "session.disable_model_compile", "0"},
-      {[](auto& o) { o.fail_on_suboptimal = true; },
-       "session.fail_on_suboptimal_compiled_model", "0"},
+      {[](auto& o) { o.fail_on_suboptimal = true; }, "session.fail_on_suboptimal_compiled_model",
+       "0"},
       {[](auto& o) { o.providers = {"dnnl", "CPU"}; }, "session.disable_cpu_ep_fallback", "1"},
   };
   for (const auto& one : cases) {

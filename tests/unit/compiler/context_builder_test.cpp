@@ -1,7 +1,9 @@
+#include "ctxgen/compiler/context_builder.h"
+
 #include <gtest/gtest.h>
 
-#include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "parse_model.h"
 #include "toy_provider.h"
 
@@ -10,9 +12,14 @@ namespace {
 
 Model model_with(const std::string& values, const std::string& input = "x") {
   auto model = read_model(parse_model("<ir_version: 8, opset_import: [\"\" : 17]>\n"
-                                      "graph (float[3] " + input + ") => (float[3] y)\n"
-                                      "<float[3] w = {" + values + "}> {\n"
-                                      "  b = Abs(" + input + ")\n  y = Add(b, w)\n}"),
+                                      "graph (float[3] " +
+                                      input +
+                                      ") => (float[3] y)\n"
+                                      "<float[3] w = {" +
+                                      values +
+                                      "}> {\n"
+                                      "  b = Abs(" +
+                                      input + ")\n  y = Add(b, w)\n}"),
                           {});
   for (std::uint32_t v = 0; v < model->graph.value_count(); ++v) {
     ValueType& type = model->graph.value(ValueId{v}).type;

@@ -1,9 +1,10 @@
-#include <gtest/gtest.h>
+#include "ctxgen/compiler/dependency_rules.h"
 
 #include <filesystem>
 #include <vector>
 
-#include "ctxgen/compiler/dependency_rules.h"
+#include <gtest/gtest.h>
+
 #include "code_of.h"
 
 namespace ctxgen {
@@ -25,14 +26,15 @@ TEST(DependencyRules, NameTargetsAndPrerequisites) {
 }
 
 TEST(DependencyRules, EscapeWhatMakeAndNinjaReadAlike) {
-  EXPECT_EQ(rules({"o u"}, {"a b", "c$d", "e#f", "g:h", "i\\j", "k\\ l", "m%n"}),
-            "o\\ u: \\\n a\\ b \\\n c$$d \\\n e\\#f \\\n g\\:h \\\n i\\j \\\n k\\\\\\ l \\\n m%n\n");
+  EXPECT_EQ(
+      rules({"o u"}, {"a b", "c$d", "e#f", "g:h", "i\\j", "k\\ l", "m%n"}),
+      "o\\ u: \\\n a\\ b \\\n c$$d \\\n e\\#f \\\n g\\:h \\\n i\\j \\\n k\\\\\\ l \\\n m%n\n");
 }
 
 TEST(DependencyRules, RefuseWhatTheyWouldMisread) {
   for (const char* name :
-       {"a\nb", "a\rb", "a\tb", "x;rm -r y", "a|b", "a&b", "a*b", "a?b", "a'b", "a\"b", "a<b", "a>b",
-        "a`b", "a(b)", "a[1]", "~a", "a\\", "a:", "a\\#b", "a\\:b", "a\\$b", ""}) {
+       {"a\nb", "a\rb", "a\tb", "x;rm -r y", "a|b", "a&b", "a*b", "a?b",   "a'b",   "a\"b",  "a<b",
+        "a>b",  "a`b",  "a(b)", "a[1]",      "~a",  "a\\", "a:",  "a\\#b", "a\\:b", "a\\$b", ""}) {
     EXPECT_EQ(code_of(dependency_rules(Paths{"t"}, Paths{name}, {})), ErrorCode::kInvalidArgument)
         << name;
     EXPECT_EQ(code_of(dependency_rules(Paths{"t"}, Paths{"p"}, Paths{name})),
@@ -42,7 +44,8 @@ TEST(DependencyRules, RefuseWhatTheyWouldMisread) {
         << name;
   }
   for (const char* target : {"a%b", "a=b"})
-    EXPECT_EQ(code_of(dependency_rules(Paths{target}, Paths{"p"}, {})), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of(dependency_rules(Paths{target}, Paths{"p"}, {})),
+              ErrorCode::kInvalidArgument);
 }
 
 TEST(DependencyRules, KeepAssignmentsOutOfTheFirstPlace) {

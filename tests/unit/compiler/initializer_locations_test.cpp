@@ -1,12 +1,13 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/onnx_lite/external_place.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "parse_model.h"
 #include "toy_provider.h"
 

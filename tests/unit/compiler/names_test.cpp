@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ctxgen/compiler/compile.h"
+
 #include "output/output_names.h"
 
 namespace ctxgen {

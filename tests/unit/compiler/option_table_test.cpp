@@ -1,12 +1,13 @@
 #include "ctxgen/compiler/option_table.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include "ctxgen/compiler/config_keys.h"
 
 #include "code_of.h"
-#include "ctxgen/compiler/config_keys.h"
 
 namespace ctxgen {
 namespace {
@@ -42,7 +43,8 @@ TEST(OptionTable, AnOptionIsCalledAsItsCallerKnowsIt) {
   EXPECT_EQ(name(OptionNames::kFields, &CompileOptions::jobs), "CompileOptions::jobs");
   EXPECT_EQ(name(OptionNames::kSetters, &CompileOptions::jobs), "ctxgen_compile_options_set_jobs");
   EXPECT_EQ(name(OptionNames::kFlags, &CompileOptions::weightless), "ep.enable_weightless_mode");
-  EXPECT_EQ(name(OptionNames::kSetters, &CompileOptions::make_folder), "CompileOptions::make_folder");
+  EXPECT_EQ(name(OptionNames::kSetters, &CompileOptions::make_folder),
+            "CompileOptions::make_folder");
 }
 
 TEST(OptionTable, OnlyTheCommandLineIsToldOfFlags) {
@@ -69,8 +71,10 @@ TEST(OptionTable, OnlyTheCommandLineIsToldOfFlags) {
       const Status status = check_options(options, 1);
       ASSERT_EQ(code_of(status), ErrorCode::kInvalidArgument);
       const std::string& text = status.error().message;
-      if (names == OptionNames::kFlags) EXPECT_THAT(text, HasSubstr("--"));
-      else EXPECT_THAT(text, Not(HasSubstr("--")));
+      if (names == OptionNames::kFlags)
+        EXPECT_THAT(text, HasSubstr("--"));
+      else
+        EXPECT_THAT(text, Not(HasSubstr("--")));
     }
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <onnx/defs/parser.h>
-#include <onnx/onnx_pb.h>
-
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
 
 #include "ctxgen/base/blob.h"
 

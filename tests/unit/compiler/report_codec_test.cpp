@@ -1,6 +1,7 @@
+#include "cache/report_codec.h"
+
 #include <gtest/gtest.h>
 
-#include "cache/report_codec.h"
 #include "code_of.h"
 
 namespace ctxgen {
@@ -15,7 +16,8 @@ CompileReport sample() {
   model.compiled_nodes = 6;
   model.model_bytes = std::uint64_t{1} << 40;
   model.partitions.push_back({"dnnl_1_0", "dnnl", 6, 1, 2, 1234});
-  model.assignment.push_back({"odd", "Frobnicate", "", "If_0/then_branch", -1, true, {"dnnl: no", "cpu: no"}});
+  model.assignment.push_back(
+      {"odd", "Frobnicate", "", "If_0/then_branch", -1, true, {"dnnl: no", "cpu: no"}});
   model.warnings = {"", "a warning"};
   report.models = {model, ModelReport()};
   report.bins.push_back({"net_dnnl.bin", 5000, 4000, 3});
@@ -47,7 +49,8 @@ TEST(ReportCodec, GivesBackTheReport) {
 TEST(ReportCodec, RejectsEveryTruncation) {
   const auto whole = encode_report(sample());
   for (std::size_t n = 0; n < whole.size(); ++n)
-    EXPECT_EQ(test::code_of(decode_report(std::span(whole).first(n))), ErrorCode::kCorruptContext) << n << " bytes";
+    EXPECT_EQ(test::code_of(decode_report(std::span(whole).first(n))), ErrorCode::kCorruptContext)
+        << n << " bytes";
 }
 
 }  // namespace

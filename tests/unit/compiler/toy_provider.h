@@ -61,8 +61,8 @@ class ToyLoader : public ProgramLoader {
       }
       for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
         const auto& value = values[program_.outputs[o]];
-        std::byte* to = CTXGEN_TRY(outputs.allocate(
-            o, DataType::kFloat, Dims{static_cast<std::int64_t>(value.size())}));
+        std::byte* to = CTXGEN_TRY(
+            outputs.allocate(o, DataType::kFloat, Dims{static_cast<std::int64_t>(value.size())}));
         if (to != nullptr) std::memcpy(to, value.data(), value.size() * sizeof(float));
       }
       return {};
@@ -79,7 +79,9 @@ class ToyLoader : public ProgramLoader {
 class ToyProvider : public Provider {
  public:
   ToyProvider(std::string name, std::vector<std::string> ops)
-      : name_(std::move(name)), source_(name_ + "ExecutionProvider"), ops_(std::move(ops)),
+      : name_(std::move(name)),
+        source_(name_ + "ExecutionProvider"),
+        ops_(std::move(ops)),
         loader_(source_) {}
   std::string_view name() const override { return name_; }
   std::string_view source() const override { return source_; }
@@ -108,8 +110,7 @@ class ToyProvider : public Provider {
     return compiled;
   }
 
-  std::vector<EpContextAttributes> context_nodes(
-      std::span<const Program> programs) const override {
+  std::vector<EpContextAttributes> context_nodes(std::span<const Program> programs) const override {
     return std::vector<EpContextAttributes>(programs.size());
   }
 

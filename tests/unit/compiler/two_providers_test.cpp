@@ -1,10 +1,11 @@
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/runtime/session.h"
+
 #include "parse_model.h"
 #include "toy_provider.h"
 
@@ -79,9 +80,9 @@ TEST_F(TwoProviders, EachHasItsOwnBinAndPrimaryNode) {
                              std::to_string(node.int_or("main_context", -1)) + ":" +
                              std::string(node.string_or("ep_cache_context", "?"))
                        : node.op_type.str());
-  EXPECT_EQ(seen, (std::vector<std::string>{
-                      "minusExecutionProvider:1:toy_minus.bin", "plusExecutionProvider:1:toy_plus.bin",
-                      "Exp", "minusExecutionProvider:0:"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"minusExecutionProvider:1:toy_minus.bin",
+                                            "plusExecutionProvider:1:toy_plus.bin", "Exp",
+                                            "minusExecutionProvider:0:"}));
   std::map<std::string, std::string> metadata(model->metadata.begin(), model->metadata.end());
   EXPECT_EQ(metadata["ep_compatibility_info.minusExecutionProvider"], "toy=1");
   EXPECT_EQ(metadata["ep_compatibility_info.plusExecutionProvider"], "toy=1");

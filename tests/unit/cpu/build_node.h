@@ -66,8 +66,7 @@ inline void set_strings(Node& node, std::string name, std::vector<std::string> v
 template <class T>
 Tensor tensor(const Dims& dims, std::vector<T> values) {
   Tensor result = Tensor::allocate(kDataTypeOf<T>, dims).value();
-  std::copy(values.begin(), values.end(),
-            reinterpret_cast<T*>(result.mutable_bytes().data()));
+  std::copy(values.begin(), values.end(), reinterpret_cast<T*>(result.mutable_bytes().data()));
   return result;
 }
 inline Tensor floats(const Dims& dims, std::vector<float> values) {

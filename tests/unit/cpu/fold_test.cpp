@@ -1,6 +1,7 @@
+#include "ctxgen/cpu/fold.h"
+
 #include <gtest/gtest.h>
 
-#include "ctxgen/cpu/fold.h"
 #include "build_node.h"
 
 namespace ctxgen::cpu {

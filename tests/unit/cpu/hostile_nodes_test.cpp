@@ -1,9 +1,9 @@
 // Numbers of a hostile model that operators must refuse, not follow.
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "build_node.h"
 
@@ -20,8 +20,10 @@ ErrorCode code_of(const Node& node, const std::vector<Tensor>& inputs) {
 
 TEST(HostileNodes, SizesThatNothingCanHold) {
   Node dft = make_node("DFT", 20);
-  EXPECT_EQ(code_of(dft, {floats({1, 4, 1}, {1, 2, 3, 4}), ints({}, {kHuge})}), ErrorCode::kResourceLimit);
-  EXPECT_EQ(code_of(dft, {floats({1, 4, 1}, {1, 2, 3, 4}), ints({}, {0})}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(dft, {floats({1, 4, 1}, {1, 2, 3, 4}), ints({}, {kHuge})}),
+            ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of(dft, {floats({1, 4, 1}, {1, 2, 3, 4}), ints({}, {0})}),
+            ErrorCode::kInvalidGraph);
   const Node grid = make_node("AffineGrid", 20);
   EXPECT_EQ(code_of(grid, {floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), ints({4}, {1, 1, kHuge, kHuge})}),
             ErrorCode::kResourceLimit);
@@ -135,10 +137,11 @@ Node tree_ensemble(std::vector<std::int64_t> if_true, std::vector<std::int64_t> 
 TEST(HostileNodes, TreesWithCyclesAndForeignChildren) {
   const Tensor x = floats({1, 1}, {-1});
   EXPECT_EQ(values<float>(run(tree_ensemble({0}, {1}), {x}).value()[0])[0], 7);
-  EXPECT_EQ(code_of(tree_ensemble({0}, {0}), {x}), ErrorCode::kInvalidGraph);   // its own child
+  EXPECT_EQ(code_of(tree_ensemble({0}, {0}), {x}), ErrorCode::kInvalidGraph);  // its own child
   EXPECT_EQ(code_of(tree_ensemble({1}, {0}), {x}), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of(tree_ensemble({-1}, {1}), {x}), ErrorCode::kInvalidGraph);
-  EXPECT_EQ(code_of(tree_ensemble({1, 0}, {0, 0}), {x}), ErrorCode::kInvalidGraph);  // a longer cycle
+  EXPECT_EQ(code_of(tree_ensemble({1, 0}, {0, 0}), {x}),
+            ErrorCode::kInvalidGraph);  // a longer cycle
   EXPECT_EQ(code_of(tree_ensemble({0}, {1}), {floats({1, 0}, {})}), ErrorCode::kInvalidGraph);
 }
 
@@ -193,7 +196,8 @@ TEST(HostileNodes, EmptyTensorsOfHugeDims) {
   EXPECT_EQ(checked_element_count({(std::int64_t{1} << 31) + 1, 0}), std::nullopt);
   EXPECT_EQ(checked_element_count({0, 1 << 20, 1 << 20}), std::nullopt);
   EXPECT_FALSE(Tensor::allocate(DataType::kFloat, {kHuge, 0}));
-  const Tensor a = floats({std::int64_t{1} << 31, 1, 0}, {}), b = floats({1, std::int64_t{1} << 31, 0}, {});
+  const Tensor a = floats({std::int64_t{1} << 31, 1, 0}, {}),
+               b = floats({1, std::int64_t{1} << 31, 0}, {});
   EXPECT_EQ(code_of(make_node("Add", 14), {a, b}), ErrorCode::kResourceLimit);
 }
 
@@ -228,9 +232,10 @@ TEST(HostileNodes, AttentionOfOtherSizesAndTypes) {
   const Tensor bytes = tensor<std::uint8_t>({1002}, std::vector<std::uint8_t>(1002, 1));
   EXPECT_EQ(code_of(attention({1, 1, 1000}, 1), {x, w, bytes}), ErrorCode::kInvalidGraph);
   const std::int64_t third = 3 * (std::int64_t{1} << 61);
-  EXPECT_EQ(code_of(attention({third, third, (std::int64_t{1} << 62) + 4}, 1),
-                    {floats({1, 8, 4}, std::vector<float>(32)), floats({4, 4}, std::vector<float>(16))}),
-            ErrorCode::kInvalidGraph);
+  EXPECT_EQ(
+      code_of(attention({third, third, (std::int64_t{1} << 62) + 4}, 1),
+              {floats({1, 8, 4}, std::vector<float>(32)), floats({4, 4}, std::vector<float>(16))}),
+      ErrorCode::kInvalidGraph);
   Node gqa = make_node("GroupQueryAttention", 1, 3, "com.microsoft");
   set_int(gqa, "num_heads", 1);
   set_int(gqa, "kv_num_heads", 1);
@@ -265,13 +270,15 @@ TEST(HostileNodes, ElementsThatShareAByte) {
   set_int(concat, "axis", 0);
   EXPECT_EQ(code_of(concat, {halves, halves}), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of(make_node("Split", 13, 2), {halves}), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_of(make_node("GatherND", 13), {halves, ints({1, 1}, {0})}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of(make_node("GatherND", 13), {halves, ints({1, 1}, {0})}),
+            ErrorCode::kUnsupported);
   EXPECT_EQ(code_of(make_node("Compress", 11), {halves, tensor<bool>({2}, {true, true})}),
             ErrorCode::kUnsupported);
   EXPECT_EQ(code_of(make_node("ReverseSequence", 10), {halves, ints({4}, {1, 1, 1, 1})}),
             ErrorCode::kUnsupported);
-  EXPECT_EQ(code_of(make_node("ArrayFeatureExtractor", 1, 1, "ai.onnx.ml"), {halves, ints({1}, {0})}),
-            ErrorCode::kUnsupported);
+  EXPECT_EQ(
+      code_of(make_node("ArrayFeatureExtractor", 1, 1, "ai.onnx.ml"), {halves, ints({1}, {0})}),
+      ErrorCode::kUnsupported);
 }
 
 // Under the undefined-behaviour sanitizer.
@@ -286,15 +293,18 @@ TEST(HostileNodes, NumbersThatIntegersCannotHold) {
   EXPECT_EQ(whole("Pow", 15, {ints({1}, {10}), floats({1}, {100})}), INT64_MAX);
   EXPECT_EQ(whole("Pow", 15, {ints({1}, {10}), floats({1}, {NAN})}), 0);
   EXPECT_EQ(whole("PRelu", 16, {ints({1}, {INT64_MIN}), ints({1}, {2})}), 0);
-  EXPECT_EQ(whole("Slice", 13, {ints({2}, {5, 6}), ints({1}, {1}), ints({1}, {INT64_MIN}), ints({1}, {0}),
-                                ints({1}, {INT64_MIN})}), 6);
+  EXPECT_EQ(whole("Slice", 13,
+                  {ints({2}, {5, 6}), ints({1}, {1}), ints({1}, {INT64_MIN}), ints({1}, {0}),
+                   ints({1}, {INT64_MIN})}),
+            6);
   const auto quantised = run(make_node("DynamicQuantizeLinear", 11, 3), {floats({1}, {-INFINITY})});
   EXPECT_TRUE(quantised);
   // Columns 0 and 1 of a window of two over three elements meet in the middle.
-  EXPECT_EQ(values<std::int64_t>(run(make_node("Col2Im", 18),
-                                     {ints({1, 2, 2}, {1, INT64_MAX, 1, 1}), ints({1}, {3}), ints({1}, {2})})
-                                     .value()[0])[1],
-            INT64_MIN);
+  EXPECT_EQ(
+      values<std::int64_t>(run(make_node("Col2Im", 18), {ints({1, 2, 2}, {1, INT64_MAX, 1, 1}),
+                                                         ints({1}, {3}), ints({1}, {2})})
+                               .value()[0])[1],
+      INT64_MIN);
   Node transposed = make_node("ConvTranspose", 11);
   set_ints(transposed, "output_shape", {INT64_MIN});
   EXPECT_EQ(code_of(transposed, {floats({1, 1, 2}, {1, 2}), floats({1, 1, 2}, {1, 2})}),
@@ -317,7 +327,8 @@ TEST(HostileNodes, RegionsAndSizesOfResize) {
   set_float(crop, "extrapolation_value", 7);
   const Tensor row = floats({4}, {0, 1, 2, 3});
   const auto resized = [&](std::vector<float> roi) {
-    return values<float>(run(crop, {row, floats({2}, std::move(roi)), kNone, ints({1}, {4})}).value()[0]);
+    return values<float>(
+        run(crop, {row, floats({2}, std::move(roi)), kNone, ints({1}, {4})}).value()[0]);
   };
   EXPECT_EQ(resized({0, 0.5f}), (std::vector<float>{0, 0.5f, 1, 1.5f}));
   EXPECT_EQ(resized({0, 1}), (std::vector<float>{0, 1, 2, 3}));
@@ -336,7 +347,8 @@ TEST(HostileNodes, ScoresThatAreNoNumbers) {
                        {floats({1, 3, 4}, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}),
                         floats({1, 1, 3}, {0.5f, NAN, 0.9f}), ints({1}, {3})});
   ASSERT_TRUE(out) << out.error().message;
-  EXPECT_EQ(values<std::int64_t>((*out)[0]), (std::vector<std::int64_t>{0, 0, 1, 0, 0, 2, 0, 0, 0}));
+  EXPECT_EQ(values<std::int64_t>((*out)[0]),
+            (std::vector<std::int64_t>{0, 0, 1, 0, 0, 2, 0, 0, 0}));
 }
 
 TEST(HostileNodes, ZeroPointsOfAnotherType) {
@@ -346,7 +358,8 @@ TEST(HostileNodes, ZeroPointsOfAnotherType) {
   };
   EXPECT_EQ(dequantized(tensor<std::uint8_t>({}, {1})), ErrorCode::kInvalidGraph);
   EXPECT_EQ(dequantized(floats({}, {1})), ErrorCode::kInvalidGraph);
-  EXPECT_TRUE(run(make_node("DequantizeLinear", 13), {bytes, floats({}, {2}), tensor<std::int8_t>({}, {1})}));
+  EXPECT_TRUE(run(make_node("DequantizeLinear", 13),
+                  {bytes, floats({}, {2}), tensor<std::int8_t>({}, {1})}));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Memory that kernels take is the run's, so that the run can bound it.
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "build_node.h"
 #include "kernel/forwarding_context.h"

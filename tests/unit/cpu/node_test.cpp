@@ -1,9 +1,9 @@
 // Forms of operators that ONNX's test data, which is at the newest opset, does not show: parameters
 // that were attributes, older rules, types, and input that no kernel may trip over.
 
-#include <gtest/gtest.h>
-
 #include <atomic>
+
+#include <gtest/gtest.h>
 
 #include "build_node.h"
 #include "kernel/forwarding_context.h"
@@ -101,8 +101,8 @@ TEST(OldForms, GroupNormalizationScalesGroups) {
   Node node = make_node("GroupNormalization", 18);
   set_int(node, "num_groups", 2);
   set_float(node, "epsilon", 0);
-  const auto out = run(node, {floats({1, 4, 1}, {-1, 1, -1, 1}), floats({2}, {1, 10}),
-                              floats({2}, {0, 5})});
+  const auto out =
+      run(node, {floats({1, 4, 1}, {-1, 1, -1, 1}), floats({2}, {1, 10}), floats({2}, {0, 5})});
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ(values<float>((*out)[0]), (std::vector<float>{-1, 1, -5, 15}));
 }

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "ctxgen/cpu/provider.h"
+
+#include <gtest/gtest.h>
 
 namespace ctxgen::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // Operators that draw random numbers: what a seed promises, and the distributions.
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <numeric>
+
+#include <gtest/gtest.h>
 
 #include "build_node.h"
 
@@ -23,8 +23,7 @@ std::vector<float> drawn(const Node& node) {
 }
 
 double mean_of(const std::vector<float>& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0) /
-         static_cast<double>(numbers.size());
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
 TEST(Random, SeedGivesTheNumbersOfNumPy) {
@@ -77,7 +76,8 @@ TEST(Random, LikeTakesShapeAndTypeOfTheInput) {
 }
 
 TEST(Random, BernoulliHitsItsProbability) {
-  const auto out = run(make_node("Bernoulli", 22), {floats({20000}, std::vector<float>(20000, 0.3f))});
+  const auto out =
+      run(make_node("Bernoulli", 22), {floats({20000}, std::vector<float>(20000, 0.3f))});
   const auto hits = values<float>(out.value()[0]);
   EXPECT_NEAR(mean_of(hits), 0.3, 0.02);
   for (float x : hits) EXPECT_TRUE(x == 0 || x == 1);

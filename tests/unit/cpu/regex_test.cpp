@@ -78,9 +78,11 @@ TEST(Regex, KnowsFlagsEscapesAndBoundaries) {
 }
 
 TEST(Regex, RefusesWhatItDoesNotKnow) {
-  for (const char* pattern : {"(", ")", "[a", "a**", "*a", "a{2,1}", "a{1001}", "[b-a]", "\\", "[[:nope:]]", "\\xg"})
+  for (const char* pattern :
+       {"(", ")", "[a", "a**", "*a", "a{2,1}", "a{1001}", "[b-a]", "\\", "[[:nope:]]", "\\xg"})
     EXPECT_EQ(refusal(pattern), ErrorCode::kInvalidGraph) << pattern;
-  for (const char* pattern : {"(?=a)", "(?!a)", "(?<=a)", "(a)\\1", "\\pL", "(?P=name)", "\\C", "(?m)a"})
+  for (const char* pattern :
+       {"(?=a)", "(?!a)", "(?<=a)", "(a)\\1", "\\pL", "(?P=name)", "\\C", "(?m)a"})
     EXPECT_EQ(refusal(pattern), ErrorCode::kUnsupported) << pattern;
 }
 
@@ -101,7 +103,8 @@ TEST(Regex, RepetitionsShareTheirClass) {
 }
 
 TEST(Utf8, GivesBackWhatItRead) {
-  for (const std::string text : {"plain", "\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80", "\xFF\xC3", "\xC0\x80", "\xED\xA0\x80"}) {
+  for (const std::string text :
+       {"plain", "\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80", "\xFF\xC3", "\xC0\x80", "\xED\xA0\x80"}) {
     std::string back;
     for (const char32_t letter : decode_utf8(text)) append_utf8(letter, back);
     EXPECT_EQ(back, text);

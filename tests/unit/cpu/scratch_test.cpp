@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include "ctxgen/cpu/scratch.h"
 
 #include <cstdint>
 #include <limits>
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "ctxgen/cpu/scratch.h"
+#include <gtest/gtest.h>
 
 namespace ctxgen::cpu {
 namespace {
@@ -129,8 +129,9 @@ TEST(ScratchVector, IsAVector) {
 }
 
 TEST(ScratchVector, SizesWithoutEndAreBadAlloc) {
-  EXPECT_THROW((void)ScratchAllocator<double>().allocate(std::numeric_limits<std::size_t>::max() / 8),
-               std::bad_alloc);
+  EXPECT_THROW(
+      (void)ScratchAllocator<double>().allocate(std::numeric_limits<std::size_t>::max() / 8),
+      std::bad_alloc);
   EXPECT_THROW((void)Scratch::take(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
 }
 

@@ -91,8 +91,7 @@ TEST(ContextFile, InfoIsReadFromTheHeaderAlone) {
   const std::uint64_t header = header_size_of(read_context_info(file, "test").value());
   const auto head = std::span<const std::byte>(file).first(header);
   EXPECT_EQ(read_context_info(head, "test")->fingerprint, test::sample_content().fingerprint);
-  EXPECT_EQ(code_of(read_context_info(head.first(header - 1), "test")),
-            ErrorCode::kCorruptContext);
+  EXPECT_EQ(code_of(read_context_info(head.first(header - 1), "test")), ErrorCode::kCorruptContext);
 }
 
 TEST(ContextFile, APayloadAtAnyAddressIsCopiedIntoPlace) {
@@ -107,8 +106,8 @@ TEST(ContextFile, APayloadAtAnyAddressIsCopiedIntoPlace) {
     ASSERT_EQ(code_of(reader), test::kOk);
     const Blob blob = reader->blob(1).value();
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blob.bytes.data()) % 64, 0U);
-    const bool in_place = blob.bytes.data() >= buffer.data() &&
-                          blob.bytes.data() < buffer.data() + buffer.size();
+    const bool in_place =
+        blob.bytes.data() >= buffer.data() && blob.bytes.data() < buffer.data() + buffer.size();
     EXPECT_EQ(in_place, skew == 0);
     EXPECT_EQ(as_text(blob.bytes), as_text(test::sample_content().blobs[1].bytes));
   }
@@ -177,7 +176,8 @@ ContextContent compressed_content(int level, int threads) {
   ContextContent content = blobs_of_sizes({100000, 3, 0, 70000});
   std::vector<std::byte> noise(5000);
   std::uint32_t state = 1;
-  for (std::byte& byte : noise) byte = static_cast<std::byte>((state = state * 1664525U + 1013904223U) >> 24);
+  for (std::byte& byte : noise)
+    byte = static_cast<std::byte>((state = state * 1664525U + 1013904223U) >> 24);
   content.blobs.push_back(Blob::own(std::move(noise)));
   content.blob_hashes.push_back(hash_bytes(content.blobs.back().bytes));
   EXPECT_EQ(code_of(compress_blobs(content, level, threads)), test::kOk);

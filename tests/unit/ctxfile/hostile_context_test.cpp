@@ -1,10 +1,11 @@
 // Files whose checksums are right and whose content is not: checksums guard against accidents only.
-#include <gtest/gtest.h>
-
 #include <functional>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/base/checked.h"
+
+#include "code_of.h"
 #include "header.h"
 #include "manifest.h"
 #include "sample_context.h"
@@ -24,9 +25,9 @@ struct Pieces {
   Pieces() {
     const auto file = test::file_of(test::sample_content());
     header = decode_header(file).value();
-    manifest = decode_manifest(
-                   std::span(file).subspan(header.manifest_offset, header.manifest_size))
-                   .value();
+    manifest =
+        decode_manifest(std::span(file).subspan(header.manifest_offset, header.manifest_size))
+            .value();
     data.assign(file.begin() + static_cast<std::ptrdiff_t>(header.data_offset), file.end());
   }
 
@@ -104,13 +105,13 @@ TEST(HostileContext, BlobsThatLieWrong) {
   const std::function<void(std::vector<ManifestBlob>&)> changes[] = {
       [](auto& b) { b[0].offset = kMax; },
       [](auto& b) { b[0].size = kMax; },
-      [](auto& b) { b[2].size += 1; },                    // ends behind the file
-      [](auto& b) { b[2].size -= 1; },                    // the file ends behind it
-      [](auto& b) { b[2].offset = 0; },                   // overlaps the first
+      [](auto& b) { b[2].size += 1; },   // ends behind the file
+      [](auto& b) { b[2].size -= 1; },   // the file ends behind it
+      [](auto& b) { b[2].offset = 0; },  // overlaps the first
       [](auto& b) { std::swap(b[0].offset, b[1].offset); },
-      [](auto& b) { b[1].offset += 1; },                  // not aligned
+      [](auto& b) { b[1].offset += 1; },  // not aligned
       [](auto& b) { b[1].offset = b[0].offset; },
-      [](auto& b) { b.pop_back(); },                      // and the programs refer to it
+      [](auto& b) { b.pop_back(); },  // and the programs refer to it
       [](auto& b) { b.clear(); },
   };
   int number = 0;
@@ -150,11 +151,14 @@ TEST(HostileContext, SizesThatACompressedBlobCannotHave) {
     });
   };
   EXPECT_EQ(with_size(0, 1), ErrorCode::kCorruptContext);
-  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{32}, kMaxTensorBytes + 1, kMax})
+  for (const std::uint64_t size :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{32}, kMaxTensorBytes + 1, kMax})
     EXPECT_EQ(with_size(1, size), ErrorCode::kCorruptContext) << size;
   // The blob's 32 bytes are no frame: seen when they are verified, before anything is allocated.
   for (const std::uint64_t size : {std::uint64_t{33}, std::uint64_t{1} << 20, kMaxTensorBytes})
-    EXPECT_TRUE(with_size(1, size) == ErrorCode::kCorruptContext || with_size(1, size) == ErrorCode::kResourceLimit) << size;
+    EXPECT_TRUE(with_size(1, size) == ErrorCode::kCorruptContext ||
+                with_size(1, size) == ErrorCode::kResourceLimit)
+        << size;
 }
 
 TEST(HostileContext, VariantsThatAreNone) {
@@ -174,9 +178,9 @@ TEST(HostileContext, VariantsThatAreNone) {
   EXPECT_EQ(with_variant([](auto&, auto&) {}), test::kOk);
   const std::function<void(Manifest&, Program&)> changes[] = {
       [](auto&, Program& v) { v.isa.clear(); },
-      [](auto&, Program& v) { v.isa = "avx2"; },                         // the partition's own
+      [](auto&, Program& v) { v.isa = "avx2"; },  // the partition's own
       [](auto&, Program& v) { v.variant_of = "nobody"; },
-      [](auto&, Program& v) { v.variant_of = v.name; },                  // itself
+      [](auto&, Program& v) { v.variant_of = v.name; },  // itself
       [](Manifest& m, auto&) { m.programs[0].isa.clear(); },
       [](Manifest& m, auto&) { m.programs[0].variant_of = m.programs[1].name; },  // a chain
       [](auto&, Program& v) { v.source = "somebody else"; },
@@ -217,10 +221,9 @@ TEST(HostileContext, ProgramsThatBreakTheRules) {
 }
 
 TEST(HostileContext, TwoPartitionsOfOneName) {
-  EXPECT_EQ(open_changed([](Pieces& p) {
-              p.manifest.programs[1].name = p.manifest.programs[0].name;
-            }),
-            ErrorCode::kCorruptContext);
+  EXPECT_EQ(
+      open_changed([](Pieces& p) { p.manifest.programs[1].name = p.manifest.programs[0].name; }),
+      ErrorCode::kCorruptContext);
 }
 
 TEST(HostileContext, PaddingThatHidesSomething) {
@@ -235,8 +238,7 @@ TEST(HostileContext, PaddingThatHidesSomething) {
     EXPECT_EQ(code_of(ContextReader::open(Blob::own(file), "test", VerifyBlobs::kAlways)),
               ErrorCode::kCorruptContext)
         << at;
-    EXPECT_EQ(code_of(ContextReader::open(Blob::own(file), "test", VerifyBlobs::kNever)),
-              test::kOk)
+    EXPECT_EQ(code_of(ContextReader::open(Blob::own(file), "test", VerifyBlobs::kNever)), test::kOk)
         << at;
   }
 }

@@ -1,8 +1,8 @@
 #include "manifest.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "manifest.pb.h"
@@ -113,8 +113,7 @@ TEST(Manifest, RefusesNumbersThatItsTypesCannotHold) {
             ErrorCode::kCorruptContext);
   EXPECT_EQ(refused([](auto& p) { p.add_values()->add_dims()->set_symbol(1U << 31); }),
             ErrorCode::kCorruptContext);
-  EXPECT_EQ(refused([](auto& p) { p.add_weights()->add_dims(kHuge); }),
-            ErrorCode::kCorruptContext);
+  EXPECT_EQ(refused([](auto& p) { p.add_weights()->add_dims(kHuge); }), ErrorCode::kCorruptContext);
   EXPECT_EQ(refused([](auto& p) { p.add_ops()->add_params()->set_name("x"); }),
             ErrorCode::kCorruptContext);
 }

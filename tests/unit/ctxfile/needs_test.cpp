@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "code_of.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
+
+#include "code_of.h"
 #include "sample_context.h"
 
 namespace ctxgen {
@@ -36,8 +37,7 @@ class Numbered final : public Loader, public KnowsNeeds {
     return needs;
   }
   bool knows(const Need& need) const override {
-    return need.group == Need::kOpKind ? need.number <= 34
-                                       : need == Need{Need::kPacking, 1};
+    return need.group == Need::kOpKind ? need.number <= 34 : need == Need{Need::kPacking, 1};
   }
 };
 
@@ -57,8 +57,7 @@ TEST(Needs, StandInTheHeaderOfA1_2File) {
   EXPECT_EQ(reader->info().format_minor, 2);
   EXPECT_EQ(reader->info().needs, content.needs);
   EXPECT_EQ(read_context_info(file, "needs")->needs, content.needs);
-  EXPECT_EQ(to_string(reader->info().needs),
-            "op kind 2, op kind 35, packing 32768, feature 7.1");
+  EXPECT_EQ(to_string(reader->info().needs), "op kind 2, op kind 35, packing 32768, feature 7.1");
 }
 
 TEST(Needs, AFileThatNeedsNothingNewIsOfTheOldestVersion) {
@@ -72,7 +71,8 @@ TEST(Needs, MustAscend) {
        {std::vector<Need>{{1, 2}, {1, 2}}, {{1, 3}, {1, 2}}, {{2, 1}, {1, 2}}}) {
     ContextContent content = test::sample_content();
     content.needs = needs;
-    const auto written = write_context(content, [](std::span<const std::byte>) -> Status { return {}; });
+    const auto written =
+        write_context(content, [](std::span<const std::byte>) -> Status { return {}; });
     EXPECT_EQ(code_of(written), ErrorCode::kInternal);
   }
 }

@@ -1,7 +1,7 @@
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "sample_context.h"
 

@@ -1,8 +1,8 @@
 #include "ctxgen/ctxfile/program.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "sample_context.h"
@@ -64,8 +64,7 @@ const BrokenRule kRules[] = {
     {"UnknownOperandKind",
      [](Program& p) { p.ops[0].inputs[0].kind = static_cast<Operand::Kind>(9); }},
     {"OpOutputOutOfRange", [](Program& p) { p.ops[1].outputs = {2, 3, 4}; }},
-    {"OpWithoutOutput",
-     [](Program& p) { p.ops.push_back({"noop", "", {}, {}, {}, {}}); }},
+    {"OpWithoutOutput", [](Program& p) { p.ops.push_back({"noop", "", {}, {}, {}, {}}); }},
     {"OpWithoutKind", [](Program& p) { p.ops[0].kind = ""; }},
     {"ValueOfNoType", [](Program& p) { p.values[1].type = DataType::kUndefined; }},
     {"ValueOfUnknownType", [](Program& p) { p.values[1].type = static_cast<DataType>(27); }},

@@ -9,7 +9,8 @@ namespace {
 Program program_of(std::initializer_list<std::uint32_t> blobs) {
   Program program;
   for (const std::uint32_t blob : blobs)
-    program.weights.push_back({.name = "w", .type = DataType::kFloat, .dims = {}, .packed = {{{}, blob}}});
+    program.weights.push_back(
+        {.name = "w", .type = DataType::kFloat, .dims = {}, .packed = {{{}, blob}}});
   return program;
 }
 

@@ -8,7 +8,10 @@ namespace ctxgen {
 namespace {
 
 WeightReference sample() {
-  return {.file = "data/net.data", .file_size = 4096, .offset = 12, .size = 400,
+  return {.file = "data/net.data",
+          .file_size = 4096,
+          .offset = 12,
+          .size = 400,
           .hash = hash_bytes(as_bytes("weights"))};
 }
 

@@ -1,12 +1,13 @@
 #include "wire.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/base/blob.h"
+
+#include "code_of.h"
 
 namespace ctxgen {
 namespace {
@@ -18,9 +19,8 @@ WireField first_field(const WireWriter& out) { return WireReader(out.data()).nex
 std::span<const std::byte> bytes(std::string_view text) { return as_bytes(text); }
 
 TEST(Wire, NumbersComeBack) {
-  for (std::uint64_t number :
-       {std::uint64_t{1}, std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{1} << 32,
-        std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+  for (std::uint64_t number : {std::uint64_t{1}, std::uint64_t{127}, std::uint64_t{128},
+                               std::uint64_t{1} << 32, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
     WireWriter out;
     out.varint(3, number);
     EXPECT_EQ(first_field(out).number, 3U);
@@ -68,18 +68,18 @@ TEST(Wire, FieldsOfAnotherTypeAreRefused) {
 
 TEST(Wire, DamagedFieldsAreRefused) {
   const std::string_view cases[] = {
-      {"\x08", 1},                                              // no number behind the tag
-      {"\x08\x80", 2},                                          // a number cut off
-      {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11},     // 65 bits
-      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12}, // eleven bytes
-      {"\x09\x01\x02\x03\x04\x05\x06\x07", 8},                  // fixed64 cut off
-      {"\x0d\x01\x02\x03", 4},                                  // fixed32 cut off
-      {"\x0a\x05hell", 6},                                      // bytes cut off
-      {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11},     // 2^64 - 1 bytes
-      {"\x0b", 1},                                              // a group
-      {"\x0e", 1},                                              // wire type 6
-      {"\x00\x00", 2},                                          // field 0
-      {"\x80\x80\x80\x80\x10\x00", 6},                          // field 2^29
+      {"\x08", 1},                                               // no number behind the tag
+      {"\x08\x80", 2},                                           // a number cut off
+      {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11},      // 65 bits
+      {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12},  // eleven bytes
+      {"\x09\x01\x02\x03\x04\x05\x06\x07", 8},                   // fixed64 cut off
+      {"\x0d\x01\x02\x03", 4},                                   // fixed32 cut off
+      {"\x0a\x05hell", 6},                                       // bytes cut off
+      {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11},      // 2^64 - 1 bytes
+      {"\x0b", 1},                                               // a group
+      {"\x0e", 1},                                               // wire type 6
+      {"\x00\x00", 2},                                           // field 0
+      {"\x80\x80\x80\x80\x10\x00", 6},                           // field 2^29
   };
   for (std::string_view text : cases)
     EXPECT_EQ(code_of(WireReader(bytes(text)).next()), ErrorCode::kCorruptContext)

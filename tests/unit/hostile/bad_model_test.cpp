@@ -1,14 +1,16 @@
 // Files that are no model, or one that breaks the rules: the right code, a message that names the culprit, nothing written.
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <functional>
 #include <set>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 #include "small_model.h"
 #include "temp_folder.h"
@@ -62,15 +64,19 @@ const Case kCases[] = {
     {"Text", ErrorCode::kInvalidGraph, "bad.onnx", [] { return std::string("hello, world\n"); }},
     {"Cycle", ErrorCode::kInvalidGraph, "first", cycle},
     {"Opset26", ErrorCode::kUnsupported, "opset 26", [] { return of_opset(26); }},
-    {"OpsetHuge", ErrorCode::kUnsupported, "9223372036854775807", [] { return of_opset(INT64_MAX); }},
+    {"OpsetHuge", ErrorCode::kUnsupported, "9223372036854775807",
+     [] { return of_opset(INT64_MAX); }},
     {"OpsetNegative", ErrorCode::kInvalidGraph, "opset -1", [] { return of_opset(-1); }},
     {"DataMissing", ErrorCode::kIoError, "none.bin", [] { return external("none.bin"); }},
     {"DataTooShort", ErrorCode::kInvalidGraph, "short.bin", [] { return external("short.bin"); }},
-    {"DataBehindTheEnd", ErrorCode::kInvalidGraph, "good.bin", [] { return external("good.bin", "1"); }},
+    {"DataBehindTheEnd", ErrorCode::kInvalidGraph, "good.bin",
+     [] { return external("good.bin", "1"); }},
     {"DataFarBehindTheEnd", ErrorCode::kInvalidGraph, "good.bin",
      [] { return external("good.bin", "18446744073709551615"); }},
-    {"DataAbsolute", ErrorCode::kInvalidGraph, "/etc/passwd", [] { return external("/etc/passwd"); }},
-    {"DataAbove", ErrorCode::kInvalidGraph, "../outside.bin", [] { return external("../outside.bin"); }},
+    {"DataAbsolute", ErrorCode::kInvalidGraph, "/etc/passwd",
+     [] { return external("/etc/passwd"); }},
+    {"DataAbove", ErrorCode::kInvalidGraph, "../outside.bin",
+     [] { return external("../outside.bin"); }},
     {"DataAboveAndBack", ErrorCode::kInvalidGraph, "x/../../in/good.bin",
      [] { return external("x/../../in/good.bin"); }},
     {"DataBehindALink", ErrorCode::kInvalidGraph, "link.bin", [] { return external("link.bin"); }},

@@ -1,9 +1,10 @@
 // A context model and its bin, damaged in every place.
 #include <gtest/gtest.h>
 
-#include "code_of.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 #include "small_model.h"
 
 namespace ctxgen {
@@ -23,7 +24,9 @@ class DamagedContext : public testing::Test {
   static void TearDownTestSuite() { compiled_.reset(); }
 
   // Copies of exactly the size, so that the address sanitizer sees a read past the end.
-  static Blob exact(std::span<const std::byte> bytes) { return Blob::own({bytes.begin(), bytes.end()}); }
+  static Blob exact(std::span<const std::byte> bytes) {
+    return Blob::own({bytes.begin(), bytes.end()});
+  }
 
   static Result<std::unique_ptr<Session>> open(std::span<const std::byte> model,
                                                std::span<const std::byte> bin) {
@@ -50,7 +53,8 @@ std::unique_ptr<CompiledModel> DamagedContext::compiled_;
 
 void expect_invalid_graph(const test::Outcome& outcome, std::string_view what, std::size_t at) {
   ASSERT_FALSE(outcome.ok) << what << " " << at;
-  EXPECT_EQ(error_info(outcome.code).printed, "INVALID_GRAPH") << what << " " << at << ": " << outcome;
+  EXPECT_EQ(error_info(outcome.code).printed, "INVALID_GRAPH")
+      << what << " " << at << ": " << outcome;
 }
 
 TEST_F(DamagedContext, WholeItRuns) {
@@ -109,7 +113,8 @@ TEST_F(DamagedContext, SourceFlippedAtEveryByte) {
       damaged[at] ^= static_cast<std::byte>(bits);
       CompileOptions options;
       options.threads = options.jobs = 1;
-      const auto made = compile_in_memory({.path = {}, .bytes = exact(damaged), .name = "m.onnx"}, options);
+      const auto made =
+          compile_in_memory({.path = {}, .bytes = exact(damaged), .name = "m.onnx"}, options);
       if (!made || made->bins.empty()) continue;
       const auto session = open(made->model.bytes, made->bins[0].second.bytes);
       // What compiles also loads, but for operators that nobody has.

@@ -35,7 +35,8 @@ std::array<Range, 64> foreign;
 std::size_t foreign_count = 0;
 
 bool is_foreign_library(std::string_view name) {
-  for (const std::string_view part : {"libdnnl", "libonnx", "libprotobuf", "libgomp", "libspdlog", "libfmt", "libabsl"})
+  for (const std::string_view part :
+       {"libdnnl", "libonnx", "libprotobuf", "libgomp", "libspdlog", "libfmt", "libabsl"})
     if (name.find(part) != std::string_view::npos) return true;
   return false;
 }
@@ -68,7 +69,9 @@ bool must_fail() {
   const Mode mode = state.mode.load(std::memory_order_relaxed);
   if (mode == Mode::kOff || inside) return false;
   const std::uint64_t number = state.count++;
-  if (mode == Mode::kFail && (number < state.failing || (number > state.failing && state.how == ctxgen::test::Failing::kOnce)))
+  if (mode == Mode::kFail &&
+      (number < state.failing ||
+       (number > state.failing && state.how == ctxgen::test::Failing::kOnce)))
     return false;
   inside = true;
   const bool ours = called_from_here();
@@ -111,11 +114,21 @@ extern "C" void* __wrap_aligned_alloc(std::size_t alignment, std::size_t size) {
 void* operator new(std::size_t size) { return allocate(size, 1); }
 void* operator new[](std::size_t size) { return allocate(size, 1); }
 void* operator new(std::size_t size, std::align_val_t a) { return allocate(size, std::size_t(a)); }
-void* operator new[](std::size_t size, std::align_val_t a) { return allocate(size, std::size_t(a)); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, 1); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, 1); }
-void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept { return allocate_or_null(size, std::size_t(a)); }
-void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept { return allocate_or_null(size, std::size_t(a)); }
+void* operator new[](std::size_t size, std::align_val_t a) {
+  return allocate(size, std::size_t(a));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size, 1);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size, 1);
+}
+void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size, std::size_t(a));
+}
+void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size, std::size_t(a));
+}
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete[](void* memory) noexcept { release(memory); }
 void operator delete(void* memory, std::size_t) noexcept { release(memory); }

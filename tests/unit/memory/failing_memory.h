@@ -21,7 +21,8 @@ struct Allocations {
 
 /// Runs `work` while allocation `number` fails (or all from there on that are ours). False if it was
 /// never reached, or turned out not to be ours.
-[[nodiscard]] bool run_failing(std::uint64_t number, Failing how, const std::function<void()>& work);
+[[nodiscard]] bool run_failing(std::uint64_t number, Failing how,
+                               const std::function<void()>& work);
 
 /// How many objects of operator new have not been deleted.
 [[nodiscard]] std::int64_t live_objects();

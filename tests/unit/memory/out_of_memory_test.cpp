@@ -1,14 +1,15 @@
 // Memory that runs out at each allocation of ours, once and for good, while a small model is compiled, loaded and run: each ends
 // with RESOURCE_LIMIT, leaves no temporary file behind and can be done again. Allocations inside of packages (oneDNN, onnx,
 // protobuf, OpenMP, spdlog) are left alone: what they do then is not ours (docs/security.md).
-#include <gtest/gtest.h>
-
 #include <set>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/runtime/check.h"
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 #include "failing_memory.h"
 #include "small_model.h"
 #include "temp_folder.h"
@@ -67,7 +68,8 @@ class OutOfMemory : public testing::Test {
         if (!test::run_failing(n, how, run)) continue;
         ++reached;
         ASSERT_TRUE(outcome.ok || outcome.code == ErrorCode::kResourceLimit)
-            << "allocation " << n << (how == Failing::kOnce ? " once: " : " and all that follow: ") << outcome;
+            << "allocation " << n << (how == Failing::kOnce ? " once: " : " and all that follow: ")
+            << outcome;
         // Caches and optional work may do without; nothing else may.
         survived_ += outcome.ok ? 1U : 0U;
         check_folder(outcome.ok);
@@ -81,7 +83,8 @@ class OutOfMemory : public testing::Test {
     EXPECT_GT(ours, 0U);
     EXPECT_GE(reached, ours);  // of twice as many
     EXPECT_LT(survived_ * 20, reached) << "too much goes on as if there were memory";
-    std::cerr << ours << " allocations of " << recorded.is_ours.size() << " are ours, " << survived_ << " survived\n";
+    std::cerr << ours << " allocations of " << recorded.is_ours.size() << " are ours, " << survived_
+              << " survived\n";
   }
 
   /// Outputs that are there already take allocations of their own: each run begins without.
@@ -93,7 +96,8 @@ class OutOfMemory : public testing::Test {
   void check_folder(bool is_done) {
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       const std::string name = entry.path().filename().string();
-      EXPECT_TRUE(name == "m.onnx" || (is_done && outputs_.contains(name)) || kept_.contains(name)) << name;
+      EXPECT_TRUE(name == "m.onnx" || (is_done && outputs_.contains(name)) || kept_.contains(name))
+          << name;
       if (outputs_.contains(name) && !kept_.contains(name)) std::filesystem::remove(entry.path());
     }
   }
@@ -154,7 +158,8 @@ TEST_F(OutOfMemoryLater, WhileRunning) {
     const NamedTensor input{"x", x};
     fail_each([&] {
       auto outputs = (*session)->run(std::span(&input, 1));
-      if (outputs && (*outputs)[0].elements<float>()[0] != 16.0F) return end(ErrorCode::kInternal, "wrong");
+      if (outputs && (*outputs)[0].elements<float>()[0] != 16.0F)
+        return end(ErrorCode::kInternal, "wrong");
       return end(std::move(outputs));
     });
   }
@@ -177,7 +182,8 @@ TEST_F(OutOfMemory, WithSubgraphs) {
   const NamedTensor input{"x", x};
   fail_each([&] {
     auto outputs = (*session)->run(std::span(&input, 1));
-    if (outputs && (*outputs)[0].elements<float>()[0] != 8.0F) return end(ErrorCode::kInternal, "wrong");
+    if (outputs && (*outputs)[0].elements<float>()[0] != 8.0F)
+      return end(ErrorCode::kInternal, "wrong");
     return end(std::move(outputs));
   });
 }

@@ -4,9 +4,8 @@ namespace ctxgen::testing {
 namespace {
 
 std::string batch_norm(TestGraph& g, const std::string& x, std::int64_t channels) {
-  return g.add("BatchNormalization",
-               {x, g.constant({channels}), g.constant({channels}), g.constant({channels}),
-                g.constant({channels}, 0.2F, 2.0F)});
+  return g.add("BatchNormalization", {x, g.constant({channels}), g.constant({channels}),
+                                      g.constant({channels}), g.constant({channels}, 0.2F, 2.0F)});
 }
 
 TEST(DnnlAffine, BatchNormGoesIntoConv) {
@@ -118,12 +117,12 @@ std::string product(TestGraph& g, float x, float w) {
 
 TEST(DnnlAffine, ConstantsThatF32DoesNotHoldStayTwo) {
   TestGraph large(15);
-  large.output(large.add("Mul", {product(large, 1e-30F, 1e30F),
-                                 large.constant({1}, std::vector<float>{1e30F})}));
+  large.output(large.add(
+      "Mul", {product(large, 1e-30F, 1e30F), large.constant({1}, std::vector<float>{1e30F})}));
   expect_fused(large, {"matmul +linear"});
   TestGraph small(15);
-  small.output(small.add("Mul", {product(small, 1e30F, 1e-30F),
-                                 small.constant({1}, std::vector<float>{1e-30F})}));
+  small.output(small.add(
+      "Mul", {product(small, 1e30F, 1e-30F), small.constant({1}, std::vector<float>{1e-30F})}));
   expect_fused(small, {"matmul +linear"});
   TestGraph sum(15);
   std::string y = product(sum, -1.0F, 3e38F);
@@ -135,8 +134,10 @@ TEST(DnnlAffine, ConstantsThatF32DoesNotHoldStayTwo) {
 TEST(DnnlAffine, AChannelThatIsAsGoodAsNothingKeepsNoFactorOutside) {
   for (const float factor : {0.0F, 1e-30F}) {
     TestGraph g(15);
-    const std::string x = g.input("x", {2, 1}), w = g.constant({1, 2}, std::vector<float>{1e-30F, 1.0F});
-    g.output(g.add("Mul", {g.add("MatMul", {x, w}), g.constant({2}, std::vector<float>{factor, 2.0F})}));
+    const std::string x = g.input("x", {2, 1}),
+                      w = g.constant({1, 2}, std::vector<float>{1e-30F, 1.0F});
+    g.output(
+        g.add("Mul", {g.add("MatMul", {x, w}), g.constant({2}, std::vector<float>{factor, 2.0F})}));
     expect_fused(g, {"matmul"});
   }
 }

@@ -1,11 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <format>
 #include <limits>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include "ctxgen/onednn/provider.h"
 #include "ctxgen/partition/partitioner.h"
+
 #include "test_graph.h"
 
 namespace ctxgen::testing {
@@ -61,7 +62,8 @@ TEST(DnnlCapabilities, OtherTypesAreRefusedByName) {
 TEST(DnnlCapabilities, BoolIsMovedAndSelectsOnly) {
   TestGraph g(17);
   const std::string c = g.tensor_input("c", g.random_of(DataType::kBool, {2, 3, 4}));
-  const std::string x = g.input("x", {2, 3, 4}), ids = g.tensor_input("i", g.random_of(DataType::kInt32, {4}));
+  const std::string x = g.input("x", {2, 3, 4}),
+                    ids = g.tensor_input("i", g.random_of(DataType::kInt32, {4}));
   g.add_typed("Where", {c, x, x}, x);
   EXPECT_EQ(reason(g), "");
   g.add_typed("Where", {x, x, x}, x);
@@ -113,8 +115,9 @@ TEST(DnnlCapabilities, DimsThatNoTensorHasAreRefused) {
   TestGraph g(13);
   const std::string x = g.input("x", {1, 2, 4});
   g.add("Split", {x}, {attr("axis", 1)}, 2);
-  g.add("AveragePool", {x}, {attr("kernel_shape", std::vector<std::int64_t>{2}),
-                             attr("pads", std::vector<std::int64_t>{1, 1})});
+  g.add("AveragePool", {x},
+        {attr("kernel_shape", std::vector<std::int64_t>{2}),
+         attr("pads", std::vector<std::int64_t>{1, 1})});
   (*g.model.graph.value(g.id("x")).type.shape)[1] = Dim::fixed(kMost);
   const auto capabilities = onednn::make_provider()->capabilities(g.view());
   ASSERT_TRUE(capabilities.has_value());
@@ -124,7 +127,8 @@ TEST(DnnlCapabilities, DimsThatNoTensorHasAreRefused) {
 }
 
 TEST(DnnlCapabilities, OutputSizesThatNoTensorHasAreRefused) {
-  for (const std::int64_t size : {std::numeric_limits<std::int64_t>::min(), std::int64_t{1} << 60}) {
+  for (const std::int64_t size :
+       {std::numeric_limits<std::int64_t>::min(), std::int64_t{1} << 60}) {
     TestGraph g(13);
     const std::string x = g.input("x", {1, 1, 4});
     g.add_typed("ConvTranspose", {x, g.constant({1, 1, 3})}, x);

@@ -10,8 +10,8 @@ std::string conv(TestGraph& g, const std::string& x, std::int64_t in, std::int64
 
 TEST(DnnlFusion, ActivationsGoBehindConv) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"Relu", "relu"},       {"LeakyRelu", "relu"},          {"Sigmoid", "sigmoid"},
-      {"Tanh", "tanh"},       {"Elu", "elu"},                 {"HardSigmoid", "hardsigmoid"},
+      {"Relu", "relu"},           {"LeakyRelu", "relu"}, {"Sigmoid", "sigmoid"},
+      {"Tanh", "tanh"},           {"Elu", "elu"},        {"HardSigmoid", "hardsigmoid"},
       {"HardSwish", "hardswish"}, {"Abs", "abs"},
   };
   for (const auto& [op, word] : cases) {
@@ -95,7 +95,8 @@ TEST(DnnlFusion, ResidualAddAndReluGoBehindTheLaterConv) {
   const std::string left = conv(g, x, 8, 8), right = conv(g, x, 8, 8);
   g.output(g.add("Relu", {g.add("Add", {left, right})}));
   const Program program = fused(g);
-  EXPECT_THAT(summary(program), ::testing::ElementsAre("conv(bias)", "conv(bias) +add(value) +relu"));
+  EXPECT_THAT(summary(program),
+              ::testing::ElementsAre("conv(bias)", "conv(bias) +add(value) +relu"));
   EXPECT_EQ(program.values[program.ops[0].outputs[0]].name, left);
   expect_same(g);
 }
@@ -112,10 +113,9 @@ TEST(DnnlFusion, AConvMovesBehindWhatItAdds) {
   TestGraph g(13);
   const std::string x = g.input("x", {1, 8, 7, 7});
   const std::string y = conv(g, x, 8, 8);
-  const std::string pool =
-      g.add("MaxPool", {x},
-            {attr("kernel_shape", std::vector<std::int64_t>{3, 3}),
-             attr("pads", std::vector<std::int64_t>{1, 1, 1, 1})});
+  const std::string pool = g.add("MaxPool", {x},
+                                 {attr("kernel_shape", std::vector<std::int64_t>{3, 3}),
+                                  attr("pads", std::vector<std::int64_t>{1, 1, 1, 1})});
   g.output(g.add("Add", {y, pool}));
   expect_fused(g, {"pool", "conv(bias) +add(value)"});
 }
@@ -157,9 +157,8 @@ TEST(DnnlFusion, EqualWindowsOverSymbolicDimsGiveEqualDims) {
   TestGraph g(13);
   const std::string x = g.input("x", {1, 8, 9, 10});
   const auto halved = attr("strides", std::vector<std::int64_t>{2, 2});
-  const std::string left =
-      g.add("Conv", {x, g.constant({8, 8, 3, 3})},
-            {halved, attr("pads", std::vector<std::int64_t>{1, 1, 1, 1})});
+  const std::string left = g.add("Conv", {x, g.constant({8, 8, 3, 3})},
+                                 {halved, attr("pads", std::vector<std::int64_t>{1, 1, 1, 1})});
   const std::string right = g.add("Conv", {x, g.constant({8, 8, 1, 1})}, {halved});
   const std::string sum = g.add("Add", {left, right});
   g.output(sum);
@@ -231,9 +230,9 @@ TEST(DnnlFusion, ScalarArithmeticBecomesOneLinear) {
 TEST(DnnlFusion, ReluGoesBehindScaleShift) {
   TestGraph g(15);
   const std::string x = g.input("x", {1, 4, 7, 7});
-  g.output(g.add("Relu", {g.add("BatchNormalization", {x, g.constant({4}), g.constant({4}),
-                                                       g.constant({4}),
-                                                       g.constant({4}, 0.2F, 1.0F)})}));
+  g.output(
+      g.add("Relu", {g.add("BatchNormalization", {x, g.constant({4}), g.constant({4}),
+                                                  g.constant({4}), g.constant({4}, 0.2F, 1.0F)})}));
   expect_fused(g, {"scale_shift +relu"});
 }
 

@@ -1,8 +1,8 @@
 #include "ctxgen/onednn/op_table.h"
 
-#include <gtest/gtest.h>
-
 #include <tuple>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen::onednn {
 
@@ -14,7 +14,8 @@ TEST(DnnlOpTable, RowsAreSortedAndDoNotOverlap) {
     EXPECT_FALSE(rows[i].limits.empty()) << rows[i].op_type;
     if (i == 0) continue;
     const OpInfo &a = rows[i - 1], &b = rows[i];
-    EXPECT_LT(std::tie(a.domain, a.op_type, a.since_min), std::tie(b.domain, b.op_type, b.since_min));
+    EXPECT_LT(std::tie(a.domain, a.op_type, a.since_min),
+              std::tie(b.domain, b.op_type, b.since_min));
     if (a.domain == b.domain && a.op_type == b.op_type) {
       EXPECT_LT(a.since_max, b.since_min) << a.op_type;
     }

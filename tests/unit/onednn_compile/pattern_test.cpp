@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "ctxgen/onednn/provider.h"
+
 #include "fused.h"
 
 namespace ctxgen::testing {
@@ -28,9 +29,8 @@ TEST(DnnlPatterns, ExactGeluInEveryOrder) {
       TestGraph g(13);
       const std::string x = g.input("x", {2, 5});
       const std::string y = g.add("MatMul", {x, g.constant({5, 6})});
-      const std::string argument =
-          divide ? g.add("Div", {y, scalar(g, std::numbers::sqrt2)})
-                 : g.add("Mul", {y, scalar(g, 1.0 / std::numbers::sqrt2)});
+      const std::string argument = divide ? g.add("Div", {y, scalar(g, std::numbers::sqrt2)})
+                                          : g.add("Mul", {y, scalar(g, 1.0 / std::numbers::sqrt2)});
       const std::string sum = g.add("Add", {g.add("Erf", {argument}), scalar(g, 1.0)});
       g.output(times_half(g, y, sum, order));
       expect_fused(g, {"matmul +gelu_erf"});
@@ -43,8 +43,8 @@ TEST(DnnlPatterns, TanhGeluInItsForms) {
     TestGraph g(13);
     const std::string x = g.input("x", {2, 5});
     const std::string y = g.add("MatMul", {x, g.constant({5, 6})});
-    const std::string cube = pow ? g.add("Pow", {y, scalar(g, 3.0)})
-                                 : g.add("Mul", {y, g.add("Mul", {y, y})});
+    const std::string cube =
+        pow ? g.add("Pow", {y, scalar(g, 3.0)}) : g.add("Mul", {y, g.add("Mul", {y, y})});
     std::string argument = g.add("Add", {y, g.add("Mul", {cube, scalar(g, 0.044715)})});
     argument = g.add("Mul", {argument, scalar(g, std::sqrt(2.0 / std::numbers::pi))});
     const std::string sum = g.add("Add", {g.add("Tanh", {argument}), scalar(g, 1.0)});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ctxgen/onednn/exec.h"
+
 #include "test_graph.h"
 
 namespace ctxgen::testing {

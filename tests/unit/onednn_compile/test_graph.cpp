@@ -1,11 +1,11 @@
 #include "test_graph.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
+
+#include <gtest/gtest.h>
 
 #include "ctxgen/base/half.h"
 #include "ctxgen/cpu/kernel.h"
@@ -206,8 +206,10 @@ void TestGraph::output(const std::string& name) {
 void TestGraph::set_dims(const std::string& name, const std::vector<std::string>& symbols) {
   ValueType& type = model.graph.value(model.graph.find(name)).type;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    if (symbols[i] == "?") (*type.shape)[i] = Dim{};
-    else if (!symbols[i].empty()) (*type.shape)[i] = Dim::symbol(model.symbol(symbols[i]));
+    if (symbols[i] == "?")
+      (*type.shape)[i] = Dim{};
+    else if (!symbols[i].empty())
+      (*type.shape)[i] = Dim::symbol(model.symbol(symbols[i]));
   }
 }
 
@@ -239,8 +241,8 @@ class Collector : public OutputAllocator {
 Result<std::vector<Tensor>> run_program(std::span<const Tensor> inputs, const Program& program,
                                         const WeightStore& store) {
   const auto blobs = [&](std::uint32_t index) -> Result<Blob> { return store.blob(index); };
-  const auto executable = CTXGEN_TRY(onednn::loader().load(
-      std::make_shared<const Program>(program), blobs, {.threads = 1}, nullptr));
+  const auto executable = CTXGEN_TRY(onednn::loader().load(std::make_shared<const Program>(program),
+                                                           blobs, {.threads = 1}, nullptr));
   const auto state = CTXGEN_TRY(executable->make_state());
   std::vector<TensorView> views;
   for (const Tensor& tensor : inputs) views.push_back(tensor.view());
@@ -308,8 +310,8 @@ std::vector<Tensor> compiled_results(const TestGraph& graph, Program* made) {
   for (const Rejection& rejection : capabilities->rejections) {
     const ValueId result = graph.model.graph.node(rejection.node).output(0);
     if (graph.model.graph.value(result).constant() != nullptr) continue;
-    ADD_FAILURE() << graph.model.graph.node(rejection.node).describe() << " is refused: "
-                  << rejection.reason;
+    ADD_FAILURE() << graph.model.graph.node(rejection.node).describe()
+                  << " is refused: " << rejection.reason;
   }
   WeightStore store;
   const Partition partition = graph.whole();

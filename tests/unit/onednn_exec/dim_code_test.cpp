@@ -1,11 +1,12 @@
 #include "ctxgen/onednn/dim_code.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "code_of.h"
 #include "program_maker.h"
 
 namespace ctxgen::onednn::test {
@@ -33,11 +34,13 @@ Result<std::vector<std::int64_t>> run_code(const Code& c) {
 }
 
 TEST(DimCode, LeavesAListOfNumbers) {
-  EXPECT_EQ(run_code(code({dim(0, 1), number(-1), dim(1, 0), number(4), instruction(DimWord::kMul)})),
-            (Code{3, -1, 20}));
+  EXPECT_EQ(
+      run_code(code({dim(0, 1), number(-1), dim(1, 0), number(4), instruction(DimWord::kMul)})),
+      (Code{3, -1, 20}));
   EXPECT_EQ(run_code(code({number(7), dim(0, 0), instruction(DimWord::kSub)})), Code{5});
   EXPECT_EQ(run_code(code({number(7), dim(0, 0), instruction(DimWord::kAdd)})), Code{9});
-  EXPECT_EQ(run_code(code({number(-7), dim(0, 0), instruction(DimWord::kDiv)})), Code{-3});  // to zero
+  EXPECT_EQ(run_code(code({number(-7), dim(0, 0), instruction(DimWord::kDiv)})),
+            Code{-3});  // to zero
   EXPECT_EQ(run_code({}), Code{});
 }
 
@@ -45,11 +48,12 @@ TEST(DimCode, RefusesWhatCannotRun) {
   using ctxgen::test::code_of;
   const auto add = instruction(DimWord::kAdd), mul = instruction(DimWord::kMul);
   const auto div = instruction(DimWord::kDiv);
-  for (const Code& bad : {code({dim(2, 0)}), code({dim(0, 2)}), code({dim(-1, 0)}), code({dim(0, -1)}),
-                          code({add}), code({number(1), add}), code({number(1), number(0), div}),
-                          code({number(kBig), number(1), add}), code({number(kBig), number(2), mul}),
-                          code({number(-kBig - 1), number(-1), div}), code({{6, 0, 0}}),
-                          code({{-1, 0, 0}}), Code{0, 1}})
+  for (const Code& bad :
+       {code({dim(2, 0)}), code({dim(0, 2)}), code({dim(-1, 0)}), code({dim(0, -1)}), code({add}),
+        code({number(1), add}), code({number(1), number(0), div}),
+        code({number(kBig), number(1), add}), code({number(kBig), number(2), mul}),
+        code({number(-kBig - 1), number(-1), div}), code({{6, 0, 0}}), code({{-1, 0, 0}}),
+        Code{0, 1}})
     EXPECT_EQ(code_of(run_code(bad)), ErrorCode::kInvalidGraph);
   Code high;
   for (int i = 0; i < 65; ++i) high.insert(high.end(), {0, 1, 0});
@@ -65,7 +69,8 @@ TEST(DimCode, MayDescribeAParameterOfAnOp) {
   const auto dims = infer_value_dims(maker.program(), good);
   ASSERT_TRUE(dims) << dims.error().message;
   EXPECT_EQ(dims->back(), (Dims{8, 3}));
-  EXPECT_EQ(ctxgen::test::code_of(infer_value_dims(maker.program(), bad)), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(ctxgen::test::code_of(infer_value_dims(maker.program(), bad)),
+            ErrorCode::kInvalidGraph);
 }
 
 TEST(DimCode, SizedInputsAreNotMoreThanThereAre) {
@@ -75,7 +80,8 @@ TEST(DimCode, SizedInputsAreNotMoreThanThereAre) {
              {ints("shape_code", code({number(24)})), integer("sized", sized)});
     const std::vector<Dims> dims{{4, 6}};
     EXPECT_EQ(ctxgen::test::code_of(infer_value_dims(maker.program(), dims)),
-              ErrorCode::kCorruptContext) << sized;
+              ErrorCode::kCorruptContext)
+        << sized;
   }
 }
 

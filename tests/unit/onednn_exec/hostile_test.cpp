@@ -1,9 +1,10 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <set>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "reference.h"
 
 // Programs, payloads and layouts come from files: whatever is changed in them gives an error or a
@@ -15,8 +16,8 @@ Packed make_packed(Maker& maker) {
   Operand x = maker.input(Dims{1, 4, 10, 10});
   x = maker.op(kind::kConv, {x, maker.weight(Dims{8, 4, 3, 3}), maker.weight(Dims{8})},
                {ints("pads", {1, 1, 1, 1})}, {unary("relu")});
-  x = maker.op(kind::kPool, {x}, {text("mode", "max"), ints("kernel", {2, 2}),
-                                  ints("strides", {2, 2})});
+  x = maker.op(kind::kPool, {x},
+               {text("mode", "max"), ints("kernel", {2, 2}), ints("strides", {2, 2})});
   x = maker.op(kind::kFlatten, {x}, {integer("axis", 1)});
   x = maker.op(kind::kMatmul, {x, maker.weight(Dims{200, 70}), maker.weight(Dims{70})});
   const Operand y = maker.op(kind::kReshape, {x}, {ints("shape", {7, -1})});
@@ -97,9 +98,9 @@ TEST(ExecHostile, BlobsTooSmallOrMissing) {
 TEST(ExecHostile, PlanDimsThatDoNotFit) {
   Maker maker(4);
   const Packed good = make_packed(maker);
-  for (const Dims& dims : {Dims{}, Dims{1}, Dims{1, 4, 10}, Dims{1, 5, 10, 10}, Dims{1, 4, 0, 0},
-                           Dims{1, 4, -3, 10}, Dims{1, 4, std::int64_t{1} << 40, 10},
-                           Dims{std::int64_t{1} << 62, 4, 10, 10}}) {
+  for (const Dims& dims :
+       {Dims{}, Dims{1}, Dims{1, 4, 10}, Dims{1, 5, 10, 10}, Dims{1, 4, 0, 0}, Dims{1, 4, -3, 10},
+        Dims{1, 4, std::int64_t{1} << 40, 10}, Dims{std::int64_t{1} << 62, 4, 10, 10}}) {
     Packed bad = good;
     bad.program.plans[0].input_dims = {dims};
     EXPECT_NE(try_all(bad, maker), std::nullopt) << to_string(dims);
@@ -110,8 +111,8 @@ TEST(ExecHostile, PlanDimsThatDoNotFit) {
 }
 
 /// Values that break arithmetic in one op or another.
-const std::vector<std::int64_t> kOdd{0, 1, -1, 2, 7, 1 << 20, std::int64_t{1} << 31,
-                                     std::int64_t{1} << 33, INT64_MAX, INT64_MIN};
+const std::vector<std::int64_t> kOdd{
+    0, 1, -1, 2, 7, 1 << 20, std::int64_t{1} << 31, std::int64_t{1} << 33, INT64_MAX, INT64_MIN};
 
 TEST(ExecHostile, ParameterMutations) {
   Maker maker(5);
@@ -139,12 +140,13 @@ TEST(ExecHostile, OpKindAndOperandMutations) {
   const Packed good = make_packed(maker);
   for (std::size_t o = 0; o < good.program.ops.size(); ++o) {
     for (const std::string_view kind :
-         {kind::kConv, kind::kMatmul, kind::kPool, kind::kGlobalPool, kind::kEltwise, kind::kBinary,
-          kind::kScaleShift, kind::kSoftmax, kind::kLayerNorm, kind::kLrn, kind::kConcat,
-          kind::kTranspose, kind::kReshape, kind::kFlatten, kind::kSqueeze, kind::kUnsqueeze,
-          kind::kIdentity, kind::kSlice, kind::kSplit, kind::kDeconv, kind::kPad, kind::kGather,
-          kind::kTile, kind::kExpand, kind::kResize, kind::kBlocks, kind::kReduce, kind::kRmsNorm,
-          kind::kGroupNorm, kind::kRnn, kind::kSelect, kind::kPoint}) {
+         {kind::kConv,      kind::kMatmul,     kind::kPool,    kind::kGlobalPool, kind::kEltwise,
+          kind::kBinary,    kind::kScaleShift, kind::kSoftmax, kind::kLayerNorm,  kind::kLrn,
+          kind::kConcat,    kind::kTranspose,  kind::kReshape, kind::kFlatten,    kind::kSqueeze,
+          kind::kUnsqueeze, kind::kIdentity,   kind::kSlice,   kind::kSplit,      kind::kDeconv,
+          kind::kPad,       kind::kGather,     kind::kTile,    kind::kExpand,     kind::kResize,
+          kind::kBlocks,    kind::kReduce,     kind::kRmsNorm, kind::kGroupNorm,  kind::kRnn,
+          kind::kSelect,    kind::kPoint}) {
       Packed bad = good;
       bad.program.ops[o].kind = kind;
       bad.program.plans.clear();
@@ -178,7 +180,8 @@ TEST(ExecHostile, OpKindAndOperandMutations) {
 /// One op of each kind that moves or reduces elements, over [2, 4, 6, 6].
 Packed make_movers(Maker& maker) {
   const Operand x = maker.input(Dims{2, 4, 6, 6});
-  const auto keep = [&](std::string_view kind, std::vector<Operand> more, std::vector<Param> params) {
+  const auto keep = [&](std::string_view kind, std::vector<Operand> more,
+                        std::vector<Param> params) {
     more.insert(more.begin(), x);
     maker.output(maker.op(kind, std::move(more), std::move(params)));
   };
@@ -186,11 +189,13 @@ Packed make_movers(Maker& maker) {
        {ints("strides", {2, 2}), ints("dilations", {1, 1}), ints("pads", {0, 0, 1, 1}),
         ints("output_padding", {0, 1}), integer("group", 1)});
   keep(kind::kPad, {}, {ints("pads", {0, 0, 1, 1, 0, 0, 2, 2}), text("mode", "edge")});
-  keep(kind::kGather, {}, {integer("axis", 1), ints("indices", {0, 3, 3, -1}), ints("index_dims", {4})});
+  keep(kind::kGather, {},
+       {integer("axis", 1), ints("indices", {0, 3, 3, -1}), ints("index_dims", {4})});
   keep(kind::kTile, {}, {ints("repeats", {1, 2, 1, 3})});
   keep(kind::kExpand, {}, {ints("shape", {3, 1, 1, 1, 1})});
-  keep(kind::kResize, {}, {text("mode", "linear"), text("coordinates", "half_pixel"),
-                           text("nearest", "floor"), ints("sizes", {-1, -1, 9, 4})});
+  keep(kind::kResize, {},
+       {text("mode", "linear"), text("coordinates", "half_pixel"), text("nearest", "floor"),
+        ints("sizes", {-1, -1, 9, 4})});
   keep(kind::kResize, {}, {text("mode", "nearest"), {"scales", std::vector<double>{1, 1, 2, 0.5}}});
   keep(kind::kBlocks, {}, {text("form", "depth_to_space_dcr"), integer("size", 2)});
   keep(kind::kReduce, {}, {text("mode", "mean"), ints("axes", {1, 3}), integer("keepdims", 0)});
@@ -201,8 +206,8 @@ Packed make_movers(Maker& maker) {
 
 TEST(ExecHostile, MoverMutations) {
   // Sizes that are large, but that a machine has memory for.
-  const std::vector<std::int64_t> odds{0, 1, -1, 2, 7, 1 << 12, std::int64_t{1} << 31,
-                                       std::int64_t{1} << 33, INT64_MAX, INT64_MIN};
+  const std::vector<std::int64_t> odds{
+      0, 1, -1, 2, 7, 1 << 12, std::int64_t{1} << 31, std::int64_t{1} << 33, INT64_MAX, INT64_MIN};
   Maker maker(9);
   const Packed good = make_movers(maker);
   ASSERT_EQ(try_all(good, maker), std::nullopt);
@@ -244,7 +249,7 @@ TEST(ExecHostile, SelectMutations) {
   };
   EXPECT_EQ(with({condition, x, low}), std::nullopt);
   EXPECT_EQ(with({condition, low, x}), std::nullopt);
-  EXPECT_EQ(with({x, x, low}), ErrorCode::kUnsupported);          // f32 as condition
+  EXPECT_EQ(with({x, x, low}), ErrorCode::kUnsupported);  // f32 as condition
   EXPECT_EQ(with({condition, condition, x}), ErrorCode::kUnsupported);
   EXPECT_EQ(with({condition, x, moved}), ErrorCode::kUnsupported);
   EXPECT_EQ(with({condition, x, wide}), ErrorCode::kInvalidGraph);  // 3 and 2 do not broadcast
@@ -335,8 +340,10 @@ TEST(ExecHostile, ScalesBelowFloat32) {
   for (const char* mode : {"linear", "nearest"}) {
     Maker maker(17);
     const Operand x = maker.input(Dims{1, 1, 4, 4});
-    maker.output(maker.op(kind::kResize, {x}, {text("mode", mode), ints("sizes", {1, 1, 4, 4}),
-                                               {"scales", std::vector<double>{1, 1, 1, 1e-60}}}));
+    maker.output(maker.op(kind::kResize, {x},
+                          {text("mode", mode),
+                           ints("sizes", {1, 1, 4, 4}),
+                           {"scales", std::vector<double>{1, 1, 1, 1e-60}}}));
     const auto packed = pack(maker, {{Dims{1, 1, 4, 4}}});
     ASSERT_FALSE(packed) << mode;
     EXPECT_EQ(packed.error().code, ErrorCode::kInvalidGraph);
@@ -388,10 +395,13 @@ TEST(ExecHostile, ChainsThatBeginEmpty) {
 TEST(ExecHostile, RecurrentMutations) {
   Maker maker(10);
   const Operand x = maker.input(Dims{3, 2, 5});
-  ProgramOp op{std::string(kind::kRnn), "rnn",
+  ProgramOp op{std::string(kind::kRnn),
+               "rnn",
                {x, maker.weight(Dims{1, 5, 4, 6}), maker.weight(Dims{1, 6, 4, 6}),
                 maker.weight(Dims{1, 4, 6})},
-               {}, {text("cell", "lstm"), text("direction", "forward")}, {}};
+               {},
+               {text("cell", "lstm"), text("direction", "forward")},
+               {}};
   for (int i = 0; i < 3; ++i) {
     op.outputs.push_back(static_cast<std::uint32_t>(maker.program().values.size()));
     maker.program().values.push_back({"r" + std::to_string(i), DataType::kFloat, {}, false});

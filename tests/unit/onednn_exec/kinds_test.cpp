@@ -1,15 +1,15 @@
-#include "kinds/kind_rows.h"
-
-#include <gtest/gtest.h>
-
 #include <format>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/ctxfile/needs.h"
+
+#include "code_of.h"
+#include "kinds/kind_rows.h"
 #include "program_maker.h"
 
 // What holds for the row of every op kind, whatever the kind.
@@ -61,13 +61,27 @@ TEST(Kinds, HaveEveryRuleAndTraitsThatAgree) {
     EXPECT_LE(row->inputs.least, row->inputs.most);
     EXPECT_GE(row->inputs.least, 1U);
     EXPECT_LE(row->inputs.most, kManyInputs);
-    if (row->build == nullptr) { EXPECT_FALSE(traits.post_ops) << "nothing would run them"; }
-    if (traits.view) { EXPECT_EQ(row->build, nullptr); }
-    if (traits.rearranges) { EXPECT_TRUE(traits.view); }
-    if (traits.quantised || traits.matrix) { EXPECT_TRUE(traits.product); }
-    if (traits.product) { EXPECT_GE(row->inputs.least, 2U); }
-    if (traits.absorbs_binary) { EXPECT_TRUE(traits.absorbs_eltwise); }
-    if (traits.absorbs_eltwise) { EXPECT_TRUE(traits.post_ops); }
+    if (row->build == nullptr) {
+      EXPECT_FALSE(traits.post_ops) << "nothing would run them";
+    }
+    if (traits.view) {
+      EXPECT_EQ(row->build, nullptr);
+    }
+    if (traits.rearranges) {
+      EXPECT_TRUE(traits.view);
+    }
+    if (traits.quantised || traits.matrix) {
+      EXPECT_TRUE(traits.product);
+    }
+    if (traits.product) {
+      EXPECT_GE(row->inputs.least, 2U);
+    }
+    if (traits.absorbs_binary) {
+      EXPECT_TRUE(traits.absorbs_eltwise);
+    }
+    if (traits.absorbs_eltwise) {
+      EXPECT_TRUE(traits.post_ops);
+    }
     EXPECT_LE(traits.strided_operands, row->inputs.least);
   }
 }
@@ -85,8 +99,8 @@ TEST(Kinds, RefuseTooFewAndTooManyInputs) {
 
 TEST(Kinds, WithoutParametersGiveAnErrorOrDims) {
   for (const KindRow* row : kind_rows())
-    for (std::size_t inputs = row->inputs.least; inputs <= std::min<std::size_t>(row->inputs.most, 6);
-         ++inputs) {
+    for (std::size_t inputs = row->inputs.least;
+         inputs <= std::min<std::size_t>(row->inputs.most, 6); ++inputs) {
       const auto dims = infer(program_of(*row, inputs));
       if (dims) continue;
       const ErrorCode code = dims.error().code;

@@ -1,8 +1,9 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "reference.h"
 
 // Buffers that several values share: where a wrong life or a wrong overwrite would show.
@@ -18,9 +19,8 @@ Operand conv3(Maker& maker, Operand src, std::int64_t in, std::int64_t out,
 }
 
 std::size_t count_steps(const std::vector<OpTiming>& timings, std::string_view implementation) {
-  return static_cast<std::size_t>(std::ranges::count_if(timings, [&](const OpTiming& t) {
-    return t.implementation.starts_with(implementation);
-  }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      timings, [&](const OpTiming& t) { return t.implementation.starts_with(implementation); }));
 }
 
 TEST(ExecLayout, ResidualSumRunsInPlace) {
@@ -93,14 +93,12 @@ Operand dense_block(Maker& maker, Operand stem, bool nested) {
   std::int64_t channels = 8;
   Operand all = stem;
   for (int layer = 0; layer < 4; ++layer) {
-    const Operand active =
-        maker.op(kind::kScaleShift,
-                 {all, maker.weight(Dims{channels}), maker.weight(Dims{channels})}, {},
-                 {unary("relu")});
+    const Operand active = maker.op(
+        kind::kScaleShift, {all, maker.weight(Dims{channels}), maker.weight(Dims{channels})}, {},
+        {unary("relu")});
     features.push_back(conv3(maker, active, channels, 4));
     channels += 4;
-    all = maker.op(kind::kConcat,
-                   nested ? std::vector<Operand>{all, features.back()} : features,
+    all = maker.op(kind::kConcat, nested ? std::vector<Operand>{all, features.back()} : features,
                    {integer("axis", 1)});
   }
   return maker.op(kind::kScaleShift,
@@ -117,8 +115,8 @@ TEST(ExecLayout, GrowingConcatCopiesOnlyWhatIsNew) {
       std::vector<OpTiming> timings;
       ASSERT_TRUE(compile_and_run(maker, &timings));
       // The stem once and four new features.
-      EXPECT_EQ(count_steps(timings, "loop:copy"), 5U + 1U /* small input to channels-last */ +
-                                                       1U /* output to plain */)
+      EXPECT_EQ(count_steps(timings, "loop:copy"),
+                5U + 1U /* small input to channels-last */ + 1U /* output to plain */)
           << "nested " << nested << " batch " << batch;
     }
 }
@@ -151,8 +149,7 @@ TEST(ExecLayout, ChannelsLastModelsTransposeForFree) {
 TEST(ExecLayout, OutputsThatAreInputsWeightsOrRepeated) {
   Maker maker(10);
   const Operand input = maker.input(Dims{2, 3, 4});
-  const Operand sum =
-      maker.op(kind::kBinary, {input, maker.weight(Dims{4})}, {text("alg", "add")});
+  const Operand sum = maker.op(kind::kBinary, {input, maker.weight(Dims{4})}, {text("alg", "add")});
   maker.output(sum);
   maker.output(maker.op(kind::kIdentity, {sum}));
   maker.output(maker.op(kind::kReshape, {sum}, {ints("shape", {24})}));
@@ -168,8 +165,8 @@ TEST(ExecLayout, OneDimensionalSignalsKeepChannelsLast) {
     x = maker.op(kind::kConv, {x, maker.weight(Dims{out, in, 5})}, {ints("pads", {2, 2})},
                  {unary("relu")});
   const Operand wide = maker.op(kind::kUnsqueeze, {x}, {ints("axes", {3})});
-  maker.output(maker.op(kind::kConv, {wide, maker.weight(Dims{4, 8, 3, 1})},
-                        {ints("pads", {1, 0, 1, 0})}));
+  maker.output(
+      maker.op(kind::kConv, {wide, maker.weight(Dims{4, 8, 3, 1})}, {ints("pads", {1, 0, 1, 0})}));
   expect_matches_reference(maker);
 }
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "reference.h"
 
 // Every kind against plain double-precision loops, over many random shapes. The seed in a failure's
@@ -105,7 +106,10 @@ TEST(ExecOps, Conv) {
     std::int64_t group = 1, per_in = pick(random, 1, 20), per_out = pick(random, 1, 24);
     switch (random() % 4) {
       case 0: group = pick(random, 2, 4); break;
-      case 1: group = pick(random, 3, 40); per_in = per_out = 1; break;
+      case 1:
+        group = pick(random, 3, 40);
+        per_in = per_out = 1;
+        break;
       default: break;
     }
     const Dims src = random_image(random, group * per_in);
@@ -188,7 +192,8 @@ TEST(ExecOps, MatmulOfValues) {
     for (std::int64_t i = 0; i < batch; ++i) {
       const std::int64_t dim = pick(random, 2, 3);
       a.push_back(random() % 3 == 0 ? 1 : dim);
-      if (i + 1 < batch || random() % 2 == 0 || !b.empty()) b.push_back(random() % 3 == 0 ? 1 : dim);
+      if (i + 1 < batch || random() % 2 == 0 || !b.empty())
+        b.push_back(random() % 3 == 0 ? 1 : dim);
     }
     a.push_back(trans_a ? k : m);
     a.push_back(trans_a ? m : k);
@@ -203,12 +208,25 @@ TEST(ExecOps, MatmulOfValues) {
 }
 
 TEST(ExecOps, EveryEltwise) {
-  const std::vector<std::tuple<std::string, double, double>> cases{
-      {"relu", 0, 0},        {"relu", 0.1, 0},   {"clip", -0.5, 0.5},      {"linear", 2, 1},
-      {"sigmoid", 0, 0},     {"tanh", 0, 0},     {"elu", 1.5, 0},          {"exp", 0, 0},
-      {"abs", 0, 0},         {"square", 0, 0},   {"gelu_erf", 0, 0},       {"gelu_tanh", 0, 0},
-      {"swish", 1.5, 0},     {"mish", 0, 0},     {"hardswish", 1.0 / 6, 0.5}, {"round", 0, 0},
-      {"hardsigmoid", 0.2, 0.5}, {"soft_relu", 2, 0}, {"pow", 2, 3}};
+  const std::vector<std::tuple<std::string, double, double>> cases{{"relu", 0, 0},
+                                                                   {"relu", 0.1, 0},
+                                                                   {"clip", -0.5, 0.5},
+                                                                   {"linear", 2, 1},
+                                                                   {"sigmoid", 0, 0},
+                                                                   {"tanh", 0, 0},
+                                                                   {"elu", 1.5, 0},
+                                                                   {"exp", 0, 0},
+                                                                   {"abs", 0, 0},
+                                                                   {"square", 0, 0},
+                                                                   {"gelu_erf", 0, 0},
+                                                                   {"gelu_tanh", 0, 0},
+                                                                   {"swish", 1.5, 0},
+                                                                   {"mish", 0, 0},
+                                                                   {"hardswish", 1.0 / 6, 0.5},
+                                                                   {"round", 0, 0},
+                                                                   {"hardsigmoid", 0.2, 0.5},
+                                                                   {"soft_relu", 2, 0},
+                                                                   {"pow", 2, 3}};
   for (const auto& [alg, alpha, beta] : cases)
     for (const Dims& dims : {Dims{}, Dims{37}, Dims{2, 3, 4}, Dims{1, 19, 5, 7}}) {
       SCOPED_TRACE(alg);
@@ -266,10 +284,10 @@ TEST(ExecOps, ScaleShift) {
       Maker maker(7);
       std::vector<PostOp> post_ops;
       if (relu) post_ops.push_back(unary("relu"));
-      maker.output(maker.op(kind::kScaleShift,
-                            {maker.input(dims), maker.weight(Dims{dims[1]}),
-                             maker.weight(Dims{dims[1]})},
-                            {}, post_ops));
+      maker.output(
+          maker.op(kind::kScaleShift,
+                   {maker.input(dims), maker.weight(Dims{dims[1]}), maker.weight(Dims{dims[1]})},
+                   {}, post_ops));
       expect_matches_reference(maker);
     }
 }
@@ -300,8 +318,8 @@ TEST(ExecOps, LayerNorm) {
     std::vector<Operand> inputs{maker.input(dims)};
     inputs.push_back(seed % 4 == 1 ? Operand{} : maker.weight(normalised));
     if (seed % 4 != 2) inputs.push_back(maker.weight(normalised));
-    maker.output(maker.op(kind::kLayerNorm, inputs,
-                          {integer("axis", axis), real("epsilon", 1e-3)}));
+    maker.output(
+        maker.op(kind::kLayerNorm, inputs, {integer("axis", axis), real("epsilon", 1e-3)}));
     add_post_ops(maker);
     expect_matches_reference(maker);
     if (HasFatalFailure()) return;
@@ -312,9 +330,9 @@ TEST(ExecOps, Lrn) {
   for (const std::int64_t size : {1, 2, 3, 4, 5})
     for (const Dims& dims : {Dims{2, 9, 5}, Dims{1, 20, 4, 6}, Dims{2, 3, 2, 3, 4}}) {
       Maker maker(13);
-      maker.output(maker.op(kind::kLrn, {maker.input(dims)},
-                            {integer("size", size), real("alpha", 0.3), real("beta", 0.6),
-                             real("bias", 1.5)}));
+      maker.output(maker.op(
+          kind::kLrn, {maker.input(dims)},
+          {integer("size", size), real("alpha", 0.3), real("beta", 0.6), real("bias", 1.5)}));
       expect_matches_reference(maker);
     }
 }

@@ -1,12 +1,12 @@
-#include "ctxgen/onednn/kind_params.h"
-
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
+#include "ctxgen/onednn/kind_params.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "code_of.h"
 #include "kinds/kind_rows.h"
 
 // The parameters of every kind: there and back, and what damage does to them.
@@ -21,7 +21,9 @@ class Filler {
   void operator()(std::string_view, std::int64_t& value) { value = ++next_; }
   void operator()(std::string_view, bool& value) { value = !value; }
   void operator()(std::string_view, double& value) { value = 0.5 + static_cast<double>(++next_); }
-  void operator()(std::string_view, std::string& value) { value = "word" + std::to_string(++next_); }
+  void operator()(std::string_view, std::string& value) {
+    value = "word" + std::to_string(++next_);
+  }
   void operator()(std::string_view, IntList& value) { value = {++next_, -7}; }
   void operator()(std::string_view, std::vector<double>& value) { value = {0.25, 1e9}; }
   template <class T>
@@ -73,8 +75,8 @@ void check_params(std::string_view kind) {
     EXPECT_TRUE(names.insert(param.name.str()).second) << param.name.str() << " twice";
     ProgramOp damaged = once;
     const bool text = std::holds_alternative<ShortText>(param.value);
-    damaged.params[i].value = text ? decltype(param.value)(std::int64_t{1})
-                                   : decltype(param.value)(ShortText("x"));
+    damaged.params[i].value =
+        text ? decltype(param.value)(std::int64_t{1}) : decltype(param.value)(ShortText("x"));
     EXPECT_EQ(code_of(decode<Params>(damaged)), ErrorCode::kCorruptContext) << param.name.str();
     damaged = once;
     if (std::holds_alternative<std::int64_t>(param.value)) {

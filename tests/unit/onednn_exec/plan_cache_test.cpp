@@ -1,12 +1,13 @@
 #include "run/plan_cache.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <latch>
 #include <thread>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "reference.h"
 
 // Plans for shapes met at run time: one per shape whoever asks, a bounded number of them, and none
@@ -62,7 +63,9 @@ TEST(PlanCache, FindsADroppedPlanThatStillRuns) {
 
 TEST(PlanCache, AFailureIsReportedAndNotRemembered) {
   PlanCache cache(2);
-  const auto failing = [] { return Result<PlanCache::PlanPtr>(fail(ErrorCode::kUnsupported, "no")); };
+  const auto failing = [] {
+    return Result<PlanCache::PlanPtr>(fail(ErrorCode::kUnsupported, "no"));
+  };
   EXPECT_EQ(cache.get(Shape(1).inputs(), failing).error().code, ErrorCode::kUnsupported);
   const auto throwing = []() -> Result<PlanCache::PlanPtr> { throw std::bad_alloc(); };
   EXPECT_EQ(cache.get(Shape(1).inputs(), throwing).error().code, ErrorCode::kResourceLimit);
@@ -81,13 +84,17 @@ TEST(PlanCache, ThreadsThatAskForOneShapeGetOnePlan) {
     for (int t = 0; t < kThreads; ++t)
       threads.emplace_back([&, t] {
         start.arrive_and_wait();
-        plans[static_cast<std::size_t>(t)] = cache.get(Shape(7).inputs(), [&] {
-          made += 1;
-          // Until all others wait for this one or the machine is too busy to get them here.
-          for (int i = 0; i < 2000 && cache.counters().waits < kThreads - 1; ++i)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          return Result<PlanCache::PlanPtr>(plan_of(7));
-        }).value();
+        plans[static_cast<std::size_t>(t)] =
+            cache
+                .get(Shape(7).inputs(),
+                     [&] {
+                       made += 1;
+                       // Until all others wait for this one or the machine is too busy to get them here.
+                       for (int i = 0; i < 2000 && cache.counters().waits < kThreads - 1; ++i)
+                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                       return Result<PlanCache::PlanPtr>(plan_of(7));
+                     })
+                .value();
       });
   }
   EXPECT_EQ(made, 1);
@@ -123,7 +130,9 @@ TEST(PlanCache, RunsOutliveTheirPlansEviction) {
   make_rows(first, 1);
   const Packed packed = pack(first, {}).value();
   const auto executable =
-      loader().load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr).value();
+      loader()
+          .load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr)
+          .value();
   const auto work = [&](std::int64_t begin) {
     const auto state = executable->make_state().value();
     for (std::int64_t i = 0; i < 40; ++i) {
@@ -153,7 +162,9 @@ TEST(PlanCache, ManyShapesNeedBoundedMemory) {
   make_rows(first, 1);
   const Packed packed = pack(first, {}).value();
   const auto executable =
-      loader().load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 3}, nullptr).value();
+      loader()
+          .load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 3}, nullptr)
+          .value();
   const auto state = executable->make_state().value();
   for (std::int64_t rows = 1; rows <= 60; ++rows) {
     Maker maker(32);
@@ -180,7 +191,9 @@ TEST(PlanCache, WeightsAreRepackedOncePerLayout) {
   make(first, 7);
   const Packed packed = pack(first, {{first.input_dims()}}).value();
   const auto executable =
-      loader().load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr).value();
+      loader()
+          .load(packed.shared(), packed.blobs(), {.threads = 1, .kept_plans = 1}, nullptr)
+          .value();
   const auto state = executable->make_state().value();
   std::uint64_t repacked = 0;
   for (int round = 0; round < 3; ++round) {

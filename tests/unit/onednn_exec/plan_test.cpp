@@ -1,10 +1,11 @@
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <cstring>
 #include <thread>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "reference.h"
 
 // Stored plans, plans for other shapes, threads, and the loader's verdicts.
@@ -91,7 +92,8 @@ TEST(ExecPlan, PackingIsDeterministic) {
   const Packed b = pack(maker, {{maker.input_dims()}}).value();
   EXPECT_EQ(a.program, b.program);
   ASSERT_EQ(a.store->size(), b.store->size());
-  for (WeightStore::Id i = 0; i < a.store->size(); ++i) EXPECT_EQ(a.store->hash(i), b.store->hash(i));
+  for (WeightStore::Id i = 0; i < a.store->size(); ++i)
+    EXPECT_EQ(a.store->hash(i), b.store->hash(i));
 }
 
 TEST(ExecPlan, OtherShapesArePlannedAtRunTime) {
@@ -219,8 +221,8 @@ TEST(ExecPlan, UnknownKindsAndTypesAreUnsupported) {
   kind_maker.output(kind_maker.op("fft", {kind_maker.input(Dims{4})}));
   EXPECT_EQ(pack(kind_maker, {{kind_maker.input_dims()}}).error().code, ErrorCode::kUnsupported);
   Maker type_maker(11);
-  type_maker.output(type_maker.op(kind::kEltwise, {type_maker.input(Dims{4})},
-                                  {text("alg", "relu")}));
+  type_maker.output(
+      type_maker.op(kind::kEltwise, {type_maker.input(Dims{4})}, {text("alg", "relu")}));
   type_maker.program().values[0].type = DataType::kInt64;
   EXPECT_EQ(pack(type_maker, {{type_maker.input_dims()}}).error().code, ErrorCode::kUnsupported);
 }
@@ -255,8 +257,9 @@ TEST(ExecMachine, PortableRunsWhereTheMajorVersionIsTheSame) {
   const auto found = loader().compatibility(portable, 2);
   EXPECT_EQ(found.verdict, Compatibility::kPreferRecompilation);
   EXPECT_NE(found.reason.find("portable"), std::string::npos);
-  for (const std::string_view other : {"format=2;onednn=3;isa=portable", "format=1;onednn=2;isa=portable",
-                                       "format=1;onednn=3.1.0;isa=portable", "isa=portable"})
+  for (const std::string_view other :
+       {"format=2;onednn=3;isa=portable", "format=1;onednn=2;isa=portable",
+        "format=1;onednn=3.1.0;isa=portable", "isa=portable"})
     EXPECT_EQ(loader().compatibility(other, 2).verdict, Compatibility::kUnsupported) << other;
 }
 
@@ -275,7 +278,8 @@ TEST(ExecPlan, PortableProgramsHoldPlainWeightsAndNoChoices) {
   LoadStatistics statistics;
   const auto loaded = load(portable, &statistics).value();
   EXPECT_GT(statistics.repacked_weights, 0U);
-  EXPECT_EQ(run(*loaded, maker.inputs()).value(), run(*load(native).value(), maker.inputs()).value());
+  EXPECT_EQ(run(*loaded, maker.inputs()).value(),
+            run(*load(native).value(), maker.inputs()).value());
 }
 
 }  // namespace

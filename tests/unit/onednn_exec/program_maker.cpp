@@ -37,8 +37,12 @@ Operand Maker::weight(Tensor tensor) {
 Operand Maker::op(std::string_view kind, std::vector<Operand> inputs, std::vector<Param> params,
                   std::vector<PostOp> post_ops) {
   const std::uint32_t out = new_value();
-  program_.ops.push_back({std::string(kind), "op" + std::to_string(program_.ops.size()),
-                          std::move(inputs), {out}, std::move(params), std::move(post_ops)});
+  program_.ops.push_back({std::string(kind),
+                          "op" + std::to_string(program_.ops.size()),
+                          std::move(inputs),
+                          {out},
+                          std::move(params),
+                          std::move(post_ops)});
   return Operand::value(out);
 }
 
@@ -82,11 +86,10 @@ BlobSource Packed::blobs() const {
 Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, int threads,
                     bool portable) {
   Packed packed{maker.program(), std::make_shared<WeightStore>()};
-  CTXGEN_CHECK(plan_and_pack(packed.program, maker.weights(),
-                             PackOptions{.profiles = std::move(profiles),
-                                         .threads = threads,
-                                         .portable = portable},
-                             *packed.store));
+  CTXGEN_CHECK(plan_and_pack(
+      packed.program, maker.weights(),
+      PackOptions{.profiles = std::move(profiles), .threads = threads, .portable = portable},
+      *packed.store));
   return packed;
 }
 

@@ -1,10 +1,11 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "ctxgen/base/half.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "code_of.h"
 #include "program_maker.h"
 
@@ -71,15 +72,16 @@ TEST(Quantized, PointConvertsBetweenAllTypes) {
     for (const DataType to : {kFloat, kFloat16, kUint8, kInt8}) {
       SCOPED_TRACE(std::format("{} to {}", name_of(from), name_of(to)));
       const Quant in{is_integer(from) ? (from == kInt32 ? 0.0009765625 : 0.03125) : 1,
-                     from == kUint8 ? 130.0 : from == kInt8 ? -5.0 : 0.0};
+                     from == kUint8  ? 130.0
+                     : from == kInt8 ? -5.0
+                                     : 0.0};
       const Quant out{0.0625, to == kUint8 ? 100.0 : 3.0};
       Maker maker(1);
       const Operand x = maker.input(random_of(from, Dims{2, 3, 5, 7}, random));
-      const Operand y = maker.op(kind::kPoint, {x},
-                                 {real("in_scale", in.scale),
-                                  integer("in_zero", static_cast<std::int64_t>(in.zero)),
-                                  real("out_scale", out.scale),
-                                  integer("out_zero", static_cast<std::int64_t>(out.zero))});
+      const Operand y = maker.op(
+          kind::kPoint, {x},
+          {real("in_scale", in.scale), integer("in_zero", static_cast<std::int64_t>(in.zero)),
+           real("out_scale", out.scale), integer("out_zero", static_cast<std::int64_t>(out.zero))});
       maker.program().values[y.index].type = to;
       maker.output(y);
       const auto results = compile_and_run_typed(maker);
@@ -148,8 +150,7 @@ TEST(Quantized, PointTablesForFunctionsWithoutLoop) {
   const auto results = compile_and_run_typed(maker);
   ASSERT_TRUE(results.has_value()) << results.error().message;
   std::vector<double> expected;
-  for (int i = 0; i < 256; ++i)
-    expected.push_back(1 / (1 + std::exp(-(i - 128) * double{0.05F})));
+  for (int i = 0; i < 256; ++i) expected.push_back(1 / (1 + std::exp(-(i - 128) * double{0.05F})));
   // One rounding of x (below 8) and one of the result: 2 * 2^-21 * 256.
   expect_rounded((*results)[0], expected, {1.0 / 256, 0}, 3e-4);
 }
@@ -220,13 +221,13 @@ void check_conv(const ConvCase& c, std::int64_t& moved, std::int64_t& total) {
     inputs.push_back(maker.weight(scales));
   }
   const Quant out{0.05, c.to == DataType::kUint8 ? 117.0 : -3.0};
-  const Operand y = maker.op(
-      kind::kQConv, inputs,
-      {ints("pads", {c.pad, c.pad, c.pad, c.pad}), ints("strides", {c.stride, c.stride}),
-       ints("dilations", {c.dilation, c.dilation}), integer("group", c.group),
-       integer("in_zero", c.in_zero), real("out_scale", out.scale),
-       integer("out_zero", static_cast<std::int64_t>(out.zero))},
-      sum_only ? std::vector<PostOp>{} : std::vector<PostOp>{unary("relu", 0.25F)});
+  const Operand y =
+      maker.op(kind::kQConv, inputs,
+               {ints("pads", {c.pad, c.pad, c.pad, c.pad}), ints("strides", {c.stride, c.stride}),
+                ints("dilations", {c.dilation, c.dilation}), integer("group", c.group),
+                integer("in_zero", c.in_zero), real("out_scale", out.scale),
+                integer("out_zero", static_cast<std::int64_t>(out.zero))},
+               sum_only ? std::vector<PostOp>{} : std::vector<PostOp>{unary("relu", 0.25F)});
   maker.program().values[y.index].type = c.to;
   maker.output(y);
   const auto results = compile_and_run_typed(maker);
@@ -264,16 +265,19 @@ TEST(Quantized, ConvolutionsOfEveryKind) {
           SCOPED_TRACE(std::format("{} to {}, zero {}, per channel {}", name_of(from), name_of(to),
                                    in_zero, per_channel));
           const bool bias = per_channel;
-          check_conv({{1, 16, 9, 10}, {24, 16, 3, 3}, 1, 1, 1, 1, bias, per_channel, from, to,
-                      in_zero}, moved, total);
+          check_conv(
+              {{1, 16, 9, 10}, {24, 16, 3, 3}, 1, 1, 1, 1, bias, per_channel, from, to, in_zero},
+              moved, total);
           check_conv({{2, 7, 8, 8}, {5, 7, 1, 1}, 1, 2, 0, 1, bias, per_channel, from, to, in_zero},
                      moved, total);
-          check_conv({{1, 16, 8, 8}, {16, 1, 3, 3}, 16, 1, 1, 1, bias, per_channel, from, to,
-                      in_zero}, moved, total);
+          check_conv(
+              {{1, 16, 8, 8}, {16, 1, 3, 3}, 16, 1, 1, 1, bias, per_channel, from, to, in_zero},
+              moved, total);
           check_conv({{1, 8, 8, 9}, {8, 4, 3, 3}, 2, 1, 1, 2, bias, per_channel, from, to, in_zero},
                      moved, total);
-          check_conv({{1, 3, 20, 20}, {16, 3, 5, 5}, 1, 2, 2, 1, bias, per_channel, from, to,
-                      in_zero}, moved, total);
+          check_conv(
+              {{1, 3, 20, 20}, {16, 3, 5, 5}, 1, 2, 2, 1, bias, per_channel, from, to, in_zero},
+              moved, total);
           if (HasFailure()) return;
         }
   // Exact numbers rarely lie on a tie; those that f32 moved over one are few.
@@ -317,12 +321,12 @@ TEST(Quantized, MatrixProducts) {
               for (std::int64_t j = 0; j < columns; ++j) {
                 double sum = 0;
                 for (std::int64_t k = 0; k < kInner; ++k)
-                  sum += (element(maker.inputs()[0], i * kInner + k) -
-                          static_cast<double>(in_zero)) *
-                         element(b, k * columns + j);
-                expected.push_back(to == kInt32
-                                       ? sum
-                                       : sum * scales.elements<float>()[static_cast<std::size_t>(j)]);
+                  sum +=
+                      (element(maker.inputs()[0], i * kInner + k) - static_cast<double>(in_zero)) *
+                      element(b, k * columns + j);
+                expected.push_back(
+                    to == kInt32 ? sum
+                                 : sum * scales.elements<float>()[static_cast<std::size_t>(j)]);
               }
             const Tensor& got = (*results)[0];
             if (to == kInt32 || to == kFloat) {
@@ -351,8 +355,8 @@ TEST(Quantized, MoversAndMaximaKeepTheirType) {
     const Operand x = maker.input(random_of(type, dims, random));
     const Operand t = made(maker.op(kind::kTranspose, {x}, {ints("perm", {0, 2, 3, 1})}));
     const Operand c = made(maker.op(kind::kConcat, {t, t}, {integer("axis", 3)}));
-    maker.output(made(maker.op(kind::kSlice, {c}, {ints("starts", {2}), ints("ends", {9}),
-                                                   ints("axes", {3})})));
+    maker.output(made(
+        maker.op(kind::kSlice, {c}, {ints("starts", {2}), ints("ends", {9}), ints("axes", {3})})));
     const auto results = compile_and_run_typed(maker);
     ASSERT_TRUE(results.has_value()) << results.error().message;
     ASSERT_EQ((*results)[0].type(), type);
@@ -367,8 +371,9 @@ TEST(Quantized, MoversAndMaximaKeepTheirType) {
     for (const std::int64_t dilation : {1, 2}) {
       Maker maker(7);
       const Operand x = maker.input(random_of(type, Dims{1, 3, 9, 9}, random));
-      const Operand y = maker.op(kind::kPool, {x}, {text("mode", "max"), ints("kernel", {2, 2}),
-                                                    ints("dilations", {dilation, dilation})});
+      const Operand y = maker.op(
+          kind::kPool, {x},
+          {text("mode", "max"), ints("kernel", {2, 2}), ints("dilations", {dilation, dilation})});
       maker.program().values[y.index].type = type;
       maker.output(y);
       const auto results = compile_and_run_typed(maker);
@@ -390,9 +395,9 @@ TEST(Quantized, TypesThatAKindHasNoKernelForAreRefused) {
     std::string_view kind;
     DataType from, to;
   };
-  const Case cases[] = {{kind::kEltwise, kUint8, kUint8}, {kind::kEltwise, kFloat, kFloat16},
-                        {kind::kSoftmax, kInt8, kInt8},   {kind::kIdentity, kUint8, kFloat},
-                        {kind::kPoint, kFloat, kInt32},   {kind::kPoint, kInt64, kFloat},
+  const Case cases[] = {{kind::kEltwise, kUint8, kUint8},   {kind::kEltwise, kFloat, kFloat16},
+                        {kind::kSoftmax, kInt8, kInt8},     {kind::kIdentity, kUint8, kFloat},
+                        {kind::kPoint, kFloat, kInt32},     {kind::kPoint, kInt64, kFloat},
                         {kind::kGlobalPool, kUint8, kFloat}};
   for (const Case& c : cases) {
     Maker maker(8);

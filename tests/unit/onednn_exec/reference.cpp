@@ -1,9 +1,9 @@
 #include "reference.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen::onednn::test {
 namespace {
@@ -145,7 +145,8 @@ Value conv(const Op& op, const std::vector<const Value*>& in, const Dims& dims) 
   Value out{dims, {}};
   const Dims inner(weights.dims.span().subspan(1));
   for_each(dims, [&](const std::vector<std::int64_t>& o) {
-    double sum = in.size() > 2 && in[2] != nullptr ? in[2]->data[static_cast<std::size_t>(o[1])] : 0;
+    double sum =
+        in.size() > 2 && in[2] != nullptr ? in[2]->data[static_cast<std::size_t>(o[1])] : 0;
     for_each(inner, [&](const std::vector<std::int64_t>& w) {
       std::vector<std::int64_t> s{o[0], o[1] / per_group * inner[0] + w[0]};
       std::vector<std::int64_t> tap{o[1], w[0]};
@@ -165,8 +166,10 @@ Value conv(const Op& op, const std::vector<const Value*>& in, const Dims& dims) 
 Value pool(const Op& op, const Value& src, const Dims& dims, bool global) {
   const std::size_t k = src.dims.size() - 2;
   const Taps t = global ? Taps{{src.dims.begin() + 2, src.dims.end()},
-                               std::vector<std::int64_t>(k, 1), std::vector<std::int64_t>(k, 1),
-                               std::vector<std::int64_t>(k, 0), std::vector<std::int64_t>(k, 0)}
+                               std::vector<std::int64_t>(k, 1),
+                               std::vector<std::int64_t>(k, 1),
+                               std::vector<std::int64_t>(k, 0),
+                               std::vector<std::int64_t>(k, 0)}
                         : read_taps(op, src.dims, op.list("kernel", k, 1));
   const std::string mode = op.text("mode");
   Dims kernel;
@@ -208,8 +211,8 @@ Value matmul(const Op& op, const std::vector<const Value*>& in, const Dims& dims
   };
   Value out{dims, {}};
   for_each(dims, [&](const std::vector<std::int64_t>& o) {
-    double sum = in.size() > 2 && in[2] != nullptr
-                     ? in[2]->data[static_cast<std::size_t>(o.back())] : 0;
+    double sum =
+        in.size() > 2 && in[2] != nullptr ? in[2]->data[static_cast<std::size_t>(o.back())] : 0;
     for (std::int64_t i = 0; i < inner; ++i) {
       std::vector<std::int64_t> left = o, right = o;
       left[left.size() - 1] = i;
@@ -398,9 +401,10 @@ std::vector<std::vector<double>> reference(Maker& maker) {
       std::size_t n = 0;
       const Value before = out;
       for_each(out.dims, [&](const std::vector<std::int64_t>& o) {
-        out.data[n] = is_binary(post.kind)
-                          ? arithmetic(post.kind, before.data[n], read_broadcast(*find(post.operand), o))
-                          : eltwise(post.kind, before.data[n], post.alpha, post.beta);
+        out.data[n] =
+            is_binary(post.kind)
+                ? arithmetic(post.kind, before.data[n], read_broadcast(*find(post.operand), o))
+                : eltwise(post.kind, before.data[n], post.alpha, post.beta);
         ++n;
       });
     }

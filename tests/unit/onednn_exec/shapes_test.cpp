@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "program_maker.h"
 
 // Shapes with known answers: those of the ONNX specification's examples.
@@ -39,15 +40,15 @@ TEST(ExecShapes, ConvPadsAndStrides) {
 }
 
 TEST(ExecShapes, PoolCeilMode) {
-  EXPECT_EQ(shape_of(kind::kPool, {Dims{1, 1, 4, 4}},
-                     {mode(), ints("kernel", {3, 3}), ints("strides", {2, 2}),
-                      integer("ceil_mode", 1)}),
-            (Dims{1, 1, 2, 2}));
+  EXPECT_EQ(
+      shape_of(kind::kPool, {Dims{1, 1, 4, 4}},
+               {mode(), ints("kernel", {3, 3}), ints("strides", {2, 2}), integer("ceil_mode", 1)}),
+      (Dims{1, 1, 2, 2}));
   // The last window would start on padding only.
-  EXPECT_EQ(shape_of(kind::kPool, {Dims{1, 3, 2, 2}},
-                     {mode(), ints("kernel", {1, 1}), ints("strides", {2, 2}),
-                      integer("ceil_mode", 1)}),
-            (Dims{1, 3, 1, 1}));
+  EXPECT_EQ(
+      shape_of(kind::kPool, {Dims{1, 3, 2, 2}},
+               {mode(), ints("kernel", {1, 1}), ints("strides", {2, 2}), integer("ceil_mode", 1)}),
+      (Dims{1, 3, 1, 1}));
   EXPECT_EQ(shape_of(kind::kPool, {Dims{1, 3, 32, 32}},
                      {mode(), ints("kernel", {5, 5}), ints("strides", {3, 3})}),
             (Dims{1, 3, 10, 10}));
@@ -91,8 +92,9 @@ TEST(ExecShapes, SqueezeAndUnsqueeze) {
 TEST(ExecShapes, SliceRules) {
   const std::vector<Dims> in{Dims{20, 10, 5}};
   const auto slice = [&](std::int64_t start, std::int64_t end, std::int64_t step) {
-    return shape_of(kind::kSlice, in, {ints("starts", {start}), ints("ends", {end}),
-                                       ints("axes", {1}), ints("steps", {step})});
+    return shape_of(
+        kind::kSlice, in,
+        {ints("starts", {start}), ints("ends", {end}), ints("axes", {1}), ints("steps", {step})});
   };
   EXPECT_EQ(slice(1, 1000, 1), (Dims{20, 9, 5}));
   EXPECT_EQ(slice(0, -1, 2), (Dims{20, 5, 5}));
@@ -111,9 +113,10 @@ TEST(ExecShapes, SliceRules) {
 }
 
 TEST(ExecShapes, SliceOfAnEmptyAndOfAHugeDim) {
-  const auto slice = [&](std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) {
-    return shape_of(kind::kSlice, {Dims{dim}}, {ints("starts", {start}), ints("ends", {end}),
-                                                ints("steps", {step})});
+  const auto slice = [&](std::int64_t dim, std::int64_t start, std::int64_t end,
+                         std::int64_t step) {
+    return shape_of(kind::kSlice, {Dims{dim}},
+                    {ints("starts", {start}), ints("ends", {end}), ints("steps", {step})});
   };
   for (const std::int64_t step : {std::int64_t{1}, std::int64_t{-1}, INT64_MAX, INT64_MIN})
     for (const std::int64_t start : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX, INT64_MIN})
@@ -128,8 +131,9 @@ TEST(ExecShapes, SliceOfAnEmptyAndOfAHugeDim) {
 
 TEST(ExecShapes, HugeResultsAreRefusedBeforeAllocation) {
   const std::int64_t big = std::int64_t{1} << 30;
-  EXPECT_EQ(shape_of(kind::kBinary, {Dims{big, 1}, Dims{1, big}}, {text("alg", "add")}).error().code,
-            ErrorCode::kResourceLimit);
+  EXPECT_EQ(
+      shape_of(kind::kBinary, {Dims{big, 1}, Dims{1, big}}, {text("alg", "add")}).error().code,
+      ErrorCode::kResourceLimit);
 }
 
 }  // namespace

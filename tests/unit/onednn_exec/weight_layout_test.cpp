@@ -27,16 +27,23 @@ dnnl::convolution_forward::primitive_desc describe(const Case& c, const memory::
   const memory::desc image({1, c.channels, c.size, c.size}, memory::data_type::f32,
                            memory::format_tag::acdb);
   const memory::dims pads(2, c.kernel / 2);
-  return {cpu_engine(), dnnl::prop_kind::forward_inference,
-          dnnl::algorithm::convolution_direct, image, weights, image, {1, 1}, pads, pads};
+  return {cpu_engine(),
+          dnnl::prop_kind::forward_inference,
+          dnnl::algorithm::convolution_direct,
+          image,
+          weights,
+          image,
+          {1, 1},
+          pads,
+          pads};
 }
 
 TEST(ExecWeightLayout, StoredLayoutBringsBackTheKernel) {
   for (const Case& c : {Case{32, 1, 1, 7}, Case{96, 1, 1, 14}, Case{64, 1, 3, 14},
                         Case{32, 32, 3, 7}, Case{48, 48, 1, 9}, Case{64, 4, 3, 9}}) {
     SCOPED_TRACE(c.channels * 1000 + c.group * 10 + c.kernel);
-    const auto chosen = describe(
-        c, memory::desc(weight_dims(c), memory::data_type::f32, memory::format_tag::any));
+    const auto chosen =
+        describe(c, memory::desc(weight_dims(c), memory::data_type::f32, memory::format_tag::any));
     const auto layout = encode_layout(chosen.weights_desc(), false);
     ASSERT_TRUE(layout);
     const std::int64_t per_group = c.channels / c.group;
@@ -63,7 +70,8 @@ TEST(ExecWeightLayout, HasTheNumberOfItsPacking) {
   EXPECT_EQ(packing_of({}), kPlainPacking);
   EXPECT_EQ(packing_of(reference_layout()), kPlainPacking);
   EXPECT_EQ(packing_of(std::vector<std::byte>(3)), 0);
-  for (const std::uint16_t packing : {std::uint16_t{0}, std::uint16_t{dnnl_format_tag_last}, kOwnPackings})
+  for (const std::uint16_t packing :
+       {std::uint16_t{0}, std::uint16_t{dnnl_format_tag_last}, kOwnPackings})
     EXPECT_FALSE(knows_packing(packing)) << packing;
   EXPECT_TRUE(knows_packing(kPlainPacking) && knows_packing(dnnl_BA16a64b));
 }
@@ -86,7 +94,8 @@ TEST(ExecWeightLayout, OfAnotherReleasesKernelsIsRefusedByItsNumber) {
   layout[3] = std::byte{0x80};
   program.weights[0].packed[0].layout = layout;
   const auto number = static_cast<std::uint16_t>(kOwnPackings + dnnl_ab);
-  EXPECT_EQ(needs_of(loader(), std::span(&program, 1)), (std::vector<Need>{{Need::kPacking, number}}));
+  EXPECT_EQ(needs_of(loader(), std::span(&program, 1)),
+            (std::vector<Need>{{Need::kPacking, number}}));
 }
 
 }  // namespace

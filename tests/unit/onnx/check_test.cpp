@@ -1,11 +1,12 @@
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cctype>
 #include <format>
 
-#include "code_of.h"
+#include <gmock/gmock.h>
+
 #include "ctxgen/onnx/infer.h"
+
+#include "code_of.h"
 #include "model_text.h"
 
 namespace ctxgen {
@@ -15,13 +16,14 @@ using test::code_of;
 using test::graph_of;
 
 TEST(Check, AcceptsGoodModels) {
-  EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"))),
-            test::kOk);
+  EXPECT_EQ(
+      code_of(check_with_onnx(graph_of("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"))),
+      test::kOk);
 }
 
 TEST(Check, AcceptsBigConstants) {
-  Model model = graph_of(
-      "g (float[N,512] x) => (float[N,512] y) <float w = {1}> { y = Add(x, w) }");
+  Model model =
+      graph_of("g (float[N,512] x) => (float[N,512] y) <float w = {1}> { y = Add(x, w) }");
   Value& w = model.graph.value(model.graph.find("w"));
   w.initializer = Tensor::allocate(DataType::kFloat, {512}).value();
   EXPECT_EQ(code_of(check_with_onnx(model)), test::kOk);
@@ -48,10 +50,10 @@ TEST(Check, AcceptsWhatRuntimesRun) {
                 graph_of("g (float[N] x) => (float[N] y) { y = custom.domain.Thing(x) }"))),
             test::kOk)
       << "a domain that is not imported";
-  EXPECT_EQ(code_of(check_with_onnx(
-                graph_of("g (float[N] x, float[N] s) => (float[N] y) { y = LayerNormalization(x, s) }",
-                         11))),
-            test::kOk)
+  EXPECT_EQ(
+      code_of(check_with_onnx(graph_of(
+          "g (float[N] x, float[N] s) => (float[N] y) { y = LayerNormalization(x, s) }", 11))),
+      test::kOk)
       << "an operator that runtimes had before ONNX";
 }
 
@@ -59,8 +61,7 @@ TEST(Check, RefusesWhatBreaksTheRules) {
   EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[N] x) => (float[N] y) { y = Relu(x, x) }"))),
             ErrorCode::kInvalidGraph)
       << "too many inputs";
-  EXPECT_EQ(code_of(check_with_onnx(
-                graph_of("g (float[N] x) => (float[N] y) { y = Concat(x) }"))),
+  EXPECT_EQ(code_of(check_with_onnx(graph_of("g (float[N] x) => (float[N] y) { y = Concat(x) }"))),
             ErrorCode::kInvalidGraph)
       << "a required attribute is missing";
   EXPECT_EQ(code_of(check_with_onnx(
@@ -71,12 +72,14 @@ TEST(Check, RefusesWhatBreaksTheRules) {
 
 TEST(Check, WhatIsExcusedExcusesItsOwnNodeOnly) {
   const auto code = [](std::string_view last, std::string_view inner) {
-    return code_of(check_with_onnx(graph_of(
-        std::format(R"(g (bool c, float[N] x, float[N] s) => (float[N] y) {{
+    return code_of(check_with_onnx(
+        graph_of(std::format(R"(g (bool c, float[N] x, float[N] s) => (float[N] y) {{
             a = LayerNormalization(x, s)
             b = If (c) <then_branch = t () => (float[N] p) {{ o = LayerNormalization(x, s) p = {} }},
                         else_branch = e () => (float[N] q) {{ q = Neg(x) }}>
-            y = {} }})", inner, last), 11)));
+            y = {} }})",
+                             inner, last),
+                 11)));
   };
   EXPECT_EQ(code("Add(a, b)", "Relu(o)"), test::kOk);
   EXPECT_EQ(code("LayerNormalization(b, s)", "LayerNormalization(o, s)"), test::kOk);

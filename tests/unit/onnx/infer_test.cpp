@@ -1,9 +1,10 @@
-#include <gmock/gmock.h>
+#include "ctxgen/onnx/infer.h"
 
 #include <format>
 
+#include <gmock/gmock.h>
+
 #include "code_of.h"
-#include "ctxgen/onnx/infer.h"
 #include "model_text.h"
 
 namespace ctxgen {
@@ -40,7 +41,8 @@ TEST(Infer, ShapeArithmeticIsPropagatedInOldOpsetsToo) {
     const Model model = inferred(R"(g (float[N,3,4] x, float[N,7] z) => (float[] y)
         <int64[1] rest = {12}, int64[1] first = {0}>
         { s = Shape(x) n = Gather(s, first) c = Cast<to = 7>(n)
-          shape = Concat<axis = 0>(c, rest) y = Reshape(x, shape) })", opset);
+          shape = Concat<axis = 0>(c, rest) y = Reshape(x, shape) })",
+                                 opset);
     EXPECT_EQ(type_of(model, "y"), "float32[N, 12]") << opset;
   }
 }
@@ -97,7 +99,8 @@ TEST(Infer, DeclaredTypesStayWhereThereIsNoSchema) {
 }
 
 TEST(Infer, OperatorsOfMicrosoftToo) {
-  const Model model = inferred(R"(g (int32[B,S] ids, int32[B,S] segments, float[99,8] words, float[512,8] places,
+  const Model model =
+      inferred(R"(g (int32[B,S] ids, int32[B,S] segments, float[99,8] words, float[512,8] places,
          float[2,8] kinds, float[8] gamma, float[8] beta, float[8,24] w, float[24] b, float[8,16] up, float[16,8] down)
          => (float[] y)
       { e, mask = com.microsoft.EmbedLayerNormalization(ids, segments, words, places, kinds, gamma, beta)
@@ -116,7 +119,8 @@ TEST(Infer, OperatorsOfMicrosoftToo) {
 }
 
 TEST(Infer, QueriesOfGroups) {
-  const Model model = inferred(R"(g (float[1,S,48] packed, float[1,S,32] query, float[1,S,8] key, float[1,S,8] value,
+  const Model model = inferred(
+      R"(g (float[1,S,48] packed, float[1,S,32] query, float[1,S,8] key, float[1,S,8] value,
          int32[1] lengths, int32[1] total) => (float[] y)
       { y, k, v = com.microsoft.GroupQueryAttention<num_heads = 8, kv_num_heads = 2>(packed, "", "", "", "", lengths, total)
         z = com.microsoft.GroupQueryAttention<num_heads = 8, kv_num_heads = 2>(query, key, value, "", "", lengths, total) })");
@@ -126,7 +130,8 @@ TEST(Infer, QueriesOfGroups) {
 }
 
 TEST(Infer, EightBitOperatorsOfMicrosoft) {
-  const Model model = inferred(R"(g (float[N,4] x, float s, uint8 z, int8[4,6] w, int8 wz) => (float[] y)
+  const Model model =
+      inferred(R"(g (float[N,4] x, float s, uint8 z, int8[4,6] w, int8 wz) => (float[] y)
       { q = com.microsoft.QuantizeLinear(x, s, z)
         sum = com.microsoft.QLinearAdd(q, s, z, q, s, z, s, z)
         act = com.microsoft.QLinearSigmoid(sum, s, z, s, z)
@@ -139,7 +144,8 @@ TEST(Infer, EightBitOperatorsOfMicrosoft) {
 }
 
 TEST(Infer, FusedConvolutionsAndProducts) {
-  const Model model = inferred(R"(g (float[N,3,8,8] x, float[4,3,3,3] w, float[2,4] a, float[5,4] b) => (float[] y)
+  const Model model =
+      inferred(R"(g (float[N,3,8,8] x, float[4,3,3,3] w, float[2,4] a, float[5,4] b) => (float[] y)
       { y = com.microsoft.FusedConv<activation = "Relu", strides = [2, 2]>(x, w)
         z = com.microsoft.FusedGemm<activation = "Relu", transB = 1>(a, b) })");
   EXPECT_EQ(type_of(model, "y"), "float32[N, 4, 3, 3]");
@@ -173,15 +179,17 @@ TEST(Infer, OperatorsOfWhichOnnxHasNoShapeFunction) {
 }
 
 TEST(Infer, BrokenNodesOfMicrosoftStayUnknown) {
-  for (const char* node : {"y = com.microsoft.Attention(x)", "y = com.microsoft.FusedConv(x)",
-                           "y = com.microsoft.QLinearAdd(x)", "y = com.microsoft.MatMulNBits(x)",
-                           "y = com.microsoft.GroupQueryAttention<num_heads = -3, kv_num_heads = 0>(x)",
-                           "y = com.microsoft.GroupQueryAttention<num_heads = 9223372036854775807, kv_num_heads = 1>(x)",
-                           "y = com.microsoft.EmbedLayerNormalization(x, x)", "y = com.microsoft.FusedGemm(x, x)",
-                           "y = com.microsoft.QuantizeLinear()", "y = com.microsoft.QAttention(x, x)",
-                           "y = com.microsoft.MultiHeadAttention(x, x, x)", "y = GroupNormalization()",
-                           "y = SimplifiedLayerNormalization()", "y = com.microsoft.FusedMatMul<transA = 1>(x)",
-                           "y = com.microsoft.QLinearAveragePool()", "y = com.microsoft.FusedMatMul()"}) {
+  for (
+      const char* node :
+      {"y = com.microsoft.Attention(x)", "y = com.microsoft.FusedConv(x)",
+       "y = com.microsoft.QLinearAdd(x)", "y = com.microsoft.MatMulNBits(x)",
+       "y = com.microsoft.GroupQueryAttention<num_heads = -3, kv_num_heads = 0>(x)",
+       "y = com.microsoft.GroupQueryAttention<num_heads = 9223372036854775807, kv_num_heads = 1>(x)",
+       "y = com.microsoft.EmbedLayerNormalization(x, x)", "y = com.microsoft.FusedGemm(x, x)",
+       "y = com.microsoft.QuantizeLinear()", "y = com.microsoft.QAttention(x, x)",
+       "y = com.microsoft.MultiHeadAttention(x, x, x)", "y = GroupNormalization()",
+       "y = SimplifiedLayerNormalization()", "y = com.microsoft.FusedMatMul<transA = 1>(x)",
+       "y = com.microsoft.QLinearAveragePool()", "y = com.microsoft.FusedMatMul()"}) {
     Model model = graph_of(std::string("g (float[2,3,4,5,6] x) => (y) { ") + node + " }");
     EXPECT_EQ(code_of(infer_shapes(model)), test::kOk) << node;
   }
@@ -220,10 +228,12 @@ TEST(Infer, DimsThatAreNotKnownAreNotMixedUp) {
 
 // onnx takes them for 0.
 TEST(Infer, SizesOfAttentionThatAreNotKnown) {
-  Model model = inferred(R"(g (float[2,4,24] q, float[2,6,24] k, float[2,6,H] v, float[2,L,30] w) => (float[] y)
+  Model model = inferred(
+      R"(g (float[2,4,24] q, float[2,6,24] k, float[2,6,H] v, float[2,L,30] w) => (float[] y)
       { y = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, v)
         z = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, w)
-        a, b, c, scores = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, w) })", 23);
+        a, b, c, scores = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, w) })",
+      23);
   EXPECT_EQ(type_of(model, "y"), "float32[...]");
   EXPECT_EQ(type_of(model, "z"), "float32[2, 4, 30]");
   EXPECT_EQ(type_of(model, "scores"), "unknown");
@@ -275,13 +285,16 @@ TEST(Infer, InPartsTheTypesAreTheSame) {
       e1 = Transpose(d) f = Unsqueeze(e1, one) values, indices = TopK(f, one) y = Add(values, values) })";
   const auto whole = types_in_parts(text, 100);
   EXPECT_THAT(whole, testing::Contains("f float32[4, 1, N]"));
-  for (const std::size_t nodes : {1, 2, 3, 5, 7}) EXPECT_EQ(types_in_parts(text, nodes), whole) << nodes;
+  for (const std::size_t nodes : {1, 2, 3, 5, 7})
+    EXPECT_EQ(types_in_parts(text, nodes), whole) << nodes;
 }
 
 TEST(Infer, PartsAreNotCutWhereSizesAreComputed) {
-  std::string text = "g (float[N,3,4] x) => (float[] y) <int64[1] rest = {12}, int64[1] first = {0}> { v0 = Relu(x) ";
+  std::string text =
+      "g (float[N,3,4] x) => (float[] y) <int64[1] rest = {12}, int64[1] first = {0}> { v0 = Relu(x) ";
   for (int i = 1; i < 15; ++i) text += std::format("v{} = Relu(v{}) ", i, i - 1);
-  text += "s = Shape(v14) n = Gather(s, first) shape = Concat<axis = 0>(n, rest) y = Reshape(v14, shape) }";
+  text +=
+      "s = Shape(v14) n = Gather(s, first) shape = Concat<axis = 0>(n, rest) y = Reshape(v14, shape) }";
   Model model = graph_of(text);
   ASSERT_EQ(code_of(infer_shapes(model, 16)), test::kOk);
   EXPECT_EQ(type_of(model, "y"), "float32[N, 12]");

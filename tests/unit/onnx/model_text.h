@@ -1,11 +1,11 @@
 #pragma once
 
-#include <onnx/defs/parser.h>
-#include <onnx/onnx_pb.h>
-
 #include <span>
 #include <stdexcept>
 #include <string>
+
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
 
 #include "ctxgen/onnx_lite/read_model.h"
 

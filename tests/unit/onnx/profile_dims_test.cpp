@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "code_of.h"
 #include "ctxgen/onnx/infer.h"
+
+#include "code_of.h"
 #include "model_text.h"
 
 namespace ctxgen {
@@ -40,9 +41,9 @@ TEST(ProfileDims, AnInputsDimsNameSymbols) {
 }
 
 TEST(ProfileDims, UnknownDimsOfInputsGetNumbers) {
-  const Model model =
-      test::graph_of("g (float[?,3] x, float[] r) => (float[] y, float[] q) "
-                     "{ y = Relu(x) q = Relu(r) }");
+  const Model model = test::graph_of(
+      "g (float[?,3] x, float[] r) => (float[] y, float[] q) "
+      "{ y = Relu(x) q = Relu(r) }");
   const auto dims = infer_dims_with(model, {}, {{"x", Dims{2, 3}}, {"r", Dims{5}}});
   ASSERT_EQ(code_of(dims), test::kOk);
   EXPECT_EQ(dims_of(model, *dims, "y"), (Dims{2, 3}));

@@ -1,8 +1,9 @@
 #include <gmock/gmock.h>
 
-#include "code_of.h"
 #include "ctxgen/onnx/infer.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
+#include "code_of.h"
 #include "model_text.h"
 
 namespace ctxgen {
@@ -112,10 +113,11 @@ TEST(SchemaFunctions, ExpandedNodesCanBeWrittenAndRead) {
   for (std::uint32_t i = 0; i < model.graph.node_count(); ++i)
     rewrite.nodes.push_back({.kind = NodeToWrite::Kind::kNode, .node = NodeId{i}});
   std::vector<std::byte> bytes;
-  ASSERT_EQ(code_of(write_model(model, rewrite, [&bytes](auto part) -> Status {
-              bytes.insert(bytes.end(), part.begin(), part.end());
-              return {};
-            })),
+  ASSERT_EQ(code_of(write_model(model, rewrite,
+                                [&bytes](auto part) -> Status {
+                                  bytes.insert(bytes.end(), part.begin(), part.end());
+                                  return {};
+                                })),
             test::kOk);
   auto written = read_model(Blob::own(bytes), {});
   ASSERT_EQ(code_of(written), test::kOk);

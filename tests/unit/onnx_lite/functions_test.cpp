@@ -1,11 +1,12 @@
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "code_of.h"
+#include <gmock/gmock.h>
+
 #include "ctxgen/onnx_lite/expand.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 
 namespace ctxgen {
@@ -46,16 +47,14 @@ std::vector<std::string> ops(const Graph& graph) {
   return out;
 }
 
-std::string name(const Graph& graph, ValueId id) {
-  return id.valid() ? graph.value(id).name : "-";
-}
+std::string name(const Graph& graph, ValueId id) { return id.valid() ? graph.value(id).name : "-"; }
 
 const Proto kTwice = function("Twice", {"a"}, {"b"}, {},
                               {node("Neg", {"a"}, {"t"}), node("Abs", {"t"}, {"b"}, {}, "", "in")});
 
 TEST(Functions, CallsAreExpandedInPlace) {
-  const auto model = read({call("Twice", {"x"}, {"m"}, {}, "first"), call("Twice", {"m"}, {"y"})},
-                          {kTwice});
+  const auto model =
+      read({call("Twice", {"x"}, {"m"}, {}, "first"), call("Twice", {"m"}, {"y"})}, {kTwice});
   ASSERT_EQ(code_of(model), test::kOk);
   const Graph& graph = model->graph;
   EXPECT_THAT(ops(graph), ElementsAre("Neg", "Abs", "Neg", "Abs"));
@@ -77,33 +76,33 @@ TEST(Functions, CallsAreExpandedInPlace) {
 
 TEST(Functions, NewNamesAreUniqueEvenWhereTheFileHasThem) {
   // The text has the very name that the expansion would give, after the call.
-  const auto model = read({call("Twice", {"x"}, {"m"}, {}, "f"),
-                           node("Abs", {"m"}, {"f__0/t"}), node("Neg", {"f__0/t"}, {"y"})},
+  const auto model = read({call("Twice", {"x"}, {"m"}, {}, "f"), node("Abs", {"m"}, {"f__0/t"}),
+                           node("Neg", {"f__0/t"}, {"y"})},
                           {kTwice});
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_EQ(name(model->graph, model->graph.node(NodeId{0}).outputs[0]), "f__0/t_");
 }
 
 TEST(Functions, MayBeLeftAlone) {
-  const auto model = read_model(model_of({call("Twice", {"x"}, {"y"})}, {kTwice}).blob(),
-                                {.external_data_folder = {}, .file_name = "",
-                                 .expand_functions = false});
+  const auto model =
+      read_model(model_of({call("Twice", {"x"}, {"y"})}, {kTwice}).blob(),
+                 {.external_data_folder = {}, .file_name = "", .expand_functions = false});
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(ops(model->graph), ElementsAre("Twice"));
 }
 
 TEST(Functions, AttributesComeFromCallsAndDefaults) {
-  const Proto leaky = function(
-      "Leaky", {"a"}, {"b"}, {"slope"},
-      {node("LeakyRelu", {"a"}, {"b"},
-            {attr_ref("alpha", "slope", kFloat), attr_ref("beta", "bias", kFloat),
-             attr_ref("gamma", "absent", kFloat)})},
-      18, {test::attr_float("bias", 0.25)});
+  const Proto leaky =
+      function("Leaky", {"a"}, {"b"}, {"slope"},
+               {node("LeakyRelu", {"a"}, {"b"},
+                     {attr_ref("alpha", "slope", kFloat), attr_ref("beta", "bias", kFloat),
+                      attr_ref("gamma", "absent", kFloat)})},
+               18, {test::attr_float("bias", 0.25)});
   // Through a second function that hands its own attribute on.
   const Proto outer = function("Outer", {"a"}, {"b"}, {"s"},
                                {call("Leaky", {"a"}, {"b"}, {attr_ref("slope", "s", kFloat)})});
-  const auto model = read({call("Outer", {"x"}, {"y"}, {test::attr_float("s", 0.5)})},
-                          {leaky, outer});
+  const auto model =
+      read({call("Outer", {"x"}, {"y"}, {test::attr_float("s", 0.5)})}, {leaky, outer});
   ASSERT_EQ(code_of(model), test::kOk);
   const Node& relu = model->graph.node(NodeId{0});
   EXPECT_EQ(relu.op_type, "LeakyRelu");
@@ -127,9 +126,10 @@ TEST(Functions, NodesHaveTheVersionsOfTheFunction) {
 }
 
 TEST(Functions, ConstantsInBodiesAreFolded) {
-  const Proto shift = function("Shift", {"a"}, {"b"}, {"by"},
-                               {node("Constant", {}, {"c"}, {attr_ref("value_float", "by", kFloat)}),
-                                node("Add", {"a", "c"}, {"b"})});
+  const Proto shift =
+      function("Shift", {"a"}, {"b"}, {"by"},
+               {node("Constant", {}, {"c"}, {attr_ref("value_float", "by", kFloat)}),
+                node("Add", {"a", "c"}, {"b"})});
   const auto model = read({call("Shift", {"x"}, {"y"}, {test::attr_float("by", 3)})}, {shift});
   ASSERT_EQ(code_of(model), test::kOk);
   const Graph& graph = model->graph;
@@ -139,9 +139,9 @@ TEST(Functions, ConstantsInBodiesAreFolded) {
 }
 
 TEST(Functions, AbsentInputsAndOutputs) {
-  const Proto clip = function("Limit", {"a", "low", "high"}, {"b", "spare"}, {},
-                              {node("Clip", {"a", "low", "high"}, {"b"}),
-                               node("Neg", {"a"}, {"spare"})});
+  const Proto clip =
+      function("Limit", {"a", "low", "high"}, {"b", "spare"}, {},
+               {node("Clip", {"a", "low", "high"}, {"b"}), node("Neg", {"a"}, {"spare"})});
   const auto model = read({call("Limit", {"x"}, {"y"})}, {clip});
   ASSERT_EQ(code_of(model), test::kOk);
   const Node& clip_node = model->graph.node(NodeId{0});
@@ -166,12 +166,11 @@ Proto branch_of(const Proto& inner, std::string_view output) {
 }
 
 TEST(Functions, AreExpandedInSubgraphs) {
-  const auto model = read({node("If", {"flag"}, {"y"},
-                                {test::attr_graph("then_branch",
-                                                  branch_of(call("Twice", {"x"}, {"t"}), "t")),
-                                 test::attr_graph("else_branch",
-                                                  branch_of(node("Neg", {"x"}, {"e"}), "e"))})},
-                          {kTwice});
+  const auto model =
+      read({node("If", {"flag"}, {"y"},
+                 {test::attr_graph("then_branch", branch_of(call("Twice", {"x"}, {"t"}), "t")),
+                  test::attr_graph("else_branch", branch_of(node("Neg", {"x"}, {"e"}), "e"))})},
+           {kTwice});
   ASSERT_EQ(code_of(model), test::kOk);
   const Node& holder = model->graph.node(NodeId{0});
   const Graph& inner = *holder.attribute("then_branch")->graphs.at(0);
@@ -182,13 +181,12 @@ TEST(Functions, AreExpandedInSubgraphs) {
 
 TEST(Functions, SubgraphsOfBodiesSeeTheBodysValuesOnly) {
   const auto chooser = [](std::string_view read_name) {
-    return function("Choose", {"f", "a"}, {"b"}, {},
-                    {node("Neg", {"a"}, {"x"}),  // named as a value of the main graph
-                     node("If", {"f"}, {"b"},
-                          {test::attr_graph("then_branch",
-                                            branch_of(node("Abs", {read_name}, {"t"}), "t")),
-                           test::attr_graph("else_branch",
-                                            branch_of(node("Abs", {"a"}, {"t"}), "t"))})});
+    return function(
+        "Choose", {"f", "a"}, {"b"}, {},
+        {node("Neg", {"a"}, {"x"}),  // named as a value of the main graph
+         node("If", {"f"}, {"b"},
+              {test::attr_graph("then_branch", branch_of(node("Abs", {read_name}, {"t"}), "t")),
+               test::attr_graph("else_branch", branch_of(node("Abs", {"a"}, {"t"}), "t"))})});
   };
   const auto model = read({call("Choose", {"flag", "x"}, {"y"})}, {chooser("x")});
   ASSERT_EQ(code_of(model), test::kOk);
@@ -207,10 +205,11 @@ TEST(Functions, GraphAttributesOfCallsSeeTheCaller) {
       {node("If", {"f"}, {"b"},
             {attr_ref("then_branch", "body", kGraph),
              test::attr_graph("else_branch", branch_of(node("Abs", {"a"}, {"t"}), "t"))})});
-  const auto model = read({node("Neg", {"x"}, {"n"}),
-                           call("Apply", {"flag", "x"}, {"y"},
-                                {test::attr_graph("body", branch_of(node("Abs", {"n"}, {"t"}), "t"))})},
-                          {apply});
+  const auto model =
+      read({node("Neg", {"x"}, {"n"}),
+            call("Apply", {"flag", "x"}, {"y"},
+                 {test::attr_graph("body", branch_of(node("Abs", {"n"}, {"t"}), "t"))})},
+           {apply});
   ASSERT_EQ(code_of(model), test::kOk);
   const Graph& graph = model->graph;
   EXPECT_THAT(graph.node(NodeId{1}).captures, ElementsAre(graph.find("n"), graph.find("x")));
@@ -220,21 +219,23 @@ TEST(Functions, GraphAttributesOfCallsSeeTheCaller) {
 TEST(Functions, GraphAttributesOfCallsSeeTheCallerFromGraphsInsideToo) {
   const auto if_of = [](std::string_view condition, const Proto& then_branch,
                         std::string_view result) {
-    return node("If", {condition}, {result},
-                {then_branch, test::attr_graph("else_branch",
-                                               branch_of(node("Abs", {"a"}, {"t"}), "t"))});
+    return node(
+        "If", {condition}, {result},
+        {then_branch, test::attr_graph("else_branch", branch_of(node("Abs", {"a"}, {"t"}), "t"))});
   };
   // "n" is a value of the caller and, another one, of each body around the use.
   const Proto middle = branch_of(if_of("f", attr_ref("then_branch", "body", kGraph), "n"), "n");
   const Proto apply = function("Apply", {"f", "a"}, {"b"}, {"body"},
                                {if_of("f", test::attr_graph("then_branch", middle), "b")});
-  const Proto hand_on = function("HandOn", {"f", "a"}, {"b"}, {"it"},
-                                 {node("Neg", {"a"}, {"n"}),
-                                  call("Apply", {"f", "n"}, {"b"}, {attr_ref("body", "it", kGraph)})});
-  const auto model = read({node("Neg", {"x"}, {"n"}),
-                           call("HandOn", {"flag", "x"}, {"y"},
-                                {test::attr_graph("it", branch_of(node("Abs", {"n"}, {"t"}), "t"))})},
-                          {apply, hand_on});
+  const Proto hand_on =
+      function("HandOn", {"f", "a"}, {"b"}, {"it"},
+               {node("Neg", {"a"}, {"n"}),
+                call("Apply", {"f", "n"}, {"b"}, {attr_ref("body", "it", kGraph)})});
+  const auto model =
+      read({node("Neg", {"x"}, {"n"}),
+            call("HandOn", {"flag", "x"}, {"y"},
+                 {test::attr_graph("it", branch_of(node("Abs", {"n"}, {"t"}), "t"))})},
+           {apply, hand_on});
   ASSERT_EQ(code_of(model), test::kOk) << model.error().message;
   const Graph& graph = model->graph;
   const Node& outer = graph.node(NodeId{2});
@@ -253,20 +254,21 @@ TEST(Functions, NewNamesInSubgraphsAreNotThoseOfValuesAround) {
   // "f__0/t" is what the value inside of the branch would be called.
   const Proto choose = function(
       "Choose", {"f", "a"}, {"b"}, {},
-      {node("If", {"f"}, {"b"}, {test::attr_graph("then_branch", [] {
-                                   GraphParts parts;
-                                   parts.nodes = {node("Neg", {"f"}, {"t"}),
-                                                  node("Add", {"t", "a"}, {"r"})};
-                                   parts.outputs = {test::value_info("r", 1, {"?"})};
-                                   return graph(parts);
-                                 }()),
-                                 test::attr_graph("else_branch",
-                                                  branch_of(node("Abs", {"a"}, {"t"}), "t"))})});
-  const auto model = read({node("Neg", {"x"}, {"f__0/t"}),
-                           call("Choose", {"flag", "f__0/t"}, {"y"}, {}, "f")}, {choose});
+      {node("If", {"f"}, {"b"},
+            {test::attr_graph("then_branch",
+                              [] {
+                                GraphParts parts;
+                                parts.nodes = {node("Neg", {"f"}, {"t"}),
+                                               node("Add", {"t", "a"}, {"r"})};
+                                parts.outputs = {test::value_info("r", 1, {"?"})};
+                                return graph(parts);
+                              }()),
+             test::attr_graph("else_branch", branch_of(node("Abs", {"a"}, {"t"}), "t"))})});
+  const auto model =
+      read({node("Neg", {"x"}, {"f__0/t"}), call("Choose", {"flag", "f__0/t"}, {"y"}, {}, "f")},
+           {choose});
   ASSERT_EQ(code_of(model), test::kOk);
-  const Graph& inner =
-      *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
+  const Graph& inner = *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
   const Node& sum = inner.node(NodeId{1});
   EXPECT_EQ(sum.inputs[0], inner.node(NodeId{0}).outputs[0]);
   EXPECT_EQ(name(inner, sum.inputs[0]), "f__0/t_");
@@ -285,8 +287,7 @@ TEST(Functions, BranchesKeepTheTypeThatTheyDeclareForAValueAround) {
              test::attr_graph("else_branch", branch_of(node("Abs", {"a"}, {"e"}), "e"))})});
   const auto model = read({call("Choose", {"flag", "x"}, {"y"}, {}, "f")}, {choose});
   ASSERT_EQ(code_of(model), test::kOk);
-  const Graph& inner =
-      *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
+  const Graph& inner = *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
   const Value& output = inner.value(inner.outputs.front());
   EXPECT_TRUE(output.is_outer);
   EXPECT_EQ(output.type.kind, ValueType::Kind::kTensor);
@@ -297,15 +298,14 @@ TEST(Functions, NewNamesInBranchesAreNotThoseThatTheBranchCaptures) {
   GraphParts parts;
   parts.nodes = {call("Twice", {"x"}, {"u"}, {}, "f"), node("Add", {"u", "f__0/t"}, {"r"})};
   parts.outputs = {test::value_info("r", 1, {"?"})};
-  const auto model = read({node("Neg", {"x"}, {"f__0/t"}),
-                           node("If", {"flag"}, {"y"},
-                                {test::attr_graph("then_branch", graph(parts)),
-                                 test::attr_graph("else_branch",
-                                                  branch_of(node("Abs", {"x"}, {"e"}), "e"))})},
-                          {kTwice});
+  const auto model =
+      read({node("Neg", {"x"}, {"f__0/t"}),
+            node("If", {"flag"}, {"y"},
+                 {test::attr_graph("then_branch", graph(parts)),
+                  test::attr_graph("else_branch", branch_of(node("Abs", {"x"}, {"e"}), "e"))})},
+           {kTwice});
   ASSERT_EQ(code_of(model), test::kOk);
-  const Graph& inner =
-      *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
+  const Graph& inner = *model->graph.node(NodeId{1}).attribute("then_branch")->graphs.at(0);
   const Node& sum = inner.node(NodeId{2});
   EXPECT_NE(sum.inputs[1], inner.node(NodeId{0}).outputs[0]);
   EXPECT_TRUE(inner.value(sum.inputs[1]).is_outer);
@@ -321,8 +321,7 @@ TEST(Functions, RefusesWhatDoesNotEnd) {
 
 TEST(Functions, ExpansionIsBounded) {
   // Each calls the one before ten times: 10^30 nodes in a few kilobytes.
-  std::vector<Proto> functions{
-      function("F0", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})})};
+  std::vector<Proto> functions{function("F0", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})})};
   for (int level = 1; level <= 30; ++level) {
     std::vector<Proto> body;
     std::string last = "a";
@@ -354,9 +353,10 @@ TEST(ExpandNodes, ReplacesNodesByBodies) {
   parts.nodes = {node("Relu", {"x"}, {"r"}, {test::attr_float("limit", 4)}, "", "relu"),
                  node("Neg", {"r"}, {"y"})};
   Model model = read_model(test::model(graph(parts)).blob(), {}).value();
-  const Proto text = function("Relu", {"a"}, {"b"}, {"limit"},
-                              {node("Constant", {}, {"c"}, {attr_ref("value_float", "limit", kFloat)}),
-                               node("Max", {"a", "c"}, {"b"})});
+  const Proto text =
+      function("Relu", {"a"}, {"b"}, {"limit"},
+               {node("Constant", {}, {"c"}, {attr_ref("value_float", "limit", kFloat)}),
+                node("Max", {"a", "c"}, {"b"})});
   const auto body_of = [&text](const Graph&,
                                const Node& each) -> Result<std::optional<std::vector<std::byte>>> {
     if (each.op_type != "Relu") return std::nullopt;
@@ -378,13 +378,13 @@ TEST(ExpandNodes, ReplacesNodesByBodies) {
 }
 
 TEST(ExpandNodes, NodesOfOneCallGetNamesOfTheirOwn) {
-  const Proto many = function("Many", {"a"}, {"b"}, {},
-                              {node("Relu", {"a"}, {"r"}), node("Relu", {"r"}, {"s"}),
-                               node("Relu", {"s"}, {"b"})});
+  const Proto many = function(
+      "Many", {"a"}, {"b"}, {},
+      {node("Relu", {"a"}, {"r"}), node("Relu", {"r"}, {"s"}), node("Relu", {"s"}, {"b"})});
   auto model = read({call("Many", {"x"}, {"y"})}, {many});
   ASSERT_EQ(code_of(model), test::kOk);
-  const Proto text = function("Relu", {"a"}, {"b"}, {},
-                              {node("Neg", {"a"}, {"t"}), node("Neg", {"t"}, {"b"})});
+  const Proto text =
+      function("Relu", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"t"}), node("Neg", {"t"}, {"b"})});
   const auto body_of = [&text](const Graph&,
                                const Node&) -> Result<std::optional<std::vector<std::byte>>> {
     const auto bytes = std::as_bytes(std::span(text.str()));

@@ -1,10 +1,11 @@
-#include <gtest/gtest.h>
-
 #include <random>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 
 namespace ctxgen {
@@ -118,8 +119,8 @@ TEST(HostileModel, RandomMutations) {
 }
 
 TEST(HostileModel, TensorFiles) {
-  const std::string text = test::tensor("w", 7, {3}).packed(7, {1, -1, 300}).str() +
-                           Proto().text(12, "doc").str();
+  const std::string text =
+      test::tensor("w", 7, {3}).packed(7, {1, -1, 300}).str() + Proto().text(12, "doc").str();
   for (std::size_t size = 0; size < text.size(); ++size)
     static_cast<void>(read_tensor(exact(std::string_view(text).substr(0, size))));
   EXPECT_EQ(code_of(read_tensor(exact(text))), test::kOk);

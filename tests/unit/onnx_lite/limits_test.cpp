@@ -1,8 +1,9 @@
 // Each limit of ModelLimits with a model that has just as much as it allows, and one that has more.
 #include <gtest/gtest.h>
 
-#include "code_of.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 #include "temp_folder.h"
 
@@ -13,7 +14,8 @@ using test::code_of;
 using test::node;
 using test::Proto;
 
-test::Outcome read_with(const Proto& model, const ModelLimits& limits, const std::filesystem::path& folder = {}) {
+test::Outcome read_with(const Proto& model, const ModelLimits& limits,
+                        const std::filesystem::path& folder = {}) {
   ReadModelOptions options;
   options.limits = limits;
   options.external_data_folder = folder;
@@ -56,7 +58,8 @@ TEST(Limits, Items) {
 
 TEST(Limits, NameOfANode) {
   EXPECT_EQ(read_with(named(std::string(100, 'n')), {.name_bytes = 100}), test::kOk);
-  EXPECT_EQ(read_with(named(std::string(101, 'n')), {.name_bytes = 100}), ErrorCode::kResourceLimit);
+  EXPECT_EQ(read_with(named(std::string(101, 'n')), {.name_bytes = 100}),
+            ErrorCode::kResourceLimit);
   EXPECT_EQ(read_with(named(std::string(65'536, 'n')), {}), test::kOk);
   const auto outcome = read_with(named(std::string(65'537, 'n')), {});
   EXPECT_EQ(outcome, ErrorCode::kResourceLimit);
@@ -69,22 +72,28 @@ TEST(Limits, NamesOfEverythingElse) {
   const auto with = [&](auto change) {
     auto parts = test::relu_graph();
     change(parts);
-    return read_with(test::model(test::graph(parts), {test::opset("", 18), test::opset("local", 1)}), limits);
+    return read_with(
+        test::model(test::graph(parts), {test::opset("", 18), test::opset("local", 1)}), limits);
   };
   const auto kTooMuch = ErrorCode::kResourceLimit;
   EXPECT_EQ(with([&](auto& p) { p.nodes = {node(longer, {"x"}, {"y"})}; }), kTooMuch);
   EXPECT_EQ(with([&](auto& p) { p.nodes = {node("Relu", {"x"}, {"y"}, {}, longer)}; }), kTooMuch);
   EXPECT_EQ(with([&](auto& p) { p.nodes.push_back(node("Relu", {"x"}, {longer})); }), kTooMuch);
-  EXPECT_EQ(with([&](auto& p) { p.nodes[0] = node("Relu", {"x"}, {"y"}, {test::attr_int(longer, 1)}); }), kTooMuch);
+  EXPECT_EQ(
+      with([&](auto& p) { p.nodes[0] = node("Relu", {"x"}, {"y"}, {test::attr_int(longer, 1)}); }),
+      kTooMuch);
   EXPECT_EQ(with([&](auto& p) { p.inputs.push_back(test::value_info(longer, 1, {})); }), kTooMuch);
   EXPECT_EQ(with([&](auto& p) { p.outputs.push_back(test::value_info(longer, 1, {})); }), kTooMuch);
-  EXPECT_EQ(with([&](auto& p) { p.value_infos.push_back(test::value_info(longer, 1, {})); }), kTooMuch);
-  EXPECT_EQ(with([&](auto& p) { p.initializers.push_back(test::floats(longer, {1}, {1})); }), kTooMuch);
+  EXPECT_EQ(with([&](auto& p) { p.value_infos.push_back(test::value_info(longer, 1, {})); }),
+            kTooMuch);
+  EXPECT_EQ(with([&](auto& p) { p.initializers.push_back(test::floats(longer, {1}, {1})); }),
+            kTooMuch);
 }
 
 TEST(Limits, NamesTogether) {
   EXPECT_EQ(read_with(named(std::string(900, 'n')), {.names_bytes = 1000}), test::kOk);
-  EXPECT_EQ(read_with(named(std::string(1000, 'n')), {.names_bytes = 1000}), ErrorCode::kResourceLimit);
+  EXPECT_EQ(read_with(named(std::string(1000, 'n')), {.names_bytes = 1000}),
+            ErrorCode::kResourceLimit);
 }
 
 TEST(Limits, OpsetImports) {
@@ -92,22 +101,26 @@ TEST(Limits, OpsetImports) {
   for (int i = 1; i < 1024; ++i) imports.push_back(test::opset("d" + std::to_string(i), 1));
   EXPECT_EQ(read_with(test::model(test::graph(test::relu_graph()), imports), {}), test::kOk);
   imports.push_back(test::opset("one more", 1));
-  EXPECT_EQ(read_with(test::model(test::graph(test::relu_graph()), imports), {}), ErrorCode::kResourceLimit);
+  EXPECT_EQ(read_with(test::model(test::graph(test::relu_graph()), imports), {}),
+            ErrorCode::kResourceLimit);
 }
 
 TEST(Limits, ExpandedFunctions) {
   auto parts = test::relu_graph();
   parts.nodes = {node("Same", {"x"}, {"y"}, {}, "local")};
   Proto model = test::model(test::graph(parts), {test::opset("", 18), test::opset("local", 1)});
-  model.message(25, test::function("Same", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"t"}), node("Neg", {"t"}, {"b"})}));
+  model.message(25, test::function("Same", {"a"}, {"b"}, {},
+                                   {node("Neg", {"a"}, {"t"}), node("Neg", {"t"}, {"b"})}));
   EXPECT_EQ(read_with(model, {.expanded_bytes = 2000}), test::kOk);
-  EXPECT_EQ(read_with(model, {.expanded_bytes = 1000}), ErrorCode::kResourceLimit) << "512 for each node";
+  EXPECT_EQ(read_with(model, {.expanded_bytes = 1000}), ErrorCode::kResourceLimit)
+      << "512 for each node";
   Proto wide = test::model(test::graph(parts), {test::opset("", 18), test::opset("local", 1)});
   wide.message(25, test::function("Same", {"a", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l",
                                            "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w"},
                                   {"b"}, {}, {node("Neg", {"a"}, {"b"})}));
   EXPECT_EQ(read_with(wide, {.expanded_bytes = 3000}), test::kOk);
-  EXPECT_EQ(read_with(wide, {.expanded_bytes = 1300}), ErrorCode::kResourceLimit) << "64 for each input";
+  EXPECT_EQ(read_with(wide, {.expanded_bytes = 1300}), ErrorCode::kResourceLimit)
+      << "64 for each input";
 }
 
 TEST(Limits, DepthOfCalls) {
@@ -117,8 +130,9 @@ TEST(Limits, DepthOfCalls) {
     Proto model = test::model(test::graph(parts), {test::opset("", 18), test::opset("local", 1)});
     model.message(25, test::function("F1", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})}));
     for (int i = 2; i <= depth; ++i)
-      model.message(25, test::function("F" + std::to_string(i), {"a"}, {"b"}, {},
-                                       {node("F" + std::to_string(i - 1), {"a"}, {"b"}, {}, "local")}));
+      model.message(25,
+                    test::function("F" + std::to_string(i), {"a"}, {"b"}, {},
+                                   {node("F" + std::to_string(i - 1), {"a"}, {"b"}, {}, "local")}));
     return model;
   };
   EXPECT_EQ(read_with(calling(static_cast<int>(kMaxCallDepth)), {}), test::kOk);

@@ -1,10 +1,11 @@
-#include <gmock/gmock.h>
-
 #include <algorithm>
 
-#include "code_of.h"
+#include <gmock/gmock.h>
+
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 
 // Models whose nodes are not in topological order.
@@ -52,11 +53,13 @@ Proto body(std::vector<Proto> nodes, std::string_view output) {
 
 Proto if_node(const Proto& then_branch, std::string_view output = "y") {
   return node("If", {"flag"}, {output},
-              {test::attr_graph("then_branch", then_branch), test::attr_graph("else_branch", body({}, "x"))});
+              {test::attr_graph("then_branch", then_branch),
+               test::attr_graph("else_branch", body({}, "x"))});
 }
 
 const Graph& then_branch_of(const Model& model) {
-  const auto found = std::ranges::find(model.graph.nodes(), std::string_view("If"), [](const Node& node) { return node.op_type.view(); });
+  const auto found = std::ranges::find(model.graph.nodes(), std::string_view("If"),
+                                       [](const Node& node) { return node.op_type.view(); });
   return *found->attribute("then_branch")->graphs.at(0);
 }
 
@@ -72,16 +75,19 @@ std::string write(const Model& model) {
 
 TEST(NodeOrder, ANodeThatComesTooLateMovesBeforeItsFirstReader) {
   const Proto cast = node("Cast", {"x"}, {"c"}, {test::attr_int("to", 10)}, "", "late cast");
-  const auto model = read(model_of({node("Neg", {"x"}, {"a"}), node("Abs", {"c"}, {"b"}), node("Exp", {"x"}, {"d"}),
-                                    node("Sum", {"a", "b", "d"}, {"y"}), cast}));
+  const auto model =
+      read(model_of({node("Neg", {"x"}, {"a"}), node("Abs", {"c"}, {"b"}),
+                     node("Exp", {"x"}, {"d"}), node("Sum", {"a", "b", "d"}, {"y"}), cast}));
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(ops(model->graph), ElementsAre("Neg", "Cast", "Abs", "Exp", "Sum"));
-  EXPECT_EQ(as_text(model->bytes(model->graph.node(NodeId{1}).source)), cast.str()) << "its bytes stay";
+  EXPECT_EQ(as_text(model->bytes(model->graph.node(NodeId{1}).source)), cast.str())
+      << "its bytes stay";
 }
 
 TEST(NodeOrder, WhatIsSortedStays) {
-  const auto model = read(model_of({node("Neg", {"x"}, {"a"}), node("Exp", {"x"}, {"dead"}), node("Abs", {"a"}, {"b"}),
-                                    node("Sin", {"x"}, {"d"}), node("Sum", {"d", "b"}, {"y"})}));
+  const auto model = read(
+      model_of({node("Neg", {"x"}, {"a"}), node("Exp", {"x"}, {"dead"}), node("Abs", {"a"}, {"b"}),
+                node("Sin", {"x"}, {"d"}), node("Sum", {"d", "b"}, {"y"})}));
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(ops(model->graph), ElementsAre("Neg", "Exp", "Abs", "Sin", "Sum"));
   EXPECT_TRUE(model->sorted_nodes.empty());
@@ -124,15 +130,18 @@ TEST(NodeOrder, WhatABodyReadsIsReadByItsNode) {
 TEST(NodeOrder, ABodysOwnValueGoesBeforeItsOuterNamesake) {
   // "n" in the body is its own, though the one around it is known when its first node is read.
   const auto model =
-      read(model_of({node("Neg", {"x"}, {"n"}), if_node(body({node("Abs", {"n"}, {"t"}), node("Exp", {"x"}, {"n"})}, "t"))}));
+      read(model_of({node("Neg", {"x"}, {"n"}),
+                     if_node(body({node("Abs", {"n"}, {"t"}), node("Exp", {"x"}, {"n"})}, "t"))}));
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(ops(then_branch_of(*model)), ElementsAre("Exp", "Abs"));
   EXPECT_FALSE(then_branch_of(*model).value(then_branch_of(*model).find("n")).is_outer);
 }
 
 TEST(NodeOrder, FunctionsAreSorted) {
-  const Proto twice = test::function("Twice", {"a"}, {"b"}, {}, {node("Abs", {"t"}, {"b"}), node("Neg", {"a"}, {"t"})});
-  const auto model = read(model_of({node("Relu", {"z"}, {"y"}), node("Twice", {"x"}, {"z"}, {}, "local")}, {twice}));
+  const Proto twice = test::function("Twice", {"a"}, {"b"}, {},
+                                     {node("Abs", {"t"}, {"b"}), node("Neg", {"a"}, {"t"})});
+  const auto model = read(
+      model_of({node("Relu", {"z"}, {"y"}), node("Twice", {"x"}, {"z"}, {}, "local")}, {twice}));
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(ops(model->graph), ElementsAre("Neg", "Abs", "Relu"));
   EXPECT_THAT(ops(*model->functions.at(0).body), ElementsAre("Neg", "Abs"));
@@ -142,7 +151,8 @@ TEST(NodeOrder, OutputsAreWrittenSorted) {
   const Proto abs = node("Abs", {"t"}, {"u"}), neg = node("Neg", {"x"}, {"t"});
   const Proto f_abs = node("Abs", {"t"}, {"b"}), f_neg = node("Neg", {"a"}, {"t"});
   const Proto twice = test::function("Twice", {"a"}, {"b"}, {}, {f_abs, f_neg});
-  const Proto proto = model_of({node("Twice", {"z"}, {"y"}, {}, "local"), if_node(body({abs, neg}, "u"), "z")}, {twice});
+  const Proto proto = model_of(
+      {node("Twice", {"z"}, {"y"}, {}, "local"), if_node(body({abs, neg}, "u"), "z")}, {twice});
   const Model model = read(proto).value();
   EXPECT_EQ(model.sorted_nodes.size(), 2u) << "the body and the function";
   const std::string text = write(model);
@@ -157,30 +167,35 @@ TEST(NodeOrder, OutputsAreWrittenSorted) {
 }
 
 TEST(NodeOrder, CyclesAreRefusedByTheirNodes) {
-  const auto cycle = read(model_of({node("Neg", {"x"}, {"n"}, {}, "", "free"), node("Abs", {"b"}, {"a"}, {}, "", "one"),
-                                    node("Add", {"a", "n"}, {"b"}, {}, "", "two"), node("Relu", {"b"}, {"y"}, {}, "", "end")}));
+  const auto cycle = read(model_of(
+      {node("Neg", {"x"}, {"n"}, {}, "", "free"), node("Abs", {"b"}, {"a"}, {}, "", "one"),
+       node("Add", {"a", "n"}, {"b"}, {}, "", "two"), node("Relu", {"b"}, {"y"}, {}, "", "end")}));
   ASSERT_EQ(code_of(cycle), ErrorCode::kInvalidGraph);
-  EXPECT_THAT(cycle.error().message, AllOf(HasSubstr("\"one\""), HasSubstr("\"two\""), Not(HasSubstr("\"free\"")),
-                                           Not(HasSubstr("\"end\""))));
+  EXPECT_THAT(cycle.error().message, AllOf(HasSubstr("\"one\""), HasSubstr("\"two\""),
+                                           Not(HasSubstr("\"free\"")), Not(HasSubstr("\"end\""))));
   const auto self = read(model_of({node("Relu", {"y"}, {"y"}, {}, "", "self")}));
   ASSERT_EQ(code_of(self), ErrorCode::kInvalidGraph);
   EXPECT_THAT(self.error().message, HasSubstr("\"self\""));
-  const auto through_body =
-      read(model_of({if_node(body({node("Neg", {"back"}, {"t"})}, "t")), node("Abs", {"y"}, {"back"}, {}, "", "closes")}));
+  const auto through_body = read(model_of({if_node(body({node("Neg", {"back"}, {"t"})}, "t")),
+                                           node("Abs", {"y"}, {"back"}, {}, "", "closes")}));
   ASSERT_EQ(code_of(through_body), ErrorCode::kInvalidGraph);
   EXPECT_THAT(through_body.error().message, HasSubstr("\"closes\""));
-  const Proto bad = test::function("Bad", {"a"}, {"b"}, {}, {node("Abs", {"t"}, {"b"}), node("Add", {"a", "b"}, {"t"})});
-  EXPECT_EQ(code_of(read(model_of({node("Bad", {"x"}, {"y"}, {}, "local")}, {bad}))), ErrorCode::kInvalidGraph);
+  const Proto bad = test::function("Bad", {"a"}, {"b"}, {},
+                                   {node("Abs", {"t"}, {"b"}), node("Add", {"a", "b"}, {"t"})});
+  EXPECT_EQ(code_of(read(model_of({node("Bad", {"x"}, {"y"}, {}, "local")}, {bad}))),
+            ErrorCode::kInvalidGraph);
 }
 
 TEST(NodeOrder, AMissingSourceIsNamedInAnyOrder) {
-  const auto model = read(model_of({node("Relu", {"a"}, {"y"}), node("Add", {"x", "nowhere"}, {"a"}, {}, "", "reader")}));
+  const auto model = read(model_of(
+      {node("Relu", {"a"}, {"y"}), node("Add", {"x", "nowhere"}, {"a"}, {}, "", "reader")}));
   ASSERT_EQ(code_of(model), ErrorCode::kInvalidGraph);
   EXPECT_THAT(model.error().message, AllOf(HasSubstr("\"reader\""), HasSubstr("\"nowhere\"")));
 }
 
 TEST(NodeOrder, LimitsHoldWhileSorting) {
-  const Proto proto = model_of({node("Relu", {"a"}, {"y"}), node("Abs", {"b"}, {"a"}), node("Neg", {"x"}, {"b"})});
+  const Proto proto =
+      model_of({node("Relu", {"a"}, {"y"}), node("Abs", {"b"}, {"a"}), node("Neg", {"x"}, {"b"})});
   ReadModelOptions options;
   EXPECT_EQ(code_of(read_model(proto.blob(), options)), test::kOk);
   options.limits.nodes = 2;
@@ -188,7 +203,8 @@ TEST(NodeOrder, LimitsHoldWhileSorting) {
   Proto deep = body({}, "x");
   for (int i = 0; i < 40; ++i) deep = body({if_node(deep, "v")}, "v");
   // The reader meets "late" before it meets the depth.
-  EXPECT_EQ(code_of(read(model_of({node("Relu", {"late"}, {"y"}), if_node(deep, "late")}))), ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of(read(model_of({node("Relu", {"late"}, {"y"}), if_node(deep, "late")}))),
+            ErrorCode::kResourceLimit);
 }
 
 }  // namespace

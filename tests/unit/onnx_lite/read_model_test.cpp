@@ -1,8 +1,9 @@
-#include <gmock/gmock.h>
+#include "ctxgen/onnx_lite/read_model.h"
 
 #include <cstring>
 
-#include "ctxgen/onnx_lite/read_model.h"
+#include <gmock/gmock.h>
+
 #include "code_of.h"
 #include "proto_builder.h"
 #include "temp_folder.h"
@@ -65,17 +66,17 @@ TEST(ReadModel, ReadsAGraph) {
 
 TEST(ReadModel, ReadsAllKindsOfAttributes) {
   GraphParts parts = test::relu_graph();
-  parts.nodes = {node("Thing", {"x"}, {"y"},
-                      {test::attr_float("f", 0.5), test::attr_int("i", -3),
-                       Proto().text(1, "s").text(4, "abc").varint(20, 3),
-                       test::attr_tensor("t", test::floats("", {1}, {2})),
-                       Proto().text(1, "fs").raw<float>(7, {1, 2}).real(7, 3).varint(20, 6),
-                       Proto().text(1, "is").packed(8, {4, -5}).varint(20, 7),
-                       Proto().text(1, "ss").text(9, "a").text(9, "").varint(20, 8),
-                       Proto().text(1, "tp").message(14, Proto().message(1, Proto().varint(1, 7)))
-                           .varint(20, 13),
-                       Proto().text(1, "old").varint(8, 7).varint(8, 8)},
-                      "custom")};
+  parts.nodes = {node(
+      "Thing", {"x"}, {"y"},
+      {test::attr_float("f", 0.5), test::attr_int("i", -3),
+       Proto().text(1, "s").text(4, "abc").varint(20, 3),
+       test::attr_tensor("t", test::floats("", {1}, {2})),
+       Proto().text(1, "fs").raw<float>(7, {1, 2}).real(7, 3).varint(20, 6),
+       Proto().text(1, "is").packed(8, {4, -5}).varint(20, 7),
+       Proto().text(1, "ss").text(9, "a").text(9, "").varint(20, 8),
+       Proto().text(1, "tp").message(14, Proto().message(1, Proto().varint(1, 7))).varint(20, 13),
+       Proto().text(1, "old").varint(8, 7).varint(8, 8)},
+      "custom")};
   const auto model = read(test::model(graph(parts), {opset("", 18), opset("custom", 2)}));
   ASSERT_EQ(code_of(model), test::kOk);
   const Node& read_node = model->graph.node(NodeId{0});
@@ -251,7 +252,8 @@ TEST(ReadModel, ChecksVersions) {
 }
 
 TEST(ReadModel, OfADomainThatIsImportedTwiceTheLastVersionCounts) {
-  const auto model = read(test::model(graph(test::relu_graph()), {opset("", 18), opset("ai.onnx", 13)}));
+  const auto model =
+      read(test::model(graph(test::relu_graph()), {opset("", 18), opset("ai.onnx", 13)}));
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(model->opset_imports, SizeIs(1));
   EXPECT_EQ(model->graph.node(NodeId{0}).opset, 13);
@@ -292,8 +294,8 @@ TEST(ReadModel, RefusesBrokenGraphs) {
   EXPECT_EQ(code_of(nodes({node("Relu", {"x"}, {"x"})})), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of(nodes({node("", {"x"}, {"y"})})), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of(nodes({})), ErrorCode::kInvalidGraph) << "an output without source";
-  EXPECT_EQ(code_of(nodes({node("Relu", {"x"}, {"y"},
-                                {test::attr_int("a", 1), test::attr_int("a", 2)})})),
+  EXPECT_EQ(code_of(nodes(
+                {node("Relu", {"x"}, {"y"}, {test::attr_int("a", 1), test::attr_int("a", 2)})})),
             ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of(nodes({node("Relu", {"x"}, {"y"}, {Proto().text(1, "t").varint(20, 4)})})),
             ErrorCode::kInvalidGraph)
@@ -309,7 +311,8 @@ TEST(ReadModel, RefusesNamesDefinedTwice) {
 TEST(ReadModel, OfInitializersOfOneNameTheLastCounts) {
   GraphParts parts = test::relu_graph();
   parts.nodes = {node("Add", {"x", "w"}, {"y"})};
-  parts.initializers = {test::floats("w", {1}, {1}), test::floats("", {1}, {5}), test::floats("w", {}, {2})};
+  parts.initializers = {test::floats("w", {1}, {1}), test::floats("", {1}, {5}),
+                        test::floats("w", {}, {2})};
   const auto model = read_graph_of(parts);
   ASSERT_EQ(code_of(model), test::kOk);
   const Value& w = model->graph.value(model->graph.find("w"));
@@ -341,8 +344,8 @@ TEST(ReadModel, RefusesWhatIsNoModel) {
 
 TEST(ReadModel, RefusesLargeRanksOfValues) {
   GraphParts parts = test::relu_graph();
-  parts.value_infos = {test::value_info(
-      "t", 1, {"1", "1", "1", "1", "1", "1", "1", "1", "1", "1", "1", "1", "1"})};
+  parts.value_infos = {
+      test::value_info("t", 1, {"1", "1", "1", "1", "1", "1", "1", "1", "1", "1", "1", "1", "1"})};
   EXPECT_EQ(code_of(read_graph_of(parts)), ErrorCode::kUnsupported);
 }
 
@@ -354,7 +357,8 @@ TEST(ReadModel, ReadsSequenceAndOptionalTypes) {
   GraphParts parts = test::relu_graph();
   parts.value_infos = {of(4)};
   auto model = read_graph_of(parts).value();
-  EXPECT_EQ(to_string(model.graph.value(model.graph.find("v")).type, model), "sequence(int64[...])");
+  EXPECT_EQ(to_string(model.graph.value(model.graph.find("v")).type, model),
+            "sequence(int64[...])");
   parts.value_infos = {of(9)};
   model = read_graph_of(parts).value();
   EXPECT_EQ(model.graph.value(model.graph.find("v")).type.kind, ValueType::Kind::kOptional);
@@ -366,7 +370,8 @@ TEST(ReadModel, KeepsMetadataAndHeader) {
   const auto model = read(proto);
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(model->metadata, ElementsAre(std::pair<std::string, std::string>("key", "value")));
-  EXPECT_THAT(model->header_sources, SizeIs(4)) << "IR version, producer, doc string, unknown field";
+  EXPECT_THAT(model->header_sources, SizeIs(4))
+      << "IR version, producer, doc string, unknown field";
   EXPECT_THAT(model->opset_sources, SizeIs(1));
 }
 

@@ -1,8 +1,9 @@
-#include <gmock/gmock.h>
-
 #include <cstring>
 
+#include <gmock/gmock.h>
+
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "code_of.h"
 #include "proto_builder.h"
 #include "tensors/tensor_reader.h"
@@ -82,8 +83,7 @@ TEST(ReadTensor, Uint64DataHoldsUnsignedTypes) {
 
 TEST(ReadTensor, Strings) {
   const auto proto = test::tensor("w", 8, {2}).text(6, "a").text(6, std::string_view("\xff\0b", 3));
-  EXPECT_THAT(read_tensor(proto.blob())->strings(),
-              ElementsAre("a", std::string("\xff\0b", 3)));
+  EXPECT_THAT(read_tensor(proto.blob())->strings(), ElementsAre("a", std::string("\xff\0b", 3)));
 }
 
 TEST(ReadTensor, EmptyTensorsNeedNoData) {

@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "code_of.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 
 namespace ctxgen {

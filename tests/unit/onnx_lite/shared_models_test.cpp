@@ -1,13 +1,14 @@
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
+#include "code_of.h"
 #include "temp_folder.h"
 
 namespace ctxgen {
@@ -28,7 +29,8 @@ std::vector<std::filesystem::path> shared_models() {
 Status write_file(const Model& model, const std::filesystem::path& path) {
   std::ofstream out(path, std::ios::binary);
   return write_model(model, identity_rewrite(model), [&out](auto part) -> Status {
-    out.write(reinterpret_cast<const char*>(part.data()), static_cast<std::streamsize>(part.size()));
+    out.write(reinterpret_cast<const char*>(part.data()),
+              static_cast<std::streamsize>(part.size()));
     return {};
   });
 }

@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "code_of.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "proto_builder.h"
 
 namespace ctxgen {
@@ -27,10 +28,10 @@ Proto branch(const std::vector<Proto>& nodes, std::string_view output) {
 }
 
 Proto if_node(const Proto& then_branch, const Proto& else_branch, std::string_view output = "y") {
-  return node("If", {"flag"}, {output},
-              {test::attr_graph("then_branch", then_branch),
-               test::attr_graph("else_branch", else_branch)},
-              "", "if");
+  return node(
+      "If", {"flag"}, {output},
+      {test::attr_graph("then_branch", then_branch), test::attr_graph("else_branch", else_branch)},
+      "", "if");
 }
 
 Proto if_model(const Proto& then_branch, const Proto& else_branch) {
@@ -43,8 +44,8 @@ Proto if_model(const Proto& then_branch, const Proto& else_branch) {
 TEST(Subgraphs, OuterValuesAreCaptured) {
   const Proto then_branch =
       branch({node("Neg", {"n"}, {"a"}), node("Add", {"a", "x"}, {"t"})}, "t");
-  const auto model = read_model(
-      if_model(then_branch, branch({node("Neg", {"n"}, {"e"})}, "e")).blob(), {});
+  const auto model =
+      read_model(if_model(then_branch, branch({node("Neg", {"n"}, {"e"})}, "e")).blob(), {});
   ASSERT_EQ(code_of(model), test::kOk);
   const Graph& main = model->graph;
   const Node& holder = main.node(NodeId{1});
@@ -64,8 +65,8 @@ TEST(Subgraphs, CapturesGoThroughAllLevels) {
                           branch({node("Neg", {"local"}, {"deep2"})}, "deep2"), "m")};
   middle.nodes.insert(middle.nodes.begin(), node("Abs", {"n"}, {"local"}));
   middle.outputs = {test::value_info("m", 1, {"?"})};
-  const auto model = read_model(
-      if_model(graph(middle), branch({node("Neg", {"n"}, {"e"})}, "e")).blob(), {});
+  const auto model =
+      read_model(if_model(graph(middle), branch({node("Neg", {"n"}, {"e"})}, "e")).blob(), {});
   ASSERT_EQ(code_of(model), test::kOk);
   const Node& outer = model->graph.node(NodeId{1});
   EXPECT_THAT(names(model->graph, outer.captures), ElementsAre("n", "flag", "x"));
@@ -75,8 +76,7 @@ TEST(Subgraphs, CapturesGoThroughAllLevels) {
 }
 
 TEST(Subgraphs, AnOutputMayBeAnOuterValue) {
-  const auto model =
-      read_model(if_model(branch({}, "n"), branch({}, "x")).blob(), {});
+  const auto model = read_model(if_model(branch({}, "n"), branch({}, "x")).blob(), {});
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_THAT(names(model->graph, model->graph.node(NodeId{1}).captures), ElementsAre("n", "x"));
 }
@@ -109,8 +109,8 @@ TEST(Subgraphs, ALocalNameAfterItsOuterNamesakeWasReadIsRefused) {
 Proto nested(int levels) {
   Proto inner = branch({}, "x");
   for (int i = 0; i < levels; ++i)
-    inner = branch({if_node(inner, branch({}, "x"), "v" + std::to_string(i))},
-                   "v" + std::to_string(i));
+    inner =
+        branch({if_node(inner, branch({}, "x"), "v" + std::to_string(i))}, "v" + std::to_string(i));
   return inner;
 }
 

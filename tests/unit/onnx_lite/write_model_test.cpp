@@ -1,7 +1,9 @@
+#include "ctxgen/onnx_lite/write_model.h"
+
 #include <gmock/gmock.h>
 
 #include "ctxgen/onnx_lite/read_model.h"
-#include "ctxgen/onnx_lite/write_model.h"
+
 #include "code_of.h"
 #include "proto_builder.h"
 #include "temp_folder.h"
@@ -74,8 +76,8 @@ TEST(WriteModel, EpContextNodesReplaceOthers) {
   context.attributes.ep_cache_context = "model_dnnl.bin";
   context.attributes.source = "CtxgenDnnlExecutionProvider";
   context.attributes.max_size = 4096;
-  rewrite.nodes = {{.kind = NodeToWrite::Kind::kEpContext, .node = {}, .call = -1,
-                    .ep_context = 0}};
+  rewrite.nodes = {
+      {.kind = NodeToWrite::Kind::kEpContext, .node = {}, .call = -1, .ep_context = 0}};
   rewrite.ep_contexts = {context};
   rewrite.needs_microsoft_opset = true;
   rewrite.metadata = {{"fingerprint", "abc"}};
@@ -93,7 +95,8 @@ TEST(WriteModel, EpContextNodesReplaceOthers) {
   EXPECT_EQ(read_back.string_or("notes", "absent"), "");
   EXPECT_EQ(written.opset("com.microsoft"), 1);
   EXPECT_EQ(written.opset(""), 18);
-  EXPECT_THAT(written.metadata, ElementsAre(std::pair<std::string, std::string>("fingerprint", "abc")));
+  EXPECT_THAT(written.metadata,
+              ElementsAre(std::pair<std::string, std::string>("fingerprint", "abc")));
 
   rewrite.ep_contexts[0].payload = Proto().text(1, "payload").blob();
   const Model embedded = read_text(write(model, rewrite));
@@ -117,9 +120,9 @@ TEST(WriteModel, MetadataIsReplacedInPlace) {
   ModelRewrite rewrite = identity_rewrite(model);
   rewrite.metadata = {{"b", "new"}, {"d", "new"}};
   using Entry = std::pair<std::string, std::string>;
-  EXPECT_THAT(read_text(write(model, rewrite)).metadata,
-              ElementsAre(Entry("a", "old"), Entry("b", "new"), Entry("c", "old"),
-                          Entry("d", "new")));
+  EXPECT_THAT(
+      read_text(write(model, rewrite)).metadata,
+      ElementsAre(Entry("a", "old"), Entry("b", "new"), Entry("c", "old"), Entry("d", "new")));
 }
 
 TEST(WriteModel, ChangedTypesAreWrittenFromTheGraph) {
@@ -144,10 +147,9 @@ TEST(WriteModel, ValueInfosComeFromTypesWhereTheFileHasNone) {
   parts.nodes = {node("Neg", {"x"}, {"m"}), node("Relu", {"m"}, {"y"})};
   Model model = read(test::model(graph(parts)));
   const ValueId m = model.graph.find("m");
-  model.graph.value(m).type = {
-      .kind = ValueType::Kind::kTensor,
-      .element = DataType::kFloat16,
-      .shape = {{Dim::symbol(model.symbol("n")), Dim(), Dim::fixed(0)}}};
+  model.graph.value(m).type = {.kind = ValueType::Kind::kTensor,
+                               .element = DataType::kFloat16,
+                               .shape = {{Dim::symbol(model.symbol("n")), Dim(), Dim::fixed(0)}}};
   ModelRewrite rewrite = identity_rewrite(model);
   rewrite.value_infos = {m, model.graph.find("y")};
   const Model written = read_text(write(model, rewrite));
@@ -238,17 +240,18 @@ Model function_model() {
   branch.outputs = {test::value_info("t", 1, {"?"})};
   GraphParts parts = test::relu_graph();
   parts.inputs.push_back(test::value_info("flag", 9, {}));
-  parts.nodes = {node("Act", {"x", "flag"}, {"m"}, {test::attr_float("slope", 0.5)}, "local", "act"),
-                 node("Other", {"m"}, {"y"}, {}, "local")};
+  parts.nodes = {
+      node("Act", {"x", "flag"}, {"m"}, {test::attr_float("slope", 0.5)}, "local", "act"),
+      node("Other", {"m"}, {"y"}, {}, "local")};
   Proto model = test::model(graph(parts), {opset("", 18), opset("local", 1)});
-  model.message(25, test::function("Act", {"a", "f"}, {"b"}, {"slope"},
-                                   {node("LeakyRelu", {"a"}, {"t"},
-                                         {test::attr_ref("alpha", "slope", 1)}),
-                                    node("If", {"f"}, {"b"},
-                                         {test::attr_graph("then_branch", graph(branch)),
-                                          test::attr_graph("else_branch", graph(branch))})}));
-  model.message(25, test::function("Other", {"a"}, {"b"}, {},
-                                   {node("Deep", {"a"}, {"b"}, {}, "local")}));
+  model.message(
+      25, test::function("Act", {"a", "f"}, {"b"}, {"slope"},
+                         {node("LeakyRelu", {"a"}, {"t"}, {test::attr_ref("alpha", "slope", 1)}),
+                          node("If", {"f"}, {"b"},
+                               {test::attr_graph("then_branch", graph(branch)),
+                                test::attr_graph("else_branch", graph(branch))})}));
+  model.message(
+      25, test::function("Other", {"a"}, {"b"}, {}, {node("Deep", {"a"}, {"b"}, {}, "local")}));
   model.message(25, test::function("Deep", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})}));
   model.message(25, test::function("Unused", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})}));
   return read(model);
@@ -307,8 +310,8 @@ TEST(WriteModel, RefusesMoreThanProtobufTakesBeforeWriting) {
   Model model = read(test::model(graph(test::relu_graph())));
   const Blob big = Blob::own(std::vector<std::byte>(std::size_t{1} << 20));
   const ValueId id = model.graph.find_or_add("big");
-  model.graph.value(id).initializer = Tensor::borrow(
-      DataType::kUint8, {1 << 20}, big.owner, big.bytes);
+  model.graph.value(id).initializer =
+      Tensor::borrow(DataType::kUint8, {1 << 20}, big.owner, big.bytes);
   ModelRewrite rewrite = identity_rewrite(model);
   rewrite.initializers.assign(2049, id);  // the same bytes again and again
   EXPECT_GT(model_size(model, rewrite).value(), std::uint64_t{1} << 31);

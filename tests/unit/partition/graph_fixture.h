@@ -85,9 +85,12 @@ class ClaimingProvider : public Provider {
       const NodeId id{n};
       if (view.taken(id) && !ignore_taken) continue;
       const std::string_view op = view.graph().node(id).op_type;
-      if (std::ranges::find(ops, op) != ops.end()) result.claims.push_back({{id}, false});
-      else if (std::ranges::find(glue_ops, op) != glue_ops.end()) result.claims.push_back({{id}, true});
-      else result.rejections.push_back({id, "not mine"});
+      if (std::ranges::find(ops, op) != ops.end())
+        result.claims.push_back({{id}, false});
+      else if (std::ranges::find(glue_ops, op) != glue_ops.end())
+        result.claims.push_back({{id}, true});
+      else
+        result.rejections.push_back({id, "not mine"});
     }
     return result;
   }

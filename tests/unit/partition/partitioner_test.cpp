@@ -76,8 +76,11 @@ TEST(PartitionGraph, ClaimWithATakenNodeIsRefusedWholeAndReported) {
 TEST(PartitionGraph, ClaimsThatOverlapEachOtherAreRefused) {
   const GraphFixture f = chain();
   ClaimingProvider p("p");
-  p.extra_claims = {{{NodeId{0}, NodeId{1}}, false}, {{NodeId{1}, NodeId{2}}, false},
-                    {{NodeId{7}}, false}, {{}, false}, {{NodeId{2}, NodeId{2}}, false}};
+  p.extra_claims = {{{NodeId{0}, NodeId{1}}, false},
+                    {{NodeId{1}, NodeId{2}}, false},
+                    {{NodeId{7}}, false},
+                    {{}, false},
+                    {{NodeId{2}, NodeId{2}}, false}};
   const Assignment result = partition(f, {&p});
   ASSERT_EQ(result.partitions[0].size(), 1U);
   EXPECT_EQ(f.names(result.partitions[0][0].nodes), (Names{"a", "b"}));

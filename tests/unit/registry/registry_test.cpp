@@ -1,8 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <tuple>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "ctxgen/registry/loaders.h"
 #include "ctxgen/registry/providers.h"
@@ -17,8 +17,8 @@ TEST(Registry, NamesStandInDefaultOrder) {
 }
 
 TEST(Registry, ProvidersAreFoundByShortNameAndByEpNameInAnyCase) {
-  for (const char* name : {"dnnl", "DNNL", "CtxgenDnnlExecutionProvider",
-                           "ctxgendnnlexecutionprovider"}) {
+  for (const char* name :
+       {"dnnl", "DNNL", "CtxgenDnnlExecutionProvider", "ctxgendnnlexecutionprovider"}) {
     const auto provider = make_provider(name);
     ASSERT_TRUE(provider.has_value()) << name;
     EXPECT_EQ((*provider)->name(), "dnnl") << name;

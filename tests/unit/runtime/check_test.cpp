@@ -1,12 +1,12 @@
 #include "ctxgen/runtime/check.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "model_bytes.h"
@@ -107,7 +107,8 @@ class JudgeContext : public ::testing::Test {
     std::string payload = {};  // embedded if there is one
   };
   /// Writes a model with one node per entry; `bin`, where it is not empty, beside it.
-  void write(const std::vector<Node>& nodes, const std::string& bin, const std::string& metadata = "toy-1") {
+  void write(const std::vector<Node>& nodes, const std::string& bin,
+             const std::string& metadata = "toy-1") {
     ModelBytes model;
     model.input("x", {2}).metadata(kKey, metadata);
     int number = 0;
@@ -161,20 +162,29 @@ TEST_F(JudgeContext, SaysWhatLoadingSays) {
   damaged_header[100] ^= 1;
   const Row rows[] = {
       {"it fits", {{}}, fits, Compatibility::kOptimal},
-      {"compiled for another machine that it runs on", {{}}, context("toy-0"),
+      {"compiled for another machine that it runs on",
+       {{}},
+       context("toy-0"),
        Compatibility::kPreferRecompilation},
       {"compiled for another machine", {{}}, context("toy-9"), Compatibility::kUnsupported},
       {"embedded", {{.payload = fits}}, "", Compatibility::kOptimal},
-      {"embedded, for another machine", {{.payload = context("toy-9")}}, "",
+      {"embedded, for another machine",
+       {{.payload = context("toy-9")}},
+       "",
        Compatibility::kUnsupported},
-      {"embedded, truncated", {{.payload = fits.substr(0, fits.size() - 1)}}, "",
+      {"embedded, truncated",
+       {{.payload = fits.substr(0, fits.size() - 1)}},
+       "",
        Compatibility::kUnsupported},
       {"truncated", {{}}, fits.substr(0, fits.size() - 1), Compatibility::kUnsupported},
       {"one byte more", {{}}, fits + "x", Compatibility::kUnsupported},
       {"another format", {{}}, other_major, Compatibility::kUnsupported},
       {"a damaged header", {{}}, damaged_header, Compatibility::kUnsupported},
       {"no context at all", {{}}, "no context at all", Compatibility::kUnsupported},
-      {"another vendor's", {{.source = "OtherExecutionProvider"}}, fits, Compatibility::kUnsupported},
+      {"another vendor's",
+       {{.source = "OtherExecutionProvider"}},
+       fits,
+       Compatibility::kUnsupported},
       {"no primary node", {{.main_context = 0}}, fits, Compatibility::kUnsupported},
   };
   for (const Row& row : rows) {
@@ -243,17 +253,20 @@ TEST_F(JudgeContext, TimeDoesNotDependOnTheSize) {
   content.blob_hashes = {hash_bytes(content.blobs[0].bytes)};
   content.programs[0].weights[0].dims = Dims{16 << 20};
   std::string bin;
-  ASSERT_EQ(code_of(write_context(content, [&](std::span<const std::byte> bytes) -> Status {
-              bin += as_text(bytes);
-              return {};
-            })), kOk);
+  ASSERT_EQ(code_of(write_context(content,
+                                  [&](std::span<const std::byte> bytes) -> Status {
+                                    bin += as_text(bytes);
+                                    return {};
+                                  })),
+            kOk);
   for (const bool embedded : {false, true}) {
     write({{.payload = embedded ? bin : ""}}, embedded ? "" : bin);
     double least_ms = 1e9;
     for (int i = 0; i < 50; ++i) {
       const auto start = std::chrono::steady_clock::now();
       EXPECT_EQ(judged(), Compatibility::kOptimal);
-      const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double, std::milli> spent =
+          std::chrono::steady_clock::now() - start;
       least_ms = std::min(least_ms, spent.count());
     }
     EXPECT_LT(least_ms, 1.0) << (embedded ? "embedded" : "a file");

@@ -1,9 +1,9 @@
 #include "ctxgen/runtime/config_keys.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 

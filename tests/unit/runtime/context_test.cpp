@@ -1,10 +1,11 @@
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <map>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 #include "model_bytes.h"
 #include "temp_folder.h"
 #include "toy_loader.h"
@@ -28,9 +29,9 @@ using Attributes = std::map<std::string, test::AttributeValue>;
 test::Proto ep_node(const std::string& context, const Attributes& changes = {},
                     const std::string& input = "x", const std::string& output = "y",
                     const std::string& partition = "p0") {
-  Attributes attributes{{"main_context", 1},        {"embed_mode", 0},
+  Attributes attributes{{"main_context", 1},           {"embed_mode", 0},
                         {"ep_cache_context", "m.bin"}, {"partition_name", partition},
-                        {"source", kToySource},     {"notes", notes_of(context, partition)}};
+                        {"source", kToySource},        {"notes", notes_of(context, partition)}};
   for (const auto& [key, value] : changes) attributes[key] = value;
   return ModelBytes::node("ep_" + partition, "EPContext", {input}, {output},
                           {attributes.begin(), attributes.end()}, "com.microsoft");
@@ -96,11 +97,10 @@ TEST_F(ContextModel, ReadsAnEmbeddedPayload) {
 }
 
 TEST_F(ContextModel, AbsentAttributesHaveTheSchemasDefaults) {
-  const auto session = open(one_node(ModelBytes::node("ep", "EPContext", {"x"}, {"y"},
-                                                      {{"ep_cache_context", context_},
-                                                       {"partition_name", "p0"},
-                                                       {"source", kToySource}},
-                                                      "com.microsoft")));
+  const auto session = open(one_node(ModelBytes::node(
+      "ep", "EPContext", {"x"}, {"y"},
+      {{"ep_cache_context", context_}, {"partition_name", "p0"}, {"source", kToySource}},
+      "com.microsoft")));
   ASSERT_EQ(code_of(session), kOk);
   EXPECT_EQ(run(**session, {1, 2}), (std::vector<float>{2, 3}));
 }
@@ -139,7 +139,8 @@ TEST_F(ContextModel, SeveralPrimaryContextsAndCpuNodesMix) {
 
 TEST_F(ContextModel, APartitionInTwoContextsIsAmbiguous) {
   const std::string first = toy_context({toy_program("p0", "x", "t"), toy_program("p1", "t", "y")});
-  const std::string second = toy_context({toy_program("p1", "t", "y"), toy_program("p2", "x", "z")});
+  const std::string second =
+      toy_context({toy_program("p1", "t", "y"), toy_program("p2", "x", "z")});
   write_bin(first);
   write_bin(second, "n.bin");
   ModelBytes model;
@@ -192,9 +193,8 @@ TEST_F(ContextModel, PathsStayInTheModelsFolder) {
   elsewhere.write("m.bin", context_);
   const std::string up = "../" + elsewhere.path().filename().string() + "/m.bin";
   std::filesystem::create_symlink(elsewhere / "m.bin", folder_ / "link.bin");
-  for (const std::string& path :
-       {up, (elsewhere / "m.bin").string(), std::string("link.bin"), std::string(""),
-        std::string(".")})
+  for (const std::string& path : {up, (elsewhere / "m.bin").string(), std::string("link.bin"),
+                                  std::string(""), std::string(".")})
     EXPECT_EQ(code_of(open(one_node(ep_node(context_, {{"ep_cache_context", path}})))),
               ErrorCode::kCorruptContext)
         << path;
@@ -294,8 +294,7 @@ TEST_F(ContextModel, AttributesOfAnotherKindAreRefused) {
             ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of(open(one_node(ep_node(context_, {{"embed_mode", "0"}})))),
             ErrorCode::kInvalidGraph);
-  EXPECT_EQ(code_of(open(one_node(ep_node(context_, {{"source", 1}})))),
-            ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(open(one_node(ep_node(context_, {{"source", 1}})))), ErrorCode::kInvalidGraph);
 }
 
 TEST_F(ContextModel, EveryFlippedByteOfTheModelEndsWithAnAnswer) {

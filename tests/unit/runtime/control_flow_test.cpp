@@ -1,11 +1,11 @@
 // If, Loop and Scan in a session: what bodies see, how values travel through iterations, and what
 // ends a run. Models are written in ONNX's text form.
 
-#include "session_models.h"
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
+
+#include "session_models.h"
 
 namespace ctxgen {
 namespace {
@@ -167,9 +167,10 @@ TEST(Loop, EndsByItsConditionOrItsTripCount) {
 TEST(Loop, WithoutATripGivesWhatCameInAndAnEmptyStack) {
   const auto session = open(kDoubling);
   ASSERT_NE(session, nullptr);
-  for (const auto& [trips, limit] : {std::pair(0, 10.0F), std::pair(5, 0.5F), std::pair(-3, 10.0F)}) {
-    const auto outputs = session->run(Inputs{
-        {"trips", number(trips)}, {"limit", floats({1}, {limit})}, {"x", floats({1}, {1})}});
+  for (const auto& [trips, limit] :
+       {std::pair(0, 10.0F), std::pair(5, 0.5F), std::pair(-3, 10.0F)}) {
+    const auto outputs = session->run(
+        Inputs{{"trips", number(trips)}, {"limit", floats({1}, {limit})}, {"x", floats({1}, {1})}});
     ASSERT_EQ(code_of(outputs), kOk);
     EXPECT_EQ(values_of((*outputs)[0]), (Floats{1}));
     EXPECT_EQ((*outputs)[1].dims(), (Dims{0, 1}));
@@ -189,8 +190,7 @@ g (int64 trips, float[n] x) => (float[m] y) {
 })");
   ASSERT_NE(session, nullptr);
   for (int i = 0; i < 2; ++i) {
-    const auto outputs =
-        session->run(Inputs{{"trips", number(3)}, {"x", floats({2}, {1, 2})}});
+    const auto outputs = session->run(Inputs{{"trips", number(3)}, {"x", floats({2}, {1, 2})}});
     ASSERT_EQ(code_of(outputs), kOk);
     EXPECT_EQ(values_of(outputs->front()), (Floats{1, 2, 1, 2, 1, 2, 1, 2}));
   }
@@ -293,8 +293,8 @@ g (float[2, t] x, float[t] w) => (float[2, t] y) {
   > (x, w)
 })");
   ASSERT_NE(session, nullptr);
-  const auto outputs = session->run(Inputs{{"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})},
-                                           {"w", floats({3}, {1, 10, 100})}});
+  const auto outputs = session->run(
+      Inputs{{"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})}, {"w", floats({3}, {1, 10, 100})}});
   ASSERT_EQ(code_of(outputs), kOk);
   // Column t times w[2 - t], at column 2 - t.
   EXPECT_EQ(values_of((*outputs)[0]), (Floats{3, 20, 100, 6, 50, 400}));
@@ -308,9 +308,9 @@ g (float[t] x, float[u] w) => (float[v] y) {
   > (x, w)
 })");
   ASSERT_NE(session, nullptr);
-  EXPECT_EQ(code_of(session->run(
-                Inputs{{"x", floats({2}, {1, 2})}, {"w", floats({3}, {1, 2, 3})}})),
-            ErrorCode::kInvalidGraph);
+  EXPECT_EQ(
+      code_of(session->run(Inputs{{"x", floats({2}, {1, 2})}, {"w", floats({3}, {1, 2, 3})}})),
+      ErrorCode::kInvalidGraph);
 }
 
 TEST(Scan, Version8RunsEachSequenceOfABatchToItsLength) {

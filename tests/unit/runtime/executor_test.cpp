@@ -1,11 +1,12 @@
 #include "executor.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/onnx_lite/read_model.h"
+
+#include "code_of.h"
 #include "model_bytes.h"
 
 namespace ctxgen {
@@ -20,8 +21,8 @@ std::shared_ptr<const Model> chain(int depth) {
   ModelBytes bytes;
   bytes.input("v0", {"n"}).output("v" + std::to_string(depth), {"n"});
   for (int i = 0; i < depth; ++i)
-    bytes.add(ModelBytes::node("", "Relu", {"v" + std::to_string(i)},
-                               {"v" + std::to_string(i + 1)}));
+    bytes.add(
+        ModelBytes::node("", "Relu", {"v" + std::to_string(i)}, {"v" + std::to_string(i + 1)}));
   auto model = read_model(bytes.blob(), {});
   EXPECT_EQ(code_of(model), kOk);
   return std::make_shared<const Model>(std::move(*model));

@@ -37,7 +37,7 @@ class Proto {
   std::string out_;
 };
 
-using DimText = std::variant<int, const char*>;  // a number or a dim_param
+using DimText = std::variant<int, const char*>;                // a number or a dim_param
 using AttributeValue = std::variant<int, std::string, Proto>;  // INT, STRING, GRAPH
 
 /// A small ONNX model, built up call by call.

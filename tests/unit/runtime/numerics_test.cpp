@@ -1,11 +1,12 @@
 #include "ctxgen/runtime/numerics.h"
-#include "ctxgen/runtime/verify.h"
-
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ctxgen/runtime/verify.h"
 
 namespace ctxgen {
 namespace {
@@ -41,8 +42,10 @@ TEST(Tolerance, FollowsTheCoarsestTypeInsideAndNotThatOfTheOutput) {
 }
 
 TEST(Tolerance, ShortTypesStayAtEightUnitsHoweverDeepTheModel) {
-  for (const auto& [type, unit] : {std::pair{DataType::kFloat16, 0x1p-10}, {DataType::kBfloat16, 0x1p-7}})
-    EXPECT_LE(tolerance_for({.coarsest = type, .operators = 1'000'000}, DataType::kFloat, {}).tolerance.rtol,
+  for (const auto& [type, unit] :
+       {std::pair{DataType::kFloat16, 0x1p-10}, {DataType::kBfloat16, 0x1p-7}})
+    EXPECT_LE(tolerance_for({.coarsest = type, .operators = 1'000'000}, DataType::kFloat, {})
+                  .tolerance.rtol,
               8 * unit);
 }
 
@@ -52,8 +55,11 @@ TEST(Tolerance, IntegersAreExactUnlessAQuantiserMadeThem) {
   const Tensor one = tensor_of<std::int64_t>(DataType::kInt64, {1'000'000}),
                other = tensor_of<std::int64_t>(DataType::kInt64, {1'000'001});
   EXPECT_FALSE(compared(one, other, exact).match);
-  const Roundings quantised{.coarsest = DataType::kFloat, .quantisers = 1, .share = 1 / 255.0, .step = 1};
-  const auto bytes = [](std::uint8_t value) { return tensor_of<std::uint8_t>(DataType::kUint8, {value}); };
+  const Roundings quantised{
+      .coarsest = DataType::kFloat, .quantisers = 1, .share = 1 / 255.0, .step = 1};
+  const auto bytes = [](std::uint8_t value) {
+    return tensor_of<std::uint8_t>(DataType::kUint8, {value});
+  };
   EXPECT_TRUE(compared(bytes(7), bytes(8), quantised).match);
   EXPECT_FALSE(compared(bytes(7), bytes(9), quantised).match);
 }
@@ -86,7 +92,8 @@ TEST(Tolerance, GivenNumbersReplaceThoseOfTheRow) {
 }
 
 TEST(Comparison, CountsWhatIsNotFiniteByItself) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              inf = std::numeric_limits<float>::infinity();
   const Comparison equal = compared(floats({nan, inf, -inf}), floats({nan, inf, -inf}), {});
   EXPECT_TRUE(equal.match);
   const Comparison other = compared(floats({0, -inf, 1, 5}), floats({nan, inf, inf, 1}), {});
@@ -94,7 +101,8 @@ TEST(Comparison, CountsWhatIsNotFiniteByItself) {
   EXPECT_EQ(other.not_finite, 3);
 }
 
-ValueComparison compared_value(std::int64_t mismatches, std::int64_t not_finite, bool quantised = false) {
+ValueComparison compared_value(std::int64_t mismatches, std::int64_t not_finite,
+                               bool quantised = false) {
   ValueComparison value{"", "y", {}};
   value.comparison.match = mismatches == 0;
   value.comparison.mismatches = mismatches;

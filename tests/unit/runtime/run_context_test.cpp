@@ -1,7 +1,5 @@
 #include "ctxgen/runtime/run_context.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -12,8 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 #include "model_bytes.h"
 
 namespace ctxgen {

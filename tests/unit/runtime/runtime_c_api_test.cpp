@@ -1,7 +1,5 @@
 // The C API, over the shared library. Expected values are those of the models' formulas.
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -9,6 +7,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "../compiler/parse_model.h"
 #include "c_api_status.h"
@@ -20,7 +20,8 @@ namespace {
 
 constexpr const char* kHeader = "<ir_version: 9, opset_import: [\"\" : 18]>\n";
 
-constexpr const char* kAdd = R"(g (float[n, 2] x, float[2] w) => (float[n, 2] y) <float[2] w = {1, -10}> {
+constexpr const char* kAdd =
+    R"(g (float[n, 2] x, float[2] w) => (float[n, 2] y) <float[2] w = {1, -10}> {
   s = Add (x, w)
   y = Relu (s)
 })";
@@ -181,8 +182,7 @@ TEST_F(RuntimeCApi, NullIsAnErrorAndNoCrash) {
   EXPECT_EQ(code(ctxgen_environment_create(nullptr, nullptr, CTXGEN_LOG_INFO, nullptr)),
             CTXGEN_INVALID_ARGUMENT);
   ctxgen_environment* environment = nullptr;
-  EXPECT_EQ(code(ctxgen_environment_create(nullptr, nullptr, 7,
-                                           &environment)),
+  EXPECT_EQ(code(ctxgen_environment_create(nullptr, nullptr, 7, &environment)),
             CTXGEN_INVALID_ARGUMENT);
   EXPECT_EQ(code(ctxgen_session_options_create(nullptr)), CTXGEN_INVALID_ARGUMENT);
   EXPECT_EQ(code(ctxgen_session_options_set_threads(nullptr, 1)), CTXGEN_INVALID_ARGUMENT);
@@ -260,7 +260,8 @@ TEST_F(RuntimeCApi, Profiles) {
       << "no run was recorded";
   ASSERT_DONE(ctxgen_run_context_set_profiling(context, 1));
   ASSERT_DONE(ctxgen_run_context_run(context));
-  EXPECT_EQ(code(ctxgen_run_context_write_profile(context, "/nonexistent/p.json")), CTXGEN_IO_ERROR);
+  EXPECT_EQ(code(ctxgen_run_context_write_profile(context, "/nonexistent/p.json")),
+            CTXGEN_IO_ERROR);
   ASSERT_DONE(ctxgen_run_context_write_profile(context, path.c_str()));
   const std::string text = test::read_text(path);
   EXPECT_TRUE(text.contains("\"Add\"") && text.contains("\"Relu\"") && text.contains("\"run 0\""))
@@ -272,8 +273,9 @@ TEST_F(RuntimeCApi, Profiles) {
 // ---- values that are no tensors of numbers ------------------------------------------------------
 
 TEST_F(RuntimeCApi, Strings) {
-  model = parse_model("<ir_version: 9, opset_import: [\"\" : 20]>\n"
-                      "g (string[k] a, string[k] b) => (string[k] c) { c = StringConcat (a, b) }");
+  model = parse_model(
+      "<ir_version: 9, opset_import: [\"\" : 20]>\n"
+      "g (string[k] a, string[k] b) => (string[k] c) { c = StringConcat (a, b) }");
   ASSERT_DONE(ctxgen_session_create_from_memory(nullptr, model.bytes.data(), model.bytes.size(),
                                                 nullptr, &session));
   ASSERT_DONE(ctxgen_run_context_create(session, &context));
@@ -309,8 +311,9 @@ TEST_F(RuntimeCApi, Strings) {
 }
 
 TEST_F(RuntimeCApi, SequencesInAndOut) {
-  ASSERT_EQ(open("g (seq(float) s, float[k] t) => (seq(float) r) { r = SequenceInsert (s, t) }").code,
-            CTXGEN_OK);
+  ASSERT_EQ(
+      open("g (seq(float) s, float[k] t) => (seq(float) r) { r = SequenceInsert (s, t) }").code,
+      CTXGEN_OK);
   const float values[] = {1, 2};
   const std::int64_t two[] = {2};
   const ctxgen_tensor in = tensor(values, two, 1);
@@ -341,7 +344,8 @@ TEST_F(RuntimeCApi, SequencesInAndOut) {
 }
 
 TEST_F(RuntimeCApi, EmptyOptionals) {
-  ASSERT_EQ(open("g (optional(float[k]) o) => (bool h) { h = OptionalHasElement (o) }").code, CTXGEN_OK);
+  ASSERT_EQ(open("g (optional(float[k]) o) => (bool h) { h = OptionalHasElement (o) }").code,
+            CTXGEN_OK);
   ctxgen_value_info info{};
   info.struct_size = sizeof info;
   ASSERT_DONE(ctxgen_session_input(session, 0, &info));
@@ -374,7 +378,8 @@ TEST_F(RuntimeCApi, Maps) {
   const ctxgen_tensor k{sizeof(ctxgen_tensor), 7, 1, two, keys, 16};
   const ctxgen_tensor bad{sizeof(ctxgen_tensor), 7, 1, two, wrong, 16};
   const ctxgen_tensor v = tensor(values, two, 1);
-  ctxgen_value *key = nullptr, *value = nullptr, *unsorted = nullptr, *map = nullptr, *item = nullptr;
+  ctxgen_value *key = nullptr, *value = nullptr, *unsorted = nullptr, *map = nullptr,
+               *item = nullptr;
   ASSERT_DONE(ctxgen_value_create_tensor(&k, &key));
   ASSERT_DONE(ctxgen_value_create_tensor(&bad, &unsorted));
   ASSERT_DONE(ctxgen_value_create_tensor(&v, &value));
@@ -424,11 +429,8 @@ TEST_F(RuntimeCApi, SetMaxRunBytes) {
 
 TEST_F(RuntimeCApi, SetVerifyBlobsAndWeightMemory) {
   set_options();
-  EXPECT_EQ(code(ctxgen_session_options_set_verify_blobs(options, 3)),
-            CTXGEN_INVALID_ARGUMENT);
-  EXPECT_EQ(code(ctxgen_session_options_set_weight_memory(options,
-                                                          3)),
-            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_session_options_set_verify_blobs(options, 3)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_session_options_set_weight_memory(options, 3)), CTXGEN_INVALID_ARGUMENT);
   ASSERT_DONE(ctxgen_session_options_set_verify_blobs(options, CTXGEN_VERIFY_ALWAYS));
   ASSERT_DONE(ctxgen_session_options_set_weight_memory(options, CTXGEN_WEIGHTS_PREFAULT));
   EXPECT_EQ(open(kAdd).code, CTXGEN_OK);
@@ -455,8 +457,8 @@ TEST_F(RuntimeCApi, AddExternalData) {
   ASSERT_DONE(ctxgen_session_options_add_external_data(options, "weights.bin", weights, 8));
   EXPECT_EQ(code(ctxgen_session_options_add_external_data(options, "weights.bin", weights, 8)),
             CTXGEN_INVALID_ARGUMENT);
-  ASSERT_DONE(ctxgen_session_create_from_memory(nullptr, bytes.data(), bytes.size(), options,
-                                                &session));
+  ASSERT_DONE(
+      ctxgen_session_create_from_memory(nullptr, bytes.data(), bytes.size(), options, &session));
   ASSERT_DONE(ctxgen_run_context_create(session, &context));
   const float x[] = {1, 20};
   const ctxgen_tensor in = tensor(x, kOneRow, 2);

@@ -1,17 +1,18 @@
 #pragma once
 
-#include <gtest/gtest.h>
-#include <onnx/defs/parser.h>
-#include <onnx/onnx_pb.h>
-
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
+
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 
 // Sessions over models in ONNX's text form, and tensors for them.
 

@@ -1,9 +1,9 @@
 #include "ctxgen/runtime/session.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "model_bytes.h"

@@ -1,8 +1,8 @@
 #include "tensor_pool.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 

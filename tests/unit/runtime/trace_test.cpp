@@ -1,9 +1,9 @@
 #include "ctxgen/runtime/trace.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 #include "temp_folder.h"
@@ -12,10 +12,20 @@ namespace ctxgen {
 namespace {
 
 std::vector<OpTiming> two_ops(double start_us) {
-  return {{.name = "a \"quoted\" name", .kind = "conv", .implementation = "jit", .microseconds = 4,
-           .flops = 8000, .bytes = 400, .start_us = start_us, .end_us = start_us + 4},
-          {.name = "b", .kind = "Relu", .implementation = "cpu", .microseconds = 1,
-           .start_us = start_us + 5, .end_us = start_us + 6}};
+  return {{.name = "a \"quoted\" name",
+           .kind = "conv",
+           .implementation = "jit",
+           .microseconds = 4,
+           .flops = 8000,
+           .bytes = 400,
+           .start_us = start_us,
+           .end_us = start_us + 4},
+          {.name = "b",
+           .kind = "Relu",
+           .implementation = "cpu",
+           .microseconds = 1,
+           .start_us = start_us + 5,
+           .end_us = start_us + 6}};
 }
 
 std::size_t count(const std::string& text, std::string_view what) {

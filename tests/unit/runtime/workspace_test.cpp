@@ -2,7 +2,6 @@
 #include "ctxgen/ctxfile/workspace.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -10,8 +9,11 @@
 #include <fstream>
 #include <thread>
 
-#include "code_of.h"
+#include <gtest/gtest.h>
+
 #include "ctxgen/runtime/session.h"
+
+#include "code_of.h"
 #include "model_bytes.h"
 #include "temp_folder.h"
 #include "toy_loader.h"
@@ -37,8 +39,11 @@ class Group : public ::testing::Test {
     ModelBytes model;
     model.input("x", {2}).output("y", {2});
     model.add(ModelBytes::node("ep", "EPContext", {"x"}, {"y"},
-                               {{"main_context", 1}, {"embed_mode", 0}, {"ep_cache_context", bin},
-                                {"partition_name", "p0"}, {"source", kToySource},
+                               {{"main_context", 1},
+                                {"embed_mode", 0},
+                                {"ep_cache_context", bin},
+                                {"partition_name", "p0"},
+                                {"source", kToySource},
                                 {"notes", notes_of(context, "p0")}},
                                "com.microsoft"));
     folder_.write(name, model.text());
@@ -57,7 +62,7 @@ class Group : public ::testing::Test {
   /// Damages a byte in place and leaves the time stamps alone: who opens the file sees it.
   void damage(const std::string& name, std::uint64_t at) {
     const auto path = folder_ / name;
-    struct stat before {};
+    struct stat before{};
     ASSERT_EQ(::stat(path.c_str(), &before), 0);
     {
       std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -98,7 +103,8 @@ TEST_F(Group, TheSecondSessionDoesNotOpenTheBinary) {
   const auto second = open("b.onnx", Join::kShare);
   ASSERT_EQ(code_of(second), kOk);
   EXPECT_EQ(first_output(**second), 11);
-  EXPECT_EQ(code_of(open("b.onnx", Join::kNone)), ErrorCode::kCorruptContext) << "it opens the file";
+  EXPECT_EQ(code_of(open("b.onnx", Join::kNone)), ErrorCode::kCorruptContext)
+      << "it opens the file";
 }
 
 TEST_F(Group, TheSameModelMayBeOpenedTwice) {
@@ -151,7 +157,8 @@ TEST_F(Group, SeesThatABinaryWasReplaced) {
   const std::string other = toy_context({toy_program("p0")}, {7.0F});
   folder_.write("m.tmp", other);
   std::filesystem::rename(folder_ / "m.tmp", folder_ / "m.bin");
-  EXPECT_EQ(code_of(open("b.onnx", Join::kShare)), ErrorCode::kCorruptContext) << "another compile's";
+  EXPECT_EQ(code_of(open("b.onnx", Join::kShare)), ErrorCode::kCorruptContext)
+      << "another compile's";
   write_model("b.onnx", "m.bin", other);
   const auto fresh = open("b.onnx", Join::kShare);
   ASSERT_EQ(code_of(fresh), kOk);
@@ -177,9 +184,10 @@ TEST_F(Group, AFailureIsNobodyElses) {
   };
   const auto opens = [&]() -> Result<ContextReader> {
     ++calls;
-    return ContextReader::open(Blob::own(std::vector<std::byte>(
-                                   std::as_bytes(std::span(context_)).begin(),
-                                   std::as_bytes(std::span(context_)).end())), "m.bin");
+    return ContextReader::open(
+        Blob::own(std::vector<std::byte>(std::as_bytes(std::span(context_)).begin(),
+                                         std::as_bytes(std::span(context_)).end())),
+        "m.bin");
   };
   const auto get = [&](const Workspace::Opener& open) {
     return group->get(folder_.path(), "m.bin", VerifyBlobs::kNever, open);

@@ -1,8 +1,8 @@
 #include "ctxgen/weights/codec.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
+
+#include <gtest/gtest.h>
 
 #include "code_of.h"
 
@@ -32,7 +32,8 @@ TEST(Codec, ComesBackAtEveryLevel) {
 TEST(Codec, RefusesAnotherSizeThanTheFrames) {
   const auto bytes = repeated(5000);
   const auto frame = compress(bytes, 3).value();
-  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{4999}, std::uint64_t{5001}, std::uint64_t{1} << 40, UINT64_MAX})
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{4999}, std::uint64_t{5001},
+                                   std::uint64_t{1} << 40, UINT64_MAX})
     EXPECT_EQ(code_of(decompress(frame, size)), ErrorCode::kCorruptContext) << size;
 }
 
@@ -40,7 +41,8 @@ TEST(Codec, RefusesWhatIsNoSingleFrame) {
   const auto bytes = repeated(5000);
   auto frame = compress(bytes, 3).value();
   for (std::size_t n = 0; n < frame.size(); ++n)
-    EXPECT_EQ(code_of(decompress(std::span(frame).first(n), 5000)), ErrorCode::kCorruptContext) << n;
+    EXPECT_EQ(code_of(decompress(std::span(frame).first(n), 5000)), ErrorCode::kCorruptContext)
+        << n;
   auto twice = frame;
   twice.insert(twice.end(), frame.begin(), frame.end());
   EXPECT_EQ(code_of(decompress(twice, 5000)), ErrorCode::kCorruptContext);

@@ -1,8 +1,8 @@
 #include "dedup_table.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace ctxgen {
 namespace {

@@ -1,13 +1,14 @@
 #include "ctxgen/weights/weight_store.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "ctxgen/cache/cache_folder.h"
+
 #include "temp_folder.h"
 
 namespace ctxgen {
@@ -82,7 +83,8 @@ TEST(WeightStore, KnowsWhatABlobWasPackedFrom) {
     const auto bytes = as_bytes(text);
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
-  for (const char* wanted : {"L", "M", "L"}) store.note_layout(store.content_of(one), layout(wanted));
+  for (const char* wanted : {"L", "M", "L"})
+    store.note_layout(store.content_of(one), layout(wanted));
   ASSERT_EQ(store.layouts_of(store.content_of(two)).size(), 2U);
   EXPECT_EQ(as_text(store.layouts_of(store.content_of(one))[1]), "M");
   EXPECT_TRUE(store.layouts_of(hash_bytes(as_bytes("unknown"))).empty());

@@ -101,7 +101,7 @@ std::vector<std::string> strings_or_empty(const Node& node, std::string_view nam
 }
 
 Result<ScratchVector<std::size_t>> normalize_axes(std::span<const std::int64_t> axes,
-                                                std::size_t rank) {
+                                                  std::size_t rank) {
   ScratchVector<std::size_t> result;
   for (std::int64_t axis : axes) result.push_back(CTXGEN_TRY(normalize_axis(axis, rank)));
   std::ranges::sort(result);

@@ -53,7 +53,7 @@ struct FloatParam {
 
 /// Axes counted from the front, sorted, without duplicates. Errors: INVALID_GRAPH.
 [[nodiscard]] Result<ScratchVector<std::size_t>> normalize_axes(std::span<const std::int64_t> axes,
-                                                              std::size_t rank);
+                                                                std::size_t rank);
 
 /// Whether an enumerated string attribute has a known value. Errors: UNSUPPORTED naming it.
 [[nodiscard]] Result<std::string> one_of(const Node& node, std::string_view name,

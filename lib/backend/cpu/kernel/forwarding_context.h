@@ -16,7 +16,9 @@ class ForwardingContext : public KernelContext {
   explicit ForwardingContext(KernelContext& inner) : inner_(inner) {}
 
   [[nodiscard]] std::size_t input_count() const override { return inner_.input_count(); }
-  [[nodiscard]] const Tensor* input(std::size_t index) const override { return inner_.input(index); }
+  [[nodiscard]] const Tensor* input(std::size_t index) const override {
+    return inner_.input(index);
+  }
   [[nodiscard]] std::size_t output_count() const override { return inner_.output_count(); }
   [[nodiscard]] bool output_wanted(std::size_t index) const override {
     return inner_.output_wanted(index);

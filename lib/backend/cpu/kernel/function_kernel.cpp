@@ -38,7 +38,8 @@ Status expect_rank(const Tensor& tensor, std::string_view what, std::size_t leas
                    std::size_t most) {
   if (tensor.rank() >= least && tensor.rank() <= most) return {};
   if (least == most)
-    return fail(ErrorCode::kInvalidGraph, "{} has rank {}, expected {}", what, tensor.rank(), least);
+    return fail(ErrorCode::kInvalidGraph, "{} has rank {}, expected {}", what, tensor.rank(),
+                least);
   return fail(ErrorCode::kInvalidGraph, "{} has rank {}, expected {} to {}", what, tensor.rank(),
               least, most);
 }

@@ -52,7 +52,7 @@ void KernelContext::set_value(std::size_t index, RuntimeValue value) {
 }
 
 Result<ScratchVector<RuntimeValue>> KernelContext::run_body(const Graph& graph,
-                                                          std::span<RuntimeValue>) {
+                                                            std::span<RuntimeValue>) {
   return fail(ErrorCode::kUnsupported, "graph \"{}\" cannot be run here", graph.name);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/checked.h"
+
 #include "kernel/string_memory.h"
 
 namespace ctxgen::cpu {
@@ -75,15 +76,14 @@ Result<std::vector<Tensor>> VectorContext::take_outputs() {
   std::vector<Tensor> tensors;
   for (RuntimeValue& output : outputs_) {
     if (output.defined() && !output.is_tensor())
-      return fail(ErrorCode::kUnsupported, "{}: output {} is not a tensor, but {}", node_.describe(),
-                  tensors.size(), ctxgen::describe(output));
+      return fail(ErrorCode::kUnsupported, "{}: output {} is not a tensor, but {}",
+                  node_.describe(), tensors.size(), ctxgen::describe(output));
     tensors.push_back(output.defined() ? std::move(output.tensor()) : Tensor());
   }
   return tensors;
 }
 
-Result<std::vector<std::optional<Tensor>>> aligned_inputs(
-    std::span<const Tensor* const> inputs) {
+Result<std::vector<std::optional<Tensor>>> aligned_inputs(std::span<const Tensor* const> inputs) {
   std::vector<std::optional<Tensor>> aligned;
   for (const Tensor* input : inputs) {
     aligned.emplace_back();

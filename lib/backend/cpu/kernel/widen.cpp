@@ -3,9 +3,7 @@
 namespace ctxgen::cpu {
 namespace {
 
-bool is_short(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
+bool is_short(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
 
 /// A float copy.
 Result<Tensor> to_float(KernelContext& context, const Tensor& tensor) {

@@ -54,9 +54,8 @@ template <class F>
 /// A kernel of f that takes 16-bit floats through float.
 template <class F>
 [[nodiscard]] KernelResult widened_kernel(F f, std::size_t index = 0) {
-  return kernel([f = std::move(f), index](KernelContext& context) {
-    return run_widened(context, f, index);
-  });
+  return kernel(
+      [f = std::move(f), index](KernelContext& context) { return run_widened(context, f, index); });
 }
 
 }  // namespace ctxgen::cpu

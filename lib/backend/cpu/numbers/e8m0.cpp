@@ -32,7 +32,8 @@ std::uint8_t encode(float value, E8m0Rounding rounding, bool saturate) {
 void unpack_e8m0(const Tensor& tensor, Tensor& wide) {
   const std::uint8_t* codes = data_of<std::uint8_t>(tensor);
   for (float& to : wide.mutable_elements<float>()) {
-    to = *codes == kNan ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, *codes - kBias);
+    to =
+        *codes == kNan ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, *codes - kBias);
     ++codes;
   }
 }

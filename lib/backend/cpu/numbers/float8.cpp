@@ -12,9 +12,9 @@ struct Format {
   DataType type;
   int mantissa_bits;
   int bias;
-  unsigned max_code;   // the largest finite magnitude
-  unsigned nan_code;   // magnitude bits of NaN; 0: the type has none
-  unsigned inf_code;   // magnitude bits of infinity; 0: none
+  unsigned max_code;  // the largest finite magnitude
+  unsigned nan_code;  // magnitude bits of NaN; 0: the type has none
+  unsigned inf_code;  // magnitude bits of infinity; 0: none
   bool nan_is_negative_zero;
   unsigned bits;
 };
@@ -44,9 +44,10 @@ float magnitude(const Format& format, unsigned code) {
 float decode(const Format& format, unsigned code) {
   const unsigned sign = 1u << (format.bits - 1);
   const unsigned rest = code & (sign - 1);
-  if (format.nan_is_negative_zero ? code == sign
-                                  : (format.inf_code != 0 ? rest > format.inf_code
-                                                          : format.nan_code != 0 && rest == format.nan_code))
+  if (format.nan_is_negative_zero
+          ? code == sign
+          : (format.inf_code != 0 ? rest > format.inf_code
+                                  : format.nan_code != 0 && rest == format.nan_code))
     return std::numeric_limits<float>::quiet_NaN();
   float value = magnitude(format, rest);
   if (format.inf_code != 0 && rest == format.inf_code)
@@ -75,7 +76,7 @@ unsigned encode(const Format& format, float value, bool saturate) {
   const float size = std::abs(value);
   // Doubling the largest value already rounds past it, so no code overflows below.
   const unsigned code = size > 2 * magnitude(format, format.max_code) ? format.max_code + 1
-                                                                       : nearest_code(format, size);
+                                                                      : nearest_code(format, size);
   if (code > format.max_code) {
     if (saturate || format.bits == 4) return sign | format.max_code;
     if (format.nan_is_negative_zero) return sign_bit;
@@ -84,9 +85,7 @@ unsigned encode(const Format& format, float value, bool saturate) {
   return code == 0 && format.nan_is_negative_zero ? 0 : sign | code;
 }
 
-bool is_signed_packed(DataType type) {
-  return type == DataType::kInt4 || type == DataType::kInt2;
-}
+bool is_signed_packed(DataType type) { return type == DataType::kInt4 || type == DataType::kInt2; }
 
 unsigned read_bits(const std::byte* data, std::int64_t index, unsigned bits) {
   const std::int64_t per_byte = 8 / bits;

@@ -43,8 +43,8 @@ Fourier::Fourier(std::size_t length, bool inverse) : length_(length), inverse_(i
   work_.resize(padded_);
   std::size_t square = 0;  // i * i modulo 2 * length
   for (std::size_t i = 0; i < length; ++i) {
-    chirp_[i] = unit((inverse ? 0.5 : -0.5) * static_cast<double>(square) /
-                     static_cast<double>(length));
+    chirp_[i] =
+        unit((inverse ? 0.5 : -0.5) * static_cast<double>(square) / static_cast<double>(length));
     filter_[i] = std::conj(chirp_[i]);
     if (i > 0) filter_[padded_ - i] = filter_[i];
     square = (square + 2 * i + 1) % (2 * length);

@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/simd.h"
 #include "ctxgen/cpu/scratch.h"
+
 #include "kernel/stop.h"
 
 namespace ctxgen::cpu {
@@ -31,10 +32,9 @@ template <class E, class A>
     for (std::int64_t j = 0; j < kPanelColumns; ++j) sums[i * kPanelColumns + j] = local[i][j];
 }
 
-constexpr auto sums_of = simd_loop([] CTXGEN_SIMD_LOOP(
-    const auto* a, const auto* panel, std::int64_t depth, auto* sums) {
-  block_sums(a, panel, depth, sums);
-});
+constexpr auto sums_of =
+    simd_loop([] CTXGEN_SIMD_LOOP(const auto* a, const auto* panel, std::int64_t depth,
+                                  auto* sums) { block_sums(a, panel, depth, sums); });
 
 // A as blocks of kBlockRows rows, each [k][row], zeros below the last row.
 template <class E>
@@ -82,9 +82,9 @@ void MatrixPacker<E>::operator()(std::int64_t first, E* panel) const {
   }
 }
 
-#define CTXGEN_GEMM_OF(E)                                                          \
+#define CTXGEN_GEMM_OF(E)                                                           \
   template void multiply<E>(const ProductSize&, const MatrixView<E>&, PackPanel<E>, \
-                            StoreSums<typename SumOf<E>::Type>);                   \
+                            StoreSums<typename SumOf<E>::Type>);                    \
   template struct MatrixPacker<E>;
 CTXGEN_GEMM_OF(float)
 CTXGEN_GEMM_OF(double)

@@ -30,20 +30,28 @@ struct ProductSize {
 
 /// Receives rows of sums: `count` sums of row m from column n on.
 template <class A>
-using StoreSums = FunctionRef<void(std::int64_t m, std::int64_t n, const A* sums,
-                                   std::int64_t count)>;
+using StoreSums =
+    FunctionRef<void(std::int64_t m, std::int64_t n, const A* sums, std::int64_t count)>;
 
 /// E: float (sums in double), double (double), int32 (uint32, wrapping), int64 (uint64, wrapping).
 template <class E>
 struct SumOf;
 template <>
-struct SumOf<float> { using Type = double; };
+struct SumOf<float> {
+  using Type = double;
+};
 template <>
-struct SumOf<double> { using Type = double; };
+struct SumOf<double> {
+  using Type = double;
+};
 template <>
-struct SumOf<std::int32_t> { using Type = std::uint32_t; };
+struct SumOf<std::int32_t> {
+  using Type = std::uint32_t;
+};
 template <>
-struct SumOf<std::int64_t> { using Type = std::uint64_t; };
+struct SumOf<std::int64_t> {
+  using Type = std::uint64_t;
+};
 
 /// Instantiated for the four element types above.
 template <class E>

@@ -35,8 +35,7 @@ class Regex::Run {
       ++at_;
       for (const std::uint32_t state : here) {
         const Step& step = regex_.steps_[state];
-        if (step.op == Op::kLetter && contains(regex_.letters_[step.other], letter))
-          add(step.next);
+        if (step.op == Op::kLetter && contains(regex_.letters_[step.other], letter)) add(step.next);
       }
       --at_;
       if (states_.empty() || run_stopped()) return false;

@@ -26,7 +26,16 @@ class Regex {
 
   /// A set of letters: ascending, disjoint ranges, both ends included.
   using Letters = std::vector<std::pair<char32_t, char32_t>>;
-  enum class Op : std::uint8_t { kLetter, kSplit, kJump, kStart, kEnd, kBoundary, kNoBoundary, kMatch };
+  enum class Op : std::uint8_t {
+    kLetter,
+    kSplit,
+    kJump,
+    kStart,
+    kEnd,
+    kBoundary,
+    kNoBoundary,
+    kMatch
+  };
   struct Step {
     Op op = Op::kMatch;
     std::uint32_t next = 0;   // where to go on (kSplit: first)

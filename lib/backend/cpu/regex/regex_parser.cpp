@@ -148,16 +148,20 @@ Result<RegexParser::Part> RegexParser::write_repeat(std::size_t from, const Repe
 }
 
 Result<bool> RegexParser::repeat_here(Repeat& repeat) {
-  if (take(U'*')) repeat = {0, -1};
-  else if (take(U'+')) repeat = {1, -1};
-  else if (take(U'?')) repeat = {0, 1};
+  if (take(U'*'))
+    repeat = {0, -1};
+  else if (take(U'+'))
+    repeat = {1, -1};
+  else if (take(U'?'))
+    repeat = {0, 1};
   else {
     const std::size_t from = at_;
     if (!take(U'{')) return false;
     const auto number = [this]() -> int {
       int value = -1;
       for (; !done() && text_[at_] >= U'0' && text_[at_] <= U'9'; ++at_)
-        value = std::min(std::max(value, 0) * 10 + static_cast<int>(text_[at_] - U'0'), kMaxRepeat + 1);
+        value =
+            std::min(std::max(value, 0) * 10 + static_cast<int>(text_[at_] - U'0'), kMaxRepeat + 1);
       return value;
     };
     repeat.least = repeat.most = number();
@@ -214,10 +218,14 @@ Result<bool> RegexParser::group_head() {
   for (bool value = true; !done();) {
     if (take(U':')) return true;
     if (take(U')')) return false;
-    if (take(U'-')) value = false;
-    else if (take(U'i')) flags_.any_case = value;
-    else if (take(U's')) flags_.dot_is_any = value;
-    else break;
+    if (take(U'-'))
+      value = false;
+    else if (take(U'i'))
+      flags_.any_case = value;
+    else if (take(U's'))
+      flags_.dot_is_any = value;
+    else
+      break;
   }
   return unknown("this kind of group");
 }
@@ -281,7 +289,8 @@ Result<RegexParser::Letters> RegexParser::letter_class() {
     if (!first && take(U']')) break;
     Letters item = CTXGEN_TRY(class_item());
     const bool one = item.size() == 1 && item.front().first == item.front().second;
-    const bool range = one && at_ + 1 < text_.size() && text_[at_] == U'-' && text_[at_ + 1] != U']';
+    const bool range =
+        one && at_ + 1 < text_.size() && text_[at_] == U'-' && text_[at_ + 1] != U']';
     if (range) {
       ++at_;
       const Letters last = CTXGEN_TRY(class_item());

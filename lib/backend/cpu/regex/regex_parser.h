@@ -21,8 +21,8 @@ class RegexParser {
   using Letters = Regex::Letters;
   using Op = Regex::Op;
   struct Flags {
-    bool any_case = false;      // i
-    bool dot_is_any = false;    // s
+    bool any_case = false;    // i
+    bool dot_is_any = false;  // s
   };
   /// A part of the automaton: its first state, and the last one, whose `next` is not set yet.
   struct Part {
@@ -45,7 +45,8 @@ class RegexParser {
   [[nodiscard]] Result<bool> group_head();  // whether a body follows, or "(?i)" is done
   [[nodiscard]] Result<Part> escape();
   [[nodiscard]] Result<bool> repeat_here(Repeat& repeat);
-  [[nodiscard]] Result<Part> write_repeat(std::size_t from, const Repeat& repeat, const Flags& flags);
+  [[nodiscard]] Result<Part> write_repeat(std::size_t from, const Repeat& repeat,
+                                          const Flags& flags);
   [[nodiscard]] Result<Part> class_state();
   [[nodiscard]] Result<Letters> letter_class();
   [[nodiscard]] Result<Letters> class_item();

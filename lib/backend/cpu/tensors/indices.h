@@ -1,6 +1,5 @@
 #pragma once
 
-
 #include "kernel/attributes.h"
 #include "kernel/function_kernel.h"
 
@@ -9,7 +8,7 @@ namespace ctxgen::cpu {
 /// Values of an index tensor with negative ones counted from the end.
 /// Errors  INVALID_GRAPH where one lies outside of [-extent, extent).
 [[nodiscard]] inline Result<ScratchVector<std::int64_t>> checked_indices(const Tensor& tensor,
-                                                                       std::int64_t extent) {
+                                                                         std::int64_t extent) {
   auto indices = CTXGEN_TRY(ints_of(tensor));
   for (std::int64_t& index : indices) {
     if (index < -extent || index >= extent)

@@ -12,8 +12,8 @@ struct LegacyBroadcast {
 };
 
 [[nodiscard]] inline LegacyBroadcast legacy_broadcast(const Node& node) {
-  const bool align = node.opset < 7 && node.int_or("broadcast", 0) != 0 &&
-                     node.attribute("axis") != nullptr;
+  const bool align =
+      node.opset < 7 && node.int_or("broadcast", 0) != 0 && node.attribute("axis") != nullptr;
   return {align, node.int_or("axis", 0)};
 }
 

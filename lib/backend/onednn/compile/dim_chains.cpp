@@ -8,10 +8,16 @@
 
 namespace ctxgen::onednn {
 
-DimChains::DimChains(const GraphView& view, const NodeScope& scope, const std::vector<bool>& allowed,
-                     const std::vector<NodeId>& readers, const std::vector<bool>& taken)
-    : view_(view), scope_(scope), allowed_(allowed), vanishes_(scope.size()), reads_(scope.size()),
-      level_(scope.size(), 0), readers_(readers) {
+DimChains::DimChains(const GraphView& view, const NodeScope& scope,
+                     const std::vector<bool>& allowed, const std::vector<NodeId>& readers,
+                     const std::vector<bool>& taken)
+    : view_(view),
+      scope_(scope),
+      allowed_(allowed),
+      vanishes_(scope.size()),
+      reads_(scope.size()),
+      level_(scope.size(), 0),
+      readers_(readers) {
   for (const NodeId reader : readers_) reads_[scope_.place(reader)] = true;
   for (const NodeId reader : readers_) collect(reader);
   find_levels(taken);
@@ -92,7 +98,8 @@ void DimChains::keep(NodeId id, std::vector<NodeId>& open) {
     if (input.valid() && view_.graph().value(input).producer.valid())
       open.push_back(view_.graph().value(input).producer);
   for (const ValueId output : node.outputs)
-    if (output.valid()) std::ranges::copy(view_.graph().value(output).consumers, std::back_inserter(open));
+    if (output.valid())
+      std::ranges::copy(view_.graph().value(output).consumers, std::back_inserter(open));
 }
 
 /// Takes back what does not hold until all does.
@@ -109,7 +116,8 @@ void DimChains::settle() {
       reads_[scope_.place(id)] = false;
       const Node& reader = view_.graph().node(id);
       for (const std::size_t input : dim_list_inputs(view_, reader))
-        if (const NodeId producer = view_.graph().value(reader.input(input)).producer; producer.valid())
+        if (const NodeId producer = view_.graph().value(reader.input(input)).producer;
+            producer.valid())
           open.push_back(producer);
     }
   }

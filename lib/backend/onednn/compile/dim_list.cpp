@@ -22,9 +22,9 @@ Number number(std::int64_t value) {
   return {{static_cast<std::int64_t>(DimWord::kNumber), value, 0}};
 }
 
-constexpr std::array<std::string_view, 12> kDimOps{"Add",    "Cast",    "Concat",  "Div",
-                                                   "Gather", "Identity", "Mul",    "Reshape",
-                                                   "Shape",  "Slice",   "Squeeze", "Sub"};
+constexpr std::array<std::string_view, 12> kDimOps{"Add",    "Cast",     "Concat",  "Div",
+                                                   "Gather", "Identity", "Mul",     "Reshape",
+                                                   "Shape",  "Slice",    "Squeeze", "Sub"};
 
 bool is_integer(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32; }
 
@@ -110,14 +110,16 @@ class Reader {
     for (std::size_t i = 0; i < n.input_count(); ++i) {
       const Numbers part = CTXGEN_TRY(read(n, i, depth));
       all.insert(all.end(), part.begin(), part.end());
-      if (all.size() > kMaxNumbers) return refuse("shape input has more than {} numbers", kMaxNumbers);
+      if (all.size() > kMaxNumbers)
+        return refuse("shape input has more than {} numbers", kMaxNumbers);
     }
     return all;
   }
 
   static Read<Numbers> gather(const NodeView& n, const Numbers& from) {
     const auto indices = CTXGEN_TRY(constant_ints(n, 1, "an index into sizes"));
-    if (indices.size() > kMaxNumbers) return refuse("shape input gathers {} numbers", indices.size());
+    if (indices.size() > kMaxNumbers)
+      return refuse("shape input gathers {} numbers", indices.size());
     Numbers picked;
     for (std::int64_t index : indices) {
       if (index < 0) index += static_cast<std::int64_t>(from.size());
@@ -131,7 +133,8 @@ class Reader {
   static Read<Numbers> slice(const NodeView& n, const Numbers& from) {
     const auto bound = [&](std::size_t input, std::string_view attribute,
                            std::int64_t otherwise) -> Read<std::int64_t> {
-      if (const auto given = n.node().ints(attribute); given && given->size() == 1) return (*given)[0];
+      if (const auto given = n.node().ints(attribute); given && given->size() == 1)
+        return (*given)[0];
       if (!n.has_input(input)) return otherwise;
       const auto values = CTXGEN_TRY(constant_ints(n, input, "a cut of sizes"));
       if (values.size() != 1) return refuse("sizes are cut at {} places", values.size());
@@ -162,7 +165,8 @@ class Reader {
       const Number& right = b[b.size() == 1 ? 0 : i];
       code.insert(code.end(), right.begin(), right.end());
       code.push_back({static_cast<std::int64_t>(word), 0, 0});
-      if (code.size() > kMaxInstructions) return refuse("shape input is computed in too many steps");
+      if (code.size() > kMaxInstructions)
+        return refuse("shape input is computed in too many steps");
       results.push_back(std::move(code));
     }
     return results;
@@ -178,13 +182,15 @@ class Reader {
 
 bool is_dim_node(const Node& node) {
   if (!node.domain.empty()) return false;
-  return node.op_type == "Unsqueeze" || std::ranges::find(kDimOps, node.op_type.view()) != kDimOps.end();
+  return node.op_type == "Unsqueeze" ||
+         std::ranges::find(kDimOps, node.op_type.view()) != kDimOps.end();
 }
 
 std::vector<ValueId> dim_inputs(const Node& node) {
   if (node.op_type == "Shape") return {};
   if (node.op_type == "Concat") return node.inputs;
-  if (node.op_type == "Add" || node.op_type == "Sub" || node.op_type == "Mul" || node.op_type == "Div")
+  if (node.op_type == "Add" || node.op_type == "Sub" || node.op_type == "Mul" ||
+      node.op_type == "Div")
     return {node.input(0), node.input(1)};
   return {node.input(0)};
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ctxgen/onednn/dim_code.h"
+
 #include "node_view.h"
 #include "program_builder.h"
 
@@ -15,8 +16,8 @@ struct DimLists {
     std::vector<std::int64_t> code;  // dim_code.h; inputs: 0 is the op's data, then `sized`
     std::size_t count = 0;           // of numbers in the list
   };
-  std::vector<List> lists;           // in the order that was asked for
-  std::vector<ValueId> sized;        // tensors of which sizes are read
+  std::vector<List> lists;     // in the order that was asked for
+  std::vector<ValueId> sized;  // tensors of which sizes are read
 };
 
 /// Reads the int64 or int32 lists (rank 0 or 1) at some inputs of a node whose data is input 0.

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "lowered.h"
 #include "ctxgen/partition/provider.h"
+
+#include "lowered.h"
 
 namespace ctxgen::onednn {
 

@@ -35,9 +35,8 @@ bool surely_equal(const ProgramDim& a, const ProgramDim& b) {
 
 bool surely_equal(const std::vector<ProgramDim>& a, const std::vector<ProgramDim>& b) {
   return a.size() == b.size() &&
-         std::ranges::equal(a, b, [](const ProgramDim& x, const ProgramDim& y) {
-           return surely_equal(x, y);
-         });
+         std::ranges::equal(
+             a, b, [](const ProgramDim& x, const ProgramDim& y) { return surely_equal(x, y); });
 }
 
 PostOp eltwise_step(std::string_view alg, float alpha, float beta) {

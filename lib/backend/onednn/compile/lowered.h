@@ -26,10 +26,10 @@ struct QuantizedWeight {
 /// the model share their bytes with the mapped file until a fusion changes them.
 struct Lowered {
   Program program;
-  std::vector<Tensor> weights;  // of program.weights, by index
+  std::vector<Tensor> weights;                                   // of program.weights, by index
   std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
   bool integer_products = true;  // false: not every machine of the target has instructions for them
-  SpillFile* spill = nullptr;  // keeps the weights that are made (not owned)
+  SpillFile* spill = nullptr;    // keeps the weights that are made (not owned)
 };
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.

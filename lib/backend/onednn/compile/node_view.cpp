@@ -14,8 +14,8 @@ std::string shown(const Value& value) { return std::format("\"{}\"", value.name)
 
 using Types = std::initializer_list<DataType>;
 constexpr Types kFloats = {DataType::kFloat, DataType::kFloat16};
-constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
-                            DataType::kInt8, DataType::kBool};
+constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8,
+                            DataType::kBool};
 
 bool contains(Types types, DataType type) { return std::ranges::find(types, type) != types.end(); }
 

@@ -46,10 +46,10 @@ struct Refused {
 };
 
 // Returns from the calling function with the refusal that `expr` gives, if it gives one.
-#define CTXGEN_REFUSE(expr)                                                                    \
-  do {                                                                                         \
-    if (::ctxgen::onednn::Refusal refusal_ = (expr))                                           \
-      return ::ctxgen::onednn::Refused{*std::move(refusal_)};                                  \
+#define CTXGEN_REFUSE(expr)                                   \
+  do {                                                        \
+    if (::ctxgen::onednn::Refusal refusal_ = (expr))          \
+      return ::ctxgen::onednn::Refused{*std::move(refusal_)}; \
   } while (false)
 
 /// One node with the graph around it: what check and lower functions read.

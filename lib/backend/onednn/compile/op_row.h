@@ -36,8 +36,8 @@ struct OpRow {
 template <class T>
 [[nodiscard]] Result<T> accepted(Read<T> read, const NodeView& n) {
   if (read) return std::move(*read);
-  return fail(ErrorCode::kInternal, "{} is lowered though it was refused: {}",
-              n.node().describe(), read.error());
+  return fail(ErrorCode::kInternal, "{} is lowered though it was refused: {}", n.node().describe(),
+              read.error());
 }
 
 }  // namespace ctxgen::onednn

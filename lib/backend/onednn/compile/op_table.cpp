@@ -1,7 +1,8 @@
+#include "ctxgen/onednn/op_table.h"
+
 #include <algorithm>
 #include <ranges>
 
-#include "ctxgen/onednn/op_table.h"
 #include "op_row.h"
 #include "ops/ops.h"
 
@@ -82,7 +83,8 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Erf", 9, 13, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kOnnx, "Exp", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
-    {kOnnx, "Expand", 8, 13, check_expand, lower_expand, kGlue, "", "f32, u8, s8, bool; constant shape, or one made of sizes"},
+    {kOnnx, "Expand", 8, 13, check_expand, lower_expand, kGlue, "",
+     "f32, u8, s8, bool; constant shape, or one made of sizes"},
     {kOnnx, "Flatten", 1, 25, check_flatten, lower_flatten, kGlue, "axis", "f32, u8, s8, bool"},
     {kOnnx, "Floor", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
@@ -116,7 +118,8 @@ constexpr OpRow kOps[] = {
      "f32; constant weights and bias; every sequence whole; default activations; no clip, no "
      "peepholes"},
     {kOnnx, "LayerNormalization", 17, 17, check_layer_norm, lower_layer_norm, kWork,
-     "axis epsilon stash_type", "f32; scale and bias of the normalised dims; no Mean or InvStdDev output"},
+     "axis epsilon stash_type",
+     "f32; scale and bias of the normalised dims; no Mean or InvStdDev output"},
     {kOnnx, "LeakyRelu", 1, 16, check_activation, lower_activation, kWork, "alpha consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Log", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
@@ -132,8 +135,7 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Max", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
     {kOnnx, "MaxPool", 1, 22, check_max_pool, lower_max_pool, kWork, kMaxPool,
      "f32, u8, s8; 1 to 3 spatial dims; no indices; pads smaller than the kernel"},
-    {kOnnx, "Mean", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs",
-     kBinaryLimits},
+    {kOnnx, "Mean", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
     {kOnnx, "Min", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
     {kOnnx, "Mish", 18, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kOnnx, "Mul", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
@@ -157,10 +159,8 @@ constexpr OpRow kOps[] = {
     {kOnnx, "RNN", 7, 22, check_rnn, lower_rnn, kWork, kRnnAttributes, kRnnLimits},
     {kOnnx, "Reciprocal", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
-    {kOnnx, "ReduceL1", 1, 18, check_reduce, lower_reduce, kWork, kReduceAttributes,
-     kReduceLimits},
-    {kOnnx, "ReduceL2", 1, 18, check_reduce, lower_reduce, kWork, kReduceAttributes,
-     kReduceLimits},
+    {kOnnx, "ReduceL1", 1, 18, check_reduce, lower_reduce, kWork, kReduceAttributes, kReduceLimits},
+    {kOnnx, "ReduceL2", 1, 18, check_reduce, lower_reduce, kWork, kReduceAttributes, kReduceLimits},
     {kOnnx, "ReduceLogSum", 1, 18, check_reduce, lower_reduce, kWork, kReduceAttributes,
      kReduceLimits},
     {kOnnx, "ReduceLogSumExp", 1, 18, check_reduce, lower_reduce, kWork, kReduceAttributes,
@@ -187,8 +187,8 @@ constexpr OpRow kOps[] = {
      "f32; nearest, or linear over spatial dims; constant scales or sizes; no tf_crop_and_resize, "
      "no antialias"},
     {kOnnx, "Round", 11, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
-    {kOnnx, "Selu", 1, 22, check_activation, lower_activation, kWork,
-     "alpha consumed_inputs gamma", kEltwiseLimits},
+    {kOnnx, "Selu", 1, 22, check_activation, lower_activation, kWork, "alpha consumed_inputs gamma",
+     kEltwiseLimits},
     {kOnnx, "Sigmoid", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Sign", 9, 13, check_activation, lower_activation, kWork, "", kEltwiseLimits},
@@ -218,7 +218,8 @@ constexpr OpRow kOps[] = {
     {kOnnx, "ThresholdedRelu", 10, 22, check_activation, lower_activation, kWork, "alpha",
      kEltwiseLimits},
     {kOnnx, "Tile", 6, 13, check_tile, lower_tile, kGlue, "", "f32; constant repeats"},
-    {kOnnx, "Transpose", 1, 25, check_transpose, lower_transpose, kGlue, "perm", "f32, u8, s8, bool"},
+    {kOnnx, "Transpose", 1, 25, check_transpose, lower_transpose, kGlue, "perm",
+     "f32, u8, s8, bool"},
     {kOnnx, "Unsqueeze", 1, 25, check_unsqueeze, lower_unsqueeze, kGlue, "axes",
      "f32, u8, s8, bool; constant axes"},
     {kOnnx, "Upsample", 7, 10, check_resize, lower_resize, kWork, "mode scales",
@@ -255,8 +256,9 @@ constexpr OpRow kOps[] = {
      "axis opset", "as QLinearAdd; over the last axis"},
     {kMicrosoft, "QuickGelu", 1, 1, check_activation, lower_activation, kWork, "alpha",
      kEltwiseLimits},
-    {kMicrosoft, "SkipLayerNormalization", 1, 1, check_skip_layer_norm, lower_skip_layer_norm, kWork,
-     "epsilon", "f32; skip with the input's last dims; gamma, beta and bias of the last dim"},
+    {kMicrosoft, "SkipLayerNormalization", 1, 1, check_skip_layer_norm, lower_skip_layer_norm,
+     kWork, "epsilon",
+     "f32; skip with the input's last dims; gamma, beta and bias of the last dim"},
     {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, 1, check_skip_rms_norm, lower_skip_rms_norm,
      kWork, "epsilon", "f32; skip with the input's last dims; gamma and bias of the last dim"},
 };
@@ -268,9 +270,8 @@ bool lists(std::string_view names, std::string_view name) {
 }
 
 bool all_inputs_constant(const NodeView& n) {
-  return std::ranges::all_of(n.node().inputs, [&](ValueId id) {
-    return !id.valid() || n.view().constant(id) != nullptr;
-  });
+  return std::ranges::all_of(
+      n.node().inputs, [&](ValueId id) { return !id.valid() || n.view().constant(id) != nullptr; });
 }
 
 }  // namespace

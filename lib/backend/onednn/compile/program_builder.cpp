@@ -4,6 +4,7 @@
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "quantized_constant.h"
 
 namespace ctxgen::onednn {

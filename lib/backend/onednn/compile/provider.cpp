@@ -12,6 +12,7 @@
 #include "ctxgen/onednn/op_table.h"
 #include "ctxgen/onednn/peaks.h"
 #include "ctxgen/onednn/target_costs.h"
+
 #include "dim_chains.h"
 #include "fuse/fuse.h"
 #include "lower_partition.h"
@@ -131,7 +132,9 @@ class DnnlProvider final : public Provider {
       std::span<const Program> programs) const override;
   [[nodiscard]] const ProgramLoader* loader() const override { return &onednn::loader(); }
   [[nodiscard]] ProviderInfo info() const override {
-    return {.library = "oneDNN " + library_version(), .instruction_set = isa_name(), .threads = default_threads()};
+    return {.library = "oneDNN " + library_version(),
+            .instruction_set = isa_name(),
+            .threads = default_threads()};
   }
   [[nodiscard]] std::vector<InstructionSetState> instruction_sets() const override;
   [[nodiscard]] std::vector<OperatorInfo> operators() const override;
@@ -207,9 +210,10 @@ Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   return capabilities;
 }
 
-Result<std::vector<CompiledPartition>> DnnlProvider::compile(
-    const GraphView& view, std::span<const Partition> partitions,
-    const ProviderCompileOptions& options, WeightStore& store) const {
+Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& view,
+                                                             std::span<const Partition> partitions,
+                                                             const ProviderCompileOptions& options,
+                                                             WeightStore& store) const {
   for (const auto& [key, value] : options.provider_options) {
     return fail(ErrorCode::kInvalidArgument,
                 "provider dnnl has no option \"{}\" (given \"{}\"); it has none", key, value);
@@ -222,9 +226,9 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(
 
 /// check() judges by what it sees of a node; planning sees concrete shapes and asks oneDNN. Each
 /// failing partition's claims are tried alone; where none fails alone, the partition is given up.
-std::vector<Rejection> DnnlProvider::refused_after_all(const GraphView& view,
-                                                       std::span<const Partition> partitions,
-                                                       const ProviderCompileOptions& options) const {
+std::vector<Rejection> DnnlProvider::refused_after_all(
+    const GraphView& view, std::span<const Partition> partitions,
+    const ProviderCompileOptions& options) const {
   std::vector<Rejection> refused;
   const auto capabilities = this->capabilities(view);
   if (!capabilities) return refused;
@@ -238,9 +242,8 @@ std::vector<Rejection> DnnlProvider::refused_after_all(const GraphView& view,
       const auto found = claim_at.find(first);
       if (found == claim_at.end()) continue;
       const Claim& claim = *found->second;
-      const bool inside = std::ranges::all_of(claim.nodes, [&](NodeId id) {
-        return std::ranges::binary_search(partition.nodes, id);
-      });
+      const bool inside = std::ranges::all_of(
+          claim.nodes, [&](NodeId id) { return std::ranges::binary_search(partition.nodes, id); });
       if (!inside) continue;
       if (const auto failure = failure_of(view, partition_of(view, claim.nodes), options))
         for (const NodeId node : claim.nodes) refused.push_back({node, *failure});
@@ -257,9 +260,9 @@ std::vector<EpContextAttributes> DnnlProvider::context_nodes(
   for (const Program& program : programs) {
     EpContextAttributes attributes;
     attributes.source = kSource;
-    attributes.ep_sdk_version = std::format("ctxgen {} format {}.{} oneDNN {}",
-                                            CTXGEN_VERSION_STRING, kFormatMajor, kFormatMinor,
-                                            library_version());
+    attributes.ep_sdk_version =
+        std::format("ctxgen {} format {}.{} oneDNN {}", CTXGEN_VERSION_STRING, kFormatMajor,
+                    kFormatMinor, library_version());
     attributes.hardware_architecture = isa_name();
     attributes.notes =
         std::format("ops={};weights={}", program.ops.size(), plain_weight_bytes(program));

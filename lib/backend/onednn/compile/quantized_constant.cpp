@@ -31,9 +31,12 @@ std::vector<std::int32_t> integers_of(const Tensor& tensor) {
   std::vector<std::int32_t> values(static_cast<std::size_t>(tensor.element_count()));
   const std::byte* bytes = tensor.bytes().data();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (tensor.type() == DataType::kUint8) values[i] = static_cast<std::uint8_t>(bytes[i]);
-    else if (tensor.type() == DataType::kInt8) values[i] = static_cast<std::int8_t>(bytes[i]);
-    else std::memcpy(&values[i], bytes + i * sizeof(std::int32_t), sizeof(std::int32_t));
+    if (tensor.type() == DataType::kUint8)
+      values[i] = static_cast<std::uint8_t>(bytes[i]);
+    else if (tensor.type() == DataType::kInt8)
+      values[i] = static_cast<std::int8_t>(bytes[i]);
+    else
+      std::memcpy(&values[i], bytes + i * sizeof(std::int32_t), sizeof(std::int32_t));
   }
   return values;
 }
@@ -53,8 +56,8 @@ std::optional<QuantizedWeight> quantized_weight(const Tensor& stored, const Tens
                     stored.dims()[static_cast<std::size_t>(axis)] != count)) {
     return std::nullopt;
   }
-  QuantizedWeight weight{.stored = stored, .scales = floats_of(scale), .zeros = {},
-                         .axis = count > 1 ? axis : 0};
+  QuantizedWeight weight{
+      .stored = stored, .scales = floats_of(scale), .zeros = {}, .axis = count > 1 ? axis : 0};
   for (const float s : weight.scales) {
     if (!std::isfinite(s) || !(s > 0.0F)) return std::nullopt;
   }

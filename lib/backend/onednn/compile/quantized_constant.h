@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ctxgen/partition/provider.h"
+
 #include "lowered.h"
 
 namespace ctxgen::onednn {

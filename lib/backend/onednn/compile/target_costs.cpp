@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ctxgen/onednn/exec.h"
+
 #include "quantized_constant.h"
 
 namespace ctxgen::onednn {
@@ -24,7 +25,8 @@ double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 0x1p
 
 }  // namespace
 
-std::vector<std::string> target_costs(const GraphView& view, std::span<const Partition> partitions) {
+std::vector<std::string> target_costs(const GraphView& view,
+                                      std::span<const Partition> partitions) {
   if (has_fast_int8() && !view.target().portable) return {};
   std::unordered_set<ValueId> seen;
   std::uint64_t bytes = 0;
@@ -41,11 +43,13 @@ std::vector<std::string> target_costs(const GraphView& view, std::span<const Par
   const std::string why =
       view.target().portable
           ? "a portable context cannot count on VNNI: --isa NAME compiles for machines that have it"
-          : std::format("instruction set {} has no VNNI, which avx2_vnni, avx512_core_vnni and later have",
-                        isa_name());
-  return {std::format("8-bit weights of {:.1f} MiB are stored as float32, {:.1f} MiB, and their products computed in "
-                      "float32, which is slower: {}",
-                      mebibytes(bytes), mebibytes(4 * bytes), why)};
+          : std::format(
+                "instruction set {} has no VNNI, which avx2_vnni, avx512_core_vnni and later have",
+                isa_name());
+  return {std::format(
+      "8-bit weights of {:.1f} MiB are stored as float32, {:.1f} MiB, and their products computed in "
+      "float32, which is slower: {}",
+      mebibytes(bytes), mebibytes(4 * bytes), why)};
 }
 
 }  // namespace ctxgen::onednn

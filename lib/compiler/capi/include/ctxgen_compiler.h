@@ -72,9 +72,9 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_external_initializ
 
 typedef struct ctxgen_initializer {
   size_t struct_size;
-  const char* model;         /* base name of the source */
+  const char* model; /* base name of the source */
   const char* name;
-  int32_t type;              /* TensorProto.DataType */
+  int32_t type; /* TensorProto.DataType */
   const int64_t* dims;
   size_t rank;
   const void* data;          /* dense row-major, little-endian */
@@ -127,26 +127,23 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_freeze_initializer
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_subgraphs(
     ctxgen_compile_options* options, int subgraphs);
 
-typedef enum ctxgen_graph_optimization { /* ONNX Runtime's numbers */
-  CTXGEN_OPTIMIZE_NONE = 0,              /* the default */
-  CTXGEN_OPTIMIZE_BASIC = 1,
-  CTXGEN_OPTIMIZE_EXTENDED = 2,
-  CTXGEN_OPTIMIZE_ALL = 99
+typedef enum ctxgen_graph_optimization {                           /* ONNX Runtime's numbers */
+                                         CTXGEN_OPTIMIZE_NONE = 0, /* the default */
+                                         CTXGEN_OPTIMIZE_BASIC = 1,
+                                         CTXGEN_OPTIMIZE_EXTENDED = 2,
+                                         CTXGEN_OPTIMIZE_ALL = 99
 } ctxgen_graph_optimization;
 /* `level`: a ctxgen_graph_optimization, for what is simplified outside of partitions. Any other level: CTXGEN_INVALID_ARGUMENT. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_graph_optimization(
     ctxgen_compile_options* options, int level);
 
-enum {
-  CTXGEN_ERROR_IF_NO_NODES_COMPILED = 1 << 0,
-  CTXGEN_ERROR_IF_OUTPUT_EXISTS = 1 << 1
-};
+enum { CTXGEN_ERROR_IF_NO_NODES_COMPILED = 1 << 0, CTXGEN_ERROR_IF_OUTPUT_EXISTS = 1 << 1 };
 /* Replaces all flags. Unknown bits: CTXGEN_INVALID_ARGUMENT. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_flags(ctxgen_compile_options* options,
                                                                     uint32_t flags);
 /* Nonzero: fail if anything is left to cpu. */
-CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_strict(ctxgen_compile_options* options,
-                                                                     int strict);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_strict(
+    ctxgen_compile_options* options, int strict);
 /* Nonzero: fail on a node that cpu cannot run. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_require_runnable(
     ctxgen_compile_options* options, int require);
@@ -167,8 +164,8 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_force(ctxgen_compi
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_keep_unchanged(
     ctxgen_compile_options* options, int keep);
 /* Nonzero: everything but the writing. */
-CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_dry_run(ctxgen_compile_options* options,
-                                                                      int dry_run);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_dry_run(
+    ctxgen_compile_options* options, int dry_run);
 
 /* 1 to 19: weights that shrink are stored as zstd; 0, the default: none is. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_compression(
@@ -183,8 +180,8 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile
                                                                   const char* isa);
 /* A context binary to add to, instead of making one; what is in it stays. For models that go to
  * files. Not empty. */
-CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options,
-                                                                     const char* path);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(
+    ctxgen_compile_options* options, const char* path);
 /* A folder that keeps packed weights, programs and outputs for later compiles, of at most `max_bytes`
  * (0: 5 GiB). "": none. Default: what the environment's CTXGEN_CACHE_DIR names, if it does. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
@@ -249,9 +246,9 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_model(const ctxgen_compiler* 
                                                          size_t* size);
 /* What was not written to files: context binaries, and the file of external initializers. */
 CTXGEN_COMPILER_API size_t ctxgen_compiler_bin_count(const ctxgen_compiler* compiler);
-CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_bin(const ctxgen_compiler* compiler, size_t index,
-                                                       const char** name, const void** data,
-                                                       size_t* size);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_bin(const ctxgen_compiler* compiler,
+                                                       size_t index, const char** name,
+                                                       const void** data, size_t* size);
 
 typedef struct ctxgen_model_report {
   size_t struct_size; /* in: sizeof(ctxgen_model_report) */

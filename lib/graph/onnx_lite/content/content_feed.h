@@ -7,6 +7,7 @@
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/hash.h"
+
 #include "wire/rope.h"
 
 namespace ctxgen {

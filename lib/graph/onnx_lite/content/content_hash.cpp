@@ -8,6 +8,7 @@
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/ctxfile/magic.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "content/content_walk.h"
 #include "read/entry_reader.h"
 #include "read/import_context.h"
@@ -40,7 +41,8 @@ Result<Hash128> ContentWalk::model(RopeRange message) {
     feed_.number(fields.last(wire::varint(fm::kIrVersion)).number);
     CTXGEN_CHECK(opsets(fields, wire::bytes(fm::kOpsetImport)));
     CTXGEN_CHECK(graph(fields.last(wire::bytes(fm::kGraph)).body, 0));
-    return list(fields, wire::bytes(fm::kFunctions), [&](RopeRange body) { return function(body); });
+    return list(fields, wire::bytes(fm::kFunctions),
+                [&](RopeRange body) { return function(body); });
   });
   if (!walked) return std::unexpected(with_context(Error(walked.error()), "content hash"));
   return feed_.finish();
@@ -164,8 +166,8 @@ Status ContentWalk::attribute(RopeRange message, std::uint64_t depth, bool of_co
 /// A context binary has hashes of its own and may be large: its size is enough here.
 Status ContentWalk::context_text(RopeRange value) {
   std::forward_list<std::string> copies;
-  const RopeRange front{value.begin, value.begin + std::min<std::uint64_t>(value.size(),
-                                                                           kContextMagic.size())};
+  const RopeRange front{value.begin,
+                        value.begin + std::min<std::uint64_t>(value.size(), kContextMagic.size())};
   if (as_text(rope_.bytes(front, copies)) == kContextMagic)
     feed_.number(value.size());
   else

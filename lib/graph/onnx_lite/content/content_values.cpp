@@ -25,7 +25,8 @@ Status add_packed(std::span<const std::byte> rest, wire::Type type,
     }
     return {};
   }
-  if (rest.size() % 4 != 0) return fail(ErrorCode::kInvalidGraph, "{} bytes of floats", rest.size());
+  if (rest.size() % 4 != 0)
+    return fail(ErrorCode::kInvalidGraph, "{} bytes of floats", rest.size());
   for (; !rest.empty(); rest = rest.subspan(4)) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, rest.data(), sizeof bits);
@@ -135,8 +136,7 @@ Status ContentWalk::type(RopeRange message, int depth) {
   if (depth > kMaxTypeDepth) return fail(ErrorCode::kUnsupported, "a type nested too deeply");
   return open(message, [&](const Fields& fields) -> Status {
     RopeField kind;
-    for (std::size_t i = 0; i < fields.size(); ++i)
-      switch (fields.at(i).tag) {
+    for (std::size_t i = 0; i < fields.size(); ++i) switch (fields.at(i).tag) {
         case wire::bytes(field::type::kTensor):
         case wire::bytes(field::type::kSparseTensor):
         case wire::bytes(field::type::kSequence):

@@ -7,6 +7,7 @@
 
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/onnx_lite/content_hash.h"
+
 #include "content/content_feed.h"
 #include "wire/rope.h"
 
@@ -24,7 +25,8 @@ class ContentWalk {
   /// The fields of a message that is open. A field with another wire type is none of them.
   class Fields {
    public:
-    Fields(const ContentWalk& walk, std::size_t begin) : walk_(walk), begin_(begin), end_(walk.fields_.size()) {}
+    Fields(const ContentWalk& walk, std::size_t begin)
+        : walk_(walk), begin_(begin), end_(walk.fields_.size()) {}
     [[nodiscard]] std::size_t size() const { return end_ - begin_; }
     /// A copy: other messages are opened while it is used.
     [[nodiscard]] RopeField at(std::size_t i) const { return walk_.fields_[begin_ + i]; }

@@ -1,4 +1,5 @@
 #include "ctxgen/onnx_lite/expand.h"
+
 #include "read/import_context.h"
 #include "write/encode.h"
 
@@ -18,8 +19,11 @@ std::vector<std::byte> joined(const Pieces& pieces) {
 class NodeExpander {
  public:
   NodeExpander(Model& model, Graph& graph)
-      : model_(model), graph_(graph), build_{.graph = graph, .defined = {}},
-        scope_(build_, model.opset_imports), calls_(graph.calls().size()) {}
+      : model_(model),
+        graph_(graph),
+        build_{.graph = graph, .defined = {}},
+        scope_(build_, model.opset_imports),
+        calls_(graph.calls().size()) {}
 
   Result<std::size_t> run(const FunctionBody& body_of);
 
@@ -58,10 +62,12 @@ Status NodeExpander::expand(Node node, std::vector<std::byte> body) {
   const Blob body_text = Blob::own(std::move(body));
   // Tensors of the call may lie in the model or in the encoded text, those of the body in its own:
   // decoded tensors share one owner of all three.
-  struct Owners { std::shared_ptr<const void> model, call, body; };
-  const Blob source{std::make_shared<const Owners>(
-                        Owners{model_.source.owner, call_text.owner, body_text.owner}),
-                    body_text.bytes};
+  struct Owners {
+    std::shared_ptr<const void> model, call, body;
+  };
+  const Blob source{
+      std::make_shared<const Owners>(Owners{model_.source.owner, call_text.owner, body_text.owner}),
+      body_text.bytes};
   ImportContext context{.model = model_,
                         .tensors = TensorReader(source, nullptr),
                         .expand_functions = false,
@@ -70,10 +76,10 @@ Status NodeExpander::expand(Node node, std::vector<std::byte> body) {
   context.calls = calls_++;
   const NodeText call = CTXGEN_TRY(read_node_text(call_text.bytes));
   FunctionText function = CTXGEN_TRY(read_function_text(body_text.bytes));
-  build_.call = node.call >= 0 ? node.call
-                               : graph_.add_call({.source = node.source,
-                                                  .inputs = node.inputs,
-                                                  .outputs = node.outputs});
+  build_.call = node.call >= 0
+                    ? node.call
+                    : graph_.add_call(
+                          {.source = node.source, .inputs = node.inputs, .outputs = node.outputs});
   CTXGEN_CHECK(expand_call(context, scope_, call, function));
   build_.call = -1;
   return {};

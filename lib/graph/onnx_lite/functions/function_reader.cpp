@@ -24,7 +24,8 @@ Status bind_inputs(ImportContext& context, Scope& scope, const NodeText& call,
     const auto id = name.empty() ? std::optional(ValueId{}) : scope.resolve(name);
     if (!id) {
       context.met_later_name = true;
-      return fail(ErrorCode::kInvalidGraph, "{}: input \"{}\" has no source", call.describe(), name);
+      return fail(ErrorCode::kInvalidGraph, "{}: input \"{}\" has no source", call.describe(),
+                  name);
     }
     body.bind(function.inputs[i], *id);
     if (i < call.inputs.size()) record.inputs.push_back(*id);
@@ -38,11 +39,11 @@ Status bind_outputs(ImportContext& context, Scope& scope, const NodeText& call,
     ValueId id;
     if (!call.outputs[i].empty()) {
       id = scope.declare(call.outputs[i]);
-      if (scope.build().is_defined(id) || std::ranges::find(record.outputs, id) !=
-                                              record.outputs.end()) {
+      if (scope.build().is_defined(id) ||
+          std::ranges::find(record.outputs, id) != record.outputs.end()) {
         context.met_later_name = true;
-        return fail(ErrorCode::kInvalidGraph, "{}: value \"{}\" is defined twice",
-                    call.describe(), call.outputs[i]);
+        return fail(ErrorCode::kInvalidGraph, "{}: value \"{}\" is defined twice", call.describe(),
+                    call.outputs[i]);
       }
       if (!body.is_bound(function.outputs[i])) body.bind(function.outputs[i], id);
     }

@@ -5,6 +5,7 @@
 
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
 #include "wire/onnx_fields.h"
 #include "wire/wire.h"
 
@@ -79,7 +80,8 @@ std::vector<std::size_t> functions_in_use(const Model& model, std::span<const No
   FunctionMarker marker(model);
   for (const NodeToWrite& what : nodes) {
     if (what.kind == NodeToWrite::Kind::kCall)
-      marker.mark_node(model.bytes(model.graph.calls()[static_cast<std::size_t>(what.call)].source));
+      marker.mark_node(
+          model.bytes(model.graph.calls()[static_cast<std::size_t>(what.call)].source));
     if (what.kind != NodeToWrite::Kind::kNode) continue;
     const Node& node = model.graph.node(what.node);
     if (!node.source.empty()) marker.mark_node(model.bytes(node.source));

@@ -87,8 +87,8 @@ Result<RawAttribute> split(const ImportContext& context, Message message) {
 Status set_kind(RawAttribute& raw) {
   if (raw.type < 0 || raw.type > static_cast<std::int64_t>(AttributeKind::kTypes))
     return fail(ErrorCode::kUnsupported, "attribute type {} is not known", raw.type);
-  raw.attribute.kind = raw.type != 0 ? static_cast<AttributeKind>(raw.type)
-                                     : kind_by_field(raw.last_value_field);
+  raw.attribute.kind =
+      raw.type != 0 ? static_cast<AttributeKind>(raw.type) : kind_by_field(raw.last_value_field);
   const auto one = [&raw](AttributeKind kind, const std::vector<Message>& messages) {
     return raw.attribute.kind != kind || messages.size() == 1;
   };
@@ -122,8 +122,7 @@ Result<Attribute> read_value(ImportContext& context, Scope& scope, Message messa
     raw.attribute.kind = static_cast<AttributeKind>(raw.type);
   }
   // The text of subgraphs in an expanded body has other names than the graph.
-  if (!scope.renames() || raw.graphs.empty())
-    raw.attribute.source = context.range_of(message);
+  if (!scope.renames() || raw.graphs.empty()) raw.attribute.source = context.range_of(message);
   return std::move(raw.attribute);
 }
 
@@ -135,7 +134,8 @@ const AttributeText* find_text(std::span<const AttributeText> texts, std::string
 
 // What each reference to an attribute holds again; tensors share their bytes.
 std::uint64_t copied_bytes(const Attribute& a) {
-  std::uint64_t bytes = a.s.size() + a.ints.size() * sizeof a.ints[0] + a.floats.size() * sizeof a.floats[0];
+  std::uint64_t bytes =
+      a.s.size() + a.ints.size() * sizeof a.ints[0] + a.floats.size() * sizeof a.floats[0];
   for (const std::string& text : a.strings) bytes += text.size() + sizeof text;
   return bytes;
 }
@@ -146,7 +146,8 @@ std::uint64_t copied_bytes(const Attribute& a) {
 Result<std::optional<Attribute>> read_of_caller(ImportContext& context, const Scope& scope,
                                                 Scope& caller, const AttributeText& text) {
   std::vector<GraphBuild*> between;  // innermost first
-  for (const Scope* at = &scope; at != nullptr && &at->build() != &caller.build(); at = at->parent())
+  for (const Scope* at = &scope; at != nullptr && &at->build() != &caller.build();
+       at = at->parent())
     between.push_back(&at->build());
   if (between.empty()) return read_attribute(context, caller, text);
   std::deque<Scope> views;
@@ -215,8 +216,8 @@ Result<AttributeText> read_attribute_name(Message message) {
 
 Result<std::optional<Attribute>> read_attribute(ImportContext& context, Scope& scope,
                                                 const AttributeText& text) {
-  auto read = CTXGEN_TRY_AT(read_value(context, scope, text.message),
-                            "attribute \"{}\"", text.name);
+  auto read =
+      CTXGEN_TRY_AT(read_value(context, scope, text.message), "attribute \"{}\"", text.name);
   if (!read.ref_name.empty() && scope.frame() != nullptr)
     return resolve_reference(context, scope, read);
   return std::optional<Attribute>(std::move(read));

@@ -20,9 +20,12 @@ constexpr Row kRows[] = {
      "this is a context binary, not a model: name the context model beside it, or look at it with "
      "ctxgen inspect"},
     {0, "version https://git-lfs", "this is a pointer of Git LFS, not the model: run git lfs pull"},
-    {4, "ORTM", "this is a model in ORT format, not ONNX: start from the ONNX model that it was made from"},
+    {4, "ORTM",
+     "this is a model in ORT format, not ONNX: start from the ONNX model that it was made from"},
     {4, "TFL3", "this is a TensorFlow Lite model, not ONNX: convert it first (tf2onnx)"},
-    {0, {"PK\3\4", 4}, "this is a ZIP archive (a PyTorch checkpoint?), not an ONNX model: export it first"},
+    {0,
+     {"PK\3\4", 4},
+     "this is a ZIP archive (a PyTorch checkpoint?), not an ONNX model: export it first"},
     {0, {"\x1f\x8b", 2}, "this is a gzip file, not an ONNX model: unpack it first"},
     {0, "GGUF", "this is a GGUF file, not an ONNX model"},
 };

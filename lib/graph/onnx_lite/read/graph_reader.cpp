@@ -112,8 +112,8 @@ Status add_initializer(ImportContext& context, Scope& scope, NamedTensor named, 
 
 Status read_initializers(ImportContext& context, Scope& scope, const GraphText& text) {
   for (const Message message : text.initializers)
-    CTXGEN_CHECK(add_initializer(context, scope, CTXGEN_TRY(context.tensors.read(message)),
-                                 message, false));
+    CTXGEN_CHECK(
+        add_initializer(context, scope, CTXGEN_TRY(context.tensors.read(message)), message, false));
   for (const Message message : text.sparse_initializers)
     CTXGEN_CHECK(add_initializer(context, scope, CTXGEN_TRY(context.tensors.read_sparse(message)),
                                  message, true));
@@ -170,8 +170,7 @@ Status read_graph(ImportContext& context, Scope& scope, Message message, bool ma
 Result<std::shared_ptr<Graph>> read_subgraph(ImportContext& context, Scope& outer,
                                              Message message) {
   if (outer.depth() >= kMaxSubgraphDepth)
-    return fail(ErrorCode::kResourceLimit, "subgraphs nested more than {} deep",
-                kMaxSubgraphDepth);
+    return fail(ErrorCode::kResourceLimit, "subgraphs nested more than {} deep", kMaxSubgraphDepth);
   auto graph = std::make_shared<Graph>();
   GraphBuild build{.graph = *graph, .defined = {}, .outer = &outer.build()};
   Scope scope(build, &outer);

@@ -26,10 +26,10 @@ struct Captures {
 /// bodies of functions that are called in it).
 struct GraphBuild {
   Graph& graph;
-  std::vector<bool> defined;                 // by ValueId: has a source of its value by now
-  Captures* captures = nullptr;              // of the node that is being read
-  std::int32_t call = -1;                    // the function call that is being expanded
-  const GraphBuild* outer = nullptr;         // of the graph around it
+  std::vector<bool> defined;          // by ValueId: has a source of its value by now
+  Captures* captures = nullptr;       // of the node that is being read
+  std::int32_t call = -1;             // the function call that is being expanded
+  const GraphBuild* outer = nullptr;  // of the graph around it
 
   /// Whether a value here or in a graph around has that name.
   [[nodiscard]] bool is_taken(std::string_view name) const {

@@ -11,6 +11,7 @@
 
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "read/graph_scope.h"
 #include "tensors/tensor_reader.h"
 
@@ -66,7 +67,8 @@ struct ImportContext {
   bool met_later_name = false;  // something was read before its source: sorting may help
   std::vector<FunctionText> functions;
   std::unordered_map<std::string, std::size_t> function_by_key;
-  std::uint64_t nodes = 0, items = 0, names_bytes = 0, expanded_bytes = 0, calls = 0, call_depth = 0;
+  std::uint64_t nodes = 0, items = 0, names_bytes = 0, expanded_bytes = 0, calls = 0,
+                call_depth = 0;
 
   /// Empty for text that is not in the model's file (bodies of ONNX's own functions).
   [[nodiscard]] SourceRange range_of(Message message) const;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "read/entry_reader.h"
 #include "read/import_context.h"
 #include "wire/onnx_fields.h"

@@ -62,7 +62,8 @@ class NameReader {
   Status read_body(Message graph, std::uint64_t depth, Names& outside) {
     namespace fg = field::graph;
     if (depth > kMaxSubgraphDepth)
-      return fail(ErrorCode::kResourceLimit, "subgraphs nested more than {} deep", kMaxSubgraphDepth);
+      return fail(ErrorCode::kResourceLimit, "subgraphs nested more than {} deep",
+                  kMaxSubgraphDepth);
     Names defined, reads;
     wire::Reader reader(graph, "graph");
     while (const wire::Field* f = reader.next()) {
@@ -79,9 +80,7 @@ class NameReader {
         case wire::bytes(fg::kOutput):
           CTXGEN_CHECK(add(CTXGEN_TRY(text_of(f->body, field::value_info::kName)), reads));
           break;
-        case wire::bytes(fg::kNode):
-          CTXGEN_CHECK(read_node(f->body, depth, reads, defined));
-          break;
+        case wire::bytes(fg::kNode): CTXGEN_CHECK(read_node(f->body, depth, reads, defined)); break;
         default: break;
       }
     }
@@ -187,8 +186,8 @@ class Sorter {
       text += std::format("{}{}", i == 0 ? "" : ", ", node ? node->describe() : "a node");
     }
     if (count > kShown) text += std::format(" and {} more", count - kShown);
-    return fail(ErrorCode::kInvalidGraph, "the graph has a cycle, each of these waits for the next: {}",
-                text);
+    return fail(ErrorCode::kInvalidGraph,
+                "the graph has a cycle, each of these waits for the next: {}", text);
   }
 
   std::span<const Message> nodes_;

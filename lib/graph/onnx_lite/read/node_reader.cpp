@@ -33,7 +33,8 @@ Result<std::int64_t> opset_of(ImportContext& context, const Scope& scope, const 
   const auto& imports = context.model.opset_imports;
   const bool of_model = !imports.empty() && scope.opsets().data() == imports.data();
   if (text.domain.empty() && !of_model)
-    return fail(ErrorCode::kInvalidGraph, "{}: the default domain is not imported", text.describe());
+    return fail(ErrorCode::kInvalidGraph, "{}: the default domain is not imported",
+                text.describe());
   const std::int64_t version = text.domain.empty()           ? kMaxOpset
                                : text.domain == "ai.onnx.ml" ? kMaxMlOpset
                                                              : 1;
@@ -50,9 +51,10 @@ Status read_inputs(ImportContext& context, Scope& scope, const NodeText& text, N
     const auto id = name.empty() ? std::optional(ValueId{}) : scope.resolve(name);
     if (!id) {
       context.met_later_name = true;
-      return fail(ErrorCode::kInvalidGraph,
-                  "{}: input \"{}\" has no source (no node, graph input or initializer of that name)",
-                  text.describe(), name);
+      return fail(
+          ErrorCode::kInvalidGraph,
+          "{}: input \"{}\" has no source (no node, graph input or initializer of that name)",
+          text.describe(), name);
     }
     node.inputs.push_back(*id);
   }
@@ -98,16 +100,15 @@ Status read_attributes(ImportContext& context, Scope& scope, const NodeText& tex
 
 // The value of a Constant node is known from here on, though the node stays.
 Status fold_constant(Scope& scope, const Node& node) {
-  const bool deferred = std::ranges::any_of(
-      node.attributes, [](const Attribute& a) { return !a.ref_name.empty(); });
+  const bool deferred =
+      std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.ref_name.empty(); });
   if (deferred || !node.output(0).valid()) return {};
   Value& value = scope.graph().value(node.output(0));
   value.folded = CTXGEN_TRY(constant_of(node));
   value.type.kind = ValueType::Kind::kTensor;
   value.type.element = value.folded->type();
   value.type.shape.emplace();
-  for (const std::int64_t dim : value.folded->dims())
-    value.type.shape->push_back(Dim::fixed(dim));
+  for (const std::int64_t dim : value.folded->dims()) value.type.shape->push_back(Dim::fixed(dim));
   return {};
 }
 

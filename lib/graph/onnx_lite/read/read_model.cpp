@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
+
 #include "read/entry_reader.h"
 #include "read/file_kind.h"
 #include "read/import_context.h"
@@ -121,8 +122,8 @@ Status read_functions(ImportContext& context, std::span<const Message> messages)
   for (const Message message : messages) {
     FunctionText text = CTXGEN_TRY(read_function_text(message));
     if (auto sorted = context.sort(message, text.nodes); !sorted)
-      return std::unexpected(with_context(std::move(sorted).error(),
-                                          std::format("function \"{}\"", text.name)));
+      return std::unexpected(
+          with_context(std::move(sorted).error(), std::format("function \"{}\"", text.name)));
     CTXGEN_CHECK_AT(check_opsets(text.opsets, context.limits), "function \"{}\"", text.name);
     keep_last_imports(text.opsets);
     const auto key = function_key(text.domain, text.name, text.overload);
@@ -177,8 +178,7 @@ SourceRange ImportContext::range_of(Message message) const {
 
 FunctionText* ImportContext::find_function(const NodeText& node) {
   if (functions.empty()) return nullptr;
-  const auto found =
-      function_by_key.find(function_key(node.domain, node.op_type, node.overload));
+  const auto found = function_by_key.find(function_key(node.domain, node.op_type, node.overload));
   return found == function_by_key.end() ? nullptr : &functions[found->second];
 }
 
@@ -236,7 +236,8 @@ Result<Model> read_once(const Blob& source, const ReadModelOptions& options, boo
   model.folder = options.external_data_folder;
   model.file_name = options.file_name;
   ExternalDataResolver resolver(options.external_data_folder, options.limits.external_files);
-  for (const auto& [location, bytes] : options.external_buffers) resolver.add_buffer(location, bytes);
+  for (const auto& [location, bytes] : options.external_buffers)
+    resolver.add_buffer(location, bytes);
   const bool resolves = !model.folder.empty() || !options.external_buffers.empty();
   ImportContext context{
       .model = model,

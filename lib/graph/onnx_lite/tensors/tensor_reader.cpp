@@ -27,10 +27,11 @@ template <class Number>
 Status parse_decimal(std::string_view text, std::string_view key, Number& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error == std::errc::result_out_of_range)
-    return fail(ErrorCode::kInvalidGraph, "external data: {} {} is too large: it passes 64 bits", key, text);
+    return fail(ErrorCode::kInvalidGraph, "external data: {} {} is too large: it passes 64 bits",
+                key, text);
   if (error != std::errc{} || end != text.data() + text.size())
-    return fail(ErrorCode::kInvalidGraph, "external data: {} is \"{}\", expected a decimal number", key,
-                text);
+    return fail(ErrorCode::kInvalidGraph, "external data: {} is \"{}\", expected a decimal number",
+                key, text);
   return {};
 }
 
@@ -109,8 +110,7 @@ Result<Tensor> TensorReader::external(const Parts& parts) {
 }
 
 Result<Tensor> TensorReader::raw(const Parts& parts) const {
-  if (parts.type == DataType::kString)
-    return fail(ErrorCode::kInvalidGraph, "strings in raw_data");
+  if (parts.type == DataType::kString) return fail(ErrorCode::kInvalidGraph, "strings in raw_data");
   const std::uint64_t size = *checked_size_bytes(parts.type, parts.dims);
   if (parts.raw_data->size() != size)
     return fail(ErrorCode::kInvalidGraph, "raw_data has {} bytes, {} {} needs {}",
@@ -133,8 +133,10 @@ Result<NamedTensor> TensorReader::read(std::span<const std::byte> message) {
                 : parts.raw_data   ? raw(parts)
                                    : typed(parts, message);
   if (!tensor) {
-    const std::string name = std::format("tensor \"{}\"", parts.name);  // the resolver names it already
-    if (tensor.error().message.starts_with(name + ":")) return std::unexpected(std::move(tensor).error());
+    const std::string name =
+        std::format("tensor \"{}\"", parts.name);  // the resolver names it already
+    if (tensor.error().message.starts_with(name + ":"))
+      return std::unexpected(std::move(tensor).error());
     return std::unexpected(with_context(std::move(tensor).error(), name));
   }
   return NamedTensor{std::move(parts.name), *std::move(tensor), parts.has_external};
@@ -163,8 +165,8 @@ Result<NamedTensor> TensorReader::read_sparse(std::span<const std::byte> message
                 "sparse tensor \"{}\" {}: the dense forms of a model may have {} bytes in all",
                 values->name, to_string(dims), max_densified_bytes_);
   densified_bytes_ += *size;
-  auto dense = CTXGEN_TRY_AT(densify(values->tensor, indices->tensor, dims),
-                             "sparse tensor \"{}\"", values->name);
+  auto dense = CTXGEN_TRY_AT(densify(values->tensor, indices->tensor, dims), "sparse tensor \"{}\"",
+                             values->name);
   return NamedTensor{std::move(values->name), CTXGEN_TRY(keep_in(spill_, std::move(dense))),
                      values->is_external || indices->is_external};
 }

@@ -32,7 +32,9 @@ class TensorReader {
   /// keeps what is decoded (null: memory does).
   TensorReader(const Blob& source, ExternalDataResolver* resolver, SpillFile* spill = nullptr,
                std::uint64_t max_densified_bytes = kMaxDensifiedBytes)
-      : owner_(source.owner), resolver_(resolver), spill_(spill),
+      : owner_(source.owner),
+        resolver_(resolver),
+        spill_(spill),
         max_densified_bytes_(max_densified_bytes) {}
 
   /// Errors  INVALID_GRAPH (data does not fit dims and type), UNSUPPORTED (rank, type, segments),

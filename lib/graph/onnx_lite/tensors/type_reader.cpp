@@ -74,14 +74,12 @@ Result<ValueType> read_nested_type(std::span<const std::byte> message, Model& mo
     switch (f->tag) {
       case wire::bytes(field::type::kTensor):
       case wire::bytes(field::type::kSparseTensor):
-        type.kind = f->field_number() == field::type::kTensor ? Kind::kTensor
-                                                              : Kind::kSparseTensor;
+        type.kind = f->field_number() == field::type::kTensor ? Kind::kTensor : Kind::kSparseTensor;
         CTXGEN_CHECK(read_tensor_type(f->body, model, type));
         break;
       case wire::bytes(field::type::kSequence):
       case wire::bytes(field::type::kOptional):
-        type.kind = f->field_number() == field::type::kSequence ? Kind::kSequence
-                                                                : Kind::kOptional;
+        type.kind = f->field_number() == field::type::kSequence ? Kind::kSequence : Kind::kOptional;
         CTXGEN_CHECK(read_container_type(f->body, model, depth, type));
         break;
       case wire::bytes(field::type::kMap): type.kind = Kind::kMap; break;

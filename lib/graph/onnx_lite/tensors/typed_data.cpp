@@ -17,8 +17,8 @@ enum class Encoding { kFixed32, kFixed64, kVarint };
 struct FieldOfType {
   std::uint32_t number;
   Encoding encoding;
-  std::uint32_t elements_each;   // wire elements per tensor element (complex numbers: two)
-  std::uint32_t bytes_each;      // bytes of the tensor per wire element
+  std::uint32_t elements_each;  // wire elements per tensor element (complex numbers: two)
+  std::uint32_t bytes_each;     // bytes of the tensor per wire element
 };
 
 // Which field holds which type: onnx.proto, comments of TensorProto. int32_data holds the values of
@@ -104,12 +104,11 @@ Result<std::optional<std::span<const std::byte>>> packed_in_place(
   return found;
 }
 
-Result<Tensor> decode_numbers(std::span<const std::byte> message, DataType type,
-                              const Dims& dims) {
+Result<Tensor> decode_numbers(std::span<const std::byte> message, DataType type, const Dims& dims) {
   const FieldOfType what = field_of(type);
   const bool is_packed_bytes = bits_of(type) < 8;
-  const std::uint64_t elements = is_packed_bytes ? *checked_size_bytes(type, dims)
-                                                 : *checked_element_count(dims);
+  const std::uint64_t elements =
+      is_packed_bytes ? *checked_size_bytes(type, dims) : *checked_element_count(dims);
   const std::uint64_t count = CTXGEN_TRY(count_elements(message, what));
   if (count % what.elements_each != 0 || count / what.elements_each != elements)
     return fail(ErrorCode::kInvalidGraph, "{} {} needs {} numbers, has {}", name_of(type),
@@ -146,8 +145,8 @@ std::int64_t index_at(const Tensor& indices, std::uint64_t position) {
 }
 
 // The linear position of entry `i`, or nothing if it lies outside.
-std::optional<std::uint64_t> position_of(const Tensor& indices, std::uint64_t i,
-                                         const Dims& dims, std::uint64_t element_total) {
+std::optional<std::uint64_t> position_of(const Tensor& indices, std::uint64_t i, const Dims& dims,
+                                         std::uint64_t element_total) {
   if (indices.rank() == 1) {
     const std::int64_t at = index_at(indices, i);
     if (at < 0 || static_cast<std::uint64_t>(at) >= element_total) return std::nullopt;
@@ -174,9 +173,8 @@ Status check_sparse_parts(const Tensor& values, const Tensor& indices, const Dim
   const bool coordinates = indices.rank() == 2 && indices.dims()[0] == count &&
                            indices.dims()[1] == static_cast<std::int64_t>(dims.size());
   if (indices.type() != DataType::kInt64 || !(linear || coordinates))
-    return fail(ErrorCode::kInvalidGraph,
-                "indices are {} {}, expected int64 [{}] or [{}, {}]", name_of(indices.type()),
-                to_string(indices.dims()), count, count, dims.size());
+    return fail(ErrorCode::kInvalidGraph, "indices are {} {}, expected int64 [{}] or [{}, {}]",
+                name_of(indices.type()), to_string(indices.dims()), count, count, dims.size());
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "tensors/tensor_reader.h"
 #include "wire/onnx_fields.h"
 #include "wire/wire.h"
@@ -129,8 +130,7 @@ Result<RuntimeValue> read_kind(Blob source, ValueType::Kind kind) {
     case ValueType::Kind::kOptional: return read_optional(source);
     case ValueType::Kind::kMap: return read_map(source, source.bytes);
     case ValueType::Kind::kUnknown:
-    case ValueType::Kind::kTensor:
-      return RuntimeValue(CTXGEN_TRY(read_tensor(std::move(source))));
+    case ValueType::Kind::kTensor: return RuntimeValue(CTXGEN_TRY(read_tensor(std::move(source))));
     default: return fail(ErrorCode::kUnsupported, "values of this type have no file form here");
   }
 }
@@ -138,8 +138,7 @@ Result<RuntimeValue> read_kind(Blob source, ValueType::Kind kind) {
 }  // namespace
 
 Result<RuntimeValue> read_value(Blob source, const ValueType& type) {
-  return at_boundary("reading a value",
-                     [&] { return read_kind(std::move(source), type.kind); });
+  return at_boundary("reading a value", [&] { return read_kind(std::move(source), type.kind); });
 }
 
 }  // namespace ctxgen

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ctxgen/base/blob.h"
+
 #include "wire/wire.h"
 
 namespace ctxgen {

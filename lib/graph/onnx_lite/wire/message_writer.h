@@ -36,8 +36,7 @@ class Pieces {
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   static constexpr std::size_t kWideBytes = 5;
-  [[nodiscard]] Status write(
-      const std::function<Status(std::span<const std::byte>)>& sink) const;
+  [[nodiscard]] Status write(const std::function<Status(std::span<const std::byte>)>& sink) const;
 
  private:
   struct Piece {

@@ -24,8 +24,7 @@ inline constexpr std::uint32_t kInitialization = 1, kAlgorithm = 2;
 }
 namespace function {
 inline constexpr std::uint32_t kName = 1, kInput = 4, kOutput = 5, kAttribute = 6, kNode = 7,
-                               kOpsetImport = 9, kDomain = 10, kAttributeProto = 11,
-                               kOverload = 13;
+                               kOpsetImport = 9, kDomain = 10, kAttributeProto = 11, kOverload = 13;
 }
 namespace node {
 inline constexpr std::uint32_t kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5,
@@ -40,8 +39,8 @@ inline constexpr std::uint32_t kName = 1, kFloat = 2, kInt = 3, kString = 4, kTe
 namespace tensor {
 inline constexpr std::uint32_t kDims = 1, kDataType = 2, kSegment = 3, kFloatData = 4,
                                kInt32Data = 5, kStringData = 6, kInt64Data = 7, kName = 8,
-                               kRawData = 9, kDoubleData = 10, kUint64Data = 11,
-                               kExternalData = 13, kDataLocation = 14;
+                               kRawData = 9, kDoubleData = 10, kUint64Data = 11, kExternalData = 13,
+                               kDataLocation = 14;
 }
 namespace sparse {
 inline constexpr std::uint32_t kValues = 1, kIndices = 2, kDims = 3;
@@ -60,10 +59,10 @@ inline constexpr std::uint32_t kTensor = 1, kSequence = 4, kMap = 5, kOpaque = 7
                                kOptional = 9;
 inline constexpr std::uint32_t kElement = 1, kShape = 2;  // in the type messages themselves
 inline constexpr std::uint32_t kKey = 1, kMapValue = 2, kOpaqueDomain = 1, kOpaqueName = 2;
-}
+}  // namespace type
 namespace shape {
 inline constexpr std::uint32_t kDim = 1;
 inline constexpr std::uint32_t kDimValue = 1, kDimParam = 2;  // in Dimension
-}
+}  // namespace shape
 
 }  // namespace ctxgen::field

@@ -17,7 +17,8 @@ std::span<const std::byte> Rope::seek(std::uint64_t at) const {
   return run.bytes.subspan(at - run.begin);
 }
 
-std::span<const std::byte> Rope::bytes(RopeRange range, std::forward_list<std::string>& copies) const {
+std::span<const std::byte> Rope::bytes(RopeRange range,
+                                       std::forward_list<std::string>& copies) const {
   if (range.empty()) return {};
   const auto run = from(range.begin);
   if (run.size() >= range.size()) return run.first(range.size());

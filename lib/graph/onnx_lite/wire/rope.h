@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ctxgen/base/status.h"
+
 #include "wire/wire.h"
 
 namespace ctxgen {

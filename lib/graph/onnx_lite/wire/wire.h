@@ -33,9 +33,9 @@ enum class Type : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32
 /// One field of a message.
 struct Field {
   std::uint32_t tag = 0;
-  std::uint64_t number = 0;             // value of varint and fixed fields
-  std::span<const std::byte> body;      // content: of kBytes the payload, else the encoded value
-  std::span<const std::byte> whole;     // with its tag and length
+  std::uint64_t number = 0;          // value of varint and fixed fields
+  std::span<const std::byte> body;   // content: of kBytes the payload, else the encoded value
+  std::span<const std::byte> whole;  // with its tag and length
 
   [[nodiscard]] std::uint32_t field_number() const { return tag >> 3; }
   [[nodiscard]] std::string_view text() const { return as_text(body); }

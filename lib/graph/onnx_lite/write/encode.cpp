@@ -1,6 +1,7 @@
 #include "write/encode.h"
 
 #include "ctxgen/onnx_lite/read_model.h"
+
 #include "wire/onnx_fields.h"
 #include "wire/wire.h"
 
@@ -107,8 +108,7 @@ Result<Pieces> Encoder::attribute_from_fields(const Attribute& a) {
       out.message_field(fa::kGraph, CTXGEN_TRY(subgraph(*a.graphs.at(0))));
       break;
     case AttributeKind::kGraphs:
-      for (const auto& each : a.graphs)
-        out.message_field(fa::kGraphs, CTXGEN_TRY(subgraph(*each)));
+      for (const auto& each : a.graphs) out.message_field(fa::kGraphs, CTXGEN_TRY(subgraph(*each)));
       break;
     case AttributeKind::kType: out.message_field(fa::kTypeProto, type(a.types.at(0))); break;
     case AttributeKind::kTypes:

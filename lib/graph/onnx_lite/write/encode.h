@@ -7,6 +7,7 @@
 
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
 #include "wire/message_writer.h"
 #include "write/relocate.h"
 

@@ -64,8 +64,9 @@ Result<Pieces> GraphWriter::attribute_with_bodies(const Attribute& attribute) {
       continue;
     }
     if (index == attribute.graphs.size())
-      return fail(ErrorCode::kInvalidGraph, "attribute \"{}\": more graphs than the {} that were read",
-                  attribute.name, attribute.graphs.size());
+      return fail(ErrorCode::kInvalidGraph,
+                  "attribute \"{}\": more graphs than the {} that were read", attribute.name,
+                  attribute.graphs.size());
     CTXGEN_CHECK(add_body(f->field_number(), *attribute.graphs[index++], f->body, out));
   }
   CTXGEN_CHECK(reader.status());
@@ -110,8 +111,8 @@ Status GraphWriter::add_node(const NodeToWrite& what, Pieces& out) {
     }
   }
   if (!source.empty())
-    return encoder_.relocator().copy_field(fg::kNode, Relocator::Kind::kNode,
-                                           model_.bytes(source), out);
+    return encoder_.relocator().copy_field(fg::kNode, Relocator::Kind::kNode, model_.bytes(source),
+                                           out);
   out.message_field(fg::kNode, CTXGEN_TRY(encoder_.node(graph_, graph_.node(what.node))));
   return {};
 }
@@ -120,9 +121,9 @@ Status GraphWriter::add_initializer(ValueId id, const ModelRewrite* main,
                                     std::uint64_t graph_offset, Pieces& out) {
   const Value& value = graph_.value(id);
   if (main != nullptr && main->external.contains(id)) {
-    out.message_field(fg::kInitializer,
-                      CTXGEN_TRY(external_tensor(model_, value, main->external_location,
-                                                 main->external.at(id))));
+    out.message_field(
+        fg::kInitializer,
+        CTXGEN_TRY(external_tensor(model_, value, main->external_location, main->external.at(id))));
     return {};
   }
   if (value.initializer_source().empty()) {

@@ -5,6 +5,7 @@
 
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
 #include "wire/message_writer.h"
 #include "write/encode.h"
 
@@ -22,7 +23,8 @@ class GraphWriter {
   /// Initializers, inputs, outputs and value infos. `main`: the rewrite of a main graph, whose
   /// initializers may lie in another file and are aligned: `graph_offset` is where in the file `out`
   /// begins.
-  [[nodiscard]] Status add_values(const ModelRewrite* main, std::uint64_t graph_offset, Pieces& out);
+  [[nodiscard]] Status add_values(const ModelRewrite* main, std::uint64_t graph_offset,
+                                  Pieces& out);
 
  private:
   [[nodiscard]] Status add_node(const NodeToWrite& what, Pieces& out);

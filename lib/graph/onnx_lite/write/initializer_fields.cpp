@@ -64,8 +64,8 @@ Result<std::optional<Pieces>> aligned_tensor(const Model& model, const Value& va
   if (raw.size() < kAlignedFrom || data_type >= 0x80) return std::optional<Pieces>();
   // Behind the tensor's tag and length come its other fields, data_type's tag and number, and the
   // tag and length of the bytes.
-  const std::uint64_t before = offset + 1 + Pieces::kWideBytes + tensor.size() + 1 + 1 + 1 +
-                               wire::varint_size(raw.size());
+  const std::uint64_t before =
+      offset + 1 + Pieces::kWideBytes + tensor.size() + 1 + 1 + 1 + wire::varint_size(raw.size());
   const std::uint64_t room = (kAlignment - before % kAlignment) % kAlignment;
   tensor.padded_varint_field(ft::kDataType, data_type, 1 + room);
   tensor.bytes_field(ft::kRawData, raw);

@@ -5,6 +5,7 @@
 
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/onnx_lite/write_model.h"
+
 #include "wire/message_writer.h"
 
 namespace ctxgen {

@@ -48,9 +48,7 @@ std::optional<Kind> kind_of(Kind parent, std::uint32_t number) {
   return std::nullopt;
 }
 
-bool is_bytes(const wire::Field& f) {
-  return f.tag == wire::bytes(f.field_number());
-}
+bool is_bytes(const wire::Field& f) { return f.tag == wire::bytes(f.field_number()); }
 
 }  // namespace
 
@@ -114,7 +112,8 @@ Result<Pieces> Relocator::rewrite(Kind kind, std::span<const std::byte> message)
   wire::Reader reader(message, "message");
   while (const wire::Field* f = reader.next()) {
     if (order != model_.sorted_nodes.end() && f->tag == wire::bytes(node_field))
-      CTXGEN_CHECK(copy_field(node_field, Kind::kNode, model_.bytes(order->second.at(node++)), out));
+      CTXGEN_CHECK(
+          copy_field(node_field, Kind::kNode, model_.bytes(order->second.at(node++)), out));
     else
       CTXGEN_CHECK(copy_whole(kind, f->whole, out));
   }

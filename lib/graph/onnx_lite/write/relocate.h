@@ -3,6 +3,7 @@
 #include <span>
 
 #include "ctxgen/graph/graph.h"
+
 #include "tensors/tensor_reader.h"
 #include "wire/message_writer.h"
 

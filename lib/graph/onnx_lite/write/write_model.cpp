@@ -117,9 +117,9 @@ Result<Pieces> ModelWriter::build() {
     out.message_field(fm::kGraph, std::move(graph));
   CTXGEN_CHECK(add_metadata(out));
   for (const std::size_t index : rewrite_.functions)
-    CTXGEN_CHECK(encoder_.relocator().copy_field(
-        fm::kFunctions, Relocator::Kind::kFunction,
-        model_.bytes(model_.functions.at(index).source), out));
+    CTXGEN_CHECK(encoder_.relocator().copy_field(fm::kFunctions, Relocator::Kind::kFunction,
+                                                 model_.bytes(model_.functions.at(index).source),
+                                                 out));
   return out;
 }
 
@@ -150,8 +150,8 @@ Result<Hash128> content_hash(const Model& model, const ModelRewrite& rewrite) {
           std::string_view tensor) -> Result<std::span<const std::byte>> {
     const auto found = places.find({ref.location, ref.offset, size});
     if (found == places.end())
-      return fail(ErrorCode::kInternal, "tensor \"{}\": no initializer goes to {} of \"{}\"", tensor,
-                  ref.offset, ref.location);
+      return fail(ErrorCode::kInternal, "tensor \"{}\": no initializer goes to {} of \"{}\"",
+                  tensor, ref.offset, ref.location);
     return model.graph.value(ValueId{found->second}).initializer->bytes();
   };
   return ContentWalk(rope, external).model(rope.whole());
@@ -160,10 +160,11 @@ Result<Hash128> content_hash(const Model& model, const ModelRewrite& rewrite) {
 Status check_model_size(std::uint64_t size, std::uint64_t embedded) {
   if (size <= kMaxModelBytes) return {};
   if (size - std::min(size, embedded) <= kMaxModelBytes)
-    return fail(ErrorCode::kResourceLimit,
-                "the model would have {} bytes, {} of them an embedded context binary, protobuf's "
-                "limit is {}: write the context binary to a file of its own instead of embedding it",
-                size, embedded, kMaxModelBytes);
+    return fail(
+        ErrorCode::kResourceLimit,
+        "the model would have {} bytes, {} of them an embedded context binary, protobuf's "
+        "limit is {}: write the context binary to a file of its own instead of embedding it",
+        size, embedded, kMaxModelBytes);
   return fail(ErrorCode::kResourceLimit,
               "the model would have {} bytes, protobuf's limit is {}: move the weights that stay "
               "in it to a file of external initializers",

@@ -38,8 +38,7 @@ typedef struct ctxgen_environment ctxgen_environment;
 /* `function` gets messages of `least` (a ctxgen_log_level) and above until the environment and all its sessions are
  * released; NULL: no messages. It may be called from any thread that calls into a session. */
 CTXGEN_API ctxgen_status* ctxgen_environment_create(ctxgen_log_function function, void* user,
-                                                    int least,
-                                                    ctxgen_environment** environment);
+                                                    int least, ctxgen_environment** environment);
 CTXGEN_API void ctxgen_environment_release(ctxgen_environment* environment);
 
 /* ---- options of a session ----------------------------------------------------------------- */
@@ -64,7 +63,8 @@ CTXGEN_API ctxgen_status* ctxgen_session_options_set_max_run_bytes(ctxgen_sessio
                                                                    uint64_t bytes);
 
 typedef enum ctxgen_verify_blobs {
-  CTXGEN_VERIFY_AUTO = 0, /* weights of context binaries, and what stays in the model, each below 16 MiB */
+  CTXGEN_VERIFY_AUTO =
+      0, /* weights of context binaries, and what stays in the model, each below 16 MiB */
   CTXGEN_VERIFY_ALWAYS = 1,
   CTXGEN_VERIFY_NEVER = 2 /* header and manifest are verified all the same */
 } ctxgen_verify_blobs;
@@ -135,7 +135,8 @@ typedef enum ctxgen_value_kind {
   CTXGEN_KIND_TENSOR = 1,
   CTXGEN_KIND_SEQUENCE = 2,
   CTXGEN_KIND_MAP = 3,
-  CTXGEN_KIND_OPTIONAL = 4 /* of a type; as a value: the empty optional. One that holds something is that */
+  CTXGEN_KIND_OPTIONAL =
+      4 /* of a type; as a value: the empty optional. One that holds something is that */
 } ctxgen_value_kind;
 
 typedef struct ctxgen_value_info {
@@ -158,8 +159,8 @@ CTXGEN_API ctxgen_status* ctxgen_session_input(const ctxgen_session* session, si
 CTXGEN_API ctxgen_status* ctxgen_session_output(const ctxgen_session* session, size_t index,
                                                 ctxgen_value_info* info);
 /* CTXGEN_INVALID_ARGUMENT where there is no such name. */
-CTXGEN_API ctxgen_status* ctxgen_session_input_index(const ctxgen_session* session, const char* name,
-                                                     size_t* index);
+CTXGEN_API ctxgen_status* ctxgen_session_input_index(const ctxgen_session* session,
+                                                     const char* name, size_t* index);
 CTXGEN_API ctxgen_status* ctxgen_session_output_index(const ctxgen_session* session,
                                                       const char* name, size_t* index);
 
@@ -182,9 +183,8 @@ CTXGEN_API ctxgen_status* ctxgen_value_create_tensor(const ctxgen_tensor* tensor
                                                      ctxgen_value** value);
 /* A tensor of strings, one per element; `sizes` in bytes, or NULL: they end with zero bytes. */
 CTXGEN_API ctxgen_status* ctxgen_value_create_strings(const int64_t* dims, size_t rank,
-                                                      const char* const* texts,
-                                                      const size_t* sizes, size_t count,
-                                                      ctxgen_value** value);
+                                                      const char* const* texts, const size_t* sizes,
+                                                      size_t count, ctxgen_value** value);
 /* Tensors of one type, or maps. `element_type`: of tensors; it is needed where there is none. */
 CTXGEN_API ctxgen_status* ctxgen_value_create_sequence(int32_t element_type,
                                                        const ctxgen_value* const* items,

@@ -34,8 +34,13 @@ Result<AttentionSizes> attention_sizes(const KernelContext& context,
   const Tensor* past = optional_input(context, 4);
   CTXGEN_CHECK(expect_rank(*x, "input", 3, 3));
   CTXGEN_CHECK(expect_rank(*w, "weights", 2, 2));
-  AttentionSizes sizes{.batch = x->dims()[0], .sequence = x->dims()[1], .past = 0, .total = 0,
-                       .qk_hidden = w->dims()[1] / 3, .v_hidden = w->dims()[1] / 3, .head = 0,
+  AttentionSizes sizes{.batch = x->dims()[0],
+                       .sequence = x->dims()[1],
+                       .past = 0,
+                       .total = 0,
+                       .qk_hidden = w->dims()[1] / 3,
+                       .v_hidden = w->dims()[1] / 3,
+                       .head = 0,
                        .v_head = 0};
   if (params.hidden_sizes.size() == 3) {
     sizes.qk_hidden = params.hidden_sizes[0];
@@ -44,8 +49,8 @@ Result<AttentionSizes> attention_sizes(const KernelContext& context,
   const std::int64_t columns = w->dims()[1];
   if (w->dims()[0] != x->dims()[2] || sizes.qk_hidden < 1 || sizes.qk_hidden > columns ||
       sizes.v_hidden < 1 || sizes.v_hidden > columns ||
-      columns != 2 * sizes.qk_hidden + sizes.v_hidden || params.heads < 1 || sizes.qk_hidden % params.heads != 0 ||
-      sizes.v_hidden % params.heads != 0 ||
+      columns != 2 * sizes.qk_hidden + sizes.v_hidden || params.heads < 1 ||
+      sizes.qk_hidden % params.heads != 0 || sizes.v_hidden % params.heads != 0 ||
       (params.hidden_sizes.size() == 3 && params.hidden_sizes[1] != sizes.qk_hidden))
     return fail(ErrorCode::kInvalidGraph, "weights {} do not fit input {} and {} heads",
                 to_string(w->dims()), to_string(x->dims()), params.heads);
@@ -60,7 +65,8 @@ Result<AttentionSizes> attention_sizes(const KernelContext& context,
   if (past != nullptr) {
     CTXGEN_CHECK(expect_rank(*past, "past", 5, 5));
     sizes.past = past->dims()[3];
-    CTXGEN_CHECK(expect_dims(*past, "past", {2, sizes.batch, params.heads, sizes.past, sizes.head}));
+    CTXGEN_CHECK(
+        expect_dims(*past, "past", {2, sizes.batch, params.heads, sizes.past, sizes.head}));
     if (past->type() != DataType::kFloat || sizes.head != sizes.v_head)
       return fail(ErrorCode::kUnsupported, "past of another type or head size");
   }
@@ -99,7 +105,8 @@ class Mask {
     const Dims& d = tensor->dims();
     const bool known =
         (d.size() == 1 && (d[0] == sizes.batch || d[0] == 2 * sizes.batch)) ||
-        d == Dims{sizes.batch, sizes.total} || d == Dims{sizes.batch, sizes.sequence, sizes.total} ||
+        d == Dims{sizes.batch, sizes.total} ||
+        d == Dims{sizes.batch, sizes.sequence, sizes.total} ||
         (d.size() == 4 && d[0] == sizes.batch && d[1] == 1 && d[2] >= sizes.total && d[3] == d[2]);
     if (!known)
       return fail(ErrorCode::kUnsupported, "mask_index has shape {} for {} keys", to_string(d),
@@ -193,10 +200,12 @@ Status run_attention(KernelContext& context, const AttentionParams& params) {
   ScratchVector<float> keys(static_cast<std::size_t>(heads * sizes.total * sizes.head));
   ScratchVector<float> values(static_cast<std::size_t>(heads * sizes.total * sizes.v_head));
   fill_present(sizes, params.heads, optional_input(context, 4), qkv, keys.data(), values.data());
-  Tensor* output = CTXGEN_TRY(context.make_output(
-      0, DataType::kFloat, {sizes.batch, sizes.sequence, sizes.v_hidden}));
+  Tensor* output = CTXGEN_TRY(
+      context.make_output(0, DataType::kFloat, {sizes.batch, sizes.sequence, sizes.v_hidden}));
   const AttendParams attend_params{
-      .queries = sizes.sequence, .keys = sizes.total, .size = sizes.head,
+      .queries = sizes.sequence,
+      .keys = sizes.total,
+      .size = sizes.head,
       .value_size = sizes.v_head,
       .scale = params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(sizes.head))};
   const std::int64_t row = 2 * sizes.qk_hidden + sizes.v_hidden;
@@ -207,8 +216,7 @@ Status run_attention(KernelContext& context, const AttentionParams& params) {
       if (params.causal && t > sizes.past + s) return kHidden;
       return mask.at(b, s, t) + bias(b, n, s, t);
     };
-    attend(attend_params,
-           {qkv.data() + b * sizes.sequence * row + n * sizes.head, row},
+    attend(attend_params, {qkv.data() + b * sizes.sequence * row + n * sizes.head, row},
            {keys.data() + i * sizes.total * sizes.head, sizes.head},
            {values.data() + i * sizes.total * sizes.v_head, sizes.v_head}, logit_bias,
            mutable_data_of<float>(*output) + b * sizes.sequence * sizes.v_hidden + n * sizes.v_head,
@@ -231,7 +239,8 @@ KernelResult make_attention(const Node& node) {
   for (std::string_view name : {"do_rotary", "past_present_share_buffer"})
     if (node.int_or(name, 0) != 0)
       return fail(ErrorCode::kUnsupported, "{}: attribute {}", node.describe(), name);
-  return widened_kernel([params](KernelContext& context) { return run_attention(context, params); });
+  return widened_kernel(
+      [params](KernelContext& context) { return run_attention(context, params); });
 }
 
 // ---- GroupQueryAttention ----
@@ -270,8 +279,12 @@ Result<std::pair<GqaSizes, GqaRows>> gqa_rows(const KernelContext& context,
   CTXGEN_CHECK(expect_rank(*query, "query", 3, 3));
   const bool packed = key == nullptr;
   const std::int64_t shares = params.heads + (packed ? 2 * params.kv_heads : 0);
-  GqaSizes sizes{.batch = query->dims()[0], .sequence = query->dims()[1],
-                 .head = query->dims()[2] / shares, .past = 0, .present = 0, .total = 0,
+  GqaSizes sizes{.batch = query->dims()[0],
+                 .sequence = query->dims()[1],
+                 .head = query->dims()[2] / shares,
+                 .past = 0,
+                 .present = 0,
+                 .total = 0,
                  .first_prompt = false};
   if (query->dims()[2] % shares != 0 || sizes.head < 1)
     return fail(ErrorCode::kInvalidGraph, "query {} does not fit {} heads",
@@ -279,9 +292,9 @@ Result<std::pair<GqaSizes, GqaRows>> gqa_rows(const KernelContext& context,
   const std::int64_t q_width = params.heads * sizes.head;
   const std::int64_t kv_width = params.kv_heads * sizes.head;
   if (packed)
-    return std::pair(sizes, GqaRows{columns_of(*query, 0, q_width),
-                                    columns_of(*query, q_width, kv_width),
-                                    columns_of(*query, q_width + kv_width, kv_width)});
+    return std::pair(sizes,
+                     GqaRows{columns_of(*query, 0, q_width), columns_of(*query, q_width, kv_width),
+                             columns_of(*query, q_width + kv_width, kv_width)});
   if (value == nullptr || key->type() != DataType::kFloat || value->type() != DataType::kFloat)
     return fail(ErrorCode::kInvalidGraph, "key and value do not fit the query");
   const Dims dims{sizes.batch, sizes.sequence, kv_width};
@@ -293,7 +306,7 @@ Result<std::pair<GqaSizes, GqaRows>> gqa_rows(const KernelContext& context,
 
 // Number of earlier positions per batch entry.
 Result<ScratchVector<std::int64_t>> past_lengths(const KernelContext& context, GqaSizes& sizes,
-                                               const GqaParams& params) {
+                                                 const GqaParams& params) {
   const Tensor* lengths = CTXGEN_TRY(required(context, 5, DataType::kInt32));
   const Tensor* total = CTXGEN_TRY(required(context, 6, DataType::kInt32));
   const Tensor* past = optional_input(context, 3);
@@ -391,20 +404,23 @@ Status run_gqa(KernelContext& context, const GqaParams& params) {
     const std::int64_t kv = b * params.kv_heads + n / (params.heads / params.kv_heads);
     const std::int64_t start = b * sizes.sequence * width + n * sizes.head;
     const AttendParams attend_params{
-        .queries = sizes.sequence, .keys = past + sizes.sequence, .size = sizes.head,
+        .queries = sizes.sequence,
+        .keys = past + sizes.sequence,
+        .size = sizes.head,
         .value_size = sizes.head,
         .scale = params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(sizes.head)),
-        .softcap = params.softcap, .extra_zero = params.smooth};
+        .softcap = params.softcap,
+        .extra_zero = params.smooth};
     const std::int64_t offset = kv * sizes.present * sizes.head;
-    attend(attend_params, {rows.q.data() + start, width},
-           {data_of<float>(*keys) + offset, sizes.head},
-           {data_of<float>(*values) + offset, sizes.head},
-           [&](std::int64_t s, std::int64_t t) {
-             const std::int64_t distance = past + s - t;
-             // ONNX Runtime's window counts the positions before the query's own.
-             return distance < 0 || (params.window > 0 && distance > params.window) ? kHidden : 0.0;
-           },
-           mutable_data_of<float>(*output) + start, width);
+    attend(
+        attend_params, {rows.q.data() + start, width}, {data_of<float>(*keys) + offset, sizes.head},
+        {data_of<float>(*values) + offset, sizes.head},
+        [&](std::int64_t s, std::int64_t t) {
+          const std::int64_t distance = past + s - t;
+          // ONNX Runtime's window counts the positions before the query's own.
+          return distance < 0 || (params.window > 0 && distance > params.window) ? kHidden : 0.0;
+        },
+        mutable_data_of<float>(*output) + start, width);
   }
   return {};
 }

@@ -32,7 +32,8 @@ Result<Tensor> dequantized(KernelContext& context, const Tensor& tensor,
   float* to = mutable_data_of<float>(result);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int64_t channel = static_cast<std::int64_t>(i) / split.inner % split.extent;
-    to[i] = static_cast<float>(values[i] - quantization.zero(channel)) * quantization.scale(channel);
+    to[i] =
+        static_cast<float>(values[i] - quantization.zero(channel)) * quantization.scale(channel);
   }
   return result;
 }
@@ -91,25 +92,25 @@ KernelResult make_fused_matmul(const Node& node) {
     if (node.int_or(name, 0) != 0)
       return fail(ErrorCode::kUnsupported, "{}: attribute {}", node.describe(), name);
   const SharedKernel matmul = CTXGEN_TRY(kernel_like(kOnnx, "MatMul", 13, node));
-  return kernel([matmul, swap_a = node.int_or("transA", 0) != 0,
-                 swap_b = node.int_or("transB", 0) != 0,
-                 alpha = static_cast<double>(node.float_or("alpha", 1.0f))](
-                    KernelContext& context) -> Status {
-    const Tensor* a = CTXGEN_TRY(required(context, 0));
-    const Tensor* b = CTXGEN_TRY(required(context, 1, a->type()));
-    const Tensor left = CTXGEN_TRY(last_two_swapped(context, *a, swap_a));
-    const Tensor right = CTXGEN_TRY(last_two_swapped(context, *b, swap_b));
-    InputsContext inputs(context, {&left, &right});
-    OutputContext outputs(inputs);
-    CTXGEN_CHECK(matmul->run(outputs));
-    if (alpha == 1 || outputs.output == nullptr) return {};
-    return dispatch(RealTypes{}, a->type(), [&]<class T>() -> Status {
-      T* to = mutable_data_of<T>(*outputs.output);
-      for (std::int64_t i = 0; i < outputs.output->element_count(); ++i)
-        to[i] = store<T>(static_cast<double>(load(to[i])) * alpha);
-      return {};
-    });
-  });
+  return kernel(
+      [matmul, swap_a = node.int_or("transA", 0) != 0, swap_b = node.int_or("transB", 0) != 0,
+       alpha =
+           static_cast<double>(node.float_or("alpha", 1.0f))](KernelContext& context) -> Status {
+        const Tensor* a = CTXGEN_TRY(required(context, 0));
+        const Tensor* b = CTXGEN_TRY(required(context, 1, a->type()));
+        const Tensor left = CTXGEN_TRY(last_two_swapped(context, *a, swap_a));
+        const Tensor right = CTXGEN_TRY(last_two_swapped(context, *b, swap_b));
+        InputsContext inputs(context, {&left, &right});
+        OutputContext outputs(inputs);
+        CTXGEN_CHECK(matmul->run(outputs));
+        if (alpha == 1 || outputs.output == nullptr) return {};
+        return dispatch(RealTypes{}, a->type(), [&]<class T>() -> Status {
+          T* to = mutable_data_of<T>(*outputs.output);
+          for (std::int64_t i = 0; i < outputs.output->element_count(); ++i)
+            to[i] = store<T>(static_cast<double>(load(to[i])) * alpha);
+          return {};
+        });
+      });
 }
 
 // ---- MatMulNBits ----
@@ -160,8 +161,8 @@ Result<Tensor> unpacked_blocks(KernelContext& context, const BlockParams& p) {
       else if (zeros != nullptr)
         zero = static_cast<float>(
             packed_element(data_of<std::uint8_t>(*zeros) + n * zero_bytes, block, p.bits));
-      const std::int64_t q = packed_element(packed + (n * p.blocks() + block) * block_bytes,
-                                            k % p.block, p.bits);
+      const std::int64_t q =
+          packed_element(packed + (n * p.blocks() + block) * block_bytes, k % p.block, p.bits);
       mutable_data_of<float>(result)[k * p.n + n] =
           (static_cast<float>(q) - zero) * scales[n * p.blocks() + block];
     }
@@ -169,8 +170,10 @@ Result<Tensor> unpacked_blocks(KernelContext& context, const BlockParams& p) {
 }
 
 KernelResult make_matmul_nbits(const Node& node) {
-  const BlockParams p{.k = node.int_or("K", 0), .n = node.int_or("N", 0),
-                      .bits = node.int_or("bits", 4), .block = node.int_or("block_size", 0)};
+  const BlockParams p{.k = node.int_or("K", 0),
+                      .n = node.int_or("N", 0),
+                      .bits = node.int_or("bits", 4),
+                      .block = node.int_or("block_size", 0)};
   constexpr std::int64_t kMost = std::int64_t{1} << 28;
   if (p.k < 1 || p.n < 1 || p.k > kMost || p.n > kMost || p.block < 16 || p.block > kMost ||
       (p.block & (p.block - 1)) != 0)

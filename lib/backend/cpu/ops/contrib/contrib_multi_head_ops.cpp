@@ -31,7 +31,8 @@ Result<std::int64_t> head_size(const Tensor& tensor, std::int64_t heads) {
   CTXGEN_CHECK(expect_rank(tensor, "query, key or value", 3, 4));
   if (tensor.rank() == 4 && tensor.dims()[1] == heads) return tensor.dims()[3];
   if (tensor.rank() == 3 && tensor.dims()[2] % heads == 0) return tensor.dims()[2] / heads;
-  return fail(ErrorCode::kInvalidGraph, "{} does not fit {} heads", to_string(tensor.dims()), heads);
+  return fail(ErrorCode::kInvalidGraph, "{} does not fit {} heads", to_string(tensor.dims()),
+              heads);
 }
 
 Result<Sizes> read_sizes(const KernelContext& context, const Params& params) {
@@ -62,8 +63,8 @@ Result<Sizes> read_sizes(const KernelContext& context, const Params& params) {
   sizes.past = past_key->dims()[2];
   CTXGEN_CHECK(
       expect_dims(*past_key, "past_key", {sizes.batch, params.heads, sizes.past, sizes.head}));
-  CTXGEN_CHECK(
-      expect_dims(*past_value, "past_value", {sizes.batch, params.heads, sizes.past, sizes.v_head}));
+  CTXGEN_CHECK(expect_dims(*past_value, "past_value",
+                           {sizes.batch, params.heads, sizes.past, sizes.v_head}));
   return sizes;
 }
 
@@ -84,7 +85,8 @@ void gather_heads(const Source& source, float* to) {
     const std::int64_t b = i / source.heads;
     const std::int64_t h = i % source.heads;
     if (source.past != nullptr)
-      to = std::copy_n(data_of<float>(*source.past) + i * past * source.size, past * source.size, to);
+      to = std::copy_n(data_of<float>(*source.past) + i * past * source.size, past * source.size,
+                       to);
     for (std::int64_t s = 0; s < rows; ++s) {
       const std::int64_t at =
           flat ? ((b * rows + s) * source.heads + h) * source.size : (i * rows + s) * source.size;
@@ -164,24 +166,28 @@ Status run_multi_head(KernelContext& context, const Params& params) {
     CTXGEN_CHECK(expect_dims(*tensor, "bias", {2 * width + v_width}));
     bias = data_of<float>(*CTXGEN_TRY(required(context, 3, DataType::kFloat)));
   }
-  const auto part = [bias](std::int64_t offset) { return bias == nullptr ? nullptr : bias + offset; };
-  Tensor* output = CTXGEN_TRY(
-      context.make_output(0, DataType::kFloat, {sizes.batch, sizes.queries, v_width}));
+  const auto part = [bias](std::int64_t offset) {
+    return bias == nullptr ? nullptr : bias + offset;
+  };
+  Tensor* output =
+      CTXGEN_TRY(context.make_output(0, DataType::kFloat, {sizes.batch, sizes.queries, v_width}));
   Tensor own_q, own_k, own_v;
-  own_q = CTXGEN_TRY(context.make_tensor(
-      DataType::kFloat, {sizes.batch, params.heads, sizes.queries, sizes.head}));
+  own_q = CTXGEN_TRY(context.make_tensor(DataType::kFloat,
+                                         {sizes.batch, params.heads, sizes.queries, sizes.head}));
   gather_heads({context.input(0), nullptr, part(0), params.heads, sizes.head},
                mutable_data_of<float>(own_q));
-  const float* keys = CTXGEN_TRY(present(
-      context, 1, {context.input(1), optional_input(context, 6), part(width), params.heads, sizes.head},
-      sizes, own_k));
-  const float* values = CTXGEN_TRY(
-      present(context, 2,
-              {context.input(2), optional_input(context, 7), part(2 * width), params.heads,
-               sizes.v_head},
-              sizes, own_v));
+  const float* keys = CTXGEN_TRY(
+      present(context, 1,
+              {context.input(1), optional_input(context, 6), part(width), params.heads, sizes.head},
+              sizes, own_k));
+  const float* values = CTXGEN_TRY(present(
+      context, 2,
+      {context.input(2), optional_input(context, 7), part(2 * width), params.heads, sizes.v_head},
+      sizes, own_v));
   const AttendParams attend_params{
-      .queries = sizes.queries, .keys = sizes.keys(), .size = sizes.head,
+      .queries = sizes.queries,
+      .keys = sizes.keys(),
+      .size = sizes.head,
       .value_size = sizes.v_head,
       .scale = params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(sizes.head))};
   for (std::int64_t i = 0; i < sizes.batch * params.heads; ++i) {
@@ -194,7 +200,8 @@ Status run_multi_head(KernelContext& context, const Params& params) {
     attend(attend_params, {data_of<float>(own_q) + i * sizes.queries * sizes.head, sizes.head},
            {keys + i * sizes.keys() * sizes.head, sizes.head},
            {values + i * sizes.keys() * sizes.v_head, sizes.v_head}, logit_bias,
-           mutable_data_of<float>(*output) + b * sizes.queries * v_width + h * sizes.v_head, v_width);
+           mutable_data_of<float>(*output) + b * sizes.queries * v_width + h * sizes.v_head,
+           v_width);
   }
   return {};
 }
@@ -209,9 +216,9 @@ KernelResult make_multi_head(const Node& node) {
   for (std::size_t i = 8; i < node.inputs.size(); ++i)
     if (node.inputs[i].valid())
       return fail(ErrorCode::kUnsupported, "{}: input {}", node.describe(), i);
-  if (node.output(3).valid())
-    return fail(ErrorCode::kUnsupported, "{}: output 3", node.describe());
-  return widened_kernel([params](KernelContext& context) { return run_multi_head(context, params); });
+  if (node.output(3).valid()) return fail(ErrorCode::kUnsupported, "{}: output 3", node.describe());
+  return widened_kernel(
+      [params](KernelContext& context) { return run_multi_head(context, params); });
 }
 
 // ---- RotaryEmbedding ----
@@ -237,8 +244,10 @@ Result<RotaryShape> rotary_shape(const KernelContext& context, const RotaryParam
   RotaryShape shape{.batch = d[0], .half = cos->dims()[1], .flat = d.size() == 3};
   if (shape.flat) {
     shape.rows = d[1];
-    if (params.heads > 0) shape.size = d[2] % params.heads == 0 ? d[2] / params.heads : 0;
-    else shape.size = 2 * shape.half;
+    if (params.heads > 0)
+      shape.size = d[2] % params.heads == 0 ? d[2] / params.heads : 0;
+    else
+      shape.size = 2 * shape.half;
     shape.heads = shape.size > 0 && d[2] % shape.size == 0 ? d[2] / shape.size : 0;
   } else {
     shape.heads = d[1];
@@ -254,7 +263,7 @@ Result<RotaryShape> rotary_shape(const KernelContext& context, const RotaryParam
 
 // One first position for all, or a position per row.
 Result<ScratchVector<std::int64_t>> rotary_positions(const KernelContext& context,
-                                                   const RotaryShape& shape) {
+                                                     const RotaryShape& shape) {
   const Tensor* tensor = CTXGEN_TRY(required(context, 1, DataType::kInt64));
   const auto given = CTXGEN_TRY(ints_of(*tensor));
   ScratchVector<std::int64_t> positions;
@@ -266,7 +275,8 @@ Result<ScratchVector<std::int64_t>> rotary_positions(const KernelContext& contex
     std::int64_t position = first_only ? given[0] : given[static_cast<std::size_t>(i)];
     if (position >= 0 && position < limit && first_only) position += i % shape.rows;
     if (position < 0 || position >= limit)
-      return fail(ErrorCode::kInvalidGraph, "position {} is outside of a cache of {}", position, limit);
+      return fail(ErrorCode::kInvalidGraph, "position {} is outside of a cache of {}", position,
+                  limit);
     positions.push_back(position);
   }
   return positions;
@@ -281,8 +291,8 @@ Status run_rotary(KernelContext& context, const RotaryParams& params) {
   for (std::int64_t r = 0; r < shape.batch * shape.rows; ++r)
     for (std::int64_t h = 0; h < shape.heads; ++h) {
       const std::int64_t b = r / shape.rows;
-      const std::int64_t head = shape.flat ? r * shape.heads + h
-                                           : (b * shape.heads + h) * shape.rows + r % shape.rows;
+      const std::int64_t head =
+          shape.flat ? r * shape.heads + h : (b * shape.heads + h) * shape.rows + r % shape.rows;
       const std::int64_t at = positions[static_cast<std::size_t>(r)] * shape.half;
       rotate(mutable_data_of<float>(*output) + head * shape.size,
              data_of<float>(*context.input(2)) + at, data_of<float>(*context.input(3)) + at,

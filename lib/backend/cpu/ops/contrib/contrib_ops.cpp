@@ -19,7 +19,9 @@ namespace {
 using Function = std::function<double(double)>;
 
 Result<Function> activation_of(std::string_view name, std::span<const float> p) {
-  const auto param = [p](std::size_t i, double otherwise) { return i < p.size() ? p[i] : otherwise; };
+  const auto param = [p](std::size_t i, double otherwise) {
+    return i < p.size() ? p[i] : otherwise;
+  };
   if (name == "Relu") return Function([](double x) { return x < 0 ? 0.0 : x; });
   if (name == "Tanh") return Function([](double x) { return std::tanh(x); });
   if (name == "Sigmoid") return Function([](double x) { return 1 / (1 + std::exp(-x)); });
@@ -64,8 +66,8 @@ Status finish_fused(Tensor& output, const Tensor* addend, const Function& f) {
     const T* z = addend == nullptr ? nullptr : data_of<T>(*addend);
     const std::int64_t count = output.element_count();
     for (std::int64_t i = 0; i < count; ++i) {
-      const double x = static_cast<double>(load(to[i])) +
-                       (z == nullptr ? 0.0 : static_cast<double>(load(z[i])));
+      const double x =
+          static_cast<double>(load(to[i])) + (z == nullptr ? 0.0 : static_cast<double>(load(z[i])));
       to[i] = store<T>(f ? f(x) : x);
     }
     return {};
@@ -90,7 +92,8 @@ KernelResult fused(const Node& node, std::string_view base, std::int64_t since, 
 KernelResult make_fused_conv(const Node& node) {
   const std::string name(node.string_or("activation", ""));
   Function f;
-  if (!name.empty()) f = CTXGEN_TRY(activation_of(name, floats_or_empty(node, "activation_params")));
+  if (!name.empty())
+    f = CTXGEN_TRY(activation_of(name, floats_or_empty(node, "activation_params")));
   return fused(node, "Conv", 22, std::move(f));
 }
 
@@ -127,10 +130,10 @@ KernelResult make_contrib_gelu(const Node&) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), plan.dims));
     return dispatch(RealTypes{}, input->type(), [&]<class T>() -> Status {
       for_each_row(plan, [&](const auto& offset, std::int64_t out) {
-        combine_row(data_of<T>(*input) + offset[0], plan.row_stride(0),
-                    data_of<T>(*bias) + offset[1], plan.row_stride(1),
-                    mutable_data_of<T>(*output) + out, plan.row_length(),
-                    [](T x, T b) { return store<T>(kFunction(static_cast<double>(load(x) + load(b)))); });
+        combine_row(
+            data_of<T>(*input) + offset[0], plan.row_stride(0), data_of<T>(*bias) + offset[1],
+            plan.row_stride(1), mutable_data_of<T>(*output) + out, plan.row_length(),
+            [](T x, T b) { return store<T>(kFunction(static_cast<double>(load(x) + load(b)))); });
       });
       return {};
     });
@@ -190,10 +193,12 @@ Result<SkipOutputs> skip_outputs(KernelContext& context, const Dims& dims) {
   Dims stats = dims;
   stats[stats.size() - 1] = 1;
   out.normal = CTXGEN_TRY(context.make_output(0, DataType::kFloat, dims));
-  if (context.output_wanted(1)) out.mean = CTXGEN_TRY(context.make_output(1, DataType::kFloat, stats));
+  if (context.output_wanted(1))
+    out.mean = CTXGEN_TRY(context.make_output(1, DataType::kFloat, stats));
   if (context.output_wanted(2))
     out.inverse = CTXGEN_TRY(context.make_output(2, DataType::kFloat, stats));
-  if (context.output_wanted(3)) out.sum = CTXGEN_TRY(context.make_output(3, DataType::kFloat, dims));
+  if (context.output_wanted(3))
+    out.sum = CTXGEN_TRY(context.make_output(3, DataType::kFloat, dims));
   return out;
 }
 
@@ -231,9 +236,9 @@ Status run_skip_norm(KernelContext& context, const SkipParams& params) {
                                           (bias == nullptr ? 0.0f : data_of<float>(*bias)[i]);
     const auto [mean, inverse] = norm.write(line, mutable_data_of<float>(*out.normal) + r * width);
     if (out.mean != nullptr) mutable_data_of<float>(*out.mean)[r] = static_cast<float>(mean);
-    if (out.inverse != nullptr) mutable_data_of<float>(*out.inverse)[r] = static_cast<float>(inverse);
-    if (out.sum != nullptr)
-      std::ranges::copy(line, mutable_data_of<float>(*out.sum) + r * width);
+    if (out.inverse != nullptr)
+      mutable_data_of<float>(*out.inverse)[r] = static_cast<float>(inverse);
+    if (out.sum != nullptr) std::ranges::copy(line, mutable_data_of<float>(*out.sum) + r * width);
   }
   return {};
 }
@@ -241,7 +246,8 @@ Status run_skip_norm(KernelContext& context, const SkipParams& params) {
 template <bool kRms>
 KernelResult make_skip_norm(const Node& node) {
   const SkipParams params{.epsilon = node.float_or("epsilon", 1e-12f), .rms = kRms};
-  return widened_kernel([params](KernelContext& context) { return run_skip_norm(context, params); });
+  return widened_kernel(
+      [params](KernelContext& context) { return run_skip_norm(context, params); });
 }
 
 // The row of an embedding table. Errors: INVALID_GRAPH.
@@ -272,8 +278,8 @@ Result<EmbedInputs> embed_inputs(const KernelContext& context) {
   CTXGEN_CHECK(expect_rank(*in.words, "word_embedding", 2, 2));
   in.width = in.words->dims()[1];
   for (const Tensor* table : {in.words, in.positions, in.segment_table})
-    if (table != nullptr && (table->type() != DataType::kFloat || table->rank() != 2 ||
-                             table->dims()[1] != in.width))
+    if (table != nullptr &&
+        (table->type() != DataType::kFloat || table->rank() != 2 || table->dims()[1] != in.width))
       return fail(ErrorCode::kInvalidGraph, "an embedding is {} {}", name_of(table->type()),
                   to_string(table->dims()));
   CTXGEN_CHECK(expect_vector(in.gamma, "gamma", in.width));
@@ -332,8 +338,10 @@ Status run_embed_norm(KernelContext& context, double epsilon) {
   Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, dims));
   Tensor* sum = nullptr;
   if (context.output_wanted(2)) sum = CTXGEN_TRY(context.make_output(2, DataType::kFloat, dims));
-  const LineNorm norm{.gamma = data_of<float>(*in.gamma), .beta = data_of<float>(*in.beta),
-                      .epsilon = epsilon, .rms = false};
+  const LineNorm norm{.gamma = data_of<float>(*in.gamma),
+                      .beta = data_of<float>(*in.beta),
+                      .epsilon = epsilon,
+                      .rms = false};
   ScratchVector<float> line(static_cast<std::size_t>(in.width));
   for (std::int64_t r = 0; r < in.ids->element_count(); ++r) {
     CTXGEN_CHECK(sum_embeddings(in, r, line));
@@ -344,11 +352,9 @@ Status run_embed_norm(KernelContext& context, double epsilon) {
 }
 
 KernelResult make_embed_norm(const Node& node) {
-  return widened_kernel(
-      [epsilon = static_cast<double>(node.float_or("epsilon", 1e-12f))](KernelContext& context) {
-        return run_embed_norm(context, epsilon);
-      },
-      2);
+  return widened_kernel([epsilon = static_cast<double>(node.float_or("epsilon", 1e-12f))](
+                            KernelContext& context) { return run_embed_norm(context, epsilon); },
+                        2);
 }
 
 constexpr std::string_view kFloats = "float, double, float16, bfloat16";

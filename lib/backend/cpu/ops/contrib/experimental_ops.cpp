@@ -44,7 +44,8 @@ KernelResult make_image_scaler(const Node& node) {
     CTXGEN_CHECK(expect_rank(*input, "input", 4, 4));
     const Dims& dims = input->dims();
     if (dims[1] != static_cast<std::int64_t>(bias.size()))
-      return fail(ErrorCode::kInvalidGraph, "bias has {} values, the input {} channels", bias.size(), dims[1]);
+      return fail(ErrorCode::kInvalidGraph, "bias has {} values, the input {} channels",
+                  bias.size(), dims[1]);
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
     return dispatch(RealTypes{}, input->type(), [&]<class T>() -> Status {
       const T* from = data_of<T>(*input);
@@ -63,19 +64,23 @@ KernelResult make_image_scaler(const Node& node) {
 KernelResult make_crop(const Node& node) {
   const auto border = ints_or(node, "border", {}), scale = ints_or(node, "scale", {});
   if (border.size() != 4 || (!scale.empty() && scale.size() != 2))
-    return fail(ErrorCode::kInvalidGraph, "{}: border has {} values, expected 4, scale {}, expected 2",
-                node.describe(), border.size(), scale.size());
+    return fail(ErrorCode::kInvalidGraph,
+                "{}: border has {} values, expected 4, scale {}, expected 2", node.describe(),
+                border.size(), scale.size());
   return kernel([border, scale](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     CTXGEN_CHECK(require_whole_bytes(*input));
     CTXGEN_CHECK(expect_rank(*input, "input", 4, 4));
     const std::int64_t height = input->dims()[2], width = input->dims()[3];
-    const auto inside = [](std::int64_t value, std::int64_t most) { return value >= 0 && value <= most; };
+    const auto inside = [](std::int64_t value, std::int64_t most) {
+      return value >= 0 && value <= most;
+    };
     if (!inside(border[0], width) || !inside(border[1], height))
       return fail(ErrorCode::kInvalidGraph, "border {} {} is outside of {}", border[0], border[1],
                   to_string(input->dims()));
     const std::int64_t rows_left = height - border[1], columns_left = width - border[0];
-    const std::int64_t bottom = scale.empty() ? border[3] : 0, right = scale.empty() ? border[2] : 0;
+    const std::int64_t bottom = scale.empty() ? border[3] : 0,
+                       right = scale.empty() ? border[2] : 0;
     if (!inside(bottom, rows_left) || !inside(right, columns_left))
       return fail(ErrorCode::kInvalidGraph, "border {} {} is outside of {}", right, bottom,
                   to_string(input->dims()));

@@ -42,9 +42,8 @@ KernelResult make_celu(const Node& node) {
 KernelResult make_selu(const Node& node) {
   const double alpha = node.float_or("alpha", 1.67326319217681884765625f);
   const double gamma = node.float_or("gamma", 1.05070102214813232421875f);
-  return map_kernel<RealTypes>([alpha, gamma](auto x) {
-    return x > 0 ? gamma * x : gamma * alpha * std::expm1(double(x));
-  });
+  return map_kernel<RealTypes>(
+      [alpha, gamma](auto x) { return x > 0 ? gamma * x : gamma * alpha * std::expm1(double(x)); });
 }
 
 KernelResult make_sigmoid(const Node&) {
@@ -186,8 +185,7 @@ KernelResult make_clip(const Node& node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const double least = node.float_or("min", -kInfinity);
   const double most = node.float_or("max", kInfinity);
-  return kernel(
-      [least, most](KernelContext& context) { return run_clip(context, least, most); });
+  return kernel([least, most](KernelContext& context) { return run_clip(context, least, most); });
 }
 
 constexpr std::string_view kReal = "float, double, float16, bfloat16";

@@ -167,9 +167,9 @@ Result<DataType> target_type(const Node& node) {
   const Attribute* to = node.attribute("to");
   if (to == nullptr) return fail(ErrorCode::kInvalidGraph, "{}: no attribute to", node.describe());
   if (to->kind == AttributeKind::kString) {
-    constexpr std::string_view kNames[] = {"FLOAT",   "UINT8", "INT8",   "UINT16", "INT16",
-                                           "INT32",   "INT64", "STRING", "BOOL",   "FLOAT16",
-                                           "DOUBLE",  "UINT32", "UINT64"};
+    constexpr std::string_view kNames[] = {"FLOAT",  "UINT8",  "INT8",   "UINT16", "INT16",
+                                           "INT32",  "INT64",  "STRING", "BOOL",   "FLOAT16",
+                                           "DOUBLE", "UINT32", "UINT64"};
     for (std::size_t i = 0; i < std::size(kNames); ++i)
       if (to->s == kNames[i]) return static_cast<DataType>(i + 1);
     return fail(ErrorCode::kUnsupported, "{}: type \"{}\"", node.describe(), to->s);

@@ -44,7 +44,8 @@ Result<Equation> read_equation(const Node& node) {
   Equation equation;
   const auto arrow = text.find("->");
   equation.explicit_output = arrow != std::string::npos;
-  if (equation.explicit_output) equation.output = CTXGEN_TRY(read_term(std::string_view(text).substr(arrow + 2)));
+  if (equation.explicit_output)
+    equation.output = CTXGEN_TRY(read_term(std::string_view(text).substr(arrow + 2)));
   std::string_view rest = std::string_view(text).substr(0, arrow);
   for (;;) {
     const auto comma = rest.find(',');
@@ -76,8 +77,8 @@ Result<Labels> labels_of(const std::string& term, std::size_t rank) {
 }
 
 struct EinsumPlan {
-  Labels output, summed;                              // loop labels
-  std::array<std::int64_t, kLabels> extent{};         // 0: not there
+  Labels output, summed;                                     // loop labels
+  std::array<std::int64_t, kLabels> extent{};                // 0: not there
   ScratchVector<std::array<std::int64_t, kLabels>> strides;  // per input
 };
 
@@ -125,10 +126,10 @@ Result<EinsumPlan> plan_einsum(const KernelContext& context, const Equation& equ
       ellipsis_rank = std::max(ellipsis_rank, tensor->rank() + 1 - equation.inputs[i].size());
   }
   if (equation.explicit_output)
-    plan.output = CTXGEN_TRY(labels_of(equation.output,
-                                       equation.output.contains(kEllipsis)
-                                           ? equation.output.size() - 1 + ellipsis_rank
-                                           : equation.output.size()));
+    plan.output =
+        CTXGEN_TRY(labels_of(equation.output, equation.output.contains(kEllipsis)
+                                                  ? equation.output.size() - 1 + ellipsis_rank
+                                                  : equation.output.size()));
   else
     plan.output = implicit_output(inputs);
   for (std::size_t label : plan.output)
@@ -167,7 +168,8 @@ void einsum(const KernelContext& context, const EinsumPlan& plan, Tensor& output
   // Integers wrap.
   using A = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
   ScratchVector<const T*> data;
-  for (std::size_t i = 0; i < plan.strides.size(); ++i) data.push_back(data_of<T>(*context.input(i)));
+  for (std::size_t i = 0; i < plan.strides.size(); ++i)
+    data.push_back(data_of<T>(*context.input(i)));
   ScratchVector<std::int64_t> offsets(data.size(), 0);
   T* to = mutable_data_of<T>(output);
   static_cast<void>(walk(plan, plan.output, offsets, [&] {

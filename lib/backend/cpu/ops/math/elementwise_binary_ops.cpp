@@ -17,16 +17,22 @@ T wrapping(T x, T y, F f) {
 }
 
 constexpr auto kAdd = []<class T>(T x, T y) -> T {
-  if constexpr (std::is_integral_v<T>) return wrapping(x, y, std::plus<>{});
-  else return x + y;
+  if constexpr (std::is_integral_v<T>)
+    return wrapping(x, y, std::plus<>{});
+  else
+    return x + y;
 };
 constexpr auto kSub = []<class T>(T x, T y) -> T {
-  if constexpr (std::is_integral_v<T>) return wrapping(x, y, std::minus<>{});
-  else return x - y;
+  if constexpr (std::is_integral_v<T>)
+    return wrapping(x, y, std::minus<>{});
+  else
+    return x - y;
 };
 constexpr auto kMul = []<class T>(T x, T y) -> T {
-  if constexpr (std::is_integral_v<T>) return wrapping(x, y, std::multiplies<>{});
-  else return x * y;
+  if constexpr (std::is_integral_v<T>)
+    return wrapping(x, y, std::multiplies<>{});
+  else
+    return x * y;
 };
 // Integer division by zero is undefined in ONNX; 0 here, as NumPy. The quotient truncates.
 constexpr auto kDiv = []<class T>(T x, T y) -> T {
@@ -205,7 +211,8 @@ Status fold_inputs(KernelContext& context, F f, bool mean) {
   }
   T* to = mutable_data_of<T>(*output);
   for (std::size_t k = 0; k < sum.size(); ++k)
-    to[k] = store<T>(mean ? static_cast<C>(sum[k] / static_cast<C>(context.input_count())) : sum[k]);
+    to[k] =
+        store<T>(mean ? static_cast<C>(sum[k] / static_cast<C>(context.input_count())) : sum[k]);
   return {};
 }
 

@@ -94,7 +94,8 @@ Status range(KernelContext& context) {
       to = static_cast<T>(static_cast<std::uint64_t>(first) +
                           static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
     else
-      to = store<T>(static_cast<double>(load(first)) + static_cast<double>(i) * static_cast<double>(load(step)));
+      to = store<T>(static_cast<double>(load(first)) +
+                    static_cast<double>(i) * static_cast<double>(load(step)));
     ++i;
   }
   return {};
@@ -138,7 +139,8 @@ Result<ScratchVector<std::int64_t>> hot_positions(const Tensor& indices, std::in
   CTXGEN_CHECK(dispatch(NumericTypes{}, indices.type(), [&]<class T>() -> Status {
     for (const T& element : indices.elements<T>()) {
       const auto value = static_cast<double>(load(element));
-      const bool inside = value >= -static_cast<double>(depth) && value < static_cast<double>(depth);
+      const bool inside =
+          value >= -static_cast<double>(depth) && value < static_cast<double>(depth);
       std::int64_t index = inside ? static_cast<std::int64_t>(value) : -1;
       if (inside && index < 0) index += depth;
       positions.push_back(index);
@@ -218,7 +220,8 @@ KernelResult window_kernel(const Node& node, double a0, double a1, double a2) {
     const std::int64_t size = CTXGEN_TRY(scalar_int_of(*size_tensor));
     if (size < 0) return fail(ErrorCode::kInvalidGraph, "size is {}", size);
     Tensor* output = CTXGEN_TRY(context.make_output(0, static_cast<DataType>(type), {size}));
-    const double period = static_cast<double>(periodic ? size : std::max<std::int64_t>(size - 1, 1));
+    const double period =
+        static_cast<double>(periodic ? size : std::max<std::int64_t>(size - 1, 1));
     return dispatch(NumericTypes{}, output->type(), [&]<class T>() -> Status {
       for (std::int64_t n = 0; n < size; ++n) {
         const double angle = 2 * M_PI * static_cast<double>(n) / period;
@@ -231,9 +234,7 @@ KernelResult window_kernel(const Node& node, double a0, double a1, double a2) {
 }
 
 KernelResult make_hann(const Node& node) { return window_kernel(node, 0.5, 0.5, 0); }
-KernelResult make_hamming(const Node& node) {
-  return window_kernel(node, 25.0 / 46, 21.0 / 46, 0);
-}
+KernelResult make_hamming(const Node& node) { return window_kernel(node, 25.0 / 46, 21.0 / 46, 0); }
 KernelResult make_blackman(const Node& node) { return window_kernel(node, 0.42, 0.5, 0.08); }
 
 constexpr std::string_view kAll = "all types of a byte and more";

@@ -46,8 +46,7 @@ KernelResult make_det(const Node&) {
         for (std::size_t k = 0; k < matrix.size(); ++k)
           matrix[k] = static_cast<double>(
               load(data_of<T>(*input)[i * n * n + static_cast<std::int64_t>(k)]));
-        mutable_data_of<T>(*output)[i] =
-            store<T>(determinant(matrix, static_cast<std::size_t>(n)));
+        mutable_data_of<T>(*output)[i] = store<T>(determinant(matrix, static_cast<std::size_t>(n)));
       }
       return {};
     });

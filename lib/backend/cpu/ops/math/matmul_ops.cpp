@@ -31,11 +31,10 @@ namespace {
 
 // The element type that products of T are computed in: unsigned integers wrap like signed ones.
 template <class T>
-using ProductOf = std::conditional_t<
-    std::is_integral_v<T>,
-    std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>, T>;
-using MatmulTypes =
-    Types<float, double, std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>;
+using ProductOf =
+    std::conditional_t<std::is_integral_v<T>,
+                       std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>, T>;
+using MatmulTypes = Types<float, double, std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>;
 
 template <class T>
 void multiply_all(const MatmulShape& shape, const Tensor& a, const Tensor& b, Tensor& output) {
@@ -90,8 +89,9 @@ void gemm(const GemmParams& params, const ProductSize& size, const Tensor& a, co
   if (c != nullptr)
     for_each_row(c_plan, [&](const auto& offset, std::int64_t out) {
       for (std::int64_t i = 0; i < c_plan.row_length(); ++i)
-        addend[static_cast<std::size_t>(out + i)] = static_cast<A>(
-            factor<A>(params.beta) * static_cast<A>(data_of<T>(*c)[offset[1] + i * c_plan.row_stride(1)]));
+        addend[static_cast<std::size_t>(out + i)] =
+            static_cast<A>(factor<A>(params.beta) *
+                           static_cast<A>(data_of<T>(*c)[offset[1] + i * c_plan.row_stride(1)]));
     });
   const MatrixView<E> a_view{data_of<E>(a), params.transpose_a ? 1 : size.k,
                              params.transpose_a ? size.m : 1};

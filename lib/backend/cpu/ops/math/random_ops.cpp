@@ -65,7 +65,8 @@ KernelResult make_random(const Node& node) {
                 kMaxRank);
   const Dims dims(shape);
   if (!checked_element_count(dims))
-    return fail(ErrorCode::kInvalidGraph, "{}: {} is not a shape", node.describe(), to_string(dims));
+    return fail(ErrorCode::kInvalidGraph, "{}: {} is not a shape", node.describe(),
+                to_string(dims));
   return kernel([d, dims](KernelContext& context) { return draw(context, d, d.type, dims); });
 }
 
@@ -124,8 +125,7 @@ Status sample_classes(const Tensor& logs, RandomStream& stream, Tensor& output) 
     CTXGEN_CHECK(cumulate(data_of<T>(logs) + row * logs.dims()[1], sums));
     for (std::int64_t i = 0; i < output.dims()[1]; ++i) {
       const auto found = std::ranges::upper_bound(sums, stream.uniform() * sums.back());
-      *to++ = static_cast<R>(std::min<std::ptrdiff_t>(found - sums.begin(),
-                                                      std::ssize(sums) - 1));
+      *to++ = static_cast<R>(std::min<std::ptrdiff_t>(found - sums.begin(), std::ssize(sums) - 1));
     }
   }
   return {};
@@ -134,7 +134,8 @@ Status sample_classes(const Tensor& logs, RandomStream& stream, Tensor& output) 
 KernelResult make_multinomial(const Node& node) {
   const DataType type = CTXGEN_TRY(type_attribute(node, DataType::kInt32));
   const std::int64_t count = node.int_or("sample_size", 1);
-  if (count < 0) return fail(ErrorCode::kInvalidGraph, "{}: sample_size is {}", node.describe(), count);
+  if (count < 0)
+    return fail(ErrorCode::kInvalidGraph, "{}: sample_size is {}", node.describe(), count);
   return kernel([type, count, seed = seed_of(node)](KernelContext& context) -> Status {
     const Tensor* logs = CTXGEN_TRY(required(context, 0));
     CTXGEN_CHECK(expect_rank(*logs, "input", 2, 2));
@@ -142,9 +143,8 @@ KernelResult make_multinomial(const Node& node) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, type, {logs->dims()[0], count}));
     RandomStream stream(seed);
     return dispatch(RealTypes{}, logs->type(), [&]<class T>() {
-      return dispatch(IndexTypes{}, type, [&]<class R>() {
-        return sample_classes<T, R>(*logs, stream, *output);
-      });
+      return dispatch(IndexTypes{}, type,
+                      [&]<class R>() { return sample_classes<T, R>(*logs, stream, *output); });
     });
   });
 }

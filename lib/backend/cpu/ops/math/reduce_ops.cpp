@@ -85,26 +85,23 @@ struct SumSquareReducer : SumReducer<A> {
 };
 template <class A>
 struct L2Reducer : SumSquareReducer<A> {
-  static A finish(A sum, std::int64_t) {
-    return store<A>(std::sqrt(static_cast<double>(sum)));
-  }
+  static A finish(A sum, std::int64_t) { return store<A>(std::sqrt(static_cast<double>(sum))); }
 };
 template <class A>
 struct LogSumReducer : SumReducer<A> {
-  static A finish(A sum, std::int64_t) {
-    return store<A>(std::log(static_cast<double>(sum)));
-  }
+  static A finish(A sum, std::int64_t) { return store<A>(std::log(static_cast<double>(sum))); }
 };
 
 // Input seen with the kept axes first: how far apart outputs are, and the elements of one output.
 struct ReducePlan {
-  Dims dims;                           // of the output
+  Dims dims;                             // of the output
   ScratchVector<std::int64_t> kept;      // offset of the first element of each output
   ScratchVector<std::int64_t> elements;  // offsets of an output's other elements' rows
   std::int64_t row = 1, row_stride = 1;  // contiguous innermost run
 };
 
-void append_offsets(ScratchVector<std::int64_t>& offsets, std::int64_t extent, std::int64_t stride) {
+void append_offsets(ScratchVector<std::int64_t>& offsets, std::int64_t extent,
+                    std::int64_t stride) {
   ScratchVector<std::int64_t> result;
   result.reserve(offsets.size() * static_cast<std::size_t>(extent));
   for (std::int64_t offset : offsets)
@@ -174,8 +171,8 @@ void reduce_log_sum_exp(const ReducePlan& plan, const Tensor& input, Tensor& out
 
 // The marks of reduced axes, or nothing if the operator does nothing.
 Result<std::optional<ScratchVector<bool>>> reduced_axes(const KernelContext& context,
-                                                      const ReduceParams& params,
-                                                      std::size_t rank) {
+                                                        const ReduceParams& params,
+                                                        std::size_t rank) {
   const auto given = CTXGEN_TRY(params.axes.get(context));
   const bool none = !given || given->empty();
   if (none && params.empty_is_noop) return std::nullopt;
@@ -236,10 +233,10 @@ KernelResult extremum(const Node& node) {
 
 KernelResult make_log_sum_exp(const Node& node) {
   return kernel([params = reduce_params(node)](KernelContext& context) {
-    return run_reduce<NumericTypes>(context, params,
-                            []<class T>(const ReducePlan& plan, const Tensor& in, Tensor& out) {
-                              reduce_log_sum_exp<T>(plan, in, out);
-                            });
+    return run_reduce<NumericTypes>(
+        context, params, []<class T>(const ReducePlan& plan, const Tensor& in, Tensor& out) {
+          reduce_log_sum_exp<T>(plan, in, out);
+        });
   });
 }
 

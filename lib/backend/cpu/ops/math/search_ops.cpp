@@ -224,7 +224,7 @@ struct NmsParams {
 };
 
 ScratchVector<std::int64_t> kept_boxes(const float* boxes, std::span<const float> scores,
-                                     const NmsParams& params) {
+                                       const NmsParams& params) {
   ScratchVector<std::int64_t> order;
   for (std::size_t i = 0; i < scores.size(); ++i)
     if (!params.score || scores[i] > *params.score) order.push_back(static_cast<std::int64_t>(i));
@@ -251,7 +251,8 @@ Status run_nms(KernelContext& context, bool centre) {
   const std::int64_t count = boxes->dims()[1];
   CTXGEN_CHECK(expect_dims(*boxes, "boxes", {scores->dims()[0], scores->dims()[2], 4}));
   NmsParams params{.most = 0, .overlap = 0, .score = std::nullopt, .centre = centre};
-  if (const Tensor* most = optional_input(context, 2)) params.most = CTXGEN_TRY(scalar_int_of(*most));
+  if (const Tensor* most = optional_input(context, 2))
+    params.most = CTXGEN_TRY(scalar_int_of(*most));
   if (const Tensor* t = optional_input(context, 3))
     params.overlap = static_cast<float>(CTXGEN_TRY(scalar_of(*t)));
   if (const Tensor* t = optional_input(context, 4))

@@ -84,7 +84,8 @@ Status run_dft(KernelContext& context, const DftParams& params) {
     axis_number = CTXGEN_TRY(scalar_int_of(*given));
   const std::size_t axis = CTXGEN_TRY(normalize_axis(axis_number, input->rank()));
   if (axis + 1 == input->rank())
-    return fail(ErrorCode::kInvalidGraph, "axis {} holds the parts of complex numbers", axis_number);
+    return fail(ErrorCode::kInvalidGraph, "axis {} holds the parts of complex numbers",
+                axis_number);
   const AxisSplit split = split_at(input->dims(), axis);
   std::int64_t length = split.extent;
   if (const Tensor* given = optional_input(context, 1)) length = CTXGEN_TRY(scalar_int_of(*given));
@@ -138,8 +139,7 @@ void transform_frames(const Tensor& signal, const Tensor* window, const Frames& 
   ScratchVector<Complex> line(static_cast<std::size_t>(frames.length));
   T* to = mutable_data_of<T>(output);
   for (std::int64_t f = 0; f < signal.dims()[0] * frames.count; ++f) {
-    const std::int64_t start =
-        f / frames.count * signal.dims()[1] + f % frames.count * frames.step;
+    const std::int64_t start = f / frames.count * signal.dims()[1] + f % frames.count * frames.step;
     for (std::int64_t i = 0; i < frames.length; ++i)
       line[static_cast<std::size_t>(i)] =
           part_of(data_of<T>(signal), start + i, parts) *
@@ -206,8 +206,8 @@ Result<ScratchVector<std::int64_t>> mel_edges(const MelInputs& in) {
   for (std::int64_t i = 0; i < in.bands + 2; ++i) {
     const double hertz =
         700 * (std::pow(10, (mel(in.low) + static_cast<double>(i) * step) / 2595) - 1);
-    const double bin = std::floor(static_cast<double>(in.length + 1) * hertz /
-                                  static_cast<double>(in.rate));
+    const double bin =
+        std::floor(static_cast<double>(in.length + 1) * hertz / static_cast<double>(in.rate));
     if (!(bin >= 0 && bin <= static_cast<double>(in.length / 2)))
       return fail(ErrorCode::kInvalidGraph, "{} hertz are outside of a spectrum at rate {}", hertz,
                   in.rate);
@@ -238,8 +238,8 @@ KernelResult make_mel(const Node& node) {
     return fail(ErrorCode::kUnsupported, "{}: type number {}", node.describe(), type);
   return kernel([type](KernelContext& context) -> Status {
     const MelInputs in = CTXGEN_TRY(mel_inputs(context));
-    Tensor* output = CTXGEN_TRY(context.make_output(0, static_cast<DataType>(type),
-                                                    {in.length / 2 + 1, in.bands}));
+    Tensor* output = CTXGEN_TRY(
+        context.make_output(0, static_cast<DataType>(type), {in.length / 2 + 1, in.bands}));
     const auto edges = CTXGEN_TRY(mel_edges(in));
     return dispatch(NumericTypes{}, output->type(), [&]<class T>() -> Status {
       fill_triangles<T>(edges, in.bands, *output);

@@ -68,8 +68,9 @@ template <Kind kKind>
 KernelResult make(const Node& node) {
   const bool flatten = node.opset < 13;
   const std::int64_t axis = node.int_or("axis", flatten ? 1 : -1);
-  return widened_kernel(
-      [axis, flatten](KernelContext& context) { return run_softmax(context, kKind, axis, flatten); });
+  return widened_kernel([axis, flatten](KernelContext& context) {
+    return run_softmax(context, kKind, axis, flatten);
+  });
 }
 
 constexpr std::string_view kSoftmaxTypes = "float, double, float16, bfloat16";

@@ -99,8 +99,7 @@ KernelResult make_normalizer(const Node& node) {
     return dispatch(FeatureTypes{}, input->type(), [&]<class T>() -> Status {
       for (std::int64_t r = 0; r < input->element_count() / width; ++r) {
         const T* from = data_of<T>(*input) + r * width;
-        std::transform(from, from + width, row.begin(),
-                       [](T x) { return static_cast<double>(x); });
+        std::transform(from, from + width, row.begin(), [](T x) { return static_cast<double>(x); });
         const double divisor = norm_of(norm, row);
         std::ranges::transform(row, mutable_data_of<float>(*output) + r * width, [&](double x) {
           return static_cast<float>(divisor == 0 ? x : x / divisor);
@@ -160,8 +159,7 @@ KernelResult make_extractor(const Node&) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
     std::int64_t to = 0;
     for (std::int64_t r = 0; r < product(dims, 0, dims.size() - 1); ++r)
-      for (std::int64_t index : indices)
-        copy_elements(*input, r * width + index, *output, to++, 1);
+      for (std::int64_t index : indices) copy_elements(*input, r * width + index, *output, to++, 1);
     return {};
   });
 }
@@ -230,8 +228,8 @@ Status encode(const Tensor& input, const std::vector<V>& categories, bool zeros,
     if constexpr (std::is_same_v<V, std::string>)
       found = std::ranges::find(categories, data_of<T>(input)[i]) - categories.begin();
     else if (const auto x = static_cast<double>(data_of<T>(input)[i]); std::abs(x) < 9e18)
-      found = std::ranges::find(categories, static_cast<V>(data_of<T>(input)[i])) -
-              categories.begin();
+      found =
+          std::ranges::find(categories, static_cast<V>(data_of<T>(input)[i])) - categories.begin();
     if (found < std::ssize(categories))
       to[i * std::ssize(categories) + found] = 1;
     else if (!zeros)
@@ -245,21 +243,21 @@ KernelResult make_one_hot(const Node& node) {
   const auto strings = strings_or_empty(node, "cats_strings");
   if (ints.empty() == strings.empty())
     return fail(ErrorCode::kInvalidGraph, "{}: has no categories, or two lists", node.describe());
-  return kernel([ints, strings, zeros = node.int_or("zeros", 1) != 0](
-                    KernelContext& context) -> Status {
-    const Tensor* input = CTXGEN_TRY(required(context, 0));
-    if (input->rank() == kMaxRank || input->is_string() != ints.empty())
-      return fail(ErrorCode::kUnsupported, "X is {} {}", name_of(input->type()),
-                  to_string(input->dims()));
-    Dims dims = input->dims();
-    dims.push_back(static_cast<std::int64_t>(std::max(ints.size(), strings.size())));
-    Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, dims));
-    float* to = mutable_data_of<float>(*output);
-    std::fill_n(to, output->element_count(), 0.0f);
-    if (input->is_string()) return encode<std::string>(*input, strings, zeros, to);
-    return dispatch(FeatureTypes{}, input->type(),
-                    [&]<class T>() { return encode<T>(*input, ints, zeros, to); });
-  });
+  return kernel(
+      [ints, strings, zeros = node.int_or("zeros", 1) != 0](KernelContext& context) -> Status {
+        const Tensor* input = CTXGEN_TRY(required(context, 0));
+        if (input->rank() == kMaxRank || input->is_string() != ints.empty())
+          return fail(ErrorCode::kUnsupported, "X is {} {}", name_of(input->type()),
+                      to_string(input->dims()));
+        Dims dims = input->dims();
+        dims.push_back(static_cast<std::int64_t>(std::max(ints.size(), strings.size())));
+        Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, dims));
+        float* to = mutable_data_of<float>(*output);
+        std::fill_n(to, output->element_count(), 0.0f);
+        if (input->is_string()) return encode<std::string>(*input, strings, zeros, to);
+        return dispatch(FeatureTypes{}, input->type(),
+                        [&]<class T>() { return encode<T>(*input, ints, zeros, to); });
+      });
 }
 
 constexpr std::string_view kLimits = "float, double, int32, int64";

@@ -81,7 +81,7 @@ class Keys {
 struct LabelTable {
   Keys keys;
   Tensor values;
-  Tensor otherwise;  // one element
+  Tensor otherwise;                 // one element
   std::uint64_t longest_bytes = 0;  // of strings among them
 
   LabelTable(Keys k, Tensor v, Tensor o)
@@ -102,8 +102,8 @@ struct LabelTable {
 
 template <class T>
 Result<Tensor> tensor_of_list(const std::vector<T>& list) {
-  Tensor tensor = CTXGEN_TRY(
-      Tensor::allocate(kElementTypeOf<T>, {static_cast<std::int64_t>(list.size())}));
+  Tensor tensor =
+      CTXGEN_TRY(Tensor::allocate(kElementTypeOf<T>, {static_cast<std::int64_t>(list.size())}));
   std::ranges::copy(list, mutable_data_of<T>(tensor));
   return tensor;
 }

@@ -29,7 +29,8 @@ struct Linear {
   }
   [[nodiscard]] Status check(std::int64_t width) const {
     std::int64_t count = 0;
-    if (!__builtin_mul_overflow(width, targets, &count) && count == std::ssize(coefficients)) return {};
+    if (!__builtin_mul_overflow(width, targets, &count) && count == std::ssize(coefficients))
+      return {};
     return fail(ErrorCode::kInvalidGraph, "{} coefficients for {} features and {} targets",
                 coefficients.size(), width, targets);
   }
@@ -141,8 +142,8 @@ Result<SupportVectors> read_support_vectors(const Node& node) {
                      .one_class = node.int_or("one_class", 0) != 0,
                      .transform = CTXGEN_TRY(transform_of(node))};
   using Kind = SupportVectors::Kind;
-  const std::string kind = CTXGEN_TRY(
-      one_of(node, "kernel_type", "LINEAR", {"LINEAR", "POLY", "RBF", "SIGMOID"}));
+  const std::string kind =
+      CTXGEN_TRY(one_of(node, "kernel_type", "LINEAR", {"LINEAR", "POLY", "RBF", "SIGMOID"}));
   svm.kind = kind == "POLY"      ? Kind::kPoly
              : kind == "RBF"     ? Kind::kRbf
              : kind == "SIGMOID" ? Kind::kSigmoid
@@ -180,11 +181,13 @@ KernelResult make_svm_regressor(const Node& node) {
   return kernel([svm](KernelContext& context) -> Status {
     const SampleDims dims = CTXGEN_TRY(sample_dims(context));
     const std::size_t width = static_cast<std::size_t>(dims.width);
-    const std::size_t expected =
-        svm.vectors.empty() ? width : width == 0 ? SIZE_MAX : svm.vectors.size() / width;
+    const std::size_t expected = svm.vectors.empty() ? width
+                                 : width == 0        ? SIZE_MAX
+                                                     : svm.vectors.size() / width;
     if (svm.coefficients.size() != expected ||
         (!svm.vectors.empty() && svm.vectors.size() % width != 0))
-      return fail(ErrorCode::kInvalidGraph, "{} coefficients and {} numbers of vectors for {} features",
+      return fail(ErrorCode::kInvalidGraph,
+                  "{} coefficients and {} numbers of vectors for {} features",
                   svm.coefficients.size(), svm.vectors.size(), width);
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, {dims.rows, 1}));
     return for_each_sample(context, 0, [&](std::int64_t r, std::span<const double> row) -> Status {

@@ -31,8 +31,8 @@ Result<SortedKeys> sort_keys(const Node& node, const std::vector<Key>& labels) {
   if (twice != sorted.columns.end())
     return fail(ErrorCode::kInvalidGraph, "{}: class label {} is there twice", node.describe(),
                 labels[*twice]);
-  sorted.keys = CTXGEN_TRY(
-      Tensor::allocate(kElementTypeOf<Key>, {static_cast<std::int64_t>(labels.size())}));
+  sorted.keys =
+      CTXGEN_TRY(Tensor::allocate(kElementTypeOf<Key>, {static_cast<std::int64_t>(labels.size())}));
   for (std::size_t i = 0; i < labels.size(); ++i)
     mutable_data_of<Key>(sorted.keys)[i] = labels[sorted.columns[i]];
   return sorted;
@@ -42,8 +42,8 @@ Result<SortedKeys> sort_keys(const Node& node, const std::vector<Key>& labels) {
 
 Result<std::shared_ptr<const MapValue>> map_of_row(KernelContext& context, const SortedKeys& keys,
                                                    std::span<const float> row) {
-  Tensor values = CTXGEN_TRY(
-      context.make_tensor(DataType::kFloat, {static_cast<std::int64_t>(row.size())}));
+  Tensor values =
+      CTXGEN_TRY(context.make_tensor(DataType::kFloat, {static_cast<std::int64_t>(row.size())}));
   for (std::size_t i = 0; i < row.size(); ++i)
     values.mutable_elements<float>()[i] = row[keys.columns[i]];
   return std::make_shared<const MapValue>(keys.keys, std::move(values));
@@ -55,8 +55,8 @@ KernelResult make_zip_map(const Node& node) {
   if (strings.empty() == ints.empty())
     return fail(ErrorCode::kInvalidGraph,
                 "{}: expected one of classlabels_strings and classlabels_int64s", node.describe());
-  const SortedKeys keys = strings.empty() ? CTXGEN_TRY(sort_keys(node, ints))
-                                          : CTXGEN_TRY(sort_keys(node, strings));
+  const SortedKeys keys =
+      strings.empty() ? CTXGEN_TRY(sort_keys(node, ints)) : CTXGEN_TRY(sort_keys(node, strings));
   return kernel([keys](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0, DataType::kFloat));
     CTXGEN_CHECK(expect_rank(*input, "input", 1, 2));
@@ -94,8 +94,8 @@ Status vectorize(KernelContext& context, const MapValue& map, const std::vector<
   if (map.keys.type() != kElementTypeOf<Key>)
     return fail(ErrorCode::kInvalidGraph, "a map from {}, the vocabulary is of {}",
                 name_of(map.keys.type()), name_of(kElementTypeOf<Key>));
-  Tensor* output = CTXGEN_TRY(context.make_output(
-      0, map.values.type(), {1, static_cast<std::int64_t>(vocabulary.size())}));
+  Tensor* output = CTXGEN_TRY(
+      context.make_output(0, map.values.type(), {1, static_cast<std::int64_t>(vocabulary.size())}));
   if (!output->is_string() && !output->bytes().empty())
     std::memset(output->mutable_bytes().data(), 0, output->bytes().size());
   const std::int64_t count = map.keys.element_count();
@@ -150,7 +150,8 @@ template <class From, class To>
 Status cast_map(KernelContext& context, const MapValue& map, std::optional<std::int64_t> width) {
   const auto keys = map.keys.elements<std::int64_t>();
   const auto count = static_cast<std::int64_t>(keys.size());
-  Tensor* output = CTXGEN_TRY(context.make_output(0, kElementTypeOf<To>, {1, width.value_or(count)}));
+  Tensor* output =
+      CTXGEN_TRY(context.make_output(0, kElementTypeOf<To>, {1, width.value_or(count)}));
   To* out = mutable_data_of<To>(*output);
   std::fill_n(out, output->element_count(), To());
   for (std::int64_t i = 0; i < count; ++i) {
@@ -163,8 +164,8 @@ Status cast_map(KernelContext& context, const MapValue& map, std::optional<std::
 }
 
 KernelResult make_cast_map(const Node& node) {
-  const auto to = CTXGEN_TRY(
-      one_of(node, "cast_to", "TO_FLOAT", {"TO_FLOAT", "TO_STRING", "TO_INT64"}));
+  const auto to =
+      CTXGEN_TRY(one_of(node, "cast_to", "TO_FLOAT", {"TO_FLOAT", "TO_STRING", "TO_INT64"}));
   const auto form = CTXGEN_TRY(one_of(node, "map_form", "DENSE", {"DENSE", "SPARSE"}));
   std::optional<std::int64_t> width;
   if (form == "SPARSE") width = node.int_or("max_map", 1);

@@ -15,7 +15,14 @@ namespace ctxgen::cpu {
 namespace {
 
 enum class Branch {
-  kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kMember, kLeaf,
+  kLessEqual,
+  kLess,
+  kGreaterEqual,
+  kGreater,
+  kEqual,
+  kNotEqual,
+  kMember,
+  kLeaf,
 };
 enum class Aggregate { kSum, kAverage, kMin, kMax };
 
@@ -41,7 +48,7 @@ struct Ensemble {
   std::vector<double> base;
   Aggregate aggregate = Aggregate::kSum;
   Transform transform = Transform::kNone;
-  std::int64_t features = 0;  // one more than the largest feature
+  std::int64_t features = 0;                 // one more than the largest feature
   std::vector<std::vector<double>> members;  // sorted
 };
 
@@ -50,9 +57,9 @@ using NodeIndex = std::map<NodeKey, std::size_t>;
 
 Result<Branch> branch_of(const std::string& mode) {
   constexpr std::pair<std::string_view, Branch> kModes[] = {
-      {"LEAF", Branch::kLeaf},           {"BRANCH_LEQ", Branch::kLessEqual},
-      {"BRANCH_LT", Branch::kLess},      {"BRANCH_GTE", Branch::kGreaterEqual},
-      {"BRANCH_GT", Branch::kGreater},   {"BRANCH_EQ", Branch::kEqual},
+      {"LEAF", Branch::kLeaf},          {"BRANCH_LEQ", Branch::kLessEqual},
+      {"BRANCH_LT", Branch::kLess},     {"BRANCH_GTE", Branch::kGreaterEqual},
+      {"BRANCH_GT", Branch::kGreater},  {"BRANCH_EQ", Branch::kEqual},
       {"BRANCH_NEQ", Branch::kNotEqual}};
   for (const auto& [name, branch] : kModes)
     if (mode == name) return branch;
@@ -76,9 +83,9 @@ Result<NodeLists> node_lists(const Node& node) {
                   .values = CTXGEN_TRY(numbers(node, "nodes_values"))};
   const std::size_t count = lists.trees.size();
   if (lists.missing.empty()) lists.missing.assign(count, 0);
-  for (std::size_t size : {lists.ids.size(), lists.features.size(), lists.if_true.size(),
-                           lists.if_false.size(), lists.missing.size(), lists.modes.size(),
-                           lists.values.size()})
+  for (std::size_t size :
+       {lists.ids.size(), lists.features.size(), lists.if_true.size(), lists.if_false.size(),
+        lists.missing.size(), lists.modes.size(), lists.values.size()})
     if (size != count)
       return fail(ErrorCode::kInvalidGraph, "{}: lists of {} and {} tree nodes", node.describe(),
                   count, size);
@@ -234,8 +241,7 @@ Status check_targets(const Node& node, std::int64_t targets) {
 KernelResult make_regressor(const Node& node) {
   const std::int64_t targets = node.int_or("n_targets", 1);
   CTXGEN_CHECK(check_targets(node, targets));
-  Ensemble ensemble =
-      CTXGEN_TRY(read_ensemble(node, "target", static_cast<std::size_t>(targets)));
+  Ensemble ensemble = CTXGEN_TRY(read_ensemble(node, "target", static_cast<std::size_t>(targets)));
   const std::string aggregate =
       CTXGEN_TRY(one_of(node, "aggregate_function", "SUM", {"SUM", "AVERAGE", "MIN", "MAX"}));
   ensemble.aggregate = aggregate == "SUM"       ? Aggregate::kSum
@@ -332,9 +338,9 @@ Result<NewLists> new_lists(const Node& node) {
                  .leaf_targets = ints_or(node, "leaf_targetids", {})};
   const std::size_t count = lists.features.size();
   if (lists.missing.empty()) lists.missing.assign(count, 0);
-  for (std::size_t size : {lists.if_true.size(), lists.if_false.size(), lists.true_leaf.size(),
-                           lists.false_leaf.size(), lists.missing.size(), lists.modes.size(),
-                           lists.splits.size()})
+  for (std::size_t size :
+       {lists.if_true.size(), lists.if_false.size(), lists.true_leaf.size(),
+        lists.false_leaf.size(), lists.missing.size(), lists.modes.size(), lists.splits.size()})
     if (size != count)
       return fail(ErrorCode::kInvalidGraph, "{}: lists of {} and {} tree nodes", node.describe(),
                   count, size);
@@ -372,7 +378,8 @@ Status add_inner_nodes(const NewLists& lists, Ensemble& ensemble) {
     const double mode = lists.modes[i];
     const std::int64_t feature = lists.features[i];
     if (!(mode >= 0 && mode < 7) || feature < 0 || feature == INT64_MAX)
-      return fail(ErrorCode::kInvalidGraph, "tree node {} has mode {} and feature {}", i, mode, feature);
+      return fail(ErrorCode::kInvalidGraph, "tree node {} has mode {} and feature {}", i, mode,
+                  feature);
     TreeNode tree_node{.branch = static_cast<Branch>(static_cast<int>(mode)),
                        .missing_is_true = lists.missing[i] != 0,
                        .feature = feature,

@@ -22,9 +22,8 @@ double probit(double p) {
 }  // namespace
 
 Result<Transform> transform_of(const Node& node) {
-  const std::string name =
-      CTXGEN_TRY(one_of(node, "post_transform", "NONE",
-                        {"NONE", "SOFTMAX", "SOFTMAX_ZERO", "LOGISTIC", "PROBIT"}));
+  const std::string name = CTXGEN_TRY(one_of(
+      node, "post_transform", "NONE", {"NONE", "SOFTMAX", "SOFTMAX_ZERO", "LOGISTIC", "PROBIT"}));
   if (name == "SOFTMAX") return Transform::kSoftmax;
   if (name == "SOFTMAX_ZERO") return Transform::kSoftmaxZero;
   if (name == "LOGISTIC") return Transform::kLogistic;
@@ -56,7 +55,8 @@ Result<std::vector<double>> tensor_numbers(const Node& node, std::string_view na
   if (attribute == nullptr || attribute->tensors.size() != 1) return values;
   const Tensor aligned = CTXGEN_TRY(attribute->tensors[0].aligned());
   CTXGEN_CHECK(dispatch(NumericTypes{}, aligned.type(), [&]<class T>() -> Status {
-    for (const T& x : std::span(data_of<T>(aligned), static_cast<std::size_t>(aligned.element_count())))
+    for (const T& x :
+         std::span(data_of<T>(aligned), static_cast<std::size_t>(aligned.element_count())))
       values.push_back(static_cast<double>(load(x)));
     return {};
   }));

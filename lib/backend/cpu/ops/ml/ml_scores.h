@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/base/function_ref.h"
+
 #include "kernel/function_kernel.h"
 
 // What the classifiers and regressors of ai.onnx.ml share.

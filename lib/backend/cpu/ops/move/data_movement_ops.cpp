@@ -105,15 +105,14 @@ Status run_split(KernelContext& context, std::int64_t axis, const IntsParam& par
 }
 
 KernelResult make_split(const Node& node) {
-  if (node.outputs.empty()) return fail(ErrorCode::kInvalidGraph, "{}: no outputs", node.describe());
+  if (node.outputs.empty())
+    return fail(ErrorCode::kInvalidGraph, "{}: no outputs", node.describe());
   const auto outputs = static_cast<std::int64_t>(node.outputs.size());
   if (node.int_or("num_outputs", outputs) != outputs)
     return fail(ErrorCode::kInvalidGraph, "{}: num_outputs is {}, but it has {} outputs",
                 node.describe(), node.int_or("num_outputs", 0), outputs);
-  return kernel([axis = node.int_or("axis", 0),
-                 param = ints_param(node, "split", 1)](KernelContext& context) {
-    return run_split(context, axis, param);
-  });
+  return kernel([axis = node.int_or("axis", 0), param = ints_param(node, "split", 1)](
+                    KernelContext& context) { return run_split(context, axis, param); });
 }
 
 // ---- Slice ----
@@ -237,7 +236,7 @@ KernelResult make_expand(const Node&) {
 
 // Opset 1: one `tiles` along one `axis`; since 6 a count per axis.
 Result<ScratchVector<std::int64_t>> tile_repeats(KernelContext& context, bool one_axis,
-                                               std::size_t rank) {
+                                                 std::size_t rank) {
   const Tensor* counts = CTXGEN_TRY(required(context, 1));
   if (!one_axis) return ints_of(*counts);
   const Tensor* axis_input = CTXGEN_TRY(required(context, 2));
@@ -289,8 +288,7 @@ KernelResult make_where(const Node&) {
         const T* b = data_of<T>(*y) + offset[2];
         T* to = mutable_data_of<T>(*output) + out;
         for (std::int64_t i = 0; i < plan.row_length(); ++i)
-          to[i] = c[i * plan.row_stride(0)] ? a[i * plan.row_stride(1)]
-                                            : b[i * plan.row_stride(2)];
+          to[i] = c[i * plan.row_stride(0)] ? a[i * plan.row_stride(1)] : b[i * plan.row_stride(2)];
       });
       return {};
     });

@@ -93,8 +93,8 @@ KernelResult make_gather_nd(const Node& node) {
         return fail(ErrorCode::kInvalidGraph, "batches of {} and {} differ",
                     to_string(data->dims()), to_string(indices->dims()));
     CTXGEN_CHECK(require_whole_bytes(*data));
-    const Dims dims = CTXGEN_TRY(
-        joined({i_dims.first(i_dims.size() - 1), d_dims.subspan(batch + depth)}));
+    const Dims dims =
+        CTXGEN_TRY(joined({i_dims.first(i_dims.size() - 1), d_dims.subspan(batch + depth)}));
     Tensor* output = CTXGEN_TRY(context.make_output(0, data->type(), dims));
     const Dims strides = strides_of(data->dims());
     const std::int64_t slice = product(data->dims(), batch + depth, data->rank());

@@ -25,8 +25,8 @@ Result<PadAmounts> pad_amounts(const KernelContext& context, const PadParams& pa
   const auto pads = CTXGEN_TRY(params.pads.get(context));
   const auto axes = CTXGEN_TRY(params.axes.get(context));
   if (!pads || pads->size() != 2 * (axes ? axes->size() : rank))
-    return fail(ErrorCode::kInvalidGraph, "pads has {} values for rank {}",
-                pads ? pads->size() : 0, rank);
+    return fail(ErrorCode::kInvalidGraph, "pads has {} values for rank {}", pads ? pads->size() : 0,
+                rank);
   PadAmounts amounts{Dims(rank, 0), Dims(rank, 0)};
   const std::size_t count = pads->size() / 2;
   for (std::size_t i = 0; i < count; ++i) {
@@ -182,9 +182,8 @@ KernelResult make_center_crop_pad(const Node& node) {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const Dims dims = CTXGEN_TRY(centred_dims(context, input->dims(), axes));
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
-    StridedCopy copy{.extents = dims,
-                     .from_strides = strides_of(input->dims()),
-                     .to_strides = strides_of(dims)};
+    StridedCopy copy{
+        .extents = dims, .from_strides = strides_of(input->dims()), .to_strides = strides_of(dims)};
     for (std::size_t i = 0; i < dims.size(); ++i) {
       const std::int64_t extent = input->dims()[i];
       copy.extents[i] = std::min(extent, dims[i]);

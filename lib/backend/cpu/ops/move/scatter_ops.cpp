@@ -50,8 +50,7 @@ Status write_updates(Reduction reduction, const Tensor& updates, Tensor& output,
     each_run([&](std::int64_t to, std::int64_t from, std::int64_t count) {
       T* target = mutable_data_of<T>(output) + to;
       const T* source = data_of<T>(updates) + from;
-      for (std::int64_t i = 0; i < count; ++i)
-        target[i] = reduced(reduction, target[i], source[i]);
+      for (std::int64_t i = 0; i < count; ++i) target[i] = reduced(reduction, target[i], source[i]);
     });
     return {};
   });
@@ -140,8 +139,7 @@ Status run_scatter_nd(KernelContext& context, Reduction reduction) {
 
 KernelResult make_scatter_nd(const Node& node) {
   const Reduction reduction = CTXGEN_TRY(reduction_of(node));
-  return kernel(
-      [reduction](KernelContext& context) { return run_scatter_nd(context, reduction); });
+  return kernel([reduction](KernelContext& context) { return run_scatter_nd(context, reduction); });
 }
 
 // Opset 24: writes `update` into a cache along `axis`, from write_indices[batch] on.

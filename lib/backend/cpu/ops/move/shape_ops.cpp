@@ -75,8 +75,8 @@ KernelResult make_flatten(const Node& node) {
     if (axis < -rank || axis > rank)
       return fail(ErrorCode::kInvalidGraph, "axis {} is outside of rank {}", axis, rank);
     const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-    return set_reshaped(context, {product(input->dims(), 0, at),
-                                  product(input->dims(), at, input->rank())});
+    return set_reshaped(context,
+                        {product(input->dims(), 0, at), product(input->dims(), at, input->rank())});
   });
 }
 
@@ -104,7 +104,8 @@ KernelResult make_unsqueeze(const Node& node) {
     const auto given = CTXGEN_TRY(param.get(context));
     if (!given) return fail(ErrorCode::kInvalidGraph, "has no axes");
     const std::size_t rank = input->rank() + given->size();
-    if (rank > kMaxRank) return fail(ErrorCode::kUnsupported, "rank {} is above {}", rank, kMaxRank);
+    if (rank > kMaxRank)
+      return fail(ErrorCode::kUnsupported, "rank {} is above {}", rank, kMaxRank);
     const auto axes = CTXGEN_TRY(normalize_axes(*given, rank));
     Dims dims;
     std::size_t next = 0;

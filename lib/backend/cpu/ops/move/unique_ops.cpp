@@ -51,9 +51,8 @@ Groups group_slices(const Tensor& input, const AxisSplit& split, bool sorted) {
   const T* data = data_of<T>(input);
   Indices order(static_cast<std::size_t>(split.extent));
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::ranges::stable_sort(order, [&](std::int64_t i, std::int64_t j) {
-    return compare_slices(data, split, i, j) < 0;
-  });
+  std::ranges::stable_sort(
+      order, [&](std::int64_t i, std::int64_t j) { return compare_slices(data, split, i, j) < 0; });
   Groups groups;
   groups.members.resize(order.size());
   for (std::int64_t slice : order) {
@@ -67,9 +66,8 @@ Groups group_slices(const Tensor& input, const AxisSplit& split, bool sorted) {
   if (sorted) return groups;
   Indices by_first(groups.first.size());  // groups in the order of their first slices
   std::iota(by_first.begin(), by_first.end(), std::int64_t{0});
-  std::ranges::sort(by_first, {}, [&](std::int64_t g) {
-    return groups.first[static_cast<std::size_t>(g)];
-  });
+  std::ranges::sort(by_first, {},
+                    [&](std::int64_t g) { return groups.first[static_cast<std::size_t>(g)]; });
   Groups result;
   Indices new_number(by_first.size());
   for (std::int64_t g : by_first) {
@@ -84,8 +82,7 @@ Groups group_slices(const Tensor& input, const AxisSplit& split, bool sorted) {
 
 Status put_indices(KernelContext& context, std::size_t index, const Indices& values) {
   if (!context.output_wanted(index)) return {};
-  Tensor* output =
-      CTXGEN_TRY(context.make_output(index, DataType::kInt64, {std::ssize(values)}));
+  Tensor* output = CTXGEN_TRY(context.make_output(index, DataType::kInt64, {std::ssize(values)}));
   std::ranges::copy(values, output->mutable_elements<std::int64_t>().begin());
   return {};
 }
@@ -115,9 +112,9 @@ KernelResult make_unique_kernel(const Node& node) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
     for (std::int64_t o = 0; o < split.outer; ++o)
       for (std::int64_t g = 0; g < dims[at]; ++g)
-        copy_elements(
-            *input, (o * split.extent + groups.first[static_cast<std::size_t>(g)]) * split.inner,
-            *output, (o * dims[at] + g) * split.inner, split.inner);
+        copy_elements(*input,
+                      (o * split.extent + groups.first[static_cast<std::size_t>(g)]) * split.inner,
+                      *output, (o * dims[at] + g) * split.inner, split.inner);
     CTXGEN_CHECK(put_indices(context, 1, groups.first));
     CTXGEN_CHECK(put_indices(context, 2, groups.members));
     return put_indices(context, 3, groups.counts);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ctxgen/cpu/scratch.h"
+
 #include "kernel/stop.h"
 
 namespace ctxgen::cpu {
@@ -88,8 +89,7 @@ void attend_rows(const AttendParams& params, const RowsOf<E>& q, const RowsOf<E>
 }  // namespace
 
 void attend(const AttendParams& params, const HeadRows& q, const HeadRows& k, const HeadRows& v,
-            LogitBias bias, float* out, std::int64_t out_stride,
-            const LogitObserver* observe) {
+            LogitBias bias, float* out, std::int64_t out_stride, const LogitObserver* observe) {
   attend_rows(params, q, k, v, bias, out, out_stride, observe);
 }
 

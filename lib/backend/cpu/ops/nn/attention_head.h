@@ -21,7 +21,7 @@ enum class LogitStage { kProduct, kBiased, kCapped, kWeight };
 struct AttendParams {
   std::int64_t queries = 0, keys = 0, size = 0, value_size = 0;
   double scale = 1;
-  double softcap = 0;  // 0: none
+  double softcap = 0;       // 0: none
   bool cap_bias = false;    // the cap is over product and bias (ONNX), not over the product alone
   bool extra_zero = false;  // smooth softmax: one more logit of 0 in the denominator
   LogitStage observed = LogitStage::kProduct;

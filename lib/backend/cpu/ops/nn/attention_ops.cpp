@@ -122,8 +122,7 @@ Result<Inputs> read_inputs(const KernelContext& context, const Params& params) {
   in.v = CTXGEN_TRY(heads_of(context, 2, params.key_heads));
   if (in.k.batch != in.q.batch || in.v.batch != in.q.batch || in.k.heads != in.v.heads ||
       in.k.rows != in.v.rows || in.k.size != in.q.size || in.q.size == 0 || in.v.size == 0 ||
-      in.q.heads % in.k.heads != 0 ||
-      in.k.flat != in.q.flat || in.v.flat != in.q.flat)
+      in.q.heads % in.k.heads != 0 || in.k.flat != in.q.flat || in.v.flat != in.q.flat)
     return fail(ErrorCode::kInvalidGraph, "Q {}, K {} and V {} do not fit together",
                 to_string(in.q.tensor->dims()), to_string(in.k.tensor->dims()),
                 to_string(in.v.tensor->dims()));
@@ -174,8 +173,8 @@ Status run_attention(KernelContext& context, const Params& params) {
   const Dims full{q.batch, q.heads, q.rows, in.keys()};
   const Mask mask = CTXGEN_TRY(Mask::of(optional_input(context, 3), full, params.opset));
   const bool flat = q.flat;
-  const Dims out_dims = flat ? Dims{q.batch, q.rows, q.heads * in.v.size}
-                             : Dims{q.batch, q.heads, q.rows, in.v.size};
+  const Dims out_dims =
+      flat ? Dims{q.batch, q.rows, q.heads * in.v.size} : Dims{q.batch, q.heads, q.rows, in.v.size};
   Tensor* output = CTXGEN_TRY(context.make_output(0, kElementTypeOf<E>, out_dims));
   Tensor own_keys, own_values;
   const Heads keys = CTXGEN_TRY(present_of<E>(context, 1, in.k, in.past_key, in.past, own_keys));
@@ -187,9 +186,14 @@ Status run_attention(KernelContext& context, const Params& params) {
     observed = mutable_data_of<E>(*logits);
   }
   const AttendParams attend_params{
-      .queries = q.rows, .keys = in.keys(), .size = q.size, .value_size = in.v.size,
+      .queries = q.rows,
+      .keys = in.keys(),
+      .size = q.size,
+      .value_size = in.v.size,
       .scale = params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(q.size)),
-      .softcap = params.softcap, .cap_bias = true, .observed = params.observed};
+      .softcap = params.softcap,
+      .cap_bias = true,
+      .observed = params.observed};
   for (std::int64_t i = 0; i < q.batch * q.heads; ++i) {
     const std::int64_t b = i / q.heads;
     const std::int64_t h = i % q.heads;
@@ -277,11 +281,12 @@ Status run_rotary(KernelContext& context, const RotaryParams& params) {
     const std::int64_t b = r / x.rows;
     const std::int64_t s = r % x.rows;
     const std::int64_t at =
-        CTXGEN_TRY(cache_row(*context.input(1), optional_input(context, 3), b, s, x.rows)) * (dim / 2);
+        CTXGEN_TRY(cache_row(*context.input(1), optional_input(context, 3), b, s, x.rows)) *
+        (dim / 2);
     for (std::int64_t h = 0; h < x.heads; ++h) {
       const HeadRows rows = to.of<float>(b, h);
-      float* head = mutable_data_of<float>(*output) +
-                    (rows.data - data_of<float>(*output)) + s * rows.stride;
+      float* head =
+          mutable_data_of<float>(*output) + (rows.data - data_of<float>(*output)) + s * rows.stride;
       rotate(head, data_of<float>(*context.input(1)) + at, data_of<float>(*context.input(2)) + at,
              dim / 2, params.interleaved);
     }
@@ -297,7 +302,8 @@ KernelResult make_rotary(const Node& node) {
 }
 
 constexpr OpRow kAttentionRows[] = {
-    {kOnnx, "Attention", 23, 24, make_attention, "floats, all inputs of one type; computed in double"},
+    {kOnnx, "Attention", 23, 24, make_attention,
+     "floats, all inputs of one type; computed in double"},
     {kOnnx, "RotaryEmbedding", 23, 23, make_rotary, "float, float16, bfloat16"},
 };
 

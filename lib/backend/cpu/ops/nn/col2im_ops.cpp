@@ -22,8 +22,8 @@ Result<Problem> read_problem(const KernelContext& context, const WindowAttribute
   const auto image = CTXGEN_TRY(ints_of(*image_tensor));
   const auto block = CTXGEN_TRY(ints_of(*block_tensor));
   if (image.empty() || image.size() != block.size() || image.size() + 2 > kMaxRank)
-    return fail(ErrorCode::kInvalidGraph, "image_shape has {} values, block_shape {}",
-                image.size(), block.size());
+    return fail(ErrorCode::kInvalidGraph, "image_shape has {} values, block_shape {}", image.size(),
+                block.size());
   p.dims = Dims{p.input->dims()[0], 1};
   for (std::int64_t dim : image) p.dims.push_back(dim);
   if (!checked_element_count(p.dims) || !checked_element_count(Dims(block)) ||

@@ -36,8 +36,7 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
   const std::int64_t extra = value(params.output_padding, i, 0);
   if (extra < 0 || extra > kMaxWindowValue)
     return fail(ErrorCode::kInvalidGraph, "output_padding has {}", extra);
-  const std::int64_t whole =
-      (input - 1) * axis.stride + (kernel - 1) * axis.dilation + 1 + extra;
+  const std::int64_t whole = (input - 1) * axis.stride + (kernel - 1) * axis.dilation + 1 + extra;
   const std::string& mode = params.window.auto_pad;
   if (!output_shape.empty() || mode.starts_with("SAME")) {
     axis.output = value(output_shape, i, input * axis.stride);
@@ -57,8 +56,8 @@ Result<WindowAxis> resolve_axis(const ConvTransposeParams& params,
 Result<Transposed> resolve(const ConvTransposeParams& params, const Dims& input,
                            const Dims& weights) {
   if (input.size() < 3 || input.size() != weights.size() || params.groups < 1 ||
-      params.groups > std::max<std::int64_t>(input[1], 1) ||
-      input[1] != weights[0] || input[1] % params.groups != 0)
+      params.groups > std::max<std::int64_t>(input[1], 1) || input[1] != weights[0] ||
+      input[1] % params.groups != 0)
     return fail(ErrorCode::kInvalidGraph, "input {} and weights {} do not fit {} groups",
                 to_string(input), to_string(weights), params.groups);
   const std::size_t spatial = input.size() - 2;
@@ -174,9 +173,8 @@ Status run_conv_transpose(KernelContext& context, const ConvTransposeParams& par
   Dims dims{input->dims()[0], channels};
   for (std::int64_t dim : shape.output) dims.push_back(dim);
   Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), dims));
-  return dispatch(FloatTypes{}, input->type(), [&]<class T>() {
-    return conv_transpose<T>(context, params, shape, *output);
-  });
+  return dispatch(FloatTypes{}, input->type(),
+                  [&]<class T>() { return conv_transpose<T>(context, params, shape, *output); });
 }
 
 KernelResult make_conv_transpose(const Node& node) {

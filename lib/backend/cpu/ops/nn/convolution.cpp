@@ -17,8 +17,12 @@ Result<ConvShape> conv_shape(const WindowAttributes& attributes, std::int64_t gr
   if (!attributes.kernel.empty() && !std::ranges::equal(attributes.kernel, kernel))
     return fail(ErrorCode::kInvalidGraph, "kernel_shape differs from weights {}",
                 to_string(weights));
-  ConvShape shape{.batch = input[0], .groups = groups, .in_channels = input[1],
-                  .out_channels = weights[0], .window = {}, .output = {}};
+  ConvShape shape{.batch = input[0],
+                  .groups = groups,
+                  .in_channels = input[1],
+                  .out_channels = weights[0],
+                  .window = {},
+                  .output = {}};
   shape.window = CTXGEN_TRY(resolve_window(attributes, input, kernel));
   shape.output = {input[0], weights[0]};
   for (std::int64_t dim : shape.window.outputs()) shape.output.push_back(dim);
@@ -67,8 +71,8 @@ Origin origin_of(const Window& window, const Dims& strides, std::int64_t positio
     position /= axis.output;
     origin.at[i] = start;
     origin.offset += start * strides[i];
-    origin.inside = origin.inside && start >= 0 &&
-                    start + (axis.kernel - 1) * axis.dilation < axis.input;
+    origin.inside =
+        origin.inside && start >= 0 && start + (axis.kernel - 1) * axis.dilation < axis.input;
   }
   return origin;
 }
@@ -85,8 +89,7 @@ bool tap_inside(const Window& window, const Origin& origin, const Tap& tap) {
 template <class E>
 class WindowPacker {
  public:
-  WindowPacker(const Window& window, std::int64_t channels)
-      : window_(window), channels_(channels) {
+  WindowPacker(const Window& window, std::int64_t channels) : window_(window), channels_(channels) {
     Dims inputs;
     for (const WindowAxis& axis : window.axes) inputs.push_back(axis.input);
     strides_ = strides_of(inputs);
@@ -153,19 +156,17 @@ void convolve(const ConvShape& shape, const E* image, const E* weights,
   const WindowPacker<E> packer(shape.window, channels);
   for (std::int64_t g = 0; g < shape.groups; ++g) {
     const E* group_image = image + g * channels * packer.image_size();
-    multiply<E>({.m = rows, .n = packer.positions(), .k = depth},
-                {weights + g * rows * depth, depth, 1},
-                [&](std::int64_t first, E* panel) { packer.pack(group_image, first, panel); },
-                [&](std::int64_t m, std::int64_t n, const auto* sums, std::int64_t count) {
-                  store(g * rows + m, n, sums, count);
-                });
+    multiply<E>(
+        {.m = rows, .n = packer.positions(), .k = depth}, {weights + g * rows * depth, depth, 1},
+        [&](std::int64_t first, E* panel) { packer.pack(group_image, first, panel); },
+        [&](std::int64_t m, std::int64_t n, const auto* sums, std::int64_t count) {
+          store(g * rows + m, n, sums, count);
+        });
   }
 }
 
-template void convolve<float>(const ConvShape&, const float*, const float*,
-                              StoreSums<double>);
-template void convolve<double>(const ConvShape&, const double*, const double*,
-                               StoreSums<double>);
+template void convolve<float>(const ConvShape&, const float*, const float*, StoreSums<double>);
+template void convolve<double>(const ConvShape&, const double*, const double*, StoreSums<double>);
 template void convolve<std::int32_t>(const ConvShape&, const std::int32_t*, const std::int32_t*,
                                      StoreSums<std::uint32_t>);
 

@@ -38,8 +38,7 @@ Result<DeformProblem> read_problem(const KernelContext& context, const DeformPar
       channels % params.offset_group != 0)
     return fail(ErrorCode::kInvalidGraph, "X {}, W {}, group {} and offset_group {} do not fit",
                 to_string(p.x->dims()), to_string(p.w->dims()), params.group, params.offset_group);
-  p.window = CTXGEN_TRY(
-      resolve_window(params.window, p.x->dims(), p.w->dims().span().subspan(2)));
+  p.window = CTXGEN_TRY(resolve_window(params.window, p.x->dims(), p.w->dims().span().subspan(2)));
   if (!checked_element_count(Dims(p.w->dims().span().subspan(2))))
     return fail(ErrorCode::kInvalidGraph, "W has shape {}", to_string(p.w->dims()));
   p.kernel_size = p.window.kernel_size();
@@ -108,8 +107,9 @@ class Gather {
       point_rest /= axis.output;
       kernel_rest /= axis.kernel;
     }
-    return p_.mask == nullptr ? 1.0
-                              : static_cast<double>(data_of<T>(*p_.mask)[element * p_.points + point]);
+    return p_.mask == nullptr
+               ? 1.0
+               : static_cast<double>(data_of<T>(*p_.mask)[element * p_.points + point]);
   }
 
   const DeformProblem& p_;
@@ -145,8 +145,8 @@ Status run(KernelContext& context, const DeformParams& params) {
 
 KernelResult make_deform_conv(const Node& node) {
   DeformParams params{.window = CTXGEN_TRY(window_attributes(node)),
-                .group = node.int_or("group", 1),
-                .offset_group = node.int_or("offset_group", 1)};
+                      .group = node.int_or("group", 1),
+                      .offset_group = node.int_or("offset_group", 1)};
   return widened_kernel([params](KernelContext& context) -> Status {
     const Tensor* x = CTXGEN_TRY(required(context, 0));
     return dispatch(FloatTypes{}, x->type(), [&]<class T>() { return run<T>(context, params); });

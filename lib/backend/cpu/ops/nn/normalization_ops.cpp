@@ -40,7 +40,7 @@ ChannelStats stats_of(const Tensor& input, std::int64_t channels) {
 }
 
 Result<ScratchVector<double>> doubles_of(const KernelContext& context, std::size_t index,
-                                       std::int64_t count) {
+                                         std::int64_t count) {
   const Tensor* tensor = CTXGEN_TRY(required(context, index));
   if (tensor->element_count() != count)
     return fail(ErrorCode::kInvalidGraph, "input {} has shape {}, expected {} elements", index,
@@ -85,7 +85,8 @@ Status run_batch_norm(KernelContext& context, const BatchNormParams& params) {
   stats.variance = CTXGEN_TRY(doubles_of(context, 4, channels));
   Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), input->dims()));
   const std::int64_t batch = input->dims()[0];
-  const std::int64_t image = product(input->dims(), std::min<std::size_t>(2, input->rank()), input->rank());
+  const std::int64_t image =
+      product(input->dims(), std::min<std::size_t>(2, input->rank()), input->rank());
   CTXGEN_CHECK(dispatch(FloatTypes{}, input->type(), [&]<class T>() -> Status {
     if (params.training) stats = stats_of<T>(*input, channels);
     for (std::int64_t i = 0; i < batch * channels; ++i) {
@@ -115,7 +116,8 @@ KernelResult make_batch_norm(const Node& node) {
   for (ValueId id : node.outputs) outputs += id.valid() ? 1 : 0;
   if (node.opset < 14 && outputs > 1)
     return fail(ErrorCode::kUnsupported, "{}: training mode", node.describe());
-  return widened_kernel([params](KernelContext& context) { return run_batch_norm(context, params); });
+  return widened_kernel(
+      [params](KernelContext& context) { return run_batch_norm(context, params); });
 }
 
 // ---- lines normalised to mean 0 and variance 1 ----
@@ -141,27 +143,27 @@ std::span<const T> line_of(const Tensor& input, std::int64_t index, std::int64_t
 }
 
 KernelResult make_instance_norm(const Node& node) {
-  return widened_kernel([epsilon = node.float_or("epsilon", 1e-5f)](
-                            KernelContext& context) -> Status {
-    const Tensor* input = CTXGEN_TRY(required(context, 0));
-    CTXGEN_CHECK(expect_rank(*input, "input", 3));
-    const std::int64_t channels = input->dims()[1];
-    const auto scale = CTXGEN_TRY(doubles_of(context, 1, channels));
-    const auto bias = CTXGEN_TRY(doubles_of(context, 2, channels));
-    Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), input->dims()));
-    const std::int64_t image = product(input->dims(), 2, input->rank());
-    return dispatch(FloatTypes{}, input->type(), [&]<class T>() -> Status {
-      T* to = mutable_data_of<T>(*output);
-      for (std::int64_t i = 0; i < input->dims()[0] * channels; ++i) {
-        const auto line = line_of<T>(*input, i, image);
-        const Moments moments = moments_of(line, epsilon);
-        const auto c = static_cast<std::size_t>(i % channels);
-        for (double x : line)
-          *to++ = static_cast<T>((x - moments.mean) * moments.inverse * scale[c] + bias[c]);
-      }
-      return {};
-    });
-  });
+  return widened_kernel(
+      [epsilon = node.float_or("epsilon", 1e-5f)](KernelContext& context) -> Status {
+        const Tensor* input = CTXGEN_TRY(required(context, 0));
+        CTXGEN_CHECK(expect_rank(*input, "input", 3));
+        const std::int64_t channels = input->dims()[1];
+        const auto scale = CTXGEN_TRY(doubles_of(context, 1, channels));
+        const auto bias = CTXGEN_TRY(doubles_of(context, 2, channels));
+        Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), input->dims()));
+        const std::int64_t image = product(input->dims(), 2, input->rank());
+        return dispatch(FloatTypes{}, input->type(), [&]<class T>() -> Status {
+          T* to = mutable_data_of<T>(*output);
+          for (std::int64_t i = 0; i < input->dims()[0] * channels; ++i) {
+            const auto line = line_of<T>(*input, i, image);
+            const Moments moments = moments_of(line, epsilon);
+            const auto c = static_cast<std::size_t>(i % channels);
+            for (double x : line)
+              *to++ = static_cast<T>((x - moments.mean) * moments.inverse * scale[c] + bias[c]);
+          }
+          return {};
+        });
+      });
 }
 
 // Scale and bias are per group in opset 18, per channel since 21.
@@ -189,7 +191,8 @@ KernelResult make_group_norm(const Node& node) {
           const std::int64_t g = i % groups;
           const auto c = static_cast<std::size_t>(per_group ? g : g * per + k / image);
           *to++ = static_cast<T>((line[static_cast<std::size_t>(k)] - moments.mean) *
-                                     moments.inverse * scale[c] + bias[c]);
+                                     moments.inverse * scale[c] +
+                                 bias[c]);
         }
       }
       return {};
@@ -214,7 +217,8 @@ Dims statistic_dims(const Dims& dims, std::size_t axis) {
 // Values of scale or bias for every element of a line; it broadcasts to the normalised axes, and in
 // rare models also along others.
 template <class T>
-Status spread(const Tensor* tensor, const Dims& dims, double otherwise, ScratchVector<double>& values) {
+Status spread(const Tensor* tensor, const Dims& dims, double otherwise,
+              ScratchVector<double>& values) {
   const auto count = static_cast<std::size_t>(element_count(dims));
   values.assign(count, otherwise);
   if (tensor == nullptr) return {};
@@ -222,8 +226,8 @@ Status spread(const Tensor* tensor, const Dims& dims, double otherwise, ScratchV
     return fail(ErrorCode::kUnsupported, "scale and data have different types");
   const auto plan = CTXGEN_TRY(plan_broadcast({&dims, &tensor->dims()}));
   if (!(plan.dims == dims))
-    return fail(ErrorCode::kInvalidGraph, "{} does not broadcast to {}",
-                to_string(tensor->dims()), to_string(dims));
+    return fail(ErrorCode::kInvalidGraph, "{} does not broadcast to {}", to_string(tensor->dims()),
+                to_string(dims));
   for_each_row(plan, [&](const auto& offset, std::int64_t out) {
     for (std::int64_t i = 0; i < plan.row_length(); ++i)
       values[static_cast<std::size_t>(out + i)] =
@@ -273,9 +277,8 @@ Status layer_norm(KernelContext& context, const LayerNormParams& params, std::si
 }
 
 KernelResult layer_norm_kernel(const Node& node, bool rms) {
-  const LayerNormParams params{.axis = node.int_or("axis", -1),
-                               .epsilon = node.float_or("epsilon", 1e-5f),
-                               .rms = rms};
+  const LayerNormParams params{
+      .axis = node.int_or("axis", -1), .epsilon = node.float_or("epsilon", 1e-5f), .rms = rms};
   return widened_kernel([params](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const std::size_t axis = CTXGEN_TRY(normalize_axis(params.axis, input->rank()));
@@ -343,8 +346,7 @@ KernelResult make_lp_norm(const Node& node) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), input->dims()));
     return dispatch(FloatTypes{}, input->type(), [&]<class T>() -> Status {
       for (std::int64_t o = 0; o < split.outer * split.inner; ++o) {
-        const std::int64_t start =
-            o / split.inner * split.extent * split.inner + o % split.inner;
+        const std::int64_t start = o / split.inner * split.extent * split.inner + o % split.inner;
         const T* from = data_of<T>(*input) + start;
         T* to = mutable_data_of<T>(*output) + start;
         double norm = 0;

@@ -13,7 +13,7 @@ namespace {
 // The elements of one window that lie inside the input.
 struct WindowElements {
   ScratchVector<std::int64_t> offsets;  // in the image
-  std::int64_t padded_count = 0;      // window elements inside input and padding
+  std::int64_t padded_count = 0;        // window elements inside input and padding
 };
 
 struct Ranges {
@@ -37,7 +37,8 @@ Ranges ranges_of(const Window& window, std::int64_t position) {
     ranges.start[i] = start + skip * d;
     ranges.step[i] = d;
     ranges.count[i] = std::max<std::int64_t>(0, taps_below(axis.input) - skip);
-    if (__builtin_mul_overflow(ranges.padded, taps_below(axis.input + axis.pad_end), &ranges.padded))
+    if (__builtin_mul_overflow(ranges.padded, taps_below(axis.input + axis.pad_end),
+                               &ranges.padded))
       ranges.padded = INT64_MAX;
   }
   return ranges;
@@ -112,26 +113,26 @@ void max_pool(const Tensor& input, const Window& window, Tensor& output, Tensor*
               bool column_major) {
   const T* from = data_of<T>(input);
   T* to = mutable_data_of<T>(output);
-  for_each_window(input.dims(), window, [&](std::int64_t image, std::int64_t out,
-                                            const WindowElements& elements) {
-    T best = std::numeric_limits<T>::lowest();
-    std::int64_t best_offset = -1;
-    for (std::int64_t offset : elements.offsets) {
-      const T x = from[image + offset];
-      if (best_offset < 0 || x > best || x != x) {
-        best = x;
-        best_offset = offset;
-      }
-    }
-    to[out] = best;
-    if (indices != nullptr)
-      indices->mutable_elements<std::int64_t>()[static_cast<std::size_t>(out)] =
-          best_offset < 0 ? -1 : flat_index(image, best_offset, window, column_major);
-  });
+  for_each_window(input.dims(), window,
+                  [&](std::int64_t image, std::int64_t out, const WindowElements& elements) {
+                    T best = std::numeric_limits<T>::lowest();
+                    std::int64_t best_offset = -1;
+                    for (std::int64_t offset : elements.offsets) {
+                      const T x = from[image + offset];
+                      if (best_offset < 0 || x > best || x != x) {
+                        best = x;
+                        best_offset = offset;
+                      }
+                    }
+                    to[out] = best;
+                    if (indices != nullptr)
+                      indices->mutable_elements<std::int64_t>()[static_cast<std::size_t>(out)] =
+                          best_offset < 0 ? -1
+                                          : flat_index(image, best_offset, window, column_major);
+                  });
 }
 
-Status run_max_pool(KernelContext& context, const WindowAttributes& attributes,
-                    bool column_major) {
+Status run_max_pool(KernelContext& context, const WindowAttributes& attributes, bool column_major) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   const auto window = CTXGEN_TRY(resolve_window(attributes, input->dims(), attributes.kernel));
   const Dims dims = pooled_dims(input->dims(), window);
@@ -148,10 +149,10 @@ Status run_max_pool(KernelContext& context, const WindowAttributes& attributes,
 
 KernelResult make_max_pool(const Node& node) {
   const auto attributes = CTXGEN_TRY(window_attributes(node));
-  return widened_kernel([attributes, column_major = node.int_or("storage_order", 0) != 0](
-                            KernelContext& context) {
-    return run_max_pool(context, attributes, column_major);
-  });
+  return widened_kernel(
+      [attributes, column_major = node.int_or("storage_order", 0) != 0](KernelContext& context) {
+        return run_max_pool(context, attributes, column_major);
+      });
 }
 
 // ---- AveragePool, LpPool ----
@@ -165,10 +166,10 @@ Status run_float_pool(KernelContext& context, const WindowAttributes& attributes
   return dispatch(FloatTypes{}, input->type(), [&]<class T>() -> Status {
     const T* from = data_of<T>(*input);
     T* to = mutable_data_of<T>(*output);
-    for_each_window(input->dims(), window, [&](std::int64_t image, std::int64_t out,
-                                               const WindowElements& elements) {
-      to[out] = static_cast<T>(reduce(from + image, elements));
-    });
+    for_each_window(input->dims(), window,
+                    [&](std::int64_t image, std::int64_t out, const WindowElements& elements) {
+                      to[out] = static_cast<T>(reduce(from + image, elements));
+                    });
     return {};
   });
 }
@@ -280,8 +281,7 @@ Result<Dims> unpooled_dims(const WindowAttributes& attributes, const Dims& input
       return fail(ErrorCode::kResourceLimit, "an axis of {} is too long", input[i + 2]);
     dims[i + 2] = (input[i + 2] - 1) * (attributes.strides.empty() ? 1 : attributes.strides[i]) +
                   attributes.kernel[i];
-    if (!attributes.pads.empty())
-      dims[i + 2] -= attributes.pads[i] + attributes.pads[i + spatial];
+    if (!attributes.pads.empty()) dims[i + 2] -= attributes.pads[i] + attributes.pads[i + spatial];
     dims[i + 2] = std::max<std::int64_t>(dims[i + 2], 0);
   }
   return dims;

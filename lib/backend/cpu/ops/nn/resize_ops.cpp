@@ -112,7 +112,7 @@ AxisSource sources_of(const ResizeParams& params, const AxisPlan& axis) {
 
 // One axis of a [outer, extent, inner] block.
 ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t outer,
-                             const AxisPlan& axis, std::int64_t inner, const AxisSource& source) {
+                               const AxisPlan& axis, std::int64_t inner, const AxisSource& source) {
   ScratchVector<double> to(static_cast<std::size_t>(outer * axis.output * inner), 0.0);
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t x = 0; x < axis.output; ++x) {
@@ -120,9 +120,9 @@ ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t o
           std::span(source.weights).subspan(static_cast<std::size_t>(x) * source.taps, source.taps);
       double* row = to.data() + (o * axis.output + x) * inner;
       for (std::size_t k = 0; k < weights.size(); ++k) {
-        const std::int64_t at =
-            std::clamp<std::int64_t>(source.first[static_cast<std::size_t>(x)] +
-                                         static_cast<std::int64_t>(k), 0, axis.input - 1);
+        const std::int64_t at = std::clamp<std::int64_t>(
+            source.first[static_cast<std::size_t>(x)] + static_cast<std::int64_t>(k), 0,
+            axis.input - 1);
         const double* taps = from.data() + (o * axis.input + at) * inner;
         if (weights[k] == 0) continue;
         for (std::int64_t i = 0; i < inner; ++i) row[i] += weights[k] * taps[i];
@@ -173,7 +173,8 @@ void interpolate(const Tensor& input, const ScratchVector<AxisPlan>& plans,
   T* to = mutable_data_of<T>(output);
   for (std::size_t i = 0; i < values.size(); ++i) to[i] = store<T>(values[i]);
   if (any_outside(sources))
-    for_each_outside(sources, dims, [&](std::int64_t o) { to[o] = store<T>(params.extrapolation); });
+    for_each_outside(sources, dims,
+                     [&](std::int64_t o) { to[o] = store<T>(params.extrapolation); });
 }
 
 // Nearest moves elements of any type.
@@ -190,7 +191,8 @@ Status pick(const Tensor& input, const ScratchVector<AxisPlan>& plans,
       std::int64_t offset = 0;
       for (std::size_t i = 0; i < rank; ++i)
         offset += std::clamp<std::int64_t>(sources[i].first[static_cast<std::size_t>(position[i])],
-                                           0, plans[i].input - 1) * strides[i];
+                                           0, plans[i].input - 1) *
+                  strides[i];
       to[o] = from[offset];
       for (std::size_t i = rank; i-- > 0;) {
         if (++position[i] < plans[i].output) break;
@@ -241,9 +243,9 @@ Status apply_sizes(const ScratchVector<std::int64_t>& sizes, const ScratchVector
       return fail(ErrorCode::kInvalidGraph, "cannot resize {} to {}", plan.input, sizes[i]);
     plan.output = sizes[i];
     plan.scale = static_cast<double>(sizes[i]) / static_cast<double>(plan.input);
-    common = !common                   ? plan.scale
+    common = !common                  ? plan.scale
              : policy == "not_larger" ? std::min(*common, plan.scale)
-                                       : std::max(*common, plan.scale);
+                                      : std::max(*common, plan.scale);
   }
   if (policy == "stretch" || !common) return {};
   for (std::size_t axis : axes) {
@@ -254,8 +256,8 @@ Status apply_sizes(const ScratchVector<std::int64_t>& sizes, const ScratchVector
   return {};
 }
 
-Result<ScratchVector<AxisPlan>> plan_resize(const KernelContext& context, const ResizeParams& params,
-                                          const Dims& dims) {
+Result<ScratchVector<AxisPlan>> plan_resize(const KernelContext& context,
+                                            const ResizeParams& params, const Dims& dims) {
   ScratchVector<AxisPlan> plans;
   for (std::int64_t dim : dims) plans.push_back({.input = dim, .output = dim});
   ScratchVector<std::size_t> axes(dims.size());
@@ -310,8 +312,8 @@ Status run_resize(KernelContext& context, const ResizeParams& params) {
 }
 
 Result<Mode> mode_of(const Node& node) {
-  const std::string mode = CTXGEN_TRY(
-      one_of(node, "mode", "nearest", {"nearest", "linear", "bilinear", "cubic"}));
+  const std::string mode =
+      CTXGEN_TRY(one_of(node, "mode", "nearest", {"nearest", "linear", "bilinear", "cubic"}));
   return mode == "nearest" ? Mode::kNearest : mode == "cubic" ? Mode::kCubic : Mode::kLinear;
 }
 
@@ -341,13 +343,12 @@ KernelResult make_resize(const Node& node) {
   if (node.opset < 11) return make_upsample(node);
   ResizeParams params;
   params.mode = CTXGEN_TRY(mode_of(node));
-  params.coordinates = CTXGEN_TRY(one_of(
-      node, "coordinate_transformation_mode", "half_pixel",
-      {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
-       "tf_crop_and_resize", "tf_half_pixel_for_nn"}));
-  params.nearest =
-      CTXGEN_TRY(one_of(node, "nearest_mode", "round_prefer_floor",
-                        {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
+  params.coordinates = CTXGEN_TRY(
+      one_of(node, "coordinate_transformation_mode", "half_pixel",
+             {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+              "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"}));
+  params.nearest = CTXGEN_TRY(one_of(node, "nearest_mode", "round_prefer_floor",
+                                     {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
   params.policy = CTXGEN_TRY(one_of(node, "keep_aspect_ratio_policy", "stretch",
                                     {"stretch", "not_larger", "not_smaller"}));
   params.cubic_a = node.float_or("cubic_coeff_a", -0.75f);

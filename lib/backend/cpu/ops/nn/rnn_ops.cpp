@@ -20,10 +20,10 @@ struct RnnParams {
   std::size_t directions = 1;
   bool first_is_reverse = false;
   std::int64_t hidden = 0;
-  double clip = 0;  // 0: none
-  bool batch_first = false;          // layout=1
-  bool linear_before_reset = false;  // GRU
-  bool input_forget = false;         // LSTM
+  double clip = 0;                      // 0: none
+  bool batch_first = false;             // layout=1
+  bool linear_before_reset = false;     // GRU
+  bool input_forget = false;            // LSTM
   std::vector<Activation> activations;  // f, g, h per direction
   [[nodiscard]] std::int64_t gates() const {
     return cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4;
@@ -33,15 +33,19 @@ struct RnnParams {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 Result<Activation> activation(std::string name, double alpha, double beta, bool given) {
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (name == "relu") return Activation([](double x) { return std::max(x, 0.0); });
   if (name == "tanh") return Activation([](double x) { return std::tanh(x); });
   if (name == "sigmoid") return Activation(sigmoid);
   if (name == "softsign") return Activation([](double x) { return x / (1 + std::abs(x)); });
   if (name == "softplus") return Activation([](double x) { return std::log1p(std::exp(x)); });
   if (name == "affine") return Activation([=](double x) { return alpha * x + beta; });
-  if (name == "scaledtanh") return Activation([=](double x) { return alpha * std::tanh(beta * x); });
-  const auto or_default = [given](double value, double otherwise) { return given ? value : otherwise; };
+  if (name == "scaledtanh")
+    return Activation([=](double x) { return alpha * std::tanh(beta * x); });
+  const auto or_default = [given](double value, double otherwise) {
+    return given ? value : otherwise;
+  };
   if (name == "leakyrelu") {
     const double slope = or_default(alpha, 0.01);
     return Activation([slope](double x) { return x < 0 ? slope * x : x; });
@@ -80,8 +84,8 @@ Result<std::vector<Activation>> activations_of(const Node& node, Cell cell,
   std::vector<Activation> result;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const bool given = i < alphas.size();
-    result.push_back(CTXGEN_TRY(activation(names[i], given ? alphas[i] : 1,
-                                           i < betas.size() ? betas[i] : (given ? 0.5 : 0), given)));
+    result.push_back(CTXGEN_TRY(activation(
+        names[i], given ? alphas[i] : 1, i < betas.size() ? betas[i] : (given ? 0.5 : 0), given)));
   }
   return result;
 }
@@ -89,8 +93,8 @@ Result<std::vector<Activation>> activations_of(const Node& node, Cell cell,
 Result<RnnParams> rnn_params(const Node& node, Cell cell) {
   RnnParams params;
   params.cell = cell;
-  const std::string direction = CTXGEN_TRY(
-      one_of(node, "direction", "forward", {"forward", "reverse", "bidirectional"}));
+  const std::string direction =
+      CTXGEN_TRY(one_of(node, "direction", "forward", {"forward", "reverse", "bidirectional"}));
   params.directions = direction == "bidirectional" ? 2 : 1;
   params.first_is_reverse = direction == "reverse";
   params.hidden = node.int_or("hidden_size", 0);
@@ -140,8 +144,11 @@ class CellState {
  public:
   CellState(const RnnParams& params, const Weights& weights, const Sizes& sizes,
             std::size_t direction)
-      : params_(params), weights_(weights), h_(static_cast<std::size_t>(sizes.hidden)),
-        sums_(static_cast<std::size_t>(sizes.gates * sizes.hidden)), other_(sums_.size()) {
+      : params_(params),
+        weights_(weights),
+        h_(static_cast<std::size_t>(sizes.hidden)),
+        sums_(static_cast<std::size_t>(sizes.gates * sizes.hidden)),
+        other_(sums_.size()) {
     const std::size_t per = params.activations.size() / params.directions;
     activations_ = std::span(params.activations).subspan(direction * per, per);
   }
@@ -197,9 +204,9 @@ class CellState {
   void step_lstm() {
     for (std::size_t j = 0; j < h_; ++j) {
       const double in = activations_[0](clipped(sum(0, j) + peephole(0, j) * cell[j]));
-      const double forget =
-          params_.input_forget ? 1 - in
-                               : activations_[0](clipped(sum(2, j) + peephole(2, j) * cell[j]));
+      const double forget = params_.input_forget
+                                ? 1 - in
+                                : activations_[0](clipped(sum(2, j) + peephole(2, j) * cell[j]));
       cell[j] = forget * cell[j] + in * activations_[1](clipped(sum(3, j)));
       const double out = activations_[0](clipped(sum(1, j) + peephole(1, j) * cell[j]));
       hidden[j] = out * activations_[2](cell[j]);
@@ -237,8 +244,11 @@ Result<Sizes> check_sizes(const RnnParams& params, const Inputs& in) {
   CTXGEN_CHECK(expect_rank(*in.x, "X", 3, 3));
   CTXGEN_CHECK(expect_rank(*in.r, "R", 3, 3));
   const Dims& x = in.x->dims();
-  Sizes sizes{.times = x[params.batch_first ? 1 : 0], .batch = x[params.batch_first ? 0 : 1],
-              .input = x[2], .hidden = in.r->dims()[2], .gates = params.gates()};
+  Sizes sizes{.times = x[params.batch_first ? 1 : 0],
+              .batch = x[params.batch_first ? 0 : 1],
+              .input = x[2],
+              .hidden = in.r->dims()[2],
+              .gates = params.gates()};
   const auto d = static_cast<std::int64_t>(params.directions);
   const std::int64_t columns = sizes.gates * sizes.hidden;
   if (params.hidden != 0 && params.hidden != sizes.hidden)
@@ -252,12 +262,11 @@ Result<Sizes> check_sizes(const RnnParams& params, const Inputs& in) {
       return fail(ErrorCode::kInvalidGraph, "sequence_lens is not int32");
     CTXGEN_CHECK(expect_dims(*in.lengths, "sequence_lens", {sizes.batch}));
   }
-  const Dims state = params.batch_first ? Dims{sizes.batch, d, sizes.hidden}
-                                        : Dims{d, sizes.batch, sizes.hidden};
+  const Dims state =
+      params.batch_first ? Dims{sizes.batch, d, sizes.hidden} : Dims{d, sizes.batch, sizes.hidden};
   for (const Tensor* t : {in.initial_h, in.initial_c})
     if (t != nullptr) CTXGEN_CHECK(expect_dims(*t, "an initial state", state));
-  if (in.peephole != nullptr)
-    CTXGEN_CHECK(expect_dims(*in.peephole, "P", {d, 3 * sizes.hidden}));
+  if (in.peephole != nullptr) CTXGEN_CHECK(expect_dims(*in.peephole, "P", {d, 3 * sizes.hidden}));
   return sizes;
 }
 
@@ -265,10 +274,10 @@ template <class T>
 Weights weights_of(const Inputs& in, const Sizes& sizes, std::int64_t direction) {
   const std::int64_t columns = sizes.gates * sizes.hidden;
   Weights weights;
-  weights.input = transposed(data_of<T>(*in.w) + direction * columns * sizes.input, columns,
-                             sizes.input);
-  weights.recurrent = transposed(data_of<T>(*in.r) + direction * columns * sizes.hidden, columns,
-                                 sizes.hidden);
+  weights.input =
+      transposed(data_of<T>(*in.w) + direction * columns * sizes.input, columns, sizes.input);
+  weights.recurrent =
+      transposed(data_of<T>(*in.r) + direction * columns * sizes.hidden, columns, sizes.hidden);
   weights.input_bias = doubles_at<T>(in.bias, direction * 2 * columns, columns);
   weights.recurrent_bias = doubles_at<T>(in.bias, direction * 2 * columns + columns, columns);
   if (in.peephole != nullptr)
@@ -326,8 +335,8 @@ Status run_typed(KernelContext& context, const RnnParams& params, const Inputs& 
   const auto d = static_cast<std::int64_t>(params.directions);
   const Dims y = params.batch_first ? Dims{sizes.batch, sizes.times, d, sizes.hidden}
                                     : Dims{sizes.times, d, sizes.batch, sizes.hidden};
-  const Dims state = params.batch_first ? Dims{sizes.batch, d, sizes.hidden}
-                                        : Dims{d, sizes.batch, sizes.hidden};
+  const Dims state =
+      params.batch_first ? Dims{sizes.batch, d, sizes.hidden} : Dims{d, sizes.batch, sizes.hidden};
   Outputs<T> out;
   out.y = CTXGEN_TRY(wanted<T>(context, 0, in.x->type(), y));
   out.y_h = CTXGEN_TRY(wanted<T>(context, 1, in.x->type(), state));

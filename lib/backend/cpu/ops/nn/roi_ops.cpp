@@ -105,10 +105,12 @@ Status align_region(const Tensor& x, const T* roi, std::int64_t image, const Ali
                     T* to) {
   const std::int64_t height = x.dims()[2];
   const std::int64_t width = x.dims()[3];
-  const Side rows = CTXGEN_TRY(side_of(static_cast<double>(load(roi[1])),
-                                       static_cast<double>(load(roi[3])), params.bin.height, params));
-  const Side columns = CTXGEN_TRY(side_of(
-      static_cast<double>(load(roi[0])), static_cast<double>(load(roi[2])), params.bin.width, params));
+  const Side rows =
+      CTXGEN_TRY(side_of(static_cast<double>(load(roi[1])), static_cast<double>(load(roi[3])),
+                         params.bin.height, params));
+  const Side columns =
+      CTXGEN_TRY(side_of(static_cast<double>(load(roi[0])), static_cast<double>(load(roi[2])),
+                         params.bin.width, params));
   if (static_cast<double>(rows.samples) * static_cast<double>(columns.samples) > kMaxSamples)
     return fail(ErrorCode::kResourceLimit, "a region needs {} x {} samples per bin", rows.samples,
                 columns.samples);
@@ -146,7 +148,8 @@ Status run_align(KernelContext& context, const AlignParams& params) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t image = data_of<std::int64_t>(*images)[i];
       if (image < 0 || image >= x->dims()[0])
-        return fail(ErrorCode::kInvalidGraph, "batch index {} is outside of {}", image, x->dims()[0]);
+        return fail(ErrorCode::kInvalidGraph, "batch index {} is outside of {}", image,
+                    x->dims()[0]);
       CTXGEN_CHECK(align_region(*x, data_of<T>(*rois) + 4 * i, image, params,
                                 mutable_data_of<T>(*output) + i * size));
     }
@@ -162,10 +165,9 @@ KernelResult make_roi_align(const Node& node) {
   CTXGEN_CHECK(check_bin(node, params.bin));
   params.max = CTXGEN_TRY(one_of(node, "mode", "avg", {"avg", "max"})) == "max";
   // Before 16 there was no shift by half a pixel.
-  const std::string mode =
-      CTXGEN_TRY(one_of(node, "coordinate_transformation_mode",
-                        node.opset >= 16 ? "half_pixel" : "output_half_pixel",
-                        {"half_pixel", "output_half_pixel"}));
+  const std::string mode = CTXGEN_TRY(one_of(node, "coordinate_transformation_mode",
+                                             node.opset >= 16 ? "half_pixel" : "output_half_pixel",
+                                             {"half_pixel", "output_half_pixel"}));
   params.half_pixel = mode == "half_pixel";
   return kernel([params](KernelContext& context) { return run_align(context, params); });
 }
@@ -174,8 +176,8 @@ KernelResult make_roi_align(const Node& node) {
 
 /// First and last element of each bin along one axis.
 ScratchVector<std::pair<std::int64_t, std::int64_t>> bins_of(double low, double high,
-                                                           std::int64_t bins, std::int64_t extent,
-                                                           double scale) {
+                                                             std::int64_t bins, std::int64_t extent,
+                                                             double scale) {
   // Regions far outside are as good as just outside: nothing of the image is in them.
   const auto place = [&](double v) {
     const double most = static_cast<double>(extent) * 4 + 4;
@@ -229,7 +231,8 @@ Status run_pool(KernelContext& context, const Bin& bin) {
       const T* roi = data_of<T>(*rois) + 5 * i;
       const auto image = static_cast<double>(load(roi[0]));
       if (!(image >= 0 && image < static_cast<double>(x->dims()[0])))
-        return fail(ErrorCode::kInvalidGraph, "batch index {} is outside of {}", image, x->dims()[0]);
+        return fail(ErrorCode::kInvalidGraph, "batch index {} is outside of {}", image,
+                    x->dims()[0]);
       pool_region(*x, roi, static_cast<std::int64_t>(image), bin,
                   mutable_data_of<T>(*output) + i * product(dims, 1, 4));
     }

@@ -50,9 +50,9 @@ void sample(const Tensor& x, const Tensor& grid, const TapRule& rule, Tensor& ou
       for (std::int64_t c = 0; c < x.dims()[1]; ++c) {
         const std::int64_t channel = n * x.dims()[1] + c;
         const T* from = data_of<T>(x) + channel * plane;
-        mutable_data_of<T>(output)[channel * points + p] = store<T>(interpolate(
-            std::span(taps).first(axes), strides.span(),
-            [from](std::int64_t at) { return static_cast<double>(load(from[at])); }));
+        mutable_data_of<T>(output)[channel * points + p] = store<T>(
+            interpolate(std::span(taps).first(axes), strides.span(),
+                        [from](std::int64_t at) { return static_cast<double>(load(from[at])); }));
       }
     }
 }
@@ -74,19 +74,17 @@ Status run_grid_sample(KernelContext& context, const TapRule& rule) {
 }
 
 KernelResult make_grid_sample(const Node& node) {
-  const std::string mode =
-      CTXGEN_TRY(one_of(node, "mode", "linear",
-                        {"linear", "bilinear", "nearest", "cubic", "bicubic"}));
+  const std::string mode = CTXGEN_TRY(
+      one_of(node, "mode", "linear", {"linear", "bilinear", "nearest", "cubic", "bicubic"}));
   const std::string padding =
       CTXGEN_TRY(one_of(node, "padding_mode", "zeros", {"zeros", "border", "reflection"}));
-  const TapRule rule{
-      .interpolation = mode == "nearest"            ? Interpolation::kNearest
-                       : mode.ends_with("linear")   ? Interpolation::kLinear
-                                                    : Interpolation::kCubic,
-      .outside = padding == "zeros"    ? Outside::kZeros
-                 : padding == "border" ? Outside::kBorder
-                                       : Outside::kReflection,
-      .align_corners = node.int_or("align_corners", 0) != 0};
+  const TapRule rule{.interpolation = mode == "nearest"          ? Interpolation::kNearest
+                                      : mode.ends_with("linear") ? Interpolation::kLinear
+                                                                 : Interpolation::kCubic,
+                     .outside = padding == "zeros"    ? Outside::kZeros
+                                : padding == "border" ? Outside::kBorder
+                                                      : Outside::kReflection,
+                     .align_corners = node.int_or("align_corners", 0) != 0};
   return kernel([rule](KernelContext& context) { return run_grid_sample(context, rule); });
 }
 
@@ -119,8 +117,10 @@ void fill_grid(const Tensor& theta, Tensor& grid, bool align_corners) {
     for (std::size_t row = 0; row < axes; ++row) {
       double sum = 0;
       for (std::size_t c = 0; c <= axes; ++c)
-        sum += static_cast<double>(load(matrix[static_cast<std::int64_t>(row) * columns +
-                                               static_cast<std::int64_t>(c)])) * position[c];
+        sum +=
+            static_cast<double>(load(
+                matrix[static_cast<std::int64_t>(row) * columns + static_cast<std::int64_t>(c)])) *
+            position[c];
       *to++ = store<T>(sum);
     }
   }

@@ -12,7 +12,7 @@ namespace ctxgen::cpu {
 
 /// The attributes as the node has them.
 struct WindowAttributes {
-  std::vector<std::int64_t> kernel;  // empty: taken from the weights
+  std::vector<std::int64_t> kernel;                    // empty: taken from the weights
   std::vector<std::int64_t> strides, dilations, pads;  // empty: 1, 1, 0
   std::string auto_pad = "NOTSET";
   bool ceil_mode = false;
@@ -33,8 +33,7 @@ struct Window {
 
 /// Resolves the attributes for an input [N, C, D1..Dk] and a kernel.
 /// Errors  INVALID_GRAPH where counts or values do not fit, or a dimension would be negative.
-[[nodiscard]] Result<Window> resolve_window(const WindowAttributes& attributes,
-                                            const Dims& input,
+[[nodiscard]] Result<Window> resolve_window(const WindowAttributes& attributes, const Dims& input,
                                             std::span<const std::int64_t> kernel);
 
 /// The bounds that keep products of window attributes far from overflow.

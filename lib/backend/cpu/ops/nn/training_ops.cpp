@@ -82,9 +82,9 @@ KernelResult make_adam(const Node& node) {
   const double beta = node.float_or("beta", 0.999f);
   return kernel([=](KernelContext& context) {
     return run_steps(context, 4, [=](double rate, double count) {
-      const double r = count > 0 ? rate * std::sqrt(1 - std::pow(beta, count)) /
-                                       (1 - std::pow(alpha, count))
-                                 : rate;
+      const double r =
+          count > 0 ? rate * std::sqrt(1 - std::pow(beta, count)) / (1 - std::pow(alpha, count))
+                    : rate;
       return [=](ScratchVector<double>& v) {
         const double g = norm * v[0] + v[3];
         v[1] = alpha * v[1] + (1 - alpha) * g;

@@ -58,7 +58,8 @@ KernelResult qlinear_binary(F f) {
     const auto y = CTXGEN_TRY(dequantized(context, 3));
     const auto plan = CTXGEN_TRY(plan_broadcast({&a->dims(), &b->dims()}));
     const auto count = checked_element_count(plan.dims);
-    if (!count) return fail(ErrorCode::kResourceLimit, "the result {} is too large", to_string(plan.dims));
+    if (!count)
+      return fail(ErrorCode::kResourceLimit, "the result {} is too large", to_string(plan.dims));
     ScratchVector<float> values(static_cast<std::size_t>(*count));
     for_each_row(plan, [&](const auto& offset, std::int64_t out) {
       combine_row(x.data() + offset[0], plan.row_stride(0), y.data() + offset[1],
@@ -104,8 +105,8 @@ KernelResult make_softmax(const Node& node) {
     if (flatten) split = {split.outer, split.extent * split.inner, 1};
     auto values = CTXGEN_TRY(dequantized(context, 0));
     for (std::int64_t line = 0; line < split.outer * split.inner && split.extent > 0; ++line) {
-      float* first = values.data() + line / split.inner * split.extent * split.inner +
-                     line % split.inner;
+      float* first =
+          values.data() + line / split.inner * split.extent * split.inner + line % split.inner;
       float most = *first;
       double sum = 0;
       for (std::int64_t i = 0; i < split.extent; ++i) most = std::max(most, first[i * split.inner]);
@@ -122,7 +123,8 @@ KernelResult make_softmax(const Node& node) {
 
 // Averages [N, C, D1..Dk] (or channels last) over windows given per spatial axis.
 void average(const ScratchVector<float>& from, std::int64_t batch, std::int64_t channels,
-             const Window& window, bool with_padding, bool channels_last, ScratchVector<float>& to) {
+             const Window& window, bool with_padding, bool channels_last,
+             ScratchVector<float>& to) {
   const std::size_t rank = window.axes.size();
   const Dims outputs = window.outputs();
   const std::int64_t positions = element_count(outputs);

@@ -14,8 +14,8 @@ namespace {
 
 struct ScaleLayout {
   std::int64_t outer = 1, extent = 1, inner = 1;
-  std::int64_t block = 0;       // elements of the axis per scale; 0: one scale for all
-  std::int64_t scale_count = 1; // per outer and inner (blocks), or along the axis
+  std::int64_t block = 0;        // elements of the axis per scale; 0: one scale for all
+  std::int64_t scale_count = 1;  // per outer and inner (blocks), or along the axis
   bool blocked = false;
   [[nodiscard]] std::int64_t index(std::int64_t o, std::int64_t k, std::int64_t i) const {
     if (block == 0) return 0;
@@ -33,7 +33,10 @@ Result<ScaleLayout> scale_layout(const Dims& data, const Tensor& scale, std::int
   }
   const std::size_t at = CTXGEN_TRY(normalize_axis(axis, data.size()));
   const AxisSplit split = split_at(data, at);
-  layout = {.outer = split.outer, .extent = split.extent, .inner = split.inner, .block = 1,
+  layout = {.outer = split.outer,
+            .extent = split.extent,
+            .inner = split.inner,
+            .block = 1,
             .scale_count = split.extent};
   Dims expected = data;
   if (block_size == 0) {
@@ -76,7 +79,7 @@ Result<ScratchVector<float>> floats_of(KernelContext& context, const Tensor& ten
 
 /// Zero points as integers; zeros where absent (and for float8, whose zero point is 0).
 Result<ScratchVector<std::int64_t>> zero_points(KernelContext& context, const Tensor* tensor,
-                                                 const Tensor& scale) {
+                                                const Tensor& scale) {
   ScratchVector<std::int64_t> values(static_cast<std::size_t>(scale.element_count()), 0);
   if (tensor == nullptr) return values;
   if (tensor->element_count() != scale.element_count())
@@ -115,8 +118,7 @@ Result<IntRange> range_of(DataType type) {
 Status write_quantized(KernelContext& context, std::span<const std::int64_t> values,
                        Tensor& output) {
   if (is_packed_int(output.type())) {
-    Tensor bytes =
-        CTXGEN_TRY(context.make_tensor(unpacked_type(output.type()), output.dims()));
+    Tensor bytes = CTXGEN_TRY(context.make_tensor(unpacked_type(output.type()), output.dims()));
     for (std::size_t i = 0; i < values.size(); ++i)
       mutable_data_of<std::uint8_t>(bytes)[i] = static_cast<std::uint8_t>(values[i]);
     pack_small(bytes, output, true);
@@ -161,7 +163,7 @@ Status run_quantize(KernelContext& context, const QuantizeParams& params) {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   const Tensor* scale = CTXGEN_TRY(required(context, 1));
   const Tensor* zero = optional_input(context, 2);
-  const DataType type = zero != nullptr          ? zero->type()
+  const DataType type = zero != nullptr           ? zero->type()
                         : params.output_type != 0 ? static_cast<DataType>(params.output_type)
                                                   : DataType::kUint8;
   const auto layout =
@@ -224,8 +226,8 @@ Status run_dequantize(KernelContext& context, const QuantizeParams& params) {
   const auto values =
       CTXGEN_TRY(offsets_from_zero(context, *input, optional_input(context, 2), *scale, layout));
   const auto scales = CTXGEN_TRY(floats_of(context, *scale));
-  const DataType type = params.output_type != 0 ? static_cast<DataType>(params.output_type)
-                                                : scale->type();
+  const DataType type =
+      params.output_type != 0 ? static_cast<DataType>(params.output_type) : scale->type();
   Tensor* output = CTXGEN_TRY(context.make_output(0, type, input->dims()));
   return dispatch(RealTypes{}, type, [&]<class T>() -> Status {
     for_each_scaled(layout, [&](std::int64_t e, std::int64_t s) {
@@ -268,8 +270,8 @@ KernelResult make_dynamic_quantize(const Node&) {
     *mutable_data_of<std::uint8_t>(*zero_output) = static_cast<std::uint8_t>(zero);
     std::uint8_t* to = mutable_data_of<std::uint8_t>(*output);
     for (float x : input->elements<float>())
-      *to++ = static_cast<std::uint8_t>(
-          quantized(x, scale, static_cast<std::int64_t>(zero), {0, 255}));
+      *to++ =
+          static_cast<std::uint8_t>(quantized(x, scale, static_cast<std::int64_t>(zero), {0, 255}));
     return {};
   });
 }

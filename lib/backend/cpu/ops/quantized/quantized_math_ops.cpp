@@ -50,8 +50,7 @@ KernelResult make_matmul_integer(const Node&) {
     const auto qa = CTXGEN_TRY(quantization_of(context, SIZE_MAX, 2, rows_of(*a)));
     const auto qb = CTXGEN_TRY(quantization_of(context, SIZE_MAX, 3, columns_of(*b)));
     const auto product = CTXGEN_TRY(int_product(*a, qa, *b, qb));
-    Tensor* output =
-        CTXGEN_TRY(context.make_output(0, DataType::kInt32, product.shape.output));
+    Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kInt32, product.shape.output));
     std::int32_t* to = mutable_data_of<std::int32_t>(*output);
     multiply_ints(product, [&](std::int64_t at, std::int64_t, std::int64_t, std::int32_t sum) {
       to[at] = sum;
@@ -72,10 +71,11 @@ KernelResult make_qlinear_matmul(const Node&) {
     Tensor* output = CTXGEN_TRY(context.make_output(0, y_zero->type(), product.shape.output));
     return dispatch(ByteTypes{}, y_zero->type(), [&]<class T>() -> Status {
       T* to = mutable_data_of<T>(*output);
-      multiply_ints(product, [&](std::int64_t at, std::int64_t m, std::int64_t n, std::int32_t sum) {
-        const float scale = qa.scale(m) * qb.scale(n) / qy.scale(m);
-        to[at] = requantized<T>(static_cast<float>(sum) * scale, qy.zero(m));
-      });
+      multiply_ints(product,
+                    [&](std::int64_t at, std::int64_t m, std::int64_t n, std::int32_t sum) {
+                      const float scale = qa.scale(m) * qb.scale(n) / qy.scale(m);
+                      to[at] = requantized<T>(static_cast<float>(sum) * scale, qy.zero(m));
+                    });
       return {};
     });
   });

@@ -32,7 +32,7 @@ Result<Quantization> quantization_of(const KernelContext& context, std::size_t s
 }
 
 Result<ScratchVector<std::int32_t>> centred(const Tensor& tensor, const Quantization& quantization,
-                                          std::size_t axis) {
+                                            std::size_t axis) {
   auto values = CTXGEN_TRY(bytes_as_ints(tensor));
   if (quantization.zeros.size() == 1) {
     for (std::int32_t& value : values) value -= quantization.zeros[0];
@@ -43,8 +43,8 @@ Result<ScratchVector<std::int32_t>> centred(const Tensor& tensor, const Quantiza
     return fail(ErrorCode::kInvalidGraph, "{} zero points for {} channels",
                 quantization.zeros.size(), split.extent);
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] -= quantization.zeros[static_cast<std::size_t>(
-        static_cast<std::int64_t>(i) / split.inner % split.extent)];
+    values[i] -= quantization.zeros[static_cast<std::size_t>(static_cast<std::int64_t>(i) /
+                                                             split.inner % split.extent)];
   return values;
 }
 

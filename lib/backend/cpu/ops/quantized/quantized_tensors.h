@@ -30,8 +30,8 @@ struct Quantization {
 
 /// Elements minus their zero point, which may differ per slice of `axis`.
 [[nodiscard]] Result<ScratchVector<std::int32_t>> centred(const Tensor& tensor,
-                                                        const Quantization& quantization,
-                                                        std::size_t axis);
+                                                          const Quantization& quantization,
+                                                          std::size_t axis);
 
 /// Rounds half to even, adds the zero point and saturates to int8 or uint8.
 template <class T>

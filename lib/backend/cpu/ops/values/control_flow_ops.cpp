@@ -125,8 +125,7 @@ KernelResult make_loop(const Node& node) {
   loop.trip_dims = scalar_dims(*loop.body, 0);
   loop.condition_dims = scalar_dims(*loop.body, 1);
   loop.carried = node.inputs.size() < 2 ? 0 : node.inputs.size() - 2;
-  CTXGEN_CHECK(
-      check_output_count(node, "body", loop.body->outputs.size(), 1 + loop.carried));
+  CTXGEN_CHECK(check_output_count(node, "body", loop.body->outputs.size(), 1 + loop.carried));
   loop.stacked = loop.body->outputs.size() - 1 - loop.carried;
   if (node.outputs.size() > loop.carried + loop.stacked)
     return fail(ErrorCode::kInvalidGraph, "{}: {} outputs, its body makes {}", node.describe(),

@@ -29,14 +29,14 @@ Result<Tensor> slice_at(KernelContext& context, const Tensor& tensor, std::size_
   const std::int64_t count = element_count(dims);
   if (axis == 0 && !tensor.is_string()) {
     const auto bytes = static_cast<std::uint64_t>(count) * bits_of(tensor.type()) / 8;
-    return Tensor::borrow(tensor.type(), dims, tensor.owner(),
-                          tensor.bytes().subspan(static_cast<std::uint64_t>(position) * bytes,
-                                                 bytes));
+    return Tensor::borrow(
+        tensor.type(), dims, tensor.owner(),
+        tensor.bytes().subspan(static_cast<std::uint64_t>(position) * bytes, bytes));
   }
   Tensor slice = CTXGEN_TRY(context.make_tensor(tensor.type(), dims));
   const Dims strides = strides_of(tensor.dims());
-  StridedCopy copy{.extents = dims, .to_strides = strides_of(dims),
-                   .from_start = position * strides[axis]};
+  StridedCopy copy{
+      .extents = dims, .to_strides = strides_of(dims), .from_start = position * strides[axis]};
   for (std::size_t i = 0; i < tensor.rank(); ++i)
     if (i != axis) copy.from_strides.push_back(strides[i]);
   CTXGEN_CHECK(copy_strided(tensor, slice, copy));
@@ -53,16 +53,16 @@ class ScanOutput {
   [[nodiscard]] Status write(KernelContext& context, const Tensor& slice, std::int64_t row) {
     if (output_ == nullptr) CTXGEN_CHECK(start(context, slice));
     if (slice.type() != output_->type() || !(slice.dims() == slice_dims_))
-      return fail(ErrorCode::kInvalidGraph, "is {} {}, but was {} {} before",
-                  name_of(slice.type()), to_string(slice.dims()), name_of(output_->type()),
-                  to_string(slice_dims_));
+      return fail(ErrorCode::kInvalidGraph, "is {} {}, but was {} {} before", name_of(slice.type()),
+                  to_string(slice.dims()), name_of(output_->type()), to_string(slice_dims_));
     const std::int64_t count = slice.element_count();
     if (place_ == 0) {
       copy_elements(slice, 0, *output_, row * count, count);
       return {};
     }
     const Dims strides = strides_of(output_->dims());
-    StridedCopy copy{.extents = slice.dims(), .from_strides = strides_of(slice.dims()),
+    StridedCopy copy{.extents = slice.dims(),
+                     .from_strides = strides_of(slice.dims()),
                      .to_start = row * strides[place_]};
     for (std::size_t i = 0; i < strides.size(); ++i)
       if (i != place_) copy.to_strides.push_back(strides[i]);
@@ -119,8 +119,7 @@ Status run_sequence(const Scan& scan, KernelContext& context, const Sequence& se
     for (RuntimeValue& value : state) arguments.push_back(std::exchange(value, RuntimeValue()));
     for (std::size_t i = 0; i < scan.scanned; ++i) {
       const std::int64_t at = scan.input_reverse[i] ? sequence.length - 1 - t : t;
-      arguments.push_back(
-          CTXGEN_TRY(slice_at(context, sequence.inputs[i], sequence.axes[i], at)));
+      arguments.push_back(CTXGEN_TRY(slice_at(context, sequence.inputs[i], sequence.axes[i], at)));
     }
     auto made = CTXGEN_TRY(context.run_body(*scan.body, arguments));
     for (std::size_t i = 0; i < scan.states; ++i) state[i] = std::move(made[i]);
@@ -139,8 +138,8 @@ Status run_sequence(const Scan& scan, KernelContext& context, const Sequence& se
 Status finish_outputs(const Scan& scan, KernelContext& context,
                       const ScratchVector<ScanOutput>& outputs) {
   for (std::size_t i = 0; i < scan.stacked; ++i)
-    CTXGEN_CHECK(outputs[i].finish(
-        context, scan.body->value(scan.body->outputs[scan.states + i]).type));
+    CTXGEN_CHECK(
+        outputs[i].finish(context, scan.body->value(scan.body->outputs[scan.states + i]).type));
   return {};
 }
 
@@ -230,8 +229,7 @@ Status run_batch(const Scan& scan, KernelContext& context) {
           CTXGEN_TRY(slice_at(context, *context.input(1 + scan.states + i), 0, b)));
     CTXGEN_CHECK(run_sequence(scan, context, sequence, state, outputs));
     for (std::size_t i = 0; i < scan.states; ++i)
-      CTXGEN_CHECK(
-          finals[i].write(context, *CTXGEN_TRY(tensor_of(state[i], "a state output")), b));
+      CTXGEN_CHECK(finals[i].write(context, *CTXGEN_TRY(tensor_of(state[i], "a state output")), b));
   }
   for (std::size_t i = 0; i < scan.states; ++i)
     CTXGEN_CHECK(finals[i].finish(context, scan.body->value(scan.body->outputs[i]).type));

@@ -74,8 +74,7 @@ KernelResult make_length(const Node&) {
   return value_kernel([](KernelContext& context) -> Status {
     const SequenceValue* sequence = CTXGEN_TRY(required_sequence(context, 0));
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kInt64, {}));
-    output->mutable_elements<std::int64_t>()[0] =
-        static_cast<std::int64_t>(sequence->items.size());
+    output->mutable_elements<std::int64_t>()[0] = static_cast<std::int64_t>(sequence->items.size());
     return {};
   });
 }
@@ -134,9 +133,11 @@ Result<Tensor> part_of(KernelContext& context, const Tensor& tensor, std::size_t
                                                  static_cast<std::uint64_t>(length) * unit));
   }
   Tensor part = CTXGEN_TRY(context.make_tensor(tensor.type(), dims));
-  CTXGEN_CHECK(copy_strided(tensor, part, {.extents = dims, .from_strides = strides,
-                                           .to_strides = strides_of(dims),
-                                           .from_start = start * strides[axis]}));
+  CTXGEN_CHECK(copy_strided(tensor, part,
+                            {.extents = dims,
+                             .from_strides = strides,
+                             .to_strides = strides_of(dims),
+                             .from_start = start * strides[axis]}));
   return part;
 }
 
@@ -239,7 +240,8 @@ KernelResult make_concat(const Node& node) {
     if (!first.is_string() && bits_of(first.type()) < 8)
       return fail(ErrorCode::kUnsupported, "joining {}", name_of(first.type()));
     const std::size_t rank = first.rank() + (stack ? 1 : 0);
-    if (rank > kMaxRank) return fail(ErrorCode::kUnsupported, "rank {} is above {}", rank, kMaxRank);
+    if (rank > kMaxRank)
+      return fail(ErrorCode::kUnsupported, "rank {} is above {}", rank, kMaxRank);
     const std::size_t at = CTXGEN_TRY(normalize_axis(axis, rank));
     const Dims dims = CTXGEN_TRY(joined_dims(*sequence, at, stack));
     Tensor* output = CTXGEN_TRY(context.make_output(0, first.type(), dims));
@@ -249,8 +251,8 @@ KernelResult make_concat(const Node& node) {
       const std::int64_t length = stack ? 1 : item.tensor().dims()[at];
       const std::int64_t run = length * whole.inner;
       for (std::int64_t o = 0; o < whole.outer; ++o)
-        copy_elements(item.tensor(), o * run, *output,
-                      (o * whole.extent + start) * whole.inner, run);
+        copy_elements(item.tensor(), o * run, *output, (o * whole.extent + start) * whole.inner,
+                      run);
       start += length;
     }
     return {};

@@ -29,11 +29,9 @@ std::int64_t Stack::first_capacity() const {
   const std::uint64_t left =
       memory ? (memory->limit_bytes() - std::min(memory->used_bytes(), memory->limit_bytes())) / 4
              : 0;
-  const std::uint64_t most =
-      std::max(kEagerBytes, left) / std::max<std::uint64_t>(slice_bytes_, 1);
-  return std::max(kLeastCapacity,
-                  static_cast<std::int64_t>(std::min<std::uint64_t>(
-                      static_cast<std::uint64_t>(expected_), most)));
+  const std::uint64_t most = std::max(kEagerBytes, left) / std::max<std::uint64_t>(slice_bytes_, 1);
+  return std::max(kLeastCapacity, static_cast<std::int64_t>(std::min<std::uint64_t>(
+                                      static_cast<std::uint64_t>(expected_), most)));
 }
 
 Status Stack::grow(std::int64_t capacity) {
@@ -59,8 +57,7 @@ Status Stack::start(const Tensor& slice) {
 }
 
 Status Stack::append_strings(const Tensor& slice) {
-  CTXGEN_CHECK(
-      string_charge_.resize(string_charge_.bytes() + bytes_of_copies(slice.strings())));
+  CTXGEN_CHECK(string_charge_.resize(string_charge_.bytes() + bytes_of_copies(slice.strings())));
   strings_.insert(strings_.end(), slice.strings().begin(), slice.strings().end());
   ++size_;
   return {};
@@ -73,8 +70,7 @@ Status Stack::append(const Tensor& slice) {
                 name_of(slice.type()), to_string(slice.dims()), size_, name_of(type_),
                 to_string(slice_dims_));
   if (slice.is_string()) return append_strings(slice);
-  if (size_ == capacity_)
-    CTXGEN_CHECK(grow(capacity_ == 0 ? first_capacity() : 2 * capacity_));
+  if (size_ == capacity_) CTXGEN_CHECK(grow(capacity_ == 0 ? first_capacity() : 2 * capacity_));
   if (slice_bytes_ > 0)
     std::memcpy(memory_.mutable_bytes().data() + static_cast<std::uint64_t>(size_) * slice_bytes_,
                 slice.bytes().data(), slice_bytes_);
@@ -91,8 +87,8 @@ Status Stack::finish(std::size_t output_index) {
   }
   const std::uint64_t bytes = static_cast<std::uint64_t>(size_) * slice_bytes_;
   if (2 * size_ >= capacity_) {  // most of it is used: the rest is not worth a copy
-    context_.set_output(output_index, Tensor::borrow(type_, dims, memory_.owner(),
-                                                     memory_.bytes().first(bytes)));
+    context_.set_output(output_index,
+                        Tensor::borrow(type_, dims, memory_.owner(), memory_.bytes().first(bytes)));
     return {};
   }
   Tensor* output = CTXGEN_TRY(context_.make_output(output_index, type_, dims));

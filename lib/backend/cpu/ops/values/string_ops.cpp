@@ -137,9 +137,9 @@ class LocaleLetters {
   explicit LocaleLetters(const std::string& name) {
     locale_t locale = newlocale(LC_CTYPE_MASK, (name + ".UTF-8").c_str(), nullptr);
     if (locale == nullptr) locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-    if (locale != nullptr) locale_ = std::shared_ptr<void>(locale, [](void* l) {
-      freelocale(static_cast<locale_t>(l));
-    });
+    if (locale != nullptr)
+      locale_ =
+          std::shared_ptr<void>(locale, [](void* l) { freelocale(static_cast<locale_t>(l)); });
   }
   [[nodiscard]] bool valid() const { return locale_ != nullptr; }
   [[nodiscard]] std::string changed(std::string_view text, Case to) const {
@@ -208,8 +208,8 @@ KernelResult make_normalizer(const Node& node) {
 KernelResult make_regex(const Node& node) {
   if (node.attribute("pattern") == nullptr)
     return fail(ErrorCode::kInvalidGraph, "{}: attribute \"pattern\" is missing", node.describe());
-  auto compiled = CTXGEN_TRY_AT(Regex::compile(node.string_or("pattern", "")),
-                                "{}", node.describe());
+  auto compiled =
+      CTXGEN_TRY_AT(Regex::compile(node.string_or("pattern", "")), "{}", node.describe());
   return kernel([regex = std::move(compiled)](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0, DataType::kString));
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kBool, input->dims()));

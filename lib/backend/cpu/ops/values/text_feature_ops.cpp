@@ -74,9 +74,9 @@ void Vectorizer::count_row(std::span<const std::int64_t> tokens, float* row) con
 Status Vectorizer::run(KernelContext& context) const {
   const Tensor* input = CTXGEN_TRY(required(context, 0));
   CTXGEN_CHECK(expect_rank(*input, "input", 1, 2));
-  const bool fits = of_strings ? input->is_string()
-                               : input->type() == DataType::kInt32 ||
-                                     input->type() == DataType::kInt64;
+  const bool fits = of_strings
+                        ? input->is_string()
+                        : input->type() == DataType::kInt32 || input->type() == DataType::kInt64;
   if (!fits)
     return fail(ErrorCode::kInvalidGraph, "input is {}, the pool is of {}", name_of(input->type()),
                 of_strings ? "strings" : "integers");

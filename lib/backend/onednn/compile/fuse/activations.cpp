@@ -1,8 +1,9 @@
 #include <cmath>
 #include <optional>
 
-#include "../program_builder.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../program_builder.h"
 #include "editor.h"
 #include "fuse.h"
 
@@ -40,8 +41,8 @@ class Chain {
 
 /// f(x) with f(x) * x = the activation, found behind one side of a product.
 struct Gate {
-  PostOp activation;     // of x
-  float factor = 1.0F;   // of its result
+  PostOp activation;    // of x
+  float factor = 1.0F;  // of its result
   std::vector<std::uint32_t> ops;
 };
 
@@ -74,8 +75,7 @@ std::optional<Gate> gate_of(const ProgramEditor& editor, Operand side, Operand x
   if (linear && clip->alpha == 0.0F && clip->beta > 1.0F / kMostBound && clip->beta < kMostBound &&
       clipped.at() == x) {
     const float c = clip->beta;
-    return Gate{eltwise_step("hardswish", linear->alpha / c, linear->beta / c), c,
-                clipped.ops()};
+    return Gate{eltwise_step("hardswish", linear->alpha / c, linear->beta / c), c, clipped.ops()};
   }
   return std::nullopt;
 }

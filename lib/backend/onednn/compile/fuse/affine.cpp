@@ -2,8 +2,9 @@
 #include <cmath>
 #include <optional>
 
-#include "../node_view.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../node_view.h"
 #include "editor.h"
 #include "f32_range.h"
 #include "fuse.h"
@@ -55,11 +56,15 @@ std::optional<Affine> affine_of_binary(const ProgramEditor& editor, const Progra
   if (!values) return std::nullopt;
   const std::string alg = params_of<BinaryParams>(op).alg;
   Affine affine;
-  if (alg == "add") affine.shift = std::move(*values);
-  else if (alg == "mul") affine.scale = std::move(*values);
+  if (alg == "add")
+    affine.shift = std::move(*values);
+  else if (alg == "mul")
+    affine.scale = std::move(*values);
   else if (alg == "sub") {
-    if (swapped) affine.scale = {-1.0};
-    else std::ranges::transform(*values, values->begin(), std::negate<>());
+    if (swapped)
+      affine.scale = {-1.0};
+    else
+      std::ranges::transform(*values, values->begin(), std::negate<>());
     affine.shift = std::move(*values);
   } else if (alg == "div" && !swapped) {
     if (std::ranges::any_of(*values, [](double v) { return !std::isnormal(v); })) {
@@ -169,25 +174,25 @@ Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& tar
   std::optional<Tensor> new_weight, new_bias;
   if (affine.scales()) {
     if (weight == nullptr) return std::nullopt;
-    new_weight =
-        CTXGEN_TRY(scaled(*weight, affine, target.channels, channel_stride(op, *weight)));
+    new_weight = CTXGEN_TRY(scaled(*weight, affine, target.channels, channel_stride(op, *weight)));
     if (!new_weight) return std::nullopt;
   }
-  const bool needed = bias != nullptr ||
-                      std::ranges::any_of(affine.shift, [](double s) { return s != 0.0; });
+  const bool needed =
+      bias != nullptr || std::ranges::any_of(affine.shift, [](double s) { return s != 0.0; });
   if (needed) {
     new_bias = CTXGEN_TRY(shifted(bias, affine, target.channels));
     if (!new_bias) return std::nullopt;
   }
-  const std::string bias_name = bias != nullptr
-                                    ? editor.program().weights[op.inputs[2].index].name
-                                    : op.name + "/bias";
+  const std::string bias_name =
+      bias != nullptr ? editor.program().weights[op.inputs[2].index].name : op.name + "/bias";
   if (new_weight) {
     const std::string name = editor.program().weights[op.inputs[1].index].name;
     op.inputs[1] = CTXGEN_TRY(editor.add_weight(name, *std::move(new_weight)));
   }
-  if (new_bias) op.inputs[2] = CTXGEN_TRY(editor.add_weight(bias_name, *std::move(new_bias)));
-  else op.inputs.pop_back();
+  if (new_bias)
+    op.inputs[2] = CTXGEN_TRY(editor.add_weight(bias_name, *std::move(new_bias)));
+  else
+    op.inputs.pop_back();
   return op;
 }
 
@@ -217,8 +222,8 @@ Status fold_affine(Lowered& lowered) {
   ProgramEditor editor(lowered);
   for (std::uint32_t i = 0; i < editor.op_count(); ++i) {
     const ProgramOp& op = editor.op(i);
-    const bool affine = op.kind == kind::kBinary || op.kind == kind::kScaleShift ||
-                        is_eltwise(op, "linear");
+    const bool affine =
+        op.kind == kind::kBinary || op.kind == kind::kScaleShift || is_eltwise(op, "linear");
     if (affine) (void)CTXGEN_TRY(fold_into_producer(editor, i));
   }
   return {};

@@ -5,6 +5,7 @@
 
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "editor.h"
 #include "fuse.h"
 
@@ -43,9 +44,8 @@ class DimDeriver {
     }
     if (dim.symbol < 0) return {};
     if (stride == 1 && offset == -1) return dim;
-    const auto [found, added] =
-        derived_.try_emplace({dim.symbol, offset, stride},
-                             static_cast<std::int32_t>(program_->symbols.size()));
+    const auto [found, added] = derived_.try_emplace(
+        {dim.symbol, offset, stride}, static_cast<std::int32_t>(program_->symbols.size()));
     if (added) {
       const std::string from = program_->symbols[static_cast<std::size_t>(dim.symbol)];
       program_->symbols.push_back(std::format("({}{:+})/{}+1", from, offset, stride));

@@ -38,7 +38,8 @@ void ProgramEditor::unlink(std::uint32_t index) {
     if (producers_[output] == index) producers_[output] = kNoOp;
   }
   for_each_operand(op, [&](const Operand& operand) {
-    if (operand.kind == Operand::Kind::kValue) erase_if(users_[operand.index], [index](std::uint32_t user) { return user == index; });
+    if (operand.kind == Operand::Kind::kValue)
+      erase_if(users_[operand.index], [index](std::uint32_t user) { return user == index; });
   });
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "../lowered.h"
 #include "ctxgen/base/status.h"
+
+#include "../lowered.h"
 
 namespace ctxgen::onednn {
 

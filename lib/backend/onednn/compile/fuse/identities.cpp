@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "editor.h"
 #include "fuse.h"
 

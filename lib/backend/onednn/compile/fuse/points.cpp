@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "fuse.h"
 #include "quantized.h"
 
@@ -39,8 +40,7 @@ std::optional<ProgramOp> binary_as_point(const ProgramEditor& editor, const Prog
     point.kind = kind::kPoint;
     point.params.clear();
     point.inputs = {src};
-    point.post_ops.insert(point.post_ops.begin(),
-                          {.kind = alg, .operand = op.inputs[1 - i]});
+    point.post_ops.insert(point.post_ops.begin(), {.kind = alg, .operand = op.inputs[1 - i]});
     return point;
   }
   return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "editor.h"
 #include "fuse.h"
 

@@ -2,6 +2,7 @@
 
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "fuse.h"
 #include "quantized.h"
 
@@ -79,8 +80,10 @@ void move_quantize_up(Lowered& lowered) {
     // Further inputs only lend their sizes; they stay with the mover as it is.
     const bool single = mover.inputs.size() == 1 || traits_of(mover).concatenates;
     if (!single) continue;
-    if (traits_of(mover).rearranges || is_maximum(mover) || slices) exchange(editor, before, i);
-    else if (traits_of(mover).concatenates) quantize_inputs(editor, before, i);
+    if (traits_of(mover).rearranges || is_maximum(mover) || slices)
+      exchange(editor, before, i);
+    else if (traits_of(mover).concatenates)
+      quantize_inputs(editor, before, i);
   }
 }
 

@@ -1,10 +1,11 @@
 #include <utility>
 
-#include "../node_view.h"
-#include "../quantized_constant.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../node_view.h"
+#include "../quantized_constant.h"
 #include "fuse.h"
 #include "quantized.h"
 

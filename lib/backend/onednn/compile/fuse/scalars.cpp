@@ -2,9 +2,10 @@
 #include <limits>
 #include <optional>
 
+#include "ctxgen/onednn/op_kinds.h"
+
 #include "../node_view.h"
 #include "../program_builder.h"
-#include "ctxgen/onednn/op_kinds.h"
 #include "editor.h"
 #include "f32_range.h"
 #include "fuse.h"
@@ -29,8 +30,7 @@ std::optional<PostOp> as_eltwise(std::string_view alg, float c, bool swapped) {
   if (alg == "add") return eltwise_step("linear", 1.0F, c);
   if (alg == "mul") return eltwise_step("linear", c);
   if (alg == "sub") {
-    return swapped ? eltwise_step("linear", -1.0F, c)
-                   : eltwise_step("linear", 1.0F, -c);
+    return swapped ? eltwise_step("linear", -1.0F, c) : eltwise_step("linear", 1.0F, -c);
   }
   if (alg == "div" && swapped) return eltwise_step("pow", c, -1.0F);
   // 1/c that is 0, infinite or subnormal would lose what the division keeps.

@@ -3,8 +3,9 @@
 #include <cmath>
 #include <optional>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -87,7 +88,8 @@ Read<std::optional<Tensor>> read_slope(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0, 1})) return std::unexpected(*refusal);
   if (n.constant(0) != nullptr) return refuse("input is constant");
   const std::vector<Dim> src = n.input_dims(0), dims = n.input_dims(1);
-  if (dims.size() > src.size()) return refuse("slope has rank {} for rank {}", dims.size(), src.size());
+  if (dims.size() > src.size())
+    return refuse("slope has rank {} for rank {}", dims.size(), src.size());
   const Tensor* slope = n.constant(1);
   if (slope != nullptr && slope->element_count() == 1) return *slope;
   if (n.node().opset < 7) {
@@ -137,8 +139,8 @@ Status lower_prelu(const NodeView& n, ProgramBuilder& builder) {
     builder.add_eltwise(n, "relu", floats_of(*slope)[0], 0.0F, src, result);
     return {};
   }
-  const Operand factor = slope ? builder.weight(n.input_value(1).name, *slope)
-                               : builder.operand(n.input(1));
+  const Operand factor =
+      slope ? builder.weight(n.input_value(1).name, *slope) : builder.operand(n.input(1));
   builder.add_binary(n, "prelu", src, factor, result);
   return {};
 }

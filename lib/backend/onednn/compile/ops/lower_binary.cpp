@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -138,9 +139,10 @@ Refusal check_where(const NodeView& n) {
 }
 
 Status lower_where(const NodeView& n, ProgramBuilder& builder) {
-  builder.add(builder.op(kind::kSelect, n),
-              {builder.operand(n.input(0)), builder.operand(n.input(1)), builder.operand(n.input(2))},
-              builder.value(n.output(0)));
+  builder.add(
+      builder.op(kind::kSelect, n),
+      {builder.operand(n.input(0)), builder.operand(n.input(1)), builder.operand(n.input(2))},
+      builder.value(n.output(0)));
   return {};
 }
 

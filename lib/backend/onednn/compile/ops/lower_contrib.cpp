@@ -4,8 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 // com.microsoft: what ONNX Runtime's optimizers make of several operators. The fused activations are
@@ -67,7 +68,8 @@ Status lower_fused(const NodeView& n, ProgramBuilder& builder, Emit&& emit) {
   const std::uint32_t inner =
       builder.temporary(n.output_value(0).name + "/linear", builder.at(result).dims);
   CTXGEN_CHECK(emit(inner));
-  builder.add_eltwise(n, eltwise->alg, eltwise->alpha, eltwise->beta, Operand::value(inner), result);
+  builder.add_eltwise(n, eltwise->alg, eltwise->alpha, eltwise->beta, Operand::value(inner),
+                      result);
   return {};
 }
 
@@ -87,8 +89,7 @@ Refusal check_skip(const NodeView& n, std::span<const std::string_view> rows) {
   CTXGEN_REFUSE(require_same_tail(n, 1, "skip", n.rank(0) - n.rank(1)));
   if (!n.has_input(2)) return "gamma is absent";
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (n.has_input(i + 2))
-      CTXGEN_REFUSE(require_row(n, i + 2, rows[i]));
+    if (n.has_input(i + 2)) CTXGEN_REFUSE(require_row(n, i + 2, rows[i]));
   for (const std::size_t i : {1, 2})
     if (n.output_wanted(i)) return "mean or inverse deviation is wanted";
   return std::nullopt;
@@ -105,7 +106,8 @@ std::uint32_t lower_skip_sum(const NodeView& n, ProgramBuilder& builder, std::si
   const std::uint32_t partial =
       has_bias ? builder.temporary(n.output_value(0).name + "/skip", dims) : sum;
   builder.add_binary(n, "add", builder.operand(n.input(0)), builder.operand(n.input(1)), partial);
-  if (has_bias) builder.add_binary(n, "add", Operand::value(partial), builder.operand(n.input(bias)), sum);
+  if (has_bias)
+    builder.add_binary(n, "add", Operand::value(partial), builder.operand(n.input(bias)), sum);
   return sum;
 }
 

@@ -1,5 +1,6 @@
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "conv_params.h"
 #include "ops.h"
 
@@ -65,10 +66,10 @@ Status emit_conv(const NodeView& n, ProgramBuilder& builder, std::uint32_t resul
   const ConvParams params = CTXGEN_TRY(accepted(read_conv(n), n));
   ProgramOp op = builder.op(kind::kConv, n);
   encode(params, op);
-  builder.add(std::move(op),
-              {builder.operand(n.input(0)), builder.operand(n.input(1)),
-               builder.operand(n.input(2))},
-              result);
+  builder.add(
+      std::move(op),
+      {builder.operand(n.input(0)), builder.operand(n.input(1)), builder.operand(n.input(2))},
+      result);
   return {};
 }
 

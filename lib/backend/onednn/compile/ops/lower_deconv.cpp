@@ -1,7 +1,8 @@
 #include <algorithm>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 #include "window_attributes.h"
 
@@ -141,18 +142,18 @@ Refusal check_deconv(const NodeView& n) { return refusal_of(read_deconv(n)); }
 Status lower_deconv(const NodeView& n, ProgramBuilder& builder) {
   const DeconvAttributes params = CTXGEN_TRY(accepted(read_deconv(n), n));
   const auto convolution = as_convolution(params);
-  const Tensor weights = CTXGEN_TRY(
-      convolution_weights(*n.constant(1), params.group, convolution.has_value()));
+  const Tensor weights =
+      CTXGEN_TRY(convolution_weights(*n.constant(1), params.group, convolution.has_value()));
   ProgramOp op = builder.op(convolution ? kind::kConv : kind::kDeconv, n);
   if (convolution)
     encode(ConvParams{*convolution, params.group}, op);
   else
     encode(DeconvParams{{params.window, params.group}, params.output_padding}, op);
-  builder.add(std::move(op),
-              {builder.operand(n.input(0)),
-               builder.weight(n.input_value(1).name + "/transposed", weights),
-               builder.operand(n.input(2))},
-              builder.value(n.output(0)));
+  builder.add(
+      std::move(op),
+      {builder.operand(n.input(0)), builder.weight(n.input_value(1).name + "/transposed", weights),
+       builder.operand(n.input(2))},
+      builder.value(n.output(0)));
   return {};
 }
 

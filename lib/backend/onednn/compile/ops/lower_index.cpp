@@ -3,10 +3,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "ctxgen/onednn/op_kinds.h"
+
 #include "../dim_chains.h"
 #include "../dim_list.h"
 #include "../op_row.h"
-#include "ctxgen/onednn/op_kinds.h"
 #include "ops.h"
 
 // Pad, Gather, Tile, Expand, DepthToSpace, SpaceToDepth: they move data, and claiming them keeps the
@@ -81,8 +82,7 @@ Read<GatherParams> read_gather(const NodeView& n) {
   params.indices = CTXGEN_TRY(ints_of(*given, "indices"));
   const Dim length = n.input_dims(0)[static_cast<std::size_t>(params.axis)];
   for (const std::int64_t index : params.indices) {
-    const bool inside =
-        !length.is_fixed() || (index >= -length.value() && index < length.value());
+    const bool inside = !length.is_fixed() || (index >= -length.value() && index < length.value());
     if (!inside) return refuse("index {} is outside of {}", index, length.value());
   }
   return params;
@@ -91,7 +91,8 @@ Read<GatherParams> read_gather(const NodeView& n) {
 Read<std::vector<std::int64_t>> read_tile(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   auto repeats = CTXGEN_TRY(constant_ints(n, 1, "repeats input"));
-  if (repeats.size() != n.rank(0)) return refuse("{} repeats for rank {}", repeats.size(), n.rank(0));
+  if (repeats.size() != n.rank(0))
+    return refuse("{} repeats for rank {}", repeats.size(), n.rank(0));
   for (const std::int64_t r : repeats) {
     if (r < 1 || r > kMostPad) return refuse("{} repeats", r);
   }

@@ -1,7 +1,8 @@
 #include <algorithm>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -108,8 +109,7 @@ Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t resul
   }
   // A factor that no constant takes stands between product and addition: alpha * A * B + C.
   if (scale_result) op.post_ops.push_back(eltwise_step("linear", params.alpha));
-  const std::optional<Tensor> bias =
-      scale_result ? std::nullopt : CTXGEN_TRY(bias_of(n, params));
+  const std::optional<Tensor> bias = scale_result ? std::nullopt : CTXGEN_TRY(bias_of(n, params));
   if (bias) {
     inputs.push_back(builder.weight(n.input_value(2).name, *bias));
   }

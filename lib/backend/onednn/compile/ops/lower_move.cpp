@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ctxgen/onednn/op_kinds.h"
+
 #include "../dim_list.h"
 #include "../op_row.h"
-#include "ctxgen/onednn/op_kinds.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {

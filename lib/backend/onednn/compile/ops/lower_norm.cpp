@@ -1,8 +1,9 @@
 #include <array>
 #include <cmath>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -77,11 +78,11 @@ Status lower_batch_norm(const NodeView& n, ProgramBuilder& builder) {
   const Tensor scale_tensor = CTXGEN_TRY(tensor_of(tensors[0]->dims(), scale));
   const Tensor shift_tensor = CTXGEN_TRY(tensor_of(tensors[0]->dims(), shift));
   ProgramOp op = builder.op(kind::kScaleShift, n);
-  builder.add(std::move(op),
-              {builder.operand(n.input(0)),
-               builder.weight(n.input_value(1).name + "/scale", scale_tensor),
-               builder.weight(n.input_value(2).name + "/shift", shift_tensor)},
-              builder.value(n.output(0)));
+  builder.add(
+      std::move(op),
+      {builder.operand(n.input(0)), builder.weight(n.input_value(1).name + "/scale", scale_tensor),
+       builder.weight(n.input_value(2).name + "/shift", shift_tensor)},
+      builder.value(n.output(0)));
   return {};
 }
 
@@ -110,10 +111,10 @@ Status lower_layer_norm(const NodeView& n, ProgramBuilder& builder) {
   const NormParams params = CTXGEN_TRY(accepted(read_layer_norm(n), n));
   ProgramOp op = builder.op(kind::kLayerNorm, n);
   encode(params, op);
-  builder.add(std::move(op),
-              {builder.operand(n.input(0)), builder.operand(n.input(1)),
-               builder.operand(n.input(2))},
-              builder.value(n.output(0)));
+  builder.add(
+      std::move(op),
+      {builder.operand(n.input(0)), builder.operand(n.input(1)), builder.operand(n.input(2))},
+      builder.value(n.output(0)));
   return {};
 }
 

@@ -1,5 +1,6 @@
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 #include "window_attributes.h"
 

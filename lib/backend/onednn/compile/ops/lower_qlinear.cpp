@@ -1,9 +1,10 @@
 #include <algorithm>
 
-#include "../op_row.h"
-#include "conv_params.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
+#include "conv_params.h"
 #include "ops.h"
 #include "quantization.h"
 
@@ -55,8 +56,7 @@ Read<QLinear> read_qlinear_conv(const NodeView& n) {
   const Tensor* bias = n.constant(8);
   if (bias == nullptr || bias->type() != DataType::kInt32) return refuse("bias is not constant");
   if (bias->dims() != Dims{q.b.stored.dims()[0]}) {
-    return refuse("bias has dims {}, expected [{}]", to_string(bias->dims()),
-                  q.b.stored.dims()[0]);
+    return refuse("bias has dims {}, expected [{}]", to_string(bias->dims()), q.b.stored.dims()[0]);
   }
   return q;
 }

@@ -1,5 +1,6 @@
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 #include "quantization.h"
 #include "window_attributes.h"
@@ -52,7 +53,8 @@ Read<Binary> read_binary(const NodeView& n) {
     if (constant != nullptr) continue;
     CTXGEN_REFUSE(require_value(n, i, kBytes));
   }
-  const Binary binary{CTXGEN_TRY(read_quantization(n, 1, 2)), CTXGEN_TRY(read_quantization(n, 4, 5)),
+  const Binary binary{CTXGEN_TRY(read_quantization(n, 1, 2)),
+                      CTXGEN_TRY(read_quantization(n, 4, 5)),
                       CTXGEN_TRY(read_quantization(n, 6, 7))};
   CTXGEN_REFUSE(check_result(n, binary.to));
   return binary;
@@ -60,9 +62,8 @@ Read<Binary> read_binary(const NodeView& n) {
 
 /// A softmax over the last axis: the same for both meanings that `axis` has had.
 Read<Unary> read_softmax(const NodeView& n) {
-  const std::int64_t axis =
-      CTXGEN_TRY(axis_of(n.node().int_or("axis", n.node().int_or("opset", 13) < 13 ? 1 : -1),
-                         n.rank(0)));
+  const std::int64_t axis = CTXGEN_TRY(
+      axis_of(n.node().int_or("axis", n.node().int_or("opset", 13) < 13 ? 1 : -1), n.rank(0)));
   if (static_cast<std::size_t>(axis) + 1 != n.rank(0)) {
     return refuse("axis {} is not the last of {}", axis, n.rank(0));
   }

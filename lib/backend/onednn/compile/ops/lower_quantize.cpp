@@ -1,5 +1,6 @@
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 #include "quantization.h"
 
@@ -86,9 +87,9 @@ Refusal check_cast(const NodeView& n) {
       return refusal;
     }
   } else if (to == DataType::kFloat) {
-    if (Refusal refusal = require_value(n, 0, {DataType::kFloat, DataType::kFloat16,
-                                               DataType::kInt32, DataType::kUint8,
-                                               DataType::kInt8})) {
+    if (Refusal refusal = require_value(n, 0,
+                                        {DataType::kFloat, DataType::kFloat16, DataType::kInt32,
+                                         DataType::kUint8, DataType::kInt8})) {
       return refusal;
     }
   } else {

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -10,16 +11,11 @@ namespace ctxgen::onednn {
 namespace {
 
 constexpr std::pair<std::string_view, std::string_view> kModes[] = {
-    {"ReduceL1", "l1"},
-    {"ReduceL2", "l2"},
-    {"ReduceLogSum", "log_sum"},
-    {"ReduceLogSumExp", "log_sum_exp"},
-    {"ReduceMax", "max"},
-    {"ReduceMean", "mean"},
-    {"ReduceMin", "min"},
-    {"ReduceProd", "prod"},
-    {"ReduceSum", "sum"},
-    {"ReduceSumSquare", "sum_square"},
+    {"ReduceL1", "l1"},          {"ReduceL2", "l2"},
+    {"ReduceLogSum", "log_sum"}, {"ReduceLogSumExp", "log_sum_exp"},
+    {"ReduceMax", "max"},        {"ReduceMean", "mean"},
+    {"ReduceMin", "min"},        {"ReduceProd", "prod"},
+    {"ReduceSum", "sum"},        {"ReduceSumSquare", "sum_square"},
 };
 
 /// The axes to reduce; from opset 13 (ReduceSum) or 18 on they are an input.

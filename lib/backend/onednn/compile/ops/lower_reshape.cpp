@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <array>
 
+#include "ctxgen/onednn/op_kinds.h"
+
 #include "../dim_chains.h"
 #include "../dim_list.h"
 #include "../op_row.h"
-#include "ctxgen/onednn/op_kinds.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -26,8 +27,7 @@ Read<std::vector<std::int64_t>> attribute_or_input(const NodeView& n, std::int64
 Read<std::vector<std::int64_t>> read_shape(const NodeView& n) {
   CTXGEN_REFUSE(require_movable(n));
   if (n.node().opset >= 5 && !n.has_input(1)) return refuse("shape input is absent");
-  std::vector<std::int64_t> shape =
-      CTXGEN_TRY(attribute_or_input(n, 5, "shape", "shape input"));
+  std::vector<std::int64_t> shape = CTXGEN_TRY(attribute_or_input(n, 5, "shape", "shape input"));
   if (shape.empty()) return refuse("shape is that of a scalar");
   if (shape.size() > kMaxRank) return refuse("shape has rank {}", shape.size());
   if (std::ranges::count(shape, -1) > 1) return refuse("shape holds -1 more than once");
@@ -165,9 +165,8 @@ Refusal check_dropout(const NodeView& n) {
   if (n.has_input(2)) {
     const Tensor* training = n.constant(2);
     if (training == nullptr) return "training_mode is not constant";
-    const bool off =
-        training->element_count() == 1 && bits_of(training->type()) == 8 &&
-        training->bytes()[0] == std::byte{0};
+    const bool off = training->element_count() == 1 && bits_of(training->type()) == 8 &&
+                     training->bytes()[0] == std::byte{0};
     if (!off) return "training mode";
   }
   CTXGEN_REFUSE(require_one_output(n));

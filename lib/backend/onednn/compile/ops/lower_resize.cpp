@@ -2,8 +2,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {
@@ -33,7 +34,8 @@ Read<std::vector<float>> read_scales(const NodeView& n) {
   const Tensor* tensor = n.constant(input);
   if (tensor == nullptr) return refuse("scales are not constant");
   if (tensor->element_count() == 0) return std::vector<float>{};
-  if (tensor->type() != DataType::kFloat || tensor->rank() != 1) return refuse("scales must be 1-D float32");
+  if (tensor->type() != DataType::kFloat || tensor->rank() != 1)
+    return refuse("scales must be 1-D float32");
   return floats_of(*tensor);
 }
 
@@ -42,8 +44,10 @@ Read<ResizeParams> read_factors(const NodeView& n) {
   const auto axes = CTXGEN_TRY(resized_axes(n));
   const auto scales = CTXGEN_TRY(read_scales(n));
   std::vector<std::int64_t> sizes;
-  if (n.node().opset >= 11 && n.has_input(3)) sizes = CTXGEN_TRY(constant_ints(n, 3, "sizes input"));
-  if (scales.empty() == sizes.empty()) return refuse("neither or both of scales and sizes are given");
+  if (n.node().opset >= 11 && n.has_input(3))
+    sizes = CTXGEN_TRY(constant_ints(n, 3, "sizes input"));
+  if (scales.empty() == sizes.empty())
+    return refuse("neither or both of scales and sizes are given");
   if (std::max(scales.size(), sizes.size()) != axes.size()) {
     return refuse("{} factors for {} axes", std::max(scales.size(), sizes.size()), axes.size());
   }
@@ -71,9 +75,9 @@ bool keeps_dim(const NodeView& n, const ResizeParams& params, std::size_t i) {
 }
 
 Refusal check_words(const NodeView& n, const ResizeParams& params) {
-  constexpr std::string_view kCoordinates[] = {"half_pixel",    "half_pixel_symmetric",
+  constexpr std::string_view kCoordinates[] = {"half_pixel",         "half_pixel_symmetric",
                                                "pytorch_half_pixel", "align_corners",
-                                               "asymmetric",    "tf_half_pixel_for_nn"};
+                                               "asymmetric",         "tf_half_pixel_for_nn"};
   constexpr std::string_view kNearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                            "ceil"};
   if (params.mode != "nearest" && params.mode != "linear") {

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "../op_row.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 // LSTM, GRU and RNN: weights in oneDNN's order of gates, results in ONNX's order of dims.
@@ -87,7 +88,8 @@ Refusal check_state(const NodeView& n, std::size_t i, const RnnAttributes& param
   const std::size_t first = params.batch_first ? 1 : 0;
   const bool fits = dims.size() == 3 && dims[first] == Dim::fixed(params.directions) &&
                     dims[2] == Dim::fixed(params.hidden);
-  if (!fits) return std::format("initial state {} has other dims than directions and hidden size", i);
+  if (!fits)
+    return std::format("initial state {} has other dims than directions and hidden size", i);
   return std::nullopt;
 }
 
@@ -173,8 +175,8 @@ Result<Tensor> gate_bias(const Tensor* bias, const RnnAttributes& params) {
     for (std::int64_t g = 0; g < rows; ++g)
       for (std::int64_t h = 0; h < params.hidden; ++h) {
         const std::int64_t gate = g < params.gates ? params.order[static_cast<std::size_t>(g)] : 2;
-        const auto at = static_cast<std::size_t>(
-            2 * d * params.gates * params.hidden + gate * params.hidden + h);
+        const auto at = static_cast<std::size_t>(2 * d * params.gates * params.hidden +
+                                                 gate * params.hidden + h);
         const auto recurrent = at + static_cast<std::size_t>(params.gates * params.hidden);
         if (lbr && g >= 2)
           to.push_back(from[g == 2 ? at : recurrent]);
@@ -202,8 +204,8 @@ Operand steps_first(const NodeView& n, ValueId id, const RnnAttributes& params,
   const Operand given = builder.operand(id);
   if (!params.batch_first || given.kind == Operand::Kind::kNone) return given;
   std::vector<ProgramDim> dims(3);
-  const std::uint32_t swapped = builder.temporary(
-      std::format("{}/steps_first", view_name(n, id)), std::move(dims));
+  const std::uint32_t swapped =
+      builder.temporary(std::format("{}/steps_first", view_name(n, id)), std::move(dims));
   return Operand::value(add_transpose(n, given, {1, 0, 2}, swapped, builder));
 }
 
@@ -211,9 +213,9 @@ Operand steps_first(const NodeView& n, ValueId id, const RnnAttributes& params,
 void add_sequence(const NodeView& n, std::uint32_t y, const RnnAttributes& params,
                   ProgramBuilder& builder) {
   const std::uint32_t result = builder.value(n.output(0));
-  const std::uint32_t apart = builder.temporary(
-      n.output_value(0).name + "/apart",
-      {{}, {}, {.value = params.directions}, {.value = params.hidden}});
+  const std::uint32_t apart =
+      builder.temporary(n.output_value(0).name + "/apart",
+                        {{}, {}, {.value = params.directions}, {.value = params.hidden}});
   ProgramOp op = builder.op(kind::kReshape, n);
   encode(ReshapeParams{.shape = {0, 0, params.directions, params.hidden}}, op);
   builder.add(std::move(op), {Operand::value(y)}, apart);

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "../op_row.h"
 #include "ctxgen/base/checked.h"
 #include "ctxgen/onednn/op_kinds.h"
+
+#include "../op_row.h"
 #include "ops.h"
 
 namespace ctxgen::onednn {

@@ -50,8 +50,7 @@ void add_quantize(const NodeView& n, std::uint32_t real, const Quantization& to,
 
 Result<Operand> add_quantized_weight(const NodeView& n, std::size_t input,
                                      const QuantizedWeight& weight, ProgramBuilder& builder) {
-  const Operand made =
-      builder.weight(n.input_value(input).name, CTXGEN_TRY(dequantized(weight)));
+  const Operand made = builder.weight(n.input_value(input).name, CTXGEN_TRY(dequantized(weight)));
   builder.note_quantized(made, weight);
   return made;
 }

@@ -29,7 +29,7 @@ Read<std::vector<std::int64_t>> read_list(const NodeView& n, std::string_view na
 }  // namespace
 
 Read<WindowAttributes> read_window(const NodeView& n, std::size_t spatial_rank,
-                         std::vector<std::int64_t> kernel) {
+                                   std::vector<std::int64_t> kernel) {
   WindowAttributes window;
   if (kernel.empty() && !n.node().ints("kernel_shape")) return refuse("kernel_shape is absent");
   window.kernel = CTXGEN_TRY(read_list(n, "kernel_shape", spatial_rank, 0, 1));

@@ -18,6 +18,6 @@ struct WindowAttributes : WindowParams {
 /// Reads and bounds the attributes; absent ones get ONNX's defaults. `kernel` is what weights say
 /// (conv) or empty (pools: kernel_shape is required).
 [[nodiscard]] Read<WindowAttributes> read_window(const NodeView& n, std::size_t spatial_rank,
-                                       std::vector<std::int64_t> kernel);
+                                                 std::vector<std::int64_t> kernel);
 
 }  // namespace ctxgen::onednn

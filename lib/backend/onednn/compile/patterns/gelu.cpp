@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "patterns.h"
 #include "walk.h"
 

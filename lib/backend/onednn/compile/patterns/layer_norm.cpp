@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "patterns.h"
 #include "walk.h"
 

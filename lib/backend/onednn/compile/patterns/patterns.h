@@ -16,12 +16,11 @@ struct PatternMatch {
   std::string kind;           // op kind
   ValueId src;
   ValueId result;
-  std::string alg;            // eltwise: algorithm
-  ValueId scale, shift;       // layer_norm: constants, may be absent
-  std::int64_t axis = -1;     // layer_norm
-  float epsilon = 0.0F;       // layer_norm
+  std::string alg;         // eltwise: algorithm
+  ValueId scale, shift;    // layer_norm: constants, may be absent
+  std::int64_t axis = -1;  // layer_norm
+  float epsilon = 0.0F;    // layer_norm
 };
-
 
 /// Finds all patterns made of allowed nodes (by place in `scope`), in order of their last node; no
 /// node is in two.

@@ -60,10 +60,9 @@ ValueId PatternWalk::without_scalar(NodeId id, double expected) const {
 bool PatternWalk::is_data(ValueId value) const {
   if (!value.valid() || view_->constant(value) != nullptr) return false;
   const ValueType& type = graph().value(value).type;
-  return type.is_tensor() && is_float(type.element) && type.has_rank() &&
-         type.rank() > 0 && std::ranges::none_of(*type.shape, [](const Dim& dim) {
-           return dim.is_fixed() && dim.value() == 0;
-         });
+  return type.is_tensor() && is_float(type.element) && type.has_rank() && type.rank() > 0 &&
+         std::ranges::none_of(*type.shape,
+                              [](const Dim& dim) { return dim.is_fixed() && dim.value() == 0; });
 }
 
 std::vector<NodeId> PatternWalk::nodes() const {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 
@@ -35,23 +36,24 @@ std::vector<Axis> collapse(const Dims& dims, const Dims& src, const Dims& dst) {
   return merged;
 }
 
-constexpr auto copy_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const auto* src, auto* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
-});
+constexpr auto copy_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const auto* src, auto* dst) {
+      for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
+    });
 
-constexpr auto gather_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const auto* src, std::int64_t src_stride, auto* dst, std::int64_t dst_stride) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
-});
+constexpr auto gather_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const auto* src, std::int64_t src_stride,
+                                  auto* dst, std::int64_t dst_stride) {
+      for (std::int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
+    });
 
 /// dst[r * dst_row + c] = src[c * src_column + r]: a tile of a 2-D transpose, dense dst rows.
-constexpr auto transpose_tile = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t rows, std::int64_t columns, const auto* src, std::int64_t src_column, auto* dst,
-    std::int64_t dst_row) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c) dst[r * dst_row + c] = src[c * src_column + r];
-});
+constexpr auto transpose_tile =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t rows, std::int64_t columns, const auto* src,
+                                  std::int64_t src_column, auto* dst, std::int64_t dst_row) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < columns; ++c) dst[r * dst_row + c] = src[c * src_column + r];
+    });
 
 /// T: an unsigned integer as wide as an element.
 template <class T>

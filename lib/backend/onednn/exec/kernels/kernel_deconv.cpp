@@ -2,16 +2,17 @@
 #include <cstring>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 
 namespace ctxgen::onednn {
 namespace {
 
-constexpr auto multiply_add = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* a, const float* b, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * b[i];
-});
+constexpr auto multiply_add =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* a, const float* b, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * b[i];
+    });
 
 /// Depthwise transposed convolution of channels-last tensors: each result gathers the taps that
 /// reach it, so that no two threads write the same place.

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels_move.h"
 
@@ -20,14 +21,14 @@ struct Run {
   std::int64_t dst = 0, length = 0, src = 0;  // src: kFill for padding
 };
 
-constexpr auto gather_elements = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* src, const std::int64_t* offsets, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
-});
-constexpr auto copy_elements = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* src, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
-});
+constexpr auto gather_elements = simd_loop(
+    [] CTXGEN_SIMD_LOOP(std::int64_t n, const float* src, const std::int64_t* offsets, float* dst) {
+      for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
+    });
+constexpr auto copy_elements =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* src, float* dst) {
+      for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
+    });
 
 /// Axes by dst stride; those of one element that is not moved are dropped.
 std::vector<IndexAxis> order_axes(const std::vector<AxisMap>& maps, const Dims& src_strides,
@@ -123,12 +124,12 @@ class IndexKernel final : public Kernel {
   float fill_;
 };
 
-constexpr auto blend = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
+constexpr auto blend = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* a, float wa,
+                                                     const float* b, float wb, float* out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * wa + b[i] * wb;
 });
-constexpr auto blend_more = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* a, float wa, const float* b, float wb, float* out) {
+constexpr auto blend_more = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* a, float wa,
+                                                          const float* b, float wb, float* out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] += a[i] * wa + b[i] * wb;
 });
 
@@ -154,8 +155,7 @@ class LinearKernel final : public Kernel {
       const std::int64_t image = row / (out_[0] * out_[1]);
       run_row(src + image * in_[0] * in_[1] * in_[2] * channels_,
               taps_[0][static_cast<std::size_t>(row / out_[1] % out_[0])],
-              taps_[1][static_cast<std::size_t>(row % out_[1])],
-              dst + row * out_[2] * channels_);
+              taps_[1][static_cast<std::size_t>(row % out_[1])], dst + row * out_[2] * channels_);
     });
   }
 

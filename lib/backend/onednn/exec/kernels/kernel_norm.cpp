@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels_reduce.h"
 
@@ -36,27 +37,29 @@ constexpr auto moments_of = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const 
   return m;
 });
 
-constexpr auto add_moments = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, double* sums, double* squares) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double x = in[i];
-    sums[i] += x;
-    squares[i] += x * x;
-  }
-});
+constexpr auto add_moments =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, double* sums, double* squares) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double x = in[i];
+        sums[i] += x;
+        squares[i] += x * x;
+      }
+    });
 
-constexpr auto scale_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, float factor, const float* scale, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor * scale[i];
-});
-constexpr auto affine_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, float factor, float shift, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor + shift;
-});
-constexpr auto affine_rows = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, const float* factor, const float* shift, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor[i] + shift[i];
-});
+constexpr auto scale_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, float factor, const float* scale,
+                                  float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor * scale[i];
+    });
+constexpr auto affine_row = simd_loop(
+    [] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, float factor, float shift, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor + shift;
+    });
+constexpr auto affine_rows =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, const float* factor,
+                                  const float* shift, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * factor[i] + shift[i];
+    });
 
 class RmsKernel final : public Kernel {
  public:
@@ -116,12 +119,12 @@ class GroupNormKernel final : public Kernel {
     return {mean, 1.0 / std::sqrt(variance + double{epsilon_})};
   }
   /// The whole step for one channel as x * factor + shift.
-  void affine_of(const Normal& normal, std::int64_t channel, const float* scale,
-                 const float* shift, float& factor, float& offset) const {
+  void affine_of(const Normal& normal, std::int64_t channel, const float* scale, const float* shift,
+                 float& factor, float& offset) const {
     const double by = normal.factor * (scale != nullptr ? double{scale[channel]} : 1.0);
     factor = static_cast<float>(by);
-    offset = static_cast<float>((shift != nullptr ? double{shift[channel]} : 0.0) -
-                                normal.mean * by);
+    offset =
+        static_cast<float>((shift != nullptr ? double{shift[channel]} : 0.0) - normal.mean * by);
   }
 
   void run_group(std::int64_t group, const float* src, const float* scale, const float* shift,
@@ -163,8 +166,7 @@ class GroupNormKernel final : public Kernel {
   }
 
   /// Of the groups in channels [first, end) of an image.
-  void find_normals(const float* src, std::int64_t first, std::int64_t end,
-                    Normal* normals) const {
+  void find_normals(const float* src, std::int64_t first, std::int64_t end, Normal* normals) const {
     const std::int64_t size = shape_.channels / shape_.groups;
     Moments group;  // one that takes several tiles is the only one
     for (std::int64_t at = first; at < end; at += kTile) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 #include "kernels/point_rows.h"
@@ -11,78 +12,75 @@ namespace ctxgen::onednn {
 
 // One function per shape of loop; the switch on the operation stands outside of the loop, so that
 // each case is a plain loop that the compiler vectorises.
-#define CTXGEN_LOOP(expression)                                     \
-  for (std::int64_t i = 0; i < n; ++i) {                            \
-    const float x = in[i];                                          \
-    out[i] = (expression);                                          \
-  }                                                                 \
+#define CTXGEN_LOOP(expression)          \
+  for (std::int64_t i = 0; i < n; ++i) { \
+    const float x = in[i];               \
+    out[i] = (expression);               \
+  }                                      \
   break
 
-constexpr auto unary_loop = simd_loop([] CTXGEN_SIMD_LOOP(
-    PointOp op, float alpha, float beta, std::int64_t n, const float* in, float* out) {
-  switch (op) {
-    case PointOp::kRelu:
-      if (alpha == 0.0F) {
-        CTXGEN_LOOP(x < 0.0F ? 0.0F : x);
+constexpr auto unary_loop =
+    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, float alpha, float beta, std::int64_t n,
+                                  const float* in, float* out) {
+      switch (op) {
+        case PointOp::kRelu:
+          if (alpha == 0.0F) {
+            CTXGEN_LOOP(x < 0.0F ? 0.0F : x);
+          }
+          CTXGEN_LOOP(x < 0.0F ? alpha * x : x);
+        case PointOp::kClip: CTXGEN_LOOP(x < alpha ? alpha : (x > beta ? beta : x));
+        case PointOp::kLinear: CTXGEN_LOOP(alpha * x + beta);
+        case PointOp::kAbs: CTXGEN_LOOP(std::fabs(x));
+        case PointOp::kSquare: CTXGEN_LOOP(x * x);
+        case PointOp::kSqrt: CTXGEN_LOOP(std::sqrt(x));
+        case PointOp::kHardSwish: CTXGEN_LOOP(x * std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+        case PointOp::kHardSigmoid: CTXGEN_LOOP(std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
+        case PointOp::kFloor: CTXGEN_LOOP(std::floor(x));
+        case PointOp::kCeil: CTXGEN_LOOP(std::ceil(x));
+        case PointOp::kSign: CTXGEN_LOOP(x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x));
+        case PointOp::kSoftsign: CTXGEN_LOOP(x / (1.0F + std::fabs(x)));
+        case PointOp::kThreshold: CTXGEN_LOOP(x > alpha ? x : 0.0F);
+        case PointOp::kErf: CTXGEN_LOOP(std::erf(x));
+        case PointOp::kSin: CTXGEN_LOOP(std::sin(x));
+        case PointOp::kCos: CTXGEN_LOOP(std::cos(x));
+        case PointOp::kPowerOf: CTXGEN_LOOP(std::pow(x, beta));
+        default: break;
       }
-      CTXGEN_LOOP(x < 0.0F ? alpha * x : x);
-    case PointOp::kClip: CTXGEN_LOOP(x < alpha ? alpha : (x > beta ? beta : x));
-    case PointOp::kLinear: CTXGEN_LOOP(alpha * x + beta);
-    case PointOp::kAbs: CTXGEN_LOOP(std::fabs(x));
-    case PointOp::kSquare: CTXGEN_LOOP(x * x);
-    case PointOp::kSqrt: CTXGEN_LOOP(std::sqrt(x));
-    case PointOp::kHardSwish:
-      CTXGEN_LOOP(x * std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
-    case PointOp::kHardSigmoid: CTXGEN_LOOP(std::min(std::max(alpha * x + beta, 0.0F), 1.0F));
-    case PointOp::kFloor: CTXGEN_LOOP(std::floor(x));
-    case PointOp::kCeil: CTXGEN_LOOP(std::ceil(x));
-    case PointOp::kSign: CTXGEN_LOOP(x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x));
-    case PointOp::kSoftsign: CTXGEN_LOOP(x / (1.0F + std::fabs(x)));
-    case PointOp::kThreshold: CTXGEN_LOOP(x > alpha ? x : 0.0F);
-    case PointOp::kErf: CTXGEN_LOOP(std::erf(x));
-    case PointOp::kSin: CTXGEN_LOOP(std::sin(x));
-    case PointOp::kCos: CTXGEN_LOOP(std::cos(x));
-    case PointOp::kPowerOf: CTXGEN_LOOP(std::pow(x, beta));
-    default: break;
-  }
-});
+    });
 void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float* in, float* out) {
   unary_loop(op, alpha, beta, n, in, out);
 }
 #undef CTXGEN_LOOP
 
-#define CTXGEN_LOOP(index, expression)                              \
-  for (std::int64_t i = 0; i < n; ++i) {                            \
-    const float x = in[i];                                          \
-    const float y = operand[index];                                 \
-    out[i] = (expression);                                          \
-  }                                                                 \
+#define CTXGEN_LOOP(index, expression)   \
+  for (std::int64_t i = 0; i < n; ++i) { \
+    const float x = in[i];               \
+    const float y = operand[index];      \
+    out[i] = (expression);               \
+  }                                      \
   break
-#define CTXGEN_CASES(index)                                         \
-  switch (op) {                                                     \
-    case PointOp::kAdd: CTXGEN_LOOP(index, x + y);                  \
-    case PointOp::kSub: CTXGEN_LOOP(index, x - y);                  \
-    case PointOp::kMul: CTXGEN_LOOP(index, x * y);                  \
-    case PointOp::kDiv: CTXGEN_LOOP(index, x / y);                  \
+#define CTXGEN_CASES(index)                                          \
+  switch (op) {                                                      \
+    case PointOp::kAdd: CTXGEN_LOOP(index, x + y);                   \
+    case PointOp::kSub: CTXGEN_LOOP(index, x - y);                   \
+    case PointOp::kMul: CTXGEN_LOOP(index, x * y);                   \
+    case PointOp::kDiv: CTXGEN_LOOP(index, x / y);                   \
     case PointOp::kMax: CTXGEN_LOOP(index, x > y || x != x ? x : y); \
     case PointOp::kMin: CTXGEN_LOOP(index, x < y || x != x ? x : y); \
-    case PointOp::kPRelu: CTXGEN_LOOP(index, x < 0.0F ? x * y : x); \
-    case PointOp::kPower: CTXGEN_LOOP(index, std::pow(x, y));       \
-    default: break;                                                 \
+    case PointOp::kPRelu: CTXGEN_LOOP(index, x < 0.0F ? x * y : x);  \
+    case PointOp::kPower: CTXGEN_LOOP(index, std::pow(x, y));        \
+    default: break;                                                  \
   }
 
-constexpr auto binary_loop = simd_loop([] CTXGEN_SIMD_LOOP(
-    PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
-  CTXGEN_CASES(i)
-});
+constexpr auto binary_loop =
+    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t n, const float* in, const float* operand,
+                                  float* out) { CTXGEN_CASES(i) });
 void binary_row(PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
   binary_loop(op, n, in, operand, out);
 }
-constexpr auto strided_binary_loop = simd_loop([] CTXGEN_SIMD_LOOP(
-    PointOp op, std::int64_t n, const float* in, const float* operand, std::int64_t stride,
-    float* out) {
-  CTXGEN_CASES(i* stride)
-});
+constexpr auto strided_binary_loop =
+    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t n, const float* in, const float* operand,
+                                  std::int64_t stride, float* out) { CTXGEN_CASES(i * stride) });
 void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float* operand,
                         std::int64_t stride, float* out) {
   strided_binary_loop(op, n, in, operand, stride, out);
@@ -92,19 +90,19 @@ void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float
 
 namespace {
 
-constexpr auto scale_shift_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, const float* scale, const float* shift, float low,
-    float* out) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float x = in[i] * scale[i] + shift[i];
-    out[i] = x < low ? low : x;
-  }
-});
+constexpr auto scale_shift_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, const float* scale,
+                                  const float* shift, float low, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const float x = in[i] * scale[i] + shift[i];
+        out[i] = x < low ? low : x;
+      }
+    });
 
-constexpr auto load_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, std::int64_t stride, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
-});
+constexpr auto load_row = simd_loop(
+    [] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, std::int64_t stride, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+    });
 
 }  // namespace
 
@@ -116,8 +114,9 @@ std::vector<PointAxis> collapse_points(const Dims& dims, const std::vector<const
     for (const Dims* list : strides) axis.strides.push_back((*list)[i]);
     axes.push_back(std::move(axis));
   }
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const PointAxis& a, const PointAxis& b) { return a.strides[0] > b.strides[0]; });
+  std::stable_sort(axes.begin(), axes.end(), [](const PointAxis& a, const PointAxis& b) {
+    return a.strides[0] > b.strides[0];
+  });
   std::vector<PointAxis> merged;
   for (PointAxis& axis : axes) {
     bool joins = !merged.empty();
@@ -158,7 +157,9 @@ namespace {
 class PointKernel final : public Kernel {
  public:
   PointKernel(std::vector<PointAxis> axes, std::vector<PointStage> stages)
-      : walk_(std::move(axes), kChunk), stages_(std::move(stages)), scale_shift_(is_scale_shift()) {}
+      : walk_(std::move(axes), kChunk),
+        stages_(std::move(stages)),
+        scale_shift_(is_scale_shift()) {}
 
   void run(std::byte* const* args) const override {
     parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
@@ -170,8 +171,8 @@ class PointKernel final : public Kernel {
 
   [[nodiscard]] bool is_scale_shift() const {
     const bool chain = stages_.size() >= 2 && stages_[0].op == PointOp::kMul &&
-                       stages_[1].op == PointOp::kAdd && walk_.step(2) == 1 &&
-                       walk_.step(3) == 1 && walk_.step(1) == 1;
+                       stages_[1].op == PointOp::kAdd && walk_.step(2) == 1 && walk_.step(3) == 1 &&
+                       walk_.step(1) == 1;
     if (!chain || stages_.size() > 3) return false;
     return stages_.size() == 2 || (stages_[2].op == PointOp::kRelu && stages_[2].alpha == 0.0F);
   }
@@ -224,17 +225,28 @@ std::optional<PointOp> point_op(std::string_view word, bool with_operand) {
   // The exponent is an operand or a number.
   if (word == "power") return with_operand ? PointOp::kPower : PointOp::kPowerOf;
   static constexpr std::pair<std::string_view, PointOp> kWords[] = {
-      {"add", PointOp::kAdd},       {"sub", PointOp::kSub},
-      {"mul", PointOp::kMul},       {"div", PointOp::kDiv},
-      {"max", PointOp::kMax},       {"min", PointOp::kMin},
-      {"relu", PointOp::kRelu},     {"clip", PointOp::kClip},
-      {"linear", PointOp::kLinear}, {"abs", PointOp::kAbs},
-      {"square", PointOp::kSquare}, {"sqrt", PointOp::kSqrt},
-      {"hardswish", PointOp::kHardSwish}, {"hardsigmoid", PointOp::kHardSigmoid},
-      {"floor", PointOp::kFloor},   {"ceil", PointOp::kCeil},
-      {"sign", PointOp::kSign},     {"erf", PointOp::kErf},
-      {"sin", PointOp::kSin},       {"cos", PointOp::kCos},
-      {"softsign", PointOp::kSoftsign}, {"threshold", PointOp::kThreshold},
+      {"add", PointOp::kAdd},
+      {"sub", PointOp::kSub},
+      {"mul", PointOp::kMul},
+      {"div", PointOp::kDiv},
+      {"max", PointOp::kMax},
+      {"min", PointOp::kMin},
+      {"relu", PointOp::kRelu},
+      {"clip", PointOp::kClip},
+      {"linear", PointOp::kLinear},
+      {"abs", PointOp::kAbs},
+      {"square", PointOp::kSquare},
+      {"sqrt", PointOp::kSqrt},
+      {"hardswish", PointOp::kHardSwish},
+      {"hardsigmoid", PointOp::kHardSigmoid},
+      {"floor", PointOp::kFloor},
+      {"ceil", PointOp::kCeil},
+      {"sign", PointOp::kSign},
+      {"erf", PointOp::kErf},
+      {"sin", PointOp::kSin},
+      {"cos", PointOp::kCos},
+      {"softsign", PointOp::kSoftsign},
+      {"threshold", PointOp::kThreshold},
       {"prelu", PointOp::kPRelu},
   };
   for (const auto& [name, op] : kWords)

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 #include "layout/layout.h"
@@ -18,24 +19,24 @@ template <class T>
   return a > b ? a : b;
 }
 
-constexpr auto take_max = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const auto* src, auto* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = larger(dst[i], src[i]);
-});
+constexpr auto take_max =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const auto* src, auto* dst) {
+      for (std::int64_t i = 0; i < n; ++i) dst[i] = larger(dst[i], src[i]);
+    });
 
-constexpr auto accumulate = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* src, float* dst) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
-});
+constexpr auto accumulate =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* src, float* dst) {
+      for (std::int64_t i = 0; i < n; ++i) dst[i] += src[i];
+    });
 constexpr auto divide = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, float by, float* dst) {
   for (std::int64_t i = 0; i < n; ++i) dst[i] /= by;
 });
 
 /// One output position along one spatial axis: which taps fall inside, how many count.
 struct Taps {
-  std::int64_t start = 0;           // input index of the first tap (may be negative)
-  std::int64_t first = 0, last = 0; // taps [first, last) are inside the input
-  std::int64_t counted = 0;         // taps inside input or declared padding
+  std::int64_t start = 0;            // input index of the first tap (may be negative)
+  std::int64_t first = 0, last = 0;  // taps [first, last) are inside the input
+  std::int64_t counted = 0;          // taps inside input or declared padding
 };
 
 template <class T>
@@ -93,10 +94,9 @@ class PoolKernel final : public Kernel {
     for (std::int64_t a = d.first; a < d.last; ++a)
       for (std::int64_t b = h.first; b < h.last; ++b)
         for (std::int64_t c = w.first; c < w.last; ++c) {
-          const std::int64_t row = (d.start + a * window_.dilations[0]) * in_[1] + h.start +
-                                   b * window_.dilations[1];
-          const T* at =
-              src + (row * in_[2] + w.start + c * window_.dilations[2]) * channels_;
+          const std::int64_t row =
+              (d.start + a * window_.dilations[0]) * in_[1] + h.start + b * window_.dilations[1];
+          const T* at = src + (row * in_[2] + w.start + c * window_.dilations[2]) * channels_;
           if (max) take_max(channels_, at, dst);
           if constexpr (std::is_same_v<T, float>)
             if (!max) accumulate(channels_, at, dst);
@@ -149,8 +149,8 @@ class LrnKernel final : public Kernel {
 
 }  // namespace
 
-std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window,
-                                               PoolMode mode, DataType type) {
+std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window, PoolMode mode,
+                                               DataType type) {
   if (type == DataType::kUint8)
     return std::make_shared<PoolKernel<std::uint8_t>>(src, window, mode);
   if (type == DataType::kInt8) return std::make_shared<PoolKernel<std::int8_t>>(src, window, mode);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels_reduce.h"
 
@@ -41,37 +42,37 @@ double joined(Fold fold, double a, double b) {
   }
 }
 
-#define CTXGEN_FOLD(index)                                                          \
-  switch (fold) {                                                                   \
-    case Fold::kSum: CTXGEN_EACH(index, a + x);                                     \
-    case Fold::kAbs: CTXGEN_EACH(index, a + std::fabs(x));                          \
-    case Fold::kSquare: CTXGEN_EACH(index, a + x * x);                              \
-    case Fold::kMax: CTXGEN_EACH(index, a > x || a != a ? a : x);                   \
-    case Fold::kMin: CTXGEN_EACH(index, a < x || a != a ? a : x);                   \
-    case Fold::kProd: CTXGEN_EACH(index, a * x);                                    \
+#define CTXGEN_FOLD(index)                                        \
+  switch (fold) {                                                 \
+    case Fold::kSum: CTXGEN_EACH(index, a + x);                   \
+    case Fold::kAbs: CTXGEN_EACH(index, a + std::fabs(x));        \
+    case Fold::kSquare: CTXGEN_EACH(index, a + x * x);            \
+    case Fold::kMax: CTXGEN_EACH(index, a > x || a != a ? a : x); \
+    case Fold::kMin: CTXGEN_EACH(index, a < x || a != a ? a : x); \
+    case Fold::kProd: CTXGEN_EACH(index, a * x);                  \
   }
 
 /// acc[i] = fold(acc[i], in[i]).
-constexpr auto fold_rows = simd_loop([] CTXGEN_SIMD_LOOP(
-    Fold fold, std::int64_t n, const float* in, double* acc) {
+constexpr auto fold_rows =
+    simd_loop([] CTXGEN_SIMD_LOOP(Fold fold, std::int64_t n, const float* in, double* acc) {
 #define CTXGEN_EACH(index, expression)      \
   for (std::int64_t i = 0; i < n; ++i) {    \
     const double x = in[index], a = acc[i]; \
     acc[i] = (expression);                  \
   }                                         \
   break
-  CTXGEN_FOLD(i)
+      CTXGEN_FOLD(i)
 #undef CTXGEN_EACH
-});
+    });
 
 constexpr std::int64_t kLanes = 16;
 
 /// The fold of a row, in sixteen lanes side by side.
-constexpr auto fold_row = simd_loop([] CTXGEN_SIMD_LOOP(
-    Fold fold, std::int64_t n, const float* in, double start) {
-  double lanes[kLanes];
-  for (double& lane : lanes) lane = start;
-  const std::int64_t whole = n - n % kLanes;
+constexpr auto fold_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(Fold fold, std::int64_t n, const float* in, double start) {
+      double lanes[kLanes];
+      for (double& lane : lanes) lane = start;
+      const std::int64_t whole = n - n % kLanes;
 #define CTXGEN_EACH(index, expression)                      \
   for (std::int64_t base = 0; base < whole; base += kLanes) \
     for (std::int64_t i = 0; i < kLanes; ++i) {             \
@@ -83,12 +84,12 @@ constexpr auto fold_row = simd_loop([] CTXGEN_SIMD_LOOP(
     lanes[0] = (expression);                                \
   }                                                         \
   break
-  CTXGEN_FOLD(i)
+      CTXGEN_FOLD(i)
 #undef CTXGEN_EACH
-  double result = lanes[0];
-  for (std::int64_t i = 1; i < kLanes; ++i) result = joined(fold, result, lanes[i]);
-  return result;
-});
+      double result = lanes[0];
+      for (std::int64_t i = 1; i < kLanes; ++i) result = joined(fold, result, lanes[i]);
+      return result;
+    });
 #undef CTXGEN_FOLD
 
 struct ReduceAxis {
@@ -189,8 +190,8 @@ class ReduceKernel final : public Kernel {
     const std::int64_t rows = count_of(reduced_);
     double most = -std::numeric_limits<double>::infinity();
     for (std::int64_t r = 0; r < rows; ++r)
-      most = joined(Fold::kMax, most,
-                    fold_row(Fold::kMax, row_, src + src_offset(reduced_, r), most));
+      most =
+          joined(Fold::kMax, most, fold_row(Fold::kMax, row_, src + src_offset(reduced_, r), most));
     if (!std::isfinite(most)) return static_cast<float>(most);
     double sum = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -221,11 +222,11 @@ class ReduceKernel final : public Kernel {
 
 std::optional<ReduceMode> reduce_mode(std::string_view word) {
   static constexpr std::pair<std::string_view, ReduceMode> kWords[] = {
-      {"sum", ReduceMode::kSum},         {"mean", ReduceMode::kMean},
-      {"max", ReduceMode::kMax},         {"min", ReduceMode::kMin},
-      {"prod", ReduceMode::kProd},       {"l1", ReduceMode::kL1},
-      {"l2", ReduceMode::kL2},           {"sum_square", ReduceMode::kSumSquare},
-      {"log_sum", ReduceMode::kLogSum},  {"log_sum_exp", ReduceMode::kLogSumExp},
+      {"sum", ReduceMode::kSum},        {"mean", ReduceMode::kMean},
+      {"max", ReduceMode::kMax},        {"min", ReduceMode::kMin},
+      {"prod", ReduceMode::kProd},      {"l1", ReduceMode::kL1},
+      {"l2", ReduceMode::kL2},          {"sum_square", ReduceMode::kSumSquare},
+      {"log_sum", ReduceMode::kLogSum}, {"log_sum_exp", ReduceMode::kLogSumExp},
   };
   for (const auto& [name, mode] : kWords)
     if (name == word) return mode;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 #include "kernels/point_rows.h"
@@ -9,24 +10,25 @@
 namespace ctxgen::onednn {
 
 // The forms that masks take have loops of their own, which the compiler vectorises.
-#define CTXGEN_LOOP(at_c, at_a, at_b)                                                 \
+#define CTXGEN_LOOP(at_c, at_a, at_b)                                                     \
   for (std::int64_t i = 0; i < n; ++i) out[i] = condition[at_c] != 0 ? a[at_a] : b[at_b]; \
   return
 
-constexpr auto select_loop = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const std::uint8_t* condition, std::int64_t c_step, const float* a,
-    std::int64_t a_step, const float* b, std::int64_t b_step, float* out) {
-  if (c_step == 1 && a_step == 1 && b_step == 1) {
-    CTXGEN_LOOP(i, i, i);
-  }
-  if (c_step == 1 && a_step == 1 && b_step == 0) {
-    CTXGEN_LOOP(i, i, 0);
-  }
-  if (c_step == 1 && a_step == 0 && b_step == 1) {
-    CTXGEN_LOOP(i, 0, i);
-  }
-  CTXGEN_LOOP(i* c_step, i* a_step, i* b_step);
-});
+constexpr auto select_loop =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const std::uint8_t* condition,
+                                  std::int64_t c_step, const float* a, std::int64_t a_step,
+                                  const float* b, std::int64_t b_step, float* out) {
+      if (c_step == 1 && a_step == 1 && b_step == 1) {
+        CTXGEN_LOOP(i, i, i);
+      }
+      if (c_step == 1 && a_step == 1 && b_step == 0) {
+        CTXGEN_LOOP(i, i, 0);
+      }
+      if (c_step == 1 && a_step == 0 && b_step == 1) {
+        CTXGEN_LOOP(i, 0, i);
+      }
+      CTXGEN_LOOP(i * c_step, i * a_step, i * b_step);
+    });
 void select_row(std::int64_t n, const std::uint8_t* condition, std::int64_t c_step, const float* a,
                 std::int64_t a_step, const float* b, std::int64_t b_step, float* out) {
   select_loop(n, condition, c_step, a, a_step, b, b_step, out);
@@ -44,7 +46,7 @@ class SelectKernel final : public Kernel {
   }
 
  private:
-  static constexpr std::int64_t kChunk = 16 * 1024;  // what one thread does at a time
+  static constexpr std::int64_t kChunk = 16 * 1024;                // what one thread does at a time
   enum Tensor : std::size_t { kDst, kCondition, kA, kB, kCount };  // order of the strides
 
   void run_job(std::int64_t job, std::byte* const* args) const {

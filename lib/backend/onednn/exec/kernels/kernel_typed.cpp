@@ -6,6 +6,7 @@
 
 #include "ctxgen/base/half.h"
 #include "ctxgen/base/simd.h"
+
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 #include "kernels/point_rows.h"
@@ -19,15 +20,16 @@
 namespace ctxgen::onednn {
 namespace {
 
-constexpr auto load_integers = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const auto* in, float scale, float zero, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale;
-});
+constexpr auto load_integers = simd_loop(
+    [] CTXGEN_SIMD_LOOP(std::int64_t n, const auto* in, float scale, float zero, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale;
+    });
 
 // Adding and subtracting 1.5 * 2^23 rounds to an integer, halves to even, where |x| < 2^22. Bounds
 // are integers, so that saturating before rounding is the same. A NaN becomes the lower bound.
-constexpr auto store_integers = simd_loop([] CTXGEN_SIMD_LOOP(
-    std::int64_t n, const float* in, float scale, float zero, float low, float high, auto* out) {
+constexpr auto store_integers = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in,
+                                                              float scale, float zero, float low,
+                                                              float high, auto* out) {
   constexpr float kRound = 12582912.0F;
   for (std::int64_t i = 0; i < n; ++i) {
     float x = in[i] / scale;
@@ -80,9 +82,11 @@ float load_one(const Stored& from, const std::byte* at) {
     return value;
   };
   switch (from.type) {
-    case DataType::kUint8: return (static_cast<float>(read(std::uint8_t{})) - from.zero) * from.scale;
+    case DataType::kUint8:
+      return (static_cast<float>(read(std::uint8_t{})) - from.zero) * from.scale;
     case DataType::kInt8: return (static_cast<float>(read(std::int8_t{})) - from.zero) * from.scale;
-    case DataType::kInt32: return (static_cast<float>(read(std::int32_t{})) - from.zero) * from.scale;
+    case DataType::kInt32:
+      return (static_cast<float>(read(std::int32_t{})) - from.zero) * from.scale;
     case DataType::kFloat16: return float16_to_float(read(std::uint16_t{}));
     default: return read(0.0F);
   }
@@ -92,7 +96,9 @@ class TypedKernel final : public Kernel {
  public:
   TypedKernel(std::vector<PointAxis> axes, std::vector<PointStage> stages, Stored src, Stored dst,
               std::vector<Stored> operands)
-      : walk_(std::move(axes), kChunk), stages_(std::move(stages)), dst_(dst),
+      : walk_(std::move(axes), kChunk),
+        stages_(std::move(stages)),
+        dst_(dst),
         read_(std::move(operands)) {
     read_.insert(read_.begin(), src);
   }
@@ -169,11 +175,13 @@ void load_row(const Stored& from, std::int64_t n, const std::byte* in, std::int6
   }
   switch (from.type) {
     case DataType::kUint8:
-      return load_integers(n, reinterpret_cast<const std::uint8_t*>(in), from.scale, from.zero, out);
+      return load_integers(n, reinterpret_cast<const std::uint8_t*>(in), from.scale, from.zero,
+                           out);
     case DataType::kInt8:
       return load_integers(n, reinterpret_cast<const std::int8_t*>(in), from.scale, from.zero, out);
     case DataType::kInt32:
-      return load_integers(n, reinterpret_cast<const std::int32_t*>(in), from.scale, from.zero, out);
+      return load_integers(n, reinterpret_cast<const std::int32_t*>(in), from.scale, from.zero,
+                           out);
     case DataType::kFloat16: return load_halves(n, reinterpret_cast<const std::uint16_t*>(in), out);
     default: std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
   }
@@ -203,8 +211,7 @@ std::shared_ptr<const Kernel> make_typed_kernel(const Dims& dims, const Dims& sr
                                        std::move(operands));
 }
 
-std::shared_ptr<const Kernel> make_table_kernel(std::int64_t count,
-                                                std::uint64_t dst_element_bytes,
+std::shared_ptr<const Kernel> make_table_kernel(std::int64_t count, std::uint64_t dst_element_bytes,
                                                 std::vector<std::byte> table) {
   if (dst_element_bytes == 1) return std::make_shared<TableKernel<std::uint8_t>>(count, table);
   return std::make_shared<TableKernel<std::uint32_t>>(count, table);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/base/tensor.h"
+
 #include "kinds/window.h"
 #include "plan/plan.h"
 
@@ -20,9 +21,31 @@ namespace ctxgen::onednn {
                                                              std::uint64_t element_bytes);
 
 enum class PointOp : std::uint8_t {
-  kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu, kPower,  // take an operand
-  kRelu, kClip, kLinear, kAbs, kSquare, kSqrt, kHardSwish, kHardSigmoid,
-  kFloor, kCeil, kSign, kErf, kSin, kCos, kSoftsign, kThreshold, kPowerOf,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMax,
+  kMin,
+  kPRelu,
+  kPower,  // take an operand
+  kRelu,
+  kClip,
+  kLinear,
+  kAbs,
+  kSquare,
+  kSqrt,
+  kHardSwish,
+  kHardSigmoid,
+  kFloor,
+  kCeil,
+  kSign,
+  kErf,
+  kSin,
+  kCos,
+  kSoftsign,
+  kThreshold,
+  kPowerOf,
 };
 /// The operation of a word; `with_operand` tells between those that may have one.
 [[nodiscard]] std::optional<PointOp> point_op(std::string_view word, bool with_operand);
@@ -60,12 +83,9 @@ struct Stored {
 
 /// As make_point_kernel, over tensors of any stored type; `operands` are those of the stages that
 /// take one, in order. Dense dst; it may be src where both are equally wide.
-[[nodiscard]] std::shared_ptr<const Kernel> make_typed_kernel(const Dims& dims,
-                                                              const Dims& src_strides,
-                                                              const Dims& dst_strides,
-                                                              std::vector<PointStage> stages,
-                                                              Stored src, Stored dst,
-                                                              std::vector<Stored> operands);
+[[nodiscard]] std::shared_ptr<const Kernel> make_typed_kernel(
+    const Dims& dims, const Dims& src_strides, const Dims& dst_strides,
+    std::vector<PointStage> stages, Stored src, Stored dst, std::vector<Stored> operands);
 
 /// dst[i] = table[src[i]] for `count` elements: u8 or s8 by their bit pattern to elements of 1 or 4
 /// bytes. `table` holds 256 elements. Args: src, dst.
@@ -92,8 +112,7 @@ enum class PoolMode : std::uint8_t { kMax, kAverageInclude, kAverageExclude };
 /// Depthwise transposed convolution of channels-last tensors. Args: src [N, C, D1..Dk], weights
 /// [taps, C], dst, bias [C] where there is one.
 [[nodiscard]] std::shared_ptr<const Kernel> make_deconv_kernel(const Dims& src,
-                                                               const Window& window,
-                                                               bool has_bias);
+                                                               const Window& window, bool has_bias);
 
 struct LrnWindow {
   std::int64_t size;
@@ -101,6 +120,7 @@ struct LrnWindow {
 };
 /// ONNX LRN over channels of a channels-last tensor of `pixels` x `channels`. Args: src, dst.
 [[nodiscard]] std::shared_ptr<const Kernel> make_lrn_kernel(std::int64_t pixels,
-                                                            std::int64_t channels, LrnWindow params);
+                                                            std::int64_t channels,
+                                                            LrnWindow params);
 
 }  // namespace ctxgen::onednn

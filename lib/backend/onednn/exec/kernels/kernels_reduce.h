@@ -10,7 +10,16 @@
 namespace ctxgen::onednn {
 
 enum class ReduceMode : std::uint8_t {
-  kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kLogSum, kLogSumExp
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kSumSquare,
+  kLogSum,
+  kLogSumExp
 };
 [[nodiscard]] std::optional<ReduceMode> reduce_mode(std::string_view word);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/shape_rules.h"
 #include "kinds/type_rules.h"
@@ -34,18 +35,17 @@ Result<ShapeOutputs> blocks_shape(const ProgramOp& op, ShapeInputs in) {
   if (!spreads && form != "space_to_depth")
     return fail(ErrorCode::kUnsupported, "{}: form \"{}\"", label(op), form);
   if (src.size() != 4 || size < 1 || size > 1 << 15)
-    return fail(ErrorCode::kInvalidGraph, "{}: source {}, block size {}", label(op),
-                to_string(src), size);
-  const bool fits = spreads ? src[1] % (size * size) == 0
-                            : src[2] % size == 0 && src[3] % size == 0;
+    return fail(ErrorCode::kInvalidGraph, "{}: source {}, block size {}", label(op), to_string(src),
+                size);
+  const bool fits =
+      spreads ? src[1] % (size * size) == 0 : src[2] % size == 0 && src[3] % size == 0;
   if (!fits)
     return fail(ErrorCode::kInvalidGraph, "{}: blocks of {} do not fit {}", label(op), size,
                 to_string(src));
   constexpr std::int64_t kMostDim = std::int64_t{1} << 40;
   if (std::ranges::any_of(src, [](std::int64_t d) { return d > kMostDim / (1 << 16); }))
     return too_large(op, src[1]);
-  if (spreads)
-    return one_shape(Dims{src[0], src[1] / (size * size), src[2] * size, src[3] * size});
+  if (spreads) return one_shape(Dims{src[0], src[1] / (size * size), src[2] * size, src[3] * size});
   return one_shape(Dims{src[0], src[1] * size * size, src[2] / size, src[3] / size});
 }
 
@@ -53,7 +53,8 @@ Result<ShapeOutputs> blocks_shape(const ProgramOp& op, ShapeInputs in) {
 Status place_expand(Placement& pass, std::uint32_t op) {
   const ProgramOp& expand = pass.program().ops[op];
   const Dims& out = pass.dims(expand.outputs[0]);
-  const SlotId src = pass.need(expand.inputs[0], pass.primary_of(expand.inputs[0]), Placement::Density::kStrided, op);
+  const SlotId src = pass.need(expand.inputs[0], pass.primary_of(expand.inputs[0]),
+                               Placement::Density::kStrided, op);
   const Slot from = pass.graph().slots[src];
   Slot view = from;
   view.dims = out;
@@ -61,16 +62,17 @@ Status place_expand(Placement& pass, std::uint32_t op) {
   const std::size_t skip = out.size() - from.dims.size();
   for (std::size_t i = 0; i < from.dims.size(); ++i)
     if (from.dims[i] != 1) view.strides[skip + i] = from.strides[i];
-  pass.set_value(expand.outputs[0], Layout::kPlain, pass.convert(pass.add_slot(view), Layout::kPlain, op));
+  pass.set_value(expand.outputs[0], Layout::kPlain,
+                 pass.convert(pass.add_slot(view), Layout::kPlain, op));
   return {};
 }
 
 /// The source of a block move seen with six dims, in the order of the result's dims.
 struct BlockView {
   std::int64_t sizes[6];
-  std::size_t from_dim[6];      // the dim of src that it is a part of
-  std::int64_t step[6];         // elements of that dim
-  std::size_t channel_parts;    // of the six, how many make up the result's channels
+  std::size_t from_dim[6];    // the dim of src that it is a part of
+  std::int64_t step[6];       // elements of that dim
+  std::size_t channel_parts;  // of the six, how many make up the result's channels
 };
 
 BlockView block_view(std::string_view form, const Dims& src, std::int64_t b) {

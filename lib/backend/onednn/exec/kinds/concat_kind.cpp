@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/shape_rules.h"
 #include "kinds/type_rules.h"
@@ -41,7 +42,8 @@ Status place_concat(Placement& pass, std::uint32_t op) {
   const ProgramOp& concat = pass.program().ops[op];
   const Dims& out = pass.dims(concat.outputs[0]);
   const std::size_t axis = CTXGEN_TRY(axis_param<ConcatParams>(concat, out.size()));
-  const std::uint32_t host_op = pass.concat_place(op).host == kNone ? op : pass.concat_place(op).host;
+  const std::uint32_t host_op =
+      pass.concat_place(op).host == kNone ? op : pass.concat_place(op).host;
   ConcatPlace& host = pass.concat_place(host_op);
   bool in_chain = host.slot != kNone || host_op != op;
   Layout layout = in_chain ? Layout::kChannelsLast : Layout::kPlain;
@@ -99,7 +101,9 @@ constinit const KindRow kConcatRow{
     .name = kind::kConcat,
     .number = 11,
     .inputs = {1, kManyInputs},
-    .traits = {.concatenates = true, .takes_empty = true, .exact = true,
+    .traits = {.concatenates = true,
+               .takes_empty = true,
+               .exact = true,
                .reads_growing_concat = true},
     .types = check_concat_types,
     .shape = concat_shape,

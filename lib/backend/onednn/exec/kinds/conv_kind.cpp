@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/conv_rules.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -61,9 +62,8 @@ Status build_conv(NodeBuilder& builder) {
     return dnnl::convolution_forward::primitive_desc(
         cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
         conv.src, weights, conv.bias, conv.dst, wide_window(window.strides, conv.rank, 1),
-        wide_window(window.dilations, conv.rank, 0, 1),
-        wide_window(window.pad_begin, conv.rank, 0), wide_window(window.pad_end, conv.rank, 0),
-        attr);
+        wide_window(window.dilations, conv.rank, 0, 1), wide_window(window.pad_begin, conv.rank, 0),
+        wide_window(window.pad_end, conv.rank, 0), attr);
   };
   const auto build_with = [&](const memory::desc& weights) {
     return add_conv<dnnl::convolution_forward>(builder, conv, weights, describe,
@@ -104,8 +104,7 @@ constinit const KindRow kQConvRow{
     .name = kind::kQConv,
     .number = 21,
     .inputs = {2, 4},
-    .traits = {.product = true, .quantised = true, .absorbs_eltwise = true,
-               .absorbs_binary = true},
+    .traits = {.product = true, .quantised = true, .absorbs_eltwise = true, .absorbs_binary = true},
     .types = check_product_types,
     .shape = qconv_shape,
     .terms = conv_terms,

@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels.h"
 #include "kinds/conv_rules.h"
 #include "kinds/kind_rows.h"
@@ -34,13 +35,13 @@ Status build_depthwise(NodeBuilder& builder, const Window& window) {
                         builder.packed_arg(0, {kNone, weight, false, logical, wanted}),
                         builder.slot_arg(dst)};
   if (builder.has_input(2)) args.push_back(builder.slot_arg(builder.input(2)));
-  builder.add_kernel("loop:deconv",
-                     make_deconv_kernel(src.dims, window, builder.has_input(2)), std::move(args));
+  builder.add_kernel("loop:deconv", make_deconv_kernel(src.dims, window, builder.has_input(2)),
+                     std::move(args));
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
-Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src,
-                                     IntList kernel, const DeconvParams& params) {
+Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src, IntList kernel,
+                                     const DeconvParams& params) {
   const std::size_t k = kernel.size();
   Window w;
   w.kernel = std::move(kernel);
@@ -56,8 +57,8 @@ Result<Window> resolve_deconv_window(const ProgramOp& op, const Dims& src,
     const bool sane = w.kernel[i] >= 1 && w.kernel[i] <= kMost && w.strides[i] >= 1 &&
                       w.strides[i] <= kMost && w.dilations[i] >= 1 && w.dilations[i] <= kMost &&
                       w.pad_begin[i] >= 0 && w.pad_begin[i] <= kMost && w.pad_end[i] >= 0 &&
-                      w.pad_end[i] <= kMost && w.extra_end[i] >= 0 &&
-                      w.extra_end[i] <= kMost && src[i + 2] <= kMaxParam;
+                      w.pad_end[i] <= kMost && w.extra_end[i] >= 0 && w.extra_end[i] <= kMost &&
+                      src[i + 2] <= kMaxParam;
     if (!sane)
       return fail(ErrorCode::kInvalidGraph,
                   "{}: kernel {}, stride {}, dilation {}, pads [{}, {}] on spatial axis {}",

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -44,8 +45,8 @@ Status place_binary(Placement& pass, std::uint32_t op) {
   for (const std::size_t index : order) {
     const Operand& operand = binary.inputs[index];
     const bool full = pass.dims_of(operand) == out;
-    inputs.push_back(
-        pass.need(operand, full ? layout : pass.primary_of(operand), Placement::Density::kStrided, op));
+    inputs.push_back(pass.need(operand, full ? layout : pass.primary_of(operand),
+                               Placement::Density::kStrided, op));
     const bool dense = full && pass.is_dense(inputs.back(), layout);
     if (inputs.size() == 1) source_dense = dense;
     // A broadcast source is spread over the destination first, which must not hold the other one.

@@ -3,6 +3,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels_move.h"
 #include "kinds/index_maps.h"
 #include "kinds/kind_rows.h"
@@ -154,8 +155,8 @@ Status build_resize(NodeBuilder& builder) {
     const auto maps = CTXGEN_TRY(nearest_maps(builder.op(), src.dims, dst.dims));
     return add_index_kernel(builder, maps, src.strides, 0);
   }
-  const bool spatial = src.dims.size() >= 3 && src.dims.size() <= 5 &&
-                       src.dims[0] == dst.dims[0] && src.dims[1] == dst.dims[1];
+  const bool spatial = src.dims.size() >= 3 && src.dims.size() <= 5 && src.dims[0] == dst.dims[0] &&
+                       src.dims[1] == dst.dims[1];
   if (mode != "linear" || !spatial)
     return fail(ErrorCode::kUnsupported, "{}: mode \"{}\" from {} to {}", label(builder.op()), mode,
                 to_string(src.dims), to_string(dst.dims));

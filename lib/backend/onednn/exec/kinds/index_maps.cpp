@@ -18,8 +18,7 @@ struct Scaling {
 double source_position(const Scaling& s, double x) {
   const auto in = static_cast<double>(s.in);
   const double exact_out = s.scale * in;
-  if (s.coordinates == "align_corners")
-    return exact_out == 1 ? 0 : x * (in - 1) / (exact_out - 1);
+  if (s.coordinates == "align_corners") return exact_out == 1 ? 0 : x * (in - 1) / (exact_out - 1);
   if (s.coordinates == "asymmetric") return x / s.scale;
   if (s.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / s.scale;
   if (s.coordinates == "pytorch_half_pixel" && exact_out == 1) return -0.5;
@@ -139,8 +138,8 @@ Result<std::vector<std::vector<LinearTap>>> linear_taps(const ProgramOp& op, con
     std::vector<LinearTap> taps;
     const std::int64_t last = s.in - 1;
     for (std::int64_t x = 0; x < s.out; ++x) {
-      const double at = std::clamp(source_position(s, static_cast<double>(x)), -1.0,
-                                   static_cast<double>(s.in));
+      const double at =
+          std::clamp(source_position(s, static_cast<double>(x)), -1.0, static_cast<double>(s.in));
       const auto below = static_cast<std::int64_t>(std::floor(at));
       taps.push_back({std::clamp<std::int64_t>(below, 0, last),
                       std::clamp<std::int64_t>(below + 1, 0, last),

@@ -59,14 +59,14 @@ struct KindRow {
 };
 
 // All rows, in the order of their numbers. A new kind is one more name here.
-#define CTXGEN_KIND_ROWS(row) \
-  row(kConvRow) row(kMatmulRow) row(kPoolRow) row(kGlobalPoolRow) row(kEltwiseRow) \
-  row(kBinaryRow) row(kScaleShiftRow) row(kSoftmaxRow) row(kLayerNormRow) row(kLrnRow) \
-  row(kConcatRow) row(kTransposeRow) row(kReshapeRow) row(kFlattenRow) row(kSqueezeRow) \
-  row(kUnsqueezeRow) row(kIdentityRow) row(kSliceRow) row(kSplitRow) row(kPointRow) \
-  row(kQConvRow) row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow) \
-  row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow) row(kReduceRow) \
-  row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)
+#define CTXGEN_KIND_ROWS(row)                                                                      \
+  row(kConvRow) row(kMatmulRow) row(kPoolRow) row(kGlobalPoolRow) row(kEltwiseRow) row(kBinaryRow) \
+      row(kScaleShiftRow) row(kSoftmaxRow) row(kLayerNormRow) row(kLrnRow) row(kConcatRow)         \
+          row(kTransposeRow) row(kReshapeRow) row(kFlattenRow) row(kSqueezeRow) row(kUnsqueezeRow) \
+              row(kIdentityRow) row(kSliceRow) row(kSplitRow) row(kPointRow) row(kQConvRow)        \
+                  row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow)      \
+                      row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow)              \
+                          row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -30,9 +31,9 @@ Status build_lrn(NodeBuilder& builder) {
   const Dims dims{src.dims[0], src.dims[1], volume(src.dims, 2), 1};
   const memory::desc md = make_md(dims, strides_of(Layout::kChannelsLast, dims));
   const auto make = [&](const dnnl::primitive_attr& attr) {
-    return dnnl::lrn_forward::primitive_desc(
-        cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, md,
-        md, lrn.size, lrn.alpha, lrn.beta, lrn.bias, attr);
+    return dnnl::lrn_forward::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                             dnnl::algorithm::lrn_across_channels, md, md, lrn.size,
+                                             lrn.alpha, lrn.beta, lrn.bias, attr);
   };
   // An even window is not centred; oneDNN and ONNX put the odd channel on different sides.
   Status status = fail(ErrorCode::kUnsupported, "own loop");

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
 #include "kinds/rounding.h"
@@ -60,7 +61,8 @@ Result<Product> describe(const NodeBuilder& builder, const Dims& a_stored, const
 /// The descriptor of an operand: as its slot lies, seen with the dims after its trans flag. Requires
 /// that a slot that is not dense has as many dims as it is seen with, but for batches of 1.
 memory::desc operand_md(const Slot& slot, const Dims& seen, bool transposed) {
-  if (is_layout(slot.dims, slot.strides, Layout::kPlain)) return logical_md(seen, transposed, slot.type);
+  if (is_layout(slot.dims, slot.strides, Layout::kPlain))
+    return logical_md(seen, transposed, slot.type);
   const std::size_t extra = seen.size() > slot.dims.size() ? seen.size() - slot.dims.size() : 0;
   const std::size_t skip = slot.dims.size() > seen.size() ? slot.dims.size() - seen.size() : 0;
   Dims strides(extra, volume(slot.dims));
@@ -123,8 +125,8 @@ Result<ShapeOutputs> matmul_shape(const ProgramOp& op, ShapeInputs in) {
   if (a.back() != b[b.size() - 2])
     return fail(ErrorCode::kInvalidGraph, "{}: {} times {}: inner dims differ", label(op),
                 to_string(a), to_string(b));
-  const Dims batch = CTXGEN_TRY(broadcast_dims(op, Dims(a.span().first(a.size() - 2)),
-                                               Dims(b.span().first(b.size() - 2))));
+  const Dims batch = CTXGEN_TRY(
+      broadcast_dims(op, Dims(a.span().first(a.size() - 2)), Dims(b.span().first(b.size() - 2))));
   Dims out = batch;
   if (out.size() + 2 > kMaxRank)
     return fail(ErrorCode::kUnsupported, "{}: rank {}", label(op), out.size() + 2);
@@ -164,16 +166,16 @@ Status place_matmul(Placement& pass, std::uint32_t op) {
   // Rows of several batches form one tall matrix only if they are dense.
   const Dims& right = pass.dims_of(matmul.inputs[1]);
   const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
-  const SlotId a =
-      product_operand(pass, matmul.inputs[0], batches || pass.dims_of(matmul.inputs[0]).size() == 2, op);
+  const SlotId a = product_operand(pass, matmul.inputs[0],
+                                   batches || pass.dims_of(matmul.inputs[0]).size() == 2, op);
   // A constant of more than two dims, or behind a transposed batch, is read as it is.
-  const bool batch_of_transposed =
-      pass.dims_of(matmul.inputs[0]).size() > 2 && params.trans_a;
+  const bool batch_of_transposed = pass.dims_of(matmul.inputs[0]).size() > 2 && params.trans_a;
   const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
                      pass.dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;
   const SlotId b = packs ? kNone : product_operand(pass, matmul.inputs[1], true, op);
   if (traits_of(matmul).quantised && !packs)
-    return fail(ErrorCode::kUnsupported, "{}: the second operand must be a constant matrix", label(matmul));
+    return fail(ErrorCode::kUnsupported, "{}: the second operand must be a constant matrix",
+                label(matmul));
   const SlotId bias = place_vector(pass, op, 2), scales = place_vector(pass, op, 3);
   Node& node = pass.add_product(op, Layout::kPlain, {a, b, bias, scales});
   if (packs) node.packed_weight = matmul.inputs[1].index;
@@ -184,11 +186,11 @@ Status build_matmul(NodeBuilder& builder) {
   const std::uint32_t weight = builder.node().packed_weight;
   const Slot& a = builder.input(0);
   const Slot& dst = builder.output();
-  const Dims b_stored = weight != kNone ? builder.context().program.weights[weight].dims
-                                        : builder.input(1).dims;
+  const Dims b_stored =
+      weight != kNone ? builder.context().program.weights[weight].dims : builder.input(1).dims;
   const Product p = CTXGEN_TRY(describe(builder, a.dims, b_stored));
-  const DataType b_type = weight != kNone ? builder.context().program.weights[weight].type
-                                          : builder.input(1).type;
+  const DataType b_type =
+      weight != kNone ? builder.context().program.weights[weight].type : builder.input(1).type;
   const memory::desc a_md = operand_md(a, p.a, p.trans_a);
   const memory::desc b_logical = weight != kNone ? logical_md(p.b, p.trans_b, b_type)
                                                  : operand_md(builder.input(1), p.b, p.trans_b);
@@ -239,7 +241,10 @@ constinit const KindRow kMatmulRow{
     .name = kind::kMatmul,
     .number = 2,
     .inputs = {2, 3},
-    .traits = {.product = true, .matrix = true, .absorbs_eltwise = true, .absorbs_binary = true,
+    .traits = {.product = true,
+               .matrix = true,
+               .absorbs_eltwise = true,
+               .absorbs_binary = true,
                .strided_operands = 2},
     .types = check_f32_types,
     .shape = matmul_shape,
@@ -252,7 +257,10 @@ constinit const KindRow kQMatmulRow{
     .name = kind::kQMatmul,
     .number = 22,
     .inputs = {2, 4},
-    .traits = {.product = true, .matrix = true, .quantised = true, .absorbs_eltwise = true,
+    .traits = {.product = true,
+               .matrix = true,
+               .quantised = true,
+               .absorbs_eltwise = true,
                .absorbs_binary = true},
     .types = check_product_types,
     .shape = qmatmul_shape,

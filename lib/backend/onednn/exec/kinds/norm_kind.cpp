@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels_reduce.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -43,9 +44,10 @@ Status place_group_norm(Placement& pass, std::uint32_t op) {
   const Layout layout = pass.primary_of(norm.inputs[0]);
   std::vector<SlotId> inputs{pass.need(norm.inputs[0], layout, Placement::Density::kDense, op)};
   for (std::size_t i = 1; i < norm.inputs.size(); ++i)
-    inputs.push_back(norm.inputs[i].kind == Operand::Kind::kNone
-                         ? kNone
-                         : pass.need(norm.inputs[i], Layout::kPlain, Placement::Density::kDense, op));
+    inputs.push_back(
+        norm.inputs[i].kind == Operand::Kind::kNone
+            ? kNone
+            : pass.need(norm.inputs[i], Layout::kPlain, Placement::Density::kDense, op));
   pass.add_placed(op, layout, std::move(inputs));
   return {};
 }
@@ -85,9 +87,9 @@ Status build_rms_norm(NodeBuilder& builder) {
   const std::size_t axis = CTXGEN_TRY(normal_axis(builder.op(), params.axis, src.dims.size()));
   const auto epsilon = static_cast<float>(params.epsilon);
   const std::int64_t rows = volume(Dims(src.dims.span().first(axis)));
-  builder.add_kernel("loop:rms_norm", make_rms_kernel(rows, volume(src.dims, axis), epsilon),
-                     {builder.slot_arg(src), builder.slot_arg(builder.input(1)),
-                      builder.slot_arg(dst)});
+  builder.add_kernel(
+      "loop:rms_norm", make_rms_kernel(rows, volume(src.dims, axis), epsilon),
+      {builder.slot_arg(src), builder.slot_arg(builder.input(1)), builder.slot_arg(dst)});
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -61,8 +62,8 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
     return false;
   std::vector<std::byte> table(256 * element_bytes(dst.type));
   for (std::size_t i = 0; i < 256; ++i) {
-    const int code = src.type == DataType::kInt8 && i > 127 ? static_cast<int>(i) - 256
-                                                            : static_cast<int>(i);
+    const int code =
+        src.type == DataType::kInt8 && i > 127 ? static_cast<int>(i) - 256 : static_cast<int>(i);
     // Rounded to f32 after each step, as the model's own f32 values are.
     float x = (static_cast<float>(code) - from.zero) * from.scale;
     for (const NodePostOp& stage : builder.node().post_ops) {
@@ -79,9 +80,9 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
 }
 
 Status check_point_types(const Program& program, const ProgramOp& op) {
-  CTXGEN_CHECK(expect_type(program, op, op.inputs[0],
-                           {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8,
-                            DataType::kInt32}));
+  CTXGEN_CHECK(expect_type(
+      program, op, op.inputs[0],
+      {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8, DataType::kInt32}));
   return expect_type(program, op, Operand::value(op.outputs[0]), kStoredTypes);
 }
 
@@ -90,12 +91,10 @@ Status build_point(NodeBuilder& builder) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const auto params = CTXGEN_TRY(decode<PointParams>(builder.op()));
-  const Stored from =
-      CTXGEN_TRY(stored_of(builder, src.type, "input", params.in_scale.value_or(1),
-                           static_cast<double>(params.in_zero.value_or(0))));
-  const Stored to =
-      CTXGEN_TRY(stored_of(builder, dst.type, "output", params.out_scale.value_or(1),
-                           static_cast<double>(params.out_zero.value_or(0))));
+  const Stored from = CTXGEN_TRY(stored_of(builder, src.type, "input", params.in_scale.value_or(1),
+                                           static_cast<double>(params.in_zero.value_or(0))));
+  const Stored to = CTXGEN_TRY(stored_of(builder, dst.type, "output", params.out_scale.value_or(1),
+                                         static_cast<double>(params.out_zero.value_or(0))));
   std::vector<PointStage> stages;
   std::vector<Stored> operands;
   std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};
@@ -112,8 +111,8 @@ Status build_point(NodeBuilder& builder) {
         return fail(ErrorCode::kCorruptContext, "{}: step \"{}\" has no operand",
                     label(builder.op()), stage.post->kind);
       const Slot& operand = builder.slot(stage.operand);
-      operands.push_back(CTXGEN_TRY(stored_of(builder, operand.type, "operand", stage.post->alpha,
-                                              stage.post->beta)));
+      operands.push_back(CTXGEN_TRY(
+          stored_of(builder, operand.type, "operand", stage.post->alpha, stage.post->beta)));
       added.strides = broadcast_strides(operand, dst.dims);
       args.push_back(builder.slot_arg(operand));
     }

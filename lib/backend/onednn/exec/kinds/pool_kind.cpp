@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -61,8 +62,8 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
         wide_window(mode == PoolMode::kAverageInclude ? w.pad_end : pad_end, rank, 0), attr);
   };
   return builder.add_primitive<dnnl::pooling_forward>(
-      make, {builder.slot_arg(DNNL_ARG_SRC, src_md, src),
-             builder.slot_arg(DNNL_ARG_DST, dst_md, dst)});
+      make,
+      {builder.slot_arg(DNNL_ARG_SRC, src_md, src), builder.slot_arg(DNNL_ARG_DST, dst_md, dst)});
 }
 
 Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
@@ -125,8 +126,8 @@ Status build_global_pool(NodeBuilder& builder) {
   const std::size_t k = src.size() - 2;
   const std::vector<std::int64_t> ones(k, 1);
   const std::vector<std::int64_t> zeros(k, 0);
-  const Window w{std::vector<std::int64_t>(src.begin() + 2, src.end()), ones, ones, zeros, zeros,
-                 ones, zeros};
+  const Window w{
+      std::vector<std::int64_t>(src.begin() + 2, src.end()), ones, ones, zeros, zeros, ones, zeros};
   return build_window(builder, w, mode == "max" ? PoolMode::kMax : PoolMode::kAverageExclude);
 }
 

@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels_reduce.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -17,7 +18,8 @@ Result<ShapeOutputs> reduce_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[0].dims;
   const auto params = CTXGEN_TRY(decode<ReduceParams>(op));
   std::vector<bool> reduced(src.size());
-  for (const std::int64_t axis : params.axes) reduced[CTXGEN_TRY(normal_axis(op, axis, src.size()))] = true;
+  for (const std::int64_t axis : params.axes)
+    reduced[CTXGEN_TRY(normal_axis(op, axis, src.size()))] = true;
   Dims out;
   for (std::size_t i = 0; i < src.size(); ++i) {
     if (!reduced[i]) out.push_back(src[i]);

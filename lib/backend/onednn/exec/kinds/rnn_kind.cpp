@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
 #include "kinds/rounding.h"
@@ -58,8 +59,7 @@ std::vector<Arg> arguments(const NodeBuilder& builder, const RnnShape& s, bool l
     args.push_back(builder.slot_arg(DNNL_ARG_SRC_ITER, s.src_iter, builder.input(4)));
   if (builder.has_input(5))
     args.push_back(builder.slot_arg(DNNL_ARG_SRC_ITER_C, s.src_iter_c, builder.input(5)));
-  if (lstm)
-    args.push_back(builder.slot_arg(DNNL_ARG_DST_ITER_C, s.dst_iter_c, builder.output(2)));
+  if (lstm) args.push_back(builder.slot_arg(DNNL_ARG_DST_ITER_C, s.dst_iter_c, builder.output(2)));
   return args;
 }
 
@@ -80,12 +80,9 @@ Result<ShapeOutputs> rnn_shape(const ProgramOp& op, ShapeInputs in) {
                 to_string(w));
   const std::int64_t out = w[3];
   const Dims state{d, x[1], out};
-  const Dims expected[] = {x,
-                           {d, x[2], gates, out},
-                           {d, out, gates, out},
-                           {d, gates + (lbr ? 1 : 0), out},
-                           state,
-                           state};
+  const Dims expected[] = {
+      x,    {d, x[2], gates, out}, {d, out, gates, out}, {d, gates + (lbr ? 1 : 0), out}, state,
+      state};
   for (std::size_t i = 1; i < in.size(); ++i)
     if (in[i].present && (in[i].dims != expected[i] || (i == 5 && !lstm)))
       return fail(ErrorCode::kInvalidGraph, "{}: input {} is {}, expected {}", label(op), i,
@@ -100,10 +97,10 @@ Result<ShapeOutputs> rnn_shape(const ProgramOp& op, ShapeInputs in) {
 
 /// At each step a sum over the input and the state: [T, N, I], [D, O, G, O].
 std::int64_t rnn_terms(const Program& program, const ProgramOp& op) {
-  return std::min(dim_from_back(program, op, 0, 2) *
-                      std::min(dim_from_back(program, op, 0, 0) + dim_from_back(program, op, 2, 0),
-                               kMostTerms),
-                  kMostTerms);
+  return std::min(
+      dim_from_back(program, op, 0, 2) *
+          std::min(dim_from_back(program, op, 0, 0) + dim_from_back(program, op, 2, 0), kMostTerms),
+      kMostTerms);
 }
 
 Status place_rnn(Placement& pass, std::uint32_t op) {
@@ -114,7 +111,8 @@ Status place_rnn(Placement& pass, std::uint32_t op) {
                          ? kNone
                          : pass.need(operand, Layout::kPlain, Placement::Density::kDense, op));
   for (const std::uint32_t value : rnn.outputs) {
-    outputs.push_back(pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
+    outputs.push_back(
+        pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
     pass.set_value(value, Layout::kPlain, outputs.back());
   }
   Node& node = pass.add_node(op);
@@ -133,10 +131,9 @@ Status build_rnn(NodeBuilder& builder) {
   if (lstm)
     return builder.add_primitive<dnnl::lstm_forward>(
         [&](const dnnl::primitive_attr& attr) {
-          return dnnl::lstm_forward::primitive_desc(engine, inference, s.direction, s.src,
-                                                    s.src_iter, s.src_iter_c, s.weights,
-                                                    s.weights_iter, s.bias, s.dst, s.dst_iter,
-                                                    s.dst_iter_c, attr);
+          return dnnl::lstm_forward::primitive_desc(
+              engine, inference, s.direction, s.src, s.src_iter, s.src_iter_c, s.weights,
+              s.weights_iter, s.bias, s.dst, s.dst_iter, s.dst_iter_c, attr);
         },
         args, References::kAllowed);
   if (cell == "gru")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ctxgen/ctxfile/op_rounding.h"
+
 #include "kinds/kind_rows.h"
 
 namespace ctxgen::onednn {

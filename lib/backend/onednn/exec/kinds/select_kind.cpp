@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
@@ -18,8 +19,8 @@ Result<ShapeOutputs> select_shape(const ProgramOp& op, ShapeInputs in) {
 
 Status check_select_types(const Program& program, const ProgramOp& op) {
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
-    CTXGEN_CHECK(expect_type(program, op, op.inputs[i],
-                             {i == 0 ? DataType::kBool : DataType::kFloat}));
+    CTXGEN_CHECK(
+        expect_type(program, op, op.inputs[i], {i == 0 ? DataType::kBool : DataType::kFloat}));
   return expect_type(program, op, Operand::value(op.outputs[0]), {DataType::kFloat});
 }
 
@@ -32,7 +33,8 @@ Status place_select(Placement& pass, std::uint32_t op) {
   SlotId reuse = kNone;
   for (const Operand& operand : select.inputs) {
     const bool full = pass.dims_of(operand) == out;
-    inputs.push_back(pass.need(operand, full ? layout : pass.primary_of(operand), Placement::Density::kStrided, op));
+    inputs.push_back(pass.need(operand, full ? layout : pass.primary_of(operand),
+                               Placement::Density::kStrided, op));
     if (full && reuse == kNone && pass.is_dense(inputs.back(), layout) &&
         pass.may_overwrite(operand, inputs.back(), op))
       reuse = inputs.back();

@@ -1,4 +1,5 @@
 #include "kinds/shape_rules.h"
+
 #include "plan/params.h"
 
 namespace ctxgen::onednn {

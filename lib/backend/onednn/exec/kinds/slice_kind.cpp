@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/shape_rules.h"
 #include "kinds/type_rules.h"

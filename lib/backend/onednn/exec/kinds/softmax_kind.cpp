@@ -1,4 +1,5 @@
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/placement_rules.h"
 #include "kinds/shape_rules.h"
@@ -47,11 +48,11 @@ Status build_softmax(NodeBuilder& builder) {
   const auto make = [&](const dnnl::primitive_attr& attr) {
     return dnnl::softmax_forward::primitive_desc(
         cpu_engine(), dnnl::prop_kind::forward_inference,
-        params.log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, md, md, 1, attr);
+        params.log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, md, md, 1,
+        attr);
   };
   CTXGEN_CHECK(builder.add_primitive<dnnl::softmax_forward>(
-      make,
-      {builder.slot_arg(DNNL_ARG_SRC, md, src), builder.slot_arg(DNNL_ARG_DST, md, dst)}));
+      make, {builder.slot_arg(DNNL_ARG_SRC, md, src), builder.slot_arg(DNNL_ARG_DST, md, dst)}));
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 

@@ -68,8 +68,9 @@ Status check_product_types(const Program& program, const ProgramOp& op) {
   CTXGEN_CHECK(expect_type(program, op, input(2), kFloatOnly));
   CTXGEN_CHECK(expect_type(program, op, input(3), kFloatOnly));
   const Operand result = Operand::value(op.outputs[0]);
-  CTXGEN_CHECK(expect_type(program, op, result,
-                      {DataType::kFloat, DataType::kUint8, DataType::kInt8, DataType::kInt32}));
+  CTXGEN_CHECK(
+      expect_type(program, op, result,
+                  {DataType::kFloat, DataType::kUint8, DataType::kInt8, DataType::kInt32}));
   const bool bare = op.inputs.size() <= 2 && op.post_ops.empty();
   if (operand_type(program, result) == DataType::kInt32 && !bare)
     return fail(ErrorCode::kUnsupported, "{}: an int32 result takes no bias, scales or post-ops",

@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
+
 #include "kinds/kind_rows.h"
 
 namespace ctxgen::onednn {

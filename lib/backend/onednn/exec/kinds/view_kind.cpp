@@ -1,6 +1,7 @@
 #include <array>
 
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/shape_rules.h"
 #include "kinds/type_rules.h"
@@ -136,8 +137,8 @@ bool same_channels_last(const Dims& a, const Dims& b) {
 
 Status place_transpose(Placement& pass, std::uint32_t op) {
   const ProgramOp& transpose = pass.program().ops[op];
-  const SlotId src =
-      pass.need(transpose.inputs[0], pass.primary_of(transpose.inputs[0]), Placement::Density::kStrided, op);
+  const SlotId src = pass.need(transpose.inputs[0], pass.primary_of(transpose.inputs[0]),
+                               Placement::Density::kStrided, op);
   IntList perm = CTXGEN_TRY(decode<TransposeParams>(transpose)).perm;
   Slot view = pass.graph().slots[src];
   if (perm.empty())
@@ -157,7 +158,7 @@ Status place_transpose(Placement& pass, std::uint32_t op) {
   }
   const bool view_only = pass.read_by_products_only(transpose.outputs[0]);
   pass.set_value(transpose.outputs[0], Layout::kPlain,
-            view_only ? seen : pass.convert(seen, Layout::kPlain, op));
+                 view_only ? seen : pass.convert(seen, Layout::kPlain, op));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "ctxgen/base/tensor.h"

@@ -20,7 +20,7 @@ void for_each_operand(const ProgramOp& op, const Visit& visit) {
 }  // namespace
 
 Placement::Placement(const Program& program, std::span<const Dims> value_dims,
-                       const LayoutOptions& options)
+                     const LayoutOptions& options)
     : program_(program),
       dims_(value_dims),
       options_(options),
@@ -98,9 +98,9 @@ void Placement::find_concat_chains() {
     for (std::size_t j = i + 1; j < std::min(concats.size(), i + 9); ++j) {
       const ProgramOp& large = program_.ops[concats[j]];
       const bool nests = large.inputs[0] == Operand::value(small.outputs[0]);
-      const bool extends = large.inputs.size() > small.inputs.size() &&
-                           std::ranges::equal(small.inputs, std::span(large.inputs)
-                                                                .first(small.inputs.size()));
+      const bool extends =
+          large.inputs.size() > small.inputs.size() &&
+          std::ranges::equal(small.inputs, std::span(large.inputs).first(small.inputs.size()));
       if ((!nests && !extends) || !walkable[small.outputs[0]]) continue;
       concats_[concats[i]].host =
           concats_[concats[j]].host == kNone ? concats[j] : concats_[concats[j]].host;
@@ -167,8 +167,8 @@ SlotId Placement::new_slot(const Dims& dims, Layout layout, DataType type) {
   Buffer buffer;
   buffer.bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
   graph_.buffers.push_back(buffer);
-  return add_slot({dims, strides_of(layout, dims), 0,
-                   static_cast<BufferId>(graph_.buffers.size() - 1), type});
+  return add_slot(
+      {dims, strides_of(layout, dims), 0, static_cast<BufferId>(graph_.buffers.size() - 1), type});
 }
 
 void Placement::set_value(std::uint32_t value, Layout layout, SlotId slot) {
@@ -247,8 +247,8 @@ SlotId Placement::output_slot(std::uint32_t op, Layout layout, SlotId reuse) {
     slot = new_slot(dims_[value], layout, program_.values[value].type);
   } else {
     const BufferId buffer = graph_.slots[reuse].buffer;
-    slot = add_slot({dims_[value], strides_of(layout, dims_[value]), 0, buffer,
-                     program_.values[value].type});
+    slot = add_slot(
+        {dims_[value], strides_of(layout, dims_[value]), 0, buffer, program_.values[value].type});
   }
   set_value(value, layout, slot);
   return slot;

@@ -5,6 +5,7 @@
 
 #include "ctxgen/base/status.h"
 #include "ctxgen/ctxfile/program.h"
+
 #include "plan/plan.h"
 
 namespace ctxgen::onednn {

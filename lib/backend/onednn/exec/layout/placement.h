@@ -21,8 +21,7 @@ class Placement {
   /// Whether a reader can walk a slot whose rows are not contiguous.
   enum class Density : std::uint8_t { kDense, kStrided };
 
-  Placement(const Program& program, std::span<const Dims> value_dims,
-            const LayoutOptions& options);
+  Placement(const Program& program, std::span<const Dims> value_dims, const LayoutOptions& options);
   /// Calls the placement rule of every op in order; once.
   [[nodiscard]] Result<NodeGraph> run();
 
@@ -96,7 +95,7 @@ class Placement {
   std::vector<std::uint32_t> last_use_;  // per root: last op that reads it; kNone - 1 for outputs
   std::vector<bool> products_only_;      // per value: read by matmuls and by nothing else
   std::vector<SlotId> weight_slots_;
-  std::vector<ConcatPlace> concats_;     // per op
+  std::vector<ConcatPlace> concats_;  // per op
 };
 
 }  // namespace ctxgen::onednn

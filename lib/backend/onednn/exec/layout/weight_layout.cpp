@@ -2,6 +2,7 @@
 
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/ctxfile/weight_reference.h"
+
 #include "plan/dnnl_error.h"
 
 namespace ctxgen::onednn {
@@ -70,8 +71,8 @@ Result<WeightForm> decode_layout(std::span<const std::byte> layout, const Progra
   const std::uint16_t tag = CTXGEN_TRY(reader.u16());
   const std::uint8_t rank = CTXGEN_TRY(reader.u8());
   if (version == kLayoutVersion && tag >= kOwnPackings && !knows_packing(tag))
-    return fail(ErrorCode::kVersionMismatch, "weight \"{}\": packing {} is not known to this release",
-                weight.name, tag);
+    return fail(ErrorCode::kVersionMismatch,
+                "weight \"{}\": packing {} is not known to this release", weight.name, tag);
   if (version != kLayoutVersion || transposed > 1 || rank < 1 + transposed || rank > kMaxRank ||
       !knows_packing(tag) || tag == kPlainPacking)
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": layout version {}, tag {}, rank {}",
@@ -81,8 +82,9 @@ Result<WeightForm> decode_layout(std::span<const std::byte> layout, const Progra
   const auto have = checked_element_count(dims);
   const auto expected = checked_element_count(weight.dims);
   if (!have || have != expected || *have > kMaxTensorBytes || reader.remaining() != 0)
-    return fail(ErrorCode::kCorruptContext, "weight \"{}\": layout of dims {}, expected those of {}",
-                weight.name, to_string(dims), to_string(weight.dims));
+    return fail(ErrorCode::kCorruptContext,
+                "weight \"{}\": layout of dims {}, expected those of {}", weight.name,
+                to_string(dims), to_string(weight.dims));
   const auto md = md_of_tag(to_dnnl(dims), dnnl_type(weight.type), tag);
   if (!md)
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": tag {} does not fit rank {}",

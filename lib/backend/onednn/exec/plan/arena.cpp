@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "ctxgen/base/checked.h"
+
 #include "plan/planner.h"
 
 namespace ctxgen::onednn {

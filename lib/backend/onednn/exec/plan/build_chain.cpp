@@ -11,9 +11,8 @@ Status NodeBuilder::add_eltwise(const Slot& src, const Slot& dst, const PostOp& 
                 stage.kind);
   const auto make = [&](const dnnl::primitive_attr& attr) {
     const auto md = make_md(Dims{volume(dst.dims)}, Dims{1});
-    return dnnl::eltwise_forward::primitive_desc(cpu_engine(),
-                                                 dnnl::prop_kind::forward_inference, algorithm, md,
-                                                 md, stage.alpha, stage.beta, attr);
+    return dnnl::eltwise_forward::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                 algorithm, md, md, stage.alpha, stage.beta, attr);
   };
   const auto md = make_md(Dims{volume(dst.dims)}, Dims{1});
   return add_primitive<dnnl::eltwise_forward>(

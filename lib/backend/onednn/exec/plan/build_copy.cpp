@@ -27,12 +27,12 @@ Status build_copy(NodeBuilder& builder) {
       return dnnl::reorder::primitive_desc(cpu_engine(), src_md, cpu_engine(), dst_md, attr);
     };
     const Status status = builder.add_primitive<dnnl::reorder>(
-        make, {builder.slot_arg(DNNL_ARG_FROM, src_md, src),
-               builder.slot_arg(DNNL_ARG_TO, dst_md, dst)});
+        make,
+        {builder.slot_arg(DNNL_ARG_FROM, src_md, src), builder.slot_arg(DNNL_ARG_TO, dst_md, dst)});
     if (status || status.error().code != ErrorCode::kUnsupported) return status;
   }
-  builder.add_kernel("loop:copy", make_copy_kernel(dst.dims, src.strides, dst.strides,
-                                                      element_bytes(dst.type)),
+  builder.add_kernel("loop:copy",
+                     make_copy_kernel(dst.dims, src.strides, dst.strides, element_bytes(dst.type)),
                      {builder.slot_arg(src), builder.slot_arg(dst)});
   return {};
 }

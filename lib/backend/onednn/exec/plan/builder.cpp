@@ -24,16 +24,26 @@ const dnnl::engine& cpu_engine() {
 dnnl::algorithm eltwise_algorithm(std::string_view word) {
   using dnnl::algorithm;
   static constexpr std::pair<std::string_view, algorithm> kWords[] = {
-      {"relu", algorithm::eltwise_relu},           {"clip", algorithm::eltwise_clip},
-      {"linear", algorithm::eltwise_linear},       {"sigmoid", algorithm::eltwise_logistic},
-      {"tanh", algorithm::eltwise_tanh},           {"elu", algorithm::eltwise_elu},
-      {"exp", algorithm::eltwise_exp},             {"log", algorithm::eltwise_log},
-      {"sqrt", algorithm::eltwise_sqrt},           {"abs", algorithm::eltwise_abs},
-      {"square", algorithm::eltwise_square},       {"gelu_erf", algorithm::eltwise_gelu_erf},
-      {"gelu_tanh", algorithm::eltwise_gelu_tanh}, {"swish", algorithm::eltwise_swish},
-      {"hardswish", algorithm::eltwise_hardswish}, {"hardsigmoid", algorithm::eltwise_hardsigmoid},
-      {"mish", algorithm::eltwise_mish},           {"soft_relu", algorithm::eltwise_soft_relu},
-      {"round", algorithm::eltwise_round},         {"pow", algorithm::eltwise_pow},
+      {"relu", algorithm::eltwise_relu},
+      {"clip", algorithm::eltwise_clip},
+      {"linear", algorithm::eltwise_linear},
+      {"sigmoid", algorithm::eltwise_logistic},
+      {"tanh", algorithm::eltwise_tanh},
+      {"elu", algorithm::eltwise_elu},
+      {"exp", algorithm::eltwise_exp},
+      {"log", algorithm::eltwise_log},
+      {"sqrt", algorithm::eltwise_sqrt},
+      {"abs", algorithm::eltwise_abs},
+      {"square", algorithm::eltwise_square},
+      {"gelu_erf", algorithm::eltwise_gelu_erf},
+      {"gelu_tanh", algorithm::eltwise_gelu_tanh},
+      {"swish", algorithm::eltwise_swish},
+      {"hardswish", algorithm::eltwise_hardswish},
+      {"hardsigmoid", algorithm::eltwise_hardsigmoid},
+      {"mish", algorithm::eltwise_mish},
+      {"soft_relu", algorithm::eltwise_soft_relu},
+      {"round", algorithm::eltwise_round},
+      {"pow", algorithm::eltwise_pow},
   };
   for (const auto& [name, value] : kWords)
     if (name == word) return value;
@@ -53,14 +63,16 @@ dnnl::algorithm binary_algorithm(std::string_view word) {
 }
 
 Arg NodeBuilder::slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const {
-  return {id, md,
+  return {id,
+          md,
           {Location::Kind::kBuffer, slot.buffer,
            static_cast<std::uint64_t>(slot.offset) * element_bytes(slot.type)}};
 }
 
 Arg NodeBuilder::packed_arg(int id, PackedUse use) {
   use.op = node_.op;
-  Arg arg{id, use.wanted,
+  Arg arg{id,
+          use.wanted,
           {Location::Kind::kPacked, static_cast<std::uint32_t>(build_.packed.size()), 0}};
   build_.packed.push_back(std::move(use));
   return arg;
@@ -132,8 +144,8 @@ Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
       const auto md = operand_view(operand);
       if (!md) return unfusable();
       post_ops.append_binary(binary, *md);
-      args.push_back(slot_arg(
-          DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, *md, operand));
+      args.push_back(slot_arg(DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1,
+                              *md, operand));
     } else if (stage.post->kind == "prelu") {
       if (!append_prelu(i, operand_view, post_ops, args)) return unfusable();
     } else {

@@ -25,8 +25,8 @@ enum class References : std::uint8_t { kRefused, kAllowed };
 struct BuildContext {
   const Program& program;
   const NodeGraph& graph;
-  const WeightForms* forms = nullptr;                // null while packing
-  std::span<const std::uint16_t> choices;            // per op: form of its weight, or empty
+  const WeightForms* forms = nullptr;      // null while packing
+  std::span<const std::uint16_t> choices;  // per op: form of its weight, or empty
   bool create_primitives = true;
   /// kAllowed: a node that oneDNN has nothing else for gets its reference kernel.
   References references = References::kRefused;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/dim_code.h"
+
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
@@ -29,7 +30,8 @@ Result<ProgramOp> without_dim_code(const Program& program, const ProgramOp& op,
   ProgramOp plain = op;
   if (!has_dim_code(op)) return plain;
   std::vector<Dims> dims;
-  for (const Operand& operand : op.inputs) dims.push_back(operand_dims(program, operand, value_dims));
+  for (const Operand& operand : op.inputs)
+    dims.push_back(operand_dims(program, operand, value_dims));
   for (ProgramParam& param : plain.params) {
     if (!is_code(param)) continue;
     IntList code;

@@ -2,10 +2,11 @@
 
 #include <concepts>
 #include <new>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include "ctxgen/base/status.h"
 

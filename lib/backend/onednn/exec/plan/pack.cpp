@@ -6,6 +6,7 @@
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_params.h"
 #include "ctxgen/onednn/kind_traits.h"
+
 #include "layout/weight_layout.h"
 #include "plan/payload.h"
 #include "plan/planner.h"
@@ -20,7 +21,11 @@ class Packer {
   /// `options.jobs`: threads that reorder; the bytes do not depend on it.
   Packer(Program& program, std::span<const Tensor> plain, const PackOptions& options, int jobs,
          WeightStore& store)
-      : program_(program), plain_(plain), options_(options), jobs_(jobs), store_(store),
+      : program_(program),
+        plain_(plain),
+        options_(options),
+        jobs_(jobs),
+        store_(store),
         contents_(plain.size()) {}
 
   [[nodiscard]] bool stays_plain(std::uint32_t weight) const {
@@ -172,8 +177,8 @@ Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
   }
   for (const Buffer& buffer : plan.buffers)
     if (buffer.kind == Buffer::Kind::kWeight) (void)CTXGEN_TRY(packer.add_plain(buffer.index));
-  program.plans.push_back(StoredPlan{plan.input_dims, plan.arena_bytes, plan.scratch_bytes,
-                                     encode_choices(choices)});
+  program.plans.push_back(
+      StoredPlan{plan.input_dims, plan.arena_bytes, plan.scratch_bytes, encode_choices(choices)});
   return {};
 }
 
@@ -196,11 +201,12 @@ Result<Dims> typical_source(const Program& program, const ProgramOp& op) {
 Status pack_typical(const Program& program, const ProgramOp& op, int threads,
                     const WeightForms& preferred, Packer& packer) {
   const KindTraits& traits = traits_of(op);
-  const bool packs = traits.product && op.inputs.size() >= 2 && op.inputs[0].kind == Operand::Kind::kValue &&
+  const bool packs = traits.product && op.inputs.size() >= 2 &&
+                     op.inputs[0].kind == Operand::Kind::kValue &&
                      op.inputs[1].kind == Operand::Kind::kWeight;
   if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};
   if (traits.matrix && program.weights[op.inputs[1].index].dims.size() != 2) return {};
-  Program alone;  // with the weights that it reads, and the forms of those
+  Program alone;                       // with the weights that it reads, and the forms of those
   std::vector<std::uint32_t> weights;  // of `alone`, as indices in `program`
   WeightForms forms;
   const auto move_in = [&](Operand operand) {
@@ -256,12 +262,12 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   WeightForms preferred(program.weights.size());
   if (!options.portable) {
     preferred = CTXGEN_TRY(packer.preferred());
-    const std::vector<Plan> plans =
-        CTXGEN_TRY(plan_profiles(program, options, threads, preferred));
+    const std::vector<Plan> plans = CTXGEN_TRY(plan_profiles(program, options, threads, preferred));
     for (const Plan& plan : plans) CTXGEN_CHECK(pack_plan(program, plan, packer));
   }
   for (const ProgramOp& op : program.ops) {
-    const bool open = !options.portable && op.inputs.size() >= 2 && op.inputs[1].kind == Operand::Kind::kWeight &&
+    const bool open = !options.portable && op.inputs.size() >= 2 &&
+                      op.inputs[1].kind == Operand::Kind::kWeight &&
                       program.weights[op.inputs[1].index].packed.empty();
     if (open) CTXGEN_CHECK(pack_typical(program, op, threads, preferred, packer));
   }

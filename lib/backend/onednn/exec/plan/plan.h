@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <vector>
 
+#include <oneapi/dnnl/dnnl.hpp>
+
 #include "ctxgen/base/tensor.h"
+
 #include "layout/layout.h"
 
 namespace ctxgen::onednn {
@@ -19,7 +21,7 @@ using BufferId = std::uint32_t;
 struct Buffer {
   enum class Kind : std::uint8_t { kArena, kInput, kOutput, kWeight };
   Kind kind = Kind::kArena;
-  std::uint32_t index = 0;         // of the program's input, output or weight
+  std::uint32_t index = 0;  // of the program's input, output or weight
   std::uint64_t bytes = 0;
   std::uint64_t arena_offset = 0;  // kArena: bytes from the arena's start
   bool shared = false;             // several values live in it: never overwritten in place
@@ -83,8 +85,8 @@ struct Step {
 struct PackedUse {
   std::uint32_t op = kNone;
   std::uint32_t weight = 0;
-  bool transposed = false;       // the stored tensor has its last two dims swapped
-  dnnl::memory::desc logical;    // the plain bytes seen with the primitive's dims
+  bool transposed = false;     // the stored tensor has its last two dims swapped
+  dnnl::memory::desc logical;  // the plain bytes seen with the primitive's dims
   dnnl::memory::desc wanted;
 };
 
@@ -99,7 +101,7 @@ struct Plan {
   std::vector<const std::byte*> weight_data;  // per buffer of kind kWeight, else null
   std::uint64_t arena_bytes = 0;
   std::uint64_t scratch_bytes = 0;
-  double creation_ms = 0;        // sum over descriptors and primitives
+  double creation_ms = 0;  // sum over descriptors and primitives
   std::uint64_t primitives = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_traits.h"
+
 #include "plan/dim_params.h"
 #include "plan/dnnl_error.h"
 #include "plan/params.h"
@@ -26,8 +27,7 @@ Status check_nonempty(const Program& program, std::span<const Dims> dims) {
         op.outputs, [&](std::uint32_t output) { return volume(dims[output]) != 0; });
     if (traits_of(op).takes_empty || !computes) continue;
     for (const Operand& operand : op.inputs)
-      if (operand.kind != Operand::Kind::kNone &&
-          volume(operand_dims(program, operand, dims)) == 0)
+      if (operand.kind != Operand::Kind::kNone && volume(operand_dims(program, operand, dims)) == 0)
         return fail(ErrorCode::kUnsupported, "{}: reads an empty tensor", label(op));
   }
   return {};
@@ -93,7 +93,7 @@ Result<Plan> plan_once(const PlanRequest& request, std::span<const Dims> dims,
                        const LayoutOptions& options, References references) {
   const NodeGraph graph = CTXGEN_TRY(choose_layouts(request.program, dims, options));
   CTXGEN_CHECK(check_map_sizes(graph));
-  const BuildContext context{request.program, graph, request.forms, request.choices,
+  const BuildContext context{request.program,           graph,     request.forms, request.choices,
                              request.create_primitives, references};
   std::vector<NodeBuild> builds = CTXGEN_TRY(build_nodes(context, request.threads));
   Plan plan;
@@ -137,14 +137,17 @@ Result<Plan> plan_plain(const PlanRequest& request, std::span<const Dims> dims) 
 }  // namespace
 
 Result<Plan> make_plan(const PlanRequest& request) {
-  const std::vector<Dims> dims =
-      CTXGEN_TRY(infer_value_dims(request.program, request.input_dims));
+  const std::vector<Dims> dims = CTXGEN_TRY(infer_value_dims(request.program, request.input_dims));
   if (std::ranges::none_of(request.program.ops, has_dim_code)) return plan_plain(request, dims);
   const Program plain = CTXGEN_TRY(without_dim_code(request.program, dims));
-  return plan_plain({.program = plain, .input_dims = request.input_dims, .forms = request.forms,
-                     .choices = request.choices, .threads = request.threads,
+  return plan_plain({.program = plain,
+                     .input_dims = request.input_dims,
+                     .forms = request.forms,
+                     .choices = request.choices,
+                     .threads = request.threads,
                      .create_primitives = request.create_primitives,
-                     .references = request.references}, dims);
+                     .references = request.references},
+                    dims);
 }
 
 }  // namespace ctxgen::onednn

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/onednn/exec.h"
+
 #include "kinds/kind_rows.h"
 #include "plan/dim_params.h"
 #include "plan/params.h"
@@ -163,8 +164,8 @@ Result<std::vector<std::int64_t>> resolve_split(const ProgramOp& op, std::int64_
 Result<std::vector<Dims>> infer_value_dims(const Program& program,
                                            std::span<const Dims> input_dims) {
   if (input_dims.size() != program.inputs.size())
-    return fail(ErrorCode::kInvalidArgument, "program \"{}\": {} inputs, expected {}",
-                program.name, input_dims.size(), program.inputs.size());
+    return fail(ErrorCode::kInvalidArgument, "program \"{}\": {} inputs, expected {}", program.name,
+                input_dims.size(), program.inputs.size());
   std::vector<std::int64_t> symbols(program.symbols.size(), -1);
   std::vector<Dims> values(program.values.size());
   for (std::size_t i = 0; i < input_dims.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
+
 #include "plan/planner.h"
 
 namespace ctxgen::onednn {
@@ -27,8 +28,8 @@ bool runs_fast(const Program& program, const ProgramOp& op) {
   bool known = true;
   const auto move_in = [&](Operand& operand) {
     if (operand.kind == Operand::Kind::kWeight) {
-      const auto [place, added] = weights.try_emplace(
-          operand.index, static_cast<std::uint32_t>(alone.weights.size()));
+      const auto [place, added] =
+          weights.try_emplace(operand.index, static_cast<std::uint32_t>(alone.weights.size()));
       if (added) alone.weights.push_back(program.weights[operand.index]);
       operand.index = place->second;
     }

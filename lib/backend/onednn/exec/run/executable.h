@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+
 #include "run/execution.h"
 #include "run/plan_cache.h"
 #include "run/weight_bank.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+
 #include "plan/aligned_bytes.h"
 #include "plan/plan.h"
 
@@ -31,12 +32,12 @@ class BoundPlan {
   /// An address inside a user's tensor that changes with each run.
   struct Patch {
     std::uint64_t offset;
-    dnnl_memory_t memory;     // of a primitive, or
-    std::byte** pointer;      // of a kernel
+    dnnl_memory_t memory;  // of a primitive, or
+    std::byte** pointer;   // of a kernel
   };
   struct BoundStep {
-    std::vector<dnnl_exec_arg_t> args;   // of a primitive
-    std::vector<std::byte*> pointers;    // of a kernel
+    std::vector<dnnl_exec_arg_t> args;  // of a primitive
+    std::vector<std::byte*> pointers;   // of a kernel
   };
   BoundPlan() = default;
   [[nodiscard]] std::byte* address(const Location& location) const;
@@ -83,7 +84,7 @@ class OnednnState final : public ExecutionState {
   AlignedBytes arena_, scratch_;
   std::vector<AlignedBytes> copied_inputs_, spare_outputs_;  // by index
   std::vector<Delivery> deliveries_;                         // of this run
-  std::list<std::unique_ptr<BoundPlan>> bound_;  // most recently used first
+  std::list<std::unique_ptr<BoundPlan>> bound_;              // most recently used first
 };
 
 }  // namespace ctxgen::onednn

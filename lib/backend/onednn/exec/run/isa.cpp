@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "ctxgen/base/instruction_set.h"
@@ -60,7 +61,8 @@ Result<InstructionSet> known(std::string_view name) {
 
 Status beyond(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument,
-              "instruction set \"{}\" is beyond this machine, which has \"{}\"", name, name_of(here()));
+              "instruction set \"{}\" is beyond this machine, which has \"{}\"", name,
+              name_of(here()));
 }
 
 }  // namespace
@@ -108,11 +110,12 @@ Status use_isa(std::string_view name) {
     limit_instruction_set(wanted);
     return {};
   }
-  return fail(ErrorCode::kInvalidArgument,
-              "instruction set \"{}\": oneDNN {} with \"{}\" in this process, which cannot be changed: "
-              "set it before oneDNN is used, compile in another process (ctxgen compile --isa), or "
-              "start this one with ONEDNN_MAX_CPU_ISA",
-              name, set == dnnl::status::unimplemented ? "works" : "works already", name_of(used));
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "instruction set \"{}\": oneDNN {} with \"{}\" in this process, which cannot be changed: "
+      "set it before oneDNN is used, compile in another process (ctxgen compile --isa), or "
+      "start this one with ONEDNN_MAX_CPU_ISA",
+      name, set == dnnl::status::unimplemented ? "works" : "works already", name_of(used));
 }
 
 std::optional<std::size_t> best_isa(std::span<const std::string> isas) {

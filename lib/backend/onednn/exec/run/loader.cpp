@@ -4,6 +4,7 @@
 
 #include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/onednn/exec.h"
+
 #include "kinds/kind_rows.h"
 #include "kinds/rounding.h"
 #include "layout/weight_layout.h"
@@ -59,9 +60,7 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding, public Kn
       std::span<const std::string> names) const override {
     return onednn::sort_isas(names);
   }
-  [[nodiscard]] Status use_isa(std::string_view isa) const override {
-    return onednn::use_isa(isa);
-  }
+  [[nodiscard]] Status use_isa(std::string_view isa) const override { return onednn::use_isa(isa); }
   [[nodiscard]] std::optional<std::size_t> best_isa(
       std::span<const std::string> isas) const override {
     return onednn::best_isa(isas);
@@ -83,9 +82,9 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding, public Kn
   }
   [[nodiscard]] bool knows(const Need& need) const override {
     if (need.group == Need::kPacking) return knows_packing(need.number);
-    return need.group == Need::kOpKind &&
-           std::ranges::any_of(kind_rows(),
-                               [&](const KindRow* row) { return row->number == need.number; });
+    return need.group == Need::kOpKind && std::ranges::any_of(kind_rows(), [&](const KindRow* row) {
+             return row->number == need.number;
+           });
   }
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int threads) const override {

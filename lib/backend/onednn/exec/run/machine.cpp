@@ -1,18 +1,21 @@
+#include "run/machine.h"
+
 #include <sched.h>
 #include <unistd.h>
 
 #include <array>
 #include <fstream>
 #include <initializer_list>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <set>
 #include <string>
 
+#include <oneapi/dnnl/dnnl.hpp>
+
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
+
 #include "run/isa.h"
-#include "run/machine.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -109,8 +112,7 @@ CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
   }
   const std::string here = make_fingerprint(threads);
   if (found == here) return verdict(Compatibility::kOptimal, "");
-  if (auto refused = unsupported_key(found, here, {"format", "onednn"}))
-    return std::move(*refused);
+  if (auto refused = unsupported_key(found, here, {"format", "onednn"})) return std::move(*refused);
   const std::vector<std::string> isas = split_isas(field(found, "isa"));
   const auto best = best_isa(isas);
   if (!best)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+
 #include <oneapi/dnnl/dnnl.h>
 
 #include "plan/aligned_bytes.h"
@@ -12,10 +13,10 @@
 namespace ctxgen::onednn {
 namespace {
 
-constexpr std::int64_t kSide = 1024;             // of the matrices: 4 MiB each
-constexpr std::uint64_t kBytes = 128ULL << 20;   // of what is copied: more than most caches
+constexpr std::int64_t kSide = 1024;            // of the matrices: 4 MiB each
+constexpr std::uint64_t kBytes = 128ULL << 20;  // of what is copied: more than most caches
 constexpr std::uint64_t kChunk = 1ULL << 20;
-constexpr double kMostSeconds = 0.25;            // per measurement
+constexpr double kMostSeconds = 0.25;  // per measurement
 constexpr int kLeastRuns = 3;
 
 /// The shortest time of some calls, in seconds. `call` gives a Status.

@@ -12,6 +12,7 @@
 
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
+
 #include "plan/plan.h"
 
 namespace ctxgen::onednn {

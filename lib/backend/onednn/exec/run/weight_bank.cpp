@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ctxgen/base/checked.h"
+
 #include "layout/weight_layout.h"
 #include "plan/reorder_weight.h"
 
@@ -36,10 +37,9 @@ Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
     for (std::size_t f = 0; f < weight.packed.size(); ++f) {
       Blob blob = CTXGEN_TRY(blobs(weight.packed[f].blob));
       const WeightForm& form = bank->forms_[i][f];
-      const std::uint64_t needed = form.plain
-                                       ? checked_size_bytes(weight.type, weight.dims).value_or(
-                                             UINT64_MAX)
-                                       : form.md.get_size();
+      const std::uint64_t needed =
+          form.plain ? checked_size_bytes(weight.type, weight.dims).value_or(UINT64_MAX)
+                     : form.md.get_size();
       if (blob.bytes.size() < needed)
         return fail(ErrorCode::kCorruptContext, "weight \"{}\": blob {} has {} bytes, expected {}",
                     weight.name, weight.packed[f].blob, blob.bytes.size(), needed);
@@ -82,8 +82,8 @@ Result<std::span<const std::byte>> WeightBank::plain(std::uint32_t weight) {
   const WeightForm& form = forms[0];
   Dims dims;
   for (const std::int64_t dim : form.md.get_dims()) dims.push_back(dim);
-  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(blobs_[weight][0].bytes.data(), form.md,
-                                                 logical_md(dims, form.transposed, types_[weight])));
+  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(
+      blobs_[weight][0].bytes.data(), form.md, logical_md(dims, form.transposed, types_[weight])));
   return keep({weight, true, false, {}, std::move(bytes)}).view();
 }
 
@@ -108,8 +108,8 @@ Result<const std::byte*> WeightBank::packed(const PackedUse& use) {
   const auto source = CTXGEN_TRY(plain(use.weight));
   AlignedBytes copy;  // while packing only
   if (!is_aligned(source)) copy = CTXGEN_TRY(aligned_copy(source));
-  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(copy.data() != nullptr ? copy.data() : source.data(),
-                                                 use.logical, use.wanted));
+  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(
+      copy.data() != nullptr ? copy.data() : source.data(), use.logical, use.wanted));
   return keep({use.weight, false, use.transposed, use.wanted, std::move(bytes)}).bytes.data();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+
 #include "plan/aligned_bytes.h"
 #include "plan/builder.h"
 

@@ -50,16 +50,27 @@ enum class DataType : std::int32_t {
 /// The type of a C++ element: float, double, (u)intN_t, bool.
 template <class T>
 inline constexpr DataType kDataTypeOf = DataType::kUndefined;
-template <> inline constexpr DataType kDataTypeOf<float> = DataType::kFloat;
-template <> inline constexpr DataType kDataTypeOf<double> = DataType::kDouble;
-template <> inline constexpr DataType kDataTypeOf<std::int8_t> = DataType::kInt8;
-template <> inline constexpr DataType kDataTypeOf<std::uint8_t> = DataType::kUint8;
-template <> inline constexpr DataType kDataTypeOf<std::int16_t> = DataType::kInt16;
-template <> inline constexpr DataType kDataTypeOf<std::uint16_t> = DataType::kUint16;
-template <> inline constexpr DataType kDataTypeOf<std::int32_t> = DataType::kInt32;
-template <> inline constexpr DataType kDataTypeOf<std::uint32_t> = DataType::kUint32;
-template <> inline constexpr DataType kDataTypeOf<std::int64_t> = DataType::kInt64;
-template <> inline constexpr DataType kDataTypeOf<std::uint64_t> = DataType::kUint64;
-template <> inline constexpr DataType kDataTypeOf<bool> = DataType::kBool;
+template <>
+inline constexpr DataType kDataTypeOf<float> = DataType::kFloat;
+template <>
+inline constexpr DataType kDataTypeOf<double> = DataType::kDouble;
+template <>
+inline constexpr DataType kDataTypeOf<std::int8_t> = DataType::kInt8;
+template <>
+inline constexpr DataType kDataTypeOf<std::uint8_t> = DataType::kUint8;
+template <>
+inline constexpr DataType kDataTypeOf<std::int16_t> = DataType::kInt16;
+template <>
+inline constexpr DataType kDataTypeOf<std::uint16_t> = DataType::kUint16;
+template <>
+inline constexpr DataType kDataTypeOf<std::int32_t> = DataType::kInt32;
+template <>
+inline constexpr DataType kDataTypeOf<std::uint32_t> = DataType::kUint32;
+template <>
+inline constexpr DataType kDataTypeOf<std::int64_t> = DataType::kInt64;
+template <>
+inline constexpr DataType kDataTypeOf<std::uint64_t> = DataType::kUint64;
+template <>
+inline constexpr DataType kDataTypeOf<bool> = DataType::kBool;
 
 }  // namespace ctxgen

@@ -44,8 +44,7 @@ class ShortText {
   }
 
   [[nodiscard]] std::string_view view() const {
-    if (bytes_.back() != kOnHeap)
-      return {bytes_.data(), static_cast<std::size_t>(bytes_.back())};
+    if (bytes_.back() != kOnHeap) return {bytes_.data(), static_cast<std::size_t>(bytes_.back())};
     const char* const there = block();
     std::size_t size = 0;
     std::memcpy(&size, there, sizeof size);
@@ -59,9 +58,13 @@ class ShortText {
   [[nodiscard]] friend bool operator==(const ShortText& a, const ShortText& b) {
     return a.view() == b.view();
   }
-  [[nodiscard]] friend bool operator==(const ShortText& a, std::string_view b) { return a.view() == b; }
+  [[nodiscard]] friend bool operator==(const ShortText& a, std::string_view b) {
+    return a.view() == b;
+  }
   [[nodiscard]] friend bool operator==(const ShortText& a, const char* b) { return a.view() == b; }
-  [[nodiscard]] friend bool operator==(const ShortText& a, const std::string& b) { return a.view() == b; }
+  [[nodiscard]] friend bool operator==(const ShortText& a, const std::string& b) {
+    return a.view() == b;
+  }
   [[nodiscard]] friend auto operator<=>(const ShortText& a, const ShortText& b) {
     return a.view() <=> b.view();
   }

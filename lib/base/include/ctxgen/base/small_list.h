@@ -36,8 +36,10 @@ class SmallList {
   static constexpr std::size_t kInline = 8 / sizeof(T);
 
   SmallList() = default;
-  SmallList(std::initializer_list<T> elements) { append(std::span(elements.begin(), elements.size())); }
-  SmallList(std::span<const T> elements) { append(elements); }    // implicit, as are
+  SmallList(std::initializer_list<T> elements) {
+    append(std::span(elements.begin(), elements.size()));
+  }
+  SmallList(std::span<const T> elements) { append(elements); }     // implicit, as are
   SmallList(const std::vector<T>& elements) { append(elements); }  // assignments of ranges
   template <std::input_iterator It, std::sentinel_for<It> End>
   SmallList(It first, End last) {
@@ -63,7 +65,9 @@ class SmallList {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  [[nodiscard]] T* data() { return on_heap() ? heap() : std::launder(reinterpret_cast<T*>(store_.data())); }
+  [[nodiscard]] T* data() {
+    return on_heap() ? heap() : std::launder(reinterpret_cast<T*>(store_.data()));
+  }
   [[nodiscard]] const T* data() const { return const_cast<SmallList*>(this)->data(); }
   [[nodiscard]] T* begin() { return data(); }
   [[nodiscard]] T* end() { return data() + size_; }

@@ -70,27 +70,27 @@ template <class... Args>
   })
 
 // The statement form for Status.
-#define CTXGEN_CHECK(expr)                                                          \
-  do {                                                                              \
-    auto check_status_ = (expr);                                                    \
-    if (!check_status_) return std::unexpected(std::move(check_status_).error());   \
+#define CTXGEN_CHECK(expr)                                                        \
+  do {                                                                            \
+    auto check_status_ = (expr);                                                  \
+    if (!check_status_) return std::unexpected(std::move(check_status_).error()); \
   } while (false)
 
 // The same with a place before the message: CTXGEN_TRY_AT(map_file(path), "tensor \"{}\"", name).
-#define CTXGEN_TRY_AT(expr, ...)                                                     \
-  __extension__({                                                                    \
-    auto try_result_ = (expr);                                                       \
-    if (!try_result_)                                                                \
-      return std::unexpected(::ctxgen::with_context(std::move(try_result_).error(),  \
-                                                    std::format(__VA_ARGS__)));      \
-    std::move(*try_result_);                                                         \
+#define CTXGEN_TRY_AT(expr, ...)                                                             \
+  __extension__({                                                                            \
+    auto try_result_ = (expr);                                                               \
+    if (!try_result_)                                                                        \
+      return std::unexpected(                                                                \
+          ::ctxgen::with_context(std::move(try_result_).error(), std::format(__VA_ARGS__))); \
+    std::move(*try_result_);                                                                 \
   })
-#define CTXGEN_CHECK_AT(expr, ...)                                                   \
-  do {                                                                               \
-    auto check_status_ = (expr);                                                     \
-    if (!check_status_)                                                              \
-      return std::unexpected(::ctxgen::with_context(std::move(check_status_).error(), \
-                                                    std::format(__VA_ARGS__)));      \
+#define CTXGEN_CHECK_AT(expr, ...)                                                             \
+  do {                                                                                         \
+    auto check_status_ = (expr);                                                               \
+    if (!check_status_)                                                                        \
+      return std::unexpected(                                                                  \
+          ::ctxgen::with_context(std::move(check_status_).error(), std::format(__VA_ARGS__))); \
   } while (false)
 
 #define CTXGEN_ASSERT(expr) \

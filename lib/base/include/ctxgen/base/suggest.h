@@ -10,7 +10,8 @@ namespace ctxgen {
 /// The candidate that `word` is most likely a slip of: letters added, left out, replaced or swapped
 /// with their neighbour, in any case; one slip in words of three to five letters, two up to eight, three in longer ones. Before two
 /// slips comes a candidate that begins with the word. "" if none is that close; of equally close ones the first.
-[[nodiscard]] std::string closest_word(std::string_view word, std::span<const std::string> candidates);
+[[nodiscard]] std::string closest_word(std::string_view word,
+                                       std::span<const std::string> candidates);
 
 /// `; did you mean "batch"?`, or "" if no candidate is close.
 [[nodiscard]] std::string did_you_mean(std::string_view word,

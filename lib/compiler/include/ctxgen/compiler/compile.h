@@ -105,19 +105,19 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::int64_t>> fix_dims;
   bool freeze_initializers = false;
   GraphOptimization graph_optimization = GraphOptimization::kNone;
-  bool subgraphs = false;          // compile in bodies of If, Loop and Scan too
-  bool strict = false;             // NOT_SATISFIED if anything falls back to cpu
-  bool require_compiled = false;   // NOT_SATISFIED if nothing was compiled
-  bool require_runnable = false;   // NOT_SATISFIED on a node that cpu cannot run
-  bool no_clobber = false;         // INVALID_ARGUMENT if an output exists
+  bool subgraphs = false;         // compile in bodies of If, Loop and Scan too
+  bool strict = false;            // NOT_SATISFIED if anything falls back to cpu
+  bool require_compiled = false;  // NOT_SATISFIED if nothing was compiled
+  bool require_runnable = false;  // NOT_SATISFIED on a node that cpu cannot run
+  bool no_clobber = false;        // INVALID_ARGUMENT if an output exists
   /// Replace a bin even if context models beside it, which this compile does not write, need what is in
   /// it; else that is NOT_SATISFIED.
   bool force = false;
-  bool keep_unchanged = false;     // files: leave one alone that has the same bytes already
-  bool dry_run = false;            // files: do everything but write; the report has names and sizes
-  bool make_folder = false;        // files: make the outputs' folder, if its parent is there
+  bool keep_unchanged = false;  // files: leave one alone that has the same bytes already
+  bool dry_run = false;         // files: do everything but write; the report has names and sizes
+  bool make_folder = false;     // files: make the outputs' folder, if its parent is there
   bool disable_model_compile = false;  // NOT_SATISFIED if a node would be compiled
-  bool fail_on_suboptimal = false;     // NOT_SATISFIED if the result is not optimal for this machine
+  bool fail_on_suboptimal = false;  // NOT_SATISFIED if the result is not optimal for this machine
   /// Whether the models of this compile share a bin: a batch does, so `false` contradicts one.
   std::optional<bool> share_ep_contexts;
   /// Whether the group ends with this compile: it does, so `false` contradicts sharing.
@@ -129,20 +129,20 @@ struct CompileOptions {
   /// What the caller reads and writes besides (a report, a dependency file): the compile does not touch
   /// these, but refuses what would replace one of them, or be replaced by one.
   std::vector<FileUse> other_files;
-  std::filesystem::path bin;       // default: beside the output
+  std::filesystem::path bin;  // default: beside the output
   /// A bin to add to, instead of making one. What is in it stays, under its names, and is not compiled
   /// again, so that the models that name it go on loading. It must be for the same target, from the same
   /// versions (kVersionMismatch else). Other compiles that add to it wait.
   std::filesystem::path append;
-  std::string external_initializers;     // bare name of a file beside the output for what stays
+  std::string external_initializers;  // bare name of a file beside the output for what stays
   /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
   std::optional<std::uint64_t> external_threshold;
   /// Asked once for every dense, numeric initializer of the main graph that a context model keeps, in
   /// the order of their names. An error ends the compile. Contradicts external_initializers.
   std::function<Result<InitializerLocation>(const InitializerInfo&)> initializer_location;
   WeightlessMode weightless = WeightlessMode::kNone;
-  int compress_level = 0;          // 1 to 19: weights that shrink are stored as zstd; 0: none is
-  int threads = 0;                 // target threads of the plans
+  int compress_level = 0;  // 1 to 19: weights that shrink are stored as zstd; 0: none is
+  int threads = 0;         // target threads of the plans
   /// Programs for any x86-64 machine and any oneDNN of the same major version: weights are stored
   /// plain and packed at each load; 8-bit products stay out, which not every machine has.
   bool portable = false;
@@ -156,7 +156,7 @@ struct CompileOptions {
   /// Starts a process that compiles the same inputs with the same options for `isa`; needed where
   /// `isas` names several (`ctxgen compile` starts itself). The process calls serve_variant().
   std::function<Result<std::unique_ptr<VariantProcess>>(const std::string& isa)> start_variant;
-  int jobs = 0;                    // compile threads; never changes the bytes
+  int jobs = 0;  // compile threads; never changes the bytes
   /// Weights that a compile to files makes stay in memory up to this sum; more of them lie in an
   /// unnamed file beside the first output until the bin is written.
   std::uint64_t weight_memory_bytes = SpillFile::kDefaultMemoryBytes;
@@ -183,10 +183,10 @@ struct PartitionReport {
 struct NodeReport {
   std::string name;
   ShortText op_type, provider;  // provider "": nobody
-  ShortText graph;        // "": the main graph; else "If_0/then_branch", with `subgraphs` only
-  int partition = -1;     // index into ModelReport::partitions
-  bool folded = false;    // computed at compile time
-  std::vector<std::string> reasons;     // "dnnl: pads are not constant"
+  ShortText graph;      // "": the main graph; else "If_0/then_branch", with `subgraphs` only
+  int partition = -1;   // index into ModelReport::partitions
+  bool folded = false;  // computed at compile time
+  std::vector<std::string> reasons;  // "dnnl: pads are not constant"
 };
 
 struct ModelReport {
@@ -227,8 +227,8 @@ struct CompileReport {
   };
   std::vector<Bin> bins;
   std::optional<ExternalInitializersReport> external;  // where initializers were moved to a file
-  std::uint64_t bytes_added = 0, bytes_stored = 0;  // weights before and after deduplication
-  std::uint64_t bytes_left_in_sources = 0;          // of weights, by `weightless`
+  std::uint64_t bytes_added = 0, bytes_stored = 0;     // weights before and after deduplication
+  std::uint64_t bytes_left_in_sources = 0;             // of weights, by `weightless`
   std::vector<FileReport> files;  // of a compile to files, in the order of writing
   bool dry_run = false;           // nothing was written
   bool up_to_date = false;        // for callers that find that there is nothing to do
@@ -241,7 +241,7 @@ struct CompileReport {
   /// Every file that the compile read, as the caller spells it: the models in their order, each
   /// followed by its external data and the context binaries of its foreign EPContext nodes.
   std::vector<std::filesystem::path> files_read;
-  std::vector<SharedBlobs> sharing;      // users are "<model>: <partition>"
+  std::vector<SharedBlobs> sharing;  // users are "<model>: <partition>"
   std::vector<SplitWeights> split;
   BuildCounts counts;
   double seconds = 0;

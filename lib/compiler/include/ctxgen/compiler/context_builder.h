@@ -95,7 +95,8 @@ class ContextBuilder {
     void add(Program program);
     void keep_adopted_only();
     std::vector<Program> programs;  // blob indices are WeightStore ids
-    std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> index;  // by name, the first
+    std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>>
+        index;  // by name, the first
     WeightStore store;
     std::map<WeightStore::Id, Hash128> contents;  // of packed blobs from cached programs
     std::uint64_t bytes_added = 0;

@@ -26,7 +26,8 @@ using OptionSlot = std::variant<
     OptionField<decltype(CompileOptions::fix_dims)>,
     OptionField<decltype(CompileOptions::initializer_location)>,
     OptionField<decltype(CompileOptions::start_variant)>,
-    OptionField<decltype(CompileOptions::progress)>, OptionField<decltype(CompileOptions::cancelled)>>;
+    OptionField<decltype(CompileOptions::progress)>,
+    OptionField<decltype(CompileOptions::cancelled)>>;
 
 /// Whether a field decides the key of a compile (compile_key()).
 enum class InKey {

@@ -24,9 +24,9 @@ inline constexpr std::uint16_t kFormatMinor = 2;  // written only where it is ne
 struct ContextInfo {
   std::uint16_t format_major = 0;
   std::uint16_t format_minor = 0;
-  std::string source;        // provider that wrote it
-  std::string fingerprint;   // ProgramLoader::fingerprint at compile time
-  std::string producer;      // "ctxgen 0.1.0"
+  std::string source;            // provider that wrote it
+  std::string fingerprint;       // ProgramLoader::fingerprint at compile time
+  std::string producer;          // "ctxgen 0.1.0"
   std::vector<Need> needs = {};  // ascending, each once; before format 1.2: empty
 };
 
@@ -117,8 +117,8 @@ struct ContextContent {
   std::vector<Program> programs;
   std::vector<Blob> blobs;
   std::vector<Hash128> blob_hashes;
-  std::string producer = {};  // empty: this version of ctxgen
-  std::vector<Need> needs = {};   // needs_of() of the programs
+  std::string producer = {};     // empty: this version of ctxgen
+  std::vector<Need> needs = {};  // needs_of() of the programs
   /// Of compress_blobs(): empty, or one per blob, without an owner where it is stored as it is.
   std::vector<Blob> compressed = {};
 };

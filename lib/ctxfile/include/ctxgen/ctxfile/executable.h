@@ -39,8 +39,8 @@ struct OpTiming {
   std::string kind;            // op kind of the program or CPU operator
   std::string implementation;  // oneDNN impl_info_str, or "cpu"
   double microseconds = 0;
-  double flops = 0;            // 0: unknown
-  std::uint64_t bytes = 0;     // read + written; 0: unknown
+  double flops = 0;         // 0: unknown
+  std::uint64_t bytes = 0;  // read + written; 0: unknown
   /// From when to when, on std::chrono::steady_clock; beside its own time this holds that of the
   /// nodes of its bodies, which have entries too.
   double start_us = 0, end_us = 0;
@@ -172,7 +172,8 @@ class ProgramLoader {
   /// beyond. The library allows that once, before its first use.
   /// Errors  INVALID_ARGUMENT: unknown, beyond this machine, or the library is in use with another.
   [[nodiscard]] virtual Status use_isa(std::string_view isa) const {
-    return fail(ErrorCode::kInvalidArgument, "\"{}\" knows no instruction set \"{}\"", source(), isa);
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" knows no instruction set \"{}\"", source(),
+                isa);
   }
   /// Index of the one to use in this process, where it has any of them.
   [[nodiscard]] virtual std::optional<std::size_t> best_isa(

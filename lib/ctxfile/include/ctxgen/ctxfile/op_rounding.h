@@ -12,8 +12,8 @@ struct ProgramOp;
 struct OpRounding {
   /// One after the other: a sum rounds once per term. 0: it moves, selects or compares.
   std::int64_t roundings = 1;
-  bool quantises = false;      // results are integers of a few bits, rounded from real numbers
-  double step = 0;             // results stand for integers in steps of this size; 0: they do not
+  bool quantises = false;  // results are integers of a few bits, rounded from real numbers
+  double step = 0;         // results stand for integers in steps of this size; 0: they do not
 };
 
 /// The terms of sums and the steps of sequences whose number is not known.

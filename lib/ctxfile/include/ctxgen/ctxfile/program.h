@@ -64,10 +64,10 @@ struct ProgramParam {
 
 /// An element-wise step fused behind an op, applied in order.
 struct PostOp {
-  ShortText kind;     // the provider's word ("relu", "add", ...)
+  ShortText kind;  // the provider's word ("relu", "add", ...)
   float alpha = 0.0F;
   float beta = 0.0F;
-  Operand operand;    // the second operand of binary kinds
+  Operand operand;  // the second operand of binary kinds
   [[nodiscard]] bool operator==(const PostOp&) const = default;
 };
 
@@ -85,10 +85,10 @@ struct ProgramOp {
 
 /// A plan made ahead of time: the program specialised for concrete input dims.
 struct StoredPlan {
-  std::vector<Dims> input_dims;    // one per program input, in order
-  std::uint64_t arena_bytes = 0;   // intermediate values of one run
-  std::uint64_t scratch_bytes = 0; // largest scratchpad of one op
-  std::vector<std::byte> payload;  // the provider's; checked by the provider when loaded
+  std::vector<Dims> input_dims;     // one per program input, in order
+  std::uint64_t arena_bytes = 0;    // intermediate values of one run
+  std::uint64_t scratch_bytes = 0;  // largest scratchpad of one op
+  std::vector<std::byte> payload;   // the provider's; checked by the provider when loaded
   [[nodiscard]] bool operator==(const StoredPlan&) const = default;
 };
 

@@ -19,9 +19,9 @@ class Workspace;
 
 /// An EPContext node of ours, whoever read it.
 struct ContextNode {
-  std::string where;               // for messages: `node "dnnl_0" (EPContext)`
-  EpContextAttributes attributes;  // an embedded payload is not here
-  Blob payload;                    // embed_mode=1
+  std::string where;                      // for messages: `node "dnnl_0" (EPContext)`
+  EpContextAttributes attributes;         // an embedded payload is not here
+  Blob payload;                           // embed_mode=1
   const ProgramLoader* loader = nullptr;  // of attributes.source
 };
 

@@ -17,8 +17,8 @@ struct WeightReference {
   std::string file;             // relative to the context model's folder
   std::uint64_t file_size = 0;  // bytes of the whole file
   std::uint64_t offset = 0;
-  std::uint64_t size = 0;       // bytes of the weight
-  Hash128 hash;                 // of the weight
+  std::uint64_t size = 0;  // bytes of the weight
+  Hash128 hash;            // of the weight
   [[nodiscard]] bool operator==(const WeightReference&) const = default;
 };
 

@@ -12,7 +12,7 @@ template <class T>
 class Boxed {
  public:
   Boxed() = default;
-  Boxed(std::nullopt_t) {}                                                  // implicit, as std::optional
+  Boxed(std::nullopt_t) {}  // implicit, as std::optional
   Boxed(T content) : content_(std::make_unique<T>(std::move(content))) {}  // likewise
   Boxed(const Boxed& other) : content_(other ? std::make_unique<T>(*other) : nullptr) {}
   Boxed(Boxed&&) noexcept = default;

@@ -74,8 +74,21 @@ struct SourceRange {
 class Graph;
 
 enum class AttributeKind {
-  kUndefined, kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kTensors, kGraphs,
-  kSparseTensor, kSparseTensors, kType, kTypes,
+  kUndefined,
+  kFloat,
+  kInt,
+  kString,
+  kTensor,
+  kGraph,
+  kFloats,
+  kInts,
+  kStrings,
+  kTensors,
+  kGraphs,
+  kSparseTensor,
+  kSparseTensors,
+  kType,
+  kTypes,
 };
 
 struct Attribute {
@@ -107,8 +120,8 @@ struct Node {
   SmallList<ValueId> outputs;   // likewise
   SmallList<ValueId> captures;  // values of this graph that the node's subgraphs read
   std::vector<Attribute> attributes;
-  SourceRange source;     // of the NodeProto; empty for nodes made by expanding a function
-  std::int32_t call = -1; // index into Graph::calls() of the function call that it came from
+  SourceRange source;      // of the NodeProto; empty for nodes made by expanding a function
+  std::int32_t call = -1;  // index into Graph::calls() of the function call that it came from
 
   [[nodiscard]] const Attribute* attribute(std::string_view attribute_name) const;
   [[nodiscard]] std::int64_t int_or(std::string_view attribute_name, std::int64_t otherwise) const;
@@ -136,24 +149,28 @@ struct ValueSources {
 struct Value {
   std::string name;  // as it was added: the graph finds the value by it
   ValueType type;
-  NodeId producer;                 // invalid: graph input, initializer, or captured
-  SmallList<NodeId> consumers;     // ascending; a node that reads it twice, or captures it, once
-  bool is_input = false;           // graph input
-  bool is_output = false;          // graph output
-  bool is_outer = false;           // stands for a value of an enclosing graph
-  bool type_changed = false;       // `type` differs from the file's on purpose: write `type`
-  bool type_contradicts = false;   // the file declares an output otherwise than inference finds it
-  bool is_sparse = false;          // sparse_initializer: `initializer` holds the dense form
-  bool is_overridable = false;     // an initializer that callers may override at run time: IR >= 4
+  NodeId producer;                // invalid: graph input, initializer, or captured
+  SmallList<NodeId> consumers;    // ascending; a node that reads it twice, or captures it, once
+  bool is_input = false;          // graph input
+  bool is_output = false;         // graph output
+  bool is_outer = false;          // stands for a value of an enclosing graph
+  bool type_changed = false;      // `type` differs from the file's on purpose: write `type`
+  bool type_contradicts = false;  // the file declares an output otherwise than inference finds it
+  bool is_sparse = false;         // sparse_initializer: `initializer` holds the dense form
+  bool is_overridable = false;    // an initializer that callers may override at run time: IR >= 4
   bool initializer_is_external = false;  // its bytes came from another file
   Boxed<Tensor> initializer;
-  Boxed<Tensor> folded;            // value computed at compile time; the producer stays a node
-  Boxed<ValueSources> sources;     // none: what the file has of it is its name
+  Boxed<Tensor> folded;         // value computed at compile time; the producer stays a node
+  Boxed<ValueSources> sources;  // none: what the file has of it is its name
 
   /// The constant that compilers may rely on: folded, or an initializer that nobody can override.
   [[nodiscard]] const Tensor* constant() const;
-  [[nodiscard]] SourceRange input_source() const { return sources ? sources->input : SourceRange(); }
-  [[nodiscard]] SourceRange output_source() const { return sources ? sources->output : SourceRange(); }
+  [[nodiscard]] SourceRange input_source() const {
+    return sources ? sources->input : SourceRange();
+  }
+  [[nodiscard]] SourceRange output_source() const {
+    return sources ? sources->output : SourceRange();
+  }
   [[nodiscard]] SourceRange info_source() const { return sources ? sources->info : SourceRange(); }
   [[nodiscard]] SourceRange initializer_source() const {
     return sources ? sources->initializer : SourceRange();
@@ -240,8 +257,9 @@ class Model {
   std::string file_name;         // base name, "" from memory
   std::int64_t ir_version = 0;
   std::string producer_name, producer_version;
-  std::vector<OpsetImport> opset_imports;   // one per domain
-  std::vector<OpsetImport> implied_opsets;  // of domains that nodes use and the file does not import
+  std::vector<OpsetImport> opset_imports;  // one per domain
+  std::vector<OpsetImport>
+      implied_opsets;  // of domains that nodes use and the file does not import
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<Function> functions;
   Graph graph;

@@ -11,9 +11,9 @@ namespace ctxgen {
 
 /// Which provider has a node, and why the others do not.
 struct NodeAssignment {
-  int provider = -1;   // index into the provider list; -1: nobody, not even cpu
-  int partition = -1;  // index into that provider's partitions; -1: runs on its own (cpu)
-  bool folded = false; // all outputs are constants: stays only if something outside reads them
+  int provider = -1;    // index into the provider list; -1: nobody, not even cpu
+  int partition = -1;   // index into that provider's partitions; -1: runs on its own (cpu)
+  bool folded = false;  // all outputs are constants: stays only if something outside reads them
   std::vector<std::string> reasons;  // one per provider that was asked and did not take it
 };
 
@@ -45,8 +45,8 @@ struct Exclusion {
 using NodeSet = std::vector<NodeId>;
 
 struct ConvexResult {
-  std::vector<NodeSet> partitions;        // nodes ascending; by level, which is topological
-  std::vector<std::size_t> not_convex;    // indices of claims that could not be kept whole
+  std::vector<NodeSet> partitions;      // nodes ascending; by level, which is topological
+  std::vector<std::size_t> not_convex;  // indices of claims that could not be kept whole
 };
 
 /// Merges claims into as few convex partitions as their dependencies allow.

@@ -24,9 +24,10 @@ struct InstructionSetState {
 struct OperatorInfo {
   std::string_view domain;  // "": ai.onnx
   std::string_view op_type;
-  std::int64_t since_min = 0, since_max = 0;  // versions of the operator, by the opset that introduced them
-  bool joins = false;       // moves data only: taken next to other nodes, never alone
-  std::string_view limits;  // types, attributes and shapes that it takes
+  std::int64_t since_min = 0,
+               since_max = 0;  // versions of the operator, by the opset that introduced them
+  bool joins = false;          // moves data only: taken next to other nodes, never alone
+  std::string_view limits;     // types, attributes and shapes that it takes
 };
 
 /// What this machine reaches at best, as measured just now, for tables that judge ops by it.

@@ -24,7 +24,8 @@ struct Comparison {
   double cosine = 1;   // of the two as vectors; 1 where there are no numbers
   double used = 0;     // of the tolerance, over pairs of finite numbers: 1 is all of it
   std::int64_t mismatches = 0;
-  std::int64_t not_finite = 0;  // of these: one is a NaN or an infinity, the other is something else
+  std::int64_t not_finite =
+      0;             // of these: one is a NaN or an infinity, the other is something else
   std::string text;  // why not: types, shapes, or the first mismatch
   /// The row of docs/numerics.md that applied and its numbers; "" where the caller gave a tolerance.
   std::string row;

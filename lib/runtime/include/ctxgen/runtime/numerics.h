@@ -17,8 +17,9 @@ namespace ctxgen {
 /// What rounds on the way from a model's inputs to one value: the most of each on any path. Constants
 /// count for nothing.
 struct Roundings {
-  DataType coarsest = DataType::kUndefined;  // of the floating-point types; undefined: there is none
-  std::int64_t operators = 0;                // roundings of real numbers, one after the other
+  DataType coarsest =
+      DataType::kUndefined;    // of the floating-point types; undefined: there is none
+  std::int64_t operators = 0;  // roundings of real numbers, one after the other
   std::int64_t quantisers = 0;
   double share = 0;  // a step of the coarsest quantiser as a share of the range that it covers
   double step = 0;   // the value is an integer times this; 0: it is not known to be

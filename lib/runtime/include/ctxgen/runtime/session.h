@@ -73,9 +73,9 @@ struct SessionOptions {
 struct IoInfo {
   std::string name;
   ValueType type;
-  std::string type_text;      // "float32[batch, 3, 224, 224]"
+  std::string type_text;               // "float32[batch, 3, 224, 224]"
   std::vector<std::string> dim_names;  // per dimension its symbol, or ""
-  bool has_default = false;   // an overridable initializer: may be left out
+  bool has_default = false;            // an overridable initializer: may be left out
 };
 
 struct SessionStatistics {

@@ -48,8 +48,8 @@ class ExternalFileBuilder {
 
 /// A file of external initializers that was read whole.
 struct ExternalFileBytes {
-  std::uint64_t bytes = 0;     // after the header
-  bool is_covered = false;     // false: an earlier version wrote it, without a hash of its bytes
+  std::uint64_t bytes = 0;  // after the header
+  bool is_covered = false;  // false: an earlier version wrote it, without a hash of its bytes
 };
 
 /// The same, and every byte of the file against the hashes in its header.

@@ -33,7 +33,7 @@ using ExternalBytes = std::function<Result<std::span<const std::byte>>(
 
 /// What a file says of its content.
 struct RecordedContent {
-  std::string hash;         // as the file has it
+  std::string hash;  // as the file has it
   /// The file never went through another library: the entry has the form that only ctxgen writes.
   bool as_written = false;
 };

@@ -12,10 +12,10 @@ namespace ctxgen {
 
 /// An EPContext node of a model whose graph was not read.
 struct ListedContext {
-  std::string where;               // for messages: `node "dnnl_0" (EPContext)`
+  std::string where;  // for messages: `node "dnnl_0" (EPContext)`
   /// source, main_context, embed_mode, partition_name and notes; ep_cache_context where embed_mode is 0.
   EpContextAttributes attributes;
-  Blob payload;                    // embed_mode=1
+  Blob payload;  // embed_mode=1
 };
 
 /// What a model says about its contexts.

@@ -16,19 +16,20 @@ namespace ctxgen {
 /// Opset versions of the default domain and of ai.onnx.ml that ctxgen knows.
 inline constexpr std::int64_t kMaxOpset = 25;
 inline constexpr std::int64_t kMaxMlOpset = 5;
-inline constexpr std::int64_t kMinIrVersion = 1;  // 3 was the first with opsets; older ones are read by its rules
+inline constexpr std::int64_t kMinIrVersion =
+    1;  // 3 was the first with opsets; older ones are read by its rules
 inline constexpr std::int64_t kMaxIrVersion = 13;
 
 /// Limits on what a model may declare, so that a small file cannot ask for much (docs/security.md).
 inline constexpr std::uint64_t kMaxSubgraphDepth = 32;
 inline constexpr std::uint64_t kMaxCallDepth = 32;  // functions that call functions
-struct ModelLimits {  // what passes one is refused with RESOURCE_LIMIT
-  std::uint64_t nodes = 4'000'000;  // function bodies counted as often as they are called
-  std::uint64_t items = 16'000'000;             // values, attributes, fields beside the graph
-  std::uint64_t name_bytes = 64 << 10;          // of one name
-  std::uint64_t names_bytes = 1 << 30;          // of all names together
-  std::uint64_t opset_imports = 1024;           // of the model, of each function
-  std::uint64_t expanded_bytes = 256 << 20;     // text of function bodies where they are called
+struct ModelLimits {                         // what passes one is refused with RESOURCE_LIMIT
+  std::uint64_t nodes = 4'000'000;           // function bodies counted as often as they are called
+  std::uint64_t items = 16'000'000;          // values, attributes, fields beside the graph
+  std::uint64_t name_bytes = 64 << 10;       // of one name
+  std::uint64_t names_bytes = 1 << 30;       // of all names together
+  std::uint64_t opset_imports = 1024;        // of the model, of each function
+  std::uint64_t expanded_bytes = 256 << 20;  // text of function bodies where they are called
   std::uint64_t external_files = 16'384;
 };
 
@@ -38,8 +39,8 @@ struct ReadModelOptions {
   std::filesystem::path external_data_folder;  // empty: external data is an error
   /// External data in memory, by location; what is not there is looked for in the folder.
   std::vector<std::pair<std::string, Blob>> external_buffers = {};
-  std::string file_name;                       // base name, for messages and attributes
-  bool expand_functions = true;                // calls of model-local functions, in place
+  std::string file_name;         // base name, for messages and attributes
+  bool expand_functions = true;  // calls of model-local functions, in place
   ModelLimits limits = {};
   /// Gets every file of external data in order of first use, the very bytes that tensors refer to.
   std::vector<FileRead>* external_files = nullptr;

@@ -25,10 +25,10 @@ struct EpContextNode {
 
 struct NodeToWrite {
   enum class Kind { kNode, kCall, kEpContext } kind = Kind::kNode;
-  NodeId node;               // kNode
-  std::int32_t call = -1;    // kCall
+  NodeId node;                 // kNode
+  std::int32_t call = -1;      // kCall
   std::size_t ep_context = 0;  // kEpContext: index into ModelRewrite::ep_contexts
-  bool rewired = false;      // kNode: its inputs are Node::inputs, not those of the source
+  bool rewired = false;        // kNode: its inputs are Node::inputs, not those of the source
 };
 
 /// Where the bytes of an initializer are in a file beside the model.
@@ -43,13 +43,13 @@ struct BodyRewrite;
 /// What of a graph is written, and with what changes. Everything not named here is written as it
 /// stood in the source, byte for byte.
 struct GraphRewrite {
-  std::vector<NodeToWrite> nodes;          // topological order
+  std::vector<NodeToWrite> nodes;  // topological order
   std::vector<EpContextNode> ep_contexts;
-  std::vector<ValueId> inputs;             // graph inputs kept, in order
-  std::vector<ValueId> initializers;       // kept, in order of the source
-  std::vector<ValueId> value_infos;        // written from ValueType where the source has none
-  std::vector<ValueId> captures;           // values of enclosing graphs that what is written reads
-  std::vector<BodyRewrite> bodies;         // bodies of written nodes that change
+  std::vector<ValueId> inputs;        // graph inputs kept, in order
+  std::vector<ValueId> initializers;  // kept, in order of the source
+  std::vector<ValueId> value_infos;   // written from ValueType where the source has none
+  std::vector<ValueId> captures;      // values of enclosing graphs that what is written reads
+  std::vector<BodyRewrite> bodies;    // bodies of written nodes that change
 };
 
 /// A body of an If, Loop or Scan node.
@@ -60,10 +60,10 @@ struct BodyRewrite {
 
 /// What of a model is written: its main graph, and what belongs to no graph.
 struct ModelRewrite : GraphRewrite {
-  std::vector<std::size_t> functions;      // indices of functions kept
+  std::vector<std::size_t> functions;  // indices of functions kept
   /// External data of the source that was read from memory, by location.
   std::vector<std::pair<std::string, Blob>> external_buffers;
-  std::string external_location;           // file of those in `external` that name none
+  std::string external_location;  // file of those in `external` that name none
   std::unordered_map<ValueId, ExternalPlace> external;  // kept initializers without bytes inline
   std::vector<std::pair<std::string, std::string>> metadata;  // added or replaced
   bool needs_microsoft_opset = false;

@@ -8,11 +8,11 @@ namespace ctxgen::onednn {
 
 /// What docs/operators.md says about one row of the operator table.
 struct OpInfo {
-  std::string_view domain;   // "" for ai.onnx
+  std::string_view domain;  // "" for ai.onnx
   std::string_view op_type;
   std::int64_t since_min = 0;
   std::int64_t since_max = 0;
-  bool glue = false;         // moves data only: joins partitions, makes none
+  bool glue = false;  // moves data only: joins partitions, makes none
   std::string_view limits;
 };
 

@@ -22,7 +22,7 @@ enum class DimWord : std::int64_t {
   kAdd = 2,     // these replace the two uppermost by one number
   kSub = 3,
   kMul = 4,
-  kDiv = 5,     // towards zero, as ONNX divides integers
+  kDiv = 5,  // towards zero, as ONNX divides integers
 };
 
 using DimInstruction = std::array<std::int64_t, 3>;

@@ -23,8 +23,8 @@ struct NoParams {
 /// Part of convolutions and pools.
 struct WindowParams {
   IntList strides = {}, dilations = {};  // empty: 1 each
-  IntList pads = {};                // begins, then ends; empty: 0 each, or what auto_pad says
-  std::string auto_pad = {};        // "" (pads), SAME_UPPER, SAME_LOWER; also read: NOTSET, VALID
+  IntList pads = {};                     // begins, then ends; empty: 0 each, or what auto_pad says
+  std::string auto_pad = {};  // "" (pads), SAME_UPPER, SAME_LOWER; also read: NOTSET, VALID
   static void fields(auto& p, auto& codec) {
     codec("strides", p.strides);
     codec("dilations", p.dilations);
@@ -66,7 +66,7 @@ struct MatmulParams {
 /// Part of products of 8-bit integers.
 struct QuantisedParams {
   std::int64_t in_zero = 0;
-  std::optional<double> out_scale = {};       // where the result is 8-bit
+  std::optional<double> out_scale = {};  // where the result is 8-bit
   std::optional<std::int64_t> out_zero = {};
   static void fields(auto& p, auto& codec) {
     codec("in_zero", p.in_zero);
@@ -134,9 +134,9 @@ struct BinaryParams {
 };
 
 struct PointParams {
-  std::optional<double> in_scale = {};        // where the source is of integers
+  std::optional<double> in_scale = {};  // where the source is of integers
   std::optional<std::int64_t> in_zero = {};
-  std::optional<double> out_scale = {};       // where the result is
+  std::optional<double> out_scale = {};  // where the result is
   std::optional<std::int64_t> out_zero = {};
   static void fields(auto& p, auto& codec) {
     codec("in_scale", p.in_scale);

@@ -7,23 +7,25 @@ namespace ctxgen::onednn {
 /// What passes over a program ask of an op kind, in place of its name. The rows of the kinds
 /// (exec/kinds) hold them.
 struct KindTraits {
-  bool post_ops = true;      // takes post_ops
-  bool product = false;      // multiplies by its second input, which it packs where that is a weight
-  bool matrix = false;       // a product over the last two dims; the other products are convolutions
-  bool quantised = false;    // a product of 8-bit integers: zero points, scales, VNNI
-  bool pools = false;        // takes the maximum or average of windows, by `mode`
-  bool view = false;         // its result may be its source's bytes, seen otherwise
-  bool rearranges = false;   // every element of the source once in the result, none changed
+  bool post_ops = true;     // takes post_ops
+  bool product = false;     // multiplies by its second input, which it packs where that is a weight
+  bool matrix = false;      // a product over the last two dims; the other products are convolutions
+  bool quantised = false;   // a product of 8-bit integers: zero points, scales, VNNI
+  bool pools = false;       // takes the maximum or average of windows, by `mode`
+  bool view = false;        // its result may be its source's bytes, seen otherwise
+  bool rearranges = false;  // every element of the source once in the result, none changed
   bool concatenates = false;
   bool keeps_dims = false;   // the result has the dims of the first input
   bool takes_empty = false;  // may read an empty tensor where its result is not empty
   bool exact = false;        // elements are moved or selected, none is rounded; post_ops may round
-  bool typed_operands = false;        // operands of post_ops may be of any stored type, not f32 alone
-  bool absorbs_eltwise = false;       // an element-wise step behind it costs less as its post-op
-  bool absorbs_binary = false;        // so does a binary one
+  bool typed_operands = false;   // operands of post_ops may be of any stored type, not f32 alone
+  bool absorbs_eltwise = false;  // an element-wise step behind it costs less as its post-op
+  bool absorbs_binary = false;   // so does a binary one
   bool reads_growing_concat = false;  // walks rows that lie inside a longer concatenation's
-  std::uint8_t strided_operands = 0;  // so many first inputs are read where they lie, transposed too
-  std::uint8_t map_entries_per_dim = 0;  // index maps that a plan holds, per element of a result's dim
+  std::uint8_t strided_operands =
+      0;  // so many first inputs are read where they lie, transposed too
+  std::uint8_t map_entries_per_dim =
+      0;  // index maps that a plan holds, per element of a result's dim
 };
 
 /// The traits of an op's kind; those of no kind for one that is unknown.

@@ -34,9 +34,7 @@ class ParamWriter {
   void operator()(std::string_view name, const T& value) {
     set_param(*op_, name, value);
   }
-  void operator()(std::string_view name, bool value) {
-    set_param(*op_, name, std::int64_t{value});
-  }
+  void operator()(std::string_view name, bool value) { set_param(*op_, name, std::int64_t{value}); }
   template <class T>
   void operator()(std::string_view name, const std::optional<T>& value) {
     if (value) (*this)(name, *value);
