@@ -26,9 +26,16 @@ def words(*alternatives: str) -> re.Pattern:
 
 
 RULES = (
-    Rule("is-no", CODE + PAGES, words("is no", "are no"), '"X must be Y, got Z", or "is not a"', most=84),
-    Rule("as-it-stands", CODE + PAGES, words("as it stands", "stands behind", "lies in"), "say what it is: unchanged, is in", most=13),
-    Rule("nobody", CODE + PAGES, words("nobody", "whoever", "somebody"), "name who, or use the passive", most=71),
+    Rule("is-no", CODE + PAGES, words("(?<!there )(?<!There )(?:is|are) no"), '"X must be Y, got Z", or "is not a"', most=2),
+    Rule("as-it-stands", CODE + PAGES, words("as it stands", "stands behind", "lies in"), "say what it is: unchanged, is in"),
+    Rule("nobody", CODE + PAGES, words("nobody", "whoever", "somebody"), "name who, or use the passive"),
+    Rule("anew", CODE + PAGES, words("anew", "for ever", "everybody", "anybody"), "again; forever; every caller, any thread"),
+    Rule("longest-unused", CODE + PAGES, words("used for longest"), "least recently used"),
+    Rule("lies", CODE + PAGES, words("lies", "may lie", "would lie"), "is, may be"),
+    Rule("behind", CODE + PAGES, words("behind (?:the|a|an|it|its|one)"), "after", most=3),
+    Rule("beside", CODE + PAGES, words("beside (?:the|a|an|it|its|them)"), "next to; besides"),
+    Rule("openmp", CODE, re.compile(r"\bomp_(?!workers)|#pragma omp|<omp\.h>"), "take a Workers&", but=("lib/backend/onednn/exec/plan/omp_workers.",)),
+    Rule("threads", CODE, re.compile(r"\bstd::j?thread\b(?!::)"), "Workers (base/workers.h)", but=("lib/base/workers.cpp", "apps/ctxgen/running/bench_measure.cpp")),
     Rule("todo", CODE, re.compile(r"\b(?:TODO|FIXME|XXX)\b(?!\(#\d+\))"), "TODO(#12): a TODO names its issue"),
 )  # fmt: skip
 

@@ -59,7 +59,7 @@ constexpr const char* kExamples =
     "  ctxgen run model_ctx.onnx            with random inputs\n"
     "  ctxgen bench model_ctx.onnx --compare model.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
-    "  ctxgen explain model.onnx            which node goes where, and why\n"
+    "  ctxgen explain model.onnx            which provider runs each node, and why\n"
     "  ctxgen help COMMAND                  options and examples of a command\n";
 
 /// No option takes an empty value for "not given", but for those that say so.

@@ -1,4 +1,4 @@
-// AtomicFile of file.h, and what cleans up behind one that was interrupted.
+// AtomicFile of file.h, and what cleans up after one that was interrupted.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ int flush_to_disk(int fd) {
   return 0;
 }
 
-/// So that the rename survives a power cut; some file systems refuse it, and that is no error.
+/// So that the rename survives a power cut; some file systems refuse it, and that is not an error.
 void flush_folder(const fs::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.valid()) static_cast<void>(flush_to_disk(fd.get()));
@@ -135,7 +135,7 @@ struct Temporary {
   UniqueFd fd;
 };
 
-/// Takes a name that nobody has, and registers it before the file exists: a signal between the two
+/// Takes a name that is not in use, and registers it before the file exists: a signal between the two
 /// finds either nothing to unlink or the file. `target` is for messages.
 Result<Temporary> open_temporary(const fs::path& destination, const fs::path& target,
                                  Registration& registration) {
@@ -244,7 +244,7 @@ Status AtomicFile::commit() {
   CTXGEN_CHECK(flush());
   CTXGEN_CHECK(impl_->rename());
   if (!impl_->direct)
-    flush_folder(impl_->folder);  // nothing behind rename() needs memory: what is renamed is done
+    flush_folder(impl_->folder);  // nothing after rename() needs memory: what is renamed is done
   return {};
 }
 
@@ -278,7 +278,7 @@ Result<UniqueFd> open_unnamed_file(const fs::path& beside, bool tmpfile) {
     if (errno == EINTR) continue;
     // What kernels and file systems that do not know O_TMPFILE say.
     if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) break;
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights beside it: {}",
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights next to it: {}",
                 beside.string(), std::strerror(errno));
   }
   Registration registration;

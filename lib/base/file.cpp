@@ -46,7 +46,7 @@ struct FileKey {
   auto operator<=>(const FileKey&) const = default;
 };
 
-/// The mappings that somebody in this process holds.
+/// The mappings that this process holds.
 class MappingCache {
  public:
   Result<std::shared_ptr<const Mapping>> get(int fd, const FileKey& key, std::string_view name) {
@@ -83,7 +83,7 @@ class MappingCache {
 Result<Blob> map_descriptor(const UniqueFd& fd, std::string_view name) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0)
-    return fail(ErrorCode::kIoError, "cannot look at \"{}\": {}", name, std::strerror(errno));
+    return fail(ErrorCode::kIoError, "cannot access \"{}\": {}", name, std::strerror(errno));
   if (!S_ISREG(status.st_mode))
     return fail(ErrorCode::kIoError, "\"{}\" is {}, expected a regular file", name,
                 S_ISDIR(status.st_mode) ? "a folder" : "not a file");

@@ -80,12 +80,12 @@ class Files {
     const auto found = by_path_.find(id.real);
     return found == by_path_.end() ? nullptr : found->second;
   }
-  /// No file is written where `folder`, or one that it lies in, has to be.
+  /// No file is written where `folder`, or one that contains it, has to be.
   [[nodiscard]] Status check_folders(const FileUse& use, fs::path folder) const {
     for (; folder.has_relative_path(); folder = folder.parent_path())
       if (const auto found = by_path_.find(folder); found != by_path_.end())
         return fail(ErrorCode::kInvalidArgument,
-                    "{} \"{}\" would lie where {} needs a folder: \"{}\"", found->second->role,
+                    "{} \"{}\" would be where {} needs a folder: \"{}\"", found->second->role,
                     found->second->path.string(), use.role, use.path.string());
     return {};
   }

@@ -121,7 +121,7 @@ InstructionSet machine_instruction_set() {
 InstructionSet usable_instruction_set() { return InstructionSet{usable_bits().load()}; }
 
 void limit_instruction_set(InstructionSet most) {
-  usable_bits().fetch_and(bits(most));  // before the levels are found anew
+  usable_bits().fetch_and(bits(most));  // before the levels are found again
   detail::find_simd_level();
 }
 

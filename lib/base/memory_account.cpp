@@ -6,8 +6,8 @@ namespace ctxgen {
 namespace {
 
 std::unexpected<Error> beyond(std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
-  return fail(ErrorCode::kResourceLimit, "{} bytes on top of {} pass the memory limit of {} bytes",
-              bytes, used, limit);
+  return fail(ErrorCode::kResourceLimit,
+              "{} bytes on top of {} exceed the memory limit of {} bytes", bytes, used, limit);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 30;
 /// Below, the bookkeeping around a blob costs about as much as its bytes.
 constexpr std::uint64_t kSmallestBytes = 256;
 
-/// A range of the file in the address space; parts of it may lie behind the file's end.
+/// A range of the file in the address space; parts of it may be after the file's end.
 class Window {
  public:
   Window(void* address, std::uint64_t offset, std::uint64_t size)
@@ -50,7 +50,7 @@ struct SpillFile::Impl {
       : beside(std::move(path)), memory_left(budget) {}
 
   Status failure(int error) const {
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights beside it: {}",
+    return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights next to it: {}",
                 beside.string(), std::strerror(error));
   }
   Status append(std::span<const std::byte> bytes) {

@@ -15,7 +15,7 @@ constexpr std::array<ErrorInfo, 11> kErrors{{
     {ErrorCode::kVersionMismatch, "INVALID_GRAPH", 2,
      "the context was made for another format, oneDNN version or instruction set"},
     {ErrorCode::kUnsupported, "NOT_IMPLEMENTED", 2, "a valid model uses something not supported"},
-    {ErrorCode::kResourceLimit, "RESOURCE_LIMIT", 2, "a declared size passes a limit"},
+    {ErrorCode::kResourceLimit, "RESOURCE_LIMIT", 2, "a declared size exceeds a limit"},
     {ErrorCode::kNotSatisfied, "NOT_SATISFIED", 4,
      "the result is not what was asked (strict, verify, check, test data)"},
     {ErrorCode::kBackendError, "BACKEND_ERROR", 5, "oneDNN failed on an accepted configuration"},

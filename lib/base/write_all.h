@@ -14,7 +14,7 @@ namespace ctxgen {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
+    if (wrote < 0 && errno == EAGAIN) {  // a pipe that was made non-blocking
       pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
       static_cast<void>(::poll(&room, 1, -1));
       continue;

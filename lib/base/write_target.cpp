@@ -51,7 +51,7 @@ Result<WriteTarget> follow_links(const fs::path& target) {
       return found;
     }
     const fs::path next = fs::read_symlink(found.path, error);
-    if (error == std::errc::invalid_argument) return found;  // it is no link
+    if (error == std::errc::invalid_argument) return found;  // it is not a link
     if (error) return cannot_write(target, error.message());
     found.path = folder / next;
   }

@@ -126,7 +126,7 @@ bool CacheFolder::add(CacheKind kind, Hash128 key, std::span<const std::byte> by
 Blob CacheFolder::add_and_map(CacheKind kind, Hash128 key, Blob made) {
   if (!add(kind, key, made.bytes)) return made;
   const auto file = map_file(path_of(kind, key));
-  // Whoever replaced it meanwhile wrote the same; whoever trimmed it left nothing to map.
+  // A process that replaced it meanwhile wrote the same; one that trimmed it left nothing to map.
   const auto bytes = file ? bytes_of_entry(file->bytes, kind, key) : std::nullopt;
   return bytes ? Blob{file->owner, *bytes} : made;
 }

@@ -9,7 +9,7 @@
 
 namespace ctxgen {
 
-/// What stands behind the bytes of an entry: magic, version, kind, key, size and hash of the bytes,
+/// What follows the bytes of an entry: magic, version, kind, key, size and hash of the bytes,
 /// hash of all that. Bytes come first, so that they are page-aligned in the map.
 inline constexpr std::size_t kFooterBytes = 72;
 

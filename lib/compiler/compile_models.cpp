@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/base/stopwatch.h"
 #include "ctxgen/compiler/option_table.h"
 
 #include "output/bin_users.h"
@@ -17,7 +18,7 @@ namespace {
 
 using Paths = std::vector<std::filesystem::path>;
 
-/// Where the models would lie: gives their names, and the folder of what is written beside them.
+/// Where the models would be: gives their names, and the folder of what is written next to them.
 Paths paths_without_files(const std::vector<ModelInput>& inputs, const CompileOptions& options) {
   if (!options.context_file_path.empty()) return {options.context_file_path};
   Paths paths;
@@ -60,7 +61,7 @@ Status check_without_files(const CompileOptions& options) {
         "memory or functions");
   if (!options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "models that go to no files cannot add to a bin in a file ({})",
+                "models that are not written to files cannot be added to a bin ({})",
                 option_name(options, &CompileOptions::append));
   return {};
 }
@@ -122,8 +123,7 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   CTXGEN_CHECK(env.enter(CompileStage::kWrite, 1));
   built.report.files = std::move(result.report.files);
   result.report = std::move(built.report);
-  result.report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.report.seconds = seconds_since(start);
   return result;
 }
 

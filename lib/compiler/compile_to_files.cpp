@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/base/stopwatch.h"
 #include "ctxgen/compiler/compile.h"
 
 #include "output/file_uses.h"
@@ -10,10 +11,6 @@
 
 namespace ctxgen {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// Where weights may be meanwhile: a dry run makes no folder, and a device has none.
 std::filesystem::path spill_place(const CompileEnv& env) {

@@ -1,11 +1,8 @@
 #include "blob_cache.h"
 
-#include <algorithm>
-#include <atomic>
-#include <thread>
-
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/memory_limit.h"
+#include "ctxgen/base/workers.h"
 #include "ctxgen/weights/codec.h"
 
 namespace ctxgen {
@@ -31,32 +28,23 @@ const std::shared_ptr<MemoryAccount>& decompressed_account() {
   return account;
 }
 
-Result<Blob> BlobCache::get(std::uint32_t index, const BlobEntry& entry,
+Result<Blob> BlobCache::get(BlobIndex index, const BlobEntry& entry,
                             std::span<const std::byte> stored) {
-  Slot& slot = slots_[index];
+  Slot& slot = slots_[index.value];
   const std::lock_guard lock(slot.mutex);
   if (slot.blob.owner != nullptr) return slot.blob;
   auto blob = charged(entry, stored);
   if (blob) return slot.blob = std::move(*blob);
   return std::unexpected(
-      with_context(std::move(blob).error(), std::format("decompressing blob {}", index)));
+      with_context(std::move(blob).error(), std::format("decompressing blob {}", index.value)));
 }
 
 Status for_each_index(std::size_t count, int threads,
                       const std::function<Status(std::size_t)>& work) {
   std::vector<Status> results(count);
-  std::atomic<std::size_t> next{0};
-  const auto take = [&] {
-    for (std::size_t i = next++; i < count; i = next++)
-      results[i] = at_boundary("weights", [&] { return work(i); });
-  };
-  {
-    constexpr std::size_t kMostThreads = 64;
-    const auto wanted = std::min(static_cast<std::size_t>(std::max(threads, 1)), kMostThreads);
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(wanted, count); ++i) helpers.emplace_back(take);
-    take();
-  }
+  StartedThreads(threads).parallel_for(std::ssize(results), [&](std::int64_t i) {
+    results[i] = at_boundary("weights", [&] { return work(i); });
+  });
   for (Status& result : results)
     if (!result) return std::move(result);
   return {};

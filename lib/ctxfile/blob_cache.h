@@ -23,7 +23,7 @@ class BlobCache {
  public:
   explicit BlobCache(std::size_t count) : slots_(count) {}
   /// Errors  kCorruptContext, RESOURCE_LIMIT.
-  [[nodiscard]] Result<Blob> get(std::uint32_t index, const BlobEntry& entry,
+  [[nodiscard]] Result<Blob> get(BlobIndex index, const BlobEntry& entry,
                                  std::span<const std::byte> stored);
 
  private:

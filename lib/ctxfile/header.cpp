@@ -96,7 +96,7 @@ Status check_end(const ByteReader& reader, const Header& header) {
   return fail(ErrorCode::kCorruptContext, "{} bytes too many in the header", reader.remaining());
 }
 
-/// Sections stand in one order, each as near to the one before as its alignment allows.
+/// Sections are in one order, each as near to the one before as its alignment allows.
 Status check_places(const Header& header) {
   const std::uint64_t manifest = align_up(header.header_size, kManifestAlignment);
   if (header.manifest_offset != manifest)

@@ -44,7 +44,7 @@ struct Header {
 /// The header's size, before its other fields are known.
 [[nodiscard]] std::uint64_t header_size_of(const ContextInfo& info);
 
-/// Decodes and checks everything that the header alone can tell; `file` may end anywhere behind it.
+/// Decodes and checks everything that the header alone can tell; `file` may end anywhere after it.
 /// Errors  kVersionMismatch (another major), kCorruptContext.
 [[nodiscard]] Result<Header> decode_header(std::span<const std::byte> file);
 

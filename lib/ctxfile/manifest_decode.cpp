@@ -3,7 +3,7 @@
 #include "ctxgen/base/blob.h"
 
 #include "manifest.h"
-#include "wire.h"
+#include "manifest_fields.h"
 
 namespace ctxgen {
 namespace {
@@ -20,15 +20,15 @@ Result<std::int64_t> non_negative(std::uint64_t number, std::string_view what) {
   return static_cast<std::int64_t>(number);
 }
 
-Result<DataType> type_of(const WireField& field) {
+Result<DataType> type_of(const ManifestField& field) {
   const auto number = CTXGEN_TRY(field.u32());
   if (!is_known_data_type(number))
     return fail(ErrorCode::kCorruptContext, "data type {} is not known", number);
   return static_cast<DataType>(number);
 }
 
-Result<std::vector<std::uint32_t>> indices_of(const WireField& field) {
-  WireReader numbers(CTXGEN_TRY(field.bytes()));
+Result<std::vector<std::uint32_t>> indices_of(const ManifestField& field) {
+  PackedNumbers numbers(CTXGEN_TRY(field.bytes()));
   std::vector<std::uint32_t> list;
   while (!numbers.done()) {
     const auto number = CTXGEN_TRY(numbers.varint());
@@ -39,8 +39,8 @@ Result<std::vector<std::uint32_t>> indices_of(const WireField& field) {
   return list;
 }
 
-Result<Dims> shape_of(const WireField& field) {
-  WireReader numbers(CTXGEN_TRY(field.bytes()));
+Result<Dims> shape_of(const ManifestField& field) {
+  PackedNumbers numbers(CTXGEN_TRY(field.bytes()));
   Dims dims;
   while (!numbers.done()) {
     if (dims.size() == kMaxRank)
@@ -52,13 +52,13 @@ Result<Dims> shape_of(const WireField& field) {
 }
 
 /// Field numbers are manifest.proto's; unknown ones come from a newer minor version. A number, a
-/// name or a packed list that stands twice counts the second time (our writers write it once).
+/// name or a packed list that occurs twice counts the second time (our writers write it once).
 class Decoder {
  public:
   explicit Decoder(std::uint64_t max_messages) : max_messages_(max_messages) {}
 
   Status manifest(std::span<const std::byte> bytes, Manifest& out) {
-    return each_field(bytes, [&](const WireField& field) -> Status {
+    return each_field(bytes, [&](const ManifestField& field) -> Status {
       if (field.number == 1) {
         Hash128 hash;
         Program next = CTXGEN_TRY(program(field, hash));
@@ -80,22 +80,19 @@ class Decoder {
 
   template <class Function>
   static Status each_field(std::span<const std::byte> bytes, Function&& function) {
-    WireReader reader(bytes);
-    while (!reader.done()) {
-      const WireField field = CTXGEN_TRY(reader.next());
-      CTXGEN_CHECK(function(field));
-    }
-    return {};
+    wire::Reader reader(bytes);
+    while (const wire::Field* field = reader.next()) CTXGEN_CHECK(function(ManifestField(*field)));
+    return reader.status(ErrorCode::kCorruptContext);
   }
   template <class Function>
-  Status each_field_of(const WireField& message, Function&& function) {
+  Status each_field_of(const ManifestField& message, Function&& function) {
     CTXGEN_CHECK(count_message());
     return each_field(CTXGEN_TRY(message.bytes()), std::forward<Function>(function));
   }
 
-  Result<ManifestBlob> blob(const WireField& message) {
+  Result<ManifestBlob> blob(const ManifestField& message) {
     ManifestBlob out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.offset = CTXGEN_TRY(field.varint()); break;
         case 2: out.size = CTXGEN_TRY(field.varint()); break;
@@ -110,9 +107,9 @@ class Decoder {
     return out;
   }
 
-  Result<Program> program(const WireField& message, Hash128& hash) {
+  Result<Program> program(const ManifestField& message, Hash128& hash) {
     Program out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.name = text_of(CTXGEN_TRY(field.bytes())); break;
         case 2: out.source = text_of(CTXGEN_TRY(field.bytes())); break;
@@ -137,9 +134,9 @@ class Decoder {
     return out;
   }
 
-  Result<ProgramValue> value(const WireField& message) {
+  Result<ProgramValue> value(const ManifestField& message) {
     ProgramValue out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.name = text_of(CTXGEN_TRY(field.bytes())); break;
         case 2: out.type = CTXGEN_TRY(type_of(field)); break;
@@ -156,9 +153,9 @@ class Decoder {
     return out;
   }
 
-  Result<ProgramDim> dim(const WireField& message) {
+  Result<ProgramDim> dim(const ManifestField& message) {
     ProgramDim out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       if (field.number == 1) {
         const auto number = CTXGEN_TRY(field.varint());
         out = {.value = CTXGEN_TRY(non_negative(number, "dim")), .symbol = -1};
@@ -173,9 +170,9 @@ class Decoder {
     return out;
   }
 
-  Result<ProgramWeight> weight(const WireField& message) {
+  Result<ProgramWeight> weight(const ManifestField& message) {
     ProgramWeight out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.name = text_of(CTXGEN_TRY(field.bytes())); break;
         case 2: out.type = CTXGEN_TRY(type_of(field)); break;
@@ -188,19 +185,19 @@ class Decoder {
     return out;
   }
 
-  Result<PackedWeight> packed(const WireField& message) {
-    PackedWeight out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+  Result<PackedWeight> packed(const ManifestField& message) {
+    PackedWeight out{.layout = {}, .blob = BlobIndex{0}};
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       if (field.number == 1) out.layout = copy_of(CTXGEN_TRY(field.bytes()));
-      if (field.number == 2) out.blob = CTXGEN_TRY(field.u32());
+      if (field.number == 2) out.blob = BlobIndex{CTXGEN_TRY(field.u32())};
       return {};
     }));
     return out;
   }
 
-  Result<Operand> operand(const WireField& message) {
+  Result<Operand> operand(const ManifestField& message) {
     Operand out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       if (field.number == 1) out = Operand::value(CTXGEN_TRY(field.u32()));
       if (field.number == 2) out = Operand::weight(CTXGEN_TRY(field.u32()));
       return {};
@@ -208,9 +205,9 @@ class Decoder {
     return out;
   }
 
-  Result<ProgramOp> op(const WireField& message) {
+  Result<ProgramOp> op(const ManifestField& message) {
     ProgramOp out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.kind = text_of(CTXGEN_TRY(field.bytes())); break;
         case 2: out.name = text_of(CTXGEN_TRY(field.bytes())); break;
@@ -225,10 +222,10 @@ class Decoder {
     return out;
   }
 
-  Result<ProgramParam> param(const WireField& message) {
+  Result<ProgramParam> param(const ManifestField& message) {
     ProgramParam out;
     bool has_value = false;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       has_value |= field.number >= 2 && field.number <= 6;
       switch (field.number) {
         case 1: out.name = text_of(CTXGEN_TRY(field.bytes())); break;
@@ -246,34 +243,34 @@ class Decoder {
     return out;
   }
 
-  Result<std::vector<std::int64_t>> integers(const WireField& message) {
+  Result<std::vector<std::int64_t>> integers(const ManifestField& message) {
     std::vector<std::int64_t> out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       if (field.number != 1) return {};
-      WireReader numbers(CTXGEN_TRY(field.bytes()));
+      PackedNumbers numbers(CTXGEN_TRY(field.bytes()));
       while (!numbers.done()) {
-        const auto bits = CTXGEN_TRY(numbers.varint());
-        out.push_back(CTXGEN_TRY((WireField{.number = 1, .scalar = bits, .payload = {}}.zigzag())));
+        const auto number = CTXGEN_TRY(numbers.varint());
+        out.push_back(wire::unzigzag(number));
       }
       return {};
     }));
     return out;
   }
 
-  Result<std::vector<double>> reals(const WireField& message) {
+  Result<std::vector<double>> reals(const ManifestField& message) {
     std::vector<double> out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       if (field.number != 1) return {};
-      WireReader numbers(CTXGEN_TRY(field.bytes()));
-      while (!numbers.done()) out.push_back(std::bit_cast<double>(CTXGEN_TRY(numbers.fixed(8))));
+      PackedNumbers numbers(CTXGEN_TRY(field.bytes()));
+      while (!numbers.done()) out.push_back(std::bit_cast<double>(CTXGEN_TRY(numbers.fixed64())));
       return {};
     }));
     return out;
   }
 
-  Result<PostOp> post_op(const WireField& message) {
+  Result<PostOp> post_op(const ManifestField& message) {
     PostOp out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.kind = text_of(CTXGEN_TRY(field.bytes())); break;
         case 2: out.alpha = CTXGEN_TRY(field.f32()); break;
@@ -286,9 +283,9 @@ class Decoder {
     return out;
   }
 
-  Result<StoredPlan> plan(const WireField& message) {
+  Result<StoredPlan> plan(const ManifestField& message) {
     StoredPlan out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       switch (field.number) {
         case 1: out.input_dims.push_back(CTXGEN_TRY(plan_dims(field))); break;
         case 2: out.arena_bytes = CTXGEN_TRY(field.varint()); break;
@@ -301,9 +298,9 @@ class Decoder {
     return out;
   }
 
-  Result<Dims> plan_dims(const WireField& message) {
+  Result<Dims> plan_dims(const ManifestField& message) {
     Dims out;
-    CTXGEN_CHECK(each_field_of(message, [&](const WireField& field) -> Status {
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
       if (field.number == 1) out = CTXGEN_TRY(shape_of(field));
       return {};
     }));

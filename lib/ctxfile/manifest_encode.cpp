@@ -1,5 +1,5 @@
 #include "manifest.h"
-#include "wire.h"
+#include "manifest_fields.h"
 
 namespace ctxgen {
 namespace {
@@ -9,8 +9,8 @@ class Encoder {
  public:
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
 
-  [[nodiscard]] WireWriter blob(const ManifestBlob& blob) {
-    WireWriter out = begin();
+  [[nodiscard]] ManifestWriter blob(const ManifestBlob& blob) {
+    ManifestWriter out = begin();
     out.varint(1, blob.offset);
     out.varint(2, blob.size);
     out.fixed64(3, blob.hash.high);
@@ -20,11 +20,11 @@ class Encoder {
     return out;
   }
 
-  [[nodiscard]] WireWriter program(const Program& program, const Hash128& hash) {
-    WireWriter out = begin();
+  [[nodiscard]] ManifestWriter program(const Program& program, const Hash128& hash) {
+    ManifestWriter out = begin();
     out.text(1, program.name);
     out.text(2, program.source);
-    for (const auto& symbol : program.symbols) out.text(3, symbol, WireWriter::Zero::kWrite);
+    for (const auto& symbol : program.symbols) out.text(3, symbol, ManifestWriter::Zero::kWrite);
     messages_ += program.symbols.size();
     for (const auto& v : program.values) out.message(4, value(v));
     indices(out, 5, program.inputs);
@@ -40,25 +40,26 @@ class Encoder {
   }
 
  private:
-  WireWriter begin() {
+  ManifestWriter begin() {
     ++messages_;
     return {};
   }
 
-  static void indices(WireWriter& out, std::uint32_t field, std::span<const std::uint32_t> list) {
-    WireWriter packed;
+  static void indices(ManifestWriter& out, std::uint32_t field,
+                      std::span<const std::uint32_t> list) {
+    ManifestWriter packed;
     for (std::uint32_t index : list) packed.packed_varint(index);
     out.bytes(field, packed.data());
   }
 
-  static void shape(WireWriter& out, std::uint32_t field, const Dims& dims) {
-    WireWriter packed;
+  static void shape(ManifestWriter& out, std::uint32_t field, const Dims& dims) {
+    ManifestWriter packed;
     for (std::int64_t dim : dims) packed.packed_varint(static_cast<std::uint64_t>(dim));
     out.bytes(field, packed.data());
   }
 
-  WireWriter value(const ProgramValue& value) {
-    WireWriter out = begin();
+  ManifestWriter value(const ProgramValue& value) {
+    ManifestWriter out = begin();
     out.text(1, value.name);
     out.varint(2, static_cast<std::uint64_t>(value.type));
     for (const ProgramDim& d : value.dims) out.message(3, dim(d));
@@ -66,9 +67,9 @@ class Encoder {
     return out;
   }
 
-  WireWriter dim(const ProgramDim& dim) {
-    WireWriter out = begin();
-    constexpr auto kWrite = WireWriter::Zero::kWrite;
+  ManifestWriter dim(const ProgramDim& dim) {
+    ManifestWriter out = begin();
+    constexpr auto kWrite = ManifestWriter::Zero::kWrite;
     if (dim.value >= 0)
       out.varint(1, static_cast<std::uint64_t>(dim.value), kWrite);
     else if (dim.symbol >= 0)
@@ -76,30 +77,30 @@ class Encoder {
     return out;
   }
 
-  WireWriter weight(const ProgramWeight& weight) {
-    WireWriter out = begin();
+  ManifestWriter weight(const ProgramWeight& weight) {
+    ManifestWriter out = begin();
     out.text(1, weight.name);
     out.varint(2, static_cast<std::uint64_t>(weight.type));
     shape(out, 3, weight.dims);
     for (const PackedWeight& packed : weight.packed) {
-      WireWriter form = begin();
+      ManifestWriter form = begin();
       form.bytes(1, packed.layout);
-      form.varint(2, packed.blob);
+      form.varint(2, packed.blob.bin_index().value);
       out.message(4, form);
     }
     return out;
   }
 
-  WireWriter operand(const Operand& operand) {
-    WireWriter out = begin();
-    constexpr auto kWrite = WireWriter::Zero::kWrite;
+  ManifestWriter operand(const Operand& operand) {
+    ManifestWriter out = begin();
+    constexpr auto kWrite = ManifestWriter::Zero::kWrite;
     if (operand.kind == Operand::Kind::kValue) out.varint(1, operand.index, kWrite);
     if (operand.kind == Operand::Kind::kWeight) out.varint(2, operand.index, kWrite);
     return out;
   }
 
-  WireWriter op(const ProgramOp& op) {
-    WireWriter out = begin();
+  ManifestWriter op(const ProgramOp& op) {
+    ManifestWriter out = begin();
     out.text(1, op.kind);
     out.text(2, op.name);
     for (const Operand& input : op.inputs) out.message(3, operand(input));
@@ -109,36 +110,38 @@ class Encoder {
     return out;
   }
 
-  WireWriter param(const ProgramParam& param) {
-    WireWriter out = begin();
+  ManifestWriter param(const ProgramParam& param) {
+    ManifestWriter out = begin();
     out.text(1, param.name);
     std::visit([&](const auto& value) { put_param(out, value); }, param.value);
     return out;
   }
-  void put_param(WireWriter& out, std::int64_t value) {
-    out.zigzag(2, value, WireWriter::Zero::kWrite);
+  void put_param(ManifestWriter& out, std::int64_t value) {
+    out.zigzag(2, value, ManifestWriter::Zero::kWrite);
   }
-  void put_param(WireWriter& out, double value) { out.f64(3, value, WireWriter::Zero::kWrite); }
-  void put_param(WireWriter& out, std::string_view value) {
-    out.text(4, value, WireWriter::Zero::kWrite);
+  void put_param(ManifestWriter& out, double value) {
+    out.f64(3, value, ManifestWriter::Zero::kWrite);
   }
-  void put_param(WireWriter& out, std::span<const std::int64_t> values) {
-    WireWriter list = begin();
-    WireWriter packed;
+  void put_param(ManifestWriter& out, std::string_view value) {
+    out.text(4, value, ManifestWriter::Zero::kWrite);
+  }
+  void put_param(ManifestWriter& out, std::span<const std::int64_t> values) {
+    ManifestWriter list = begin();
+    ManifestWriter packed;
     for (std::int64_t value : values) packed.packed_zigzag(value);
     list.bytes(1, packed.data());
     out.message(5, list);
   }
-  void put_param(WireWriter& out, std::span<const double> values) {
-    WireWriter list = begin();
-    WireWriter packed;
+  void put_param(ManifestWriter& out, std::span<const double> values) {
+    ManifestWriter list = begin();
+    ManifestWriter packed;
     for (double value : values) packed.packed_fixed64(std::bit_cast<std::uint64_t>(value));
     list.bytes(1, packed.data());
     out.message(6, list);
   }
 
-  WireWriter post_op(const PostOp& post_op) {
-    WireWriter out = begin();
+  ManifestWriter post_op(const PostOp& post_op) {
+    ManifestWriter out = begin();
     out.text(1, post_op.kind);
     out.f32(2, post_op.alpha);
     out.f32(3, post_op.beta);
@@ -146,10 +149,10 @@ class Encoder {
     return out;
   }
 
-  WireWriter plan(const StoredPlan& plan) {
-    WireWriter out = begin();
+  ManifestWriter plan(const StoredPlan& plan) {
+    ManifestWriter out = begin();
     for (const Dims& dims : plan.input_dims) {
-      WireWriter form = begin();
+      ManifestWriter form = begin();
       shape(form, 1, dims);
       out.message(1, form);
     }
@@ -170,7 +173,7 @@ Result<std::vector<std::byte>> encode_manifest(std::span<const Program> programs
                                                ManifestLimits limits) {
   CTXGEN_ASSERT(programs.size() == hashes.size());
   Encoder encoder;
-  WireWriter out;
+  ManifestWriter out;
   for (std::size_t i = 0; i < programs.size(); ++i)
     out.message(1, encoder.program(programs[i], hashes[i]));
   for (const ManifestBlob& blob : blobs) out.message(2, encoder.blob(blob));

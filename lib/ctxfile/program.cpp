@@ -67,9 +67,11 @@ class Validator {
     if (!bytes || *bytes > kMaxTensorBytes)
       return broken(std::format("{}: dims {} are out of range", name, to_string(weight.dims)));
     if (weight.packed.empty()) return broken(std::format("{}: it is stored in no form", name));
-    for (const PackedWeight& packed : weight.packed)
-      if (packed.blob >= blob_count_)
-        return broken(std::format("{}: blob {} of {}", name, packed.blob, blob_count_));
+    for (const PackedWeight& packed : weight.packed) {
+      if (packed.blob.is_in_store()) return broken(std::format("{}: it has no blob index", name));
+      if (const BlobIndex blob = packed.blob.bin_index(); blob.value >= blob_count_)
+        return broken(std::format("{}: blob {} of {}", name, blob.value, blob_count_));
+    }
     return {};
   }
 
@@ -104,7 +106,7 @@ class Validator {
     for (std::uint32_t output : program_.outputs) {
       if (output >= seen.size())
         return broken(std::format("outputs: value {} of {}", output, seen.size()));
-      // An executor gives an output memory of its own, which nobody would fill.
+      // An executor gives an output memory of its own, which nothing would fill.
       if (inputs_[output]) return broken(std::format("output {} is an input", value_name(output)));
       if (seen[output]) return broken(std::format("output {} is listed twice", value_name(output)));
       seen[output] = true;

@@ -10,7 +10,7 @@ namespace {
 /// that two different programs are two different sequences (docs/format.md, "Program hash").
 class ProgramHasher {
  public:
-  explicit ProgramHasher(const std::function<Hash128(std::uint32_t)>& blob_hash)
+  explicit ProgramHasher(const std::function<Hash128(BlobRef)>& blob_hash)
       : blob_hash_(blob_hash) {}
 
   Hash128 hash(const Program& program) {
@@ -100,14 +100,13 @@ class ProgramHasher {
     bytes(plan.payload);
   }
 
-  const std::function<Hash128(std::uint32_t)>& blob_hash_;
+  const std::function<Hash128(BlobRef)>& blob_hash_;
   Hasher hasher_;
 };
 
 }  // namespace
 
-Hash128 hash_program(const Program& program,
-                     const std::function<Hash128(std::uint32_t)>& blob_hash) {
+Hash128 hash_program(const Program& program, const std::function<Hash128(BlobRef)>& blob_hash) {
   return ProgramHasher(blob_hash).hash(program);
 }
 

@@ -18,7 +18,7 @@ std::unexpected<Error> named(Error error, std::string_view name) {
   return std::unexpected(with_context(std::move(error), std::format("context \"{}\"", name)));
 }
 
-/// The same bytes at an address that primitives can use: a payload inside a model lies anywhere.
+/// The same bytes at an address that primitives can use: a payload inside a model may be at any address.
 Result<Blob> align(Blob file) {
   if (reinterpret_cast<std::uintptr_t>(file.bytes.data()) % kBlobAlignment == 0) return file;
   Tensor copy = CTXGEN_TRY(
@@ -44,7 +44,7 @@ Status check_content_size(std::size_t i, const ManifestBlob& blob, BlobEncoding 
               blob.encoding, blob.content_size);
 }
 
-/// Blobs stand in order, apart, aligned and inside the file.
+/// Blobs are in order, disjoint, aligned and inside the file.
 Result<std::vector<BlobEntry>> check_blobs(const Header& header,
                                            std::span<const ManifestBlob> blobs) {
   const std::uint64_t data_size = header.file_size - header.data_offset;
@@ -75,7 +75,7 @@ Result<std::vector<BlobEntry>> check_blobs(const Header& header,
                        encoding == BlobEncoding::kNone ? blob.size : blob.content_size, blob.hash,
                        blob.size, encoding});
   }
-  // Newer minor versions may add sections behind the blobs.
+  // Newer minor versions may add sections after the blobs.
   if (header.info.format_minor <= kFormatMinor && end != data_size)
     return fail(ErrorCode::kCorruptContext, "the data section has {} bytes, its blobs end at {}",
                 data_size, end);
@@ -83,7 +83,7 @@ Result<std::vector<BlobEntry>> check_blobs(const Header& header,
 }
 
 Status check_programs(const Manifest& manifest) {
-  const auto blob_hash = [&](std::uint32_t blob) { return manifest.blobs[blob].hash; };
+  const auto blob_hash = [&](BlobRef blob) { return manifest.blobs[blob.bin_index().value].hash; };
   std::map<std::string_view, std::size_t> names;
   for (std::size_t i = 0; i < manifest.programs.size(); ++i) {
     const Program& program = manifest.programs[i];
@@ -167,26 +167,26 @@ std::vector<std::size_t> ContextReader::variants(std::size_t index) const {
   return all;
 }
 
-Result<Blob> ContextReader::blob(std::uint32_t index) const {
-  if (index >= blobs_.size())
+Result<Blob> ContextReader::blob(BlobIndex index) const {
+  if (index.value >= blobs_.size())
     return fail(ErrorCode::kCorruptContext, "context \"{}\" has {} blobs, blob {} was asked for",
-                name_, blobs_.size(), index);
+                name_, blobs_.size(), index.value);
   auto found = content(index);
   if (!found) return named(std::move(found).error(), name_);
   return found;
 }
 
-Result<Blob> ContextReader::content(std::uint32_t index) const {
-  const BlobEntry& entry = blobs_[index];
+Result<Blob> ContextReader::content(BlobIndex index) const {
+  const BlobEntry& entry = blobs_[index.value];
   Blob stored = file_.slice(entry.offset, entry.stored);
   if (entry.encoding == BlobEncoding::kNone) return stored;
   return cache_->get(index, entry, stored.bytes);
 }
 
-Status ContextReader::decompress_blobs(std::span<const std::uint32_t> indices, int threads) const {
-  std::vector<std::uint32_t> compressed;
-  for (const std::uint32_t index : indices)
-    if (index < blobs_.size() && blobs_[index].encoding != BlobEncoding::kNone)
+Status ContextReader::decompress_blobs(std::span<const BlobIndex> indices, int threads) const {
+  std::vector<BlobIndex> compressed;
+  for (const BlobIndex index : indices)
+    if (index.value < blobs_.size() && blobs_[index.value].encoding != BlobEncoding::kNone)
       compressed.push_back(index);
   return for_each_index(compressed.size(), threads, [&](std::size_t i) -> Status {
     (void)CTXGEN_TRY(blob(compressed[i]));
@@ -203,7 +203,7 @@ Status ContextReader::verify_blobs() const {
       const BlobEntry& entry = blobs_[i];
       CTXGEN_CHECK(check_zero(file_.bytes, end, entry.offset));
       end = entry.offset + entry.stored;
-      const Blob content = CTXGEN_TRY(this->content(static_cast<std::uint32_t>(i)));
+      const Blob content = CTXGEN_TRY(this->content(BlobIndex{static_cast<std::uint32_t>(i)}));
       const Hash128 found = hash_bytes(content.bytes);
       if (found != entry.hash)
         return fail(ErrorCode::kCorruptContext, "blob {} ({} bytes): checksum is {}, expected {}",

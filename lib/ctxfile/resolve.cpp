@@ -88,8 +88,7 @@ Result<std::size_t> open_primary(const ContextNode& node, const ContextPlaces& p
 
 /// Why a partition may be missing: bin and models are renamed one after the other.
 constexpr std::string_view kOtherCompile =
-    "; the model and its context are of different compiles (one was interrupted, or the context is "
-    "another model's): compile again";
+    "; the model and its context are from different compiles (one was interrupted, or the context is another model's): compile again";
 
 /// Context and program of a node that leans on the primary contexts.
 Result<ProgramPlace> find_in_all(const ContextNode& node, const ResolvedContexts& set) {
@@ -118,7 +117,7 @@ Result<ProgramPlace> find_in_all(const ContextNode& node, const ResolvedContexts
 }
 
 /// Of the programs of one partition the one for the best instruction set that this machine has.
-/// Where it has none of them, the fingerprint says so, too, and whoever loads refuses the context.
+/// Where it has none of them, the fingerprint says so, too, and loading refuses the context.
 std::size_t best_variant(const OpenContext& context, std::size_t program) {
   const std::vector<std::size_t> all = context.reader->variants(program);
   if (all.size() == 1) return program;
@@ -212,12 +211,13 @@ Result<std::vector<std::string>> check_fitness(std::span<const OpenContext> cont
 Status decompress_weights(std::span<const OpenContext> contexts,
                           std::span<const ProgramPlace> programs, int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<std::vector<std::uint32_t>> blobs(contexts.size());
+  std::vector<std::vector<BlobIndex>> blobs(contexts.size());
   std::set<std::pair<std::size_t, std::size_t>> places;  // many nodes may name one program
   for (const auto& [context, program] : programs) places.emplace(context, program);
   for (const auto& [context, program] : places)
     for (const ProgramWeight& weight : contexts[context].reader->programs()[program].weights)
-      for (const PackedWeight& packed : weight.packed) blobs[context].push_back(packed.blob);
+      for (const PackedWeight& packed : weight.packed)
+        blobs[context].push_back(packed.blob.bin_index());
   for (std::size_t i = 0; i < blobs.size(); ++i)
     CTXGEN_CHECK(contexts[i].reader->decompress_blobs(blobs[i], threads));
   return {};

@@ -12,21 +12,21 @@ std::vector<SharedBlobs> find_shared_blobs(std::span<const ProgramUser> users,
     std::set<std::size_t> users;  // indices
     std::uint64_t count = 0;
   };
-  std::map<std::uint32_t, Uses> uses;
+  std::map<BlobIndex, Uses> uses;
   for (std::size_t u = 0; u < users.size(); ++u)
     for (const ProgramWeight& weight : users[u].program->weights)
       for (const PackedWeight& packed : weight.packed) {
-        Uses& of_blob = uses[packed.blob];
+        Uses& of_blob = uses[packed.blob.bin_index()];
         of_blob.users.insert(u);
         of_blob.count += 1;
       }
   std::map<std::set<std::size_t>, SharedBlobs> groups;
   for (const auto& [blob, of_blob] : uses) {
-    if (of_blob.count < 2 || blob >= blob_bytes.size()) continue;
+    if (of_blob.count < 2 || blob.value >= blob_bytes.size()) continue;
     SharedBlobs& group = groups[of_blob.users];
     group.blobs += 1;
-    group.bytes += blob_bytes[blob];
-    group.saved_bytes += blob_bytes[blob] * (of_blob.count - 1);
+    group.bytes += blob_bytes[blob.value];
+    group.saved_bytes += blob_bytes[blob.value] * (of_blob.count - 1);
   }
   std::vector<SharedBlobs> list;
   for (auto& [indices, group] : groups) {

@@ -9,21 +9,20 @@ Result<Blob> SourceWeights::file(const std::string& name, std::uint64_t size) {
   auto known = files_.find(name);
   if (known == files_.end()) {
     if (folder_.empty())
-      return fail(ErrorCode::kInvalidArgument,
-                  "weights lie in \"{}\": a model from memory needs ep.context_file_path "
-                  "(context_file_path) to find it",
-                  name);
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "weights are in \"{}\": a model from memory needs ep.context_file_path (context_file_path) to find it",
+          name);
     auto mapped = map_file_beneath(folder_, name);
     if (!mapped)
-      return fail(ErrorCode::kCorruptContext, "weights lie in \"{}\", which cannot be opened: {}",
+      return fail(ErrorCode::kCorruptContext, "weights are in \"{}\", which cannot be opened: {}",
                   (folder_ / name).string(), mapped.error().message);
     known = files_.emplace(name, std::move(*mapped)).first;
   }
   if (known->second.bytes.size() != size)
     return fail(
         ErrorCode::kCorruptContext,
-        "weights lie in \"{}\", which has {} bytes, expected {}: it is not the file that was "
-        "compiled",
+        "weights are in \"{}\", which has {} bytes, expected {}: it is not the file that was compiled",
         name, known->second.bytes.size(), size);
   return known->second;
 }
@@ -44,12 +43,12 @@ Result<Blob> SourceWeights::open(const Blob& blob) {
 
 BlobSource SourceWeights::blobs_of(const Program& program,
                                    std::shared_ptr<const ContextReader> reader) {
-  std::set<std::uint32_t> references;
+  std::set<BlobIndex> references;
   for (const ProgramWeight& weight : program.weights)
     for (const PackedWeight& packed : weight.packed)
-      if (is_reference_layout(packed.layout)) references.insert(packed.blob);
+      if (is_reference_layout(packed.layout)) references.insert(packed.blob.bin_index());
   return [this, references = std::move(references),
-          reader = std::move(reader)](std::uint32_t index) -> Result<Blob> {
+          reader = std::move(reader)](BlobIndex index) -> Result<Blob> {
     Blob blob = CTXGEN_TRY(reader->blob(index));
     if (!references.contains(index)) return blob;
     return open(blob);

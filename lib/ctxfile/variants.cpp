@@ -36,7 +36,7 @@ Status check_variants(std::span<const Program> programs) {
     }
     if (program.isa.empty()) return wrong("a variant without an instruction set");
     const auto base = bases.find(program.variant_of);
-    if (base == bases.end()) return wrong("a variant of a partition that is not there");
+    if (base == bases.end()) return wrong("a variant of a missing partition");
     const Program& other = *base->second;
     if (other.isa.empty()) return wrong("a variant of a program for no instruction set of its own");
     if (other.source != program.source ||

@@ -45,7 +45,7 @@ Status check_content(const ContextContent& content) {
   return {};
 }
 
-/// What stands in the file for blob `i`, and whether that is its compressed form.
+/// What the file has for blob `i`, and whether that is its compressed form.
 std::pair<std::span<const std::byte>, bool> stored_form(const ContextContent& content,
                                                         std::size_t i) {
   if (content.compressed.empty() || content.compressed[i].owner == nullptr)
@@ -91,8 +91,8 @@ Result<Layout> lay_out(const ContextContent& content) {
   layout.blobs = CTXGEN_TRY(place_blobs(content));
   std::vector<Hash128> hashes;
   for (const Program& program : content.programs)
-    hashes.push_back(
-        hash_program(program, [&](std::uint32_t blob) { return content.blob_hashes[blob]; }));
+    hashes.push_back(hash_program(
+        program, [&](BlobRef blob) { return content.blob_hashes[blob.bin_index().value]; }));
   layout.manifest = CTXGEN_TRY(encode_manifest(content.programs, hashes, layout.blobs));
 
   Header header;

@@ -49,7 +49,7 @@ Quotient contract(const Graph& graph, std::span<const NodeSet> claims,
   return q;
 }
 
-/// The claims that lie on cycles of claims only, joined: together they are convex, and they would be
+/// The claims that are on cycles of claims only, joined: together they are convex, and they would be
 /// one partition anyway. Tarjan's algorithm (1972) without recursion.
 class CycleFinder {
  public:
@@ -164,10 +164,10 @@ void join(std::span<const std::size_t> indices, std::vector<NodeSet>& sets,
 }
 
 /// Rounds of "refuse a claim of each cycle, look again", each over the whole graph. Real graphs end
-/// after a few; behind these as many more claims are refused each round, so hostile ones end too.
+/// after a few; after these as many more claims are refused each round, so hostile ones end too.
 constexpr std::size_t kCarefulRounds = 32;
 
-/// Of claims that form a cycle with what lies outside, those to refuse in this round: the smallest, which
+/// Of claims that form a cycle with what is outside, those to refuse in this round: the smallest, which
 /// leaves the others a chance. Single nodes are never at fault.
 std::vector<std::size_t> choose_culprits(std::vector<std::size_t> on_cycle,
                                          std::span<const NodeSet> sets, std::size_t round) {
@@ -202,7 +202,7 @@ ConvexResult merge_convex(const Graph& graph, std::span<const NodeSet> claims,
         join(on_cycle, sets, members, gone);
         continue;
       }
-      // Something outside lies between the nodes of a claim.
+      // Something outside is between the nodes of a claim.
       const auto culprits = choose_culprits(std::move(on_cycle), sets, round);
       CTXGEN_ASSERT(!culprits.empty());  // units came from here: they are convex
       for (const std::size_t culprit : culprits) {

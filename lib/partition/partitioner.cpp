@@ -6,6 +6,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "ctxgen/graph/folding.h"
+
 namespace ctxgen {
 namespace {
 
@@ -30,14 +32,8 @@ bool may_cross_boundary(const ValueType& type) {
   }
 }
 
-bool all_outputs_constant(const Graph& graph, const Node& node) {
-  bool any = false;
-  for (ValueId output : node.outputs) {
-    if (!output.valid()) continue;
-    if (graph.value(output).constant() == nullptr) return false;
-    any = true;
-  }
-  return any;
+bool is_folded(const Graph& graph, const Node& node) {
+  return std::ranges::any_of(node.outputs, &ValueId::valid) && all_outputs_folded(graph, node);
 }
 
 /// Union-find over nodes, for connected components inside a partition.
@@ -91,7 +87,7 @@ class Partitioner {
     assignment_.nodes.resize(graph.node_count());
     assignment_.partitions.resize(providers.size());
     for (std::uint32_t n = 0; n < graph.node_count(); ++n)
-      assignment_.nodes[n].folded = all_outputs_constant(graph, graph.node(NodeId{n}));
+      assignment_.nodes[n].folded = is_folded(graph, graph.node(NodeId{n}));
   }
 
   Result<Assignment> run() {
@@ -222,7 +218,7 @@ class Partitioner {
       if (!claim_of[node.index]->glue) has_work_.set(components_.find(node.index));
     std::erase_if(nodes, [&](NodeId node) {
       if (has_work_.has(components_.find(node.index))) return false;
-      give_reason(node, provider, "only moves data, and nothing beside it is compiled");
+      give_reason(node, provider, "only moves data, and nothing next to it is compiled");
       return true;
     });
   }

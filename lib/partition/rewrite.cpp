@@ -132,7 +132,7 @@ class RewritePlanner {
         unit.reads = rewrite_.ep_contexts[unit.write.ep_context].inputs;
       } else if (unit.write.kind == NodeToWrite::Kind::kCall) {
         unit.reads = graph_.calls()[static_cast<std::size_t>(unit.write.call)].inputs;
-        // Values of the body that capture or fold still order the call behind their producers.
+        // Values of the body that capture or fold still order the call after their producers.
         for (NodeId id : unit.nodes) add_reads(graph_.node(id), unit.reads);
       } else {
         add_reads(graph_.node(unit.write.node), unit.reads);

@@ -24,11 +24,11 @@ constexpr std::array kKeys{
     SessionConfigKey{"session.disable_cpu_ep_fallback", "0|1",
                      "1: refuse a model with a node that a CPU kernel would run"},
     SessionConfigKey{"session.disable_model_compile", "1",
-                     "1 is what a session does anyway: it never compiles"},
+                     "a session never compiles, so 1 changes nothing"},
     SessionConfigKey{"session.fail_on_suboptimal_compiled_model", "0|1",
-                     "1: refuse a model that runs here but had better be compiled again"},
+                     "1: refuse a model that runs here but should be compiled again"},
     SessionConfigKey{"session.model_external_initializers_file_folder_path", "DIR",
-                     "where external data lies; never moves the context binary"},
+                     "folder of external data; never moves the context binary"},
 };
 
 Status set_known(SessionOptions& options, std::string_view key, std::string_view value) {
@@ -69,8 +69,8 @@ Status set_session_config(SessionOptions& options, std::string_view key, std::st
   std::string known;
   for (const SessionConfigKey& one : kKeys)
     known += (known.empty() ? "" : ", ") + std::string(one.name);
-  return fail(ErrorCode::kInvalidArgument, "key \"{}\" means nothing to a session; it takes {}",
-              key, known);
+  return fail(ErrorCode::kInvalidArgument,
+              "key \"{}\" does not apply to a session; expected one of {}", key, known);
 }
 
 }  // namespace ctxgen

@@ -7,32 +7,24 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/memory_limit.h"
+#include "ctxgen/base/stopwatch.h"
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/onnx_lite/read_model.h"
-#include "ctxgen/registry/loaders.h"
 
-#include "content_check.h"
-#include "context_set.h"
-#include "executor.h"
-#include "inputs.h"
-#include "rounding_paths.h"
-#include "run_context.h"
-#include "signature.h"
-#include "weight_memory.h"
+#include "load/content_check.h"
+#include "load/context_set.h"
+#include "load/rounding_paths.h"
+#include "load/signature.h"
+#include "load/weight_memory.h"
+#include "run/executor.h"
+#include "run/inputs.h"
+#include "run/run_context.h"
 
 namespace ctxgen {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) {
-  return options.loaders.empty() ? default_loaders() : std::span(options.loaders);
-}
 
 struct LoadedPartitions {
   std::vector<LoadedPartition> partitions;
@@ -63,7 +55,7 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
     const auto program = context.program(resolved.program);
     BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, *program));
     const BlobSource stored = sources.blobs_of(*program, context.reader);
-    const BlobSource blobs = [&stored, &pages = loaded.pages](std::uint32_t index) -> Result<Blob> {
+    const BlobSource blobs = [&stored, &pages = loaded.pages](BlobIndex index) -> Result<Blob> {
       Blob blob = CTXGEN_TRY(stored(index));
       pages.add(blob);
       return blob;
@@ -228,7 +220,7 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
                                          std::move(group));
 }
 
-/// The folder that a path's neighbours lie in.
+/// The folder that a path's neighbours are in.
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }

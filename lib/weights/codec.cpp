@@ -43,7 +43,7 @@ Result<Blob> decompress(std::span<const std::byte> frame, std::uint64_t size) {
                 size);
   const unsigned long long stated = ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (stated == ZSTD_CONTENTSIZE_ERROR || stated == ZSTD_CONTENTSIZE_UNKNOWN || stated != size)
-    return fail(ErrorCode::kCorruptContext, "no zstd frame of {} bytes", size);
+    return fail(ErrorCode::kCorruptContext, "not a zstd frame of {} bytes", size);
   const std::size_t length = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
   if (ZSTD_isError(length) || length != frame.size())
     return fail(ErrorCode::kCorruptContext, "the zstd frame does not have {} bytes", frame.size());

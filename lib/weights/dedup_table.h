@@ -11,6 +11,7 @@
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/weights/store_id.h"
 
 namespace ctxgen {
 
@@ -25,23 +26,23 @@ class DedupTable {
   };
 
   /// The id of an entry with the same hash and the same bytes, a new one where there is none.
-  [[nodiscard]] Result<std::uint32_t> add(Hash128 hash, Blob blob);
+  [[nodiscard]] Result<StoreId> add(Hash128 hash, Blob blob);
   /// The id of that entry, counted as added, or nothing.
-  [[nodiscard]] std::optional<std::uint32_t> find(Hash128 hash, std::span<const std::byte> bytes);
+  [[nodiscard]] std::optional<StoreId> find(Hash128 hash, std::span<const std::byte> bytes);
   /// Entries never move and never change.
-  [[nodiscard]] const Entry& entry(std::uint32_t id) const;
+  [[nodiscard]] const Entry& entry(StoreId id) const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::uint64_t bytes_added() const;
   [[nodiscard]] std::uint64_t bytes_stored() const;
 
  private:
-  [[nodiscard]] std::optional<std::uint32_t> find_locked(std::unique_lock<std::mutex>& lock,
-                                                         const std::vector<std::uint32_t>& ids,
-                                                         std::span<const std::byte> bytes);
+  [[nodiscard]] std::optional<StoreId> find_locked(std::unique_lock<std::mutex>& lock,
+                                                   const std::vector<StoreId>& ids,
+                                                   std::span<const std::byte> bytes);
 
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
-  std::map<Hash128, std::vector<std::uint32_t>> ids_;
+  std::map<Hash128, std::vector<StoreId>> ids_;
   std::uint64_t bytes_added_ = 0;
   std::uint64_t bytes_stored_ = 0;
 };

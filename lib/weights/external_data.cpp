@@ -14,7 +14,7 @@ Result<std::uint64_t> parse_decimal_u64(std::string_view text, std::string_view 
   // from_chars takes no blanks and no "+", and for an unsigned type no "-" either.
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc::result_out_of_range)
-    return fail(ErrorCode::kInvalidGraph, "{} is \"{}\", which is too large: it passes 64 bits",
+    return fail(ErrorCode::kInvalidGraph, "{} is \"{}\", which is too large: it exceeds 64 bits",
                 what, text);
   if (error != std::errc() || rest != end)
     return fail(ErrorCode::kInvalidGraph, "{} is \"{}\", expected a decimal number", what, text);

@@ -36,12 +36,12 @@ Hash128 get_hash(const std::byte* at) {
 
 Result<std::uint64_t> ExternalFileBuilder::add(Blob bytes) {
   const std::uint64_t length = bytes.bytes.size();
-  const WeightStore::Id id = CTXGEN_TRY(store_.add(std::move(bytes)));
-  if (id < offsets_.size()) return offsets_[id];
+  const StoreId id = CTXGEN_TRY(store_.add(std::move(bytes)));
+  if (id.value < offsets_.size()) return offsets_[id.value];
   const std::uint64_t alignment = blob_alignment(length);
   const auto start = checked_add(size_, alignment - 1);
   const auto end = start ? checked_add(*start / alignment * alignment, length) : std::nullopt;
-  if (!end) return fail(ErrorCode::kResourceLimit, "external initializers pass 2^64 bytes");
+  if (!end) return fail(ErrorCode::kResourceLimit, "external initializers exceed 2^64 bytes");
   offsets_.push_back(*end - length);
   size_ = *end;
   return offsets_.back();
@@ -49,9 +49,9 @@ Result<std::uint64_t> ExternalFileBuilder::add(Blob bytes) {
 
 Hash128 ExternalFileBuilder::hash() const {
   Hasher hasher;
-  for (WeightStore::Id id = 0; id < offsets_.size(); ++id) {
-    const Hash128 content = store_.hash(id);
-    for (const std::uint64_t number : {offsets_[id], content.high, content.low}) hasher.add(number);
+  for (std::uint32_t i = 0; i < offsets_.size(); ++i) {
+    const Hash128 content = store_.hash(StoreId{i});
+    for (const std::uint64_t number : {offsets_[i], content.high, content.low}) hasher.add(number);
   }
   return hasher.finish();
 }
@@ -59,11 +59,11 @@ Hash128 ExternalFileBuilder::hash() const {
 Status ExternalFileBuilder::write_content(const Sink& sink) const {
   static constexpr std::array<std::byte, kLargeBlobAlignment> kZeros{};
   std::uint64_t at = kHeaderBytes;
-  for (WeightStore::Id blob = 0; blob < offsets_.size(); ++blob) {
-    if (offsets_[blob] > at) CTXGEN_CHECK(sink(std::span(kZeros).first(offsets_[blob] - at)));
-    const auto bytes = store_.blob(blob).bytes;
+  for (std::uint32_t i = 0; i < offsets_.size(); ++i) {
+    if (offsets_[i] > at) CTXGEN_CHECK(sink(std::span(kZeros).first(offsets_[i] - at)));
+    const auto bytes = store_.blob(StoreId{i}).bytes;
     if (!bytes.empty()) CTXGEN_CHECK(sink(bytes));
-    at = offsets_[blob] + bytes.size();
+    at = offsets_[i] + bytes.size();
   }
   return {};
 }
@@ -98,10 +98,10 @@ Result<Blob> open_external_file(const std::filesystem::path& folder, std::string
                 name);
   const Hash128 found = get_hash(file.bytes.data() + kHashOffset);
   if (found.hex() == expected) return file;
-  return fail(ErrorCode::kInvalidGraph,
-              "external initializers \"{}\" are {}, the model expects {}: they are of different "
-              "compiles (one was interrupted, or the file is another model's): compile again",
-              name, found.hex(), expected);
+  return fail(
+      ErrorCode::kInvalidGraph,
+      "external initializers \"{}\" are {}, the model expects {}: they are from different compiles (one was interrupted, or the file is another model's): compile again",
+      name, found.hex(), expected);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ struct WeightStore::Impl {
     return kept;
   }
 
-  std::optional<Id> known(Hash128 key) const {
+  std::optional<StoreId> known(Hash128 key) const {
     const std::lock_guard lock(mutex);
     const auto found = packed.find(key);
     return found == packed.end() ? std::nullopt : std::optional(found->second);
@@ -59,27 +59,27 @@ struct WeightStore::Impl {
   std::atomic<std::uint64_t> bytes_packed = 0, bytes_cached = 0;
   mutable std::mutex mutex;  // guards what follows
   std::map<Hash128, std::vector<std::vector<std::byte>>> layouts;
-  std::map<Id, Hash128> contents;  // of packed blobs
-  std::map<Hash128, Id> packed;    // by key
+  std::map<StoreId, Hash128> contents;  // of packed blobs
+  std::map<Hash128, StoreId> packed;    // by key
 };
 
 WeightStore::WeightStore(SpillFile* spill, CacheFolder* cache)
     : impl_(std::make_unique<Impl>(cache)), spill_(spill) {}
 WeightStore::~WeightStore() = default;
 
-Result<WeightStore::Id> WeightStore::add(Blob blob) {
+Result<StoreId> WeightStore::add(Blob blob) {
   const Hash128 hash = hash_bytes(blob.bytes);
   return impl_->table.add(hash, std::move(blob));
 }
 
-Result<WeightStore::Id> WeightStore::add(Hash128 hash, Blob blob) {
+Result<StoreId> WeightStore::add(Hash128 hash, Blob blob) {
   return impl_->table.add(hash, std::move(blob));
 }
 
-Result<WeightStore::Id> WeightStore::add_packed(const PackedFrom& from,
-                                                const std::function<Result<Blob>()>& pack) {
+Result<StoreId> WeightStore::add_packed(const PackedFrom& from,
+                                        const std::function<Result<Blob>()>& pack) {
   const Hash128 key = key_of(from);
-  const auto enter = [&](Id id) {
+  const auto enter = [&](StoreId id) {
     const std::lock_guard lock(impl_->mutex);
     impl_->contents.try_emplace(id, from.content);
     impl_->packed.try_emplace(key, id);
@@ -106,8 +106,8 @@ Result<WeightStore::Id> WeightStore::add_packed(const PackedFrom& from,
   return enter(CTXGEN_TRY(impl_->table.add(hash, std::move(kept))));
 }
 
-const Blob& WeightStore::blob(Id id) const { return impl_->table.entry(id).blob; }
-Hash128 WeightStore::hash(Id id) const { return impl_->table.entry(id).hash; }
+const Blob& WeightStore::blob(StoreId id) const { return impl_->table.entry(id).blob; }
+Hash128 WeightStore::hash(StoreId id) const { return impl_->table.entry(id).hash; }
 std::size_t WeightStore::size() const { return impl_->table.size(); }
 std::uint64_t WeightStore::bytes_added() const { return impl_->table.bytes_added(); }
 std::uint64_t WeightStore::bytes_stored() const { return impl_->table.bytes_stored(); }
@@ -126,7 +126,7 @@ void WeightStore::note_layout(Hash128 content, std::vector<std::byte> layout) {
   if (std::ranges::find(known, layout) == known.end()) known.push_back(std::move(layout));
 }
 
-Hash128 WeightStore::content_of(Id id) const {
+Hash128 WeightStore::content_of(StoreId id) const {
   {
     const std::lock_guard lock(impl_->mutex);
     if (const auto known = impl_->contents.find(id); known != impl_->contents.end())

@@ -125,7 +125,7 @@ Status ExecutionProvider::check_options(std::span<const OrtGraph* const> graphs)
     for (const OrtNode* node : CTXGEN_TRY(nodes_of(ort_, *graph)))
       if (is_ours(ort_, name_, *node))
         return fail(ErrorCode::kInvalidArgument,
-                    "the model is compiled already, for {}: load it without ep.context_enable=1",
+                    "the model is already compiled, for {}: load it without ep.context_enable=1",
                     name_);
   return fail(ErrorCode::kUnsupported,
               "{} does not compile models inside ONNX Runtime (ep.context_enable=1, CompileModel) "

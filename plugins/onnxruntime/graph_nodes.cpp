@@ -22,7 +22,7 @@ Status check_kind(const OrtApis& ort, const OrtOpAttr& attribute, const char* na
   OrtOpAttrType kind = ORT_OP_ATTR_UNDEFINED;
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->OpAttr_GetType(&attribute, &kind)));
   if (kind == expected) return {};
-  return fail(ErrorCode::kInvalidGraph, "attribute \"{}\" is no {}", name,
+  return fail(ErrorCode::kInvalidGraph, "attribute \"{}\" must be {}", name,
               expected == ORT_OP_ATTR_INT ? "integer" : "string");
 }
 

@@ -15,7 +15,7 @@ namespace ctxgen::plugin {
 [[nodiscard]] Result<std::vector<const OrtNode*>> nodes_of(const OrtApis& ort,
                                                            const OrtGraph& graph);
 
-/// Whether the node is an EPContext node of the EP `name`. What cannot be told is no.
+/// Whether the node is an EPContext node of the EP `name`. No if it cannot be told.
 [[nodiscard]] bool is_ours(const OrtApis& ort, std::string_view name, const OrtNode& node);
 
 /// The attributes of an EPContext node, absent ones with the schema's defaults; a payload is copied.

@@ -64,7 +64,7 @@ class PartitionKernel::Outputs final : public OutputAllocator {
 
 namespace {
 
-/// Which slot of the EPContext node each program value has. Names tell, where somebody reordered the
+/// Which slot of the EPContext node each program value has. Names tell, if something reordered the
 /// slots; where ONNX Runtime's optimizers put another value in place of an equal one, the order does.
 Result<std::vector<std::size_t>> slots_of(const Program& program,
                                           std::span<const std::uint32_t> values,

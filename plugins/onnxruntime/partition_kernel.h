@@ -25,7 +25,7 @@ class PartitionKernel final : public NodeComputeTable {
  public:
   struct Bindings {
     std::vector<std::size_t> inputs;                  // of the fused node, by program input
-    std::vector<std::optional<std::size_t>> outputs;  // likewise; nothing: nobody wants it
+    std::vector<std::optional<std::size_t>> outputs;  // likewise; nothing: not wanted
   };
   /// `watch` outlives the kernel: it is its execution provider's.
   PartitionKernel(OrtApis ort, const RunWatch& watch, std::string where,
@@ -35,7 +35,7 @@ class PartitionKernel final : public NodeComputeTable {
   struct NodeNames {
     std::vector<std::string> inputs, outputs;
   };
-  /// `node`: the EPContext node as it stands in the model now; `fused`: what ONNX Runtime runs.
+  /// `node`: the EPContext node as it is in the model now; `fused`: what ONNX Runtime runs.
   /// Errors  kCorruptContext: the node has not as many values as the program, or one is absent.
   [[nodiscard]] static Result<Bindings> bind(const Program& program, const NodeNames& node,
                                              const NodeNames& fused);

@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 Result<Floats> floats_of(const ProgramWeight& weight, const BlobSource& blobs) {
   if (weight.packed.empty())
     return fail(ErrorCode::kCorruptContext, "weight \"{}\" has no bytes", weight.name);
-  const Blob blob = CTXGEN_TRY(blobs(weight.packed.front().blob));
+  const Blob blob = CTXGEN_TRY(blobs(weight.packed.front().blob.bin_index()));
   Floats floats(blob.bytes.size() / sizeof(float));
   std::memcpy(floats.data(), blob.bytes.data(), floats.size() * sizeof(float));
   return floats;

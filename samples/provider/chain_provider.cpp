@@ -92,7 +92,7 @@ class Lowering {
   /// The store keeps equal weights once, of other partitions and models too.
   [[nodiscard]] Result<Operand> weight(ValueId id) {
     const Tensor& tensor = *view_.constant(id);
-    const std::uint32_t blob = CTXGEN_TRY(store_.add({tensor.owner(), tensor.bytes()}));
+    const StoreId blob = CTXGEN_TRY(store_.add({tensor.owner(), tensor.bytes()}));
     program_.weights.push_back({.name = view_.graph().value(id).name,
                                 .type = DataType::kFloat,
                                 .dims = tensor.dims(),

@@ -434,8 +434,13 @@ def tile(case, _variant):
     case.test_between([case.real(2, 3), case.sizes(2, 3)])
 
 
-@family("Gather", variants=2)
+@family("Gather", variants=3)
 def gather(case, variant):
+    if variant == 2:  # an embedding
+        rows = np.array([[6, 0, 2], [3, 3, 5]] if case.opset < 11 else [[6, 0, -7], [3, 3, -1]])
+        (found,) = case.tested_node([case.constant(case.reals(7, 5)), case.input(rows)])
+        case.outputs += case.node("Neg", [found])
+        return
     case.test_between([case.real(5, 4), case.constant(np.array([[3, 0], [1, 1]]) if variant else np.array([2, 0, 3]))], axis=variant)
 
 

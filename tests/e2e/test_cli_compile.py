@@ -155,7 +155,7 @@ def test_wrong_usage_writes_nothing(model, tmp_path, arguments):
     ["--tune=3"],
 ])
 def test_planned_options_are_refused_by_name(model, tmp_path, arguments):
-    refused(1, "INVALID_ARGUMENT", "compile", model, *arguments, names=[arguments[0].split("=")[0], "not built yet (planned)"])
+    refused(1, "INVALID_ARGUMENT", "compile", model, *arguments, names=[arguments[0].split("=")[0], "not implemented yet (planned)"])
     assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
 

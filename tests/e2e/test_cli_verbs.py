@@ -88,7 +88,7 @@ def test_wrong_usage(arguments):
 
 @pytest.mark.parametrize("arguments", [["compile", "m", "--tune"]])
 def test_planned_verbs_are_refused_by_name(arguments):
-    refused(1, "INVALID_ARGUMENT", *arguments, names=[arguments[0], "not built yet (planned)"])
+    refused(1, "INVALID_ARGUMENT", *arguments, names=[arguments[0], "not implemented yet (planned)"])
 
 
 # ---- inspect -------------------------------------------------------------------------------------------------------

@@ -13,17 +13,17 @@ ROWS = 40_000  # of 4 floats: 640 kB, so a place of 4096 bytes
 
 
 def lookup_model(seed=0, rows=ROWS):
-    """ids -> Gather (stays: it reads a table by values) -> MatMul (compiled) -> y."""
+    """ids -> GatherND (stays: it reads a table by values) -> MatMul (compiled) -> y."""
     random = np.random.default_rng(seed)
     table = np.random.default_rng(7).standard_normal((rows, 4), dtype=np.float32)  # the same for every seed
     graph = helper.make_graph(
         [
-            helper.make_node("Gather", ["table", "ids"], ["rows"], name="gather"),
+            helper.make_node("GatherND", ["table", "ids"], ["rows"], name="gather"),
             helper.make_node("MatMul", ["rows", "w"], ["m"], name="product"),
             helper.make_node("Mod", ["m", "small"], ["y"], name="rest", fmod=1),
         ],
         "lookup",
-        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 1])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
         [
             numpy_helper.from_array(table, "table"),
@@ -35,7 +35,7 @@ def lookup_model(seed=0, rows=ROWS):
 
 
 def y_of(path, folder):
-    np.save(folder / "ids.npy", np.array([0, 3, ROWS - 1]))
+    np.save(folder / "ids.npy", np.array([[0], [3], [ROWS - 1]]))
     done("run", path, "--input", f"ids={folder / 'ids.npy'}", "--output-dir", folder / "out")
     return np.load(folder / "out" / "y.npy")
 

@@ -26,7 +26,7 @@ SEED = 15
 NOT_IN_FLOAT16 = {
     "bert_mlm_small": "ONNX Runtime refuses the copy",
     "gpt2_tiny_beamsearch": "the converter knows no com.microsoft",
-    "lstm_scan_cntk": "outputs of Scan bodies get names that nobody makes",
+    "lstm_scan_cntk": "outputs of Scan bodies get names that no node makes",
     "micro_kws_qdq": "float16 scales before opset 19",
     "micro_kws_qoperator": "float16 scales before opset 19",
     "mnist_convinteger": "float16 scales before opset 19",

@@ -16,7 +16,7 @@ KEY = "ctxgen.content_hash"
 
 
 def lookup_model(rows=64, width=8):
-    """ids -> Gather (stays: it reads a table by values) -> MatMul (compiled) -> Mod (stays) -> y."""
+    """ids -> GatherND (stays: it reads a table by values) -> MatMul (compiled) -> Mod (stays) -> y."""
     random = np.random.default_rng(0)
 
     def weight(name, *shape):
@@ -24,12 +24,12 @@ def lookup_model(rows=64, width=8):
 
     graph = helper.make_graph(
         [
-            helper.make_node("Gather", ["table", "ids"], ["rows"], name="gather", axis=0),
+            helper.make_node("GatherND", ["table", "ids"], ["rows"], name="gather"),
             helper.make_node("MatMul", ["rows", "w"], ["m"], name="product"),
             helper.make_node("Mod", ["m", "small"], ["y"], name="rest", fmod=1),
         ],
         "lookup",
-        [helper.make_tensor_value_info("ids", TensorProto.INT64, [3])],
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [3, 1])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 8])],
         [weight("table", rows, width), weight("w", width, 8), numpy_helper.from_array(np.full((1, 8), 3, np.float32), "small")],
     )
@@ -141,7 +141,7 @@ def change_initializer(model):
 
 def rename_input(model):
     model.graph.input[0].name = "indices"
-    next(node for node in model.graph.node if node.op_type == "Gather").input[1] = "indices"
+    next(node for node in model.graph.node if node.op_type == "GatherND").input[1] = "indices"
 
 
 def add_node(model):

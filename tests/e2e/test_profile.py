@@ -66,6 +66,20 @@ def test_ops_have_rates_and_the_machine_has_peaks(mixed):
     assert "GB/s" in text and "peaks, measured" in text and "%)" in text
 
 
+def test_no_op_passes_the_peak_by_much(mixed):
+    """It is what the processor reaches, not a library: 1.3 leaves room for a machine that others slow down."""
+    result = json_of("bench", mixed, "--iterations", "2", "-v", "--threads", "1")
+    assert all(op["gflops_per_second"] < 1.3 * result["peaks"]["gflops_per_second"] for op in result["ops"] if not op["int8"])
+
+
+def test_int8_and_bf16_peaks_only_with_instructions(mixed, monkeypatch):
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    done("compile", "-q", mixed.with_name("net.onnx"))  # again, for what the limit leaves
+    peaks = json_of("bench", mixed, "--iterations", "1", "-v")["peaks"]
+    assert peaks["int8_gops_per_second"] == 0 and peaks["bf16_gflops_per_second"] == 0
+    assert peaks["gflops_per_second"] > 0.1
+
+
 def test_throughput_of_several_contexts(mixed):
     result = json_of("bench", mixed, "--iterations", "5", "--contexts", "3", "--threads", "1")
     throughput = result["throughput"]

@@ -151,7 +151,7 @@ def test_refusals(tmp_path):
     refused(1, "INVALID_ARGUMENT", "compile", source, "--subgraphs", "--embed", names=["--embed", "--subgraphs"])
     done("compile", source, "--subgraphs")
     context = tmp_path / "net_ctx.onnx"
-    refused(2, "INVALID_GRAPH", "compile", context, "-o", tmp_path / "again.onnx", names=["compiled already"])
+    refused(2, "INVALID_GRAPH", "compile", context, "-o", tmp_path / "again.onnx", names=["already compiled"])
     refused(1, "INVALID_ARGUMENT", "run", context, "--subgraphs", names=["--subgraphs"])
     (tmp_path / "net_dnnl.bin").unlink()
     refused(2, "INVALID_GRAPH", "run", context, names=["net_dnnl.bin"])

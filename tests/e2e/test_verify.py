@@ -299,7 +299,7 @@ def test_nan_and_infinity_are_tried_and_reported_by_themselves(chain):
     nan = result["special_values"][0]
     assert not nan["match"] and nan["error"] is None
     assert nan["differences"] and all(value["not_finite"] == value["mismatches"] > 0 and value["partition"] for value in nan["differences"])
-    assert "handled in another way" in done("verify", context, "--against", source, "--runs", "1").stdout
+    assert "handled differently from the source" in done("verify", context, "--against", source, "--runs", "1").stdout
 
 
 @pytest.mark.parametrize(("words", "runs"), [("none", []), ("nan", ["nan"]), ("infinity", ["infinity"]), ("infinity,nan", ["nan", "infinity"])])

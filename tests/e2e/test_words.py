@@ -177,7 +177,7 @@ def test_run_and_bench_say_which_sizes_they_took(tmp_path):
     assert json_of("bench", model, "--dim", "seq=3", "--iterations", "2")["inputs"] == inputs
     for verb in ("run", "bench"):
         text = done(verb, model, "--dim", "seq=3").stdout
-        assert "input x: float32 1x3x4 (taken as 1: batch; --dim and --shape give sizes)" in text
+        assert "input x: float32 1x3x4 (taken as 1: batch; --dim and --shape set sizes)" in text
     text = done("bench", model, "--compare", model, "--iterations", "2").stdout
     assert "input x: float32 1x1x4 (taken as 1: batch, seq" in text
     fixed = save(conv_model(batch=1), tmp_path / "fixed.onnx")
@@ -254,7 +254,7 @@ def test_if_needed_says_in_what_a_compile_differs(tmp_path):
         text = done("compile", model, "--if-needed", "-v", *options).stderr
         return re.findall(r"compiling: (.*)", text)
 
-    assert "not there" in why()[0]
+    assert "does not exist" in why()[0]
     assert why() == []
     assert "other options" in why("--node-prefix", "p")[0]
     assert "another target" in why("--node-prefix", "p", "--portable")[0]

@@ -42,7 +42,7 @@ TEST(Golden, HasItsContent) {
   EXPECT_EQ(reader->programs()[1], content.programs[1]);
   ASSERT_EQ(reader->blobs().size(), content.blobs.size());
   for (std::uint32_t i = 0; i < content.blobs.size(); ++i)
-    EXPECT_EQ(as_text(reader->blob(i)->bytes), as_text(content.blobs[i].bytes));
+    EXPECT_EQ(as_text(reader->blob(BlobIndex{i})->bytes), as_text(content.blobs[i].bytes));
 }
 
 TEST(Golden, ProgramHashesStayTheSame) {
@@ -112,7 +112,7 @@ TEST(Golden, Of1_1HasItsContent) {
     EXPECT_EQ(reader->blobs()[3].encoding, BlobEncoding::kZstd);
     EXPECT_LT(reader->blobs()[3].stored, 100U);
     for (std::uint32_t i = 0; i < 4; ++i)
-      EXPECT_EQ(as_text(reader->blob(i)->bytes), as_text(content.blobs[i].bytes)) << i;
+      EXPECT_EQ(as_text(reader->blob(BlobIndex{i})->bytes), as_text(content.blobs[i].bytes)) << i;
     // The hash of a program for the smallest instruction set is that of the same program alone.
     EXPECT_EQ(reader->program_hash(0).hex(), "244e7498c1bf08c5a7230512068a76de");
   }

@@ -169,7 +169,8 @@ TEST(Skew, WhatANewerMinorAddsIsPassedOver) {
   const auto reader = open(sections.file());
   ASSERT_EQ(code_of(reader), test::kOk);
   EXPECT_EQ(reader->programs()[1], test::sample_scalar());
-  EXPECT_EQ(as_text(reader->blob(2)->bytes), as_text(test::sample_content().blobs[2].bytes));
+  EXPECT_EQ(as_text(reader->blob(BlobIndex{2})->bytes),
+            as_text(test::sample_content().blobs[2].bytes));
   EXPECT_EQ(code_of(read_context_info(sections.file(), "skewed")), test::kOk);
 }
 

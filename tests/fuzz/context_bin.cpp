@@ -1,6 +1,5 @@
 // A context binary from its bytes: as it is, and once more with the checksums of header and manifest put right.
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "ctxgen/base/checked.h"
@@ -20,7 +19,7 @@ void open_all(const Blob& file) {
     if (!reader) continue;
     fuzz::expect(info.has_value(), "a context opens whose header is refused");
     for (std::size_t i = 0; i < reader->blobs().size(); ++i) {
-      const auto blob = reader->blob(static_cast<std::uint32_t>(i));
+      const auto blob = reader->blob(BlobIndex{static_cast<std::uint32_t>(i)});
       const bool compressed = reader->blobs()[i].encoding != BlobEncoding::kNone;
       fuzz::expect(blob.has_value() || (compressed && verify == VerifyBlobs::kNever),
                    "a blob that is not there");
@@ -37,8 +36,8 @@ void open_all(const Blob& file) {
       for (const std::size_t variant : reader->variants(i))
         fuzz::expect(variant < reader->programs().size(), "a variant that is not there");
     }
-    std::vector<std::uint32_t> all(reader->blobs().size());
-    std::iota(all.begin(), all.end(), 0U);
+    std::vector<BlobIndex> all;
+    for (std::uint32_t i = 0; i < reader->blobs().size(); ++i) all.push_back({i});
     static_cast<void>(reader->decompress_blobs(all, 2));
     static_cast<void>(reader->verify_blobs());
   }

@@ -37,8 +37,9 @@ std::optional<std::vector<std::byte>> file_of(Manifest manifest) {
   }
   manifest.program_hashes.resize(manifest.programs.size());
   for (std::size_t i = 0; i < manifest.programs.size(); ++i)
-    manifest.program_hashes[i] = hash_program(manifest.programs[i], [&](std::uint32_t blob) {
-      return blob < manifest.blobs.size() ? manifest.blobs[blob].hash : Hash128{};
+    manifest.program_hashes[i] = hash_program(manifest.programs[i], [&](BlobRef blob) {
+      const std::uint32_t index = blob.bin_index().value;
+      return index < manifest.blobs.size() ? manifest.blobs[index].hash : Hash128{};
     });
   const auto bytes = encode_manifest(manifest.programs, manifest.program_hashes, manifest.blobs);
   if (!bytes) return std::nullopt;
@@ -90,7 +91,7 @@ std::optional<std::vector<Tensor>> inputs_of(const Program& program, std::int64_
 
 void load_and_run(const ContextReader& reader, const Program& program) {
   if (program.ops.size() > kMaxOps || program.plans.size() > 4) return;
-  const BlobSource blobs = [&reader](std::uint32_t index) { return reader.blob(index); };
+  const BlobSource blobs = [&reader](BlobIndex index) { return reader.blob(index); };
   const auto executable = onednn::loader().load(std::make_shared<const Program>(program), blobs,
                                                 LoadOptions{1}, nullptr);
   if (!executable) return;

@@ -33,8 +33,11 @@ inline Program sample_dense() {
   };
   program.inputs = {0};
   program.outputs = {2, 3};
-  program.weights = {{"w", DataType::kFloat, Dims{4, 2}, {{bytes_of("packed ab"), 0}, {{}, 1}}},
-                     {"b", DataType::kFloat, Dims{2}, {{{}, 2}}}};
+  program.weights = {{"w",
+                      DataType::kFloat,
+                      Dims{4, 2},
+                      {{bytes_of("packed ab"), BlobIndex{0}}, {{}, BlobIndex{1}}}},
+                     {"b", DataType::kFloat, Dims{2}, {{{}, BlobIndex{2}}}}};
   program.ops = {
       {"matmul",
        "dense_1",
@@ -62,7 +65,7 @@ inline Program sample_scalar() {
   program.values = {{"s", DataType::kFloat, {}, true}, {"t", DataType::kFloat, {{2, -1}}, true}};
   program.inputs = {0};
   program.outputs = {1};
-  program.weights = {{"bias", DataType::kFloat, Dims{2}, {{{}, 2}}}};
+  program.weights = {{"bias", DataType::kFloat, Dims{2}, {{{}, BlobIndex{2}}}}};
   program.ops = {{"binary",
                   "",
                   {Operand::value(0), Operand::weight(0)},
@@ -98,7 +101,7 @@ inline ContextContent sample_content_1_1() {
   variant.name += "@avx512_core";
   variant.isa = "avx512_core";
   variant.plans.pop_back();
-  variant.weights[0].packed[0].blob = 3;
+  variant.weights[0].packed[0].blob = BlobIndex{3};
   content.programs.push_back(std::move(variant));
   content.blobs.push_back(Blob::own(std::vector<std::byte>(300, std::byte{7})));
   content.blob_hashes.push_back(hash_bytes(content.blobs.back().bytes));

@@ -27,7 +27,7 @@ void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& part
   json.end_array();
 }
 
-/// Nodes that stay in the model: run by cpu, or by nobody.
+/// Nodes that stay in the model: run by cpu, or by no provider.
 std::vector<NodeReport> fallbacks(const ModelReport& model) {
   std::vector<NodeReport> nodes;
   std::ranges::copy_if(model.assignment, std::back_inserter(nodes),
@@ -69,7 +69,7 @@ std::string fallback_text(const ModelReport& model) {
   };
   std::map<std::string, Group> groups;
   for (const NodeReport& node : fallbacks(model)) {
-    Group& group = groups[node.op_type.str() + (node.provider.empty() ? " (nobody runs it)" : "")];
+    Group& group = groups[node.op_type.str() + (node.provider.empty() ? " (no provider)" : "")];
     ++group.count;
     if (group.reason.empty() && !node.reasons.empty()) group.reason = node.reasons.front();
   }
@@ -237,7 +237,7 @@ std::string report_text(const CompileReport& report,
             sharing_text(report.sharing, verbose);
   text += split_text(report.split);
   if (report.counts.outputs_cached)
-    text += "all of it from the cache\n";
+    text += "everything from the cache\n";
   else if (report.counts.programs_cached > 0 || report.counts.bytes_cached > 0)
     text += std::format(
         "from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,

@@ -19,7 +19,7 @@ namespace ctxgen::cli {
                                       std::span<const std::vector<VerificationRun>> verifications,
                                       bool verbose);
 
-/// One entry per node: name, op_type, provider (null: nobody), partition (null: none), folded,
+/// One entry per node: name, op_type, provider (null: none), partition (null: none), folded,
 /// reasons.
 void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes);
 

@@ -56,7 +56,7 @@ std::string_view part_of(std::string_view parts, std::string_view name) {
   return {};
 }
 
-/// In what the compile that made a model is another one than `key` stands for.
+/// How the compile that made a model differs from the one that `key` identifies.
 std::string other_parts(const Model& model, const CompileKey& key) {
   const auto entry = std::ranges::find(model.metadata, kCompileKeyPartsMetadata,
                                        &std::pair<std::string, std::string>::first);
@@ -65,19 +65,20 @@ std::string other_parts(const Model& model, const CompileKey& key) {
     for (const auto& [name, meaning] : kKeyParts)
       if (part_of(entry->second, name) != part_of(key.parts, name))
         others += std::format("{}{}", others.empty() ? "" : ", ", meaning);
-  return "it was compiled from something else: " +
+  return "it was compiled from different inputs: " +
          (others.empty() ? "model, options, target or versions" : others);
 }
 
 std::string why_not_current(const fs::path& output, const CompileOptions& options,
                             const CompileKey& key, std::vector<FileReport>& files) {
   std::error_code ignored;
-  if (!fs::exists(output, ignored)) return "it is not there";
+  if (!fs::exists(output, ignored)) return "it does not exist";
   const auto model = read_model_file(output);
   if (!model) return model.error().message;
   const auto entry = std::ranges::find(model->metadata, kCompileKeyMetadata,
                                        &std::pair<std::string, std::string>::first);
-  if (entry == model->metadata.end()) return "ctxgen did not compile it, or an older one did";
+  if (entry == model->metadata.end())
+    return "it was not compiled by ctxgen, or by an older version";
   if (entry->second != key.hash.hex()) return other_parts(*model, key);
   SessionOptions session;
   session.threads = options.threads;
@@ -89,7 +90,7 @@ std::string why_not_current(const fs::path& output, const CompileOptions& option
   if (!options.external_initializers.empty()) {
     const fs::path file = output.parent_path() / options.external_initializers;
     if (!fs::is_regular_file(file, ignored))
-      return std::format("\"{}\" is not there", file.string());
+      return std::format("\"{}\" does not exist", file.string());
     add_file(files, file, Kind::kExternalInitializers);
   }
   return "";

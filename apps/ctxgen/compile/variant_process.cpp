@@ -91,7 +91,7 @@ Status write_status(int fd, const Status& status) {
 }
 
 Status read_status(int fd) {
-  constexpr auto kEnded = "the compile for another instruction set ended without an answer";
+  constexpr auto kEnded = "the compile for another instruction set ended without a result";
   std::array<std::byte, 5> head{};
   if (!CTXGEN_TRY(read_all(fd, head))) return fail(ErrorCode::kInternal, kEnded);
   std::uint32_t size = 0;
@@ -106,7 +106,7 @@ Status read_status(int fd) {
   return std::unexpected(Error{static_cast<ErrorCode>(code), std::string(as_text(text))});
 }
 
-/// A file in the temporary folder that is gone when nobody has it open any more.
+/// A file in the temporary folder that is gone once it is no longer open anywhere.
 Result<Fd> nameless_file() {
   std::error_code ignored;
   auto folder = std::filesystem::temp_directory_path(ignored);
@@ -241,13 +241,12 @@ Result<int> run_variant(const std::vector<ModelInput>& inputs, const CompileOpti
   const auto request = [&]() -> Result<Blob> {
     CTXGEN_CHECK(write_status(kStatusFd, {}));
     Blob bytes = CTXGEN_TRY(read_stream(kRequestFd, kMaxRequestBytes));
-    if (bytes.bytes.empty())
-      return fail(ErrorCode::kCancelled, "the process that started this one has ended");
+    if (bytes.bytes.empty()) return fail(ErrorCode::kCancelled, "the parent process exited");
     return bytes;
   };
   const auto answer = [](std::span<const std::byte> bytes) { return write_all(kAnswerFd, bytes); };
   const Status status = serve_variant(inputs, options, request, answer);
-  (void)write_status(kStatusFd, status);  // if nobody listens, nobody wants to know
+  (void)write_status(kStatusFd, status);  // the reader may be gone; then the status does not matter
   return 0;
 }
 

@@ -37,15 +37,15 @@ std::vector<fs::path> outputs_of(const CompileReport& report) {
 
 void add_build_flags(CLI::App& verb, BuildFlags& flags, CompileOptions& options) {
   verb.add_flag("--if-needed", flags.if_needed,
-                "do nothing if the outputs are those of this very compile and fit this machine");
+                "do nothing if the outputs are up to date and fit this machine");
   add_option_flag(verb, options, &CompileOptions::keep_unchanged);
   add_option_flag(verb, options, &CompileOptions::dry_run);
   verb.add_option("--depfile", flags.depfile,
                   "write a Make rule: the outputs depend on every file that was read")
       ->type_name("FILE");
   verb.add_flag("--MD", flags.gcc_depfile,
-                "-MD: a dependency file beside the (first) output, with the ending .d");
-  verb.add_option("--MF", flags.gcc_file, "-MF FILE: where -MD puts it")->type_name("FILE");
+                "-MD: write a dependency file next to the (first) output, with the extension .d");
+  verb.add_option("--MF", flags.gcc_file, "-MF FILE: the file that -MD writes")->type_name("FILE");
   verb.add_option("--MT", flags.gcc_targets,
                   "-MT TARGET: what depends on the files, instead of the outputs; may be repeated")
       ->type_name("TARGET")
@@ -69,10 +69,10 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
   const bool depfile = !flags.depfile.empty() || flags.gcc_depfile || !flags.gcc_file.empty();
   const Clash clashes[] = {
       {flags.if_needed && options.no_clobber, "--if-needed", "--no-clobber",
-       "one takes outputs that are there, the other refuses them"},
-      {flags.if_needed && plan.to_stdout, "--if-needed", "-o -", "there is no output to look at"},
+       "one accepts existing outputs, the other refuses them"},
+      {flags.if_needed && plan.to_stdout, "--if-needed", "-o -", "no output exists to check"},
       {options.dry_run && plan.to_stdout, "--dry-run", "-o -", "nothing would be printed"},
-      {options.dry_run && verify, "--dry-run", "--verify", "what is verified is the written file"},
+      {options.dry_run && verify, "--dry-run", "--verify", "only a written file can be verified"},
       {options.dry_run && depfile, "--dry-run", "--depfile", "nothing is written"},
       {options.keep_unchanged && plan.to_stdout, "--keep-unchanged", "-o -",
        "there is no output to keep"},
@@ -87,12 +87,10 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
       return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}: {}", clash.one,
                   clash.other, clash.reason);
   if (!flags.gcc_file.empty() && !flags.gcc_depfile)
-    return fail(ErrorCode::kInvalidArgument,
-                "-MF names the file that -MD writes, and -MD is not given");
+    return fail(ErrorCode::kInvalidArgument, "-MF needs -MD: it names the file that -MD writes");
   if (!flags.gcc_targets.empty() && !depfile)
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "-MT names the target in a dependency file, and neither -MD nor --depfile is given");
+    return fail(ErrorCode::kInvalidArgument,
+                "-MT needs -MD or --depfile: it names the target in a dependency file");
   return {};
 }
 

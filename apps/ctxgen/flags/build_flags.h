@@ -28,7 +28,7 @@ void add_build_flags(CLI::App& verb, BuildFlags& flags, CompileOptions& options)
 /// -MD, -MF and -MT, as gcc spells them, in the form that the declarations above know.
 [[nodiscard]] std::vector<std::string> with_long_names(std::span<const char* const> arguments);
 
-/// Errors  INVALID_ARGUMENT naming two that contradict each other.
+/// Errors  INVALID_ARGUMENT naming two that cannot be combined.
 [[nodiscard]] Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
                                        const OutputPlan& plan, bool verify);
 

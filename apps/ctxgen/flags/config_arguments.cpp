@@ -42,14 +42,18 @@ Result<std::vector<ConfigEntry>> parse_config(const std::vector<std::string>& te
 }
 
 void add_old_arguments(CLI::App& verb, OldArguments& arguments) {
-  verb.add_option("-e", arguments.provider, "as --provider EP; qnn and the like are refused")
+  verb.add_option("-e", arguments.provider,
+                  "same as --provider EP; qnn and similar EPs are refused")
       ->type_name("EP")
       ->group(kGroup);
-  verb.add_option("-i", arguments.provider_options, "as --provider-option, of the provider of -e")
+  verb.add_option("-i", arguments.provider_options,
+                  "same as --provider-option, for the provider of -e")
       ->type_name("\"K|V K|V\"")
       ->group(kGroup);
-  verb.add_option("-C", arguments.config, "as --config")->type_name("\"K|V K|V\"")->group(kGroup);
-  verb.add_option("-p", arguments.plugin, "refused: no plugin of another vendor is loaded")
+  verb.add_option("-C", arguments.config, "same as --config")
+      ->type_name("\"K|V K|V\"")
+      ->group(kGroup);
+  verb.add_option("-p", arguments.plugin, "refused: plugins of other vendors are not loaded")
       ->type_name("FILE.json")
       ->group(kGroup);
 }

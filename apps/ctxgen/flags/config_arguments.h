@@ -26,7 +26,7 @@ struct OldArguments {
 void add_old_arguments(CLI::App& verb, OldArguments& arguments);
 
 /// Adds what they say to the flags and keys that say the same.
-/// Errors  INVALID_ARGUMENT: a provider that ctxgen does not have, -e beside --provider, -p, a text
+/// Errors  INVALID_ARGUMENT: a provider that ctxgen does not have, -e together with --provider, -p, a text
 ///         that is not "k|v k|v", an option that is there twice.
 [[nodiscard]] Status apply_old_arguments(const OldArguments& arguments, ModelFlags& flags,
                                          std::vector<ConfigEntry>& config);

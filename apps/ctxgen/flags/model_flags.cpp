@@ -44,14 +44,13 @@ void add_target_flags(CLI::App& verb, ModelFlags& flags) {
 
 void add_run_flags(CLI::App& verb, ModelFlags& flags) {
   verb.add_option("--kept-plans", flags.kept_plans,
-                  "plans that a partition keeps for shapes which were not planned ahead")
+                  "plans that a partition keeps for shapes that were not planned ahead")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 4096));
   verb.add_option(
           "--verify-blobs", flags.verify_blobs,
-          "compare a context model's weights, and what stays in the model, with their hashes at load "
-          "(default: auto, each part below 16 MiB)")
+          "check a context model's weights, and what stays in the model, against their hashes at load (default: auto, each part below 16 MiB)")
       ->type_name("auto|always|never")
       ->transform(one_word_of(kVerifyBlobs));
 }

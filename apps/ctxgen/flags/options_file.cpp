@@ -118,8 +118,8 @@ class OptionsFile {
       return fail(ErrorCode::kInvalidArgument, "{}:{}: unknown option \"{}\" of {}{}", name_,
                   word.line, name, verb_.get_name(), option_hint(verb_, name));
     if (option->check_name(kFlag) || option == verb_.get_help_ptr())
-      return fail(ErrorCode::kInvalidArgument, "{}:{}: {} is not allowed in a file of options",
-                  name_, word.line, name);
+      return fail(ErrorCode::kInvalidArgument, "{}:{}: {} is not allowed in an options file", name_,
+                  word.line, name);
     return option;
   }
 
@@ -169,7 +169,7 @@ class OptionsFile {
 
 void add_options_file(CLI::App& verb, std::string& file) {
   verb.add_option(kFlag, file,
-                  "read more options from a file; those on the command line win (docs/cli.md)")
+                  "read more options from a file; the command line takes precedence (docs/cli.md)")
       ->type_name("FILE");
 }
 
@@ -184,7 +184,7 @@ Status apply_options_file(CLI::App& verb) {
   const std::string name = option->as<std::string>();
   const Blob file = CTXGEN_TRY(map_file(name));
   if (file.bytes.size() > kMaxFileBytes)
-    return fail(ErrorCode::kResourceLimit, "\"{}\": {} bytes of options, more than {}", name,
+    return fail(ErrorCode::kResourceLimit, "\"{}\": the options file has {} bytes, limit {}", name,
                 file.bytes.size(), kMaxFileBytes);
   const std::string text(as_text(file.bytes));  // the file may change while it is mapped
   return apply_options_text(verb, text, name);

@@ -12,7 +12,7 @@ constexpr Planned kPlanned[] = {
     {"compile", "--tune"},
 };
 
-constexpr std::string_view kText = "not built yet (planned)";
+constexpr std::string_view kText = "not implemented yet (planned)";
 
 bool names_option(std::string_view argument, std::string_view option) {
   if (!argument.starts_with(option)) return false;
@@ -41,7 +41,7 @@ std::string planned_options_text(std::string_view verb) {
   for (const Planned& planned : kPlanned)
     if (planned.verb == verb && !planned.option.empty())
       names.append(names.empty() ? "" : ", ").append(planned.option);
-  return names.empty() ? "" : "Not built yet, refused by name: " + names + "\n";
+  return names.empty() ? "" : "Not implemented yet, refused by name: " + names + "\n";
 }
 
 }  // namespace ctxgen::cli

@@ -49,7 +49,7 @@ std::unexpected<Error> usage_error(const CLI::App& app, const std::string& text)
   return fail(ErrorCode::kInvalidArgument, "{} ({} --help)", text, command_of(app));
 }
 
-/// Walks the words behind a verb as CLI11 will.
+/// Walks the words after a verb as CLI11 will.
 class Walk {
  public:
   Walk(const CLI::App& verb, std::vector<std::string>& words, std::size_t at)
@@ -86,7 +86,7 @@ class Walk {
     CTXGEN_CHECK(seen(*option, typed(name)));
     if (equals != std::string::npos && equals + 1 == word.size()) {
       if (option->get_items_expected_max() == 0 || option->get_items_expected_min() == 0)
-        return usage_error(verb_, std::format("{}: nothing after the \"=\"", typed(name)));
+        return usage_error(verb_, std::format("{}: expected a value after \"=\"", typed(name)));
       words_[at_] = name;
       words_.insert(words_.begin() + static_cast<std::ptrdiff_t>(at_) + 1, "");
     }
@@ -97,7 +97,7 @@ class Walk {
     return value(*option, name);
   }
 
-  /// A flag whose value is behind "=": a number in the next word was meant for it.
+  /// A flag whose value is after "=": a number in the next word was meant for it.
   [[nodiscard]] Status check_joined(const CLI::Option& option, const std::string& name) const {
     if (!option.get_type_name().starts_with("[=") || at_ == words_.size()) return {};
     const std::string& next = words_[at_];
@@ -218,7 +218,7 @@ Result<std::vector<std::string>> check_words(const Cli& cli, std::vector<std::st
 }
 
 bool asks_for_json(const Cli& cli, const std::vector<std::string>& words) {
-  if (std::ranges::contains(words, "--variant")) return false;  // its answer is no JSON
+  if (std::ranges::contains(words, "--variant")) return false;  // its output is not JSON
   const auto found = find_command(cli.app, words, 0);
   // Where it is not known which words are values, any that says so asks.
   const auto options = std::ranges::find(words, "--");
@@ -232,7 +232,7 @@ bool asks_for_json(const Cli& cli, const std::vector<std::string>& words) {
 
 std::string option_hint(const CLI::App& verb, std::string_view name) {
   const auto names = option_names(verb);
-  // "-threads" is "--threads" with a slip that everybody makes.
+  // "-threads" is "--threads" with a common typo.
   const std::string longer = "-" + std::string(name);
   if (!name.starts_with("--") && std::ranges::contains(names, longer))
     return std::format("; did you mean \"{}\"?", longer);

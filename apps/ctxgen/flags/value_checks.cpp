@@ -16,7 +16,7 @@ namespace ctxgen::cli {
 namespace {
 
 CLI::Validator validator(std::function<std::string(std::string&)> check) {
-  return {std::move(check), ""};  // without a description, which would stand in the help
+  return {std::move(check), ""};  // without a description, which would appear in the help
 }
 
 std::string lower(std::string_view text) {
@@ -25,7 +25,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Powers of 1024, by the unit in lower case; nothing for what is no unit.
+/// Powers of 1024, by the unit in lower case; nothing for what is not a unit.
 std::optional<unsigned> power_of(std::string unit) {
   constexpr std::string_view kUnits = "kmgtpe";
   if (unit.empty() || unit == "b") return 0;
@@ -59,7 +59,8 @@ std::string check_bytes(std::string& text) {
   const auto [end, code] = std::from_chars(text.data(), last, value);
   const auto power = power_of(lower(std::string_view(end, last)));
   if (code == std::errc::invalid_argument || !power)
-    return std::format("expected a size in bytes, as 1048576, 64MiB or 5GiB, got \"{}\"", text);
+    return std::format("expected a size in bytes, such as 1048576, 64MiB or 5GiB, got \"{}\"",
+                       text);
   const auto bytes =
       code == std::errc() ? checked_mul(value, std::uint64_t{1} << (10 * *power)) : std::nullopt;
   if (!bytes) return std::format("\"{}\" is too large, expected less than 16EiB", text);
@@ -71,7 +72,7 @@ std::string check_tolerance(std::string& text) {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
-    return std::format("expected a finite number from 0 on, as 1e-3, got \"{}\"", text);
+    return std::format("expected a finite non-negative number, such as 1e-3, got \"{}\"", text);
   return "";
 }
 

@@ -57,7 +57,7 @@ constexpr std::string_view kTop = "--help --version help";
 
 // ---- bash ----------------------------------------------------------------------------------------
 
-/// Helpers of the script: a word of a list behind its last comma, and keys, which no blank ends.
+/// Helpers of the script: a word of a list after its last comma, and keys, which no blank ends.
 constexpr std::string_view kBashHelpers =
     "_ctxgen_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$2\")) || true; }\n"
     "_ctxgen_list() {\n"

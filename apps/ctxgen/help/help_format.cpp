@@ -21,7 +21,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string type = option->get_type_name();
     std::string text;
-    // A flag with a value behind "=" has the "=" in the name of its type.
+    // A flag with a value after "=" has the "=" in the name of its type.
     if (option->get_items_expected_min() == 0)
       text = type.starts_with("[=") ? type : "";
     else if (!type.empty())

@@ -54,7 +54,7 @@ class HeaderParser {
     if (!accept('{')) return bad(name_, "no dictionary");
     while (!accept('}')) {
       const std::string key = CTXGEN_TRY(string());
-      if (!accept(':')) return bad(name_, "no \":\" behind a key");
+      if (!accept(':')) return bad(name_, "no \":\" after a key");
       CTXGEN_CHECK(entry(key, header));
       accept(',');
     }
@@ -88,7 +88,7 @@ class HeaderParser {
       return bad(name_, "expected a string (structured types are not read)");
     const char quote = rest_[0];
     const std::size_t end = rest_.find(quote, 1);
-    if (end == std::string_view::npos) return bad(name_, "a string without end");
+    if (end == std::string_view::npos) return bad(name_, "an unterminated string");
     std::string text(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
     return text;
@@ -146,7 +146,8 @@ Result<ElementType> element_type(const std::string& descr, std::string_view name
           return ElementType{&row, descr[0] == '>' && bytes > 1};
   }
   return fail(ErrorCode::kInvalidArgument,
-              "{}: element type \"{}\" is not read; give other types as .pb or raw", name, descr);
+              "{}: element type \"{}\" is not supported; give such types as .pb or raw", name,
+              descr);
 }
 
 /// Turns big-endian numbers; complex ones are two of them.

@@ -17,7 +17,7 @@ namespace {
 constexpr zip_int64_t kMaxArrays = 65'536;
 /// Deflate makes at most 1032 bytes of one (its format's limit).
 constexpr std::uint64_t kMostBytesPerByte = 1032;
-constexpr std::uint64_t kHeaderSlack = 64 << 10;  // of a .npy file, beside the elements
+constexpr std::uint64_t kHeaderSlack = 64 << 10;  // of a .npy file, besides the elements
 constexpr std::string_view kEnding = ".npy";
 
 struct Discard {
@@ -95,7 +95,7 @@ Result<std::vector<Listed>> list(zip_t& archive, std::string_view name) {
   for (zip_int64_t i = 0; i < zip_get_num_entries(&archive, 0); ++i) {
     all.push_back(CTXGEN_TRY(list_entry(archive, static_cast<zip_uint64_t>(i), name)));
     if (!names.insert(all.back().array).second)
-      return bad_archive(name, std::format("array \"{}\" is there twice", all.back().array));
+      return bad_archive(name, std::format("duplicate array \"{}\"", all.back().array));
   }
   return all;
 }
@@ -121,7 +121,7 @@ Result<Blob> read_entry(zip_t& archive, const Listed& entry, const std::string& 
     read += static_cast<std::uint64_t>(count);
   }
   const zip_int64_t more = zip_fread(file.get(), &beyond, 1);
-  if (more > 0) return bad_archive(what, "it has more bytes than the archive says");
+  if (more > 0) return bad_archive(what, "it has more bytes than the archive declares");
   if (more < 0) return bad_archive(what, zip_error_strerror(zip_file_get_error(file.get())));
   return Blob::own(std::move(bytes));
 }
@@ -196,7 +196,7 @@ Result<std::vector<std::byte>> write_npz(std::span<const NamedArray> arrays) {
   Archive archive(source ? zip_open_from_source(source.get(), ZIP_TRUNCATE, &error) : nullptr);
   if (!archive) return fail(ErrorCode::kResourceLimit, "an archive: {}", text_of(error));
   zip_error_fini(&error);
-  zip_source_keep(source.get());  // beside the archive's reference: it holds the result
+  zip_source_keep(source.get());  // next to the archive's reference: it holds the result
   for (std::size_t i = 0; i < arrays.size(); ++i)
     CTXGEN_CHECK(add_array(*archive, arrays[i], files[i]));
   if (zip_close(archive.get()) != 0)

@@ -27,7 +27,7 @@ std::set<std::string> referenced_files(const ContextReader& bin) {
     for (const ProgramWeight& weight : program.weights)
       for (const PackedWeight& packed : weight.packed) {
         if (!is_reference_layout(packed.layout)) continue;
-        const auto blob = bin.blob(packed.blob);
+        const auto blob = bin.blob(packed.blob.bin_index());
         if (!blob) continue;
         if (const auto reference = decode_reference(blob->bytes)) files.insert(reference->file);
       }
@@ -53,7 +53,7 @@ void add_contexts(const Blob& model, const fs::path& folder, std::vector<FileUse
   }
 }
 
-/// NAME=FILE, or FILE alone: every text behind a "=" that is a file may be meant.
+/// NAME=FILE, or FILE alone: every text after a "=" that is a file may be meant.
 void add_inputs(const std::vector<std::string>& inputs, std::vector<FileUse>& uses) {
   for (const std::string& input : inputs)
     for (std::size_t at = 0; at != std::string::npos;) {

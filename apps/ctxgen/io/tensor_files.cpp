@@ -26,8 +26,9 @@ Result<Tensor> read_raw(const Blob& file, const std::string& name, const IoInfo&
                 name, info.name, info.type_text);
   if (*size != file.bytes.size())
     return fail(ErrorCode::kInvalidArgument,
-                "{}: {} bytes, input \"{}\" as {} {} has {} (--dim and --shape set sizes)", name,
-                file.bytes.size(), info.name, name_of(info.type.element), to_string(dims), *size);
+                "{}: has {} bytes, input \"{}\" as {} {} needs {} (--dim and --shape set sizes)",
+                name, file.bytes.size(), info.name, name_of(info.type.element), to_string(dims),
+                *size);
   return Tensor::borrow(info.type.element, dims, file.owner, file.bytes);
 }
 
@@ -62,7 +63,7 @@ Status read_all_arrays(const std::filesystem::path& path, std::span<const IoInfo
   const Blob file = CTXGEN_TRY(map_file(path));
   std::vector<NamedArray> arrays = CTXGEN_TRY(read_npz(file, path.string()));
   if (arrays.empty())
-    return fail(ErrorCode::kInvalidArgument, "{}: there is no array in it", path.string());
+    return fail(ErrorCode::kInvalidArgument, "{}: contains no array", path.string());
   for (NamedArray& array : arrays) {
     const auto info = std::ranges::find(infos, array.name, &IoInfo::name);
     if (info == infos.end())

@@ -36,13 +36,13 @@ namespace ctxgen::cli {
 [[nodiscard]] std::vector<const char*> output_endings(DataType type);
 
 /// Writes NAME.npy (NAME.pb for types that NumPy lacks) and returns the file names, in order.
-/// Errors  UNSUPPORTED for an output that is no tensor, before anything is written; IO_ERROR.
+/// Errors  UNSUPPORTED for an output that is not a tensor, before anything is written; IO_ERROR.
 [[nodiscard]] Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                              std::span<const IoInfo> infos,
                                                              std::span<const RuntimeValue> outputs);
 
 /// Writes all outputs into one .npz file, each under its name.
-/// Errors  UNSUPPORTED for an output that NumPy has no type for or that is no tensor, before anything
+/// Errors  UNSUPPORTED for an output that NumPy has no type for or that is not a tensor, before anything
 ///         is written; IO_ERROR.
 [[nodiscard]] Status write_npz_file(const std::filesystem::path& path,
                                     std::span<const IoInfo> infos,

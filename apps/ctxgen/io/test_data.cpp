@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "test_data_set_10" behind "test_data_set_9".
+/// "test_data_set_10" after "test_data_set_9".
 bool set_order(const fs::path& a, const fs::path& b) {
   const std::string left = a.filename().string();
   const std::string right = b.filename().string();

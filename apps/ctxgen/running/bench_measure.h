@@ -24,7 +24,7 @@ struct BenchRequest {
 
 /// What is measured of one model. Plain numbers, so that it can cross a pipe.
 struct BenchNumbers {
-  double compile_ms = 0;  // 0: was compiled already, or runs as it stands
+  double compile_ms = 0;  // 0: was compiled already, or runs unchanged
   double load_ms = 0;
   double first_run_ms = 0;
   double latency_min_ms = 0, latency_p50_ms = 0, latency_p99_ms = 0;
@@ -47,7 +47,7 @@ struct BenchResult {
 /// Loads and runs a model in this process.
 [[nodiscard]] Result<BenchResult> measure(const BenchRequest& request);
 
-/// The same in a process of its own, so that memory and first-use costs are the model's; no ops.
+/// The same in a separate process, so that memory and first-use costs are the model's; no ops.
 /// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).
 /// Out  numbers and inputs_text.
 [[nodiscard]] Result<BenchResult> measure_apart(const BenchRequest& request);

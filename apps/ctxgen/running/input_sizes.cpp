@@ -119,7 +119,7 @@ std::string input_sizes_text(std::span<const IoInfo> infos, std::span<const Inpu
     if (info == nullptr || !is_dynamic(*info)) continue;
     text += std::format("input {}: {} {}", input.name, input.type, dims_text(input.dims));
     if (!input.assumed.empty())
-      text += std::format(" (taken as 1: {}; --dim and --shape give sizes)", assumed_text(input));
+      text += std::format(" (taken as 1: {}; --dim and --shape set sizes)", assumed_text(input));
     text += "\n";
   }
   return text;
@@ -137,8 +137,8 @@ Error with_assumed_sizes(Error error, std::span<const InputSize> inputs) {
       if (dim != "?") example += std::format(" or --dim {}=SIZE", dim);
   }
   if (!sizes.empty() && error.code != ErrorCode::kCancelled)
-    error.message += std::format("; sizes that nobody gave were taken as 1 ({}): give them, as {}",
-                                 sizes, example);
+    error.message += std::format(
+        "; unspecified sizes were taken as 1 ({}): specify them, for example {}", sizes, example);
   return error;
 }
 

@@ -16,7 +16,7 @@ struct InputSize {
   std::string name, type;
   Dims dims;
   std::vector<std::string>
-      assumed;  // dims that were taken as 1 because nobody gave a size; "?": without a name
+      assumed;  // dims that were taken as 1 because no size was given; "?": without a name
   bool random = false;
 };
 
@@ -33,7 +33,7 @@ void write_input_sizes(JsonWriter& json, std::span<const InputSize> inputs);
 [[nodiscard]] std::string input_sizes_text(std::span<const IoInfo> infos,
                                            std::span<const InputSize> inputs);
 
-/// The error of a run, with the sizes that nobody gave: they may be its cause.
+/// The error of a run, with the unspecified sizes: they may be its cause.
 [[nodiscard]] Error with_assumed_sizes(Error error, std::span<const InputSize> inputs);
 
 /// What --input gave.

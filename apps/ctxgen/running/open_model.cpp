@@ -4,10 +4,9 @@
 #include <chrono>
 
 #include "ctxgen/base/log.h"
+#include "ctxgen/base/stopwatch.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
-
-#include "running/stopwatch.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -91,11 +90,12 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
   options.threads = flags.options.threads;
   options.kept_plans = static_cast<std::size_t>(flags.kept_plans);
   if (path == "-")
-    return fail(ErrorCode::kInvalidArgument, "a model from stdin (-) is only compiled, not run");
+    return fail(ErrorCode::kInvalidArgument,
+                "a model from stdin (-) can only be compiled, not run");
   const bool is_context =
       CTXGEN_TRY(is_context_model(path, flags.options.external_data_folder.string()));
   if (is_context && !compile_flag.empty())
-    return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is compiled already", compile_flag, path);
+    return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is already compiled", compile_flag, path);
   if (!is_context && flags.verify_blobs)
     return fail(ErrorCode::kInvalidArgument,
                 "--verify-blobs: \"{}\" is a plain model, there is no compiled part to verify",

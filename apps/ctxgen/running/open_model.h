@@ -30,7 +30,7 @@ struct OpenModel {
                                          const std::string& external_data_folder);
 
 /// Opens a context model as it is, and a plain model after compiling it in memory; for provider cpu
-/// alone, a plain model is run as it stands.
+/// alone, a plain model runs unchanged.
 ///
 /// `compile_flag`  a flag about compiling that the user gave, "" if none: INVALID_ARGUMENT for a
 ///                 context model, which is compiled already. Likewise ModelFlags::verify_blobs for a

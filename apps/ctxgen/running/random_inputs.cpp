@@ -65,7 +65,7 @@ Status fill_random(Tensor& tensor, Random random, const IoInfo& info) {
     case DataType::kString: break;  // empty strings
     default:
       return fail(ErrorCode::kInvalidArgument,
-                  "input \"{}\" ({}) has no random values: give --input", info.name,
+                  "input \"{}\" ({}) cannot be filled with random values: give --input", info.name,
                   info.type_text);
   }
   return {};
@@ -166,7 +166,7 @@ Result<std::vector<NamedTensor>> random_inputs(std::span<const IoInfo> infos,
     if (info.type.kind == ValueType::Kind::kOptional) continue;
     if (info.type.kind != ValueType::Kind::kTensor)
       return fail(ErrorCode::kInvalidArgument,
-                  "input \"{}\" ({}) has no random values: give --input", info.name,
+                  "input \"{}\" ({}) cannot be filled with random values: give --input", info.name,
                   info.type_text);
     const Dims dims = CTXGEN_TRY(input_dims(info, shapes));
     CTXGEN_CHECK(charge(memory, info, dims));

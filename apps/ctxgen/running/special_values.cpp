@@ -130,11 +130,10 @@ std::string special_runs_text(std::span<const SpecialRun> runs) {
       continue;
     }
     const auto differences = differences_of(run.result);
-    text +=
-        differences.empty()
-            ? std::format("{}: handled as in the source\n", run.inputs)
-            : std::format("{}: {} handled in another way than in the source (docs/numerics.md)\n",
-                          run.inputs, count_text(differences.size(), "value"));
+    text += differences.empty()
+                ? std::format("{}: handled as in the source\n", run.inputs)
+                : std::format("{}: {} handled differently from the source (docs/numerics.md)\n",
+                              run.inputs, count_text(differences.size(), "value"));
     for (const ValueComparison* value : differences)
       text += std::format("  {}{}: {} of its differences are NaN or infinity on one side; {}\n",
                           value->partition.empty() ? "" : value->partition + " ", value->value,

@@ -52,8 +52,7 @@ void add_rows(TextTable& table, std::string_view what, const std::vector<ValueCo
 void add_tolerance_flags(CLI::App& verb, ToleranceOverrides& overrides) {
   verb.add_option(
           "--rtol", overrides.rtol,
-          "tolerance, relative to the element or to the tensor's root mean square if that is "
-          "larger (default: by the precision inside of the model, docs/numerics.md)")
+          "tolerance, relative to the element or to the tensor's root mean square if that is larger (default: by the precision inside the model, docs/numerics.md)")
       ->type_name("NUMBER")
       ->transform(tolerance());
   verb.add_option("--atol", overrides.atol, "absolute tolerance (default: likewise)")

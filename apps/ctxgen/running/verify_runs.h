@@ -71,7 +71,7 @@ void write_tolerance(JsonWriter& json, const Comparison& comparison);
 [[nodiscard]] std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
                                     std::string_view indent = "");
 
-/// Runs a written context model beside what it was compiled from: one seed for each profile.
+/// Runs a written context model next to its source: one seed for each profile.
 [[nodiscard]] Result<std::vector<VerificationRun>> verify_against(
     const std::filesystem::path& context, const ModelInput& source, const CompileOptions& options);
 

@@ -26,9 +26,10 @@ std::vector<BlobUse> blob_uses(const ContextReader& reader) {
   for (std::size_t p = 0; p < reader.programs().size(); ++p)
     for (const ProgramWeight& weight : reader.programs()[p].weights)
       for (const PackedWeight& packed : weight.packed) {
-        if (packed.blob >= uses.size()) continue;
-        ++uses[packed.blob].weights;
-        uses[packed.blob].programs.insert(p);
+        const std::uint32_t blob = packed.blob.bin_index().value;
+        if (blob >= uses.size()) continue;
+        ++uses[blob].weights;
+        uses[blob].programs.insert(p);
       }
   return uses;
 }
@@ -107,7 +108,7 @@ std::string program_text(const ContextReader& reader, std::size_t index, bool ve
   for (const ProgramWeight& weight : program.weights)
     for (const PackedWeight& packed : weight.packed)
       text += std::format("  weight  {} {}{} -> blob {} ({})\n", weight.name, name_of(weight.type),
-                          to_string(weight.dims), packed.blob,
+                          to_string(weight.dims), packed.blob.bin_index().value,
                           packed.layout.empty() ? "plain" : "packed");
   return text;
 }

@@ -26,7 +26,7 @@
 namespace ctxgen::cli {
 namespace {
 
-/// Members of objects at address 0 lie below this.
+/// Members of objects at address 0 are below this.
 constexpr std::uintptr_t kNearNull = std::uintptr_t{1} << 20;
 
 std::atomic<bool> main_runs{false};  // or the initialisers before it
@@ -81,7 +81,7 @@ bool is_near_limit() {
   const std::type_info* thrown = abi::__cxa_current_exception_type();
   if (is_want_of_memory(thrown) || (thrown == nullptr && is_near_limit())) end_without_memory();
   unlink_live_temporaries();
-  write_line(STDERR_FILENO, "ctxgen: error: INTERNAL: an exception that nothing catches\n");
+  write_line(STDERR_FILENO, "ctxgen: error: INTERNAL: uncaught exception\n");
   std::signal(SIGABRT, SIG_DFL);
   std::abort();
 }

@@ -90,6 +90,8 @@ void write_ops(JsonWriter& json, const BenchResult& result) {
   json.key("peaks")
       .begin_object()
       .field("gflops_per_second", result.peaks.gflops)
+      .field("int8_gops_per_second", result.peaks.int8_gops)
+      .field("bf16_gflops_per_second", result.peaks.bf16_gflops)
       .field("gbytes_per_second", result.peaks.gbytes)
       .end_object();
   json.key("ops").begin_array();
@@ -101,6 +103,7 @@ void write_ops(JsonWriter& json, const BenchResult& result) {
         .field("us", op.microseconds)
         .field("flops", op.flops)
         .field("bytes", op.bytes)
+        .field("int8", op.int8)
         .field("gflops_per_second", gflops_of(op))
         .field("gbytes_per_second", gbytes_of(op))
         .end_object();
@@ -141,10 +144,18 @@ std::string numbers_text(const BenchResult& result) {
                      count_text(numbers.primitives, "primitive"));
 }
 
-/// A rate, and what share of the machine's peak it is.
+/// A rate, and what share of the machine's peak it is, where there is one.
 std::string rate_text(double rate, double peak) {
   if (rate <= 0) return "-";
+  if (peak <= 0) return std::format("{:.1f}", rate);
   return std::format("{:.1f} ({:.0f}%)", rate, 100 * ratio(rate, peak));
+}
+
+std::string peaks_text(const MachinePeaks& peaks) {
+  std::string text = std::format("{:.1f} GFLOP/s in f32", peaks.gflops);
+  if (peaks.int8_gops > 0) text += std::format(", {:.1f} GOP/s in int8", peaks.int8_gops);
+  if (peaks.bf16_gflops > 0) text += std::format(", {:.1f} GFLOP/s in bf16", peaks.bf16_gflops);
+  return text;
 }
 
 std::string ops_text(BenchResult result) {
@@ -156,13 +167,13 @@ std::string ops_text(BenchResult result) {
   for (const OpTiming& op : result.ops)
     table.row({std::format("{:.1f}", op.microseconds),
                std::format("{:.1f}", 100 * ratio(op.microseconds, total)),
-               rate_text(gflops_of(op), result.peaks.gflops),
+               rate_text(gflops_of(op), op.int8 ? result.peaks.int8_gops : result.peaks.gflops),
                rate_text(gbytes_of(op), result.peaks.gbytes), op.kind, op.implementation, op.name});
   return "\n" + table.text() +
          std::format(
-             "(of this machine's peaks, measured: {:.1f} GFLOP/s in f32, {:.1f} GB/s from "
-             "memory; 8- and 16-bit products and data in caches pass them)\n",
-             result.peaks.gflops, result.peaks.gbytes);
+             "(of this machine's peaks, measured in registers: {}; reading memory: {:.1f} GB/s, "
+             "which data in caches can exceed)\n",
+             peaks_text(result.peaks), result.peaks.gbytes);
 }
 
 Result<int> bench_one(const Flags& flags) {
@@ -231,9 +242,10 @@ std::string comparison_text(const Flags& flags, const BenchNumbers& ours,
 Result<int> bench_two(const Flags& flags) {
   if (flags.request.per_op)
     return fail(ErrorCode::kInvalidArgument,
-                "-v and --compare: the table of operators is of one model");
+                "-v cannot be combined with --compare: the table of operators is for one model");
   if (!flags.request.profile.empty())
-    return fail(ErrorCode::kInvalidArgument, "--profile and --compare: a profile is of one model");
+    return fail(ErrorCode::kInvalidArgument,
+                "--profile cannot be combined with --compare: a profile is for one model");
   // Flags about compiling are for the plain one of the two, --verify-blobs for the compiled one.
   const std::string data = flags.request.flags.options.external_data_folder.string();
   const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
@@ -244,7 +256,7 @@ Result<int> bench_two(const Flags& flags) {
                 "--verify-blobs: both models are plain ones, there is no "
                 "compiled part to verify");
   if (first_compiled && second_compiled && !flags.request.compile_flag.empty())
-    return fail(ErrorCode::kInvalidArgument, "{}: both models are compiled already",
+    return fail(ErrorCode::kInvalidArgument, "{}: both models are already compiled",
                 flags.request.compile_flag);
   BenchRequest one = flags.request;
   one.compile_flag.clear();
@@ -291,18 +303,18 @@ void add_bench(Cli& cli) {
       ->type_name("MODEL")
       ->required();
   verb->add_option("--compare", flags->other,
-                   "measure this one too, each in a process of its own, and print ratios")
+                   "also measure this model, each in a separate process, and print ratios")
       ->type_name("OTHER");
-  verb->add_option("--iterations", flags->request.iterations, "runs behind the percentiles")
+  verb->add_option("--iterations", flags->request.iterations, "number of measured runs")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 1'000'000));
   verb->add_option("--contexts", flags->request.contexts,
-                   "measure the throughput of N run contexts, each in a thread of its own, too")
+                   "also measure the throughput of N run contexts, each in its own thread")
       ->type_name("N")
       ->transform(whole_number(1, 1024));
   verb->add_option("--profile", flags->request.profile,
-                   "write what each primitive and kernel took, for chrome://tracing and Perfetto")
+                   "write the time of each primitive and kernel, for chrome://tracing and Perfetto")
       ->type_name("FILE.json");
   add_model_flags(*verb, flags->request.flags);
   add_run_flags(*verb, flags->request.flags);

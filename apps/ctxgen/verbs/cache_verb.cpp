@@ -66,7 +66,7 @@ Result<int> run(Task task, const Flags& flags) {
       flags.folder.empty() ? cache_folder_from_environment() : std::filesystem::path(flags.folder);
   if (folder.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "which cache? give --cache-dir, or set CTXGEN_CACHE_DIR");
+                "no cache folder is given: use --cache-dir or set CTXGEN_CACHE_DIR");
   const auto cache = CTXGEN_TRY(CacheFolder::open(folder, flags.max_bytes));
   CacheFolder::Usage removed;
   if (task == Task::kClear) removed = CTXGEN_TRY(cache->trim(0));
@@ -85,8 +85,7 @@ Result<int> run(Task task, const Flags& flags) {
 }  // namespace
 
 void add_cache(Cli& cli) {
-  CLI::App& verb =
-      *cli.app.add_subcommand("cache", "the compile cache: look at it, make it smaller");
+  CLI::App& verb = *cli.app.add_subcommand("cache", "inspect or shrink the compile cache");
   verb.require_subcommand(1);
   verb.footer(kExamples);
   const auto add = [&](Task task, const char* name, const char* about) {
@@ -95,17 +94,18 @@ void add_cache(Cli& cli) {
     one.add_option("--cache-dir", flags->folder, "the folder (default: CTXGEN_CACHE_DIR)")
         ->type_name("DIR");
     if (task == Task::kTrim)
-      one.add_option("--cache-size", flags->max_bytes,
-                     "remove what was not used for longest until this is left (default: 5GiB)")
+      one.add_option(
+             "--cache-size", flags->max_bytes,
+             "remove the least recently used entries until this size is left (default: 5GiB)")
           ->type_name("BYTES")
           ->transform(byte_count());
     one.add_flag("--json", flags->json, "print JSON");
     one.footer(kExamples);
     one.callback([&cli, task, flags] { cli.action = [task, flags] { return run(task, *flags); }; });
   };
-  add(Task::kStats, "stats", "how many entries of which kind, and their size");
+  add(Task::kStats, "stats", "show the number and size of the entries of each kind");
   add(Task::kClear, "clear", "remove every entry");
-  add(Task::kTrim, "trim", "remove the entries that were not used for longest");
+  add(Task::kTrim, "trim", "remove the least recently used entries");
 }
 
 }  // namespace ctxgen::cli

@@ -108,10 +108,10 @@ Result<int> run(const Flags& flags) {
 
 void add_check(Cli& cli) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App& verb =
-      *cli.app.add_subcommand("check", "does a context model fit this machine? loads no weights");
+  CLI::App& verb = *cli.app.add_subcommand(
+      "check", "check whether a context model fits this machine; loads no weights");
   verb.add_option("context", flags->model, "a context model")->type_name("CONTEXT")->required();
-  verb.add_option("--threads", flags->threads, "threads that it is to run with")
+  verb.add_option("--threads", flags->threads, "threads that it will run with")
       ->type_name("N")
       ->transform(thread_count());
   verb.add_flag("--json", flags->json, "print JSON");

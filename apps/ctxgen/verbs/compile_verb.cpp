@@ -38,14 +38,14 @@ namespace fs = std::filesystem;
 constexpr const char* kExamples =
     "Examples:\n"
     "  ctxgen compile resnet50.onnx\n"
-    "      writes resnet50_ctx.onnx and resnet50_dnnl.bin beside the model\n"
+    "      writes resnet50_ctx.onnx and resnet50_dnnl.bin next to the model\n"
     "  ctxgen compile resnet50.onnx -o build/net_ctx.onnx --dim batch=1,8\n"
     "  ctxgen compile encoder.onnx,decoder.onnx -o out/\n"
     "      two context models that share out/encoder_dnnl.bin\n"
     "  ctxgen compile model.onnx --embed -o - > model_ctx.onnx\n"
     "  ctxgen compile model.onnx --strict --report report.json\n"
     "  ctxgen compile model.onnx --if-needed --depfile model.d\n"
-    "      does nothing where the outputs are current; model.d is for make and ninja\n"
+    "      does nothing if the outputs are current; model.d is for make and ninja\n"
     "  ctxgen compile model.onnx --cache-dir ~/.cache/ctxgen/compile\n";
 
 struct Flags {
@@ -70,18 +70,17 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   if (plan.to_stdout && !options.append.empty())
     return fail(
         ErrorCode::kInvalidArgument,
-        "-o - cannot be combined with --append: the model names the bin by its place beside "
-        "it");
+        "-o - cannot be combined with --append: the model names the bin by a path relative to itself");
   if (plan.to_stdout && !options.embed && options.bin.empty())
     return fail(ErrorCode::kInvalidArgument,
-                "-o -: the context binary needs a place: give --embed or --bin FILE");
+                "-o -: the context binary needs a location: give --embed or --bin FILE");
   if (plan.to_stdout && !options.external_initializers.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                "-o - cannot be combined with --external-initializers: the file would lie beside "
-                "the model");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "-o - cannot be combined with --external-initializers: the file belongs next to the model");
   if (plan.to_stdout && flags.verify)
     return fail(ErrorCode::kInvalidArgument,
-                "-o - cannot be combined with --verify: what is verified is the written file");
+                "-o - cannot be combined with --verify: only a written file can be verified");
   if (plan.to_stdout && !options.context_file_path.empty())
     return fail(ErrorCode::kInvalidArgument, "-o - cannot be combined with ep.context_file_path={}",
                 options.context_file_path.string());
@@ -101,7 +100,7 @@ Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOp
   return std::move(report);
 }
 
-/// What is read and written here, beside the compile itself.
+/// What is read and written here, besides the compile itself.
 std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
   using How = FileUse::How;
   std::vector<FileUse> files;
@@ -127,7 +126,7 @@ Status write_report(const std::string& path, const CompileReport& report,
 
 using Verifications = std::vector<std::vector<VerificationRun>>;  // by model
 
-/// --verify: each written context model beside its source, on random inputs of every profile.
+/// --verify: each written context model next to its source, on random inputs of every profile.
 Result<Verifications> verify_outputs_of(const OutputPlan& plan,
                                         const std::vector<ModelInput>& inputs,
                                         const CompileOptions& options) {
@@ -146,7 +145,7 @@ Result<Verifications> verify_outputs_of(const OutputPlan& plan,
 Status check_verifications(const OutputPlan& plan, const Verifications& all) {
   for (std::size_t m = 0; m < all.size(); ++m)
     if (const auto divergence = first_divergence(all[m]))
-      return fail(ErrorCode::kNotSatisfied, "--verify: \"{}\" (written, and left there): {}",
+      return fail(ErrorCode::kNotSatisfied, "--verify: \"{}\" (written and kept): {}",
                   plan.outputs[m].string(), divergence_text(*divergence));
   return {};
 }
@@ -252,7 +251,7 @@ Result<int> run(const Flags& flags, const std::vector<std::string>& arguments) {
   options.start_variant = [&](const std::string& isa) {
     return start_variant(isa, arguments, inputs);
   };
-  handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin asks nobody
+  handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin does not check for them
   options.make_folder = !plan.new_folder.empty();
   const auto report = compile(flags, plan, inputs, options);
   progress.clear();
@@ -287,8 +286,7 @@ void add_compile(Cli& cli) {
         OptionSlot(&CompileOptions::external_threshold)})
     add_option_flag(verb, options, slot);
   verb.add_option("--config", flags->config,
-                  "one of ONNX Runtime's session keys, with its meaning (docs/options.md); may be "
-                  "repeated")
+                  "one of ONNX Runtime's session keys (docs/options.md); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   add_option_flag(verb, options, &CompileOptions::weight_memory_bytes);
@@ -304,7 +302,7 @@ void add_compile(Cli& cli) {
   add_option_flag(verb, options, &CompileOptions::require_runnable);
   verb.add_flag(
       "--verify", flags->verify,
-      "run what was written against its source on random inputs; status 4 if they differ");
+      "compare the written models with their sources on random inputs; status 4 if they differ");
   add_build_flags(verb, flags->build, options);
   add_option_flag(verb, options, &CompileOptions::no_clobber);
   add_option_flag(verb, options, &CompileOptions::force);

@@ -59,7 +59,7 @@ std::string explanation_json(const ModelReport& report) {
 
 std::string_view provider_word(const NodeReport& node) {
   if (node.folded) return "(folded)";
-  return node.provider.empty() ? "nobody" : std::string_view(node.provider);
+  return node.provider.empty() ? "none" : std::string_view(node.provider);
 }
 
 std::string explanation_text(const ModelReport& report) {
@@ -98,8 +98,8 @@ Result<int> run(const Flags& flags) {
 
 void add_explain(Cli& cli) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App& verb =
-      *cli.app.add_subcommand("explain", "show which node goes where and why, without compiling");
+  CLI::App& verb = *cli.app.add_subcommand(
+      "explain", "show which provider runs each node and why, without compiling");
   verb.add_option("model", flags->model, "an ONNX model; - is stdin")
       ->type_name("MODEL")
       ->required();

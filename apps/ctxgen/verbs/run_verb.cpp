@@ -229,7 +229,7 @@ Status check_given(const CLI::App& verb) {
   const bool test_data = verb.count("--test-data") > 0;
   for (const char* name : {"--input", "--output-dir", "--output-file", "--seed"})
     if (test_data && verb.count(name) > 0)
-      return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
+      return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with --test-data", name);
   for (const char* name : {"--rtol", "--atol"})
     if (!test_data && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} needs --test-data", name);
@@ -242,7 +242,7 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
   if (profiles.size() > 1)
     return fail(
         ErrorCode::kInvalidArgument,
-        "--dim and --shape: expected one size each, got {} combinations (bench and verify of several: a call each)",
+        "--dim and --shape: expected one size each, got {} combinations (run each size in a separate call)",
         profiles.size());
   CTXGEN_CHECK(
       check_run_files({.model = flags.model,
@@ -282,14 +282,14 @@ void add_run(Cli& cli) {
                    "DIR/test_data_set_*")
       ->type_name("DIR");
   add_tolerance_flags(*verb, flags->tolerance);
-  verb->add_option("--seed", flags->seed, "of random inputs")
+  verb->add_option("--seed", flags->seed, "seed of the random inputs")
       ->type_name("N")
       ->transform(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
       ->type_name("DIR");
   verb->add_option("--profile", flags->profile,
-                   "write what each primitive and kernel took, for chrome://tracing and Perfetto")
+                   "write the time of each primitive and kernel, for chrome://tracing and Perfetto")
       ->type_name("FILE.json");
   verb->add_option("--output-file", flags->output_file, "write all outputs into one .npz file")
       ->type_name("FILE.npz")

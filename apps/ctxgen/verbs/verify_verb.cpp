@@ -26,9 +26,10 @@ namespace {
 
 constexpr const char* kExamples =
     "Without --against only the integrity of the model and its context binaries is verified.\n"
-    "Each partition runs on the source's values, so the one that is named is the one that is wrong.\n"
+    "Each partition runs on the source's values, so the first one named is the one at fault.\n"
     "Exit status: 0 intact and equal, 2 damaged; 4 outputs differ, a tool changed the model since it was\n"
-    "compiled, or nothing in it is compiled.\n\n"
+    "compiled, or nothing in it is compiled.\n"
+    "\n"
     "Examples:\n"
     "  ctxgen verify model_ctx.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
@@ -56,8 +57,7 @@ Result<std::vector<VerificationInputs>> inputs_of(const Flags& flags, const Sess
     const auto profiles = CTXGEN_TRY(parse_profiles(flags.dims, flags.shapes));
     if (!flags.inputs.empty() && profiles.size() > 1)
       return fail(ErrorCode::kInvalidArgument,
-                  "--input goes with one size each: --dim and --shape "
-                  "give {} profiles",
+                  "--input needs one size each: --dim and --shape give {} profiles",
                   profiles.size());
     const auto given = CTXGEN_TRY(read_inputs(
         flags.inputs, context.inputs(), profiles.empty() ? ShapeProfile{} : profiles.front()));
@@ -183,17 +183,17 @@ Status check_given(const CLI::App& verb) {
       return fail(ErrorCode::kInvalidArgument, "{} needs --against", name);
   if (const auto* words = verb.get_option("--special-values");
       words->count() > 1 && std::ranges::contains(words->results(), "none"))
-    return fail(ErrorCode::kInvalidArgument, "--special-values: none goes with no other word");
+    return fail(ErrorCode::kInvalidArgument,
+                "--special-values: none cannot be combined with other values");
   for (const char* name : {"--input", "--dim", "--shape", "--seed", "--runs"})
     if (verb.count("--test-data") > 0 && verb.count(name) > 0)
-      return fail(ErrorCode::kInvalidArgument, "{} does not go with --test-data", name);
+      return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with --test-data", name);
   return {};
 }
 
 void add_input_flags(CLI::App& verb, Flags& flags) {
-  verb.add_option(
-          "--input", flags.inputs,
-          "an input from a file, as ctxgen run takes it; may be repeated; others are random")
+  verb.add_option("--input", flags.inputs,
+                  "an input from a file, as for ctxgen run; may be repeated; others are random")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   verb.add_option("--test-data", flags.test_data,
@@ -206,7 +206,7 @@ void add_input_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--shape", flags.shapes, "shapes of an input; each is run; may be repeated")
       ->type_name("INPUT=1x3x224x224[,...]")
       ->allow_extra_args(false);
-  verb.add_option("--seed", flags.seed, "of the first random inputs")
+  verb.add_option("--seed", flags.seed, "seed of the first random inputs")
       ->type_name("N")
       ->transform(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
@@ -229,7 +229,7 @@ void add_input_flags(CLI::App& verb, Flags& flags) {
 void add_verify(Cli& cli) {
   const auto flags = std::make_shared<Flags>();
   CLI::App* verb = cli.app.add_subcommand(
-      "verify", "is a context model intact, and does it compute what its source does?");
+      "verify", "check that a context model is intact and computes what its source does");
   verb->add_option("context", flags->context, "a context model")->type_name("CONTEXT")->required();
   verb->add_option("--against", flags->source,
                    "the model that it was compiled from, run on CPU kernels")

@@ -41,7 +41,7 @@ std::optional<std::vector<const Tensor*>> constant_inputs(const Graph& graph, co
   return inputs;
 }
 
-/// Strings that nobody else holds; kernels may make them without make_output.
+/// Strings that nothing else holds; kernels may make them without make_output.
 std::uint64_t new_text_bytes(std::span<const Tensor> outputs) {
   std::uint64_t bytes = 0;
   for (const Tensor& output : outputs)
@@ -85,7 +85,7 @@ std::optional<std::vector<std::int64_t>> known_dims(const Node& node, const Valu
   return dims;
 }
 
-/// Shape or Size of a value whose data nobody needs.
+/// Shape or Size of a value whose data is not needed.
 std::optional<Tensor> shape_value(const Graph& graph, const Node& node) {
   const bool is_size = node.op_type == "Size";
   if (!node.domain.empty() || (node.op_type != "Shape" && !is_size) || !node.input(0).valid())

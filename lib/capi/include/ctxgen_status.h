@@ -20,7 +20,7 @@ typedef struct ctxgen_status ctxgen_status;
 
 typedef enum ctxgen_code {
   CTXGEN_OK = 0,
-  CTXGEN_INVALID_ARGUMENT = 1, /* an option or argument is wrong, or two contradict each other */
+  CTXGEN_INVALID_ARGUMENT = 1, /* an option or argument is wrong, or two cannot be combined */
   CTXGEN_IO_ERROR = 2,         /* a file could not be opened, read, mapped, written or renamed */
   CTXGEN_INVALID_GRAPH = 3,    /* the model breaks ONNX rules */
   CTXGEN_CORRUPT_CONTEXT = 4,  /* a context binary is missing, unreadable or fails verification */

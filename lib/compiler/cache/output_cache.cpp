@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// A run of bytes of an output file.
 enum class PieceKind : std::uint8_t { kLiteral, kInput, kBlob };
 
-/// Shorter runs are stored as they are; longer ones that nobody holds become blobs.
+/// Shorter runs are stored as they are; longer ones that are not stored yet become blobs.
 constexpr std::uint64_t kShortBytes = 4096;
 constexpr std::uint64_t kLongBytes = 65536;
 
@@ -141,7 +141,7 @@ Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options) {
   const fs::path folder = options.cache_dir ? *options.cache_dir : cache_folder_from_environment();
   if (folder.empty() && options.cache_max_bytes != kDefaultCacheBytes)
     return fail(ErrorCode::kInvalidArgument,
-                "a cache of {} bytes, but no cache: give {}, or set CTXGEN_CACHE_DIR",
+                "a cache size of {} bytes without a cache: give {} or set CTXGEN_CACHE_DIR",
                 options.cache_max_bytes, option_name(options, &CompileOptions::cache_dir));
   if (folder.empty()) return nullptr;
   return CacheFolder::open(folder, options.cache_max_bytes);

@@ -16,10 +16,10 @@
 namespace ctxgen {
 
 /// The cache that the options or the environment name; null: none.
-/// Errors  INVALID_ARGUMENT (a size of no cache), IO_ERROR (it is no folder).
+/// Errors  INVALID_ARGUMENT (a size without a cache), IO_ERROR (not a folder).
 [[nodiscard]] Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options);
 
-/// Where a whole compile stands in the cache: its key, and the files that it writes, as they lie to
+/// Where a whole compile stands in the cache: its key, and the files that it writes, as they are to
 /// each other.
 [[nodiscard]] Hash128 output_key(Hash128 compile_key,
                                  const std::vector<std::filesystem::path>& outputs,
@@ -32,7 +32,7 @@ struct KeptOutputs {
 };
 
 /// `inputs`: the bytes of every file that was read, in the order of the compile that kept them.
-/// Nothing if a part is missing or damaged, or a file would lie outside of the outputs' folder.
+/// Nothing if a part is missing or damaged, or a file would be outside the outputs' folder.
 [[nodiscard]] std::optional<KeptOutputs> find_outputs(
     CacheFolder& cache, Hash128 key, std::span<const Blob> inputs,
     const std::vector<std::filesystem::path>& outputs, const CompileOptions& options);
@@ -41,7 +41,7 @@ struct KeptOutputs {
 /// that inputs or blobs of the cache hold are noted as such, and not stored again.
 class OutputRecorder {
  public:
-  /// `cache` must outlive it. Blobs of `contents` may lie in the cache by their hashes.
+  /// `cache` must outlive it. Blobs of `contents` may be in the cache by their hashes.
   OutputRecorder(CacheFolder& cache, std::span<const Blob> inputs,
                  std::span<const std::optional<ContextContent>> contents);
   ~OutputRecorder();

@@ -65,7 +65,7 @@ Status set_output(ctxgen_compiler& compiler, ctxgen::ModelOutput output) {
   return {};
 }
 
-/// As ONNX Runtime: a model from memory has no place to lie beside.
+/// As ONNX Runtime: a model from memory has no place to be next to.
 Status choose_outputs(ctxgen_compiler& compiler) {
   for (std::size_t m = 0; m < compiler.inputs.size(); ++m) {
     if (compiler.has_output[m]) continue;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <format>
-#include <unordered_map>
 #include <utility>
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/ctxfile/needs.h"
 
+#include "core/blob_table.h"
 #include "core/program_cache.h"
 #include "core/program_key.h"
 
@@ -17,7 +17,8 @@ namespace {
 std::uint64_t packed_bytes(const Program& program, const WeightStore& store) {
   std::uint64_t bytes = 0;
   for (const ProgramWeight& weight : program.weights)
-    for (const PackedWeight& packed : weight.packed) bytes += store.blob(packed.blob).bytes.size();
+    for (const PackedWeight& packed : weight.packed)
+      bytes += store.blob(packed.blob.store_id()).bytes.size();
   return bytes;
 }
 
@@ -25,7 +26,7 @@ std::uint64_t packed_bytes(const Program& program, const WeightStore& store) {
 Status take_over_weights(Program& program, const ContextReader& reader, WeightStore& store) {
   for (ProgramWeight& weight : program.weights)
     for (PackedWeight& packed : weight.packed) {
-      Blob blob = CTXGEN_TRY(reader.blob(packed.blob));
+      Blob blob = CTXGEN_TRY(reader.blob(packed.blob.bin_index()));
       packed.blob = CTXGEN_TRY(store.add(std::move(blob)));
     }
   return {};
@@ -38,28 +39,6 @@ std::string name_of(const CompileTarget& target) {
   for (const std::string& isa : target.isas) names += (names.empty() ? "" : ",") + isa;
   return names;
 }
-
-/// Replaces WeightStore ids by indices into the bin's blob table, in order of first reference.
-class BlobTable {
- public:
-  explicit BlobTable(const WeightStore& store) : store_(store) {}
-  void renumber(Program& program, ContextContent& content) {
-    for (ProgramWeight& weight : program.weights)
-      for (PackedWeight& packed : weight.packed) {
-        const auto [it, added] =
-            index_.try_emplace(packed.blob, static_cast<std::uint32_t>(content.blobs.size()));
-        if (added) {
-          content.blobs.push_back(store_.blob(packed.blob));
-          content.blob_hashes.push_back(store_.hash(packed.blob));
-        }
-        packed.blob = it->second;
-      }
-  }
-
- private:
-  const WeightStore& store_;
-  std::unordered_map<WeightStore::Id, std::uint32_t> index_;
-};
 
 }  // namespace
 
@@ -81,7 +60,8 @@ Status ContextBuilder::refer_to_sources(Program& program, WeightStore& store) co
   for (ProgramWeight& weight : program.weights)
     for (PackedWeight& packed : weight.packed) {
       if (!packed.layout.empty()) continue;
-      const auto reference = reference_of_(store.blob(packed.blob).bytes, store.hash(packed.blob));
+      const StoreId id = packed.blob.store_id();
+      const auto reference = reference_of_(store.blob(id).bytes, store.hash(id));
       if (!reference) continue;
       packed.blob = CTXGEN_TRY(store.add(Blob::own(encode_reference(*reference))));
       packed.layout = reference_layout();
@@ -92,7 +72,7 @@ Status ContextBuilder::refer_to_sources(Program& program, WeightStore& store) co
 Result<std::string> ContextBuilder::add_program(std::size_t provider, Program program,
                                                 std::string_view base_name) {
   Bin& bin = *bins_[provider];
-  // The interface's names are no part of the content hash, so two programs of one hash may differ
+  // The interface's names are not part of the content hash, so two programs of one hash may differ
   // in them; then the later one gets a name of its own.
   for (int attempt = 0;; ++attempt) {
     program.name = attempt == 0 ? std::string(base_name) : std::format("{}_{}", base_name, attempt);
@@ -168,7 +148,7 @@ Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
   built.plans = program.plans.size();
   bin.bytes_added += built.weight_bytes;
   const std::string hash =
-      hash_program(program, [&](std::uint32_t id) { return bin.store.hash(id); }).hex();
+      hash_program(program, [&](BlobRef blob) { return bin.store.hash(blob.store_id()); }).hex();
   built.attributes.partition_name = CTXGEN_TRY(add_program(
       job.provider, std::move(program),
       std::format("{}{}_{}_{}", job.prefix, provider.name(), hash.substr(0, 16), job.ordinal)));
@@ -226,7 +206,7 @@ void ContextBuilder::Bin::keep_adopted_only() {
   bytes_added = adopted_bytes;
 }
 
-Hash128 ContextBuilder::Bin::content_of(WeightStore::Id id) const {
+Hash128 ContextBuilder::Bin::content_of(StoreId id) const {
   const auto cached = contents.find(id);
   return cached != contents.end() ? cached->second : store.content_of(id);
 }
@@ -281,9 +261,10 @@ Result<std::optional<ContextContent>> ContextBuilder::content(std::size_t provid
   BlobTable table(bin.store);
   for (Program program : bin.programs) {
     if (target_.isas.size() > 1 && program.variant_of.empty()) program.isa = target_.isas.front();
-    table.renumber(program, content);
+    table.renumber(program);
     content.programs.push_back(std::move(program));
   }
+  table.put_into(content);
   content.needs = needs_of(*loader, content.programs);
   return content;
 }

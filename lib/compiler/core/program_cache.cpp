@@ -1,9 +1,9 @@
 #include "core/program_cache.h"
 
-#include <unordered_map>
-
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/ctxfile/context_file.h"
+
+#include "core/blob_table.h"
 
 namespace ctxgen {
 namespace {
@@ -15,22 +15,14 @@ constexpr std::uint64_t kHashBytes = 16;
 constexpr const char* kSource = "ctxgen compile cache";
 
 /// The program with indices into a table of its blobs.
-ContextContent content_of(Program program, const WeightStore& store,
-                          std::vector<WeightStore::Id>& ids) {
+ContextContent content_of(Program program, const WeightStore& store, BlobTable& table) {
   ContextContent content;
   content.source = kSource;
-  std::unordered_map<WeightStore::Id, std::uint32_t> index;
-  for (ProgramWeight& weight : program.weights)
-    for (PackedWeight& packed : weight.packed) {
-      const auto [at, added] =
-          index.try_emplace(packed.blob, static_cast<std::uint32_t>(ids.size()));
-      if (added) {
-        ids.push_back(packed.blob);
-        content.blobs.emplace_back();
-        content.blob_hashes.push_back(store.hash(packed.blob));
-      }
-      packed.blob = at->second;
-    }
+  table.renumber(program);
+  for (const StoreId id : table.ids()) {
+    content.blobs.emplace_back();
+    content.blob_hashes.push_back(store.hash(id));
+  }
   if (program.name.empty()) program.name = "program";
   content.programs.push_back(std::move(program));
   return content;
@@ -52,7 +44,7 @@ Result<Entry> read_entry(const Blob& bytes) {
       CTXGEN_TRY(ContextReader::open(bytes.slice(0, size), "cache", VerifyBlobs::kNever));
   if (context.info().source != kSource || context.programs().size() != 1 ||
       (rest - size) / kHashBytes != context.blobs().size())
-    return fail(ErrorCode::kCorruptContext, "it is no entry of a program");
+    return fail(ErrorCode::kCorruptContext, "it is not a program entry");
   Entry entry{.program = context.programs().front(), .blobs = {}, .contents = {}};
   ByteReader table(bytes.bytes.subspan(size, rest - size), "program");
   for (const BlobEntry& blob : context.blobs()) {
@@ -81,23 +73,23 @@ Result<std::optional<CachedProgram>> find_program(CacheFolder& cache, const Prog
     if (constant == key.constants.end()) found.weight_bytes += blob->bytes.size();
     blobs.push_back(std::move(*blob));
   }
-  std::vector<WeightStore::Id> ids;
+  std::vector<StoreId> ids;
   for (std::size_t i = 0; i < blobs.size(); ++i) {
     ids.push_back(CTXGEN_TRY(store.add(entry->blobs[i], std::move(blobs[i]))));
     if (entry->contents[i] != entry->blobs[i]) found.contents.emplace(ids[i], entry->contents[i]);
   }
   found.program = std::move(entry->program);
   for (ProgramWeight& weight : found.program.weights)
-    for (PackedWeight& packed : weight.packed) packed.blob = ids[packed.blob];
+    for (PackedWeight& packed : weight.packed) packed.blob = ids[packed.blob.bin_index().value];
   found.program.name.clear();
   return found;
 }
 
 void keep_program(CacheFolder& cache, const ProgramKey& key, const Program& program,
                   const WeightStore& store) {
-  std::vector<WeightStore::Id> ids;
-  const ContextContent content = content_of(program, store, ids);
-  for (const WeightStore::Id id : ids)
+  BlobTable table(store);
+  const ContextContent content = content_of(program, store, table);
+  for (const StoreId id : table.ids())
     if (!key.constants.contains(store.hash(id)) && !cache.holds(CacheKind::kBlob, store.hash(id)) &&
         !cache.add(CacheKind::kBlob, store.hash(id), store.blob(id).bytes))
       return;
@@ -108,7 +100,7 @@ void keep_program(CacheFolder& cache, const ProgramKey& key, const Program& prog
   });
   if (!written) return;  // too large for a manifest: the compile itself says so
   const std::uint64_t size = writer.size();
-  for (const WeightStore::Id id : ids) {
+  for (const StoreId id : table.ids()) {
     writer.u64(store.content_of(id).high);
     writer.u64(store.content_of(id).low);
   }

@@ -13,9 +13,9 @@ namespace ctxgen {
 
 /// A program of an earlier compile with its weights.
 struct CachedProgram {
-  Program program;  // blob indices are ids of the store it was found for
-  std::map<WeightStore::Id, Hash128> contents;  // what packed blobs were packed from
-  std::uint64_t weight_bytes = 0;               // that came from the cache
+  Program program;                      // its blobs are those of the store it was found for
+  std::map<StoreId, Hash128> contents;  // what packed blobs were packed from
+  std::uint64_t weight_bytes = 0;       // that came from the cache
 };
 
 /// Looks for the program of a key. Weights that are constants of the partition come from the model,
@@ -25,7 +25,7 @@ struct CachedProgram {
                                                                 const ProgramKey& key,
                                                                 WeightStore& store);
 
-/// Keeps a program whose blob indices are ids of `store`, and those of its weights that are no
+/// Keeps a program whose blobs are those of `store`, and those of its weights that are not
 /// constants of the partition.
 void keep_program(CacheFolder& cache, const ProgramKey& key, const Program& program,
                   const WeightStore& store);

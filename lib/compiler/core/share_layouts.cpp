@@ -33,7 +33,7 @@ Result<bool> ContextBuilder::recompile(std::size_t provider) {
     std::map<Hash128, std::set<Layout>> layouts;
     for (const ProgramWeight& weight : program.weights)
       for (const PackedWeight& packed : weight.packed)
-        layouts[bin.content_of(packed.blob)].insert(packed.layout);
+        layouts[bin.content_of(packed.blob.store_id())].insert(packed.layout);
     return layouts;
   };
   std::map<Hash128, std::set<Layout>> all;
@@ -82,22 +82,22 @@ Status ContextBuilder::share_layouts(std::span<std::vector<BuiltPartition>> buil
 std::vector<SplitWeights> ContextBuilder::split_weights(std::size_t provider) const {
   const Bin& bin = *bins_[provider];
   struct Uses {
-    std::set<WeightStore::Id> blobs;
+    std::set<StoreId> blobs;
     std::set<std::string> programs;
   };
   std::map<Hash128, Uses> contents;
   for (const Program& program : bin.programs)
     for (const ProgramWeight& weight : program.weights)
       for (const PackedWeight& packed : weight.packed) {
-        Uses& uses = contents[bin.content_of(packed.blob)];
-        uses.blobs.insert(packed.blob);
+        Uses& uses = contents[bin.content_of(packed.blob.store_id())];
+        uses.blobs.insert(packed.blob.store_id());
         uses.programs.insert(program.name);
       }
   std::map<std::set<std::string>, SplitWeights> groups;
   for (const auto& [content, uses] : contents) {
     if (uses.blobs.size() < 2) continue;
     std::uint64_t bytes = 0, largest = 0;
-    for (const WeightStore::Id id : uses.blobs) {
+    for (const StoreId id : uses.blobs) {
       bytes += bin.store.blob(id).bytes.size();
       largest = std::max<std::uint64_t>(largest, bin.store.blob(id).bytes.size());
     }

@@ -71,7 +71,7 @@ Status node_name_prefix(CompileOptions& options, const ConfigEntry& entry) {
   return set_text(options, entry, &CompileOptions::node_prefix);
 }
 
-/// ONNX Runtime has no threshold beside this key: everything goes out.
+/// ONNX Runtime has no threshold besides this key: everything goes out.
 Status external_file(CompileOptions& options, const ConfigEntry& entry) {
   CTXGEN_CHECK(set_text(options, entry, &CompileOptions::external_initializers));
   if (!options.external_threshold && !entry.value.empty()) options.external_threshold = 0;
@@ -135,22 +135,20 @@ Status weightless_mode(CompileOptions& options, const ConfigEntry& entry) {
 
 constexpr Row kRows[] = {
     // name, values, ONNX Runtime's default, meaning, why it does not apply; what it does
-    {{"ep.context_embed_mode", "0|1", "0", "1: the context binary lies inside the model (--embed)",
+    {{"ep.context_embed_mode", "0|1", "0", "1: the context binary is inside the model (--embed)",
       ""},
      embed_mode},
-    {{"ep.context_enable", "1", "0", "1 is what compiling does; 0 contradicts it", ""},
-     context_enable},
+    {{"ep.context_enable", "1", "0", "compiling implies 1; 0 is refused", ""}, context_enable},
     {{"ep.context_file_path", "FILE", "", "the context model (-o); a file, not a folder", ""},
      context_file_path},
     {{"ep.context_model_external_initializers_file_name", "NAME", "",
-      "initializers that stay go to this file beside the model (--external-initializers); all of "
-      "them, unless --external-threshold says otherwise",
+      "initializers that stay go to this file next to the model (--external-initializers); all of them, unless --external-threshold says otherwise",
       ""},
      external_file},
     {{"ep.context_node_name_prefix", "P", "",
-      "goes before names of EPContext nodes and partitions (--node-prefix)", ""},
+      "prefix for the names of EPContext nodes and partitions (--node-prefix)", ""},
      node_name_prefix},
-    {{"ep.context_source_model_path", "", "", "where the source of a weightless model lies",
+    {{"ep.context_source_model_path", "", "", "location of a weightless model's source",
       "it is for loading"},
      nullptr},
     {{"ep.enable_weightless", "", "0", "weights stay outside (deprecated)",
@@ -163,27 +161,24 @@ constexpr Row kRows[] = {
       "weights that stay where they are: 0 none, 1 those in external data, 2 all", ""},
      weightless_mode},
     {{"ep.share_ep_contexts", "0|1", "0",
-      "1: the models of this compile share one context binary, as those of a batch always do; 0 "
-      "contradicts a batch",
+      "1: the models of this compile share one context binary, as those of a batch always do, so 0 is refused for a batch",
       ""},
      share},
     {{"ep.stop_share_ep_contexts", "0|1", "0",
-      "1: the last model of the group; a command's models are a whole group, so 0 contradicts "
-      "ep.share_ep_contexts=1 there",
+      "1: the last model of the group; a command's models are a whole group, so 0 is refused with ep.share_ep_contexts=1",
       ""},
      stop_share},
     {{"session.compile_only", "", "0", "tells a provider that nothing will run",
       "ONNX Runtime sets it itself; compiling here never runs the model"},
      nullptr},
     {{"session.disable_cpu_ep_fallback", "0|1", "0",
-      "1: fail if a node is left to cpu (--strict); contradicts cpu among --provider", ""},
+      "1: fail if a node is left to cpu (--strict); cannot be combined with cpu in --provider", ""},
      disable_cpu_fallback},
     {{"session.disable_model_compile", "0|1", "0",
       "1: fail (NOT_SATISFIED) if a provider would compile a node of the model", ""},
      disable_compile},
     {{"session.fail_on_suboptimal_compiled_model", "0|1", "0",
-      "1: fail (NOT_SATISFIED) if this machine would rather have the result compiled otherwise",
-      ""},
+      "1: fail (NOT_SATISFIED) if the result would not be optimal for this machine", ""},
      fail_on_suboptimal},
     {{"session.model_external_initializers_file_folder_path", "DIR", "",
       "folder of the source's external data (--external-data-dir)", ""},
@@ -197,12 +192,12 @@ constexpr Row kRows[] = {
       "threshold of the optimised model's external file",
       "no optimised model is written: --external-threshold is for the context model"},
      nullptr},
-    {{"session.record_ep_graph_assignment_info", "", "0", "keeps which node went where",
+    {{"session.record_ep_graph_assignment_info", "", "0", "records which provider runs each node",
       "--report and `ctxgen explain` always have it"},
      nullptr},
     {{"session.save_external_prepacked_constant_initializers", "", "0",
       "stores the CPU provider's packed weights",
-      "the context binary holds packed weights already"},
+      "the context binary already holds packed weights"},
      nullptr},
 };
 

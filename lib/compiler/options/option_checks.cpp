@@ -15,10 +15,10 @@ Status check_sharing(const CompileOptions& options, std::size_t models) {
                 models);
   const bool shares = options.share_ep_contexts == true;
   if (shares && options.embed)
-    return fail(ErrorCode::kInvalidArgument,
-                "ep.share_ep_contexts=1 cannot be combined with {} (ep.context_embed_mode=1): "
-                "nobody can share what lies inside a model",
-                option_name(options, &CompileOptions::embed));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "ep.share_ep_contexts=1 cannot be combined with {} (ep.context_embed_mode=1): a context binary inside a model cannot be shared",
+        option_name(options, &CompileOptions::embed));
   if (options.stop_share_ep_contexts == true && !shares && models == 1)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts=1 without ep.share_ep_contexts=1: there is no group to "
@@ -69,11 +69,9 @@ Status check_options(const CompileOptions& options, std::size_t models) {
                 "with compiled nodes would hold the whole context",
                 name(&CompileOptions::embed), name(&CompileOptions::subgraphs));
   if (options.keep_unchanged && options.no_clobber)
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "{} cannot be combined with {}: one keeps outputs that are there, the other refuses "
-        "them",
-        name(&CompileOptions::keep_unchanged), name(&CompileOptions::no_clobber));
+    return fail(ErrorCode::kInvalidArgument,
+                "{} cannot be combined with {}: one keeps existing outputs, the other refuses them",
+                name(&CompileOptions::keep_unchanged), name(&CompileOptions::no_clobber));
   if (options.force && options.no_clobber)
     return fail(
         ErrorCode::kInvalidArgument,

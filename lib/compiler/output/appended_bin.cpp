@@ -26,7 +26,7 @@ std::unexpected<Error> io_error(const std::filesystem::path& path) {
   return fail(ErrorCode::kIoError, "\"{}\": {}", path.string(), std::strerror(errno));
 }
 
-/// An open file, locked; closing unlocks. Nothing while somebody else has the lock, or if the file was
+/// An open file, locked; closing unlocks. Nothing while another process has the lock, or if the file was
 /// replaced before it was ours: then the one that is there now has to be locked.
 Result<std::shared_ptr<const void>> try_lock(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -119,9 +119,8 @@ Status check_append_options(const CompileOptions& options) {
                 name(&CompileOptions::force), name(&CompileOptions::append));
   if (!options.bin.empty() && options.bin != options.append)
     return fail(ErrorCode::kInvalidArgument,
-                "the bin \"{}\" ({}) is another one than the bin to add to, \"{}\" ({})",
-                options.bin.string(), name(&CompileOptions::bin), options.append.string(),
-                name(&CompileOptions::append));
+                "the bin \"{}\" ({}) is not the bin to add to, \"{}\" ({})", options.bin.string(),
+                name(&CompileOptions::bin), options.append.string(), name(&CompileOptions::append));
   return {};
 }
 

@@ -125,8 +125,8 @@ Status BinUsers::check(const ContextContent& content, const CompileOptions& opti
   const auto has = [&](const NeededProgram& needed) {
     const auto program = std::ranges::find(content.programs, needed.name, &Program::name);
     return program != content.programs.end() &&
-           (needed.hash.empty() || hash_program(*program, [&](std::uint32_t i) {
-                                     return content.blob_hashes[i];
+           (needed.hash.empty() || hash_program(*program, [&](BlobRef blob) {
+                                     return content.blob_hashes[blob.bin_index().value];
                                    }).hex() == needed.hash);
   };
   std::string models;
@@ -138,11 +138,11 @@ Status BinUsers::check(const ContextContent& content, const CompileOptions& opti
   }
   if (count == 0) return {};
   if (count > 3) models += std::format(" and {} more", count - 3);
-  return fail(ErrorCode::kNotSatisfied,
-              "the context binary \"{}\" is used by {}, which would not load any more: add to it "
-              "({}), compile all its models together, or replace it ({})",
-              bin_.string(), models, option_name(options, &CompileOptions::append),
-              option_name(options, &CompileOptions::force));
+  return fail(
+      ErrorCode::kNotSatisfied,
+      "the context binary \"{}\" is used by {}, which would no longer load: add to it ({}), compile all its models together, or replace it ({})",
+      bin_.string(), models, option_name(options, &CompileOptions::append),
+      option_name(options, &CompileOptions::force));
 }
 
 std::vector<BinUsers> find_bin_users(const ProviderList& providers,

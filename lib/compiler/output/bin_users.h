@@ -20,7 +20,7 @@ namespace ctxgen {
 class BinUsers {
  public:
   /// Looks at the .onnx files in the folders of the bin and of the outputs, at most 1,000 of them, without
-  /// reading tensors. What cannot be read is nobody's. Nothing is looked at where there is no bin yet.
+  /// reading tensors. What cannot be read is not counted. Nothing is looked at where there is no bin yet.
   [[nodiscard]] static BinUsers find(const std::filesystem::path& bin,
                                      const std::vector<std::filesystem::path>& outputs);
   [[nodiscard]] bool empty() const { return users_.empty(); }

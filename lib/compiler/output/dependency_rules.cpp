@@ -43,10 +43,10 @@ std::string escaped(std::string_view name) {
 Result<std::string> word(const std::filesystem::path& path, bool is_target) {
   const std::string name = path.string();
   if (const std::string what = name.empty() ? "no name" : unsayable(name, is_target); !what.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                "\"{}\" cannot stand in a dependency file: it has {}, which make or ninja would "
-                "misread",
-                name, what);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "\"{}\" cannot be written to a dependency file: it has {}, which make or ninja would misread",
+        name, what);
   return escaped(name);
 }
 
@@ -71,9 +71,10 @@ Result<std::string> dependency_rules(std::span<const std::filesystem::path> targ
   // Make reads "target: a=b" as a variable of the target, and "target: x a=b" as two files.
   std::ranges::stable_partition(words, [](const std::string& w) { return !has_assignment(w); });
   if (!words.empty() && has_assignment(words.front()))
-    return fail(ErrorCode::kInvalidArgument,
-                "\"{}\" cannot stand alone in a dependency file: make would take it for a variable",
-                words.front());
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "\"{}\" cannot be the first name in a dependency file: make would read it as a variable",
+        words.front());
   for (const std::string& one : words) text += " \\\n " + one;
   text += "\n";
   for (const auto& path : optional) {

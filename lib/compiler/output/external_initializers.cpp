@@ -30,10 +30,10 @@ Status check_external_options(const CompileOptions& options) {
                 option_name(options, &CompileOptions::external_initializers), name);
   if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." ||
       name == "..")
-    return fail(ErrorCode::kInvalidArgument,
-                "external initializers \"{}\": expected a bare file name; the file lies beside the "
-                "context model",
-                name);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "external initializers \"{}\": expected a bare file name; the file is written next to the context model",
+        name);
   return {};
 }
 

@@ -21,7 +21,7 @@ using How = FileUse::How;
 
 constexpr const char* kForeignCopy = "the copy of a context binary of another provider";
 
-/// What lies beside the models and is found from there by a relative path. `role` as in FileUse.
+/// What is next to the models and is found from there by a relative path. `role` as in FileUse.
 std::vector<FileUse> files_beside(const PlannedOutputs& outputs, const ProviderList& providers,
                                   const CompileOptions& options) {
   std::vector<FileUse> uses;
@@ -44,8 +44,8 @@ std::vector<FileUse> files_beside(const PlannedOutputs& outputs, const ProviderL
   return uses;
 }
 
-/// Foreign bins are copied to the same place beside the outputs, once if several models name one. One
-/// that lies there already is not.
+/// Foreign bins are copied to the same place next to the outputs, once if several models name one. One
+/// that is there already is not.
 void add_foreign_bins(std::span<const ImportedModel> models, const PlannedOutputs& outputs,
                       std::vector<FileUse>& uses) {
   std::set<std::pair<fs::path, fs::path>> copies;
@@ -60,7 +60,7 @@ void add_foreign_bins(std::span<const ImportedModel> models, const PlannedOutput
     }
 }
 
-/// A load finds what lies beside a model without following a link out of its folder.
+/// A load finds what is next to a model without following a link out of its folder.
 Status check_found_from(const fs::path& folder, const FileUse& use) {
   const fs::path relative = fs::absolute(use.path).lexically_normal().lexically_relative(
       fs::absolute(folder / "x").lexically_normal().parent_path());
@@ -81,10 +81,10 @@ Status check_streams(const PlannedOutputs& outputs, const CompileOptions& option
   if (!outputs.models_are_files) return {};
   for (const fs::path& model : outputs.models)
     if (is_stream(model) && (!options.embed || !options.external_initializers.empty()))
-      return fail(ErrorCode::kInvalidArgument,
-                  "\"{}\" is a device or a pipe, and nothing can lie beside it: {} keeps the "
-                  "context binary inside the model",
-                  model.string(), option_name(options, &CompileOptions::embed));
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "\"{}\" is a device or a pipe, so no file can be next to it: {} keeps the context binary inside the model",
+          model.string(), option_name(options, &CompileOptions::embed));
   return {};
 }
 

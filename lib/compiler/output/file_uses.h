@@ -13,11 +13,10 @@ namespace ctxgen {
 
 /// What a compile writes.
 struct PlannedOutputs {
-  /// One per input. They name the bins, and their folder is that of what goes beside them.
+  /// One per input. They name the bins, and their folder is that of what goes next to them.
   const std::vector<std::filesystem::path>& models;
   bool models_are_files = true;  // else they go to memory or to functions
-  bool others_are_files =
-      true;  // bins and what else lies beside the models; else they go to memory
+  bool others_are_files = true;  // bins and what else is next to the models; else they go to memory
 };
 
 /// Every path that a compile reads and writes, its caller's too: models, external data, context binaries
@@ -31,7 +30,7 @@ struct PlannedOutputs {
 
 /// Whether all of these may be written: to be asked before import and again after it, in any case before
 /// a file is opened for writing.
-/// Errors  INVALID_ARGUMENT naming two roles (check_file_uses); a file beside the models that no load
+/// Errors  INVALID_ARGUMENT naming two roles (check_file_uses); a file next to the models that no load
 ///         would find, because a link on the way to it leaves their folder.
 [[nodiscard]] Status check_files(const std::vector<ModelInput>& inputs,
                                  const PlannedOutputs& outputs, const ProviderList& providers,

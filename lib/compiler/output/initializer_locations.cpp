@@ -20,9 +20,11 @@ Status check_file(const Value& value, const std::string& file) {
   const std::filesystem::path path(file);
   if (file.empty() || file.contains('\0') || path.is_absolute() || !path.has_filename() ||
       std::ranges::contains(path, std::filesystem::path("..")))
-    return refused(value, std::format("location \"{}\" is no relative path of a file below the "
-                                      "context model's folder",
-                                      file));
+    return refused(
+        value,
+        std::format(
+            "location \"{}\" must be a relative path of a file below the context model's folder",
+            file));
   return {};
 }
 
@@ -30,7 +32,7 @@ Status check_file(const Value& value, const std::string& file) {
 Result<ExternalPlace> keep(const Model& model, const Value& value,
                            const std::optional<ExternalDataRef>& given,
                            const std::filesystem::path* output_folder) {
-  if (!given) return refused(value, "its bytes are inline, there is no location to keep");
+  if (!given) return refused(value, "its bytes are inline, so it has no location to keep");
   ExternalPlace place{given->offset, value.initializer->bytes().size(), given->location};
   if (output_folder == nullptr) return place;
   auto reference = file_reference(*output_folder, model.folder / given->location);

@@ -27,7 +27,7 @@ struct RewrittenModels;
                                              std::string_view provider);
 
 /// How every one of `outputs` names the bin that they share.
-/// Errors  INVALID_ARGUMENT: outputs of several folders, a bin that does not lie below theirs.
+/// Errors  INVALID_ARGUMENT: outputs of several folders, a bin that does not be below theirs.
 [[nodiscard]] Result<std::string> shared_bin_reference(
     const std::vector<std::filesystem::path>& outputs, const std::filesystem::path& bin);
 

@@ -42,7 +42,7 @@ Result<std::string> file_reference(const std::filesystem::path& model_folder,
                                    .generic_string();
   if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
     return fail(ErrorCode::kInvalidArgument,
-                "\"{}\" must lie in or below the folder of the context model (\"{}\")",
+                "\"{}\" must be in or below the folder of the context model (\"{}\")",
                 file.string(), model_folder.string());
   return relative;
 }

@@ -14,22 +14,22 @@
 
 namespace ctxgen {
 
-/// Where weights of a weightless compile lie in the files of the sources.
+/// Where weights of a weightless compile are in the files of the sources.
 class SourceIndex {
  public:
   /// Takes in what of `model`, read from `input`, stays in its files under `mode`.
   /// `output_folder`: of the context models; nullptr: not known.
   ///
-  /// Errors  INVALID_ARGUMENT: weights in memory, no folder, a file outside of it. IO_ERROR.
+  /// Errors  INVALID_ARGUMENT: weights in memory, no folder, a file outside it. IO_ERROR.
   [[nodiscard]] Status add(const Model& model, const ModelInput& input, WeightlessMode mode,
                            const std::filesystem::path* output_folder);
   /// The files, as context models refer to them, sorted.
   [[nodiscard]] std::vector<std::string> files() const;
-  /// Whether these very bytes (not equal ones) lie in a file.
+  /// Whether these very bytes (not equal ones) are in a file.
   [[nodiscard]] bool holds(std::span<const std::byte> bytes) const {
     return find(bytes) != nullptr;
   }
-  /// Nothing for bytes that lie in no file.
+  /// Nothing for bytes that are in no file.
   /// `hash`: of the bytes.
   [[nodiscard]] std::optional<WeightReference> reference(std::span<const std::byte> bytes,
                                                          Hash128 hash) const;

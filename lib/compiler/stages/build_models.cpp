@@ -152,8 +152,7 @@ void report_weightless(BuiltModels& built) {
       }
   }
   report.models.front().warnings.push_back(std::format(
-      "weightless: {} weights ({} bytes) stay in the source's files, which every load needs; {} ({} "
-      "bytes) are inline under mode 1 or computed by the compiler, and lie in the context binary",
+      "weightless: {} weights ({} bytes) stay in the source's files, which every load needs; {} ({} bytes) are inline under mode 1 or computed by the compiler, and are in the context binary",
       left, report.bytes_left_in_sources, stored, stored_bytes));
 }
 

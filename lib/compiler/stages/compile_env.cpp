@@ -21,7 +21,7 @@ Result<CompileTarget> make_target(const CompileOptions& options, const ProviderL
   if (options.isas.empty()) return target;
   if (options.portable)
     return fail(ErrorCode::kInvalidArgument,
-                "a portable context ({}) is for no instruction set ({})",
+                "a portable context ({}) cannot be combined with an instruction set ({})",
                 option_name(options, &CompileOptions::portable),
                 option_name(options, &CompileOptions::isas));
   bool compiles = false;

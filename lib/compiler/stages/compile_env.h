@@ -17,7 +17,7 @@
 namespace ctxgen {
 
 /// The machines that the options name.
-/// Errors  INVALID_ARGUMENT: options that contradict each other, or unknown instruction sets.
+/// Errors  INVALID_ARGUMENT: options that cannot be combined, or unknown instruction sets.
 [[nodiscard]] Result<CompileTarget> make_target(const CompileOptions& options,
                                                 const ProviderList& providers);
 
@@ -28,7 +28,7 @@ namespace ctxgen {
 
 /// What all stages of one compile see.
 struct CompileEnv {
-  /// The context models: they name the bins, and their folder is that of what goes beside them.
+  /// The context models: they name the bins, and their folder is that of what goes next to them.
   enum class Outputs { kFiles, kNames };  // kNames: nothing is known of where they will be
 
   CompileOptions options;
@@ -39,7 +39,7 @@ struct CompileEnv {
   std::unique_ptr<CacheFolder> cache = nullptr;  // null: there is none
   std::unique_ptr<SpillFile> spill = nullptr;    // null: everything stays in memory
 
-  /// Errors  INVALID_ARGUMENT: inputs, outputs and options that contradict each other (nothing is read for that).
+  /// Errors  INVALID_ARGUMENT: inputs, outputs and options that cannot be combined (nothing is read for that).
   [[nodiscard]] static Result<CompileEnv> make(const std::vector<ModelInput>& inputs,
                                                std::vector<std::filesystem::path> outputs,
                                                CompileOptions options,

@@ -44,13 +44,13 @@ class EpContextReader {
   }
 
  private:
-  /// Ours is refused, a foreign one brings its bin, which lies beside the model wherever its external
+  /// Ours is refused, a foreign one brings its bin, which is next to the model wherever its external
   /// data is.
   Status read_node(const Node& node) {
     const std::string_view source = node.string_or("source", "");
     if (providers_.find_source(source) >= 0)
       return fail(ErrorCode::kInvalidGraph,
-                  "{} is an EPContext node of {}: the model is compiled already", node.describe(),
+                  "{} is an EPContext node of {}: the model is already compiled", node.describe(),
                   source);
     imported_.warnings.push_back(
         std::format("{} is an EPContext node of \"{}\": passed through", node.describe(), source));

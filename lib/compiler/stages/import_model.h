@@ -34,7 +34,7 @@ struct ImportedModel {
                                                  const ProviderList& providers,
                                                  SpillFile* spill = nullptr);
 
-/// Errors  IO_ERROR: CompileOptions::external_data_folder is no folder; INVALID_ARGUMENT: no model has external data, so
+/// Errors  IO_ERROR: CompileOptions::external_data_folder is not a folder; INVALID_ARGUMENT: no model has external data, so
 ///         that it has no effect.
 [[nodiscard]] Status check_external_data_folder(std::span<const ImportedModel> models,
                                                 const CompileOptions& options);

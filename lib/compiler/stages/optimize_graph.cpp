@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ctxgen/cpu/fold.h"
+#include "ctxgen/graph/folding.h"
 
 namespace ctxgen {
 namespace {
@@ -61,8 +62,8 @@ class Optimizer {
                                [&](NodeId reader) { return graph_.node(reader).call < 0; });
   }
 
-  /// The readers stand behind the node that is looked at: each takes the other value when it is its
-  /// turn. Until finish() links anew, consumers are in no order, and one may stand there twice.
+  /// The readers come after the node in question: each takes the other value when it is its
+  /// turn. Until finish() links again, consumers are in no order, and one may occur twice.
   void replace(ValueId old_value, ValueId new_value) {
     auto& readers = graph_.value(new_value).consumers;
     for (const NodeId reader : graph_.value(old_value).consumers) {
@@ -92,10 +93,7 @@ class Optimizer {
   void write_folded_constants() {
     for (std::uint32_t n = 0; n < graph_.node_count(); ++n) {
       const Node& node = graph_.node(NodeId{n});
-      const bool folded =
-          !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId id) {
-            return !id.valid() || graph_.value(id).folded.has_value();
-          });
+      const bool folded = !node.outputs.empty() && all_outputs_folded(graph_, node);
       // Products in integers need to see what was dequantised.
       if (!folded || !is_free(NodeId{n}) || grows(node) || node.op_type == "DequantizeLinear")
         continue;

@@ -19,7 +19,7 @@ struct OptimizedGraph {
 ///
 ///   kBasic     constants that were folded become initializers; nodes that change nothing (Identity,
 ///              Dropout at inference, Cast to the same type, Reshape to the same shape, ...), nodes whose
-///              results nobody reads, and initializers that nobody reads any more go.
+///              results that nothing reads, and initializers that nothing reads any more, are removed.
 ///   kExtended  also, of nodes that compute the same from the same values one is kept.
 ///   kAll       the same as kExtended: layouts are chosen inside partitions.
 ///

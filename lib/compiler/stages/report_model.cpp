@@ -45,7 +45,7 @@ const Assignment& assignment_of(const PreparedModel& prepared, int body) {
                   : prepared.bodies[static_cast<std::size_t>(body)].assignment;
 }
 
-/// Where a partition stands among those that were built: by body, provider and partition.
+/// The place of a partition among those that were built: by body, provider and partition.
 using BuiltPlaces = std::map<std::tuple<int, int, int>, int>;
 
 BuiltPlaces places_of(std::span<const BuiltPartition> built) {
@@ -206,7 +206,7 @@ void report_assignment(ModelReport& report, const PreparedModel& prepared,
 
 Status check_requirements(const PreparedModel& prepared, const CompileOptions& options) {
   if (!options.require_runnable && !options.strict) return {};
-  NodeList fallback, nobody;
+  NodeList fallback, unassigned;
   std::size_t nodes = 0;
   const auto look = [&](const Graph& graph, const Assignment& assignment) {
     nodes += graph.node_count();
@@ -214,13 +214,14 @@ Status check_requirements(const PreparedModel& prepared, const CompileOptions& o
       const NodeAssignment& a = assignment.nodes[n];
       if (a.folded || a.partition >= 0) continue;
       fallback.add(graph.node(NodeId{n}));
-      if (a.provider < 0) nobody.add(graph.node(NodeId{n}));
+      if (a.provider < 0) unassigned.add(graph.node(NodeId{n}));
     }
   };
   look(prepared.model.graph, prepared.assignment);
   for (const PreparedBody& body : prepared.bodies) look(*body.graph, body.assignment);
-  if (options.require_runnable && nobody.count() != 0)
-    return fail(ErrorCode::kNotSatisfied, "{}: no provider runs {}", prepared.name, nobody.text());
+  if (options.require_runnable && unassigned.count() != 0)
+    return fail(ErrorCode::kNotSatisfied, "{}: no provider runs {}", prepared.name,
+                unassigned.text());
   if (options.strict && fallback.count() != 0)
     return fail(ErrorCode::kNotSatisfied, "{}: {} of {} nodes fall back to cpu: {}", prepared.name,
                 fallback.count(), nodes, fallback.text());

@@ -83,7 +83,7 @@ class ModelPlan {
         body < 0 ? model_.assignment : model_.bodies[static_cast<std::size_t>(body)].assignment;
     std::vector<CompiledNode> nodes;
     std::set<std::size_t> with_primary;
-    // Those of the main graph stand first (-1), then body by body.
+    // Those of the main graph come first (-1), then body by body.
     for (const BuiltPartition& built :
          std::ranges::equal_range(partitions_, body, {}, &BuiltPartition::body)) {
       const std::size_t p = built.provider;
@@ -109,7 +109,7 @@ class ModelPlan {
       const PreparedBody& body = model_.bodies[b];
       const auto nodes = CTXGEN_TRY(compiled_nodes(static_cast<int>(b)));
       auto inner = CTXGEN_TRY(rewrite_bodies(body.bodies));
-      if (nodes.empty() && inner.empty()) continue;  // stays as it stands
+      if (nodes.empty() && inner.empty()) continue;  // stays unchanged
       rewrites.push_back(
           {body.graph, plan_graph_rewrite(*body.graph, body.assignment, nodes, std::move(inner),
                                           env_.options.freeze_initializers)});

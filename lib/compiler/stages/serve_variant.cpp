@@ -7,6 +7,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/weights/weight_store.h"
 
+#include "core/blob_table.h"
 #include "stages/compile_env.h"
 #include "stages/prepare_model.h"
 #include "stages/variant_exchange.h"
@@ -47,10 +48,9 @@ class VariantCompiler {
   }
 
   Status write(const ByteSink& sink) {
-    for (WeightStore::Id id = 0; id < store_.size(); ++id) {
-      content_.blobs.push_back(store_.blob(id));
-      content_.blob_hashes.push_back(store_.hash(id));
-    }
+    BlobTable table(store_);
+    for (Program& program : content_.programs) table.renumber(program);
+    table.put_into(content_);
     return write_context(content_, sink);
   }
 

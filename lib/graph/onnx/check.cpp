@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 4> kHarmless{
     "No Op registered for ", "No opset import for domain ", "Field 'shape' of ",
     "Op registered for "};  // but deprecated
 
-// By how the text begins: names of the model stand in it, too.
+// By how the text begins: it also contains names of the model.
 bool is_harmless(std::string_view message) {
   message.remove_prefix(std::min(kChecker.size() + 2, message.size()));
   return std::ranges::any_of(kHarmless,

@@ -139,7 +139,7 @@ void multi_head_attention(InferenceContext& context) {
   set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
 }
 
-/// Query [B, S, heads x size], or with key and value beside it in its rows where input 1 is missing.
+/// Query [B, S, heads x size], or with key and value next to it in its rows where input 1 is missing.
 /// Outputs: as the query alone, present key and value [B, kv_num_heads, ?, size].
 void group_query_attention(InferenceContext& context) {
   for (std::size_t i = 0; i < 3; ++i) set_type(context, i, 0);
@@ -226,7 +226,7 @@ void quantized_binary(InferenceContext& context) {
       *context.getOutputType(0)->mutable_tensor_type()->mutable_shape());
 }
 
-/// Windows are counted over the dims behind the channels.
+/// Windows are counted over the dims after the channels.
 void quantized_pool(InferenceContext& context) {
   set_type(context, 0, 0);
   if (int_of(context, "channels_last", 0) == 0) like_operator<kAveragePool, 11>(context);

@@ -10,7 +10,7 @@ namespace ctxgen {
 /// Nodes of a graph that follow each other, and what belongs to them.
 struct GraphPart {
   std::vector<NodeId> nodes;       // those that skeletons have
-  std::vector<ValueId> inputs;     // values that they read and do not make, which are no constants
+  std::vector<ValueId> inputs;     // values that they read and do not make, which are not constants
   std::vector<ValueId> constants;  // that they read
   std::vector<ValueId> outputs;    // values that they make and that the graph gives out
   bool whole = true;               // the graph has no other part

@@ -30,7 +30,7 @@ TypesByName types_of(const onnx::GraphProto& graph) {
   return types;
 }
 
-// Symbols in what inference gives back. Those that it made up ("unk__0") start anew in each run and
+// Symbols in what inference gives back. Those that it made up ("unk__0") start again in each run and
 // would be taken for those of an earlier one, or for those of values that the skeleton leaves out:
 // they get names that the model has not seen.
 class SymbolNames {
@@ -193,7 +193,7 @@ class TypeWriter {
 
 Status run_inference(onnx::ModelProto& model) {
   return guarded("shape inference", [&model]() -> Status {
-    // Not strict: where a node's inference fails its outputs stay unknown, which is no error.
+    // Not strict: where a node's inference fails its outputs stay unknown, which is not an error.
     const onnx::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0,
                                               /*data_prop=*/true);
     const InferenceRegistry registry;
@@ -204,7 +204,7 @@ Status run_inference(onnx::ModelProto& model) {
 
 namespace {
 
-// What onnx copies: each body begins with all that is known outside of it.
+// What onnx copies: each body begins with all that is known outside it.
 std::uint64_t copies_for_bodies(const Graph& graph, std::uint64_t outside) {
   std::uint64_t copies = 0;
   outside += graph.value_count();

@@ -11,7 +11,7 @@ namespace ctxgen {
 /// where those mean the same and follow sizes further, and with functions that look at the types of
 /// their inputs before they trust them. onnx 1.20 has several that read beyond the dims of an input,
 /// divide by what a model says, or make a list as long as a tensor (found by random models,
-/// tests/unit/onnx/hostile_nodes_test.cpp). What only depends on attributes stands in
+/// tests/unit/onnx/hostile_nodes_test.cpp). What only depends on attributes is in
 /// inference_guard.h.
 ///
 /// Threads   one registry serves one thread.

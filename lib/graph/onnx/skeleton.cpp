@@ -6,6 +6,8 @@
 
 #include <onnx/defs/schema.h>
 
+#include "ctxgen/graph/folding.h"
+
 #include "contrib_schemas.h"
 #include "inference_guard.h"
 
@@ -91,9 +93,7 @@ void Builder::add_inputs(const Graph& graph, onnx::GraphProto& out) {
 bool is_constant(const Graph& graph, const Value& value) {
   if (value.is_outer || value.constant() == nullptr) return false;
   if (!value.producer.valid()) return true;
-  return std::ranges::all_of(graph.node(value.producer).outputs, [&graph](ValueId id) {
-    return !id.valid() || graph.value(id).folded.has_value();
-  });
+  return all_outputs_folded(graph, graph.node(value.producer));
 }
 
 void Builder::add_constant(const Value& value, onnx::GraphProto& out) {
@@ -243,10 +243,7 @@ std::vector<NodeId> skeleton_nodes(const Graph& graph) {
   std::vector<NodeId> ids;
   for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.node(NodeId{i});
-    const bool folded =
-        !node.outputs.empty() && std::ranges::all_of(node.outputs, [&graph](ValueId id) {
-          return !id.valid() || graph.value(id).folded.has_value();
-        });
+    const bool folded = !node.outputs.empty() && all_outputs_folded(graph, node);
     if (!folded) ids.push_back(NodeId{i});
   }
   return ids;

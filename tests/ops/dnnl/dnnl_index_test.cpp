@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "reference.h"
 
 namespace ctxgen::testing {
@@ -88,6 +90,22 @@ TEST(DnnlIndex, ScalarAndMatrixIndices) {
         expected.push_back(-std::abs(at(g.value(x), (n * 5 + row) * 4 + c)));
   expect_reference(g, w, expected);
   expect_same(g);
+}
+
+TEST(DnnlIndex, EmbeddingsOfAConstantTable) {
+  for (const DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    TestGraph g(13);
+    const std::string table = g.tensor_constant(g.random_of(type, {9, 3, 4}));
+    Tensor ids = *Tensor::allocate(DataType::kInt64, {2, 3});
+    const std::int64_t rows[] = {8, 0, -1, 3, 3, -9};
+    std::memcpy(ids.mutable_bytes().data(), rows, sizeof rows);
+    g.output(g.add("Relu", {g.add("Gather", {table, g.tensor_input("ids", ids)})}));
+    Program program;
+    const auto results = compiled_results(g, &program);
+    EXPECT_TRUE(summary(program)[0].starts_with("lookup")) << summary(program)[0];
+    EXPECT_EQ(program.weights.at(0).type, type) << "kept as small as it is";
+    expect_same(g, 0);
+  }
 }
 
 TEST(DnnlIndex, TileAndExpand) {

@@ -21,7 +21,7 @@ class ToyLoader : public ProgramLoader {
                                            LoadStatistics*) const override {
     std::vector<Blob> weights;
     for (const ProgramWeight& weight : program->weights)
-      weights.push_back(CTXGEN_TRY(blobs(weight.packed.at(0).blob)));
+      weights.push_back(CTXGEN_TRY(blobs(weight.packed.at(0).blob.bin_index())));
     return std::make_unique<ToyExecutable>(*program, std::move(weights));
   }
   std::string fingerprint(int) const override { return "toy=1"; }

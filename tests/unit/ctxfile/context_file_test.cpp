@@ -44,11 +44,12 @@ TEST(ContextFile, ComesBack) {
   EXPECT_EQ(reader.programs()[1], content.programs[1]);
   ASSERT_EQ(reader.blobs().size(), 3U);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(as_text(reader.blob(i)->bytes), as_text(content.blobs[i].bytes));
+    EXPECT_EQ(as_text(reader.blob(BlobIndex{i})->bytes), as_text(content.blobs[i].bytes));
     EXPECT_EQ(reader.blobs()[i].hash, content.blob_hashes[i]);
   }
-  EXPECT_EQ(reader.program_hash(1),
-            hash_program(content.programs[1], [&](auto i) { return content.blob_hashes[i]; }));
+  EXPECT_EQ(reader.program_hash(1), hash_program(content.programs[1], [&](BlobRef blob) {
+              return content.blob_hashes[blob.bin_index().value];
+            }));
 }
 
 TEST(ContextFile, TheSameContentGivesTheSameBytes) {
@@ -74,7 +75,7 @@ TEST(ContextFile, BlobsAreAlignedByTheirSize) {
     EXPECT_EQ(blob.offset % (blob.size >= 65536 ? 4096 : 64), 0U) << blob.size;
   EXPECT_EQ(reader.blobs()[0].offset % 4096, 0U);
   for (std::uint32_t i = 0; i < 6; ++i) {
-    const Blob blob = reader.blob(i).value();
+    const Blob blob = reader.blob(BlobIndex{i}).value();
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blob.bytes.data()) % 64, 0U);
     for (std::byte byte : blob.bytes) ASSERT_EQ(byte, static_cast<std::byte>(i + 1));
   }
@@ -104,7 +105,7 @@ TEST(ContextFile, APayloadAtAnyAddressIsCopiedIntoPlace) {
     const Blob payload{nullptr, std::span<const std::byte>(buffer).subspan(at, file.size())};
     const auto reader = ContextReader::open(payload, "test", VerifyBlobs::kAlways);
     ASSERT_EQ(code_of(reader), test::kOk);
-    const Blob blob = reader->blob(1).value();
+    const Blob blob = reader->blob(BlobIndex{1}).value();
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blob.bytes.data()) % 64, 0U);
     const bool in_place =
         blob.bytes.data() >= buffer.data() && blob.bytes.data() < buffer.data() + buffer.size();
@@ -119,7 +120,7 @@ TEST(ContextFile, FindsPartitionsByName) {
   const auto missing = reader.find("dnnl_other");
   EXPECT_EQ(code_of(missing), ErrorCode::kCorruptContext);
   EXPECT_NE(missing.error().message.find("dnnl_sample_0"), std::string::npos);
-  EXPECT_EQ(code_of(reader.blob(3)), ErrorCode::kCorruptContext);
+  EXPECT_EQ(code_of(reader.blob(BlobIndex{3})), ErrorCode::kCorruptContext);
 }
 
 TEST(ContextFile, DamagedBlobsAreFoundWhenAsked) {
@@ -153,6 +154,9 @@ TEST(WriteContext, RefusesBrokenContent) {
   EXPECT_EQ(outcome([](auto& c) { c.programs[0].outputs.clear(); }), ErrorCode::kInternal);
   EXPECT_EQ(outcome([](auto& c) { c.programs[1].name = c.programs[0].name; }),
             ErrorCode::kInternal);
+  EXPECT_EQ(outcome([](auto& c) { c.programs[0].weights[0].packed[0].blob = StoreId{0}; }),
+            ErrorCode::kInternal)
+      << "not renumbered";
   EXPECT_EQ(outcome([](auto& c) { c.blobs.pop_back(); }), ErrorCode::kInternal);
   EXPECT_EQ(outcome([](auto& c) { c.fingerprint.resize(kMaxHeaderBytes); }),
             ErrorCode::kResourceLimit);
@@ -197,10 +201,10 @@ TEST(ContextFile, CompressesWhatShrinks) {
     EXPECT_EQ(entry.encoding, expected[i]) << i;
     EXPECT_EQ(entry.size, content.blobs[i].bytes.size());
     EXPECT_EQ(entry.hash, content.blob_hashes[i]);
-    const Blob blob = reader.blob(i).value();
+    const Blob blob = reader.blob(BlobIndex{i}).value();
     EXPECT_EQ(as_text(blob.bytes), as_text(content.blobs[i].bytes));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blob.bytes.data()) % 64, 0U);
-    EXPECT_EQ(reader.blob(i)->bytes.data(), blob.bytes.data()) << "kept";
+    EXPECT_EQ(reader.blob(BlobIndex{i})->bytes.data(), blob.bytes.data()) << "kept";
   }
 }
 
@@ -215,15 +219,15 @@ TEST(ContextFile, DecompressedBlobsOfAllFilesAreBoundedTogether) {
   Blob outlives;
   {
     const ContextReader first = open(), second = open();
-    outlives = first.blob(0).value();
+    outlives = first.blob(BlobIndex{0}).value();
     EXPECT_EQ(all.used_bytes() - before, outlives.bytes.size());
     const std::uint64_t left = all.limit_bytes() - all.used_bytes();
     ASSERT_EQ(code_of(all.charge(left)), test::kOk);  // what somebody else has
-    EXPECT_EQ(code_of(second.blob(0)), ErrorCode::kResourceLimit);
-    EXPECT_EQ(code_of(second.blob(1)), test::kOk) << "not compressed";
-    EXPECT_EQ(code_of(first.blob(0)), test::kOk) << "there already";
+    EXPECT_EQ(code_of(second.blob(BlobIndex{0})), ErrorCode::kResourceLimit);
+    EXPECT_EQ(code_of(second.blob(BlobIndex{1})), test::kOk) << "not compressed";
+    EXPECT_EQ(code_of(first.blob(BlobIndex{0})), test::kOk) << "there already";
     all.release(left);
-    EXPECT_EQ(code_of(second.blob(0)), test::kOk);
+    EXPECT_EQ(code_of(second.blob(BlobIndex{0})), test::kOk);
   }
   EXPECT_EQ(all.used_bytes() - before, outlives.bytes.size());
   outlives = {};
@@ -244,7 +248,7 @@ TEST(ContextFile, CompressionChangesNoProgram) {
   ASSERT_EQ(packed.blobs()[0].encoding, BlobEncoding::kZstd);
   EXPECT_EQ(packed.program_hash(0), plain.program_hash(0));
   EXPECT_EQ(packed.programs()[0], plain.programs()[0]);
-  const std::vector<std::uint32_t> all{0, 1, 2, 0, 77};
+  const std::vector<BlobIndex> all{{0}, {1}, {2}, {0}, {77}};
   EXPECT_EQ(code_of(packed.decompress_blobs(all, 4)), test::kOk);
 }
 
@@ -259,13 +263,13 @@ TEST(ContextFile, DamageInACompressedBlobIsFound) {
       // The hash is over the content: a few bits of a frame may change and leave it the same.
       const auto verified = ContextReader::open(Blob::own(damaged), "test", VerifyBlobs::kAlways);
       if (verified)
-        EXPECT_EQ(hash_bytes(verified->blob(0)->bytes), entry.hash) << at;
+        EXPECT_EQ(hash_bytes(verified->blob(BlobIndex{0})->bytes), entry.hash) << at;
       else
         EXPECT_EQ(code_of(verified), ErrorCode::kCorruptContext) << at;
       const auto reader = ContextReader::open(Blob::own(damaged), "test", VerifyBlobs::kNever);
       ASSERT_EQ(code_of(reader), test::kOk);
       // The frame's own checksum: nobody gets wrong weights, verified or not.
-      const auto blob = reader->blob(0);
+      const auto blob = reader->blob(BlobIndex{0});
       EXPECT_TRUE(!blob || hash_bytes(blob->bytes) == entry.hash) << at;
     }
 }

@@ -33,8 +33,9 @@ struct Pieces {
 
   void rehash_programs() {
     for (std::size_t i = 0; i < manifest.programs.size(); ++i)
-      manifest.program_hashes[i] = hash_program(
-          manifest.programs[i], [&](std::uint32_t blob) { return manifest.blobs.at(blob).hash; });
+      manifest.program_hashes[i] = hash_program(manifest.programs[i], [&](BlobRef blob) {
+        return manifest.blobs.at(blob.bin_index().value).hash;
+      });
   }
 
   [[nodiscard]] std::vector<std::byte> file() const {
@@ -216,7 +217,8 @@ TEST(HostileContext, ProgramsThatBreakTheRules) {
               p.rehash_programs();
             }),
             ErrorCode::kCorruptContext);
-  EXPECT_EQ(open_changed([](Pieces& p) { p.manifest.programs[1].weights[0].packed[0].blob = 3; }),
+  EXPECT_EQ(open_changed(
+                [](Pieces& p) { p.manifest.programs[1].weights[0].packed[0].blob = BlobIndex{3}; }),
             ErrorCode::kCorruptContext);
 }
 

@@ -6,8 +6,8 @@
 
 #include "code_of.h"
 #include "manifest.pb.h"
+#include "manifest_fields.h"
 #include "sample_context.h"
-#include "wire.h"
 
 namespace ctxgen {
 namespace {
@@ -88,7 +88,7 @@ TEST(Manifest, IsWhatProtobufWritesOf1_1) {
 
 TEST(Manifest, PassesOverFieldsOfNewerVersions) {
   auto bytes = sample_bytes();
-  WireWriter unknown;
+  ManifestWriter unknown;
   unknown.varint(1000, 5);
   unknown.text(1001, "something");
   unknown.f32(1002, 1.0F);
@@ -141,9 +141,9 @@ TEST(Manifest, RefusesRanksAboveTheLimit) {
 TEST(Manifest, BoundsTheNumberOfItems) {
   // Two bytes each in the file, many times that in memory.
   const auto with_values = [](std::uint64_t count) {
-    WireWriter program;
-    for (std::uint64_t i = 0; i < count; ++i) program.message(4, WireWriter());
-    WireWriter out;
+    ManifestWriter program;
+    for (std::uint64_t i = 0; i < count; ++i) program.message(4, ManifestWriter());
+    ManifestWriter out;
     out.message(1, program);
     return code_of(decode_manifest(out.data(), {.messages = 1000}));
   };
@@ -201,8 +201,8 @@ TEST(Manifest, DamageNeverCrashesItsReaders) {
     for (const Program& program : manifest->programs) {
       const Status status = validate(program, manifest->blobs.size());
       if (!status) continue;
-      static_cast<void>(
-          hash_program(program, [&](std::uint32_t i) { return manifest->blobs.at(i).hash; }));
+      static_cast<void>(hash_program(
+          program, [&](BlobRef blob) { return manifest->blobs.at(blob.bin_index().value).hash; }));
       // What passes can be written and read again.
       const auto again = encode_manifest({&program, 1}, {{Hash128{}}}, {});
       ASSERT_TRUE(again);

@@ -9,8 +9,9 @@ namespace ctxgen {
 namespace {
 
 Hash128 hash_with(const Program& program, std::uint64_t salt = 0) {
-  return hash_program(program,
-                      [&](std::uint32_t i) { return Hash128{.high = salt, .low = i + 100U}; });
+  return hash_program(program, [&](BlobRef blob) {
+    return Hash128{.high = salt, .low = blob.bin_index().value + 100U};
+  });
 }
 
 TEST(ProgramHash, LeavesOutNamesOfProgramValuesAndWeights) {
@@ -26,8 +27,10 @@ TEST(ProgramHash, KnowsBlobsByTheirContentOnly) {
   const Hash128 before = hash_with(program);
   EXPECT_NE(hash_with(program, 1), before);
   for (auto& weight : program.weights)
-    for (auto& packed : weight.packed) packed.blob += 7;
-  const auto moved = [](std::uint32_t i) { return Hash128{.high = 0, .low = i - 7 + 100U}; };
+    for (auto& packed : weight.packed) packed.blob = StoreId{packed.blob.bin_index().value + 7};
+  const auto moved = [](BlobRef blob) {
+    return Hash128{.high = 0, .low = blob.store_id().value - 7 + 100U};
+  };
   EXPECT_EQ(hash_program(program, moved), before);
 }
 
@@ -47,7 +50,7 @@ TEST(ProgramHash, EverythingElseChangesIt) {
       [](Program& p) { p.weights[0].type = DataType::kInt32; },
       [](Program& p) { p.weights[0].packed[0].layout[0] = std::byte{0}; },
       [](Program& p) { p.weights[0].packed.pop_back(); },
-      [](Program& p) { p.weights[0].packed[0].blob = 2; },
+      [](Program& p) { p.weights[0].packed[0].blob = BlobIndex{2}; },
       [](Program& p) { p.ops[0].kind = "conv"; },
       [](Program& p) { p.ops[0].name = "dense_2"; },
       [](Program& p) { p.ops[0].inputs[1] = Operand::weight(1); },

@@ -10,7 +10,7 @@ Program program_of(std::initializer_list<std::uint32_t> blobs) {
   Program program;
   for (const std::uint32_t blob : blobs)
     program.weights.push_back(
-        {.name = "w", .type = DataType::kFloat, .dims = {}, .packed = {{{}, blob}}});
+        {.name = "w", .type = DataType::kFloat, .dims = {}, .packed = {{{}, BlobIndex{blob}}}});
   return program;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <format>
 #include <limits>
 
@@ -56,6 +57,19 @@ TEST(DnnlCapabilities, OtherTypesAreRefusedByName) {
   const std::string x = g.input("x", {2, 3});
   g.model.graph.value(g.id(x)).type.element = DataType::kInt64;
   g.add_typed("Relu", {x}, x);
+  EXPECT_EQ(reason(g), "element type int64");
+}
+
+TEST(DnnlCapabilities, GatherFromAConstantTakesRowsOfFloats) {
+  TestGraph g(17);
+  Tensor zeros = *Tensor::allocate(DataType::kInt64, {2, 3});
+  std::ranges::fill(zeros.mutable_bytes(), std::byte{0});
+  const std::string ids = g.tensor_input("i", zeros);
+  g.add("Gather", {g.constant({4, 5}), ids}, {attr("axis", -2)});
+  EXPECT_EQ(reason(g), "");
+  g.add("Gather", {g.constant({4, 5}), ids}, {attr("axis", 1)});
+  EXPECT_EQ(reason(g), "axis is 1, expected 0 where data is constant");
+  g.add("Gather", {g.ints({4, 5}), ids});
   EXPECT_EQ(reason(g), "element type int64");
 }
 

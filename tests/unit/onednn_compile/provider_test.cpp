@@ -118,7 +118,7 @@ TEST(DnnlProvider, ConstantsShareTheModelsBytes) {
   const auto& weights = (*compiled)[0].program.weights;
   ASSERT_EQ(weights.size(), 1U);
   ASSERT_EQ(weights[0].packed.size(), 1U);
-  EXPECT_EQ(store.blob(weights[0].packed[0].blob).bytes.data(),
+  EXPECT_EQ(store.blob(weights[0].packed[0].blob.store_id()).bytes.data(),
             g.model.graph.value(g.id(c)).initializer->bytes().data());
 }
 

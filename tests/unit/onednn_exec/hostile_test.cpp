@@ -81,14 +81,14 @@ TEST(ExecHostile, LayoutMutations) {
 TEST(ExecHostile, BlobsTooSmallOrMissing) {
   Maker maker(3);
   const Packed good = make_packed(maker);
-  const auto cut = [&](std::uint32_t index) -> Result<Blob> {
-    const Blob blob = good.store->blob(index);
+  const auto cut = [&](BlobIndex index) -> Result<Blob> {
+    const Blob blob = good.store->blob(StoreId{index.value});
     return blob.slice(0, blob.bytes.size() - 4);
   };
   EXPECT_EQ(loader().load(good.shared(), cut, LoadOptions{1}, nullptr).error().code,
             ErrorCode::kCorruptContext);
   Packed missing = good;
-  missing.program.weights[0].packed[0].blob = 99;
+  missing.program.weights[0].packed[0].blob = BlobIndex{99};
   EXPECT_EQ(try_all(missing, maker), ErrorCode::kCorruptContext);
   Packed formless = good;
   for (ProgramWeight& weight : formless.program.weights) weight.packed.clear();
@@ -311,15 +311,15 @@ TEST(ExecHostile, IndexMapsAreBoundedTogether) {
 TEST(ExecHostile, PackedBlobsThatAreNotAligned) {
   Maker maker(16);
   const Packed good = make_packed(maker);
-  std::set<std::uint32_t> packed;
+  std::set<BlobIndex> packed;
   for (const ProgramWeight& weight : good.program.weights)
     for (const PackedWeight& form : weight.packed)
-      if (!form.layout.empty()) packed.insert(form.blob);
+      if (!form.layout.empty()) packed.insert(form.blob.bin_index());
   if (packed.empty()) GTEST_SKIP() << "kernels of this instruction set take plain weights";
   // A packed form may also be named as a weight in a source's file, which lies anywhere.
   const auto load = [&](bool move_packed) {
-    const auto blobs = [&](std::uint32_t index) -> Result<Blob> {
-      const Blob blob = good.store->blob(index);
+    const auto blobs = [&](BlobIndex index) -> Result<Blob> {
+      const Blob blob = good.store->blob(StoreId{index.value});
       if (packed.contains(index) != move_packed) return blob;
       const auto size = static_cast<std::int64_t>(blob.bytes.size());
       Tensor wide = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{size + 4}));

@@ -92,8 +92,8 @@ TEST(ExecPlan, PackingIsDeterministic) {
   const Packed b = pack(maker, {{maker.input_dims()}}).value();
   EXPECT_EQ(a.program, b.program);
   ASSERT_EQ(a.store->size(), b.store->size());
-  for (WeightStore::Id i = 0; i < a.store->size(); ++i)
-    EXPECT_EQ(a.store->hash(i), b.store->hash(i));
+  for (std::uint32_t i = 0; i < a.store->size(); ++i)
+    EXPECT_EQ(a.store->hash(StoreId{i}), b.store->hash(StoreId{i}));
 }
 
 TEST(ExecPlan, OtherShapesArePlannedAtRunTime) {
@@ -145,6 +145,33 @@ TEST(ExecPlan, TwoThreadsWithOwnStatesGiveTheSameBits) {
   std::thread other(work);
   work();
   other.join();
+}
+
+/// A caller's pool: counts what it is asked for and calls in reverse order.
+class CountingWorkers final : public Workers {
+ public:
+  void parallel_for(std::int64_t count, Task task) override {
+    calls += count;
+    for (std::int64_t i = count; i-- > 0;) task(i);
+  }
+  std::int64_t calls = 0;
+};
+
+TEST(ExecPlan, OwnKernelsRunOnTheWorkersOfTheCaller) {
+  Maker maker(8);
+  const Operand x = maker.input(Dims{1, 64, 64, 64});
+  const Operand y = maker.op(kind::kEltwise, {x}, {text("alg", "softsign")});
+  maker.output(maker.op(kind::kTranspose, {y}, {ints("perm", {0, 3, 2, 1})}));
+  const Packed packed = pack(maker, {{maker.input_dims()}}).value();
+  const auto expected = run(*load(packed, nullptr, 2).value(), maker.inputs()).value();
+  CountingWorkers workers;
+  const auto executable = loader()
+                              .load(packed.shared(), packed.blobs(),
+                                    LoadOptions{.threads = 2, .workers = &workers}, nullptr)
+                              .value();
+  EXPECT_EQ(workers.calls, 0);
+  EXPECT_EQ(run(*executable, maker.inputs()).value(), expected);
+  EXPECT_GT(workers.calls, 1);
 }
 
 TEST(ExecPlan, MoreOpenMpThreadsGiveTheSameResult) {

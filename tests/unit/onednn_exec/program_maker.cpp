@@ -77,9 +77,10 @@ Result<std::byte*> VectorOutputs::allocate(std::size_t output, DataType, const D
 }
 
 BlobSource Packed::blobs() const {
-  return [kept = store](std::uint32_t index) -> Result<Blob> {
-    if (index >= kept->size()) return fail(ErrorCode::kCorruptContext, "blob {}", index);
-    return kept->blob(index);
+  return [kept = store](BlobIndex index) -> Result<Blob> {
+    if (index.value >= kept->size())
+      return fail(ErrorCode::kCorruptContext, "blob {}", index.value);
+    return kept->blob(StoreId{index.value});
   };
 }
 
@@ -90,6 +91,8 @@ Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, int t
       packed.program, maker.weights(),
       PackOptions{.profiles = std::move(profiles), .threads = threads, .portable = portable},
       *packed.store));
+  for (ProgramWeight& weight : packed.program.weights)
+    for (PackedWeight& form : weight.packed) form.blob = BlobIndex{form.blob.store_id().value};
   return packed;
 }
 

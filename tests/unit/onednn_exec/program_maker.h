@@ -73,7 +73,7 @@ class VectorOutputs final : public OutputAllocator {
   std::vector<std::size_t> unwanted;
 };
 
-/// A packed program and its store.
+/// A packed program and its store, whose ids are the blob indices.
 struct Packed {
   Program program;
   std::shared_ptr<WeightStore> store;

@@ -89,7 +89,8 @@ TEST(ExecWeightLayout, OfAnotherReleasesKernelsIsRefusedByItsNumber) {
 
   // Stored in a program, it is what the header of the file lists.
   Program program;
-  program.weights = {{"w", DataType::kFloat, Dims{2}, {{encode_layout(md, false).value(), 0}}}};
+  program.weights = {
+      {"w", DataType::kFloat, Dims{2}, {{encode_layout(md, false).value(), BlobIndex{0}}}}};
   EXPECT_TRUE(needs_of(loader(), std::span(&program, 1)).empty());
   layout[3] = std::byte{0x80};
   program.weights[0].packed[0].layout = layout;

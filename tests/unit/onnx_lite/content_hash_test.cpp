@@ -288,7 +288,7 @@ TEST(Rope, MessagesMayBePartedAnywhere) {
     for (std::size_t at = 0; at < text.size(); at += run)
       rope.add(as_bytes(text).subspan(at, std::min(run, text.size() - at)));
     RopeReader reader(rope, rope.whole());
-    wire::Reader expected(as_bytes(text), "message");
+    wire::Reader expected(as_bytes(text));
     std::forward_list<std::string> copies;
     RopeField field;
     while (reader.next(field)) {
@@ -305,7 +305,8 @@ TEST(Rope, MessagesMayBePartedAnywhere) {
 
 TEST(Rope, MalformedMessagesEndTheWalk) {
   for (const std::string text : {"\x0a\x05\x61", "\x08", "\x0b", "\x02", "\x0d\x01\x02",
-                                 "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"}) {
+                                 "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+                                 "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"}) {
     Rope rope;
     rope.add(as_bytes(text));
     RopeReader reader(rope, rope.whole());

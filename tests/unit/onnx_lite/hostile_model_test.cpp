@@ -80,6 +80,16 @@ TEST(HostileModel, TheSampleIsRead) {
   EXPECT_EQ(code_of(read_model(exact(sample()), {})), test::kOk);
 }
 
+TEST(HostileModel, NumbersAbove64Bits) {
+  const std::string unknown_field = "\xf8\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff";
+  const auto code = [&](std::string_view last_byte) {
+    return code_of(read_model(exact(sample() + unknown_field + std::string(last_byte)), {}));
+  };
+  EXPECT_EQ(code("\x01"), test::kOk);
+  EXPECT_EQ(code("\x02"), ErrorCode::kInvalidGraph);      // 65 bits
+  EXPECT_EQ(code("\x80\x01"), ErrorCode::kInvalidGraph);  // eleven bytes
+}
+
 TEST(HostileModel, EveryTruncation) {
   const std::string text = sample();
   for (std::size_t size = 0; size < text.size(); ++size)

@@ -106,8 +106,8 @@ TEST_F(ContextModel, AbsentAttributesHaveTheSchemasDefaults) {
 }
 
 TEST_F(ContextModel, SecondaryNodesUseThePrimaryContextWhereverItStands) {
-  const std::string context =
-      toy_context({toy_program("p0", "x", "t"), toy_program("p1", "t", "y", 1)}, {1.0F, 10.0F});
+  const std::string context = toy_context(
+      {toy_program("p0", "x", "t"), toy_program("p1", "t", "y", BlobIndex{1})}, {1.0F, 10.0F});
   write_bin(context);
   const Attributes secondary{{"main_context", 0}, {"ep_cache_context", ""}};
   for (const bool primary_first : {true, false}) {

@@ -1,4 +1,4 @@
-#include "executor.h"
+#include "run/executor.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "tensor_pool.h"
+#include "run/tensor_pool.h"
 
 #include <cstdint>
 

@@ -51,7 +51,7 @@ class ToyLoader final : public ProgramLoader {
   Result<std::unique_ptr<Executable>> load(std::shared_ptr<const Program> program,
                                            const BlobSource& blobs, const LoadOptions&,
                                            LoadStatistics*) const override {
-    const Blob blob = CTXGEN_TRY(blobs(program->weights[0].packed[0].blob));
+    const Blob blob = CTXGEN_TRY(blobs(program->weights[0].packed[0].blob.bin_index()));
     float summand = 0;
     std::memcpy(&summand, blob.bytes.data(), 4);
     return std::make_unique<ToyExecutable>(program->outputs.size(), summand);
@@ -71,7 +71,7 @@ inline const ToyLoader& toy_loader() {
 
 /// One toy program: float[2] input to float[2] output.
 inline Program toy_program(const std::string& name, const std::string& input = "x",
-                           const std::string& output = "y", std::uint32_t blob = 0) {
+                           const std::string& output = "y", BlobIndex blob = {}) {
   Program program;
   program.name = name;
   program.source = kToySource;

@@ -1,4 +1,4 @@
-#include "weight_memory.h"
+#include "load/weight_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

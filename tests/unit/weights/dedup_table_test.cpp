@@ -16,11 +16,11 @@ constexpr Hash128 kSame{.high = 1, .low = 2};
 
 TEST(DedupTable, KeepsApartWhatOnlySharesItsHash) {
   DedupTable table;
-  EXPECT_EQ(table.add(kSame, blob_of("aaaa")).value(), 0U);
-  EXPECT_EQ(table.add(kSame, blob_of("bbbb")).value(), 1U);
-  EXPECT_EQ(table.add(kSame, blob_of("aaa")).value(), 2U);
-  EXPECT_EQ(table.add(kSame, blob_of("bbbb")).value(), 1U);
-  EXPECT_EQ(table.add(kSame, blob_of("aaa")).value(), 2U);
+  EXPECT_EQ(table.add(kSame, blob_of("aaaa")).value(), StoreId{0});
+  EXPECT_EQ(table.add(kSame, blob_of("bbbb")).value(), StoreId{1});
+  EXPECT_EQ(table.add(kSame, blob_of("aaa")).value(), StoreId{2});
+  EXPECT_EQ(table.add(kSame, blob_of("bbbb")).value(), StoreId{1});
+  EXPECT_EQ(table.add(kSame, blob_of("aaa")).value(), StoreId{2});
   EXPECT_EQ(table.size(), 3U);
   EXPECT_EQ(table.bytes_stored(), 11U);
   EXPECT_EQ(table.bytes_added(), 18U);
@@ -28,14 +28,14 @@ TEST(DedupTable, KeepsApartWhatOnlySharesItsHash) {
 
 TEST(DedupTable, HoldsAnEmptyBlob) {
   DedupTable table;
-  EXPECT_EQ(table.add(kSame, Blob{}).value(), 0U);
-  EXPECT_EQ(table.add(kSame, blob_of("x")).value(), 1U);
-  EXPECT_EQ(table.add(kSame, blob_of("")).value(), 0U);
+  EXPECT_EQ(table.add(kSame, Blob{}).value(), StoreId{0});
+  EXPECT_EQ(table.add(kSame, blob_of("x")).value(), StoreId{1});
+  EXPECT_EQ(table.add(kSame, blob_of("")).value(), StoreId{0});
 }
 
 TEST(DedupTableDeathTest, KnowsItsIds) {
   const DedupTable table;
-  EXPECT_DEATH(static_cast<void>(table.entry(0)), "assertion failed");
+  EXPECT_DEATH(static_cast<void>(table.entry(StoreId{0})), "assertion failed");
 }
 
 }  // namespace

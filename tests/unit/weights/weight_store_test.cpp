@@ -22,7 +22,7 @@ Blob blob_of(std::string_view text) {
 TEST(WeightStore, KeepsEqualContentOnce) {
   WeightStore store;
   const auto first = store.add(blob_of("weights")).value();
-  EXPECT_EQ(store.add(blob_of("others")).value(), 1U);
+  EXPECT_EQ(store.add(blob_of("others")).value(), StoreId{1});
   EXPECT_EQ(store.add(blob_of("weights")).value(), first);
   EXPECT_EQ(store.size(), 2U);
   EXPECT_EQ(store.bytes_added(), 20U);
@@ -122,7 +122,7 @@ TEST(WeightStore, TakesWeightsFromSeveralThreads) {
   constexpr int kThreads = 8;
   constexpr int kDistinct = 200;
   WeightStore store;
-  std::vector<std::set<WeightStore::Id>> ids(kThreads);
+  std::vector<std::set<StoreId>> ids(kThreads);
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < kThreads; ++t)

@@ -7,9 +7,9 @@
 
 namespace ctxgen::cpu {
 
-/// A context in front of another one, for a kernel of tensors that runs inside of a kernel: all goes
+/// A context in front of another one, for a kernel of tensors that runs inside a kernel: all goes
 /// through but what a derived class shows otherwise, so that memory is the run's and counts. Values
-/// that are no tensors stay out of sight: a derived class may show other inputs.
+/// that are not tensors stay out of sight: a derived class may show other inputs.
 class ForwardingContext : public KernelContext {
  public:
   /// `inner` must outlive the context.

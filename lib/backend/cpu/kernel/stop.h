@@ -3,12 +3,12 @@
 #include <atomic>
 #include <utility>
 
-// How a run is stopped inside of a kernel: those whose work is more than what their inputs and
+// How a run is stopped inside a kernel: those whose work is more than what their inputs and
 // outputs hold look at run_stopped() in their outer loops.
 
 namespace ctxgen::cpu {
 
-/// While it lives, run_stopped() of the thread looks at `stop`; nullptr: nobody stops.
+/// While it lives, run_stopped() of the thread looks at `stop`; nullptr: never.
 class StopScope {
  public:
   explicit StopScope(const std::atomic<bool>* stop)

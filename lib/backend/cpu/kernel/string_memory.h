@@ -19,7 +19,7 @@ namespace ctxgen::cpu {
 /// overflows.
 [[nodiscard]] std::optional<std::uint64_t> bytes_of_strings(const Dims& dims,
                                                             std::uint64_t longest_bytes);
-/// For outputs whose strings are no copies of the inputs' (make_output counts those): RESOURCE_LIMIT
+/// For outputs whose strings are not copies of the inputs' (make_output counts those): RESOURCE_LIMIT
 /// unless so many of `longest_bytes` fit into the run.
 [[nodiscard]] Status check_strings(const KernelContext& context, const Dims& dims,
                                    std::uint64_t longest_bytes);

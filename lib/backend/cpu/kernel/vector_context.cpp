@@ -10,7 +10,7 @@ namespace ctxgen::cpu {
 namespace {
 
 // Bytes that a new tensor takes at most, or nothing where that overflows. Kernels that move strings
-// copy them: each output element is no longer than the longest string given.
+// copy them: each output element is at most as long as the longest string given.
 std::optional<std::uint64_t> memory_of(DataType type, const Dims& dims,
                                        std::span<const RuntimeValue> inputs) {
   if (type != DataType::kString) return checked_size_bytes(type, dims);

@@ -39,7 +39,7 @@ class VectorContext final : public KernelContext {
   [[nodiscard]] std::shared_ptr<MemoryAccount> memory() const override { return memory_; }
   [[nodiscard]] Scratch* scratch() override { return scratch_ ? &*scratch_ : nullptr; }
 
-  /// Errors  UNSUPPORTED for an output that is no tensor.
+  /// Errors  UNSUPPORTED for an output that is not a tensor.
   [[nodiscard]] Result<std::vector<Tensor>> take_outputs();
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_bytes_; }
 
@@ -50,7 +50,7 @@ class VectorContext final : public KernelContext {
   std::vector<RuntimeValue> outputs_;
   std::optional<std::uint64_t> budget_bytes_;
   std::shared_ptr<MemoryAccount> memory_;
-  std::shared_ptr<MemoryAccount> temporaries_;  // tensors that are no outputs
+  std::shared_ptr<MemoryAccount> temporaries_;  // tensors that are not outputs
   std::uint64_t allocated_bytes_ = 0;
 };
 

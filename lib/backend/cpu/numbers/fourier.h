@@ -19,7 +19,7 @@ class Fourier {
   using Complex = std::complex<double>;
   std::size_t length_;
   bool inverse_;
-  // Bluestein's algorithm for lengths that are no power of two: a convolution of power-of-two size.
+  // Bluestein's algorithm for lengths that are not a power of two: a convolution of power-of-two size.
   std::size_t padded_ = 0;
   ScratchVector<Complex> chirp_, filter_, work_;
 };

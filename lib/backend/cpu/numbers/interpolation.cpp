@@ -6,7 +6,7 @@
 namespace ctxgen::cpu {
 namespace {
 
-// Mirrors x at both borders until it lies between them.
+// Mirrors x at both borders until it is between them.
 double reflect(double x, double low, double high) {
   const double range = high - low;
   if (range <= 0) return low;

@@ -24,7 +24,7 @@ struct TapRule {
   bool align_corners = true;  // reflection is at the centres of the outer elements, not their edges
 };
 
-/// The taps of position `x` (element i lies at i) on an axis of `extent` elements, extent > 0.
+/// The taps of position `x` (element i is at i) on an axis of `extent` elements, extent > 0.
 /// Positions that are not finite are outside of everything.
 [[nodiscard]] Taps taps_at(double x, std::int64_t extent, const TapRule& rule);
 

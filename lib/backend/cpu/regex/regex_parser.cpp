@@ -119,7 +119,7 @@ Result<RegexParser::Part> RegexParser::repeated() {
   static_cast<void>(take(U'?'));  // lazy or not: the same full matches
   Repeat twice;
   const std::size_t behind = at_;
-  if (CTXGEN_TRY(repeat_here(twice))) return bad("two repetitions of one thing");
+  if (CTXGEN_TRY(repeat_here(twice))) return bad("a repetition of a repetition");
   at_ = behind;
   if (repeat.least == 0 && repeat.most < 0) return skippable(part, true);
   if (repeat.least == 0 && repeat.most == 1) return skippable(part, false);
@@ -211,7 +211,7 @@ Result<bool> RegexParser::group_head() {
   if (!take(U'?')) return true;
   if (take(U"P<") || (take(U'<') && !done() && text_[at_] != U'=' && text_[at_] != U'!')) {
     const std::size_t end = text_.find(U'>', at_);
-    if (end == std::u32string::npos || end == at_) return bad("a group's name without end");
+    if (end == std::u32string::npos || end == at_) return bad("an unterminated group name");
     at_ = end + 1;
     return true;
   }
@@ -296,7 +296,7 @@ Result<RegexParser::Letters> RegexParser::letter_class() {
       const Letters last = CTXGEN_TRY(class_item());
       if (last.size() != 1 || last.front().first != last.front().second ||
           last.front().first < item.front().first)
-        return bad("a range without order");
+        return bad("a range that is not in order");
       item.front().second = last.front().first;
     }
     all.insert(all.end(), item.begin(), item.end());
@@ -312,7 +312,7 @@ Result<RegexParser::Letters> RegexParser::class_item() {
     const std::size_t end = text_.find(U":]", at_);
     if (end == std::u32string::npos) return bad("\"[:\" without \":]\"");
     auto letters = posix_letters(std::u32string_view(text_).substr(at_, end - at_));
-    if (!letters) return bad("a class that is not known");
+    if (!letters) return bad("an unknown class");
     at_ = end + 2;
     return negated ? inverted(*std::move(letters)) : *std::move(letters);
   }

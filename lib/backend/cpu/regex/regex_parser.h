@@ -28,7 +28,7 @@ class RegexParser {
   struct Part {
     std::uint32_t first = 0, last = 0;
   };
-  /// A class in brackets, read once: its index among the letters, and the text behind it.
+  /// A class in brackets, read once: its index among the letters, and the text after it.
   struct Class {
     std::uint32_t letters = 0;
     std::size_t behind = 0;

@@ -5,7 +5,7 @@
 
 namespace ctxgen::cpu {
 
-/// Bytes that are no UTF-8 come out as 0xDC00 + byte: append_utf8 gives them back as they were.
+/// Bytes that are not UTF-8 come out as 0xDC00 + byte: append_utf8 gives them back as they were.
 inline constexpr char32_t kRawByte = 0xDC00;
 
 /// The code points of a text.

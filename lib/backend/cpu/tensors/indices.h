@@ -6,7 +6,7 @@
 namespace ctxgen::cpu {
 
 /// Values of an index tensor with negative ones counted from the end.
-/// Errors  INVALID_GRAPH where one lies outside of [-extent, extent).
+/// Errors  INVALID_GRAPH where one is outside of [-extent, extent).
 [[nodiscard]] inline Result<ScratchVector<std::int64_t>> checked_indices(const Tensor& tensor,
                                                                          std::int64_t extent) {
   auto indices = CTXGEN_TRY(ints_of(tensor));

@@ -14,7 +14,7 @@ struct StridedCopy {
   std::int64_t from_start = 0, to_start = 0;
 };
 
-/// Requires that every address lies inside its tensor, and equal types.
+/// Requires that every address is inside its tensor, and equal types.
 /// Errors  UNSUPPORTED for elements below one byte.
 [[nodiscard]] Status copy_strided(const Tensor& from, Tensor& to, const StridedCopy& copy);
 

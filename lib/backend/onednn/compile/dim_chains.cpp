@@ -125,7 +125,7 @@ void DimChains::settle() {
 
 Refusal DimChains::refusal(NodeId reader) const {
   if (reads(reader)) return std::nullopt;
-  return "the sizes that it wants are read outside of the partition too";
+  return "the sizes that it needs are also read outside the partition";
 }
 
 void DimChains::make_groups() {

@@ -8,7 +8,7 @@
 namespace ctxgen::onednn {
 
 /// Nodes that compute sizes (Shape, Gather, Concat...) for ops that take them as dim code: they
-/// vanish in a partition, if nobody else reads what they compute.
+/// vanish in a partition, if nothing else reads what they compute.
 ///
 /// Determinism  depends on the graph and on `allowed` only; what vanishes in the whole graph
 ///              vanishes again in every partition that holds it and its readers.

@@ -7,7 +7,7 @@ namespace ctxgen::onednn {
 
 namespace {
 
-// Longer lists and deeper sums are no shapes.
+// Longer lists and deeper sums are not shapes.
 constexpr std::size_t kMaxNumbers = 32;
 constexpr std::size_t kMaxInstructions = 64;
 // A node that is read along several ways is read again each time.
@@ -48,7 +48,7 @@ class Reader {
       return refuse("shape input is not constant");
     // Numbers in rows and columns would come in another order.
     if (!value.type.has_rank() || value.type.rank() > 1)
-      return refuse("shape input holds a tensor that is no list");
+      return refuse("shape input holds a tensor that is not a list");
     const Node& node = view_.graph().node(value.producer);
     if (!is_dim_node(node)) return refuse("shape input is computed by {}", node.op_type);
     return read_node(NodeView(view_, node), depth + 1);
@@ -69,9 +69,10 @@ class Reader {
   }
 
   Read<Numbers> read_sizes(const NodeView& n) {
-    if (!n.has_input(0)) return refuse("a size of nothing is wanted");
+    if (!n.has_input(0)) return refuse("the size of an absent input is needed");
     const ValueType& type = n.input_value(0).type;
-    if (!type.is_tensor() || !type.has_rank()) return refuse("a size of unknown rank is wanted");
+    if (!type.is_tensor() || !type.has_rank())
+      return refuse("a size of a value of unknown rank is needed");
     const auto rank = static_cast<std::int64_t>(type.rank());
     const auto place = [rank](std::int64_t axis) {
       return std::clamp<std::int64_t>(axis < 0 ? axis + rank : axis, 0, rank);

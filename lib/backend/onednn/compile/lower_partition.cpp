@@ -18,7 +18,7 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
   const std::vector<bool> all(scope.size(), true);
   std::vector<bool> alone = all;  // in no pattern
 
-  // A pattern is lowered where its last node stands; its other nodes vanish.
+  // A pattern is lowered where its last node is; its other nodes vanish.
   std::unordered_map<NodeId, const PatternMatch*> last_nodes;
   const std::vector<PatternMatch> patterns = find_patterns(view, scope, all);
   for (const PatternMatch& match : patterns) {
@@ -36,7 +36,7 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
     if (!scope.marked(alone, id) || chains.vanishes(id)) continue;
     const NodeView n(view, view.graph().node(id));
     if (const Refusal refusal = check_node(n)) {
-      return fail(ErrorCode::kInternal, "{} is in a partition though it is refused: {}",
+      return fail(ErrorCode::kInternal, "{} is in a partition although it was refused: {}",
                   n.node().describe(), *refusal);
     }
     CTXGEN_CHECK(lower_node(n, builder));

@@ -22,7 +22,7 @@ struct QuantizedWeight {
   std::int64_t axis = 0;
 };
 
-/// A program being made: its weights are still plain ONNX tensors, kept beside it. Constants of
+/// A program being made: its weights are still plain ONNX tensors, kept next to it. Constants of
 /// the model share their bytes with the mapped file until a fusion changes them.
 struct Lowered {
   Program program;
@@ -41,7 +41,7 @@ struct Lowered {
 [[nodiscard]] bool surely_equal(const ProgramDim& a, const ProgramDim& b);
 [[nodiscard]] bool surely_equal(const std::vector<ProgramDim>& a, const std::vector<ProgramDim>& b);
 
-/// An eltwise step behind an op.
+/// An eltwise step after an op.
 [[nodiscard]] PostOp eltwise_step(std::string_view alg, float alpha = 0.0F, float beta = 0.0F);
 
 /// The parameters of an op that lowering or fusion made.

@@ -131,7 +131,7 @@ Refusal require_value(const NodeView& n, std::size_t i, std::initializer_list<Da
 Refusal require_one_output(const NodeView& n) {
   for (std::size_t i = 1; i < n.output_count(); ++i) {
     if (n.output_wanted(i)) {
-      return std::format("optional output {} {} is wanted", i, shown(n.output_value(i)));
+      return std::format("optional output {} {} is used", i, shown(n.output_value(i)));
     }
   }
   return std::nullopt;

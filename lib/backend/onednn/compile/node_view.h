@@ -77,7 +77,7 @@ class NodeView {
   [[nodiscard]] std::vector<Dim> input_dims(std::size_t i) const;
   [[nodiscard]] std::vector<Dim> output_dims(std::size_t i) const;
   [[nodiscard]] std::size_t rank(std::size_t i) const { return input_dims(i).size(); }
-  /// Whether somebody reads the output, or it leaves the graph.
+  /// Whether a node reads the output, or it leaves the graph.
   [[nodiscard]] bool output_wanted(std::size_t i) const;
 
  private:

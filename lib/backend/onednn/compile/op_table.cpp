@@ -32,12 +32,9 @@ constexpr std::string_view kMicrosoft = "com.microsoft";
 constexpr std::string_view kQLinearPool =
     "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides";
 constexpr std::string_view kProductLimits =
-    "u8 or s8; constant u8 or s8 weights, per tensor or per channel (integer products where they "
-    "lie in s8 less their zero point and VNNI is there, else f32); constant scales; a result may "
-    "differ by 1 where the exact one lies within 2^-13 of a tie";
+    "u8 or s8; constant u8 or s8 weights, per tensor or per channel (integer products if they fit in s8 less their zero point and the machine has VNNI, else f32); constant scales; a result may differ by 1 if the exact one is within 2^-13 of a tie";
 constexpr std::string_view kQLinearLimits =
-    "u8 or s8; constant scales and zero points, one each; a result may differ by 1 where the exact "
-    "one lies within 2^-13 of a tie";
+    "u8 or s8; constant scales and zero points, one each; a result may differ by 1 if the exact one is within 2^-13 of a tie";
 
 // consumed_inputs told version 1 operators about in-place use; it never changed a result.
 constexpr OpRow kOps[] = {
@@ -64,8 +61,7 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Conv", 1, 22, check_conv, lower_conv, kWork, kWindow,
      "f32; constant weights and bias; 1 to 3 spatial dims; no negative pads"},
     {kOnnx, "ConvInteger", 10, 10, check_conv_integer, lower_conv_integer, kWork, kWindow,
-     "u8 or s8 by constant u8 or s8 weights that lie in s8 less their zero point; constant zero "
-     "points, one each; needs VNNI"},
+     "u8 or s8 by constant u8 or s8 weights that fit in s8 less their zero point; constant zero points, one each; needs VNNI"},
     {kOnnx, "ConvTranspose", 1, 22, check_deconv, lower_deconv, kWork,
      "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
      "f32; constant weights and bias; 1 to 3 spatial dims; sizes known where pads depend on them"},
@@ -84,7 +80,7 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Exp", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
     {kOnnx, "Expand", 8, 13, check_expand, lower_expand, kGlue, "",
-     "f32, u8, s8, bool; constant shape, or one made of sizes"},
+     "f32, u8, s8, bool; constant shape, or one computed from sizes"},
     {kOnnx, "Flatten", 1, 25, check_flatten, lower_flatten, kGlue, "axis", "f32, u8, s8, bool"},
     {kOnnx, "Floor", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
      kEltwiseLimits},
@@ -93,7 +89,7 @@ constexpr OpRow kOps[] = {
      "linear_before_reset",
      kRnnLimits},
     {kOnnx, "Gather", 1, 13, check_gather, lower_gather, kGlue, "axis",
-     "f32; constant indices, at most 4096"},
+     "f32; constant indices, at most 4096, or a constant table and axis 0"},
     {kOnnx, "Gelu", 20, 20, check_activation, lower_activation, kWork, "approximate",
      kEltwiseLimits},
     {kOnnx, "Gemm", 1, 13, check_gemm, lower_gemm, kWork, "alpha beta broadcast transA transB",
@@ -130,8 +126,7 @@ constexpr OpRow kOps[] = {
     {kOnnx, "MatMul", 1, 13, check_matmul, lower_matmul, kWork, "",
      "f32; operands not both constant; result not a scalar"},
     {kOnnx, "MatMulInteger", 10, 10, check_matmul_integer, lower_matmul_integer, kWork, "",
-     "u8 or s8 by a constant u8 or s8 matrix that lies in s8 less its zero point; constant zero "
-     "points, one each; needs VNNI"},
+     "u8 or s8 by a constant u8 or s8 matrix that fits in s8 less its zero point; constant zero points, one each; needs VNNI"},
     {kOnnx, "Max", 1, 13, check_variadic, lower_variadic, kWork, "consumed_inputs", kBinaryLimits},
     {kOnnx, "MaxPool", 1, 22, check_max_pool, lower_max_pool, kWork, kMaxPool,
      "f32, u8, s8; 1 to 3 spatial dims; no indices; pads smaller than the kernel"},

@@ -70,16 +70,19 @@ Operand ProgramBuilder::operand(ValueId id) {
 }
 
 Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
-  const auto index = static_cast<std::uint32_t>(lowered_.weights.size());
   Result<Tensor> made = tensor.type() == DataType::kFloat16
                             ? tensor_of(tensor.dims(), floats_of(tensor))
                             : Result<Tensor>(tensor);
   if (made) made = keep_in(lowered_.spill, std::move(*made));
   if (!made && status_) status_ = std::unexpected(made.error());
-  Tensor kept = made ? std::move(*made) : tensor;
+  return stored_weight(name, made ? std::move(*made) : tensor);
+}
+
+Operand ProgramBuilder::stored_weight(std::string_view name, Tensor tensor) {
+  const auto index = static_cast<std::uint32_t>(lowered_.weights.size());
   lowered_.program.weights.push_back(
-      {.name = std::string(name), .type = kept.type(), .dims = kept.dims(), .packed = {}});
-  lowered_.weights.push_back(std::move(kept));
+      {.name = std::string(name), .type = tensor.type(), .dims = tensor.dims(), .packed = {}});
+  lowered_.weights.push_back(std::move(tensor));
   return Operand::weight(index);
 }
 

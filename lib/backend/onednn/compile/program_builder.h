@@ -29,6 +29,8 @@ class ProgramBuilder {
                                         DataType type = DataType::kFloat);
   /// float16 tensors become float32 ones, in which everything is computed.
   [[nodiscard]] Operand weight(std::string_view name, const Tensor& tensor);
+  /// As it is, whatever its type.
+  [[nodiscard]] Operand stored_weight(std::string_view name, Tensor tensor);
   void note_quantized(Operand weight, QuantizedWeight quantized);
 
   /// An op of a node, not yet added.

@@ -143,8 +143,9 @@ class DnnlProvider final : public Provider {
     return onednn::target_costs(view, partitions);
   }
   [[nodiscard]] Result<std::optional<ctxgen::MachinePeaks>> peaks(int threads) const override {
-    const auto [gflops, gbytes] = CTXGEN_TRY(measure_peaks(threads));
-    return ctxgen::MachinePeaks{.gflops = gflops, .gbytes = gbytes};
+    const auto [gflops, int8_gops, bf16_gflops, gbytes] = CTXGEN_TRY(measure_peaks(threads));
+    return ctxgen::MachinePeaks{
+        .gflops = gflops, .int8_gops = int8_gops, .bf16_gflops = bf16_gflops, .gbytes = gbytes};
   }
 };
 

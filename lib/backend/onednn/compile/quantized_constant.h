@@ -8,7 +8,7 @@
 
 namespace ctxgen::onednn {
 
-/// What a constant was before DequantizeLinear made it real: nothing if it has another origin, is no
+/// What a constant was before DequantizeLinear made it real: nothing if it has another origin, is not
 /// 8-bit one, or is scaled in blocks.
 [[nodiscard]] std::optional<QuantizedWeight> quantized_constant(const GraphView& view, ValueId id);
 

@@ -42,7 +42,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_create(ctxgen_compile_
 CTXGEN_COMPILER_API void ctxgen_compile_options_release(ctxgen_compile_options* options);
 
 /* One of ONNX Runtime's session keys (docs/options.md). A setter and a key that say different things
- * contradict each other: ctxgen_compiler_run then fails and names both. */
+ * cannot be combined: ctxgen_compiler_run then fails and names both. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_config(
     ctxgen_compile_options* options, const char* key, const char* value);
 
@@ -52,12 +52,12 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_providers(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_provider_option(
     ctxgen_compile_options* options, const char* provider, const char* key, const char* value);
 
-/* Nonzero: the context binary lies inside the model. */
+/* Nonzero: the context binary is inside the model. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_embed(ctxgen_compile_options* options,
                                                                     int embed);
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_node_prefix(
     ctxgen_compile_options* options, const char* prefix);
-/* The context binary; default: beside the output. Not empty. */
+/* The context binary; default: next to the output. Not empty. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_bin_path(
     ctxgen_compile_options* options, const char* path);
 /* Where the context binary goes, and after which model it is named, when the model goes to memory or
@@ -65,7 +65,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_bin_path(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_binary_information(
     ctxgen_compile_options* options, const char* folder, const char* model_name);
 
-/* Initializers that stay, of `threshold` bytes and more, go to a file of this bare name beside the
+/* Initializers that stay, of `threshold` bytes and more, go to a file of this bare name next to the
  * output. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_external_initializers(
     ctxgen_compile_options* options, const char* name, uint64_t threshold);
@@ -94,7 +94,7 @@ typedef enum ctxgen_location {
 typedef int (*ctxgen_location_function)(void* user, const ctxgen_initializer* initializer,
                                         const char** file, uint64_t* offset);
 /* Asked once per initializer that stays, in the order of names. Contradicts a file of external
- * initializers. NULL: nobody is asked. */
+ * initializers. NULL: no function is called. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_initializer_location_function(
     ctxgen_compile_options* options, ctxgen_location_function function, void* user);
 
@@ -133,7 +133,7 @@ typedef enum ctxgen_graph_optimization {                           /* ONNX Runti
                                          CTXGEN_OPTIMIZE_EXTENDED = 2,
                                          CTXGEN_OPTIMIZE_ALL = 99
 } ctxgen_graph_optimization;
-/* `level`: a ctxgen_graph_optimization, for what is simplified outside of partitions. Any other level: CTXGEN_INVALID_ARGUMENT. */
+/* `level`: a ctxgen_graph_optimization, for what is simplified outside partitions. Any other level: CTXGEN_INVALID_ARGUMENT. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_graph_optimization(
     ctxgen_compile_options* options, int level);
 
@@ -187,7 +187,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
                                                                     const char* folder,
                                                                     uint64_t max_bytes);
-/* Packed weights beyond this sum wait in an unnamed file beside the output (default: 64 MiB). */
+/* Packed weights beyond this sum wait in an unnamed file next to the output (default: 64 MiB). */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_weight_memory(
     ctxgen_compile_options* options, uint64_t bytes);
 
@@ -211,7 +211,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_create(const ctxgen_compile_o
                                                           ctxgen_compiler** compiler);
 CTXGEN_COMPILER_API void ctxgen_compiler_release(ctxgen_compiler* compiler);
 
-/* Adds a model. Its output is <stem>_ctx.onnx beside it unless set otherwise. */
+/* Adds a model. Its output is <stem>_ctx.onnx next to it unless set otherwise. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_add_model_file(ctxgen_compiler* compiler,
                                                                   const char* path);
 /* Adds a serialised ModelProto, called `name` ("model.onnx") in outputs and messages. The bytes are

@@ -212,7 +212,7 @@ Result<Hash128> content_hash(std::span<const std::byte> model, const ExternalByt
 
 Result<std::optional<RecordedContent>> recorded_content(std::span<const std::byte> model) {
   std::optional<RecordedContent> found;
-  wire::Reader reader(model, "model");
+  MessageReader reader(model, "model");
   while (const wire::Field* f = reader.next()) {
     if (f->tag != wire::bytes(field::model::kMetadata)) continue;
     const Entry entry = CTXGEN_TRY(read_entry(f->body, "metadata_props"));

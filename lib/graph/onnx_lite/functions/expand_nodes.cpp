@@ -60,7 +60,7 @@ Status NodeExpander::expand(Node node, std::vector<std::byte> body) {
   if (!encoded) return std::unexpected(std::move(encoded).error());
   const Blob call_text = Blob::own(joined(*encoded));
   const Blob body_text = Blob::own(std::move(body));
-  // Tensors of the call may lie in the model or in the encoded text, those of the body in its own:
+  // Tensors of the call may be in the model or in the encoded text, those of the body in its own:
   // decoded tensors share one owner of all three.
   struct Owners {
     std::shared_ptr<const void> model, call, body;

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "read/import_context.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -119,7 +119,7 @@ Status check_call(const ImportContext& context, const NodeText& call,
 Result<FunctionText> read_function_text(Message message) {
   FunctionText text;
   text.message = message;
-  wire::Reader reader(message, "function");
+  MessageReader reader(message, "function");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(ff::kName): text.name = f->text(); break;
@@ -186,7 +186,7 @@ Status expand_call(ImportContext& context, Scope& scope, const NodeText& call,
   CTXGEN_CHECK(bind_inputs(context, scope, call, function, body, record));
   CTXGEN_CHECK(bind_outputs(context, scope, call, function, body, record));
 
-  // A call inside of another one belongs to the outer one: only that stands in the file's graph.
+  // A call inside another one belongs to the outer one: only that is in the file's graph.
   const bool outermost = !scope.renames() && build.call < 0;
   if (outermost) {
     record.source = context.range_of(call.message);

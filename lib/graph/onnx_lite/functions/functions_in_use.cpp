@@ -6,8 +6,8 @@
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/onnx_lite/write_model.h"
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 namespace {
@@ -24,11 +24,11 @@ class FunctionMarker {
     }
   }
 
-  // What is nested deeper was not read: of graph attributes that stand twice the last one counts.
+  // What is nested deeper was not read: of duplicate graph attributes the last one counts.
   void mark_node(Message message, std::size_t depth = 0) {
     if (depth > kMaxSubgraphDepth) return;
     std::string_view domain, op_type, overload;
-    wire::Reader reader(message, "node");
+    MessageReader reader(message, "node");
     while (const wire::Field* f = reader.next()) {
       if (f->tag == wire::bytes(field::node::kDomain)) domain = f->text();
       if (f->tag == wire::bytes(field::node::kOpType)) op_type = f->text();
@@ -41,7 +41,7 @@ class FunctionMarker {
   }
 
   void mark_attribute(Message message, std::size_t depth = 0) {
-    wire::Reader reader(message, "attribute");
+    MessageReader reader(message, "attribute");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::attribute::kGraph) ||
           f->tag == wire::bytes(field::attribute::kGraphs))
@@ -57,7 +57,7 @@ class FunctionMarker {
 
  private:
   void mark_nodes(Message message, std::uint32_t node_field, std::size_t depth = 0) {
-    wire::Reader reader(message, "message");
+    MessageReader reader(message, "message");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(node_field)) mark_node(f->body, depth);
   }

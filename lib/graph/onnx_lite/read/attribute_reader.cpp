@@ -4,8 +4,8 @@
 
 #include "read/import_context.h"
 #include "tensors/type_reader.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -63,7 +63,7 @@ Status read_list_field(const wire::Field& f, RawAttribute& raw) {
 Result<RawAttribute> split(const ImportContext& context, Message message) {
   RawAttribute raw;
   Attribute& a = raw.attribute;
-  wire::Reader reader(message, "attribute");
+  MessageReader reader(message, "attribute");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(fa::kName): a.name = f->text(); break;
@@ -141,7 +141,7 @@ std::uint64_t copied_bytes(const Attribute& a) {
 }
 
 // An attribute of a call belongs to the caller: its subgraphs see the caller's values. Where it is
-// used in a graph inside of the function's body, all graphs between there and the caller's have
+// used in a graph inside the function's body, all graphs between there and the caller's have
 // stand-ins for these.
 Result<std::optional<Attribute>> read_of_caller(ImportContext& context, const Scope& scope,
                                                 Scope& caller, const AttributeText& text) {
@@ -206,7 +206,7 @@ AttributeKind kind_by_field(std::uint32_t number) {
 
 Result<AttributeText> read_attribute_name(Message message) {
   AttributeText text{.name = {}, .message = message};
-  wire::Reader reader(message, "attribute");
+  MessageReader reader(message, "attribute");
   while (const wire::Field* f = reader.next())
     if (f->tag == wire::bytes(fa::kName)) text.name = f->text();
   CTXGEN_CHECK(reader.status());

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -13,11 +13,11 @@ struct Entry {
 };
 
 /// Decodes a StringStringEntryProto; `what` names it in errors.
-/// Errors  those of wire::Reader.
+/// Errors  those of MessageReader.
 [[nodiscard]] inline Result<Entry> read_entry(std::span<const std::byte> message,
                                               std::string_view what) {
   Entry entry;
-  wire::Reader reader(message, what);
+  MessageReader reader(message, what);
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::bytes(field::entry::kKey)) entry.key = f->text();
     if (f->tag == wire::bytes(field::entry::kValue)) entry.value = f->text();

@@ -17,8 +17,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {0, kContextMagic,
-     "this is a context binary, not a model: name the context model beside it, or look at it with "
-     "ctxgen inspect"},
+     "this is a context binary, not a model: give the context model next to it, or show it with ctxgen inspect"},
     {0, "version https://git-lfs", "this is a pointer of Git LFS, not the model: run git lfs pull"},
     {4, "ORTM",
      "this is a model in ORT format, not ONNX: start from the ONNX model that it was made from"},

@@ -1,7 +1,7 @@
 #include "read/import_context.h"
 #include "tensors/type_reader.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -15,7 +15,7 @@ struct GraphText {
 
 Result<GraphText> split(ImportContext& context, Graph& graph, Message message, bool main) {
   GraphText text;
-  wire::Reader reader(message, "graph");
+  MessageReader reader(message, "graph");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(fg::kNode): text.nodes.push_back(f->body); continue;
@@ -94,7 +94,7 @@ void set_exact_type(Value& value, const Tensor& tensor) {
 
 Status add_initializer(ImportContext& context, Scope& scope, NamedTensor named, Message message,
                        bool sparse) {
-  if (named.name.empty()) return {};  // nobody can read it
+  if (named.name.empty()) return {};  // no node can refer to it
   CTXGEN_CHECK(context.count_name(named.name));
   const ValueId id = scope.declare(named.name);
   Value& value = scope.graph().value(id);
@@ -123,7 +123,7 @@ Status read_initializers(ImportContext& context, Scope& scope, const GraphText& 
 // Expanded function bodies get names that no later node of the text has.
 Status reserve_names(Scope& scope, const GraphText& text) {
   for (const Message message : text.nodes) {
-    wire::Reader reader(message, "node");
+    MessageReader reader(message, "node");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::node::kOutput) && !f->body.empty())
         static_cast<void>(scope.declare(f->text()));

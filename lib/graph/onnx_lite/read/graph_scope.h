@@ -46,12 +46,12 @@ struct GraphBuild {
   }
 };
 
-/// What the body of a function may refer to by name besides values.
+/// What the body of a function may refer to by name other than values.
 struct FunctionFrame;
 
 /// Where names of values are looked up and made: one graph's text, or one function body's.
 ///
-/// In a function body that is expanded, and in the subgraphs inside of it, names are made unique in
+/// In a function body that is expanded, and in the subgraphs inside it, names are made unique in
 /// the graph that they go to and those around it, whose values they may capture under their names
 /// (`renames`): `names` maps the text's names to values there.
 class Scope {

@@ -52,7 +52,7 @@ struct FunctionFrame {
   Scope* caller = nullptr;  // where the call's attributes belong
 };
 
-/// What a node of an expanded body counts against ModelLimits::expanded_bytes, beside its text.
+/// What a node of an expanded body counts against ModelLimits::expanded_bytes, besides its text.
 inline constexpr std::uint64_t kExpandedNodeBytes = 512;
 /// And what an input or output of a function counts per call.
 inline constexpr std::uint64_t kExpandedValueBytes = 64;
@@ -90,7 +90,7 @@ struct ImportContext {
 /// The readers of the parts; each in the file of its name.
 [[nodiscard]] Result<AttributeText> read_attribute_name(Message message);
 /// What an attribute holds that has this field and does not say its type, as models before IR version
-/// 4 may; kUndefined for fields that are no value.
+/// 4 may; kUndefined for fields that are not values.
 [[nodiscard]] AttributeKind kind_by_field(std::uint32_t number);
 /// Nothing: the attribute refers to one that the call does not have and that has no default.
 [[nodiscard]] Result<std::optional<Attribute>> read_attribute(ImportContext& context, Scope& scope,
@@ -102,7 +102,7 @@ struct ImportContext {
 [[nodiscard]] Result<std::shared_ptr<Graph>> read_subgraph(ImportContext& context, Scope& outer,
                                                            Message message);
 [[nodiscard]] Result<FunctionText> read_function_text(Message message);
-/// Enters the function as it stands into Model::functions.
+/// Enters the function unchanged into Model::functions.
 [[nodiscard]] Status read_function(ImportContext& context, const FunctionText& text);
 [[nodiscard]] Status expand_call(ImportContext& context, Scope& scope, const NodeText& call,
                                  FunctionText& function);

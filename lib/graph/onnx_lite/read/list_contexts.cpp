@@ -9,8 +9,8 @@
 
 #include "read/entry_reader.h"
 #include "read/import_context.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 namespace {
@@ -29,7 +29,7 @@ struct AttributeFields {
 
 Result<AttributeFields> split_attribute(Message message) {
   AttributeFields fields;
-  wire::Reader reader(message, "attribute");
+  MessageReader reader(message, "attribute");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(field::attribute::kName): fields.name = f->text(); break;
@@ -50,7 +50,7 @@ class Lister {
   explicit Lister(const Blob& source) : source_(source) {}
 
   Result<ListedContexts> list() {
-    wire::Reader reader(source_.bytes, "model");
+    MessageReader reader(source_.bytes, "model");
     bool has_graph = false;
     while (const wire::Field* f = reader.next()) {
       if (f->tag == wire::bytes(field::model::kMetadata)) {
@@ -70,7 +70,7 @@ class Lister {
   Status graph(Message message, std::uint64_t depth) {
     if (depth > kMaxSubgraphDepth)
       return fail(ErrorCode::kResourceLimit, "graphs nested more than {} deep", kMaxSubgraphDepth);
-    wire::Reader reader(message, "graph");
+    MessageReader reader(message, "graph");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::graph::kNode)) CTXGEN_CHECK(node(f->body, depth));
     return reader.status();
@@ -79,7 +79,7 @@ class Lister {
   Status node(Message message, std::uint64_t depth) {
     std::string_view name, op_type, domain;
     attributes_.clear();
-    wire::Reader reader(message, "node");
+    MessageReader reader(message, "node");
     while (const wire::Field* f = reader.next()) {
       if (f->tag == wire::bytes(field::node::kName)) name = f->text();
       if (f->tag == wire::bytes(field::node::kOpType)) op_type = f->text();

@@ -8,8 +8,8 @@
 #include <unordered_set>
 
 #include "read/import_context.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 namespace {
@@ -29,7 +29,7 @@ class NameReader {
 
   /// `reads`: its inputs, and what its bodies read from outside.
   Status read_node(Message node, std::uint64_t depth, Names& reads, Names& makes) {
-    wire::Reader reader(node, "node");
+    MessageReader reader(node, "node");
     while (const wire::Field* f = reader.next()) {
       if (f->tag == wire::bytes(field::node::kInput)) CTXGEN_CHECK(add(f->text(), reads));
       if (f->tag == wire::bytes(field::node::kOutput)) CTXGEN_CHECK(add(f->text(), makes));
@@ -50,7 +50,7 @@ class NameReader {
   }
 
   Status read_attribute(Message attribute, std::uint64_t depth, Names& reads) {
-    wire::Reader reader(attribute, "attribute");
+    MessageReader reader(attribute, "attribute");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::attribute::kGraph) ||
           f->tag == wire::bytes(field::attribute::kGraphs))
@@ -65,7 +65,7 @@ class NameReader {
       return fail(ErrorCode::kResourceLimit, "subgraphs nested more than {} deep",
                   kMaxSubgraphDepth);
     Names defined, reads;
-    wire::Reader reader(graph, "graph");
+    MessageReader reader(graph, "graph");
     while (const wire::Field* f = reader.next()) {
       switch (f->tag) {
         case wire::bytes(fg::kInput):
@@ -91,7 +91,7 @@ class NameReader {
   }
 
   Status read_sparse(Message sparse, Names& defined) {
-    wire::Reader reader(sparse, "sparse tensor");
+    MessageReader reader(sparse, "sparse tensor");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::sparse::kValues))
         CTXGEN_CHECK(add(CTXGEN_TRY(text_of(f->body, field::tensor::kName)), defined));
@@ -100,7 +100,7 @@ class NameReader {
 
   static Result<std::string_view> text_of(Message message, std::uint32_t number) {
     std::string_view text;
-    wire::Reader reader(message, "message");
+    MessageReader reader(message, "message");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(number)) text = f->text();
     CTXGEN_CHECK(reader.status());

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "read/import_context.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -20,8 +20,8 @@ Status check_attribute_names(const NodeText& text) {
   for (std::size_t i = 0; i < text.attributes.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (text.attributes[i].name == text.attributes[j].name)
-        return fail(ErrorCode::kInvalidGraph, "{}: attribute \"{}\" is there twice",
-                    text.describe(), text.attributes[i].name);
+        return fail(ErrorCode::kInvalidGraph, "{}: duplicate attribute \"{}\"", text.describe(),
+                    text.attributes[i].name);
   return {};
 }
 
@@ -141,7 +141,7 @@ std::string NodeText::describe() const {
 Result<NodeText> read_node_text(Message message) {
   NodeText text;
   text.message = message;
-  wire::Reader reader(message, "node");
+  MessageReader reader(message, "node");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(fn::kInput): text.inputs.push_back(f->text()); break;

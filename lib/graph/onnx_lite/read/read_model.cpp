@@ -10,8 +10,8 @@
 #include "read/file_kind.h"
 #include "read/import_context.h"
 #include "read/node_order.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -65,14 +65,14 @@ Status read_field(ImportContext& context, const wire::Field& f, ModelText& text)
 
 Result<ModelText> split_fields(ImportContext& context) {
   ModelText text;
-  wire::Reader reader(context.model.source.bytes, "model");
+  MessageReader reader(context.model.source.bytes, "model");
   while (const wire::Field* f = reader.next()) CTXGEN_CHECK(read_field(context, *f, text));
   CTXGEN_CHECK(reader.status());
   if (!text.graph) return fail(ErrorCode::kInvalidGraph, "no graph: this is not an ONNX model");
   return text;
 }
 
-/// As split_fields(); of what is no model the error says what it is, where its bytes do.
+/// As split_fields(); for a file that is not a model, the error says what it is if its bytes show it.
 Result<ModelText> split(ImportContext& context) {
   auto text = split_fields(context);
   if (text || text.error().code != ErrorCode::kInvalidGraph) return text;
@@ -158,7 +158,7 @@ std::string_view normalised_domain(std::string_view domain) {
 
 Result<OpsetImport> read_opset_import(Message message) {
   OpsetImport import;
-  wire::Reader reader(message, "opset_import");
+  MessageReader reader(message, "opset_import");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::bytes(field::opset::kDomain)) import.domain = normalised_domain(f->text());
     if (f->tag == wire::varint(field::opset::kVersion)) import.version = f->integer();
@@ -204,7 +204,7 @@ Status ImportContext::count_node() {
 Status ImportContext::count_expanded(std::uint64_t bytes) {
   expanded_bytes += bytes;
   if (expanded_bytes <= limits.expanded_bytes) return {};
-  return fail(ErrorCode::kResourceLimit, "expanded calls of functions pass {} bytes",
+  return fail(ErrorCode::kResourceLimit, "expanded calls of functions exceed {} bytes",
               limits.expanded_bytes);
 }
 

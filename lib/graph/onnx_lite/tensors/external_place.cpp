@@ -1,8 +1,8 @@
 #include "ctxgen/onnx_lite/external_place.h"
 
 #include "tensors/tensor_reader.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -11,7 +11,7 @@ Result<std::optional<ExternalDataRef>> external_place(const Model& model, const 
   if (!value.initializer_is_external || value.is_sparse || value.initializer_source().empty())
     return place;
   place.emplace();
-  wire::Reader reader(model.bytes(value.initializer_source()), "tensor");
+  MessageReader reader(model.bytes(value.initializer_source()), "tensor");
   while (const wire::Field* f = reader.next())
     if (f->tag == wire::bytes(field::tensor::kExternalData))
       CTXGEN_CHECK(read_external_entry(f->body, *place));

@@ -5,8 +5,8 @@
 
 #include "read/entry_reader.h"
 #include "tensors/typed_data.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -27,7 +27,7 @@ template <class Number>
 Status parse_decimal(std::string_view text, std::string_view key, Number& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error == std::errc::result_out_of_range)
-    return fail(ErrorCode::kInvalidGraph, "external data: {} {} is too large: it passes 64 bits",
+    return fail(ErrorCode::kInvalidGraph, "external data: {} {} is too large: it exceeds 64 bits",
                 key, text);
   if (error != std::errc{} || end != text.data() + text.size())
     return fail(ErrorCode::kInvalidGraph, "external data: {} is \"{}\", expected a decimal number",
@@ -66,7 +66,7 @@ Status add_dims(const wire::Field& f, Dims& dims) {
 Result<TensorReader::Parts> TensorReader::parse(std::span<const std::byte> message) const {
   Parts parts;
   std::int64_t type = 0;
-  wire::Reader reader(message, "tensor");
+  MessageReader reader(message, "tensor");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::varint(ft::kDims):
@@ -145,7 +145,7 @@ Result<NamedTensor> TensorReader::read(std::span<const std::byte> message) {
 Result<NamedTensor> TensorReader::read_sparse(std::span<const std::byte> message) {
   std::optional<NamedTensor> values, indices;
   Dims dims;
-  wire::Reader reader(message, "sparse tensor");
+  MessageReader reader(message, "sparse tensor");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(field::sparse::kValues): values = CTXGEN_TRY(read(f->body)); break;

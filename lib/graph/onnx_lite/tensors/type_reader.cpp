@@ -1,7 +1,7 @@
 #include "tensors/type_reader.h"
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 namespace {
@@ -11,7 +11,7 @@ constexpr int kMaxTypeDepth = 8;
 
 Result<Dim> read_dim(std::span<const std::byte> message, Model& model) {
   Dim dim;
-  wire::Reader reader(message, "dimension");
+  MessageReader reader(message, "dimension");
   while (const wire::Field* f = reader.next()) {
     // Exporters write -1 and "" for what they do not know.
     if (f->tag == wire::varint(field::shape::kDimValue))
@@ -25,7 +25,7 @@ Result<Dim> read_dim(std::span<const std::byte> message, Model& model) {
 
 Result<std::vector<Dim>> read_shape(std::span<const std::byte> message, Model& model) {
   std::vector<Dim> dims;
-  wire::Reader reader(message, "shape");
+  MessageReader reader(message, "shape");
   while (const wire::Field* f = reader.next()) {
     if (f->tag != wire::bytes(field::shape::kDim)) continue;
     if (dims.size() == kMaxRank)
@@ -37,7 +37,7 @@ Result<std::vector<Dim>> read_shape(std::span<const std::byte> message, Model& m
 }
 
 Status read_tensor_type(std::span<const std::byte> message, Model& model, ValueType& type) {
-  wire::Reader reader(message, "tensor type");
+  MessageReader reader(message, "tensor type");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::varint(field::type::kElement)) {
       if (f->number != 0 && !is_known_data_type(f->integer()))
@@ -55,7 +55,7 @@ Result<ValueType> read_nested_type(std::span<const std::byte> message, Model& mo
 // The element tensor of a sequence or an optional.
 Status read_container_type(std::span<const std::byte> message, Model& model, int depth,
                            ValueType& type) {
-  wire::Reader reader(message, "type");
+  MessageReader reader(message, "type");
   while (const wire::Field* f = reader.next()) {
     if (f->tag != wire::bytes(field::type::kElement)) continue;
     ValueType element = CTXGEN_TRY(read_nested_type(f->body, model, depth + 1));
@@ -69,7 +69,7 @@ Result<ValueType> read_nested_type(std::span<const std::byte> message, Model& mo
   using Kind = ValueType::Kind;
   if (depth > kMaxTypeDepth) return fail(ErrorCode::kUnsupported, "a type nested too deeply");
   ValueType type;
-  wire::Reader reader(message, "type");
+  MessageReader reader(message, "type");
   while (const wire::Field* f = reader.next()) {
     switch (f->tag) {
       case wire::bytes(field::type::kTensor):
@@ -100,7 +100,7 @@ Result<ValueType> read_type(std::span<const std::byte> message, Model& model) {
 Result<ValueInfo> read_value_info(std::span<const std::byte> message, Model& model) {
   ValueInfo info;
   std::span<const std::byte> type;
-  wire::Reader reader(message, "value info");
+  MessageReader reader(message, "value info");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::bytes(field::value_info::kName)) info.name = f->text();
     if (f->tag == wire::bytes(field::value_info::kType)) type = f->body;

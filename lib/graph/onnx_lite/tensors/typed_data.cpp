@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -54,7 +54,7 @@ std::uint64_t count_varints(std::span<const std::byte> bytes) {
 // Elements of all occurrences of the field, packed or not.
 Result<std::uint64_t> count_elements(std::span<const std::byte> message, const FieldOfType& what) {
   std::uint64_t count = 0;
-  wire::Reader reader(message, "tensor");
+  MessageReader reader(message, "tensor");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::tag(what.number, scalar_type(what.encoding))) ++count;
     if (f->tag != wire::bytes(what.number)) continue;
@@ -93,7 +93,7 @@ Result<std::optional<std::span<const std::byte>>> packed_in_place(
   const FieldOfType what = field_of(type);
   std::optional<std::span<const std::byte>> found;
   if (what.encoding == Encoding::kVarint) return found;
-  wire::Reader reader(message, "tensor");
+  MessageReader reader(message, "tensor");
   while (const wire::Field* f = reader.next()) {
     if (f->field_number() != what.number) continue;
     if (found || f->tag != wire::bytes(what.number) || f->body.size() != size_bytes)
@@ -115,7 +115,7 @@ Result<Tensor> decode_numbers(std::span<const std::byte> message, DataType type,
                 to_string(dims), elements, count / what.elements_each);
   Tensor tensor = CTXGEN_TRY(Tensor::allocate(type, dims));
   std::byte* out = tensor.mutable_bytes().data();
-  wire::Reader reader(message, "tensor");
+  MessageReader reader(message, "tensor");
   while (const wire::Field* f = reader.next()) {
     const bool scalar = f->tag == wire::tag(what.number, scalar_type(what.encoding));
     if (scalar || f->tag == wire::bytes(what.number))
@@ -126,7 +126,7 @@ Result<Tensor> decode_numbers(std::span<const std::byte> message, DataType type,
 
 Result<Tensor> decode_strings(std::span<const std::byte> message, const Dims& dims) {
   std::vector<std::string> strings;
-  wire::Reader reader(message, "tensor");
+  MessageReader reader(message, "tensor");
   while (const wire::Field* f = reader.next())
     if (f->tag == wire::bytes(ft::kStringData)) strings.emplace_back(f->text());
   CTXGEN_CHECK(reader.status());
@@ -144,7 +144,7 @@ std::int64_t index_at(const Tensor& indices, std::uint64_t position) {
   return value;
 }
 
-// The linear position of entry `i`, or nothing if it lies outside.
+// The linear position of entry `i`, or nothing if it is outside.
 std::optional<std::uint64_t> position_of(const Tensor& indices, std::uint64_t i, const Dims& dims,
                                          std::uint64_t element_total) {
   if (indices.rank() == 1) {
@@ -189,8 +189,7 @@ Result<Tensor> densify(const Tensor& values, const Tensor& indices, const Dims& 
   const auto total = static_cast<std::uint64_t>(dense.element_count());
   for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(values.dims()[0]); ++i) {
     const auto at = position_of(indices, i, dims, total);
-    if (!at)
-      return fail(ErrorCode::kInvalidGraph, "index {} lies outside of {}", i, to_string(dims));
+    if (!at) return fail(ErrorCode::kInvalidGraph, "index {} is outside {}", i, to_string(dims));
     std::memcpy(out.data() + *at * width, values.bytes().data() + i * width, width);
   }
   return dense;

@@ -12,7 +12,7 @@ namespace ctxgen {
 /// The typed fields of a TensorProto (float_data, int32_data, ...) and the dense form of sparse
 /// tensors. `message` is the body of the TensorProto.
 
-/// The bytes of the field where they lie as they are wanted: one packed run of floats or doubles
+/// The bytes of the field in place if they have the wanted form: one packed run of floats or doubles
 /// of `size_bytes`. Nothing where they must be decoded.
 [[nodiscard]] Result<std::optional<std::span<const std::byte>>> packed_in_place(
     std::span<const std::byte> message, DataType type, std::uint64_t size_bytes);

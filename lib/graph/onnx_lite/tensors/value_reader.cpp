@@ -6,10 +6,10 @@
 #include "ctxgen/onnx_lite/read_model.h"
 
 #include "tensors/tensor_reader.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
-// Test data that is no tensor. SequenceProto and OptionalProto hold their content in fields of the
+// Test data that is not a tensor. SequenceProto and OptionalProto hold their content in fields of the
 // same numbers, one per kind; ONNX nests them in no way that is not read here.
 
 namespace ctxgen {
@@ -35,7 +35,7 @@ Result<Tensor> joined(std::span<const RuntimeValue> items) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Tensor& one = items[i].tensor();
     if (one.element_count() != 1 || (!one.is_string() && bits_of(type) < 8))
-      return fail(ErrorCode::kUnsupported, "a map whose values are no scalars of whole bytes");
+      return fail(ErrorCode::kUnsupported, "a map whose values are not scalars of whole bytes");
     if (one.is_string())
       all.mutable_strings()[i] = one.strings().front();
     else
@@ -52,7 +52,7 @@ Result<std::shared_ptr<SequenceValue>> read_sequence(const Blob& source,
                                                      bool maps) {
   auto sequence = std::make_shared<SequenceValue>();
   TensorReader tensors(source, nullptr);
-  wire::Reader reader(message, "sequence");
+  MessageReader reader(message, "sequence");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::bytes(fv::kTensor)) {
       Tensor tensor = CTXGEN_TRY(tensors.read(f->body)).tensor;
@@ -84,7 +84,7 @@ Result<RuntimeValue> read_map(const Blob& source, std::span<const std::byte> mes
   std::vector<std::int64_t> ints;
   std::vector<std::string> strings;
   Tensor values = CTXGEN_TRY(joined({}));
-  wire::Reader reader(message, "map");
+  MessageReader reader(message, "map");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::varint(fm::kKeys)) ints.push_back(f->integer());
     if (f->tag == wire::bytes(fm::kKeys)) CTXGEN_CHECK(append_keys(*f, ints));
@@ -110,7 +110,7 @@ Result<RuntimeValue> read_map(const Blob& source, std::span<const std::byte> mes
 Result<RuntimeValue> read_optional(const Blob& source) {
   RuntimeValue value = RuntimeValue::empty_optional();
   TensorReader tensors(source, nullptr);
-  wire::Reader reader(source.bytes, "optional");
+  MessageReader reader(source.bytes, "optional");
   while (const wire::Field* f = reader.next()) {
     if (f->tag == wire::bytes(fv::kTensor))
       value = CTXGEN_TRY(tensors.read(f->body)).tensor;

@@ -1,10 +1,7 @@
 #include "wire/message_writer.h"
 
-#include <array>
-
 #include "ctxgen/base/blob.h"
-
-#include "wire/wire.h"
+#include "ctxgen/base/protobuf_wire.h"
 
 namespace ctxgen {
 
@@ -18,54 +15,45 @@ void Pieces::own(std::span<const std::byte> bytes) {
 }
 
 void Pieces::own_varint(std::uint64_t value, std::size_t least_bytes) {
-  std::array<std::byte, 10> encoded;
-  std::size_t used = 0;
-  for (; value >= 0x80 || used + 1 < least_bytes; value >>= 7)
-    encoded[used++] = static_cast<std::byte>(value | 0x80);
-  encoded[used++] = static_cast<std::byte>(value);
-  own(std::span(encoded).first(used));
-}
-
-void Pieces::tag(std::uint32_t number, std::uint32_t wire_type) {
-  own_varint(number << 3 | wire_type);
+  own(wire::EncodedVarint(value, least_bytes).bytes());
 }
 
 void Pieces::varint_field(std::uint32_t number, std::uint64_t value) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kVarint));
+  own_varint(wire::varint(number));
   own_varint(value);
 }
 
 void Pieces::float_field(std::uint32_t number, float value) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kFixed32));
+  own_varint(wire::fixed32(number));
   own(std::as_bytes(std::span(&value, 1)));
 }
 
 void Pieces::text_field(std::uint32_t number, std::string_view text) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kBytes));
+  own_varint(wire::bytes(number));
   own_varint(text.size());
   own(as_bytes(text));
 }
 
 void Pieces::bytes_field(std::uint32_t number, std::span<const std::byte> bytes) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kBytes));
+  own_varint(wire::bytes(number));
   own_varint(bytes.size());
   fields(bytes);
 }
 
 void Pieces::message_field(std::uint32_t number, Pieces message) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kBytes));
+  own_varint(wire::bytes(number));
   own_varint(message.size());
   append(std::move(message));
 }
 
 void Pieces::wide_message_field(std::uint32_t number, Pieces message) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kBytes));
+  own_varint(wire::bytes(number));
   own_varint(message.size(), kWideBytes);
   append(std::move(message));
 }
 
 void Pieces::padded_varint_field(std::uint32_t number, std::uint64_t value, std::size_t bytes) {
-  tag(number, static_cast<std::uint32_t>(wire::Type::kVarint));
+  own_varint(wire::varint(number));
   own_varint(value, bytes);
 }
 

@@ -47,7 +47,6 @@ class Pieces {
   void own_varint(std::uint64_t value, std::size_t least_bytes = 1);
   void append(Pieces message);
   void own(std::span<const std::byte> bytes);
-  void tag(std::uint32_t number, std::uint32_t wire_type);
 
   std::vector<std::byte> own_;
   std::vector<Piece> pieces_;

@@ -1,6 +1,7 @@
 #include "wire/rope.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ctxgen {
 
@@ -31,58 +32,27 @@ std::span<const std::byte> Rope::bytes(RopeRange range,
   return as_bytes(copy);
 }
 
-bool RopeReader::read_varint(std::uint64_t& value) {
-  value = 0;
-  for (int shift = 0; shift < 70 && !left_.empty();) {
-    auto run = rope_.from(left_.begin);
-    run = run.first(std::min<std::uint64_t>(run.size(), left_.size()));
-    for (const std::byte each : run) {
-      const auto byte = static_cast<std::uint64_t>(each);
-      ++left_.begin;
-      if (shift < 64) value |= (byte & 0x7f) << shift;
-      shift += 7;
-      if ((byte & 0x80) == 0) return true;
-      if (shift >= 70) return false;
-    }
+std::span<const std::byte> Rope::window(RopeRange range, std::span<std::byte> copy) const {
+  const std::size_t wanted = std::min<std::uint64_t>(copy.size(), range.size());
+  if (const auto run = from(range.begin); run.size() >= wanted) return run;
+  for (std::size_t used = 0; used < wanted;) {
+    const auto run = from(range.begin + used);
+    const auto part = run.first(std::min(run.size(), wanted - used));
+    std::ranges::copy(part, copy.begin() + static_cast<std::ptrdiff_t>(used));
+    used += part.size();
   }
-  return false;
-}
-
-bool RopeReader::read_fixed(std::uint64_t size, std::uint64_t& value) {
-  if (left_.size() < size) return false;
-  value = 0;
-  for (std::uint64_t i = 0; i < size; ++i)
-    value |= static_cast<std::uint64_t>(rope_.from(left_.begin++).front()) << (8 * i);
-  return true;
-}
-
-bool RopeReader::read_body(RopeField& field) {
-  std::uint64_t size = 0;
-  field.number = 0;
-  field.body.begin = left_.begin;
-  bool read = false;
-  switch (static_cast<wire::Type>(field.tag & 7)) {
-    case wire::Type::kVarint: read = read_varint(field.number); break;
-    case wire::Type::kFixed64: read = read_fixed(8, field.number); break;
-    case wire::Type::kFixed32: read = read_fixed(4, field.number); break;
-    case wire::Type::kBytes:
-      read = read_varint(size) && size <= left_.size();
-      field.body.begin = left_.begin;
-      if (read) left_.begin += size;
-      break;
-    default: break;  // groups, which ONNX never had
-  }
-  field.body.end = left_.begin;
-  return read;
+  return copy.first(wanted);
 }
 
 bool RopeReader::next(RopeField& field) {
   if (malformed_ || left_.empty()) return false;
-  std::uint64_t tag = 0;
-  malformed_ = !read_varint(tag) || tag > UINT32_MAX || tag < 8;
-  field.tag = static_cast<std::uint32_t>(tag);
-  malformed_ = malformed_ || !read_body(field);
-  return !malformed_;
+  std::array<std::byte, wire::kMaxHeadBytes> copy;
+  wire::FieldHead head;
+  malformed_ = wire::read_head(rope_.window(left_, copy), left_.size(), head) != wire::Fault::kNone;
+  if (malformed_) return false;
+  field = {head.tag, head.number, {left_.begin + head.body_offset, 0}};
+  field.body.end = left_.begin = field.body.begin + head.body_size;
+  return true;
 }
 
 Status RopeReader::status() const {

@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ctxgen/base/protobuf_wire.h"
 #include "ctxgen/base/status.h"
-
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -36,9 +35,12 @@ class Rope {
       return run.bytes.subspan(at - run.begin);
     return seek(at);
   }
-  /// The bytes of a range where they lie, or where they are parted in a copy, kept in `copies`.
+  /// The bytes of a range where they are, or where they are parted in a copy, kept in `copies`.
   [[nodiscard]] std::span<const std::byte> bytes(RopeRange range,
                                                  std::forward_list<std::string>& copies) const;
+  /// The start of a range: at least its first copy.size() bytes, or all if it is shorter, where they
+  /// are or where they are parted in `copy`. Requires  the range is not empty.
+  [[nodiscard]] std::span<const std::byte> window(RopeRange range, std::span<std::byte> copy) const;
 
  private:
   struct Run {
@@ -69,10 +71,6 @@ class RopeReader {
   [[nodiscard]] Status status() const;
 
  private:
-  [[nodiscard]] bool read_varint(std::uint64_t& value);
-  [[nodiscard]] bool read_fixed(std::uint64_t size, std::uint64_t& value);
-  [[nodiscard]] bool read_body(RopeField& field);
-
   const Rope& rope_;
   RopeRange left_;
   bool malformed_ = false;

@@ -2,8 +2,8 @@
 
 #include "ctxgen/onnx_lite/read_model.h"
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -70,7 +70,7 @@ Pieces Encoder::value_info(std::string_view name, const ValueType& value_type) c
 
 Result<Pieces> Encoder::retyped(SourceRange source, const Value& value) const {
   Pieces out = value_info(value.name, value.type);
-  wire::Reader reader(model_.bytes(source), "value info");
+  MessageReader reader(model_.bytes(source), "value info");
   while (const wire::Field* f = reader.next())
     if (f->field_number() != field::value_info::kName &&
         f->field_number() != field::value_info::kType)
@@ -124,7 +124,7 @@ Result<Pieces> Encoder::attribute_from_fields(const Attribute& a) {
 Result<Pieces> Encoder::attribute_from_source(const Attribute& a) {
   Pieces out;
   out.text_field(fa::kName, a.name);
-  wire::Reader reader(model_.bytes(a.source), "attribute");
+  MessageReader reader(model_.bytes(a.source), "attribute");
   while (const wire::Field* f = reader.next())
     if (f->field_number() != fa::kName)
       CTXGEN_CHECK(relocator_.copy_whole(Relocator::Kind::kAttribute, f->whole, out));

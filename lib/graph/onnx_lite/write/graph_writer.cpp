@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 #include "write/initializer_fields.h"
 
 namespace ctxgen {
@@ -38,7 +38,7 @@ Result<Pieces> GraphWriter::changed_node(const Node& node, bool rewired) {
   for (std::size_t i = 0; rewired && i < node.inputs.size(); ++i)
     out.text_field(field::node::kInput,
                    node.inputs[i].valid() ? graph_.value(node.inputs[i]).name : std::string_view());
-  wire::Reader reader(model_.bytes(node.source), "node");
+  MessageReader reader(model_.bytes(node.source), "node");
   while (const wire::Field* f = reader.next()) {
     if (rewired && f->tag == wire::bytes(field::node::kInput)) continue;
     const auto attribute = std::ranges::find_if(node.attributes, [&](const Attribute& a) {
@@ -57,7 +57,7 @@ Result<Pieces> GraphWriter::changed_node(const Node& node, bool rewired) {
 Result<Pieces> GraphWriter::attribute_with_bodies(const Attribute& attribute) {
   Pieces out;
   std::size_t index = 0;
-  wire::Reader reader(model_.bytes(attribute.source), "attribute");
+  MessageReader reader(model_.bytes(attribute.source), "attribute");
   while (const wire::Field* f = reader.next()) {
     if (!is_graph(*f)) {
       out.fields(f->whole);
@@ -79,7 +79,7 @@ Status GraphWriter::add_body(std::uint32_t number, const Graph& body,
   if (changed == rewrite_.bodies.end())
     return encoder_.relocator().copy_field(number, Relocator::Kind::kGraph, text, out);
   Pieces content;
-  wire::Reader reader(text, "graph");
+  MessageReader reader(text, "graph");
   while (const wire::Field* f = reader.next())
     if (!is_written_anew(f->field_number())) content.fields(f->whole);
   CTXGEN_CHECK(reader.status());

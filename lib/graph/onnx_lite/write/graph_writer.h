@@ -21,7 +21,7 @@ class GraphWriter {
 
   [[nodiscard]] Status add_nodes(Pieces& out);
   /// Initializers, inputs, outputs and value infos. `main`: the rewrite of a main graph, whose
-  /// initializers may lie in another file and are aligned: `graph_offset` is where in the file `out`
+  /// initializers may be in another file and are aligned: `graph_offset` is where in the file `out`
   /// begins.
   [[nodiscard]] Status add_values(const ModelRewrite* main, std::uint64_t graph_offset,
                                   Pieces& out);

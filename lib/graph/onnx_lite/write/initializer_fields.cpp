@@ -3,8 +3,8 @@
 #include <array>
 #include <string>
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 
@@ -45,7 +45,7 @@ Result<std::optional<Pieces>> aligned_tensor(const Model& model, const Value& va
   Pieces tensor;
   std::span<const std::byte> raw;
   std::uint64_t data_type = 0;
-  wire::Reader reader(model.bytes(value.initializer_source()), "tensor");
+  MessageReader reader(model.bytes(value.initializer_source()), "tensor");
   while (const wire::Field* f = reader.next()) {
     const std::uint32_t number = f->field_number();
     if (f->tag == wire::bytes(ft::kRawData))
@@ -81,7 +81,7 @@ Result<Pieces> external_tensor(const Model& model, const Value& value, std::stri
     tensor.varint_field(ft::kDataType, static_cast<std::uint64_t>(value.initializer->type()));
     tensor.text_field(ft::kName, value.name);
   } else {
-    wire::Reader reader(model.bytes(value.initializer_source()), "tensor");
+    MessageReader reader(model.bytes(value.initializer_source()), "tensor");
     while (const wire::Field* f = reader.next())
       if (!is_data(f->field_number())) tensor.fields(f->whole);
     CTXGEN_CHECK(reader.status());

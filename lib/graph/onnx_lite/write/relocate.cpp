@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 
 namespace ctxgen {
 namespace {
@@ -61,7 +61,7 @@ Relocator::Relocator(const Model& model)
 Result<bool> Relocator::has_external(Kind kind, std::span<const std::byte> message, int depth) {
   if (depth > kMaxDepth) return fail(ErrorCode::kResourceLimit, "messages nested too deeply");
   bool external = false;
-  wire::Reader reader(message, "message");
+  MessageReader reader(message, "message");
   while (const wire::Field* f = reader.next()) {
     if (kind == Kind::kTensor && f->tag == wire::varint(field::tensor::kDataLocation))
       external = f->number == 1;
@@ -75,7 +75,7 @@ Result<bool> Relocator::has_external(Kind kind, std::span<const std::byte> messa
 Result<Pieces> Relocator::inline_tensor(std::span<const std::byte> message) {
   const NamedTensor read = CTXGEN_TRY(tensors_.read(message));
   Pieces out;
-  wire::Reader reader(message, "tensor");
+  MessageReader reader(message, "tensor");
   while (const wire::Field* f = reader.next()) {
     const std::uint32_t number = f->field_number();
     if (number != field::tensor::kExternalData && number != field::tensor::kDataLocation &&
@@ -109,7 +109,7 @@ Result<Pieces> Relocator::rewrite(Kind kind, std::span<const std::byte> message)
                          : model_.sorted_nodes.end();
   std::size_t node = 0;
   Pieces out;
-  wire::Reader reader(message, "message");
+  MessageReader reader(message, "message");
   while (const wire::Field* f = reader.next()) {
     if (order != model_.sorted_nodes.end() && f->tag == wire::bytes(node_field))
       CTXGEN_CHECK(
@@ -136,7 +136,7 @@ Status Relocator::copy_whole(Kind parent, std::span<const std::byte> whole, Piec
     out.fields(whole);
     return {};
   }
-  wire::Reader reader(whole, "message");
+  MessageReader reader(whole, "message");
   while (const wire::Field* f = reader.next()) {
     const auto inner = is_bytes(*f) ? kind_of(parent, f->field_number()) : std::nullopt;
     if (inner)

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "content/content_walk.h"
+#include "wire/message_reader.h"
 #include "wire/onnx_fields.h"
-#include "wire/wire.h"
 #include "write/encode.h"
 #include "write/graph_writer.h"
 #include "write/initializer_fields.h"
@@ -40,7 +40,7 @@ class ModelWriter {
 
 Status ModelWriter::add_header(Pieces& out) {
   for (const SourceRange range : model_.header_sources) {
-    wire::Reader reader(model_.bytes(range), "model");
+    MessageReader reader(model_.bytes(range), "model");
     while (const wire::Field* f = reader.next()) {
       if (f->tag == wire::bytes(fm::kTraining))
         CTXGEN_CHECK(encoder_.relocator().copy_field(fm::kTraining, Relocator::Kind::kTraining,

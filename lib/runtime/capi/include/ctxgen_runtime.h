@@ -234,10 +234,10 @@ CTXGEN_API ctxgen_status* ctxgen_run_context_set_output(ctxgen_run_context* cont
 CTXGEN_API ctxgen_status* ctxgen_run_context_run(ctxgen_run_context* context);
 
 /* Output of the last run, good until the next one. CTXGEN_INVALID_ARGUMENT where the last run failed;
- * CTXGEN_NOT_IMPLEMENTED where it is no tensor. In: tensor->struct_size. */
+ * CTXGEN_NOT_IMPLEMENTED if it is not a tensor. In: tensor->struct_size. */
 CTXGEN_API ctxgen_status* ctxgen_run_context_output(const ctxgen_run_context* context, size_t index,
                                                     ctxgen_tensor* tensor);
-/* The same of any kind. The caller releases it. It keeps its bytes beyond the next run, unless they lie
+/* The same of any kind. The caller releases it. It keeps its bytes beyond the next run, unless they are
  * in memory of ctxgen_run_context_set_output. */
 CTXGEN_API ctxgen_status* ctxgen_run_context_create_output(const ctxgen_run_context* context,
                                                            size_t index, ctxgen_value** value);

@@ -1,4 +1,4 @@
-"""Where the ctxgen execution provider for ONNX Runtime lies, as packages of plugin EPs tell it.
+"""Where the ctxgen execution provider for ONNX Runtime is, in the form that plugin EP packages use.
 
     import onnxruntime, onnxruntime_ep_ctxgen as ctxgen
     onnxruntime.register_execution_provider_library("ctxgen", ctxgen.get_library_path())

@@ -43,7 +43,7 @@ std::int64_t last_dim(const Tensor& tensor) {
 }
 std::size_t last_axis(const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.rank() - 1; }
 
-// Adds a bias along the last axis; the output is new, nobody else sees it yet.
+// Adds a bias along the last axis; the output is new, nothing else sees it yet.
 Status add_bias(Tensor& output, const Tensor* bias) {
   if (bias == nullptr) return {};
   if (bias->type() != output.type())

@@ -50,7 +50,7 @@ class FusedContext final : public ForwardingContext {
     output = made;
     return made;
   }
-  Tensor* output = nullptr;  // nobody else sees it yet: it may be changed in place
+  Tensor* output = nullptr;  // nothing else sees it yet: it may be changed in place
 
  private:
   std::size_t inputs_;

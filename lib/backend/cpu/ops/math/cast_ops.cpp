@@ -124,12 +124,12 @@ void pack(const Tensor& wide, Tensor& to, const CastRules& rules) {
     pack_small(wide, to, rules.saturate);
 }
 
-/// What lies between a type that no kernel computes in and the others.
+/// The conversions between a type that no kernel computes in and the others.
 DataType between(DataType type) {
   return type == DataType::kFloat8E8M0 ? DataType::kFloat : unpacked_type(type);
 }
 
-/// `to` has the dims of `from` and another type. What lies between is memory of the run.
+/// `to` has the dims of `from` and another type. What is between is memory of the run.
 Status cast(KernelContext& context, const Tensor& from, Tensor& to, const CastRules& rules) {
   if (!is_plain(from.type())) {
     const DataType type = between(from.type());

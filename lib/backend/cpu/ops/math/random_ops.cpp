@@ -12,7 +12,7 @@
 namespace ctxgen::cpu {
 namespace {
 
-// The attribute is a float; numbers that are no seed of 32 bits are folded into one.
+// The attribute is a float; numbers that are not seeds of 32 bits are folded into one.
 std::optional<std::uint32_t> seed_of(const Node& node) {
   if (node.attribute("seed") == nullptr) return std::nullopt;
   const double seed = node.float_or("seed", 0.0f);

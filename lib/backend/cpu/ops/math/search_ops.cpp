@@ -70,7 +70,7 @@ struct TopKParams {
   bool largest = true;
 };
 
-// Whether x stands before y; NaN counts as the greatest number, so that the order stays one.
+// Whether x comes before y; NaN counts as the greatest number, so that the order stays one.
 template <class V>
 bool greater(V x, V y) {
   if constexpr (std::is_floating_point_v<V>)

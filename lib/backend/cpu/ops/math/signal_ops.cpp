@@ -52,7 +52,7 @@ template <class T>
 void transform_axis(const Tensor& input, const AxisSplit& from, std::int64_t length,
                     const DftParams& params, Tensor& output, std::int64_t bins) {
   const std::int64_t parts = input.dims().back();
-  const std::int64_t inner = from.inner / parts;  // complex elements behind the axis
+  const std::int64_t inner = from.inner / parts;  // complex elements after the axis
   Fourier fourier(static_cast<std::size_t>(length), params.inverse);
   ScratchVector<Complex> line(static_cast<std::size_t>(length));
   const double factor = params.inverse ? 1 / static_cast<double>(length) : 1;

@@ -199,7 +199,7 @@ KernelResult make_vectorizer(const Node& node) {
     std::int64_t width = 0;
     for (const VectorInput& input : inputs)
       if (__builtin_add_overflow(width, input.used, &width))
-        return fail(ErrorCode::kInvalidGraph, "inputdimensions are without end");
+        return fail(ErrorCode::kInvalidGraph, "inputdimensions add up to too much");
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, {rows, width}));
     std::int64_t start = 0;
     for (const VectorInput& input : inputs) {

@@ -363,7 +363,7 @@ Result<std::vector<std::vector<double>>> member_sets(const Node& node) {
   return sets;
 }
 
-// The place of a child among inner nodes (first) and leaves (behind them).
+// The place of a child among inner nodes (first) and leaves (after them).
 Result<std::size_t> child_of(const NewLists& lists, std::int64_t id, std::int64_t is_leaf) {
   const std::size_t inner = lists.features.size();
   const std::size_t count = is_leaf != 0 ? lists.leaf_weights.size() : inner;

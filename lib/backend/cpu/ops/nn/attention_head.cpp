@@ -39,7 +39,7 @@ bool softmax(ScratchVector<double>& logits, bool extra_zero) {
   return true;
 }
 
-// The logits of one query behind bias and cap.
+// The logits of one query after bias and cap.
 template <class E>
 void fill_logits(const AttendParams& params, const E* q, const RowsOf<E>& k, LogitBias bias,
                  std::int64_t s, ScratchVector<double>& logits, const LogitObserver* observe) {

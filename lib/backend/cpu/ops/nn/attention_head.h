@@ -15,7 +15,7 @@ struct RowsOf {
 };
 using HeadRows = RowsOf<float>;
 
-/// The stages of a logit: the scaled product, with its bias, behind the soft cap, and the weight.
+/// The stages of a logit: the scaled product, with its bias, after the soft cap, and the weight.
 enum class LogitStage { kProduct, kBiased, kCapped, kWeight };
 
 struct AttendParams {

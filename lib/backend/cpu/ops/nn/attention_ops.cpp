@@ -105,7 +105,7 @@ Status check_past(Inputs& in) {
     return fail(ErrorCode::kInvalidGraph, "past_key and past_value go together");
   if (in.past_key == nullptr) return {};
   if (in.lengths != nullptr)
-    return fail(ErrorCode::kInvalidGraph, "nonpad_kv_seqlen does not go with past_key");
+    return fail(ErrorCode::kInvalidGraph, "nonpad_kv_seqlen cannot be combined with past_key");
   CTXGEN_CHECK(same_type(*in.q.tensor, *in.past_key));
   CTXGEN_CHECK(same_type(*in.q.tensor, *in.past_value));
   CTXGEN_CHECK(expect_rank(*in.past_key, "past_key", 4, 4));
@@ -243,7 +243,7 @@ struct RotaryParams {
   bool interleaved = false;
 };
 
-// Where the pairs of cos and sin of (batch, row) stand.
+// Where the pairs of cos and sin of (batch, row) are.
 Result<std::int64_t> cache_row(const Tensor& cos, const Tensor* positions, std::int64_t b,
                                std::int64_t s, std::int64_t rows) {
   if (positions == nullptr) return b * rows + s;

@@ -28,11 +28,11 @@ Result<Problem> read_problem(const KernelContext& context, const WindowAttribute
   for (std::int64_t dim : image) p.dims.push_back(dim);
   if (!checked_element_count(p.dims) || !checked_element_count(Dims(block)) ||
       std::ranges::min(block) < 1)
-    return fail(ErrorCode::kInvalidGraph, "{} and its blocks are no image", to_string(p.dims));
+    return fail(ErrorCode::kInvalidGraph, "{} and its blocks are not an image", to_string(p.dims));
   p.window = CTXGEN_TRY(resolve_window(attributes, p.dims, block));
   p.kernel = p.window.kernel_size();
   if (!checked_element_count(p.window.outputs()))
-    return fail(ErrorCode::kInvalidGraph, "blocks of {} without end", to_string(p.dims));
+    return fail(ErrorCode::kInvalidGraph, "blocks of {} are too many", to_string(p.dims));
   p.blocks = element_count(p.window.outputs());
   if (p.kernel < 1 || p.input->dims()[1] % p.kernel != 0 || p.input->dims()[2] != p.blocks)
     return fail(ErrorCode::kInvalidGraph, "input {} does not fit {} blocks of {}",
@@ -42,7 +42,7 @@ Result<Problem> read_problem(const KernelContext& context, const WindowAttribute
   return p;
 }
 
-// The element of the image that element k of block l lies on, or -1 in the padding.
+// The element of the image that element k of block l is on, or -1 in the padding.
 std::int64_t place_of(const Window& window, std::int64_t k, std::int64_t l) {
   std::int64_t place = 0;
   std::int64_t stride = 1;

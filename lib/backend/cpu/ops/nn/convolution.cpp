@@ -60,7 +60,7 @@ ScratchVector<Tap> taps_of(const Window& window, const Dims& strides) {
 struct Origin {
   Dims at;
   std::int64_t offset = 0;
-  bool inside = false;  // the whole window lies inside the input
+  bool inside = false;  // the whole window is inside the input
 };
 
 Origin origin_of(const Window& window, const Dims& strides, std::int64_t position) {

@@ -32,7 +32,7 @@ struct Inputs {
   const Tensor *scores, *weights;
   Dims label_dims;
   ScratchVector<std::int64_t> labels;
-  std::int64_t classes, inner;  // elements behind the class axis
+  std::int64_t classes, inner;  // elements after the class axis
 };
 
 Result<Inputs> read_inputs(const KernelContext& context, const Params& params) {

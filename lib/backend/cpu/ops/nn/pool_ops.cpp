@@ -10,7 +10,7 @@
 namespace ctxgen::cpu {
 namespace {
 
-// The elements of one window that lie inside the input.
+// The elements of one window that are inside the input.
 struct WindowElements {
   ScratchVector<std::int64_t> offsets;  // in the image
   std::int64_t padded_count = 0;        // window elements inside input and padding
@@ -53,7 +53,7 @@ void collect(const Window& window, const Dims& strides, std::int64_t position,
     const std::size_t before = elements.offsets.size();
     const auto count = static_cast<std::size_t>(ranges.count[i]);
     elements.offsets.resize(before * count);
-    if (count == 0) return;  // the window lies in the padding; nothing is left to read below
+    if (count == 0) return;  // the window is in the padding; nothing is left to read below
     // From the back, so that old offsets are read before they are overwritten.
     for (std::size_t k = before; k-- > 0;) {
       const std::int64_t base = elements.offsets[k];
@@ -177,7 +177,7 @@ Status run_float_pool(KernelContext& context, const WindowAttributes& attributes
 KernelResult make_average_pool(const Node& node) {
   const auto attributes = CTXGEN_TRY(window_attributes(node));
   const bool with_padding = node.int_or("count_include_pad", 0) != 0;
-  // Before opset 19 the whole window counts, even what ceil_mode lets stand out past the padding.
+  // Before opset 19 the whole window counts, even what ceil_mode lets extend past the padding.
   std::int64_t whole = node.opset < 19 ? 1 : 0;
   for (std::int64_t extent : attributes.kernel)
     if (__builtin_mul_overflow(whole, extent, &whole))

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <vector>
 
+#include "ctxgen/base/resize_axis.h"
+
 #include "families.h"
 #include "kernel/attributes.h"
 #include "kernel/function_kernel.h"
@@ -30,38 +32,18 @@ struct AxisSource {
   ScratchVector<bool> outside;        // tf_crop_and_resize: takes the extrapolation value
 };
 
-struct AxisPlan {
-  std::int64_t input = 0, output = 0;
-  double scale = 1, roi_start = 0, roi_end = 1;
+struct AxisPlan : ResizeAxis {
+  double roi_start = 0, roi_end = 1;
 };
 
 double source_position(const ResizeParams& params, const AxisPlan& axis, double x) {
+  if (params.coordinates != "tf_crop_and_resize")
+    return ctxgen::source_position(axis, params.coordinates, x);
   const auto in = static_cast<double>(axis.input);
   const double out = axis.scale * in;
-  const std::string& mode = params.coordinates;
-  if (mode == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
-  if (mode == "asymmetric") return x / axis.scale;
-  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
-  if (mode == "pytorch_half_pixel" && out == 1) return -0.5;
-  if (mode == "tf_crop_and_resize") {
-    const double extent = (axis.roi_end - axis.roi_start) * (in - 1);
-    const double at = out == 1 ? extent / 2 : x * extent / (out - 1);
-    return at + axis.roi_start * (in - 1);
-  }
-  const double centred = (x + 0.5) / axis.scale - 0.5;
-  if (mode == "half_pixel_symmetric")
-    return centred + in / 2 * (1 - static_cast<double>(axis.output) / out);
-  return centred;
-}
-
-std::int64_t nearest_index(const std::string& mode, double at) {
-  const double below = std::floor(at);
-  const double rest = at - below;
-  const bool up = mode == "ceil"                ? rest > 0
-                  : mode == "floor"             ? false
-                  : mode == "round_prefer_ceil" ? rest >= 0.5
-                                                : rest > 0.5;
-  return static_cast<std::int64_t>(below) + (up ? 1 : 0);
+  const double extent = (axis.roi_end - axis.roi_start) * (in - 1);
+  const double at = out == 1 ? extent / 2 : x * extent / (out - 1);
+  return at + axis.roi_start * (in - 1);
 }
 
 double cubic(double a, double x) {
@@ -99,7 +81,7 @@ AxisSource sources_of(const ResizeParams& params, const AxisPlan& axis) {
     const double last = static_cast<double>(axis.input - 1);
     source.outside.push_back(params.coordinates == "tf_crop_and_resize" &&
                              !(at >= 0 && at <= last));
-    if (std::isnan(at)) at = 0;  // a region that is no number is outside
+    if (std::isnan(at)) at = 0;  // a region that is not a number is outside
     if (params.mode == Mode::kNearest) {
       // Far outside positions clamp anyway; this keeps the conversion in range.
       source.first.push_back(nearest_index(params.nearest, std::clamp(at, -1.0, last + 1)));
@@ -131,7 +113,7 @@ ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t o
   return to;
 }
 
-// Applies f(offset of the output element) to every element that lies outside on some axis.
+// Applies f(offset of the output element) to every element that is outside on some axis.
 template <class F>
 void for_each_outside(const ScratchVector<AxisSource>& sources, const Dims& dims, F f) {
   Dims position(dims.size(), 0);
@@ -259,7 +241,7 @@ Status apply_sizes(const ScratchVector<std::int64_t>& sizes, const ScratchVector
 Result<ScratchVector<AxisPlan>> plan_resize(const KernelContext& context,
                                             const ResizeParams& params, const Dims& dims) {
   ScratchVector<AxisPlan> plans;
-  for (std::int64_t dim : dims) plans.push_back({.input = dim, .output = dim});
+  for (std::int64_t dim : dims) plans.push_back({{.input = dim, .output = dim}});
   ScratchVector<std::size_t> axes(dims.size());
   std::iota(axes.begin(), axes.end(), std::size_t{0});
   if (params.axes) {

@@ -10,7 +10,7 @@
 namespace ctxgen::cpu {
 namespace {
 
-/// Runs step(values of the states) per element: the inputs behind R and T are, for n tensors, n of
+/// Runs step(values of the states) per element: the inputs after R and T are, for n tensors, n of
 /// each of `inputs` kinds; the outputs n of each of `outputs` kinds. step changes the first
 /// `outputs` values, which stand for X, V, H in their order with G moved last.
 template <class T, class Step>

@@ -4,7 +4,7 @@
 #include "kernel/value_kernel.h"
 #include "ops/values/stacked_slices.h"
 
-// If and Loop: the bodies are run by whoever runs the node (KernelContext::run_body).
+// If and Loop: the bodies are run by the node's executor (KernelContext::run_body).
 
 namespace ctxgen::cpu {
 namespace {

@@ -11,7 +11,7 @@ namespace ctxgen::cpu {
 [[nodiscard]] Result<std::shared_ptr<SequenceValue>> new_sequence(const KernelContext& context,
                                                                   std::size_t count);
 /// Input `index`, a sequence, as one that may be changed and has room for `more` items: itself
-/// where nobody else sees it, else a copy.
+/// where nothing else sees it, else a copy.
 [[nodiscard]] Result<RuntimeValue> own_sequence(KernelContext& context, std::size_t index,
                                                 std::size_t more);
 

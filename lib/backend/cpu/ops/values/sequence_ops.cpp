@@ -7,7 +7,7 @@
 #include "ops/values/sequence_memory.h"
 #include "tensors/strided_copy.h"
 
-// Sequences of tensors. A sequence that nobody else can see is changed in place, so that a Loop
+// Sequences of tensors. A sequence that nothing else can see is changed in place, so that a Loop
 // that appends to one does not copy it in every iteration.
 
 namespace ctxgen::cpu {

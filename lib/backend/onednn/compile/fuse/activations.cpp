@@ -15,7 +15,7 @@ bool near(double value, double expected) {
   return std::abs(value - expected) <= 1e-5 * std::abs(expected);
 }
 
-/// Follows eltwise ops backwards from an operand, through values that nobody else reads.
+/// Follows eltwise ops backwards from an operand, through values that nothing else reads.
 class Chain {
  public:
   Chain(const ProgramEditor& editor, Operand from) : editor_(&editor), at_(from) {}
@@ -39,7 +39,7 @@ class Chain {
   std::vector<std::uint32_t> ops_;
 };
 
-/// f(x) with f(x) * x = the activation, found behind one side of a product.
+/// f(x) with f(x) * x = the activation, found after one side of a product.
 struct Gate {
   PostOp activation;    // of x
   float factor = 1.0F;  // of its result
@@ -118,7 +118,7 @@ void match_hardsigmoid(ProgramEditor& editor, std::uint32_t index) {
   editor.replace(index, std::move(fused));
 }
 
-/// A linear step behind an op that ends in a linear post-op: hardswish in its divided form.
+/// A linear step after an op that ends in a linear post-op: hardswish in its divided form.
 void absorb_linear(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp op = editor.op(index);
   const std::uint32_t before = editor.sole_producer(op.inputs[0]);

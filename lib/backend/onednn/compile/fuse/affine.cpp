@@ -123,7 +123,7 @@ std::optional<Target> target_of(const ProgramEditor& editor, Operand src) {
   return target;
 }
 
-/// The weight with every channel multiplied: channels lie `inner` elements apart. Nothing if f32
+/// The weight with every channel multiplied: channels are `inner` elements apart. Nothing if f32
 /// does not hold the products. One that is lost among larger ones does not matter (channels that
 /// training has brought down to nothing have such weights); that all are does.
 Result<std::optional<Tensor>> scaled(const Tensor& weight, const Affine& affine,
@@ -155,7 +155,7 @@ Result<std::optional<Tensor>> shifted(const Tensor* bias, const Affine& affine,
   return CTXGEN_TRY(tensor_of(Dims{channels}, values));
 }
 
-/// How far apart the channels of the target's weight lie, in elements.
+/// How far apart the channels of the target's weight are, in elements.
 std::size_t channel_stride(const ProgramOp& op, const Tensor& weight) {
   if (op.kind == kind::kScaleShift) return 1;
   if (op.kind == kind::kMatmul) {
@@ -196,7 +196,7 @@ Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& tar
   return op;
 }
 
-/// Whether the affine step at `index` went into the op before it, which then stands in its place.
+/// Whether the affine step at `index` went into the op before it, which then takes its place.
 Result<bool> fold_into_producer(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp step = editor.op(index);
   for (std::size_t i = 0; i < step.inputs.size() && i < 2; ++i) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kUnused = std::numeric_limits<std::uint32_t>::max();
 
-/// Drops, from the last op to the first, those whose results nobody reads.
+/// Drops, from the last op to the first, those whose results nothing reads.
 void drop_dead_ops(Lowered& lowered) {
   ProgramEditor editor(lowered);
   for (std::uint32_t i = editor.op_count(); i-- > 0;) {

@@ -37,7 +37,7 @@ class ProgramEditor {
   [[nodiscard]] bool is_output(std::uint32_t value) const { return is_output_[value]; }
   /// Whether `operand` is a value that one op reads once and that does not leave the program.
   [[nodiscard]] bool read_once(Operand operand) const;
-  /// The op that writes `operand`, if nobody else reads it and the op has one output; else kNoOp.
+  /// The op that writes `operand`, if nothing else reads it and the op has one output; else kNoOp.
   [[nodiscard]] std::uint32_t sole_producer(Operand operand) const;
 
   [[nodiscard]] const Tensor* weight(Operand operand) const;
@@ -47,11 +47,11 @@ class ProgramEditor {
     return dims_of(program(), operand);
   }
 
-  /// Another type and other dims of a value that is no input or output.
+  /// Another type and other dims of a value that is not an input or output.
   void set_value(std::uint32_t value, DataType type, std::vector<ProgramDim> dims);
   void replace(std::uint32_t index, ProgramOp op);
   void erase(std::uint32_t index);
-  /// Every reader of `from` reads `to` instead. Requires that `from` is no output.
+  /// Every reader of `from` reads `to` instead. Requires that `from` is not an output.
   void redirect(std::uint32_t from, Operand to);
 
  private:
@@ -71,7 +71,7 @@ void for_each_operand(Op& op, const Visit& visit) {
   for (auto& post : op.post_ops) visit(post.operand);
 }
 
-/// The parameters of an eltwise op as a step behind another op.
+/// The parameters of an eltwise op as a step after another op.
 [[nodiscard]] PostOp post_op_of(const ProgramOp& eltwise);
 [[nodiscard]] bool is_eltwise(const ProgramOp& op, std::string_view alg);
 

@@ -33,11 +33,11 @@ void fuse_post_ops(Lowered& lowered);
 [[nodiscard]] Status make_integer_products(Lowered& lowered);
 /// Quantisation goes before ops that move data or take maxima.
 void move_quantize_up(Lowered& lowered);
-/// Quantisation behind an integer product becomes part of it.
+/// Quantisation after an integer product becomes part of it.
 void store_products_as_bytes(Lowered& lowered);
 /// Conversions and the element-wise ops between them become one op.
 void join_points(Lowered& lowered);
-/// Drops ops nobody needs, and unused values, weights and symbols; renumbers.
+/// Drops ops that are not needed, and unused values, weights and symbols; renumbers.
 void compact(Lowered& lowered);
 
 }  // namespace ctxgen::onednn

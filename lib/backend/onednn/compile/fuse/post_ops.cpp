@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxPostOps = 8;
 
 /// Whether the operand broadcasts to the result in every run. Which shapes a oneDNN kernel takes
-/// behind it is the planner's business: what it cannot attach runs in place on the result.
+/// after it is the planner's business: what it cannot attach runs in place on the result.
 bool broadcasts_to(const std::vector<ProgramDim>& operand, const std::vector<ProgramDim>& result) {
   if (operand.size() > result.size()) return false;
   const std::size_t offset = result.size() - operand.size();
@@ -30,8 +30,8 @@ bool commutes(std::string_view alg) {
   return alg == "add" || alg == "mul" || alg == "max" || alg == "min";
 }
 
-/// Puts the step at `index` behind the op `before`, which moves to the step's place: there all that
-/// the step reads is computed, and nobody else reads what moves.
+/// Puts the step at `index` after the op `before`, which moves to the step's place: there all that
+/// the step reads is computed, and nothing else reads what moves.
 void attach(ProgramEditor& editor, std::uint32_t before, std::uint32_t index, PostOp step) {
   const ProgramOp later = editor.op(index);
   ProgramOp fused = editor.op(before);

@@ -32,7 +32,7 @@ void exchange(ProgramEditor& editor, std::uint32_t mover_at, std::uint32_t quant
 }
 
 /// Whether each input of a concatenation can be made of the type and steps wanted where it stands:
-/// its conversion to real numbers is read by nobody else, or has these steps already.
+/// its conversion to real numbers is read by nothing else, or has these steps already.
 bool inputs_convert(const ProgramEditor& editor, const ProgramOp& concat, DataType type,
                     const Steps& steps) {
   return std::ranges::all_of(concat.inputs, [&](const Operand& input) {
@@ -75,7 +75,7 @@ void move_quantize_up(Lowered& lowered) {
     if (before == ProgramEditor::kNoOp) continue;
     const ProgramOp& mover = editor.op(before);
     if (!mover.post_ops.empty() || mover.inputs[0].kind != Operand::Kind::kValue) continue;
-    // Quantising what a slice throws away pays only where it is no work.
+    // Quantising what a slice throws away pays only where it costs nothing.
     const bool slices = mover.kind == kind::kSlice && dequantize_of(editor, mover.inputs[0]);
     // Further inputs only lend their sizes; they stay with the mover as it is.
     const bool single = mover.inputs.size() == 1 || traits_of(mover).concatenates;

@@ -122,7 +122,7 @@ Status join_sum(ProgramEditor& editor, std::uint32_t index) {
   return {};
 }
 
-/// A conversion behind an integer product becomes the way in which that stores its result.
+/// A conversion after an integer product becomes the way in which that stores its result.
 void absorb_quantize(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp point = editor.op(index);
   const std::uint32_t before = editor.sole_producer(point.inputs[0]);

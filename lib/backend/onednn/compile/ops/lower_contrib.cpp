@@ -91,7 +91,7 @@ Refusal check_skip(const NodeView& n, std::span<const std::string_view> rows) {
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (n.has_input(i + 2)) CTXGEN_REFUSE(require_row(n, i + 2, rows[i]));
   for (const std::size_t i : {1, 2})
-    if (n.output_wanted(i)) return "mean or inverse deviation is wanted";
+    if (n.output_wanted(i)) return "mean or inverse deviation is used";
   return std::nullopt;
 }
 

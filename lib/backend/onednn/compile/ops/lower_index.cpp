@@ -67,9 +67,18 @@ Read<PadParams> read_pad(const NodeView& n) {
   return params;
 }
 
+/// Gather from a constant table: embeddings. Returns the table.
+Read<Tensor> read_lookup(const NodeView& n) {
+  const Tensor* table = CTXGEN_TRY(constant_f32(n, 0, "data"));
+  if (table->rank() == 0) return refuse("data is a scalar");
+  const std::int64_t axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", 0), table->rank()));
+  if (axis != 0) return refuse("axis is {}, expected 0 where data is constant", axis);
+  CTXGEN_REFUSE(require_value(n, 1, {DataType::kInt32, DataType::kInt64}));
+  return *table;
+}
+
 Read<GatherParams> read_gather(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
-  if (n.constant(0) != nullptr) return refuse("data is constant");
   const Tensor* given = n.has_input(1) ? n.constant(1) : nullptr;
   if (given == nullptr) return refuse("indices are not constant");
   constexpr std::int64_t kMostIndices = 4096;
@@ -157,9 +166,26 @@ Status lower_pad(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
-Refusal check_gather(const NodeView& n) { return refusal_of(read_gather(n)); }
+Refusal check_gather(const NodeView& n) {
+  return n.constant(0) != nullptr ? refusal_of(read_lookup(n)) : refusal_of(read_gather(n));
+}
+
+/// A table of f16 stays so in the context binary; what is read from it becomes f32.
+Status lower_lookup(const NodeView& n, ProgramBuilder& builder) {
+  const Tensor table = CTXGEN_TRY(accepted(read_lookup(n), n));
+  const std::uint32_t result = builder.value(n.output(0));
+  const bool half = table.type() == DataType::kFloat16;
+  const std::uint32_t found =
+      half ? builder.temporary(n.node().name, builder.at(result).dims, table.type()) : result;
+  const Operand stored =
+      half ? builder.stored_weight(n.input_value(0).name, table) : builder.operand(n.input(0));
+  builder.add(builder.op(kind::kLookup, n), {stored, builder.operand(n.input(1))}, found);
+  if (half) builder.add(builder.op(kind::kPoint, n), {Operand::value(found)}, result);
+  return {};
+}
 
 Status lower_gather(const NodeView& n, ProgramBuilder& builder) {
+  if (n.constant(0) != nullptr) return lower_lookup(n, builder);
   const GatherParams params = CTXGEN_TRY(accepted(read_gather(n), n));
   ProgramOp op = builder.op(kind::kGather, n);
   encode(params, op);

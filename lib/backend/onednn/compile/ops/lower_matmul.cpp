@@ -107,7 +107,7 @@ Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t resul
         builder.weight(n.input_value(i).name, CTXGEN_TRY(scaled(*matrix, params.alpha))));
     scale_result = false;
   }
-  // A factor that no constant takes stands between product and addition: alpha * A * B + C.
+  // A factor that no constant takes is between product and addition: alpha * A * B + C.
   if (scale_result) op.post_ops.push_back(eltwise_step("linear", params.alpha));
   const std::optional<Tensor> bias = scale_result ? std::nullopt : CTXGEN_TRY(bias_of(n, params));
   if (bias) {

@@ -21,7 +21,7 @@ Read<std::vector<std::int64_t>> read_perm(const NodeView& n) {
   if (!given) return std::vector<std::int64_t>(natural.rbegin(), natural.rend());
   std::vector<std::int64_t> sorted = list_of(*given);
   std::ranges::sort(sorted);
-  if (sorted != natural) return refuse("perm is no permutation of {} dims", n.rank(0));
+  if (sorted != natural) return refuse("perm is not a permutation of {} dims", n.rank(0));
   return list_of(*given);
 }
 
@@ -69,7 +69,7 @@ Read<SliceParams> read_slice(const NodeView& n) {
   for (std::int64_t& axis : params.axes) axis = CTXGEN_TRY(axis_of(axis, n.rank(0)));
   std::vector<std::int64_t> sorted = params.axes;
   std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) return refuse("axes hold one twice");
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) return refuse("axes has a duplicate");
   if (std::ranges::contains(params.steps, 0)) return refuse("a step is 0");
   return params;
 }

@@ -58,7 +58,7 @@ Status lower_max_pool(const NodeView& n, ProgramBuilder& builder) {
 
 Refusal check_average_pool(const NodeView& n) {
   // Before opset 19 a window that ceil_mode lets hang over the padding was divided by its whole
-  // size; oneDNN counts what lies inside the padding, as the operator says from 19 on.
+  // size; oneDNN counts what is inside the padding, as the operator says from 19 on.
   if (n.node().opset < 19 && n.node().int_or("ceil_mode", 0) != 0 &&
       n.node().int_or("count_include_pad", 0) != 0)
     return "ceil_mode with count_include_pad below opset 19";

@@ -112,7 +112,7 @@ Read<IntegerProduct> read_integer_product(const NodeView& n) {
   if (!weight) return refuse("weights of type {}", name_of(stored->type()));
   auto symmetric = symmetric_s8(*weight);
   if (!symmetric) return refuse("{}", symmetric.error().message);
-  if (!*symmetric) return refuse("weights less their zero point are beyond int8");
+  if (!*symmetric) return refuse("weights less their zero point do not fit in int8");
   product.weights = std::move(**symmetric);
   return product;
 }

@@ -5,7 +5,7 @@
 #include "quantization.h"
 #include "window_attributes.h"
 
-// The QLinear operators of com.microsoft that are no products: real work between conversions, which
+// The QLinear operators of com.microsoft that are not products: real work between conversions, which
 // fusion joins to one pass over 8-bit data where it can.
 namespace ctxgen::onednn {
 

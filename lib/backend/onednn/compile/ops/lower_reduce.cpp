@@ -38,7 +38,7 @@ Read<std::vector<std::int64_t>> read_axes(const NodeView& n) {
   }
   for (std::int64_t& axis : axes) axis = CTXGEN_TRY(axis_of(axis, n.rank(0)));
   std::ranges::sort(axes);
-  if (std::ranges::adjacent_find(axes) != axes.end()) return refuse("axes hold one twice");
+  if (std::ranges::adjacent_find(axes) != axes.end()) return refuse("axes has a duplicate");
   return axes;
 }
 

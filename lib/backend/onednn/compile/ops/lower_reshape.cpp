@@ -66,7 +66,7 @@ Read<std::vector<std::int64_t>> read_axes(const NodeView& n, bool unsqueeze) {
     }
   }
   std::ranges::sort(axes);
-  if (std::ranges::adjacent_find(axes) != axes.end()) return refuse("axes hold one twice");
+  if (std::ranges::adjacent_find(axes) != axes.end()) return refuse("axes has a duplicate");
   return axes;
 }
 

@@ -34,7 +34,7 @@ Read<SizedSlice> read_sized_slice(const NodeView& n) {
   for (std::int64_t& axis : slice.axes) axis = CTXGEN_TRY(axis_of(axis, n.rank(0)));
   std::vector<std::int64_t> sorted = slice.axes;
   std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) return refuse("axes hold one twice");
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) return refuse("axes has a duplicate");
   for (const std::int64_t step : slice.steps)
     if (step < 1) return refuse("step {}, expected 1 or more", step);
   return slice;

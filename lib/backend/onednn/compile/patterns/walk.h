@@ -9,7 +9,7 @@
 namespace ctxgen::onednn {
 
 /// Steps through a pattern's nodes and collects them. Interior values must have one consumer and
-/// not leave the graph: nobody else may need what the fused op no longer computes.
+/// not leave the graph: nothing else may need what the fused op no longer computes.
 class PatternWalk {
  public:
   explicit PatternWalk(const GraphView& view) : view_(&view) {}

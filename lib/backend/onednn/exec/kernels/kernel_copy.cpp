@@ -75,12 +75,13 @@ class CopyKernel final : public Kernel {
     for (const Axis& axis : axes_) outer_ *= axis.size;
   }
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const T*>(args[0]);
     auto* dst = reinterpret_cast<T*>(args[1]);
     const std::int64_t strips = transposes_ ? (tile_.size + kTile - 1) / kTile : 1;
-    parallel_for(outer_ * strips, outer_ * inner_.size * (transposes_ ? tile_.size : 1),
+    parallel_for(workers, outer_ * strips, outer_ * inner_.size * (transposes_ ? tile_.size : 1),
                  [&](std::int64_t job) { run_one(job / strips, job % strips, src, dst); });
+    return {};
   }
 
  private:
@@ -126,6 +127,7 @@ std::shared_ptr<const Kernel> make_copy_kernel(const Dims& dims, const Dims& src
   std::vector<Axis> axes = collapse(dims, src_strides, dst_strides);
   if (element_bytes == 1) return std::make_shared<CopyKernel<std::uint8_t>>(std::move(axes));
   if (element_bytes == 2) return std::make_shared<CopyKernel<std::uint16_t>>(std::move(axes));
+  if (element_bytes == 8) return std::make_shared<CopyKernel<std::uint64_t>>(std::move(axes));
   return std::make_shared<CopyKernel<std::uint32_t>>(std::move(axes));
 }
 

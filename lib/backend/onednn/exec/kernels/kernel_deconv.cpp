@@ -30,14 +30,14 @@ class DeconvKernel final : public Kernel {
     pixels_ = window_.out[0] * window_.out[1] * window_.out[2];
   }
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     const auto* weights = reinterpret_cast<const float*>(args[1]);
     auto* dst = reinterpret_cast<float*>(args[2]);
     const float* bias = has_bias_ ? reinterpret_cast<const float*>(args[3]) : nullptr;
     const std::int64_t taps = window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
     const std::int64_t work = work_of(batch_ * pixels_ * channels_, taps);
-    parallel_for(batch_ * pixels_, work, [&](std::int64_t job) {
+    parallel_for(workers, batch_ * pixels_, work, [&](std::int64_t job) {
       float* out = dst + job * channels_;
       if (bias != nullptr)
         std::memcpy(out, bias, static_cast<std::size_t>(channels_) * sizeof(float));
@@ -46,6 +46,7 @@ class DeconvKernel final : public Kernel {
       add_taps(src + job / pixels_ * in_[0] * in_[1] * in_[2] * channels_, weights, job % pixels_,
                out);
     });
+    return {};
   }
 
  private:

@@ -16,7 +16,7 @@ struct IndexAxis {
   std::int64_t dst_stride = 0;
 };
 
-/// Elements of the innermost axis that lie side by side in src, or that are all padding.
+/// Elements of the innermost axis that are side by side in src, or that are all padding.
 struct Run {
   std::int64_t dst = 0, length = 0, src = 0;  // src: kFill for padding
 };
@@ -75,11 +75,13 @@ class IndexKernel final : public Kernel {
     if (by_runs_) runs_ = std::move(runs);
   }
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     auto* dst = reinterpret_cast<float*>(args[1]);
     const auto width = static_cast<std::int64_t>(inner_.offsets.size());
-    parallel_for(outer_, outer_ * width, [&](std::int64_t job) { run_row(job, src, dst); });
+    parallel_for(workers, outer_, outer_ * width,
+                 [&](std::int64_t job) { run_row(job, src, dst); });
+    return {};
   }
 
  private:
@@ -147,16 +149,17 @@ class LinearKernel final : public Kernel {
     }
   }
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     auto* dst = reinterpret_cast<float*>(args[1]);
     const std::int64_t rows = batch_ * out_[0] * out_[1];
-    parallel_for(rows, rows * out_[2] * channels_, [&](std::int64_t row) {
+    parallel_for(workers, rows, rows * out_[2] * channels_, [&](std::int64_t row) {
       const std::int64_t image = row / (out_[0] * out_[1]);
       run_row(src + image * in_[0] * in_[1] * in_[2] * channels_,
               taps_[0][static_cast<std::size_t>(row / out_[1] % out_[0])],
               taps_[1][static_cast<std::size_t>(row % out_[1])], dst + row * out_[2] * channels_);
     });
+    return {};
   }
 
  private:

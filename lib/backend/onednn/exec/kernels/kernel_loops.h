@@ -1,8 +1,8 @@
 #pragma once
 
-#include <omp.h>
-
 #include <cstdint>
+
+#include "ctxgen/base/workers.h"
 
 namespace ctxgen::onednn {
 
@@ -13,16 +13,12 @@ namespace ctxgen::onednn {
   return __builtin_mul_overflow(elements, steps, &work) ? INT64_MAX : work;
 }
 
-/// Calls body(i) for i in [0, count), on the OpenMP threads when `elements` is worth their start.
+/// Calls body(i) for i in [0, count), by `workers` where `elements` is worth their start.
 template <class Body>
-void parallel_for(std::int64_t count, std::int64_t elements, const Body& body) {
+void parallel_for(Workers& workers, std::int64_t count, std::int64_t elements, const Body& body) {
   constexpr std::int64_t kWorthThreads = 32 * 1024;  // a team costs about 5 us, as 20,000 elements
-  if (count > 1 && elements >= kWorthThreads && omp_get_max_threads() > 1) {
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < count; ++i) body(i);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) body(i);
-  }
+  if (count > 1 && elements >= kWorthThreads) return workers.parallel_for(count, body);
+  for (std::int64_t i = 0; i < count; ++i) body(i);
 }
 
 }  // namespace ctxgen::onednn

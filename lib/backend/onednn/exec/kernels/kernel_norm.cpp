@@ -66,16 +66,17 @@ class RmsKernel final : public Kernel {
   RmsKernel(std::int64_t rows, std::int64_t width, float epsilon)
       : rows_(rows), width_(width), epsilon_(epsilon) {}
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     const auto* scale = reinterpret_cast<const float*>(args[1]);
     auto* dst = reinterpret_cast<float*>(args[2]);
-    parallel_for(rows_, rows_ * width_, [&](std::int64_t row) {
+    parallel_for(workers, rows_, rows_ * width_, [&](std::int64_t row) {
       const float* in = src + row * width_;
       const double mean = moments_of(width_, in).squares / static_cast<double>(width_);
       const auto factor = static_cast<float>(1.0 / std::sqrt(mean + double{epsilon_}));
       scale_row(width_, in, factor, scale, dst + row * width_);
     });
+    return {};
   }
 
  private:
@@ -88,7 +89,7 @@ class GroupNormKernel final : public Kernel {
   GroupNormKernel(GroupNormShape shape, float epsilon, bool has_scale, bool has_shift)
       : shape_(shape), epsilon_(epsilon), has_scale_(has_scale), has_shift_(has_shift) {}
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     auto* dst = reinterpret_cast<float*>(args[1]);
     const float* scale = has_scale_ ? reinterpret_cast<const float*>(args[2]) : nullptr;
@@ -96,15 +97,17 @@ class GroupNormKernel final : public Kernel {
         has_shift_ ? reinterpret_cast<const float*>(args[has_scale_ ? 3 : 2]) : nullptr;
     const std::int64_t image = shape_.channels * shape_.pixels;
     if (shape_.channels_last) {
-      parallel_for(shape_.images, shape_.images * image, [&](std::int64_t n) {
+      parallel_for(workers, shape_.images, shape_.images * image, [&](std::int64_t n) {
         run_last(src + n * image, scale, shift, dst + n * image);
       });
-      return;
+      return {};
     }
-    parallel_for(shape_.images * shape_.groups, shape_.images * image, [&](std::int64_t job) {
-      run_group(job % shape_.groups, src + job / shape_.groups * image, scale, shift,
-                dst + job / shape_.groups * image);
-    });
+    parallel_for(workers, shape_.images * shape_.groups, shape_.images * image,
+                 [&](std::int64_t job) {
+                   run_group(job % shape_.groups, src + job / shape_.groups * image, scale, shift,
+                             dst + job / shape_.groups * image);
+                 });
+    return {};
   }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace ctxgen::onednn {
 
-// One function per shape of loop; the switch on the operation stands outside of the loop, so that
+// One function per shape of loop; the switch on the operation is outside the loop, so that
 // each case is a plain loop that the compiler vectorises.
 #define CTXGEN_LOOP(expression)          \
   for (std::int64_t i = 0; i < n; ++i) { \
@@ -161,8 +161,10 @@ class PointKernel final : public Kernel {
         stages_(std::move(stages)),
         scale_shift_(is_scale_shift()) {}
 
-  void run(std::byte* const* args) const override {
-    parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
+  Status run(std::byte* const* args, Workers& workers) const override {
+    parallel_for(workers, walk_.jobs(), walk_.elements(),
+                 [&](std::int64_t job) { run_job(job, args); });
+    return {};
   }
 
  private:

@@ -56,16 +56,17 @@ class PoolKernel final : public Kernel {
     pixels_ = window_.out[0] * window_.out[1] * window_.out[2];
   }
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const T*>(args[0]);
     auto* dst = reinterpret_cast<T*>(args[1]);
     const std::int64_t taps = window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
     const std::int64_t work = work_of(batch_ * pixels_ * channels_, taps);
-    parallel_for(batch_ * pixels_, work, [&](std::int64_t job) {
+    parallel_for(workers, batch_ * pixels_, work, [&](std::int64_t job) {
       const std::int64_t image = job / pixels_;
       pool_one(job % pixels_, src + image * in_[0] * in_[1] * in_[2] * channels_,
                dst + job * channels_);
     });
+    return {};
   }
 
  private:
@@ -121,12 +122,13 @@ class LrnKernel final : public Kernel {
   LrnKernel(std::int64_t pixels, std::int64_t channels, LrnWindow params)
       : pixels_(pixels), channels_(channels), params_(params) {}
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     auto* dst = reinterpret_cast<float*>(args[1]);
-    parallel_for(pixels_, work_of(pixels_ * channels_, params_.size), [&](std::int64_t pixel) {
-      normalise(src + pixel * channels_, dst + pixel * channels_);
-    });
+    parallel_for(
+        workers, pixels_, work_of(pixels_ * channels_, params_.size),
+        [&](std::int64_t pixel) { normalise(src + pixel * channels_, dst + pixel * channels_); });
+    return {};
   }
 
  private:

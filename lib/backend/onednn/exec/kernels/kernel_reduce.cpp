@@ -145,10 +145,10 @@ class ReduceKernel final : public Kernel {
     chunks_ = (width_ + kChunk - 1) / kChunk;
   }
 
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const float*>(args[0]);
     auto* dst = reinterpret_cast<float*>(args[1]);
-    parallel_for(outer_ * chunks_, outer_ * width_ * count_, [&](std::int64_t job) {
+    parallel_for(workers, outer_ * chunks_, outer_ * width_ * count_, [&](std::int64_t job) {
       std::int64_t index = job / chunks_;
       const float* from = src;
       float* to = dst;
@@ -163,6 +163,7 @@ class ReduceKernel final : public Kernel {
       else
         *to = mode_ == ReduceMode::kLogSumExp ? log_sum_exp(from) : finish(reduce_one(from));
     });
+    return {};
   }
 
  private:

@@ -41,8 +41,10 @@ class SelectKernel final : public Kernel {
  public:
   explicit SelectKernel(std::vector<PointAxis> axes) : walk_(std::move(axes), kChunk) {}
 
-  void run(std::byte* const* args) const override {
-    parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
+  Status run(std::byte* const* args, Workers& workers) const override {
+    parallel_for(workers, walk_.jobs(), walk_.elements(),
+                 [&](std::int64_t job) { run_job(job, args); });
+    return {};
   }
 
  private:

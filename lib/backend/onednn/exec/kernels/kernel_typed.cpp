@@ -75,7 +75,7 @@ void store_halves(std::int64_t n, const float* in, std::uint16_t* out) {
     out[i] = float_to_float16(in[i]);
 }
 
-/// One element, wherever it lies.
+/// One element, wherever it is.
 float load_one(const Stored& from, const std::byte* at) {
   const auto read = [&]<class T>(T value) {
     std::memcpy(&value, at, sizeof value);
@@ -103,8 +103,10 @@ class TypedKernel final : public Kernel {
     read_.insert(read_.begin(), src);
   }
 
-  void run(std::byte* const* args) const override {
-    parallel_for(walk_.jobs(), walk_.elements(), [&](std::int64_t job) { run_job(job, args); });
+  Status run(std::byte* const* args, Workers& workers) const override {
+    parallel_for(workers, walk_.jobs(), walk_.elements(),
+                 [&](std::int64_t job) { run_job(job, args); });
+    return {};
   }
 
  private:
@@ -148,14 +150,15 @@ class TableKernel final : public Kernel {
   TableKernel(std::int64_t count, const std::vector<std::byte>& table) : count_(count) {
     std::memcpy(table_, table.data(), sizeof table_);
   }
-  void run(std::byte* const* args) const override {
+  Status run(std::byte* const* args, Workers& workers) const override {
     const auto* src = reinterpret_cast<const std::uint8_t*>(args[0]);
     auto* dst = reinterpret_cast<T*>(args[1]);
     constexpr std::int64_t kBlock = 4096;
-    parallel_for((count_ + kBlock - 1) / kBlock, count_, [&](std::int64_t block) {
+    parallel_for(workers, (count_ + kBlock - 1) / kBlock, count_, [&](std::int64_t block) {
       const std::int64_t end = std::min(count_, (block + 1) * kBlock);
       for (std::int64_t i = block * kBlock; i < end; ++i) dst[i] = table_[src[i]];
     });
+    return {};
   }
 
  private:

@@ -8,12 +8,12 @@
 
 #include "ctxgen/base/tensor.h"
 
-#include "kinds/window.h"
 #include "plan/plan.h"
+#include "rules/window.h"
 
 namespace ctxgen::onednn {
 
-/// dst[i] = src[i] for all i of `dims`, elements of 1, 2 or 4 bytes. Strides in elements, those of
+/// dst[i] = src[i] for all i of `dims`, elements of 1, 2, 4 or 8 bytes. Strides in elements, those of
 /// src may be 0 or negative. Args: src, dst.
 [[nodiscard]] std::shared_ptr<const Kernel> make_copy_kernel(const Dims& dims,
                                                              const Dims& src_strides,

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "kinds/index_maps.h"
 #include "plan/plan.h"
+#include "rules/index_maps.h"
 
 namespace ctxgen::onednn {
 

@@ -35,7 +35,7 @@ enum class ReduceMode : std::uint8_t {
 [[nodiscard]] std::shared_ptr<const Kernel> make_rms_kernel(std::int64_t rows, std::int64_t width,
                                                             float epsilon);
 
-/// Where the elements of a group lie: [images, channels, pixels], channels last or not.
+/// Where the elements of a group are: [images, channels, pixels], channels last or not.
 struct GroupNormShape {
   std::int64_t images, channels, pixels, groups;
   bool channels_last;

@@ -35,7 +35,7 @@ class PointWalk {
   [[nodiscard]] std::int64_t elements() const { return outer_ * inner_.size; }
   /// dst, src and operands, in the order of PointAxis::strides.
   [[nodiscard]] std::size_t tensors() const { return inner_.strides.size(); }
-  /// How far apart the elements of a row of tensor `t` lie.
+  /// How far apart the elements of a row of tensor `t` are.
   [[nodiscard]] std::int64_t step(std::size_t t) const { return inner_.strides[t]; }
   /// The number of a job's elements; `at` receives where it begins in each tensor, in elements.
   [[nodiscard]] std::int64_t place(std::int64_t job, std::span<std::int64_t> at) const;

@@ -3,11 +3,11 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "layout/placement.h"
 #include "plan/params.h"
 #include "plan/shapes.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // expand and blocks (depth_to_space, space_to_depth): one copy between views.
 namespace ctxgen::onednn {
@@ -49,7 +49,7 @@ Result<ShapeOutputs> blocks_shape(const ProgramOp& op, ShapeInputs in) {
   return one_shape(Dims{src[0], src[1] * size * size, src[2] / size, src[3] / size});
 }
 
-/// A view that stands still along what is broadcast, copied once.
+/// A view with stride 0 along broadcast axes, copied once.
 Status place_expand(Placement& pass, std::uint32_t op) {
   const ProgramOp& expand = pass.program().ops[op];
   const Dims& out = pass.dims(expand.outputs[0]);

@@ -3,11 +3,11 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "layout/placement.h"
 #include "plan/builder.h"
 #include "plan/params.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
 
@@ -72,7 +72,7 @@ Status place_concat(Placement& pass, std::uint32_t op) {
     part.dims = pass.dims_of(operand);
     part.offset += at * part.strides[axis];
     at += part.dims[axis];
-    // What an earlier concat of the chain has written lies at the same channels already.
+    // What an earlier concat of the chain has written is at the same channels already.
     if (in_chain && at <= host.filled_to) continue;
     Node copy;
     copy.op = op;

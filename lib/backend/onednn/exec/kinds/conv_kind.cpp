@@ -2,17 +2,17 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 
-#include "kinds/conv_rules.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/rounding.h"
-#include "kinds/shape_rules.h"
-#include "kinds/spatial.h"
-#include "kinds/type_rules.h"
-#include "kinds/window.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
+#include "rules/conv_rules.h"
+#include "rules/placement_rules.h"
+#include "rules/rounding.h"
+#include "rules/shape_rules.h"
+#include "rules/spatial.h"
+#include "rules/type_rules.h"
+#include "rules/window.h"
 
 namespace ctxgen::onednn {
 

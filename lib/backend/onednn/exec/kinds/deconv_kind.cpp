@@ -1,16 +1,16 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/kernels.h"
-#include "kinds/conv_rules.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/rounding.h"
-#include "kinds/shape_rules.h"
-#include "kinds/spatial.h"
-#include "kinds/type_rules.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
+#include "rules/conv_rules.h"
+#include "rules/placement_rules.h"
+#include "rules/rounding.h"
+#include "rules/shape_rules.h"
+#include "rules/spatial.h"
+#include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
 

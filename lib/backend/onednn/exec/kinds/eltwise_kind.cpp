@@ -4,12 +4,12 @@
 
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
 #include "plan/shapes.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // eltwise, binary and scale_shift: memory-bound work, mostly own loops, which cost nothing to create; oneDNN's
 // element-wise kernels serve the functions that need a vector exponential.
@@ -57,7 +57,7 @@ Status place_binary(Placement& pass, std::uint32_t op) {
   return {};
 }
 
-/// The post-ops of the node behind `first` stages of its own.
+/// The post-ops of the node after `first` stages of its own.
 std::vector<NodePostOp> with_post_ops(std::vector<NodePostOp> first, const NodeBuilder& builder) {
   first.insert(first.end(), builder.node().post_ops.begin(), builder.node().post_ops.end());
   return first;

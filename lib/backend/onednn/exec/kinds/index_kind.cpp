@@ -5,13 +5,13 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/kernels_move.h"
-#include "kinds/index_maps.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
+#include "rules/index_maps.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // pad, tile, gather and resize by index maps that are made once per plan.
 namespace ctxgen::onednn {

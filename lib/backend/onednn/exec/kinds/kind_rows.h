@@ -66,7 +66,8 @@ struct KindRow {
               row(kIdentityRow) row(kSliceRow) row(kSplitRow) row(kPointRow) row(kQConvRow)        \
                   row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow)      \
                       row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow)              \
-                          row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)
+                          row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
+                              row(kLookupRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

@@ -3,14 +3,14 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/rounding.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
 #include "plan/shapes.h"
+#include "rules/placement_rules.h"
+#include "rules/rounding.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
 
@@ -58,7 +58,7 @@ Result<Product> describe(const NodeBuilder& builder, const Dims& a_stored, const
   return p;
 }
 
-/// The descriptor of an operand: as its slot lies, seen with the dims after its trans flag. Requires
+/// The descriptor of an operand: in its slot's layout, seen with the dims after its trans flag. Requires
 /// that a slot that is not dense has as many dims as it is seen with, but for batches of 1.
 memory::desc operand_md(const Slot& slot, const Dims& seen, bool transposed) {
   if (is_layout(slot.dims, slot.strides, Layout::kPlain))
@@ -90,7 +90,7 @@ std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const 
   if (p.b.size() != 2 || p.b[1] < 64 || p.b[0] < 16) return std::nullopt;
   if (!traits_of(builder.op()).quantised)
     return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
-  // Other sources want sums of the weights beside them, which no tag describes.
+  // Other sources need sums of the weights next to them, which no tag describes.
   const auto steps = decode<QuantisedParams>(builder.op());
   if (builder.input(0).type != DataType::kUint8 || !steps || steps->in_zero != 0)
     return std::nullopt;
@@ -149,7 +149,7 @@ std::int64_t matmul_terms(const Program& program, const ProgramOp& op) {
   return dim_from_back(program, op, 1, transposed ? 0 : 1);
 }
 
-/// One operand of a product: as it lies, if `strided` and if rows or columns are contiguous.
+/// One operand of a product: in place, if `strided` and if rows or columns are contiguous.
 SlotId product_operand(Placement& pass, const Operand& operand, bool strided, std::uint32_t op) {
   if (strided && pass.options().strided_products) {
     const SlotId slot = pass.need(operand, Layout::kPlain, Placement::Density::kStrided, op);
@@ -168,7 +168,7 @@ Status place_matmul(Placement& pass, std::uint32_t op) {
   const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
   const SlotId a = product_operand(pass, matmul.inputs[0],
                                    batches || pass.dims_of(matmul.inputs[0]).size() == 2, op);
-  // A constant of more than two dims, or behind a transposed batch, is read as it is.
+  // A constant of more than two dims, or after a transposed batch, is read as it is.
   const bool batch_of_transposed = pass.dims_of(matmul.inputs[0]).size() > 2 && params.trans_a;
   const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
                      pass.dims_of(matmul.inputs[1]).size() == 2 && !batch_of_transposed;

@@ -5,11 +5,11 @@
 
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "plan/builder.h"
 #include "plan/params.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // "point": element-wise work over quantised and f16 tensors.
 namespace ctxgen::onednn {

@@ -4,13 +4,13 @@
 
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/spatial.h"
-#include "kinds/type_rules.h"
-#include "kinds/window.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/spatial.h"
+#include "rules/type_rules.h"
+#include "rules/window.h"
 
 namespace ctxgen::onednn {
 

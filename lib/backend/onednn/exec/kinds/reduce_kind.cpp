@@ -2,11 +2,11 @@
 
 #include "kernels/kernels_reduce.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // Own loops: oneDNN's reductions are reference kernels on some axes and layouts (docs/onednn.md,
 // "Reduction and normalisation").

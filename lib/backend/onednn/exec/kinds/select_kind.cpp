@@ -2,11 +2,11 @@
 
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
 #include "plan/shapes.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
 
@@ -24,7 +24,7 @@ Status check_select_types(const Program& program, const ProgramOp& op) {
   return expect_type(program, op, Operand::value(op.outputs[0]), {DataType::kFloat});
 }
 
-/// The loop reads operands as they lie and may write over one that it reads at the same places.
+/// The loop reads operands in place and may write over one that it reads at the same places.
 Status place_select(Placement& pass, std::uint32_t op) {
   const ProgramOp& select = pass.program().ops[op];
   const Dims& out = pass.dims(select.outputs[0]);

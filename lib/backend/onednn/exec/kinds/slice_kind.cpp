@@ -1,11 +1,11 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "layout/placement.h"
 #include "plan/params.h"
 #include "plan/shapes.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // slice and split: own copies that keep the layout.
 namespace ctxgen::onednn {

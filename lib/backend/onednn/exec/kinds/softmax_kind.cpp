@@ -1,11 +1,11 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/placement_rules.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
+#include "rules/placement_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
 

@@ -3,11 +3,11 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/shape_rules.h"
-#include "kinds/type_rules.h"
 #include "layout/placement.h"
 #include "plan/params.h"
 #include "plan/shapes.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
 
 // transpose, reshape, flatten, squeeze, unsqueeze and identity: views of the bytes that are there wherever a layout allows.
 namespace ctxgen::onednn {
@@ -27,7 +27,7 @@ Result<ShapeOutputs> transpose_shape(const ProgramOp& op, ShapeInputs in) {
     if (valid) seen[static_cast<std::size_t>(perm[i])] = true;
   }
   if (!valid)
-    return fail(ErrorCode::kInvalidGraph, "{}: perm is no permutation of {} axes", label(op),
+    return fail(ErrorCode::kInvalidGraph, "{}: perm is not a permutation of {} axes", label(op),
                 src.size());
   Dims out;
   for (const std::int64_t axis : perm) out.push_back(src[static_cast<std::size_t>(axis)]);
@@ -122,7 +122,7 @@ Result<ShapeOutputs> unsqueeze_shape(const ProgramOp& op, ShapeInputs in) {
   return one_shape(out);
 }
 
-/// Whether one shape becomes the other by moving dims of size 1 behind the channel axis only: then
+/// Whether one shape becomes the other by moving dims of size 1 after the channel axis only: then
 /// channels-last stays channels-last.
 bool same_channels_last(const Dims& a, const Dims& b) {
   if (a.size() < 3 || b.size() < 3 || a[0] != b[0] || a[1] != b[1]) return false;

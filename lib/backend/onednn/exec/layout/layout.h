@@ -8,7 +8,7 @@
 
 namespace ctxgen::onednn {
 
-/// How a value lies in memory. Measured (Zen 5 and Sapphire Rapids, f32): channels-last is the
+/// How a value is laid out in memory. Measured (Zen 5 and Sapphire Rapids, f32): channels-last is the
 /// fastest or within 3 % for every dense convolution and pool of the usual networks, has no
 /// condition on channel counts, and oneDNN's kernels for it agree between convolution, pool and
 /// normalisation; nchw costs 1.1 to 15 times, nChw16c only wins 10 % on depthwise.

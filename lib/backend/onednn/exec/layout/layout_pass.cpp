@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kinds/type_rules.h"
 #include "layout/placement.h"
 #include "plan/params.h"
+#include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
 namespace {

@@ -36,7 +36,7 @@ struct NodeGraph {
 
 struct LayoutOptions {
   bool in_place_sums = true;
-  bool strided_products = true;  // matmuls read transposed values where they lie
+  bool strided_products = true;  // matmuls read transposed values in place
 };
 
 /// Chooses a layout for each value by fixed rules (see layout.h), turns reshapes into views where

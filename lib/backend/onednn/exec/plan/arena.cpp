@@ -36,7 +36,7 @@ struct Placed {
   Life life;
 };
 
-/// The lowest gap that takes `bytes` beside everything that lives at the same time.
+/// The lowest gap that takes `bytes` besides everything that lives at the same time.
 std::uint64_t lowest_gap(const std::vector<Placed>& placed, const Life& life, std::uint64_t bytes) {
   std::uint64_t at = 0;
   for (const Placed& other : placed) {  // in order of begin

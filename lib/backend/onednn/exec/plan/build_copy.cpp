@@ -12,7 +12,8 @@ Status build_copy(NodeBuilder& builder) {
   const auto dense = [](const Slot& slot, Layout layout) {
     return is_layout(slot.dims, slot.strides, layout);
   };
-  transposes = transposes && !layouts_coincide(dst.dims) &&
+  transposes = transposes && dnnl_type(dst.type) != dnnl::memory::data_type::undef &&
+               !layouts_coincide(dst.dims) &&
                ((dense(src, Layout::kPlain) && dense(dst, Layout::kChannelsLast)) ||
                 (dense(src, Layout::kChannelsLast) && dense(dst, Layout::kPlain)));
   if (transposes) {

@@ -18,7 +18,7 @@ struct WeightForm {
 };
 using WeightForms = std::vector<std::vector<WeightForm>>;
 
-/// Whether a kernel that oneDNN calls a reference may be used: some are no slow ones.
+/// Whether a kernel that oneDNN calls a reference may be used: some are not slow.
 enum class References : std::uint8_t { kRefused, kAllowed };
 
 /// What all builders read. Nothing here changes while nodes are built, on any number of threads.
@@ -51,7 +51,7 @@ struct NodeBuild {
 /// Errors  RESOURCE_LIMIT naming the op.
 [[nodiscard]] Status check_map_sizes(const NodeGraph& graph);
 
-/// Words of PostOp::kind and `alg`, as oneDNN names them; undef if it is no such word.
+/// Words of PostOp::kind and `alg`, as oneDNN names them; undef if it is not such a word.
 [[nodiscard]] dnnl::algorithm eltwise_algorithm(std::string_view word);
 [[nodiscard]] dnnl::algorithm binary_algorithm(std::string_view word);
 
@@ -126,7 +126,7 @@ class NodeBuilder {
   NodeBuild build_;
 };
 
-/// A copy between layouts, which is no op of the program.
+/// A copy between layouts, which is not an op of the program.
 [[nodiscard]] Status build_copy(NodeBuilder& builder);
 
 }  // namespace ctxgen::onednn

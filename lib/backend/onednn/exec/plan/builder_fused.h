@@ -3,6 +3,8 @@
 #include <chrono>
 #include <string>
 
+#include "ctxgen/base/stopwatch.h"
+
 #include "plan/builder.h"
 #include "plan/dnnl_error.h"
 #include "plan/params.h"
@@ -14,11 +16,6 @@ namespace ctxgen::onednn {
   return implementation.find("ref") != std::string_view::npos;
 }
 
-[[nodiscard]] inline double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 template <class Primitive>
 Status NodeBuilder::add_fused(
     const std::function<typename Primitive::primitive_desc(const dnnl::primitive_attr&)>& make,
@@ -27,7 +24,7 @@ Status NodeBuilder::add_fused(
   const auto name = [this] { return label(op()); };
   std::string refusal = "no kernel";
   for (std::size_t count = node_.post_ops.size() + 1; count-- > 0;) {
-    // A sum cannot run later: its operand lies where the primitive writes.
+    // A sum cannot run later: its operand is where the primitive writes.
     bool loses_sum = false;
     for (std::size_t i = count; i < node_.post_ops.size(); ++i)
       loses_sum |= node_.post_ops[i].in_place_sum;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMaxStack = 64;
 
-/// Nothing where the result is no int64.
+/// Nothing where the result is not an int64.
 std::optional<std::int64_t> calculate(DimWord word, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   switch (word) {

@@ -8,6 +8,7 @@
 #include "ctxgen/onednn/kind_traits.h"
 
 #include "layout/weight_layout.h"
+#include "plan/omp_workers.h"
 #include "plan/payload.h"
 #include "plan/planner.h"
 #include "plan/reorder_weight.h"
@@ -80,8 +81,7 @@ class Packer {
     if (!known) known = hash_bytes(plain_[weight].bytes());
     return *known;
   }
-  Result<std::uint16_t> append(std::uint32_t weight, std::vector<std::byte> layout,
-                               WeightStore::Id id) {
+  Result<std::uint16_t> append(std::uint32_t weight, std::vector<std::byte> layout, StoreId id) {
     std::vector<PackedWeight>& packed = program_.weights[weight].packed;
     if (packed.size() + 1 >= kNoChoice)
       return fail(ErrorCode::kResourceLimit, "weight \"{}\": more than {} layouts",

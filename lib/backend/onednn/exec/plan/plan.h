@@ -7,7 +7,9 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/base/workers.h"
 
 #include "layout/layout.h"
 
@@ -66,7 +68,8 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   virtual ~Kernel() = default;
-  virtual void run(std::byte* const* args) const = 0;
+  /// Errors  what the values of an argument, not its dims, make impossible: INVALID_ARGUMENT.
+  [[nodiscard]] virtual Status run(std::byte* const* args, Workers& workers) const = 0;
 };
 
 /// One thing to execute: a primitive or an own kernel.

@@ -1,11 +1,7 @@
 #include "plan/planner.h"
 
-#include <omp.h>
-
 #include <algorithm>
-#include <atomic>
 #include <optional>
-#include <thread>
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/onednn/exec.h"
@@ -13,6 +9,7 @@
 
 #include "plan/dim_params.h"
 #include "plan/dnnl_error.h"
+#include "plan/omp_workers.h"
 #include "plan/params.h"
 #include "plan/shapes.h"
 
@@ -47,27 +44,19 @@ void drop_what_runs(NodeBuild& build) {
 Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int threads) {
   const std::vector<Node>& nodes = context.graph.nodes;
   std::vector<std::optional<Result<NodeBuild>>> results(nodes.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
+  const auto build = [&](std::int64_t i) {
     const OmpThreads scope(threads);
-    for (std::size_t i = next++; i < nodes.size(); i = next++) {
-      // Without memory for its message guarded() throws, which would end the process in a helper.
-      results[i] = at_boundary("plan", [&]() -> Result<NodeBuild> {
-        auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
-        if (!built) return std::unexpected(std::move(built).error());
-        if (!context.create_primitives && *built) drop_what_runs(**built);
-        return std::move(*built);
-      });
-    }
+    // Without memory for its message guarded() throws, which would end the process in a helper.
+    results[i] = at_boundary("plan", [&]() -> Result<NodeBuild> {
+      auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
+      if (!built) return std::unexpected(std::move(built).error());
+      if (!context.create_primitives && *built) drop_what_runs(**built);
+      return std::move(*built);
+    });
   };
-  {
-    constexpr std::size_t kNodesPerThread = 8;  // starting a thread costs as much as a primitive
-    std::vector<std::jthread> helpers;
-    const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(threads), 64);
-    const std::size_t useful = context.create_primitives ? nodes.size() / kNodesPerThread : 0;
-    for (std::size_t i = 1; i < std::min(most, useful); ++i) helpers.emplace_back(work);
-    work();
-  }
+  constexpr std::size_t kNodesPerThread = 8;  // starting a thread costs as much as a primitive
+  const std::size_t useful = context.create_primitives ? nodes.size() / kNodesPerThread : 0;
+  StartedThreads(std::min<std::int64_t>(threads, useful)).parallel_for(std::ssize(nodes), build);
   std::vector<NodeBuild> builds;
   builds.reserve(nodes.size());
   for (auto& result : results) builds.push_back(CTXGEN_TRY(std::move(*result)));
@@ -105,17 +94,6 @@ Result<Plan> plan_once(const PlanRequest& request, std::span<const Dims> dims,
   CTXGEN_CHECK(assign_arena(plan));
   return plan;
 }
-
-}  // namespace
-
-OmpThreads::OmpThreads(int threads) : before_(omp_get_max_threads()) {
-  if (before_ != threads) omp_set_num_threads(threads);
-}
-OmpThreads::~OmpThreads() {
-  if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
-}
-
-namespace {
 
 Result<Plan> plan_plain(const PlanRequest& request, std::span<const Dims> dims) {
   CTXGEN_CHECK(check_nonempty(request.program, dims));

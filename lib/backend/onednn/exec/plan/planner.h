@@ -8,18 +8,6 @@
 
 namespace ctxgen::onednn {
 
-/// Sets the OpenMP threads of the calling thread while it lives.
-class OmpThreads {
- public:
-  explicit OmpThreads(int threads);
-  OmpThreads(const OmpThreads&) = delete;
-  OmpThreads& operator=(const OmpThreads&) = delete;
-  ~OmpThreads();
-
- private:
-  int before_;
-};
-
 struct PlanRequest {
   const Program& program;
   std::span<const Dims> input_dims;

@@ -9,7 +9,7 @@
 namespace ctxgen::onednn {
 namespace {
 
-constexpr std::int64_t kTypicalSize = 64;  // of a dim nobody knows yet
+constexpr std::int64_t kTypicalSize = 64;  // of a dim that is not known yet
 
 Dims guessed_dims(const ProgramValue& value) {
   Dims dims;

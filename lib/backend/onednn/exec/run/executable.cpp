@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ctxgen/onednn/kind_traits.h"
+
 #include "plan/dnnl_error.h"
+#include "plan/omp_workers.h"
 #include "plan/payload.h"
 #include "plan/planner.h"
 
@@ -18,6 +21,12 @@ Error as_corrupt(Error error) {
 }
 
 }  // namespace
+
+OnednnExecutable::OnednnExecutable(const LoadOptions& options)
+    : threads_(options.threads),
+      workers_(options.workers != nullptr ? *options.workers : omp_workers()),
+      kept_plans_(options.kept_plans),
+      recent_(options.kept_plans) {}
 
 Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
     std::shared_ptr<const Program> shared, const BlobSource& blobs, const LoadOptions& options,
@@ -123,13 +132,13 @@ Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& s
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (control.stopped()) return fail(ErrorCode::kCancelled, "the run was stopped");
     const double start_us = control.timings != nullptr ? steady_us() : 0;
-    CTXGEN_CHECK(bound.execute(stream, i));
+    CTXGEN_CHECK(bound.execute(stream, i, workers_));
     if (control.timings == nullptr) continue;
     const Step& step = plan.steps[i];
     const ProgramOp& op = program_->ops[step.op];
     const double end_us = steady_us();
     control.timings->push_back({op.name, op.kind.str(), step.implementation, end_us - start_us,
-                                step.flops, step.bytes, start_us, end_us});
+                                step.flops, step.bytes, start_us, end_us, traits_of(op).quantised});
   }
   return {};
 }

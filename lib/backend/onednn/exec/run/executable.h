@@ -28,8 +28,7 @@ class OnednnExecutable final : public Executable {
   [[nodiscard]] PlanStatistics plan_statistics() const override;
 
  private:
-  explicit OnednnExecutable(const LoadOptions& options)
-      : threads_(options.threads), kept_plans_(options.kept_plans), recent_(options.kept_plans) {}
+  explicit OnednnExecutable(const LoadOptions& options);
   [[nodiscard]] Result<std::shared_ptr<const Plan>> plan_for(
       std::span<const TensorView> inputs) const;
   [[nodiscard]] Result<std::shared_ptr<const Plan>> new_plan(
@@ -38,6 +37,7 @@ class OnednnExecutable final : public Executable {
                                  const ExecutionControl& control) const;
 
   const int threads_;
+  Workers& workers_;
   const std::size_t kept_plans_;
   std::shared_ptr<const Program> program_;
   std::unique_ptr<WeightBank> bank_;

@@ -84,13 +84,10 @@ void BoundPlan::set_output(std::size_t index, std::byte* data) {
   }
 }
 
-Status BoundPlan::execute(const dnnl::stream& stream, std::size_t step) const {
+Status BoundPlan::execute(const dnnl::stream& stream, std::size_t step, Workers& workers) const {
   const Step& planned = plan_->steps[step];
   const BoundStep& bound = steps_[step];
-  if (planned.kernel != nullptr) {
-    planned.kernel->run(bound.pointers.data());
-    return {};
-  }
+  if (planned.kernel != nullptr) return planned.kernel->run(bound.pointers.data(), workers);
   const dnnl_status_t status =
       dnnl_primitive_execute(planned.primitive.get(), stream.get(),
                              static_cast<int>(bound.args.size()), bound.args.data());

@@ -25,8 +25,9 @@ class BoundPlan {
   [[nodiscard]] const Plan& plan() const { return *plan_; }
   void set_input(std::size_t index, const std::byte* data);
   void set_output(std::size_t index, std::byte* data);
-  /// Errors  BACKEND_ERROR naming the step.
-  [[nodiscard]] Status execute(const dnnl::stream& stream, std::size_t step) const;
+  /// Errors  BACKEND_ERROR naming the step; those of own kernels.
+  [[nodiscard]] Status execute(const dnnl::stream& stream, std::size_t step,
+                               Workers& workers) const;
 
  private:
   /// An address inside a user's tensor that changes with each run.

@@ -92,10 +92,10 @@ Result<std::vector<std::string>> sort_isas(std::span<const std::string> names) {
   std::ranges::sort(isas, {}, bits);
   for (const InstructionSet isa : isas)
     if (!includes(isa, isas.front()))
-      return fail(ErrorCode::kInvalidArgument,
-                  "instruction set \"{}\" does not include \"{}\": what is compiled for several is "
-                  "what the smallest of them can run, so the others have to include it",
-                  name_of(isa), name_of(isas.front()));
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "instruction set \"{}\" does not include \"{}\": the smallest of several decides what is compiled, so the others must include it",
+          name_of(isa), name_of(isas.front()));
   std::vector<std::string> sorted;
   for (const InstructionSet isa : isas) sorted.push_back(name_of(isa));
   return sorted;

@@ -6,8 +6,8 @@
 #include "ctxgen/onednn/exec.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/rounding.h"
 #include "layout/weight_layout.h"
+#include "rules/rounding.h"
 #include "run/executable.h"
 #include "run/isa.h"
 #include "run/machine.h"

@@ -1,81 +1,74 @@
 #include "ctxgen/onednn/peaks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 
-#include <oneapi/dnnl/dnnl.h>
+#include "ctxgen/onednn/exec.h"
 
 #include "plan/aligned_bytes.h"
-#include "plan/planner.h"
+#include "plan/omp_workers.h"
+#include "run/peak_loops.h"
 
 namespace ctxgen::onednn {
 namespace {
 
-constexpr std::int64_t kSide = 1024;            // of the matrices: 4 MiB each
-constexpr std::uint64_t kBytes = 128ULL << 20;  // of what is copied: more than most caches
+constexpr std::uint64_t kBytes = 128ULL << 20;  // of what is read: more than most caches
 constexpr std::uint64_t kChunk = 1ULL << 20;
-constexpr double kMostSeconds = 0.25;  // per measurement
+constexpr std::int64_t kSteps = 100'000;  // of multiply-adds: a fifth of a millisecond
+constexpr double kMostSeconds = 0.1;      // per measurement
 constexpr int kLeastRuns = 3;
 
-/// The shortest time of some calls, in seconds. `call` gives a Status.
+/// The highest rate of some calls: amount that `call` returns, per second.
 template <class Call>
-Result<double> best_seconds(Call&& call) {
+double best_rate(const Call& call) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  double best = 1e30;
+  double best = 0;
   for (int i = 0;; ++i) {
     const auto before = Clock::now();
     if (i >= kLeastRuns && std::chrono::duration<double>(before - start).count() > kMostSeconds)
       return best;
-    CTXGEN_CHECK(call());
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - before).count());
+    const double amount = call();
+    const double seconds = std::chrono::duration<double>(Clock::now() - before).count();
+    if (seconds > 0) best = std::max(best, amount / seconds);
   }
 }
 
-float* floats(AlignedBytes& bytes) { return reinterpret_cast<float*>(bytes.data()); }
-
-Result<double> measure_gflops() {
-  constexpr std::uint64_t kMatrix = kSide * kSide * sizeof(float);
-  auto a = CTXGEN_TRY(AlignedBytes::allocate(kMatrix));
-  auto b = CTXGEN_TRY(AlignedBytes::allocate(kMatrix));
-  auto c = CTXGEN_TRY(AlignedBytes::allocate(kMatrix));
-  std::fill_n(floats(a), kSide * kSide, 0.5F);
-  std::fill_n(floats(b), kSide * kSide, 0.25F);
-  const double seconds = CTXGEN_TRY(best_seconds([&]() -> Status {
-    const dnnl_status_t status = dnnl_sgemm('N', 'N', kSide, kSide, kSide, 1, floats(a), kSide,
-                                            floats(b), kSide, 0, floats(c), kSide);
-    if (status == dnnl_success) return {};
-    return fail(ErrorCode::kBackendError, "product of matrices: oneDNN status {}",
-                static_cast<int>(status));
-  }));
-  return 2.0 * kSide * kSide * kSide / seconds / 1e9;
+/// All threads in `loop`, which returns its operations.
+double rate_of(double (*loop)(std::int64_t), int threads) {
+  if (loop(1) == 0) return 0;  // no such instruction
+  return best_rate([&] {
+    std::atomic<double> operations{0};
+    omp_workers().parallel_for(threads, [&](std::int64_t) { operations += loop(kSteps); });
+    return operations.load();
+  });
 }
 
-Result<double> measure_gbytes() {
-  auto from = CTXGEN_TRY(AlignedBytes::allocate(kBytes));
-  auto to = CTXGEN_TRY(AlignedBytes::allocate(kBytes));
-  constexpr auto kChunks = static_cast<std::int64_t>(kBytes / kChunk);
-  const auto copy = [&]() -> Status {
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < kChunks; ++i)
-      std::memcpy(to.data() + i * std::int64_t{kChunk}, from.data() + i * std::int64_t{kChunk},
-                  kChunk);
-    return {};
-  };
-  std::memset(from.data(), 1, kBytes);
-  CTXGEN_CHECK(copy());  // its pages are there from now on
-  return 2.0 * static_cast<double>(kBytes) / CTXGEN_TRY(best_seconds(copy)) / 1e9;
+Result<double> read_rate() {
+  auto bytes = CTXGEN_TRY(AlignedBytes::allocate(kBytes));
+  std::memset(bytes.data(), 1, kBytes);  // its pages are there from now on
+  return best_rate([&] {
+    std::atomic<std::uint64_t> sum{0};
+    omp_workers().parallel_for(kBytes / kChunk, [&](std::int64_t i) {
+      sum += read_all({bytes.data() + i * std::int64_t{kChunk}, kChunk});
+    });
+    return sum == 0 ? 0 : static_cast<double>(kBytes);  // it is not: what is read counts
+  });
 }
 
 }  // namespace
 
 Result<MachinePeaks> measure_peaks(int threads) {
+  if (threads <= 0) threads = default_threads();
   const OmpThreads scope(threads);
   MachinePeaks peaks;
-  peaks.gflops = CTXGEN_TRY(measure_gflops());
-  peaks.gbytes = CTXGEN_TRY(measure_gbytes());
+  peaks.gflops = rate_of(multiply_add_f32, threads) / 1e9;
+  peaks.int8_gops = rate_of(multiply_add_int8, threads) / 1e9;
+  peaks.bf16_gflops = rate_of(multiply_add_bf16, threads) / 1e9;
+  peaks.gbytes = CTXGEN_TRY(read_rate()) / 1e9;
   return peaks;
 }
 

@@ -56,7 +56,7 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
     pending.plan = promise.emplace().get_future().share();
     own = pending_.insert(pending_.end(), std::move(pending));
   }
-  // Whatever happens, nobody may wait for ever.
+  // Whatever happens, no thread may wait forever.
   Result<PlanPtr> plan = fail(ErrorCode::kInternal, "planning failed without a reason");
   try {
     plan = make();

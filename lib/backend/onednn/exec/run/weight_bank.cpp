@@ -35,19 +35,20 @@ Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
     bank->types_.push_back(weight.type);
     bank->names_.push_back(weight.name);
     for (std::size_t f = 0; f < weight.packed.size(); ++f) {
-      Blob blob = CTXGEN_TRY(blobs(weight.packed[f].blob));
+      const BlobIndex index = weight.packed[f].blob.bin_index();
+      Blob blob = CTXGEN_TRY(blobs(index));
       const WeightForm& form = bank->forms_[i][f];
       const std::uint64_t needed =
           form.plain ? checked_size_bytes(weight.type, weight.dims).value_or(UINT64_MAX)
                      : form.md.get_size();
       if (blob.bytes.size() < needed)
         return fail(ErrorCode::kCorruptContext, "weight \"{}\": blob {} has {} bytes, expected {}",
-                    weight.name, weight.packed[f].blob, blob.bytes.size(), needed);
+                    weight.name, index.value, blob.bytes.size(), needed);
       // Writers and readers align blobs. This one is a weight in a source's file as well.
       if (!form.plain && !is_aligned(blob.bytes))
         return fail(ErrorCode::kCorruptContext,
-                    "weight \"{}\": blob {} does not lie at a multiple of {} bytes", weight.name,
-                    weight.packed[f].blob, kConstantAlignment);
+                    "weight \"{}\": blob {} is not at a multiple of {} bytes", weight.name,
+                    index.value, kConstantAlignment);
       bank->blobs_[i].push_back(std::move(blob));
     }
   }

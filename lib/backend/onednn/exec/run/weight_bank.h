@@ -39,7 +39,7 @@ class WeightBank {
     [[nodiscard]] std::span<const std::byte> view() const { return {bytes.data(), bytes.size()}; }
   };
   WeightBank() = default;
-  /// Anywhere in memory: weights that stay in files of a source lie where those put them.
+  /// Anywhere in memory: weights that stay in files of a source are where those put them.
   [[nodiscard]] Result<std::span<const std::byte>> plain(std::uint32_t weight);
   /// The same for kernels, which want constants aligned.
   [[nodiscard]] Result<const std::byte*> aligned_plain(std::uint32_t weight);

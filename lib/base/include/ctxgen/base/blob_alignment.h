@@ -4,7 +4,7 @@
 
 namespace ctxgen {
 
-// Where tensors lie in files that are mapped and used in place (docs/format.md).
+// Where tensors are in files that are mapped and used in place (docs/format.md).
 inline constexpr std::uint64_t kBlobAlignment = 64;
 inline constexpr std::uint64_t kLargeBlobBytes = 65536;
 inline constexpr std::uint64_t kLargeBlobAlignment = 4096;

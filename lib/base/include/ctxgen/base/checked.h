@@ -5,7 +5,7 @@
 
 namespace ctxgen {
 
-/// True if [offset, offset + length) lies inside a region of `size` bytes; never wraps.
+/// True if [offset, offset + length) is inside a region of `size` bytes; never wraps.
 [[nodiscard]] constexpr bool range_fits(std::uint64_t offset, std::uint64_t length,
                                         std::uint64_t size) {
   return offset <= size && length <= size - offset;

@@ -14,7 +14,7 @@
 namespace ctxgen {
 
 /// Maps a whole regular file read-only and shared. The blob's owner is the mapping; one mapping
-/// per file is shared in the process while somebody holds it (keyed by device, inode, size, mtime).
+/// per file is shared in the process while it is held (keyed by device, inode, size, mtime).
 ///
 /// Errors  IO_ERROR (missing, no permission, a folder, not a regular file).
 [[nodiscard]] Result<Blob> map_file(const std::filesystem::path& path);

@@ -11,7 +11,7 @@
 namespace ctxgen {
 
 /// XXH3-128 of some bytes. Guards against accidents and serves as a key for deduplication (equal
-/// keys are compared byte by byte before they are merged); it is no defence against malice.
+/// keys are compared byte by byte before they are merged); it does not protect against malice.
 struct Hash128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

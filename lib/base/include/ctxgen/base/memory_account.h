@@ -9,7 +9,7 @@
 
 namespace ctxgen {
 
-/// How many bytes somebody may hold at once, and how many are held now.
+/// How many bytes may be held at once, and how many are held now.
 ///
 /// Threads  any: what is charged in one thread may be given back in another.
 class MemoryAccount {

@@ -51,7 +51,7 @@ class RuntimeValue {
   [[nodiscard]] const SequenceValue& sequence() const {
     return **std::get_if<std::shared_ptr<SequenceValue>>(&content_);
   }
-  /// The sequence if nobody else can see it: it may be changed then.
+  /// The sequence if nothing else can see it: it may be changed then.
   [[nodiscard]] SequenceValue* unique_sequence();
   /// Requires kMap.
   [[nodiscard]] const MapValue& map() const {

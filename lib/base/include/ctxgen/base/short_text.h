@@ -12,7 +12,7 @@
 
 namespace ctxgen {
 
-/// Immutable text in 16 bytes, half of a std::string: up to 15 characters lie in it, more on the
+/// Immutable text in 16 bytes, half of a std::string: up to 15 characters are in it, more on the
 /// heap. For words that a graph repeats in each node (operator types, domains, names of kinds and
 /// parameters). Reads as std::string_view, but is not terminated by a zero.
 class ShortText {

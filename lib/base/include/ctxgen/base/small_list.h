@@ -18,7 +18,7 @@
 namespace ctxgen {
 
 /// A list of small, trivially copyable elements (ids, indices) in 16 bytes: those that fit into 8
-/// bytes lie in it, more of them on the heap. Most nodes have one or two operands, and a graph has
+/// bytes are in it, more of them on the heap. Most nodes have one or two operands, and a graph has
 /// millions of such lists. Used as std::vector; at most 2^32 - 1 elements.
 template <class T>
 class SmallList {

@@ -11,7 +11,7 @@
 namespace ctxgen {
 
 /// Keeps what a compile makes (packed, folded, decoded weights) without holding it in anonymous
-/// memory: behind a first budget, bytes go to a file without a name and are read from its map, so
+/// memory: after a first budget, bytes go to a file without a name and are read from its map, so
 /// that the kernel can write them out and drop the pages. No other process sees the file, and it
 /// goes with the process, however that ends.
 ///
@@ -29,7 +29,7 @@ class SpillFile {
   /// `made` itself, or its bytes in the file (64-byte aligned, 4096 from 64 KiB on).
   /// Errors  IO_ERROR (the folder takes no file, disk full, no address space for a map).
   [[nodiscard]] Result<Blob> keep(Blob made);
-  /// The same for a tensor that lies in memory of its own; others are returned as they are.
+  /// The same for a tensor that has memory of its own; others are returned as they are.
   [[nodiscard]] Result<Tensor> keep(Tensor tensor);
 
   [[nodiscard]] std::uint64_t spilled_bytes() const;

@@ -60,7 +60,7 @@ class Dims {
 [[nodiscard]] std::string to_string(const Dims& dims);
 
 /// What the other dims of a tensor with a dim of 0 may multiply to: so that products of the dims of
-/// two tensors do not overflow where nothing lies in memory that bounds them.
+/// two tensors do not overflow where no data in memory bounds them.
 inline constexpr std::uint64_t kMaxEmptyExtent = std::uint64_t{1} << 31;
 
 /// Product of the dims; nothing if one is negative, the product passes 2^63 - 1, or it is 0 and the

@@ -55,7 +55,7 @@ class CacheFolder {
   [[nodiscard]] bool holds(CacheKind kind, Hash128 key) const;
   /// Whether the entry was written. `bytes` above max_bytes are not.
   bool add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes);
-  /// The bytes as they lie in the cache now, or `made` itself.
+  /// The bytes as they are in the cache now, or `made` itself.
   [[nodiscard]] Blob add_and_map(CacheKind kind, Hash128 key, Blob made);
 
   struct Usage {
@@ -67,7 +67,7 @@ class CacheFolder {
     [[nodiscard]] Usage all() const;
   };
   [[nodiscard]] Contents contents() const;
-  /// Removes the entries that were not used for longest until at most `max_bytes` are left, and what
+  /// Removes the least recently used entries until at most `max_bytes` are left, and what
   /// killed processes left. Returns what was removed.
   /// Errors  IO_ERROR if an entry cannot be removed.
   [[nodiscard]] Result<Usage> trim(std::uint64_t max_bytes);
@@ -88,7 +88,7 @@ class CacheFolder {
   std::atomic<bool> written_ = false;
 };
 
-/// Where the compile cache is if nobody says it: CTXGEN_CACHE_DIR, or nothing.
+/// Where the compile cache is by default: CTXGEN_CACHE_DIR, or nothing.
 [[nodiscard]] std::filesystem::path cache_folder_from_environment();
 
 }  // namespace ctxgen

@@ -37,7 +37,7 @@ struct ModelInput {
   std::vector<std::pair<std::string, Blob>> external_data = {};
 };
 
-/// Where an initializer's bytes lie outside of its model: `offset` bytes into a file whose path is
+/// Where an initializer's bytes are outside its model: `offset` bytes into a file whose path is
 /// relative to the model's folder.
 struct InitializerPlace {
   std::string file;
@@ -70,7 +70,7 @@ enum class CompileStage { kImport, kCheck, kInfer, kFold, kPartition, kCompile, 
 inline constexpr std::uint64_t kDefaultExternalThreshold = 1024;
 
 /// Weights that stay where the source has them (ONNX Runtime's ep.enable_weightless_mode): context
-/// models then need those files beside them, and pack weights when they are loaded.
+/// models then need those files next to them, and pack weights when they are loaded.
 enum class WeightlessMode { kNone = 0, kExternalOnly = 1, kAll = 2 };
 
 /// What is simplified in the model itself, beyond partitions (docs/cli.md).
@@ -110,7 +110,7 @@ struct CompileOptions {
   bool require_compiled = false;  // NOT_SATISFIED if nothing was compiled
   bool require_runnable = false;  // NOT_SATISFIED on a node that cpu cannot run
   bool no_clobber = false;        // INVALID_ARGUMENT if an output exists
-  /// Replace a bin even if context models beside it, which this compile does not write, need what is in
+  /// Replace a bin even if context models next to it, which this compile does not write, need what is in
   /// it; else that is NOT_SATISFIED.
   bool force = false;
   bool keep_unchanged = false;  // files: leave one alone that has the same bytes already
@@ -129,12 +129,12 @@ struct CompileOptions {
   /// What the caller reads and writes besides (a report, a dependency file): the compile does not touch
   /// these, but refuses what would replace one of them, or be replaced by one.
   std::vector<FileUse> other_files;
-  std::filesystem::path bin;  // default: beside the output
+  std::filesystem::path bin;  // default: next to the output
   /// A bin to add to, instead of making one. What is in it stays, under its names, and is not compiled
   /// again, so that the models that name it go on loading. It must be for the same target, from the same
   /// versions (kVersionMismatch else). Other compiles that add to it wait.
   std::filesystem::path append;
-  std::string external_initializers;  // bare name of a file beside the output for what stays
+  std::string external_initializers;  // bare name of a file next to the output for what stays
   /// Bytes; smaller initializers stay in the model. Nothing: kDefaultExternalThreshold.
   std::optional<std::uint64_t> external_threshold;
   /// Asked once for every dense, numeric initializer of the main graph that a context model keeps, in
@@ -157,18 +157,19 @@ struct CompileOptions {
   /// `isas` names several (`ctxgen compile` starts itself). The process calls serve_variant().
   std::function<Result<std::unique_ptr<VariantProcess>>(const std::string& isa)> start_variant;
   int jobs = 0;  // compile threads; never changes the bytes
-  /// Weights that a compile to files makes stay in memory up to this sum; more of them lie in an
-  /// unnamed file beside the first output until the bin is written.
+  /// Weights that a compile to files makes stay in memory up to this sum; more of them are in an
+  /// unnamed file next to the first output until the bin is written.
   std::uint64_t weight_memory_bytes = SpillFile::kDefaultMemoryBytes;
   /// Where results of earlier compiles are kept. Nothing: the folder that CTXGEN_CACHE_DIR names, if
   /// it does; empty: nowhere. It never changes the bytes.
   std::optional<std::filesystem::path> cache_dir;
-  std::uint64_t cache_max_bytes = kDefaultCacheBytes;  // what was not used for longest goes above
+  std::uint64_t cache_max_bytes =
+      kDefaultCacheBytes;  // least recently used entries are evicted above this
   std::function<void(CompileStage, double fraction)> progress;
   std::function<bool()> cancelled;
 };
 
-/// Options that contradict each other, or a compile of so many models, whatever is in these. Every
+/// Options that cannot be combined, or a compile of so many models, whatever is in these. Every
 /// compile checks this first.
 /// Errors  INVALID_ARGUMENT naming both.
 [[nodiscard]] Status check_options(const CompileOptions& options, std::size_t models);
@@ -182,7 +183,7 @@ struct PartitionReport {
 
 struct NodeReport {
   std::string name;
-  ShortText op_type, provider;  // provider "": nobody
+  ShortText op_type, provider;  // provider "": none
   ShortText graph;      // "": the main graph; else "If_0/then_branch", with `subgraphs` only
   int partition = -1;   // index into ModelReport::partitions
   bool folded = false;  // computed at compile time

@@ -11,7 +11,7 @@
 
 namespace ctxgen {
 
-/// Where a context model goes: to a file with its bins beside it, to a function, or, with neither,
+/// Where a context model goes: to a file with its bins next to it, to a function, or, with neither,
 /// to memory.
 struct ModelOutput {
   std::filesystem::path path;
@@ -30,7 +30,7 @@ struct CompiledModels {
 /// Compiles the models of one group: one context model each and one bin per provider for all.
 ///
 /// Outputs  all are files, or none is. Without files the bins come back in memory, unless
-///          options.context_file_path or options.bin says where they are to lie: then they are
+///          options.context_file_path or options.bin says where they are to be: then they are
 ///          written there, complete or not at all, and appear when every model has been handed out.
 ///          A model without a file is named after context_file_path or its input.
 /// Errors   INVALID_ARGUMENT: numbers that differ, an output with path and function, files and

@@ -63,7 +63,7 @@ class ContextBuilder {
 
   /// Weights that are equal before packing, and that programs want in different layouts: compiles
   /// those programs again, so that all take one layout where their kernels are as good with it. To
-  /// be called once, behind all models and before variants; `built` is everything that add_model returned, of which
+  /// be called once, after all models and before variants; `built` is everything that add_model returned, of which
   /// names and other attributes may change.
   [[nodiscard]] Status share_layouts(std::span<std::vector<BuiltPartition>> built);
 
@@ -72,7 +72,7 @@ class ContextBuilder {
   [[nodiscard]] Status adopt(std::size_t provider, const ContextReader& reader);
 
   /// Adds the program of a partition for a further instruction set of the target. `built` is a
-  /// partition of add_model(); the program's blobs are indices of `reader`.
+  /// partition of add_model(); the program's blobs are those of `reader`.
   [[nodiscard]] Status add_variant(BuiltPartition& built, std::string_view isa, Program program,
                                    const ContextReader& reader);
 
@@ -89,16 +89,16 @@ class ContextBuilder {
  private:
   struct Bin {
     Bin(SpillFile* spill, CacheFolder* cache) : store(spill, cache) {}
-    [[nodiscard]] Hash128 content_of(WeightStore::Id id) const;
+    [[nodiscard]] Hash128 content_of(StoreId id) const;
     /// The program of that name; null if there is none.
     [[nodiscard]] const Program* find(std::string_view name) const;
     void add(Program program);
     void keep_adopted_only();
-    std::vector<Program> programs;  // blob indices are WeightStore ids
+    std::vector<Program> programs;  // blobs are those of `store`
     std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>>
         index;  // by name, the first
     WeightStore store;
-    std::map<WeightStore::Id, Hash128> contents;  // of packed blobs from cached programs
+    std::map<StoreId, Hash128> contents;  // of packed blobs from cached programs
     std::uint64_t bytes_added = 0;
     std::size_t adopted = 0;  // programs: the first ones are those of the adopted bin
     std::uint64_t adopted_bytes = 0;

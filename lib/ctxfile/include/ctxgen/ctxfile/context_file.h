@@ -20,7 +20,7 @@ namespace ctxgen {
 inline constexpr std::uint16_t kFormatMajor = 1;
 inline constexpr std::uint16_t kFormatMinor = 2;  // written only where it is needed
 
-/// Small facts that stand in the header and can be read without the manifest.
+/// Small facts that are in the header and can be read without the manifest.
 struct ContextInfo {
   std::uint16_t format_major = 0;
   std::uint16_t format_minor = 0;
@@ -36,7 +36,7 @@ struct ContextInfo {
 [[nodiscard]] Result<ContextInfo> read_context_info(std::span<const std::byte> file,
                                                     std::string_view name);
 
-/// How a blob's bytes stand in the file.
+/// How a blob's bytes are stored in the file.
 enum class BlobEncoding : std::uint32_t { kNone = 0, kZstd = 1 };
 
 struct BlobEntry {
@@ -79,17 +79,17 @@ class ContextReader {
   /// A blob's content, in place or decompressed; the latter is kept while the reader lives.
   /// Errors  kCorruptContext, RESOURCE_LIMIT (decompressed weights of the process pass the
   ///         memory that it may use).
-  [[nodiscard]] Result<Blob> blob(std::uint32_t index) const;
+  [[nodiscard]] Result<Blob> blob(BlobIndex index) const;
   /// Decompresses these blobs, where they are compressed, on up to `threads` threads; blob() then has
   /// them at hand.
-  [[nodiscard]] Status decompress_blobs(std::span<const std::uint32_t> indices, int threads) const;
+  [[nodiscard]] Status decompress_blobs(std::span<const BlobIndex> indices, int threads) const;
   /// Every blob against its hash and all padding against zero. Not in question: header and manifest,
   /// which open() always verifies.
   [[nodiscard]] Status verify_blobs() const;
   [[nodiscard]] std::uint64_t file_size() const { return file_.bytes.size(); }
 
  private:
-  [[nodiscard]] Result<Blob> content(std::uint32_t index) const;  // index is in range
+  [[nodiscard]] Result<Blob> content(BlobIndex index) const;  // index is in range
 
   Blob file_;
   std::string name_;
@@ -98,7 +98,7 @@ class ContextReader {
   std::vector<Hash128> program_hashes_;
   std::vector<BlobEntry> blobs_;
   std::shared_ptr<BlobCache> cache_;
-  // Where the sections lie in the file: verify_blobs() finds the padding by them.
+  // Where the sections are in the file: verify_blobs() finds the padding by them.
   std::uint64_t header_end_ = 0;
   std::uint64_t manifest_begin_ = 0;
   std::uint64_t manifest_end_ = 0;
@@ -106,9 +106,9 @@ class ContextReader {
 };
 
 /// The content hash of a program: everything but names (its own, of values and weights) and with
-/// each blob index replaced by the blob's hash. `blob_hash(i)` gives the hash of blob i.
+/// each blob replaced by its hash, which `blob_hash` gives.
 [[nodiscard]] Hash128 hash_program(const Program& program,
-                                   const std::function<Hash128(std::uint32_t)>& blob_hash);
+                                   const std::function<Hash128(BlobRef)>& blob_hash);
 
 /// What goes into a context binary. Blob indices of programs refer to `blobs`.
 struct ContextContent {

@@ -13,6 +13,7 @@
 
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/base/workers.h"
 #include "ctxgen/ctxfile/program.h"
 
 namespace ctxgen {
@@ -41,9 +42,10 @@ struct OpTiming {
   double microseconds = 0;
   double flops = 0;         // 0: unknown
   std::uint64_t bytes = 0;  // read + written; 0: unknown
-  /// From when to when, on std::chrono::steady_clock; beside its own time this holds that of the
+  /// From when to when, on std::chrono::steady_clock; besides its own time this holds that of the
   /// nodes of its bodies, which have entries too.
   double start_us = 0, end_us = 0;
+  bool int8 = false;  // its flops are operations on 8-bit integers
 };
 
 /// The present time as OpTiming has it.
@@ -53,7 +55,7 @@ struct OpTiming {
       .count();
 }
 
-/// What a caller wants of a run beside its outputs.
+/// What a caller wants from a run besides its outputs.
 struct ExecutionControl {
   std::vector<OpTiming>* timings = nullptr;  // receives one entry per op
   const std::atomic<bool>* stop = nullptr;   // true: end with CANCELLED before the next op
@@ -124,6 +126,9 @@ struct LoadOptions {
   /// Plans kept for shapes met at run time, per executable (and bound to memory, per state); the
   /// least recently used one goes. At least one is kept.
   std::size_t kept_plans = 8;
+  /// Run the loops of ctxgen's own kernels, and outlive the executable; null: the OpenMP threads
+  /// that oneDNN's primitives use.
+  Workers* workers = nullptr;
 };
 
 /// Facts about a load that benches and `-v` report.
@@ -135,7 +140,7 @@ struct LoadStatistics {
 };
 
 /// Resolves a blob index of a program to its bytes (64-byte aligned if packed, alive with the owner).
-using BlobSource = std::function<Result<Blob>(std::uint32_t index)>;
+using BlobSource = std::function<Result<Blob>(BlobIndex index)>;
 
 /// The load side of a provider: needs ctxfile and below only, so that a process that runs contexts
 /// links no compiler.

@@ -4,7 +4,7 @@
 
 namespace ctxgen {
 
-/// The first bytes of every context binary. The first byte is no text and the last one a line feed,
+/// The first bytes of every context binary. The first byte is not text and the last one a line feed,
 /// so that a transfer that mangles either shows.
 inline constexpr std::string_view kContextMagic(
     "\x89"

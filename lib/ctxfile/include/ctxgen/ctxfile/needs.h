@@ -11,7 +11,7 @@ namespace ctxgen {
 
 struct ContextInfo;
 
-/// What a ProgramLoader may be besides: one whose op kinds and packings have numbers.
+/// What a ProgramLoader may also be: one whose op kinds and packings have numbers.
 class KnowsNeeds {
  public:
   virtual ~KnowsNeeds() = default;

@@ -19,7 +19,7 @@ struct OpRounding {
 /// The terms of sums and the steps of sequences whose number is not known.
 inline constexpr std::int64_t kUnknownTerms = 16;
 
-/// What a ProgramLoader may be besides: one that knows how the ops of its programs round. Ops of
+/// What a ProgramLoader may also be: one that knows how the ops of its programs round. Ops of
 /// other loaders count as one rounding each.
 class KnowsRounding {
  public:

@@ -9,6 +9,7 @@
 #include "ctxgen/base/short_text.h"
 #include "ctxgen/base/small_list.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/blob_ref.h"
 
 namespace ctxgen {
 
@@ -32,7 +33,7 @@ struct ProgramValue {
 /// format tag's number and dims); empty means dense row-major.
 struct PackedWeight {
   std::vector<std::byte> layout;
-  std::uint32_t blob = 0;  // index into the blob table of the context binary (or WeightStore id)
+  BlobRef blob;
   [[nodiscard]] bool operator==(const PackedWeight&) const = default;
 };
 
@@ -62,7 +63,7 @@ struct ProgramParam {
   [[nodiscard]] bool operator==(const ProgramParam&) const = default;
 };
 
-/// An element-wise step fused behind an op, applied in order.
+/// An element-wise step fused after an op, applied in order.
 struct PostOp {
   ShortText kind;  // the provider's word ("relu", "add", ...)
   float alpha = 0.0F;
@@ -95,7 +96,7 @@ struct StoredPlan {
 /// The serialised, lowered form of one partition: ops over buffers with symbolic dims.
 ///
 /// Rules (checked by validate()): indices in range; inputs and outputs are values; every value is
-/// an input or the output of exactly one op; ops stand in an order in which each value is written
+/// an input or the output of exactly one op; ops are in an order in which each value is written
 /// before it is read; at least one output.
 struct Program {
   std::string name;    // partition_name: unique in the context binary
@@ -114,7 +115,8 @@ struct Program {
   [[nodiscard]] bool operator==(const Program&) const = default;
 };
 
-/// Errors  INVALID_GRAPH (kCorruptContext) naming the program and the rule that is broken.
+/// Errors  INVALID_GRAPH (kCorruptContext) naming the program and the rule that is broken. A blob that
+///         is still in a WeightStore breaks one.
 [[nodiscard]] Status validate(const Program& program, std::uint64_t blob_count);
 
 }  // namespace ctxgen

@@ -17,7 +17,7 @@ namespace ctxgen {
 
 class Workspace;
 
-/// An EPContext node of ours, whoever read it.
+/// An EPContext node of ours, from either reader.
 struct ContextNode {
   std::string where;                      // for messages: `node "dnnl_0" (EPContext)`
   EpContextAttributes attributes;         // an embedded payload is not here

@@ -20,7 +20,7 @@ struct SharedBlobs {
   std::vector<std::string> users;  // in the order given, each once
   std::uint64_t blobs = 0;
   std::uint64_t bytes = 0;        // stored
-  std::uint64_t saved_bytes = 0;  // what storing them for every use would take beside that
+  std::uint64_t saved_bytes = 0;  // what storing them for every use would take in addition
 };
 
 /// Who shares which blobs: one entry per set of users, the largest saving first. Blobs that are used

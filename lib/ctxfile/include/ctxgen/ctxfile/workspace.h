@@ -42,7 +42,7 @@ class Workspace {
 
   using Opener = std::function<Result<ContextReader>()>;
   /// The context binary `relative` below `folder`. `open` is called by the first who asks while
-  /// others wait; its error is nobody else's. Verified as `verify` says, once.
+  /// others wait; its error stays its own. Verified as `verify` says, once.
   [[nodiscard]] Result<std::shared_ptr<const ContextReader>> get(
       const std::filesystem::path& folder, std::string_view relative, VerifyBlobs verify,
       const Opener& open);

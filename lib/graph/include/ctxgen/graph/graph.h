@@ -163,7 +163,7 @@ struct Value {
   Boxed<Tensor> folded;         // value computed at compile time; the producer stays a node
   Boxed<ValueSources> sources;  // none: what the file has of it is its name
 
-  /// The constant that compilers may rely on: folded, or an initializer that nobody can override.
+  /// The constant that compilers may rely on: folded, or an initializer that cannot be overridden.
   [[nodiscard]] const Tensor* constant() const;
   [[nodiscard]] SourceRange input_source() const {
     return sources ? sources->input : SourceRange();

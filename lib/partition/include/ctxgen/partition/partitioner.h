@@ -11,7 +11,7 @@ namespace ctxgen {
 
 /// Which provider has a node, and why the others do not.
 struct NodeAssignment {
-  int provider = -1;    // index into the provider list; -1: nobody, not even cpu
+  int provider = -1;    // index into the provider list; -1: none, not even cpu
   int partition = -1;   // index into that provider's partitions; -1: runs on its own (cpu)
   bool folded = false;  // all outputs are constants: stays only if something outside reads them
   std::vector<std::string> reasons;  // one per provider that was asked and did not take it

@@ -24,7 +24,7 @@ namespace ctxgen {
 /// partitions; the nodes of one claim are never separated.
 struct Claim {
   std::vector<NodeId> nodes;
-  bool glue = false;  // moves data only (Reshape, Transpose, ...): worth it only beside others
+  bool glue = false;  // moves data only (Reshape, Transpose, ...): worth it only next to others
 };
 
 /// Why a provider does not take a node: one line for `ctxgen explain`.
@@ -73,7 +73,7 @@ struct ProviderCompileOptions {
   /// Dims of `value` under profile `index`, found by shape inference; nothing if still unknown.
   std::function<std::optional<Dims>(std::size_t profile, ValueId value)> profile_dims;
   std::vector<std::pair<std::string, std::string>> provider_options;  // of this provider
-  SpillFile* spill = nullptr;  // for what is made beside the store (not owned)
+  SpillFile* spill = nullptr;  // for what is made outside the store (not owned)
   /// Weights (their very bytes) that programs must refer to in plain form only, because they are to
   /// stay where the source has them. Empty: none.
   std::function<bool(std::span<const std::byte>)> stays_plain = {};
@@ -81,7 +81,7 @@ struct ProviderCompileOptions {
 
 /// What a provider made of one partition. `program.name` is set by the compiler afterwards.
 struct CompiledPartition {
-  Program program;  // blob indices are WeightStore ids
+  Program program;  // its blobs are in the WeightStore
 };
 
 /// A backend that may claim nodes.
@@ -99,8 +99,8 @@ class Provider {
       const GraphView& view, std::span<const Partition> partitions,
       const ProviderCompileOptions& options, WeightStore& store) const = 0;
   /// Asked after compile() failed: the nodes of `partitions` that it failed for, with the reasons.
-  /// The compiler then leaves them to the next provider and partitions again. None: the failure is
-  /// none of a node's, and stands.
+  /// The compiler then leaves them to the next provider and partitions again. Empty: the failure is
+  /// not caused by a single node; it is reported as is.
   [[nodiscard]] virtual std::vector<Rejection> refused_after_all(
       const GraphView& /*view*/, std::span<const Partition> /*partitions*/,
       const ProviderCompileOptions& /*options*/) const {
@@ -128,8 +128,8 @@ class Provider {
       const GraphView& /*view*/, std::span<const Partition> /*partitions*/) const {
     return {};
   }
-  /// Measures this machine with the provider's own kernels, about half a second long; nothing if it
-  /// cannot. `threads` as in LoadOptions.
+  /// Measures this machine with the instructions that the provider may use, about half a second long;
+  /// nothing if it cannot. `threads` as in LoadOptions.
   [[nodiscard]] virtual Result<std::optional<MachinePeaks>> peaks(int /*threads*/) const {
     return std::nullopt;
   }

@@ -35,7 +35,7 @@ struct ContextCheck {
                                                  const SessionOptions& options = {});
 
 /// The same from the model's metadata and the headers of its context binaries alone, in a time that
-/// does not depend on their sizes. What only the rest shows (damage behind a header, a partition that
+/// does not depend on their sizes. What only the rest shows (damage after a header, a partition that
 /// is missing or of another compile) is left to check_context and to loading. A model without nodes
 /// of ours has no partitions and fits.
 [[nodiscard]] Result<ContextCheck> judge_context(const std::filesystem::path& path,

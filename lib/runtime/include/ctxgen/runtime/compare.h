@@ -13,7 +13,7 @@ struct Tolerance {
   /// rtol counts from the larger of |expected| and the root mean square of all that is expected: where
   /// terms cancel, an error follows the size of the terms, which the neighbours have.
   bool from_scale = false;
-  double of_range = 0;  // of what lies between the least and the largest expected number, and 0
+  double of_range = 0;  // of what is between the least and the largest expected number, and 0
 };
 
 struct Comparison {

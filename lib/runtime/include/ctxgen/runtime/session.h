@@ -39,7 +39,7 @@ struct SessionOptions {
   /// Models from memory: the context model's would-be path, whose folder holds the bin
   /// (ONNX Runtime's ep.context_file_path).
   std::filesystem::path context_file_path;
-  /// Where the model's external data lies; empty: the model's folder. Never moves the bin (ONNX
+  /// Where the model's external data is; empty: the model's folder. Never moves the bin (ONNX
   /// Runtime's session.model_external_initializers_file_folder_path).
   std::filesystem::path external_data_folder;
   /// External data in memory, by the location that tensors name; what is not here is looked for in
@@ -97,7 +97,7 @@ struct NamedValue {
   RuntimeValue value;
 };
 
-/// A value that a node has made, before anybody reads it. Another of its type and shape may be put
+/// A value that a node has made, before anything reads it. Another of its type and shape may be put
 /// in its place.
 struct ObservedValue {
   std::string_view graph;  // "": the main graph; else a body, "If_0/then_branch"
@@ -133,7 +133,7 @@ class Session {
   /// Inputs by name, any order. Outputs in the model's order; `elements()` may be used on all but one
   /// that is an input passed through.
   /// Errors  INVALID_ARGUMENT (unknown, missing, wrong type or shape), those of kernels,
-  ///         RESOURCE_LIMIT (SessionOptions::max_run_bytes), UNSUPPORTED for an output that is no
+  ///         RESOURCE_LIMIT (SessionOptions::max_run_bytes), UNSUPPORTED for an output that is not a
   ///         tensor: run_values() gives those.
   [[nodiscard]] virtual Result<std::vector<Tensor>> run(
       std::span<const NamedTensor> inputs, std::vector<OpTiming>* timings = nullptr) const = 0;
@@ -146,7 +146,7 @@ class Session {
   [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
   /// What runs so far made of their shapes, summed over the partitions.
   [[nodiscard]] virtual PlanStatistics plan_statistics() const = 0;
-  /// What rounds on the way to its outputs, for tolerances. Found anew by each call.
+  /// What rounds on the way to its outputs, for tolerances. Computed again by each call.
   [[nodiscard]] virtual NumericPaths numeric_paths() const = 0;
 };
 

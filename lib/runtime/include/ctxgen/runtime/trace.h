@@ -17,7 +17,7 @@ namespace ctxgen {
 class Trace {
  public:
   /// Adds a run. `lane`: runs of one lane are shown in one row, so they must not overlap in time; a run
-  /// context is a lane. `timings`: what the run gave, in order; none is no event.
+  /// context is a lane. `timings`: what the run gave, in order; if empty, there are no events.
   void add_run(std::uint32_t lane, std::span<const OpTiming> timings);
   [[nodiscard]] bool empty() const { return runs_.empty(); }
   /// The whole trace; times in microseconds from the first event on.

@@ -13,10 +13,10 @@
 
 namespace ctxgen {
 
-/// Metadata key of a model whose initializers lie in such a file: "<file name>:<32 hex digits>".
+/// Metadata key of a model whose initializers are in such a file: "<file name>:<32 hex digits>".
 inline constexpr std::string_view kExternalFileKey = "ctxgen.external_initializers";
 
-/// A file of initializers beside one or several models (docs/format.md): a header of 64 bytes with
+/// A file of initializers next to one or several models (docs/format.md): a header of 64 bytes with
 /// hashes, then the bytes of each distinct tensor, 64-byte aligned, 4096 from 64 KiB on.
 class ExternalFileBuilder {
  public:
@@ -28,7 +28,7 @@ class ExternalFileBuilder {
   /// The hash in the header. Everything must be added before.
   [[nodiscard]] Hash128 hash() const;
   using Sink = std::function<Status(std::span<const std::byte>)>;
-  /// Reads the tensors twice: the header holds a hash of all bytes behind it.
+  /// Reads the tensors twice: the header holds a hash of all bytes after it.
   [[nodiscard]] Status write(const Sink& sink) const;
 
  private:

@@ -10,6 +10,7 @@
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/spill_file.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/weights/store_id.h"
 
 namespace ctxgen {
 
@@ -29,7 +30,6 @@ struct PackedFrom {
 ///          add in a fixed order (the compiler sorts by content hash before writing anyway).
 class WeightStore {
  public:
-  using Id = std::uint32_t;
   /// `spill` takes what is packed (null: memory does), `cache` gives and takes it (null: there is
   /// none). Neither is owned.
   explicit WeightStore(SpillFile* spill = nullptr, CacheFolder* cache = nullptr);
@@ -37,29 +37,29 @@ class WeightStore {
 
   /// Bytes that are there already: in a map, or small. Equal hashes are compared byte by byte before
   /// they are merged.
-  [[nodiscard]] Result<Id> add(Blob blob);
+  [[nodiscard]] Result<StoreId> add(Blob blob);
   /// The same where the hash is known.
-  [[nodiscard]] Result<Id> add(Hash128 hash, Blob blob);
+  [[nodiscard]] Result<StoreId> add(Hash128 hash, Blob blob);
   /// What `pack` makes in memory, or made in an earlier compile.
   /// Errors  those of `pack`; as SpillFile::keep.
-  [[nodiscard]] Result<Id> add_packed(const PackedFrom& from,
-                                      const std::function<Result<Blob>()>& pack);
+  [[nodiscard]] Result<StoreId> add_packed(const PackedFrom& from,
+                                           const std::function<Result<Blob>()>& pack);
   [[nodiscard]] SpillFile* spill() const { return spill_; }
 
-  [[nodiscard]] const Blob& blob(Id id) const;
-  [[nodiscard]] Hash128 hash(Id id) const;
+  [[nodiscard]] const Blob& blob(StoreId id) const;
+  [[nodiscard]] Hash128 hash(StoreId id) const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::uint64_t bytes_added() const;   // as asked, with repetition
   [[nodiscard]] std::uint64_t bytes_stored() const;  // after deduplication
   [[nodiscard]] std::uint64_t bytes_packed() const;  // made by `pack`
   [[nodiscard]] std::uint64_t bytes_cached() const;  // found in the cache instead
 
-  /// Layouts that somebody wanted for weights of this content (note_layout), in order of first
+  /// Layouts that were wanted for weights of this content (note_layout), in order of first
   /// mention.
   [[nodiscard]] std::vector<std::vector<std::byte>> layouts_of(Hash128 content) const;
   void note_layout(Hash128 content, std::vector<std::byte> layout);
   /// The hash of the plain tensor that a blob was packed from; of the blob itself where it is plain.
-  [[nodiscard]] Hash128 content_of(Id id) const;
+  [[nodiscard]] Hash128 content_of(StoreId id) const;
 
  private:
   struct Impl;

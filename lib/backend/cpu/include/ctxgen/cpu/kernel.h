@@ -32,27 +32,27 @@ class KernelContext {
   /// An output that shares bytes with an input or a constant (Reshape, Identity).
   virtual void set_output(std::size_t index, Tensor tensor) = 0;
 
-  // For kernels of values that are no tensors (Kernel::takes_values), and of nodes with subgraphs.
+  // For kernels of values that are not tensors (Kernel::takes_values), and of nodes with subgraphs.
 
   /// An input of any kind; nullptr: absent, or taken.
   [[nodiscard]] virtual const RuntimeValue* value(std::size_t index) const;
-  /// The same, moved out if nobody reads it later: then it may be changed in place.
+  /// The same, moved out if nothing reads it later: then it may be changed in place.
   [[nodiscard]] virtual RuntimeValue take(std::size_t index);
   virtual void set_value(std::size_t index, RuntimeValue value);
   /// Runs a graph among the node's attributes; arguments are moved from.
   /// Errors  those of its nodes; INVALID_GRAPH where the number of arguments is wrong.
   [[nodiscard]] virtual Result<ScratchVector<RuntimeValue>> run_body(
       const Graph& graph, std::span<RuntimeValue> arguments);
-  /// Memory that is no output (yet).
+  /// Memory that is not an output (yet).
   [[nodiscard]] virtual Result<Tensor> make_tensor(DataType type, const Dims& dims);
-  /// Hands back a value that nobody needs any more, for its memory to be used again.
+  /// Hands back a value that is no longer needed, for its memory to be used again.
   virtual void recycle(RuntimeValue) {}
   /// What bounds the memory of this run; nullptr: nothing. Kernels that make more than outputs of
   /// fixed-size elements ask here first.
   [[nodiscard]] virtual std::shared_ptr<MemoryAccount> memory() const { return nullptr; }
   /// Where a kernel's vectors live while it runs (scratch.h); nullptr: in memory of the system.
   [[nodiscard]] virtual Scratch* scratch() { return nullptr; }
-  /// Becomes true when the run is to end; nullptr: nobody stops it.
+  /// Becomes true when the run is to end; nullptr: it is never stopped.
   [[nodiscard]] virtual const std::atomic<bool>* stop() const { return nullptr; }
 };
 

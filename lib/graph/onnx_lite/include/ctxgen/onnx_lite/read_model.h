@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kMaxSubgraphDepth = 32;
 inline constexpr std::uint64_t kMaxCallDepth = 32;  // functions that call functions
 struct ModelLimits {                         // what passes one is refused with RESOURCE_LIMIT
   std::uint64_t nodes = 4'000'000;           // function bodies counted as often as they are called
-  std::uint64_t items = 16'000'000;          // values, attributes, fields beside the graph
+  std::uint64_t items = 16'000'000;          // values, attributes, fields outside the graph
   std::uint64_t name_bytes = 64 << 10;       // of one name
   std::uint64_t names_bytes = 1 << 30;       // of all names together
   std::uint64_t opset_imports = 1024;        // of the model, of each function

@@ -31,7 +31,7 @@ struct NodeToWrite {
   bool rewired = false;        // kNode: its inputs are Node::inputs, not those of the source
 };
 
-/// Where the bytes of an initializer are in a file beside the model.
+/// Where the bytes of an initializer are in a file next to the model.
 struct ExternalPlace {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;

@@ -12,7 +12,7 @@
 namespace ctxgen::onednn {
 
 /// Numbers that an op computes from the dims of its inputs when a plan is made: what the ONNX node
-/// took from Shape, Gather, Concat and their like. Such nodes are no ops of a program.
+/// took from Shape, Gather, Concat and their like. Such nodes do not become ops of a program.
 ///
 /// Code  a parameter of instructions in postfix order, three numbers each: word, a, b. What is on
 ///       the stack at the end is the list. The words are part of the context binary.

@@ -34,7 +34,7 @@ struct PackOptions {
 ///
 /// In       program: complete but for weights[i].packed and plans; weights[i] is plain_weights[i],
 ///          dense row-major in its ONNX dims.
-/// Out      weights[i].packed with blobs as WeightStore ids; plans.
+/// Out      weights[i].packed with blobs of `store`; plans.
 /// Errors   UNSUPPORTED naming the op when oneDNN refuses a configuration or would run a kernel
 ///          that is slower than a plain loop; RESOURCE_LIMIT; BACKEND_ERROR.
 [[nodiscard]] Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
@@ -48,7 +48,7 @@ struct PackOptions {
 /// oneDNN's kernels saturate sums of pairs in 16 bits, which is not what ONNX says.
 [[nodiscard]] bool has_fast_int8();
 
-/// Whether oneDNN has a kernel for `op`, an op over values and weights of `program`, that is no
+/// Whether oneDNN has a kernel for `op`, an op over values and weights of `program`, that is not a
 /// slow reference: asked for the dims that are known, with typical ones for the others.
 [[nodiscard]] bool runs_fast(const Program& program, const ProgramOp& op);
 

@@ -19,11 +19,10 @@ struct KindTraits {
   bool takes_empty = false;  // may read an empty tensor where its result is not empty
   bool exact = false;        // elements are moved or selected, none is rounded; post_ops may round
   bool typed_operands = false;   // operands of post_ops may be of any stored type, not f32 alone
-  bool absorbs_eltwise = false;  // an element-wise step behind it costs less as its post-op
+  bool absorbs_eltwise = false;  // an element-wise step after it costs less as its post-op
   bool absorbs_binary = false;   // so does a binary one
-  bool reads_growing_concat = false;  // walks rows that lie inside a longer concatenation's
-  std::uint8_t strided_operands =
-      0;  // so many first inputs are read where they lie, transposed too
+  bool reads_growing_concat = false;  // walks rows that are inside a longer concatenation's
+  std::uint8_t strided_operands = 0;  // so many first inputs are read in place, transposed too
   std::uint8_t map_entries_per_dim =
       0;  // index maps that a plan holds, per element of a result's dim
 };

@@ -84,7 +84,7 @@ inline constexpr std::string_view kDeconv = "deconv";
 /// src. params: pads (2 x rank, ONNX order, may be negative), mode ("constant", "reflect", "edge",
 /// "wrap"), value. No post_ops.
 inline constexpr std::string_view kPad = "pad";
-/// src -> [dims before axis, index_dims, dims behind it]. params: axis, indices (may be negative),
+/// src -> [dims before axis, index_dims, dims after it]. params: axis, indices (may be negative),
 /// index_dims. No post_ops.
 inline constexpr std::string_view kGather = "gather";
 /// src. params: repeats (one per dim). No post_ops.
@@ -115,6 +115,10 @@ inline constexpr std::string_view kGroupNorm = "group_norm";
 /// params: cell ("lstm", "gru", "lbr_gru", "tanh", "relu"), direction ("forward", "reverse",
 /// "bidirectional"). No post_ops.
 inline constexpr std::string_view kRnn = "rnn";
+/// table [V, ...] (a weight, f32 or f16), indices (int32 or int64, -V to V - 1): the slices of the
+/// table that the indices name, [indices..., ...] of the table's type. A run fails with
+/// INVALID_ARGUMENT if an index is outside. No post_ops.
+inline constexpr std::string_view kLookup = "lookup";
 
 }  // namespace ctxgen::onednn::kind
 

@@ -1,0 +1,57 @@
+#include "plan/omp_workers.h"
+
+#include <omp.h>
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace ctxgen::onednn {
+namespace {
+
+// libgomp is not instrumented: the thread sanitizer has to be told that the start and the end of a
+// parallel region synchronise.
+#if defined(__SANITIZE_THREAD__)
+void release(void* point) { __tsan_release(point); }
+void acquire(void* point) { __tsan_acquire(point); }
+#else
+void release(void* /*point*/) {}
+void acquire(void* /*point*/) {}
+#endif
+
+class OmpWorkers final : public Workers {
+ public:
+  // Not instrumented: threads read what they share before acquire() could be called.
+  [[gnu::no_sanitize_thread]] void parallel_for(std::int64_t count, Task task) override {
+    if (count <= 1 || omp_get_max_threads() <= 1) {
+      for (std::int64_t i = 0; i < count; ++i) task(i);
+      return;
+    }
+    char start = 0, end = 0;
+    release(&start);
+#pragma omp parallel
+    {
+      acquire(&start);
+#pragma omp for schedule(static)
+      for (std::int64_t i = 0; i < count; ++i) task(i);
+      release(&end);
+    }
+    acquire(&end);
+  }
+};
+
+}  // namespace
+
+OmpThreads::OmpThreads(int threads) : before_(omp_get_max_threads()) {
+  if (before_ != threads) omp_set_num_threads(threads);
+}
+OmpThreads::~OmpThreads() {
+  if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
+}
+
+Workers& omp_workers() {
+  static constinit OmpWorkers workers;
+  return workers;
+}
+
+}  // namespace ctxgen::onednn

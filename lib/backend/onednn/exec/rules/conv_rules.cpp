@@ -1,0 +1,48 @@
+#include "rules/conv_rules.h"
+
+#include "plan/params.h"
+#include "rules/shape_rules.h"
+
+namespace ctxgen::onednn {
+
+using dnnl::memory;
+
+Status check_conv_inputs(const ProgramOp& op, ShapeInputs in, std::int64_t group) {
+  const Dims& src = in[0].dims;
+  const Dims& weights = in[1].dims;
+  CTXGEN_CHECK(require_spatial(op, src));
+  if (weights.size() != src.size() || group < 1 || weights[0] < 1 || weights[0] % group != 0 ||
+      weights[1] < 1 || src[1] % group != 0 || src[1] / group != weights[1])
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit weights {} in {} groups",
+                label(op), to_string(src), to_string(weights), group);
+  if (in.size() > 2 && in[2].present && in[2].dims != Dims{weights[0]})
+    return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
+                to_string(in[2].dims), weights[0]);
+  return {};
+}
+
+ShapeOutputs conv_result(ShapeInputs in, const Window& window) {
+  Dims out{in[0].dims[0], in[1].dims[0]};
+  for (const std::int64_t size : window.out) out.push_back(size);
+  return one_shape(out);
+}
+
+IntList kernel_of(const Dims& weights) { return {weights.begin() + 2, weights.end()}; }
+
+ConvOperands conv_operands(const NodeBuilder& builder, std::int64_t group) {
+  ConvOperands conv;
+  conv.weight = builder.node().packed_weight;
+  const ProgramWeight& weight = builder.context().program.weights[conv.weight];
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const Dims dims = weight_dims(weight.dims, group);
+  conv.rank = src.dims.size();
+  conv.src = channels_last_md(src.dims, src.type);
+  conv.dst = channels_last_md(dst.dims, dst.type);
+  if (builder.has_input(2)) conv.bias = make_md(Dims{weight.dims[0]}, Dims{1});
+  conv.logical = make_md(dims, plain_strides(dims), weight.type);
+  conv.any = memory::desc(to_dnnl(dims), dnnl_type(weight.type), memory::format_tag::any);
+  return conv;
+}
+
+}  // namespace ctxgen::onednn

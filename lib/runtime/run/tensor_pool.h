@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ctxgen/base/memory_account.h"
+#include "ctxgen/base/runtime_value.h"
+#include "ctxgen/base/tensor.h"
+#include "ctxgen/cpu/scratch.h"
+
+namespace ctxgen {
+
+/// Memory of intermediate tensors, kept from run to run: a model with fixed shapes allocates nothing
+/// in its second run. One account bounds all that a run holds, so that a loop that grows without end
+/// ends with RESOURCE_LIMIT and not with the process.
+///
+/// Threads  none: one pool per run; its tensors may end in any thread.
+class TensorPool {
+ public:
+  explicit TensorPool(std::uint64_t limit_bytes = UINT64_MAX);
+
+  /// As Tensor::allocate, from a free buffer where one is large enough and not wastefully larger.
+  /// Errors  RESOURCE_LIMIT, also where the run would hold more than the limit.
+  [[nodiscard]] Result<Tensor> allocate(DataType type, const Dims& dims);
+  /// The same, always from new memory: for a tensor that leaves with the caller.
+  [[nodiscard]] Result<Tensor> allocate_lasting(DataType type, const Dims& dims);
+  /// Counts the content of strings that were written since the pool made the tensor, and all of one
+  /// that a kernel made by itself: `strings` then has an owner that gives the bytes back.
+  [[nodiscard]] Status settle(Tensor& strings);
+  /// Takes the tensor's memory back if the pool made it and nothing else can see it.
+  void release(RuntimeValue&& value);
+  /// Ends a run: gives back to the system what two runs in a row had no use for, and forgets what
+  /// left with the caller.
+  void end_run();
+
+  [[nodiscard]] const std::shared_ptr<MemoryAccount>& account() const { return account_; }
+  /// What kernels need while they run: not counted, but bounded by the limit, too.
+  [[nodiscard]] cpu::Scratch& scratch() { return scratch_; }
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+  [[nodiscard]] std::size_t free_buffers() const { return free_.size(); }
+
+ private:
+  struct Free {
+    std::uint64_t capacity_bytes = 0;
+    std::uint64_t last_run = 0;
+    std::shared_ptr<const void> owner;
+  };
+  [[nodiscard]] Result<Tensor> strings(const Dims& dims);
+  [[nodiscard]] Result<std::shared_ptr<const void>> new_memory(std::uint64_t capacity_bytes);
+
+  std::shared_ptr<MemoryAccount> account_;
+  std::vector<Free> free_;  // ascending capacity
+  cpu::Scratch scratch_;
+  std::uint64_t run_ = 0;
+  std::uint64_t allocations_ = 0;
+};
+
+}  // namespace ctxgen
