@@ -6,6 +6,7 @@
 #                            is not position-independent (thread-local storage), so no plugin can hold it.
 #   OpenMP::OpenMP_CXX       always GNU's runtime, the one that oneDNN runs on
 #   spdlog::spdlog  zstd::libzstd  xxHash::xxhash  CLI11::CLI11
+#   ctxgen_highway_headers   Highway's, for lib/kernels
 #   libzip::zip              .npz files; its own config wants programs that Debian packages apart
 #   ctxgen_onnxruntime_headers   ONNX Runtime's headers, if CTXGEN_HAVE_ONNXRUNTIME
 #   GTest::gtest  GTest::gtest_main  GTest::gmock   for the tests
@@ -57,6 +58,12 @@ if(NOT TARGET xxHash::xxhash)
   add_library(xxHash::xxhash INTERFACE IMPORTED GLOBAL)
   target_link_libraries(xxHash::xxhash INTERFACE PkgConfig::ctxgen_xxhash)
 endif()
+
+# Highway: headers only. Its CMake config would have users of the installed libraries find the package.
+pkg_check_modules(ctxgen_highway QUIET libhwy)
+ctxgen_need(Highway "${ctxgen_highway_FOUND}" "${ctxgen_highway_VERSION}" 1.0)
+add_library(ctxgen_highway_headers INTERFACE IMPORTED GLOBAL)
+target_include_directories(ctxgen_highway_headers SYSTEM INTERFACE ${ctxgen_highway_INCLUDE_DIRS})
 
 pkg_check_modules(ctxgen_libzip QUIET IMPORTED_TARGET GLOBAL libzip)
 ctxgen_need(libzip "${ctxgen_libzip_FOUND}" "${ctxgen_libzip_VERSION}" 1.7)

@@ -19,13 +19,14 @@ BACKEND = {"onednn_exec", "onednn_compile", "cpu", "loaders", "registry"}
 MAY_INCLUDE = {
     "base": set(),
     "cache": {"base"},
+    "kernels": {"base"},
     "weights": {"base", "cache"},
     "ctxfile": {"base", "weights"},
     "graph": BELOW_GRAPH,
     "onnx_lite": BELOW_GRAPH | {"graph"},
     "onnx_tools": BELOW_PARTITION,
     "partition": BELOW_PARTITION,
-    "onednn_exec": BELOW_GRAPH,
+    "onednn_exec": BELOW_GRAPH | {"kernels"},
     "onednn_compile": BELOW_BACKEND | {"onednn_exec"},
     "cpu": BELOW_BACKEND,
     "loaders": BELOW_BACKEND | {"onednn_exec", "cpu"},
@@ -38,6 +39,7 @@ MAY_INCLUDE = {
 # Packages, and the folders that may include their headers.
 CONFINED = {
     r"oneapi/dnnl/|dnnl\.": ["lib/backend/onednn/"],
+    r"hwy/": ["lib/kernels/"],
     r"onnx/": ["lib/graph/onnx/"],
     r"google/protobuf/": ["lib/graph/onnx/"],
     r"zstd": ["lib/weights/"],

@@ -3,12 +3,30 @@
 #include <utility>
 
 #include "ctxgen/base/simd.h"
+#include "ctxgen/kernels/activate.h"
 
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 #include "kernels/point_rows.h"
 
 namespace ctxgen::onednn {
+
+namespace {
+
+kernels::Activation activation_of(PointOp op) {
+  using kernels::Activation;
+  switch (op) {
+    case PointOp::kExp: return Activation::kExp;
+    case PointOp::kGeluErf: return Activation::kGeluErf;
+    case PointOp::kGeluTanh: return Activation::kGeluTanh;
+    case PointOp::kSigmoid: return Activation::kLogistic;
+    case PointOp::kSwish: return Activation::kSwish;
+    case PointOp::kTanh: return Activation::kTanh;
+    default: return Activation::kErf;
+  }
+}
+
+}  // namespace
 
 // One function per shape of loop; the switch on the operation is outside the loop, so that
 // each case is a plain loop that the compiler vectorises.
@@ -40,7 +58,6 @@ constexpr auto unary_loop =
         case PointOp::kSign: CTXGEN_LOOP(x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x));
         case PointOp::kSoftsign: CTXGEN_LOOP(x / (1.0F + std::fabs(x)));
         case PointOp::kThreshold: CTXGEN_LOOP(x > alpha ? x : 0.0F);
-        case PointOp::kErf: CTXGEN_LOOP(std::erf(x));
         case PointOp::kSin: CTXGEN_LOOP(std::sin(x));
         case PointOp::kCos: CTXGEN_LOOP(std::cos(x));
         case PointOp::kPowerOf: CTXGEN_LOOP(std::pow(x, beta));
@@ -48,6 +65,7 @@ constexpr auto unary_loop =
       }
     });
 void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float* in, float* out) {
+  if (needs_exponential(op)) return kernels::activate(activation_of(op), alpha, n, in, out);
   unary_loop(op, alpha, beta, n, in, out);
 }
 #undef CTXGEN_LOOP
@@ -245,6 +263,12 @@ std::optional<PointOp> point_op(std::string_view word, bool with_operand) {
       {"ceil", PointOp::kCeil},
       {"sign", PointOp::kSign},
       {"erf", PointOp::kErf},
+      {"exp", PointOp::kExp},
+      {"gelu_erf", PointOp::kGeluErf},
+      {"gelu_tanh", PointOp::kGeluTanh},
+      {"sigmoid", PointOp::kSigmoid},
+      {"swish", PointOp::kSwish},
+      {"tanh", PointOp::kTanh},
       {"sin", PointOp::kSin},
       {"cos", PointOp::kCos},
       {"softsign", PointOp::kSoftsign},

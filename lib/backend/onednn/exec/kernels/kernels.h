@@ -40,16 +40,23 @@ enum class PointOp : std::uint8_t {
   kFloor,
   kCeil,
   kSign,
-  kErf,
   kSin,
   kCos,
   kSoftsign,
   kThreshold,
   kPowerOf,
+  kErf,  // from here on: functions of lib/kernels, which need an exponential
+  kExp,
+  kGeluErf,
+  kGeluTanh,
+  kSigmoid,
+  kSwish,
+  kTanh,
 };
 /// The operation of a word; `with_operand` tells between those that may have one.
 [[nodiscard]] std::optional<PointOp> point_op(std::string_view word, bool with_operand);
 [[nodiscard]] constexpr bool takes_operand(PointOp op) { return op <= PointOp::kPower; }
+[[nodiscard]] constexpr bool needs_exponential(PointOp op) { return op >= PointOp::kErf; }
 
 /// One step of an element-wise chain: x = x <op> operand, or x = op(x; alpha, beta).
 struct PointStage {

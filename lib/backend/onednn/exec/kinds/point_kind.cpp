@@ -54,7 +54,7 @@ Result<Stored> stored_of(const NodeBuilder& builder, DataType type, std::string_
   return stored;
 }
 
-/// All 256 results where the words are more than the loops can do.
+/// All 256 results where the words are more than the loops can do, or need an exponential each.
 Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& to) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
@@ -100,11 +100,12 @@ Status build_point(NodeBuilder& builder) {
   std::vector<Arg> args{builder.slot_arg(src), builder.slot_arg(dst)};
   for (const NodePostOp& stage : builder.node().post_ops) {
     const auto point = point_op(stage.post->kind, stage.operand != kNone);
-    if (!point || stages.size() == kMostStages) {
-      if (CTXGEN_TRY(add_table(builder, from, to))) return {};
+    const bool looped = point && stages.size() < kMostStages;
+    if ((!looped || needs_exponential(*point)) && CTXGEN_TRY(add_table(builder, from, to)))
+      return {};
+    if (!looped)
       return fail(ErrorCode::kUnsupported, "{}: no loop for step \"{}\"", label(builder.op()),
                   stage.post->kind);
-    }
     PointStage added{*point, stage.post->alpha, stage.post->beta, {}};
     if (takes_operand(*point)) {
       if (stage.operand == kNone)

@@ -1,5 +1,10 @@
+#include <algorithm>
+#include <memory>
+
+#include "ctxgen/kernels/softmax.h"
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "kernels/kernel_loops.h"
 #include "kinds/kind_rows.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -30,6 +35,31 @@ Status place_softmax(Placement& pass, std::uint32_t op) {
   return {};
 }
 
+/// Args: src, dst, both dense rows of `width`.
+class SoftmaxKernel final : public Kernel {
+ public:
+  SoftmaxKernel(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) {}
+
+  Status run(std::byte* const* args, Workers& workers) const override {
+    const auto* src = reinterpret_cast<const float*>(args[0]);
+    auto* dst = reinterpret_cast<float*>(args[1]);
+    // Jobs of some thousand elements: a row may have two.
+    const std::int64_t rows = std::max<std::int64_t>(1, kJobElements / width_);
+    const std::int64_t jobs = (rows_ + rows - 1) / rows;
+    parallel_for(workers, jobs, work_of(rows_, width_), [&](std::int64_t job) {
+      const std::int64_t last = std::min(rows_, (job + 1) * rows);
+      for (std::int64_t row = job * rows; row < last; ++row)
+        kernels::softmax_row(width_, src + row * width_, dst + row * width_);
+    });
+    return {};
+  }
+
+ private:
+  static constexpr std::int64_t kJobElements = 4096;
+
+  std::int64_t rows_, width_;
+};
+
 Status build_softmax(NodeBuilder& builder) {
   const auto params = CTXGEN_TRY(decode<SoftmaxParams>(builder.op()));
   const Slot& src = builder.input(0);
@@ -41,6 +71,11 @@ Status build_softmax(NodeBuilder& builder) {
   if (!is_layout(src.dims, src.strides, Layout::kPlain)) {
     outer *= inner;
     inner = 1;
+  }
+  if (inner == 1 && !params.log) {
+    builder.add_kernel("loop:softmax", std::make_shared<const SoftmaxKernel>(outer, src.dims[axis]),
+                       {builder.slot_arg(src), builder.slot_arg(dst)});
+    return builder.add_chain(dst, dst, builder.node().post_ops);
   }
   Dims dims{outer, src.dims[axis]};
   if (inner != 1) dims.push_back(inner);

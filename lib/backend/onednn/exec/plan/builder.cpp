@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "plan/params.h"
 
@@ -158,6 +159,21 @@ Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   CTXGEN_CHECK(add_quantisation(attr, args));
   return attr;
+}
+
+std::size_t NodeBuilder::fused_at_most() const {
+  const std::vector<NodePostOp>& all = node_.post_ops;
+  if (output().type != DataType::kFloat) return all.size();
+  std::size_t first = 0;
+  const auto runs_apart = [](const NodePostOp& stage) {
+    const auto point = point_op(stage.post->kind, stage.operand != kNone);
+    return !stage.in_place_sum && point && needs_exponential(*point);
+  };
+  while (first < all.size() && !runs_apart(all[first])) ++first;
+  // A sum reads the result's memory before the product writes it: it cannot run apart.
+  const auto sums = [](const NodePostOp& stage) { return stage.in_place_sum; };
+  return std::any_of(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), sums) ? all.size()
+                                                                                        : first;
 }
 
 void NodeBuilder::finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms) {

@@ -112,6 +112,9 @@ class NodeBuilder {
  private:
   /// Scales and zero points of a quantised product.
   [[nodiscard]] Status add_quantisation(dnnl::primitive_attr& attr, std::vector<Arg>& args) const;
+  /// How many of the node's post-ops a product is to take: those before the first one that a pass of
+  /// our own over the result computes faster, if what follows may run apart.
+  [[nodiscard]] std::size_t fused_at_most() const;
   [[nodiscard]] Result<dnnl::primitive_attr> make_attr(std::size_t count,
                                                        const OperandView& operand_view,
                                                        std::vector<Arg>& args) const;

@@ -23,7 +23,7 @@ Status NodeBuilder::add_fused(
     const OperandView& operand_view, double flops) {
   const auto name = [this] { return label(op()); };
   std::string refusal = "no kernel";
-  for (std::size_t count = node_.post_ops.size() + 1; count-- > 0;) {
+  for (std::size_t count = fused_at_most() + 1; count-- > 0;) {
     // A sum cannot run later: its operand is where the primitive writes.
     bool loses_sum = false;
     for (std::size_t i = count; i < node_.post_ops.size(); ++i)

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "ctxgen/base/instruction_set.h"
+
+// Which of a function's versions runs. Highway would ask the processor; this asks the one switch that
+// limits oneDNN and own loops alike. Include it after highway.h, in the part that is compiled once.
+
+#if HWY_TARGETS & HWY_AVX3
+#define CTXGEN_AT_AVX512(call) \
+  if (simd_level() == SimdLevel::kAvx512) return N_AVX3::call;
+#else
+#define CTXGEN_AT_AVX512(call)
+#endif
+#if HWY_TARGETS & HWY_AVX2
+#define CTXGEN_AT_AVX2(call) \
+  if (simd_level() >= SimdLevel::kAvx2) return N_AVX2::call;
+#else
+#define CTXGEN_AT_AVX2(call)
+#endif
+
+/// Returns from the calling function what the version of `call`, a function with its arguments, does.
+#define CTXGEN_DISPATCH(call)         \
+  do {                                \
+    CTXGEN_AT_AVX512(call)            \
+    CTXGEN_AT_AVX2(call)              \
+    return HWY_STATIC_DISPATCH(call); \
+  } while (false)

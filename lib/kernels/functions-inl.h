@@ -1,0 +1,143 @@
+// Functions of vectors. Compiled once per instruction set, so without a plain include guard.
+#if defined(CTXGEN_KERNELS_FUNCTIONS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CTXGEN_KERNELS_FUNCTIONS_INL_H
+#undef CTXGEN_KERNELS_FUNCTIONS_INL_H
+#else
+#define CTXGEN_KERNELS_FUNCTIONS_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+// Polynomials are fits by bench/kernels/fit_polynomials.py, which prints their errors.
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Tag = hn::ScalableTag<float>;
+using Vector = hn::Vec<Tag>;
+
+HWY_INLINE Vector constant(float value) { return hn::Set(Tag(), value); }
+
+/// c[0] + c[1] x + c[2] x^2 + ... in pairs of terms, so that fewer products wait for each other
+/// (Estrin's scheme).
+template <class... Coefficients>
+HWY_INLINE Vector polynomial(Vector x, Coefficients... coefficients) {
+  constexpr std::size_t kCount = sizeof...(Coefficients);
+  const float c[kCount] = {coefficients...};
+  const Vector square = hn::Mul(x, x);
+  std::size_t i = kCount - 1;
+  Vector sum = constant(c[i]);
+  if constexpr (kCount % 2 == 0) sum = hn::MulAdd(sum, x, constant(c[--i]));
+  for (; i > 0; i -= 2)
+    sum = hn::MulAdd(sum, square, hn::MulAdd(constant(c[i - 1]), x, constant(c[i - 2])));
+  return sum;
+}
+
+/// 2^n of whole n in [-126, 127].
+HWY_INLINE Vector power_of_two(hn::Vec<hn::RebindToSigned<Tag>> n) {
+  const hn::RebindToSigned<Tag> integers;
+  return hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
+}
+
+/// x as n ln(2) + r, and exp(r): exp(x) = 2^n exp(r).
+struct Reduced {
+  hn::Vec<hn::RebindToSigned<Tag>> n;
+  Vector exp_r;
+};
+
+/// ln(2) in two parts, the first of which times n is exact (Cody and Waite, Software Manual for the
+/// Elementary Functions, 1980). |x| must be below 2^20.
+HWY_INLINE Reduced reduce_exp(Vector x) {
+  const Vector n = hn::Round(hn::Mul(x, constant(1.44269504F)));
+  const Vector high = hn::NegMulAdd(n, constant(0.693359375F), x);
+  const Vector r = hn::NegMulAdd(n, constant(-2.12194440e-4F), high);
+  const Vector tail =
+      polynomial(r, 0.49999994F, 0.166665211F, 0.041668389F, 0.00836871006F, 0.00138146128F);
+  return {hn::ConvertTo(hn::RebindToSigned<Tag>(), n),
+          hn::Add(constant(1.0F), hn::MulAdd(hn::Mul(r, r), tail, r))};
+}
+
+/// exp(x) for x in [-87, 88]; NaN is not kept.
+HWY_INLINE Vector exp_within(Vector x) {
+  const Reduced parts = reduce_exp(x);
+  return hn::Mul(parts.exp_r, power_of_two(parts.n));
+}
+
+/// exp(x) for all x: 2^n in two factors, which reach denormal numbers and infinity.
+HWY_INLINE Vector exp_of(Vector x) {
+  const Reduced parts = reduce_exp(hn::Min(hn::Max(x, constant(-104.0F)), constant(89.0F)));
+  const auto half = hn::ShiftRight<1>(parts.n);
+  const Vector value =
+      hn::Mul(hn::Mul(parts.exp_r, power_of_two(half)), power_of_two(hn::Sub(parts.n, half)));
+  return hn::IfThenElse(hn::IsNaN(x), x, value);
+}
+
+/// 2^y for y in [-126, 127]; NaN is not kept.
+HWY_INLINE Vector exp2_within(Vector y) {
+  const hn::RebindToSigned<Tag> integers;
+  const Vector n = hn::Round(y);
+  const Vector f = hn::Sub(y, n);
+  const Vector p = polynomial(f, 0.693147182F, 0.240226477F, 0.0555033237F, 0.00961843692F,
+                              0.00133988739F, 0.00015353362F);
+  return hn::Mul(hn::MulAdd(f, p, constant(1.0F)), power_of_two(hn::ConvertTo(integers, n)));
+}
+
+constexpr float kTailEnd = 5.75F;  // beyond, t * tail(t) is below 3e-8
+
+/// erfc(t / sqrt(2)) for t in [0, kTailEnd].
+HWY_INLINE Vector tail_of(Vector t) {
+  const Vector p =
+      polynomial(t, -1.15111101F, -0.459162146F, -0.0526276119F, 0.00724542141F, -0.000272075791F,
+                 -0.000131473207F, 2.80569366e-05F, -1.90206538e-06F);
+  return exp2_within(hn::Mul(t, p));
+}
+
+/// max(x, 0) - t erfc(t / sqrt(2)) / 2 with t = |x|: no two terms cancel.
+HWY_INLINE Vector gelu_erf_of(Vector x) {
+  const Vector zero = hn::Zero(Tag());
+  const Vector t = hn::Min(hn::Abs(x), constant(kTailEnd));
+  const Vector lost = hn::Mul(hn::Mul(t, constant(0.5F)), tail_of(t));
+  const Vector near = hn::Sub(hn::Max(x, zero), lost);
+  const Vector far = hn::IfThenElse(hn::Gt(x, zero), x, hn::Mul(x, zero));  // NaN of NaN and -inf
+  return hn::IfThenElse(hn::Le(hn::Abs(x), constant(kTailEnd)), near, far);
+}
+
+HWY_INLINE Vector logistic_of(Vector x) {
+  return hn::Div(constant(1.0F), hn::Add(constant(1.0F), exp_of(hn::Neg(x))));
+}
+
+/// (1 + tanh(u)) / 2 is logistic(2 u).
+HWY_INLINE Vector gelu_tanh_of(Vector x) {
+  constexpr float kTwice = 1.59576912F;  // 2 sqrt(2 / pi)
+  const Vector u =
+      hn::Mul(x, hn::MulAdd(hn::Mul(x, x), constant(0.044715F * kTwice), constant(kTwice)));
+  return hn::Mul(x, logistic_of(u));
+}
+
+/// By a polynomial near 0, where 1 - 2 / (exp(2 x) + 1) would lose digits.
+HWY_INLINE Vector tanh_of(Vector x) {
+  const Vector t = hn::Abs(x);
+  const Vector square = hn::Mul(x, x);
+  const Vector p = polynomial(square, -0.333332807F, 0.133314416F, -0.0537397154F, 0.0206390861F,
+                              -0.00570498686F);
+  const Vector near = hn::MulAdd(hn::Mul(square, x), p, x);
+  const Vector e = exp_within(hn::Min(hn::Add(t, t), constant(30.0F)));
+  const Vector far = hn::Sub(constant(1.0F), hn::Div(constant(2.0F), hn::Add(e, constant(1.0F))));
+  const Vector value = hn::IfThenElse(hn::Lt(t, constant(0.625F)), near, hn::CopySign(far, x));
+  return hn::IfThenElse(hn::IsNaN(x), x, value);
+}
+
+HWY_INLINE Vector erf_of(Vector x) {
+  const Vector t = hn::Abs(x);
+  const Vector p = polynomial(hn::Mul(x, x), 1.12837923F, -0.376126319F, 0.112836875F,
+                              -0.0268589407F, 0.00519990642F, -0.000813001185F, 8.31677171e-05F);
+  const Vector scaled = hn::Min(hn::Mul(t, constant(1.41421356F)), constant(kTailEnd));
+  const Vector far = hn::CopySign(hn::Sub(constant(1.0F), tail_of(scaled)), x);
+  const Vector value = hn::IfThenElse(hn::Lt(t, constant(0.93F)), hn::Mul(x, p), far);
+  return hn::IfThenElse(hn::IsNaN(x), x, value);
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
