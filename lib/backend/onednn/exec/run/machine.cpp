@@ -1,13 +1,10 @@
 #include "run/machine.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 #include <initializer_list>
 #include <optional>
-#include <set>
 #include <string>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -16,16 +13,10 @@
 #include "ctxgen/onednn/exec.h"
 
 #include "run/isa.h"
+#include "run/usable_cores.h"
 
 namespace ctxgen::onednn {
 namespace {
-
-std::string topology(int cpu, const char* name) {
-  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/" + name);
-  std::string text;
-  std::getline(file, text);
-  return text;
-}
 
 std::string field(std::string_view fingerprint, std::string_view key) {
   std::size_t at = 0;
@@ -73,23 +64,7 @@ std::string library_version() {
   return std::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
-int default_threads() {
-  static const int count = [] {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
-    std::set<std::string> cores;
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &allowed)) continue;
-      const std::string core = topology(cpu, "core_id");
-      // Without topology each processor counts as a core.
-      cores.insert(core.empty() ? "cpu" + std::to_string(cpu)
-                                : topology(cpu, "physical_package_id") + ":" + core);
-    }
-    return std::max<int>(1, static_cast<int>(cores.size()));
-  }();
-  return count;
-}
+int default_threads() { return usable_cores(); }
 
 std::string make_fingerprint(int threads, std::span<const std::string> isas) {
   std::string names;

@@ -62,7 +62,7 @@ struct IsaState {
 [[nodiscard]] std::vector<IsaState> isas();
 /// "3.12.1".
 [[nodiscard]] std::string library_version();
-/// Physical cores that this process may use (the default of LoadOptions::threads).
+/// usable_cores(), the default of LoadOptions::threads.
 [[nodiscard]] int default_threads();
 
 }  // namespace ctxgen::onednn
