@@ -3,6 +3,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
+#include "kinds/pointwise_conv.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -69,10 +70,17 @@ Status build_conv(NodeBuilder& builder) {
     return add_conv<dnnl::convolution_forward>(builder, conv, weights, describe,
                                                conv_flops(onnx, builder.output().dims));
   };
+  const auto unsupported = [](const Status& status) {
+    return !status && status.error().code == ErrorCode::kUnsupported;
+  };
   // A stored packing is tried as the plan chose it: that asks oneDNN for one kernel, not for all.
   if (const auto stored = chosen_form(builder, conv.weight, conv.logical, false)) {
     const Status status = build_with(*stored);
-    if (status || status.error().code != ErrorCode::kUnsupported) return status;
+    if (!unsupported(status)) return status;
+  }
+  if (is_pointwise(builder, window, params.group)) {
+    const Status status = build_pointwise_conv(builder, conv_flops(onnx, builder.output().dims));
+    if (!unsupported(status)) return status;
   }
   for (const memory::desc& preferred : preferred_forms(builder, conv.weight, conv.logical)) {
     // Blockings of one kernel are within a few percent of each other; another kernel may be far off.

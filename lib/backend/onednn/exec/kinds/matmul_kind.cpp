@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
+#include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -84,17 +86,26 @@ std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_d
   return make_md(seen, plain_strides(seen));
 }
 
-/// The packing that serves every number of rows at full speed, one row included, for which oneDNN
-/// itself chooses the transposed bytes (docs/onednn.md, "Packed weights").
-std::optional<memory::desc> universal_packing(const NodeBuilder& builder, const Product& p) {
-  if (p.b.size() != 2 || p.b[1] < 64 || p.b[0] < 16) return std::nullopt;
-  if (!traits_of(builder.op()).quantised)
-    return memory::desc(to_dnnl(p.b), memory::data_type::f32, memory::format_tag::BA16a64b);
-  // Other sources need sums of the weights next to them, which no tag describes.
+/// Whether a packing of product_packings() may hold the weight: other 8-bit sources need sums of the
+/// weights next to them, which no tag describes.
+bool takes_packings(const NodeBuilder& builder, const Product& p) {
+  if (p.b.size() != 2) return false;
+  if (!traits_of(builder.op()).quantised) return true;
   const auto steps = decode<QuantisedParams>(builder.op());
-  if (builder.input(0).type != DataType::kUint8 || !steps || steps->in_zero != 0)
-    return std::nullopt;
-  return memory::desc(to_dnnl(p.b), memory::data_type::s8, memory::format_tag::BA16a64b4a);
+  return builder.input(0).type == DataType::kUint8 && steps && steps->in_zero == 0;
+}
+
+/// A packing in which the weight is stored already, by another release or for other machines.
+std::optional<memory::desc> stored_packing(const NodeBuilder& builder, const Product& p,
+                                           std::uint32_t weight) {
+  const BuildContext& context = builder.context();
+  if (!context.create_primitives || context.forms == nullptr) return std::nullopt;
+  for (const WeightForm& form : (*context.forms)[weight]) {
+    if (form.plain || form.transposed != p.trans_b) continue;
+    for (const memory::format_tag tag : product_packings())
+      if (form.md == memory::desc(to_dnnl(p.b), form.md.get_data_type(), tag)) return form.md;
+  }
+  return std::nullopt;
 }
 
 /// Weight layouts to try in order; the last one leaves the choice to oneDNN.
@@ -102,14 +113,11 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
                                             std::uint32_t weight, const memory::desc& logical) {
   std::vector<memory::desc> list;
   if (const auto stored = chosen_form(builder, weight, logical, p.trans_b)) list.push_back(*stored);
-  if (const auto packing = universal_packing(builder, p)) {
-    // Transposed weights of one row are what oneDNN chooses, plain bytes that need no packing; the
-    // first run reads them faster. But a packing that is stored already is not made a second time.
-    bool use = p.a[0] != 1 || !p.trans_b;
-    if (!use && builder.context().forms != nullptr)
-      for (const WeightForm& form : (*builder.context().forms)[weight])
-        use |= !form.plain && form.transposed == p.trans_b && form.md == *packing;
-    if (use) list.push_back(*packing);
+  if (takes_packings(builder, p)) {
+    if (const auto stored = stored_packing(builder, p, weight)) list.push_back(*stored);
+    const DataType type = builder.context().program.weights[weight].type;
+    if (const auto tag = product_packing(p.b[0], p.b[1], type, usable_instruction_set()))
+      list.emplace_back(to_dnnl(p.b), logical.get_data_type(), *tag);
   }
   list.emplace_back(to_dnnl(p.b), logical.get_data_type(), memory::format_tag::any);
   return list;

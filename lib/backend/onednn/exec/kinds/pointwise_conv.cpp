@@ -1,0 +1,93 @@
+#include "kinds/pointwise_conv.h"
+
+#include <algorithm>
+
+#include "ctxgen/base/instruction_set.h"
+
+#include "layout/product_packing.h"
+#include "layout/weight_layout.h"
+#include "plan/builder_fused.h"
+#include "rules/spatial.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+using dnnl::memory;
+
+bool all_are(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::ranges::all_of(values, [&](std::int64_t each) { return each == value; });
+}
+
+/// A dense channels-last tensor [N, C, D1..Dk] as rows of channels.
+Dims as_rows(const Dims& dims) { return Dims{volume(dims) / dims[1], dims[1]}; }
+
+/// What spatial_operand() takes, seen over rows of channels.
+std::optional<memory::desc> row_operand(const Slot& operand, const Dims& dst) {
+  const auto seen = spatial_operand(operand, dst);
+  if (!seen) return std::nullopt;
+  const memory::dims dims = seen->get_dims();
+  const Dims rows = volume(operand.dims) == volume(dst) ? as_rows(dst) : Dims{1, dims[1]};
+  return make_md(rows, plain_strides(rows));
+}
+
+/// The packing that the file has, else the one for this machine; nothing where the file has the
+/// weight as a convolution's kernel wants it.
+std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const Dims& matrix) {
+  const BuildContext& context = builder.context();
+  const std::uint32_t weight = builder.node().packed_weight;
+  if (context.create_primitives && context.forms != nullptr) {
+    bool as_convolution = false;
+    for (const WeightForm& form : (*context.forms)[weight]) {
+      if (form.plain) continue;
+      if (form.transposed && form.md.get_dims() == to_dnnl(matrix)) return form.md;
+      as_convolution = true;
+    }
+    if (as_convolution) return std::nullopt;
+  }
+  const auto tag = product_packing(matrix[0], matrix[1], context.program.weights[weight].type,
+                                   usable_instruction_set());
+  if (!tag) return std::nullopt;
+  return memory::desc(to_dnnl(matrix), memory::data_type::f32, *tag);
+}
+
+}  // namespace
+
+bool is_pointwise(const NodeBuilder& builder, const Window& window, std::int64_t group) {
+  return group == 1 && all_are(window.kernel, 1) && all_are(window.strides, 1) &&
+         all_are(window.pad_begin, 0) && all_are(window.pad_end, 0) &&
+         builder.input(0).type == DataType::kFloat && builder.output().type == DataType::kFloat;
+}
+
+Status build_pointwise_conv(NodeBuilder& builder, double flops) {
+  const std::uint32_t weight = builder.node().packed_weight;
+  const ProgramWeight& stored = builder.context().program.weights[weight];
+  const Dims matrix{stored.dims[1], stored.dims[0]};
+  const memory::desc logical = logical_md(matrix, true);
+  const auto packed = packing_of_weight(builder, matrix);
+  if (!packed) return fail(ErrorCode::kUnsupported, "{}: no packing", label(builder.op()));
+
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const Dims src_rows = as_rows(src.dims), dst_rows = as_rows(dst.dims);
+  const memory::desc src_md = make_md(src_rows, plain_strides(src_rows));
+  const memory::desc dst_md = make_md(dst_rows, plain_strides(dst_rows));
+  const Dims bias{1, matrix[1]};
+  const bool has_bias = builder.has_input(2);
+  const memory::desc bias_md = has_bias ? make_md(bias, plain_strides(bias)) : memory::desc();
+  const auto make = [&](const dnnl::primitive_attr& attr) {
+    return dnnl::matmul::primitive_desc(cpu_engine(), src_md, *packed, bias_md, dst_md, attr);
+  };
+  const auto args = [&](const dnnl::matmul::primitive_desc& pd) {
+    std::vector<Arg> list{
+        builder.slot_arg(DNNL_ARG_SRC, src_md, src),
+        builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, weight, true, logical, pd.weights_desc()}),
+        builder.slot_arg(DNNL_ARG_DST, dst_md, dst)};
+    if (has_bias) list.push_back(builder.slot_arg(DNNL_ARG_BIAS, bias_md, builder.input(2)));
+    return list;
+  };
+  return builder.add_fused<dnnl::matmul>(
+      make, args, [&](const Slot& operand) { return row_operand(operand, dst.dims); }, flops);
+}
+
+}  // namespace ctxgen::onednn

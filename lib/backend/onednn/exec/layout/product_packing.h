@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "ctxgen/base/data_type.h"
+#include "ctxgen/base/instruction_set.h"
+
+namespace ctxgen::onednn {
+
+/// How the constant matrix [k, n] of a product is stored: a function of these arguments alone, not of
+/// rows, threads or caches, so that one file serves all machines of an instruction set. `type` is the
+/// weight's (f32, or s8 under a u8 source without zero point); nothing where no packing serves every
+/// number of rows, and oneDNN is to choose.
+[[nodiscard]] std::optional<dnnl::memory::format_tag> product_packing(std::int64_t k,
+                                                                      std::int64_t n, DataType type,
+                                                                      InstructionSet usable);
+
+/// The packings that oneDNN's product kernels take for every number of rows, f32's first: a file may
+/// hold any of them.
+[[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
+
+}  // namespace ctxgen::onednn
