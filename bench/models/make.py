@@ -22,6 +22,7 @@ import numpy as np
 
 import branched
 import classic
+import encoders
 import transformers
 
 MODELS = {
@@ -34,6 +35,9 @@ MODELS = {
     "bert_base": transformers.bert_base,
     "bert_base_opset17": functools.partial(transformers.bert_base, opset=17),
     "bert_base_dynamic": functools.partial(transformers.bert_base, dynamic=True),
+    "minilm": transformers.minilm,
+    "vit_b_16": encoders.vit_b_16,
+    "whisper_tiny_encoder": encoders.whisper_tiny_encoder,
     "gpt2_prefill": transformers.gpt2_prefill,
     "gpt2_decode": transformers.gpt2_decode,
 }

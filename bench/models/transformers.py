@@ -1,4 +1,4 @@
-"""BERT-base and a GPT-2-size pair (prefill and decode), as torch.onnx.export leaves the usual PyTorch implementations."""
+"""BERT-base, MiniLM and a GPT-2-size pair (prefill and decode), as torch.onnx.export leaves the usual PyTorch implementations."""
 
 import math
 
@@ -54,10 +54,10 @@ def token_ids(name, shape, vocabulary):
 
 class Bert(Transformer):
     vocabulary = 30522
-    layers = 12
 
-    def __init__(self, name, opset, sequence, dynamic):
-        super().__init__(name, opset, width=768, heads=12)
+    def __init__(self, name, opset, sequence, dynamic, width=768, layers=12):
+        super().__init__(name, opset, width, heads=12)
+        self.layers = layers
         self.dynamic = dynamic
         self.sequence = sequence
         self.dims = ["batch_size", "sequence_length"] if dynamic else [1, sequence]
@@ -160,6 +160,11 @@ class Bert(Transformer):
 
 def bert_base(name, opset=14, sequence=128, dynamic=False):
     return Bert(name, opset, sequence, dynamic).build()
+
+
+def minilm(name, opset=17, sequence=64):
+    """all-MiniLM-L6: batch and sequence are symbolic, as sentence encoders are exported."""
+    return Bert(name, opset, sequence, dynamic=True, width=384, layers=6).build()
 
 
 # ---- GPT-2 ------------------------------------------------------------------------------------------------------------
