@@ -24,6 +24,17 @@ TEST(ProductPacking, IsChosenByInstructionSet) {
   EXPECT_EQ(packing(InstructionSet::kAvx2Vnni2), Tag::BA16a32b);
   EXPECT_EQ(packing(InstructionSet::kAvx512Core), Tag::BA16a64b);
   EXPECT_EQ(packing(InstructionSet::kAvx512CoreAmx), Tag::BA16a64b);
+  const auto narrow = [](std::int64_t n, InstructionSet usable) {
+    return product_packing(768, n, DataType::kFloat, usable);
+  };
+  EXPECT_EQ(narrow(4, InstructionSet::kAvx2), std::nullopt);
+  EXPECT_EQ(narrow(10, InstructionSet::kAvx512Core), Tag::BA16a16b);
+  EXPECT_EQ(narrow(24, InstructionSet::kAvx512Core), Tag::BA16a32b);
+  EXPECT_EQ(narrow(40, InstructionSet::kAvx512Core), Tag::BA16a48b);
+  EXPECT_EQ(narrow(40, InstructionSet::kAvx2), Tag::BA16a32b);
+  EXPECT_EQ(narrow(96, InstructionSet::kAvx512Core), Tag::BA16a48b);   // 64 would store 128 columns
+  EXPECT_EQ(narrow(160, InstructionSet::kAvx512Core), Tag::BA16a32b);  // and 192 for these
+  EXPECT_EQ(narrow(1000, InstructionSet::kAvx512Core), Tag::BA16a48b);
   EXPECT_EQ(product_packing(8, 3072, DataType::kFloat, InstructionSet::kAvx2), std::nullopt);
   EXPECT_EQ(product_packing(768, 3072, DataType::kFloat16, InstructionSet::kAvx2), std::nullopt);
 }

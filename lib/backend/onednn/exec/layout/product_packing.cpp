@@ -1,19 +1,42 @@
 #include "layout/product_packing.h"
 
+#include <algorithm>
 #include <array>
 
 namespace ctxgen::onednn {
 
 using Tag = dnnl::memory::format_tag;
 
+namespace {
+
+struct Block {
+  std::int64_t columns;
+  Tag tag;
+};
+
+/// The first of the blocks that pad n columns least.
+Tag least_padding(std::int64_t n, std::span<const Block> blocks) {
+  const auto padded = [&](const Block& block) {
+    return (n + block.columns - 1) / block.columns * block.columns;
+  };
+  return std::ranges::min_element(blocks, {}, padded)->tag;
+}
+
+}  // namespace
+
 std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, DataType type,
                                    InstructionSet usable) {
   // Rows come in blocks of 16, columns in those of the tag: small matrices would grow.
-  if (k < 16 || n < 64) return std::nullopt;
-  if (type == DataType::kInt8) return Tag::BA16a64b4a;  // without VNNI there are no such products
+  if (k < 16 || n < 8) return std::nullopt;
+  if (type == DataType::kInt8)  // without VNNI there are no such products
+    return n < 64 ? std::nullopt : std::optional(Tag::BA16a64b4a);
   if (type != DataType::kFloat) return std::nullopt;
   // Measured by bench/layouts/product_layouts.cpp; docs/onednn.md, "Packed weights".
-  return includes(usable, InstructionSet::kAvx512Core) ? Tag::BA16a64b : Tag::BA16a32b;
+  if (n <= 16) return Tag::BA16a16b;
+  if (!includes(usable, InstructionSet::kAvx512Core)) return Tag::BA16a32b;
+  static constexpr std::array kBlocks{Block{64, Tag::BA16a64b}, Block{48, Tag::BA16a48b},
+                                      Block{32, Tag::BA16a32b}};
+  return least_padding(n, kBlocks);
 }
 
 std::span<const Tag> product_packings() {
