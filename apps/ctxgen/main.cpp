@@ -97,7 +97,9 @@ void declare(Cli& cli) {
 /// The verb that was chosen, or the program.
 const CLI::App& chosen(const CLI::App& app) {
   const auto verbs = app.get_subcommands();
-  return verbs.empty() ? app : chosen(*verbs.front());
+  return verbs.empty()
+             ? app
+             : chosen(*verbs.front());  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
 /// Reads the arguments. Gives an exit status where there is nothing more to do (help, version).

@@ -14,7 +14,7 @@ namespace {
 
 /// The description of the GNU build id among some notes; empty: there is none.
 std::string_view build_id_in(const char* notes, std::size_t size) {
-  constexpr std::string_view kOwner("GNU", 4);
+  constexpr std::string_view kOwner("GNU\0", 4);
   while (size >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
     std::memcpy(&header, notes, sizeof header);

@@ -65,7 +65,7 @@ Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const fs::path& path,
 
 CacheFolder::~CacheFolder() try {
   if (written_) static_cast<void>(trim(max_bytes_));
-} catch (const std::exception&) {
+} catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
   // No memory to look through the folder: the next compile does it.
 }
 

@@ -38,7 +38,7 @@ struct WeightStore::Impl {
     if (!blob) return std::nullopt;
     return std::pair(hash, std::move(*blob));
   }
-  Blob keep_packed(Hash128 key, Hash128 hash, Blob made) const {
+  Blob keep_packed(Hash128 key, Hash128 hash, const Blob& made) const {
     Blob kept = cache->add_and_map(CacheKind::kBlob, hash, made);
     ByteWriter writer;
     writer.u64(hash.high);
@@ -97,7 +97,7 @@ Result<StoreId> WeightStore::add_packed(const PackedFrom& from,
   const Hash128 hash = hash_bytes(made.bytes);
   if (impl_->cache != nullptr) {
     const std::byte* const before = made.bytes.data();
-    made = impl_->keep_packed(key, hash, std::move(made));
+    made = impl_->keep_packed(key, hash, made);
     if (made.bytes.data() != before)
       return enter(CTXGEN_TRY(impl_->table.add(hash, std::move(made))));
   }

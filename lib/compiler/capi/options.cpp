@@ -251,7 +251,7 @@ ctxgen_status* ctxgen_compile_options_add_profile(ctxgen_compile_options* option
         CTXGEN_CHECK(check_size(shape.dims[d], shape.input));
         sizes.push_back(shape.dims[d]);
       }
-      profile.inputs.emplace_back(shape.input, std::move(sizes));
+      profile.inputs.emplace_back(shape.input, sizes);
     }
     o.options.profiles.push_back(std::move(profile));
     return {};

@@ -23,12 +23,11 @@ Status add_variants(BuiltModels& built, PreparedModels& prepared, const CompileE
     auto response = prepared.variants[v]->compile(request);
     prepared.variants[v].reset();  // and with it the other process and its memory
     if (!response) return std::unexpected(with_context(std::move(response).error(), isa));
-    const VariantAnswer answer =
-        CTXGEN_TRY(decode_answer(std::move(*response), prepared.models.size()));
+    const VariantAnswer answer = CTXGEN_TRY(decode_answer(*response, prepared.models.size()));
     const auto programs = programs_by_name(answer.reader.programs());
     for (std::size_t m = 0; m < built.partitions.size(); ++m) {
       for (BuiltPartition& partition : built.partitions[m]) {
-        const auto graph = static_cast<std::size_t>(partition.body + 1);
+        const auto graph = static_cast<std::size_t>(partition.body) + 1;
         const auto found =
             programs.find(answer_name({m, graph, partition.provider, partition.partition}));
         // Where it has none, that instruction set runs the program of the smallest.

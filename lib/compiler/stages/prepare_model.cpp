@@ -30,7 +30,7 @@ std::vector<std::string> input_dim_names(const Model& model) {
     if (!type.shape) continue;
     for (const Dim& dim : *type.shape) {
       if (!dim.is_symbol()) continue;
-      const std::string name(model.symbol_name(dim.symbol()));
+      const std::string& name = model.symbol_name(dim.symbol());
       if (!std::ranges::contains(names, name)) names.push_back(name);
     }
   }

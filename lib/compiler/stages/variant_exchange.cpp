@@ -103,7 +103,7 @@ std::vector<std::byte> encode_answer(std::span<const std::uint64_t> left_out) {
   return out.release();
 }
 
-Result<VariantAnswer> decode_answer(Blob answer, std::size_t models) {
+Result<VariantAnswer> decode_answer(const Blob& answer, std::size_t models) {
   ByteReader in(answer.bytes, "answer");
   std::vector<std::uint64_t> left_out;
   for (std::size_t m = 0; m < models; ++m) left_out.push_back(CTXGEN_TRY(in.u64()));

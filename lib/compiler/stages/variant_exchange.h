@@ -29,7 +29,7 @@ struct VariantAnswer {
   ContextReader reader;
 };
 
-[[nodiscard]] Result<VariantAnswer> decode_answer(Blob answer, std::size_t models);
+[[nodiscard]] Result<VariantAnswer> decode_answer(const Blob& answer, std::size_t models);
 /// The bytes of an answer before the context binary.
 [[nodiscard]] std::vector<std::byte> encode_answer(std::span<const std::uint64_t> left_out);
 /// Where a partition is: indices of the model, its graph (graphs_of()), the provider, and among the

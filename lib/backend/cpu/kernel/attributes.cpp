@@ -87,7 +87,7 @@ FloatParam float_param(const Node& node, std::string_view name, std::size_t inpu
 std::vector<std::int64_t> ints_or(const Node& node, std::string_view name,
                                   std::vector<std::int64_t> otherwise) {
   const auto values = node.ints(name);
-  return values ? std::vector<std::int64_t>(values->begin(), values->end()) : otherwise;
+  return values ? std::vector<std::int64_t>(values->begin(), values->end()) : std::move(otherwise);
 }
 
 std::vector<float> floats_or_empty(const Node& node, std::string_view name) {

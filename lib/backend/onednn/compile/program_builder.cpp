@@ -75,7 +75,7 @@ Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
                             : Result<Tensor>(tensor);
   if (made) made = keep_in(lowered_.spill, std::move(*made));
   if (!made && status_) status_ = std::unexpected(made.error());
-  return stored_weight(name, made ? std::move(*made) : tensor);
+  return stored_weight(name, made ? *made : tensor);
 }
 
 Operand ProgramBuilder::stored_weight(std::string_view name, Tensor tensor) {

@@ -30,7 +30,7 @@ class NodeExpander {
  private:
   void define_sources();
   void keep(Node node);
-  Status expand(Node node, std::vector<std::byte> body);
+  Status expand(const Node& node, std::vector<std::byte> body);
 
   Model& model_;
   Graph& graph_;
@@ -54,7 +54,7 @@ void NodeExpander::keep(Node node) {
 }
 
 // The node goes through its text, so that the readers of function calls serve here too.
-Status NodeExpander::expand(Node node, std::vector<std::byte> body) {
+Status NodeExpander::expand(const Node& node, std::vector<std::byte> body) {
   Encoder encoder(model_, /*for_file=*/false);
   auto encoded = encoder.node(graph_, node);
   if (!encoded) return std::unexpected(std::move(encoded).error());
@@ -98,7 +98,7 @@ Result<std::size_t> NodeExpander::run(const FunctionBody& body_of) {
   define_sources();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (bodies[i])
-      CTXGEN_CHECK(expand(std::move(nodes[i]), *std::move(bodies[i])));
+      CTXGEN_CHECK(expand(nodes[i], *std::move(bodies[i])));
     else
       keep(std::move(nodes[i]));
   }

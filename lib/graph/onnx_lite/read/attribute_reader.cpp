@@ -136,7 +136,7 @@ const AttributeText* find_text(std::span<const AttributeText> texts, std::string
 std::uint64_t copied_bytes(const Attribute& a) {
   std::uint64_t bytes =
       a.s.size() + a.ints.size() * sizeof a.ints[0] + a.floats.size() * sizeof a.floats[0];
-  for (const std::string& text : a.strings) bytes += text.size() + sizeof text;
+  for (const std::string& text : a.strings) bytes += text.size() + sizeof(std::string);
   return bytes;
 }
 

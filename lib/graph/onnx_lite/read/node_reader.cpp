@@ -94,7 +94,7 @@ Status read_attributes(ImportContext& context, Scope& scope, const NodeText& tex
     if (*read) node.attributes.push_back(**std::move(read));
   }
   scope.build().captures = outside;
-  node.captures = std::move(captures.ids);
+  node.captures = captures.ids;
   return status;
 }
 

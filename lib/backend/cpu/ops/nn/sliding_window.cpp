@@ -79,7 +79,7 @@ Result<Window> resolve_window(const WindowAttributes& attributes, const Dims& in
   if (input.size() < 3)
     return fail(ErrorCode::kInvalidGraph, "input has rank {}, expected at least 3", input.size());
   const std::size_t spatial = input.size() - 2;
-  CTXGEN_CHECK(check_count(kernel.size() == 0 ? SIZE_MAX : kernel.size(), "kernel_shape", spatial));
+  CTXGEN_CHECK(check_count(kernel.empty() ? SIZE_MAX : kernel.size(), "kernel_shape", spatial));
   CTXGEN_CHECK(check_count(attributes.strides.size(), "strides", spatial));
   CTXGEN_CHECK(check_count(attributes.dilations.size(), "dilations", spatial));
   CTXGEN_CHECK(check_count(attributes.pads.size(), "pads", 2 * spatial));

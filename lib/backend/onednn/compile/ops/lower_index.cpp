@@ -133,7 +133,7 @@ Status lower_sized_expand(const NodeView& n, ProgramBuilder& builder) {
   add_list(op, "shape", lists.lists[0]);
   std::vector<Operand> inputs{builder.operand(n.input(0))};
   add_sized(op, lists, builder, inputs);
-  builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));
+  builder.add(std::move(op), inputs, builder.value(n.output(0)));
   return {};
 }
 

@@ -114,12 +114,12 @@ Status emit_gemm(const NodeView& n, ProgramBuilder& builder, std::uint32_t resul
     inputs.push_back(builder.weight(n.input_value(2).name, *bias));
   }
   if (bias || !n.has_input(2)) {
-    builder.add(std::move(op), std::move(inputs), result);
+    builder.add(std::move(op), inputs, result);
     return {};
   }
   const std::uint32_t product =
       builder.temporary(n.output_value(0).name + "/product", builder.at(result).dims);
-  builder.add(std::move(op), std::move(inputs), product);
+  builder.add(std::move(op), inputs, product);
   const Operand c = CTXGEN_TRY(addend(n, params, builder));
   builder.add_binary(n, "add", Operand::value(product), c, result);
   return {};

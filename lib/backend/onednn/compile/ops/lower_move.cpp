@@ -145,7 +145,7 @@ Status lower_concat(const NodeView& n, ProgramBuilder& builder) {
   encode(ConcatParams{axis}, op);
   std::vector<Operand> inputs;
   for (const ValueId id : n.node().inputs) inputs.push_back(builder.operand(id));
-  builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));
+  builder.add(std::move(op), inputs, builder.value(n.output(0)));
   return {};
 }
 
@@ -171,7 +171,7 @@ Status lower_split(const NodeView& n, ProgramBuilder& builder) {
   encode(params, op);
   std::vector<std::uint32_t> outputs;
   for (const ValueId id : n.node().outputs) outputs.push_back(builder.value(id));
-  builder.add(std::move(op), {builder.operand(n.input(0))}, std::move(outputs));
+  builder.add(std::move(op), {builder.operand(n.input(0))}, outputs);
   return {};
 }
 

@@ -157,7 +157,7 @@ Status lower_qlinear_conv(const NodeView& n, ProgramBuilder& builder) {
         builder.weight(n.input_value(8).name, CTXGEN_TRY(real_bias(q, *n.constant(8)))));
   }
   const std::uint32_t real = real_result(n, builder);
-  builder.add(std::move(op), std::move(inputs), real);
+  builder.add(std::move(op), inputs, real);
   add_quantize(n, real, q.result, builder);
   return {};
 }

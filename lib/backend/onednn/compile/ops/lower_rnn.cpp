@@ -258,7 +258,7 @@ Status lower_rnn(const NodeView& n, ProgramBuilder& builder) {
   const std::vector<std::uint32_t> states = outputs;
   ProgramOp op = builder.op(kind::kRnn, n);
   encode(RnnParams{params.cell, params.direction}, op);
-  builder.add(std::move(op), std::move(inputs), std::move(outputs));
+  builder.add(std::move(op), inputs, outputs);
   if (n.output_count() > 0 && n.output(0).valid()) add_sequence(n, states[0], params, builder);
   for (std::size_t i = 1; params.batch_first && i < states.size(); ++i)
     if (i < n.output_count() && n.output(i).valid())

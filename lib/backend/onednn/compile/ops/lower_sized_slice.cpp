@@ -52,7 +52,7 @@ Status lower_sized_slice(const NodeView& n, ProgramBuilder& builder) {
   add_list(op, "ends", slice.bounds.lists[1]);
   std::vector<Operand> inputs{builder.operand(n.input(0))};
   add_sized(op, slice.bounds, builder, inputs);
-  builder.add(std::move(op), std::move(inputs), builder.value(n.output(0)));
+  builder.add(std::move(op), inputs, builder.value(n.output(0)));
   return {};
 }
 

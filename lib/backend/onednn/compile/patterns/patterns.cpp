@@ -48,7 +48,7 @@ Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBu
   } else {
     set_eltwise(op, match.alg, 0.0F, 0.0F);
   }
-  builder.add(std::move(op), std::move(inputs), builder.value(match.result));
+  builder.add(std::move(op), inputs, builder.value(match.result));
   return {};
 }
 

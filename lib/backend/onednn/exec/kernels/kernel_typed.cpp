@@ -215,7 +215,7 @@ std::shared_ptr<const Kernel> make_typed_kernel(const Dims& dims, const Dims& sr
 }
 
 std::shared_ptr<const Kernel> make_table_kernel(std::int64_t count, std::uint64_t dst_element_bytes,
-                                                std::vector<std::byte> table) {
+                                                const std::vector<std::byte>& table) {
   if (dst_element_bytes == 1) return std::make_shared<TableKernel<std::uint8_t>>(count, table);
   return std::make_shared<TableKernel<std::uint32_t>>(count, table);
 }

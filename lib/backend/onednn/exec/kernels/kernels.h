@@ -98,7 +98,7 @@ struct Stored {
 /// bytes. `table` holds 256 elements. Args: src, dst.
 [[nodiscard]] std::shared_ptr<const Kernel> make_table_kernel(std::int64_t count,
                                                               std::uint64_t dst_element_bytes,
-                                                              std::vector<std::byte> table);
+                                                              const std::vector<std::byte>& table);
 
 /// `n` elements of `to.type` from f32, rounded half to even and saturated.
 void store_row(const Stored& to, std::int64_t n, const float* in, std::byte* out);

@@ -5,7 +5,7 @@
 namespace ctxgen::onednn {
 namespace {
 
-#define CTXGEN_ROW_ADDRESS(name) &name,
+#define CTXGEN_ROW_ADDRESS(name) &(name),
 constexpr const KindRow* kRows[] = {CTXGEN_KIND_ROWS(CTXGEN_ROW_ADDRESS)};
 #undef CTXGEN_ROW_ADDRESS
 

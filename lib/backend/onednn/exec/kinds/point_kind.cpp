@@ -74,7 +74,7 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
     store_row(to, 1, &x, table.data() + i * element_bytes(dst.type));
   }
   builder.add_kernel("loop:table",
-                     make_table_kernel(volume(dst.dims), element_bytes(dst.type), std::move(table)),
+                     make_table_kernel(volume(dst.dims), element_bytes(dst.type), table),
                      {builder.slot_arg(src), builder.slot_arg(dst)});
   return true;
 }
@@ -117,7 +117,7 @@ Status build_point(NodeBuilder& builder) {
       added.strides = broadcast_strides(operand, dst.dims);
       args.push_back(builder.slot_arg(operand));
     }
-    stages.push_back(std::move(added));
+    stages.push_back(added);
   }
   builder.add_kernel("loop:typed",
                      make_typed_kernel(dst.dims, broadcast_strides(src, dst.dims), dst.strides,
