@@ -97,9 +97,8 @@ void declare(Cli& cli) {
 /// The verb that was chosen, or the program.
 const CLI::App& chosen(const CLI::App& app) {
   const auto verbs = app.get_subcommands();
-  return verbs.empty()
-             ? app
-             : chosen(*verbs.front());  // NOLINT(bugprone-return-const-ref-from-parameter)
+  if (verbs.empty()) return app;  // NOLINT(bugprone-return-const-ref-from-parameter)
+  return chosen(*verbs.front());
 }
 
 /// Reads the arguments. Gives an exit status where there is nothing more to do (help, version).

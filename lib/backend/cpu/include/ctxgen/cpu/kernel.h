@@ -46,8 +46,8 @@ class KernelContext {
   /// Memory that is not an output (yet).
   [[nodiscard]] virtual Result<Tensor> make_tensor(DataType type, const Dims& dims);
   /// Hands back a value that is no longer needed, for its memory to be used again.
-  virtual void recycle(RuntimeValue) {
-  }  // NOLINT(performance-unnecessary-value-param): others keep it
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the value.
+  virtual void recycle(RuntimeValue) {}
   /// What bounds the memory of this run; nullptr: nothing. Kernels that make more than outputs of
   /// fixed-size elements ask here first.
   [[nodiscard]] virtual std::shared_ptr<MemoryAccount> memory() const { return nullptr; }
