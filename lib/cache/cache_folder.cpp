@@ -12,7 +12,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/log.h"
 
-#include "entry.h"
+#include "cache_entry.h"
 #include "listing.h"
 
 namespace ctxgen {

@@ -20,10 +20,6 @@ def code_in(folder):
     return [path for path in (SOURCE / folder).iterdir() if path.suffix in CODE]
 
 
-# The same name for two things still; an entry goes when one of them is renamed.
-TWICE = {"check", "entry", "provider", "run_context", "session", "status"}
-
-
 def test_folders_are_small():
     large = [str(folder) for folder in folders() if len(code_in(folder)) > MOST_FILES]
     assert not large, "divide it into rooms (docs/architecture.md)"
@@ -45,5 +41,5 @@ def test_names_are_there_once():
     for folder in folders():
         for path in code_in(folder):
             places[path.stem].add(str(folder))
-    twice = {stem: sorted(where) for stem, where in places.items() if len(where) > 1 and stem not in TWICE}
+    twice = {stem: sorted(where) for stem, where in places.items() if len(where) > 1}
     assert not twice

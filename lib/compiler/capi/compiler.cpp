@@ -8,8 +8,8 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/compiler/compile_models.h"
 
+#include "c_status.h"
 #include "options.h"
-#include "status.h"
 
 using ctxgen::Blob;
 using ctxgen::ErrorCode;

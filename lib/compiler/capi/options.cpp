@@ -6,7 +6,7 @@
 
 #include "ctxgen/weights/codec.h"
 
-#include "status.h"
+#include "c_status.h"
 
 using ctxgen::CompileOptions;
 using ctxgen::ErrorCode;

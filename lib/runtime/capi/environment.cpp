@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "status.h"
+#include "c_status.h"
 
 namespace ctxgen::capi {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "ctxgen/runtime/config_keys.h"
 
-#include "session.h"
-#include "status.h"
+#include "c_session.h"
+#include "c_status.h"
 
 using ctxgen::Blob;
 using ctxgen::ErrorCode;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "status.h"
+#include "c_status.h"
 
 using ctxgen::DataType;
 using ctxgen::Dims;

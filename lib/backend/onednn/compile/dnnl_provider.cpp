@@ -1,5 +1,3 @@
-#include "ctxgen/onednn/provider.h"
-
 #include <algorithm>
 #include <format>
 #include <unordered_map>
@@ -11,6 +9,7 @@
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_table.h"
 #include "ctxgen/onednn/peaks.h"
+#include "ctxgen/onednn/provider.h"
 #include "ctxgen/onednn/target_costs.h"
 
 #include "dim_chains.h"

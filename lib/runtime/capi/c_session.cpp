@@ -1,4 +1,4 @@
-#include "session.h"
+#include "c_session.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/runtime/check.h"
 
-#include "status.h"
+#include "c_status.h"
 
 using ctxgen::Blob;
 using ctxgen::ErrorCode;

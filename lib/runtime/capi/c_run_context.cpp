@@ -1,15 +1,14 @@
-#include "ctxgen/runtime/run_context.h"
-
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "ctxgen/runtime/run_context.h"
 #include "ctxgen/runtime/trace.h"
 
-#include "session.h"
-#include "status.h"
+#include "c_session.h"
+#include "c_status.h"
 #include "value.h"
 
 using ctxgen::ErrorCode;

@@ -1,4 +1,4 @@
-#include "entry.h"
+#include "cache_entry.h"
 
 #include <algorithm>
 

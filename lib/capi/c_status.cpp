@@ -1,4 +1,4 @@
-#include "status.h"
+#include "c_status.h"
 
 #include <new>
 #include <string>
