@@ -8,6 +8,8 @@
 #include <mutex>
 #include <string>
 
+#include "ctxgen/base/suggest.h"
+
 namespace ctxgen {
 namespace {
 
@@ -76,6 +78,32 @@ std::atomic<std::uint32_t>& usable_bits() {
 
 constinit std::mutex g_levels;
 
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const NamedInstructionSet& row : instruction_sets()) names.emplace_back(row.name);
+  return names;
+}
+
+std::optional<InstructionSet> find(std::string_view name) {
+  for (const NamedInstructionSet& row : instruction_sets())
+    if (row.name == name) return row.value;
+  return std::nullopt;
+}
+
+Result<InstructionSet> known(std::string_view name) {
+  if (const auto set = find(name)) return *set;
+  const std::vector<std::string> names = all_names();
+  return fail(ErrorCode::kInvalidArgument, "unknown instruction set \"{}\"{}; expected {}", name,
+              did_you_mean(name, names), one_of_text(names));
+}
+
+/// Of features that no name has in this combination, the name that comes closest from below.
+std::string largest_name(InstructionSet set) {
+  const std::vector<std::string> names = all_names();
+  const auto best = best_instruction_set(names, set);
+  return best ? instruction_set_name(*find(names[*best])) : instruction_set_name(set);
+}
+
 }  // namespace
 
 constinit std::atomic<SimdLevel> detail::simd_level = SimdLevel::kUnknown;
@@ -123,6 +151,68 @@ InstructionSet usable_instruction_set() { return InstructionSet{usable_bits().lo
 void limit_instruction_set(InstructionSet most) {
   usable_bits().fetch_and(bits(most));  // before the levels are found again
   detail::find_simd_level();
+}
+
+std::string instruction_set_name(InstructionSet set) {
+  for (const NamedInstructionSet& row : instruction_sets())
+    if (row.value == set) return std::string(row.name);
+  return "isa" + std::to_string(bits(set));
+}
+
+Result<InstructionSet> find_on_machine(std::string_view name) {
+  const InstructionSet set = CTXGEN_TRY(known(name));
+  if (includes(machine_instruction_set(), set)) return set;
+  return fail(ErrorCode::kInvalidArgument,
+              "instruction set \"{}\" is beyond this machine, which has \"{}\"", name,
+              largest_name(machine_instruction_set()));
+}
+
+Result<std::vector<std::string>> sort_instruction_sets(std::span<const std::string> names) {
+  std::vector<InstructionSet> sets;
+  for (const std::string& name : names) {
+    const InstructionSet set = CTXGEN_TRY(known(name));
+    if (std::ranges::find(sets, set) != sets.end())
+      return fail(ErrorCode::kInvalidArgument, "instruction set \"{}\" is given twice", name);
+    sets.push_back(set);
+  }
+  std::ranges::sort(sets, {}, bits);
+  for (const InstructionSet set : sets)
+    if (!includes(set, sets.front()))
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "instruction set \"{}\" does not include \"{}\": the smallest of several decides what is compiled, so the others must include it",
+          instruction_set_name(set), instruction_set_name(sets.front()));
+  std::vector<std::string> sorted;
+  for (const InstructionSet set : sets) sorted.push_back(instruction_set_name(set));
+  return sorted;
+}
+
+std::optional<std::size_t> best_instruction_set(std::span<const std::string> names,
+                                                InstructionSet set) {
+  std::optional<std::size_t> best;
+  std::uint32_t best_bits = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto named = find(names[i]);
+    // A machine below all names has a number for a name.
+    const bool fits = named ? includes(set, *named) : names[i] == instruction_set_name(set);
+    const std::uint32_t found = named ? bits(*named) : 0;
+    if (!fits || (best && found < best_bits)) continue;
+    best = i;
+    best_bits = found;
+  }
+  return best;
+}
+
+Status limit_to_instruction_set(std::string_view name) {
+  const InstructionSet wanted = CTXGEN_TRY(find_on_machine(name));
+  if (!includes(usable_instruction_set(), wanted))
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "instruction set \"{}\": this process is limited to \"{}\", which cannot be changed: "
+        "compile in another process (ctxgen compile --isa)",
+        name, largest_name(usable_instruction_set()));
+  limit_instruction_set(wanted);
+  return {};
 }
 
 }  // namespace ctxgen

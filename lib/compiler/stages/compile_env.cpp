@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/weights/codec.h"
@@ -24,13 +25,20 @@ Result<CompileTarget> make_target(const CompileOptions& options, const ProviderL
                 "a portable context ({}) cannot be combined with an instruction set ({})",
                 option_name(options, &CompileOptions::portable),
                 option_name(options, &CompileOptions::isas));
-  bool compiles = false;
+  const Provider* first = nullptr;
   for (const Provider* provider : providers.all()) {
     if (!provider->compiles()) continue;
-    compiles = true;
-    target.isas = CTXGEN_TRY(provider->loader()->sort_isas(options.isas));
+    auto sorted = CTXGEN_TRY(provider->loader()->sort_isas(options.isas));
+    if (first == nullptr) {
+      first = provider;
+      target.isas = std::move(sorted);
+    } else if (sorted != target.isas) {  // the smallest one decides what all of them compile
+      return fail(ErrorCode::kInternal,
+                  "provider \"{}\" sorts the instruction sets as {}, \"{}\" as {}",
+                  provider->name(), list_text(sorted), first->name(), list_text(target.isas));
+    }
   }
-  if (!compiles)
+  if (first == nullptr)
     return fail(ErrorCode::kInvalidArgument,
                 "an instruction set ({}) is given, but no provider compiles",
                 option_name(options, &CompileOptions::isas));

@@ -17,7 +17,8 @@
 namespace ctxgen {
 
 /// The machines that the options name.
-/// Errors  INVALID_ARGUMENT: options that cannot be combined, or unknown instruction sets.
+/// Errors  INVALID_ARGUMENT: options that cannot be combined, or unknown instruction sets; INTERNAL: providers
+///         that sort them differently.
 [[nodiscard]] Result<CompileTarget> make_target(const CompileOptions& options,
                                                 const ProviderList& providers);
 

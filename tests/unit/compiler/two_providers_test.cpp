@@ -7,6 +7,7 @@
 #include "ctxgen/runtime/session.h"
 
 #include "parse_model.h"
+#include "stages/compile_env.h"
 #include "toy_provider.h"
 
 namespace ctxgen {
@@ -229,6 +230,46 @@ TEST_F(TwoProviders, WhatAProviderCannotCompileGoesToTheNext) {
     EXPECT_EQ(node.reasons[0], "clumsy: too clumsy for Abs");
   }
   EXPECT_TRUE(found);
+}
+
+/// Has an order of its own.
+class BackwardLoader : public ToyLoader {
+ public:
+  using ToyLoader::ToyLoader;
+  Result<std::vector<std::string>> sort_isas(std::span<const std::string> names) const override {
+    auto sorted = CTXGEN_TRY(ToyLoader::sort_isas(names));
+    std::ranges::reverse(sorted);
+    return sorted;
+  }
+};
+
+class BackwardProvider : public ToyProvider {
+ public:
+  using ToyProvider::ToyProvider;
+  const ProgramLoader* loader() const override { return &backward_; }
+
+ private:
+  BackwardLoader backward_{"backwardExecutionProvider"};
+};
+
+TEST_F(TwoProviders, InstructionSetsHaveOneOrder) {
+  BackwardProvider backward{"backward", {"Neg"}};
+  const auto target = [&](std::vector<std::string> list, std::vector<std::string> isas) {
+    CompileOptions o = options(std::move(list));
+    o.extra_providers.push_back(&backward);
+    o.isas = std::move(isas);
+    return ProviderList::make(o).and_then(
+        [&](const ProviderList& providers) { return make_target(o, providers); });
+  };
+  const auto agreed = target({"minus", "plus"}, {"avx512_core", "avx2"});
+  ASSERT_TRUE(agreed) << agreed.error().message;
+  EXPECT_EQ(agreed->isas, (std::vector<std::string>{"avx2", "avx512_core"}));
+  const auto split = target({"minus", "backward"}, {"avx512_core", "avx2"});
+  ASSERT_FALSE(split);
+  EXPECT_EQ(split.error().code, ErrorCode::kInternal);
+  EXPECT_NE(split.error().message.find("backward"), std::string::npos);
+  EXPECT_TRUE(target({"minus", "backward"}, {"avx2"}));
+  EXPECT_EQ(target({"minus"}, {"avx3"}).error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(TwoProviders, AFailureThatIsNoNodesStands) {

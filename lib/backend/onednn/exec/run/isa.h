@@ -13,7 +13,6 @@ namespace ctxgen::onednn {
 // Instruction sets by oneDNN's names for them ("avx2", "avx512_core_amx"); see ProgramLoader for the
 // contracts.
 
-[[nodiscard]] Result<std::vector<std::string>> sort_isas(std::span<const std::string> names);
 [[nodiscard]] Status use_isa(std::string_view name);
 /// The last of those that this process can run; oneDNN's order puts the more able one last.
 [[nodiscard]] std::optional<std::size_t> best_isa(std::span<const std::string> isas);

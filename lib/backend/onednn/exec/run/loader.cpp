@@ -56,10 +56,6 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding, public Kn
                                                    int threads) const override {
     return target.portable ? portable_fingerprint() : make_fingerprint(threads, target.isas);
   }
-  [[nodiscard]] Result<std::vector<std::string>> sort_isas(
-      std::span<const std::string> names) const override {
-    return onednn::sort_isas(names);
-  }
   [[nodiscard]] Status use_isa(std::string_view isa) const override { return onednn::use_isa(isa); }
   [[nodiscard]] std::optional<std::size_t> best_isa(
       std::span<const std::string> isas) const override {

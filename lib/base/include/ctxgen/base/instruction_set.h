@@ -1,10 +1,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "ctxgen/base/status.h"
 
 namespace ctxgen {
 
@@ -41,6 +46,9 @@ struct NamedInstructionSet {
 /// All that have a name, smaller ones first. Of two with one value the first one's name is used.
 [[nodiscard]] std::span<const NamedInstructionSet> instruction_sets();
 
+/// Of two names with one value the first one; "isa24" for a value that has no name.
+[[nodiscard]] std::string instruction_set_name(InstructionSet set);
+
 /// What the user allows every process that inherits the environment: ONEDNN_MAX_CPU_ISA, else
 /// DNNL_MAX_CPU_ISA, in upper or lower case. Nothing where neither is set, or where the name is none
 /// of instruction_sets(): oneDNN passes over such a name too.
@@ -55,6 +63,23 @@ struct NamedInstructionSet {
 
 /// From now on the process uses nothing beyond `most`. A limit can be lowered only.
 void limit_instruction_set(InstructionSet most);
+
+/// Errors  INVALID_ARGUMENT: unknown, or beyond machine_instruction_set().
+[[nodiscard]] Result<InstructionSet> find_on_machine(std::string_view name);
+
+/// Each once and by its first name, one that another includes before it.
+/// Errors  INVALID_ARGUMENT: unknown (naming the known ones), there twice, or the first one is not
+///         part of all others.
+[[nodiscard]] Result<std::vector<std::string>> sort_instruction_sets(
+    std::span<const std::string> names);
+
+/// Index of the most able one that `set` includes; nothing if it includes none.
+[[nodiscard]] std::optional<std::size_t> best_instruction_set(std::span<const std::string> names,
+                                                              InstructionSet set);
+
+/// As limit_instruction_set(), by name.
+/// Errors  INVALID_ARGUMENT: unknown, beyond this machine, or beyond an earlier limit.
+[[nodiscard]] Status limit_to_instruction_set(std::string_view name);
 
 /// The vector code that is worth compiling, x86-64-v3 and x86-64-v4; each level includes the one
 /// before.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/base/workers.h"
 #include "ctxgen/ctxfile/program.h"
@@ -109,7 +110,7 @@ struct CompileTarget {
   /// Any machine that the library knows and any minor version of the library: nothing in a program
   /// depends on the machine that compiled it, weights are stored plain and packed at load.
   bool portable = false;
-  /// Instruction sets in the provider's words, smallest first; none: that of this process.
+  /// Instruction sets as ProgramLoader::sort_isas() gives them, smallest first; none: that of this process.
   std::vector<std::string> isas;
 };
 
@@ -144,6 +145,10 @@ using BlobSource = std::function<Result<Blob>(BlobIndex index)>;
 
 /// The load side of a provider: needs ctxfile and below only, so that a process that runs contexts
 /// links no compiler.
+///
+/// What is about targets has defaults for a provider whose programs are the same for every
+/// instruction set. One whose programs or fingerprint depend on the machine overrides
+/// fingerprint_of() and best_isa(); one whose library has a switch of its own, use_isa().
 class ProgramLoader {
  public:
   virtual ~ProgramLoader() = default;
@@ -157,33 +162,31 @@ class ProgramLoader {
       LoadStatistics* statistics) const = 0;
   /// The fingerprint of what this process would write now (format, library, ISA, threads, caches).
   [[nodiscard]] virtual std::string fingerprint(int threads) const = 0;
-  /// The fingerprint of programs for `target`.
+  /// The fingerprint of programs for `target`. Default: that of any other.
   /// Errors  INVALID_ARGUMENT: the provider has no programs for such a target.
-  [[nodiscard]] virtual Result<std::string> fingerprint_of(const CompileTarget& target,
+  [[nodiscard]] virtual Result<std::string> fingerprint_of(const CompileTarget& /*target*/,
                                                            int threads) const {
-    if (target.portable)
-      return fail(ErrorCode::kInvalidArgument, "\"{}\" has no portable programs", source());
     return fingerprint(threads);
   }
-  /// The provider's own names for instruction sets, each once, one that another includes before it.
+  /// Names of instruction sets, each once, one that another includes before it: for all providers of
+  /// a compile the same order. Default: those of ctxgen/base/instruction_set.h.
   /// Errors  INVALID_ARGUMENT: unknown (naming the known ones), there twice, or the first one is not
   ///         part of all others.
   [[nodiscard]] virtual Result<std::vector<std::string>> sort_isas(
       std::span<const std::string> names) const {
-    return fail(ErrorCode::kInvalidArgument, "\"{}\" knows no instruction set \"{}\"", source(),
-                names.empty() ? "" : names.front());
+    return sort_instruction_sets(names);
   }
   /// Limits this process to `isa`, for good: what it compiles and runs from now on uses nothing
-  /// beyond. The library allows that once, before its first use.
+  /// beyond. A library may allow that only once, before its first use. Default: a limit for the code
+  /// that obeys usable_instruction_set().
   /// Errors  INVALID_ARGUMENT: unknown, beyond this machine, or the library is in use with another.
   [[nodiscard]] virtual Status use_isa(std::string_view isa) const {
-    return fail(ErrorCode::kInvalidArgument, "\"{}\" knows no instruction set \"{}\"", source(),
-                isa);
+    return limit_to_instruction_set(isa);
   }
   /// Index of the one to use in this process, where it has any of them.
   [[nodiscard]] virtual std::optional<std::size_t> best_isa(
-      std::span<const std::string> /*isas*/) const {
-    return std::nullopt;
+      std::span<const std::string> isas) const {
+    return best_instruction_set(isas, usable_instruction_set());
   }
   /// Compares a fingerprint from a model's metadata or a context binary with this machine.
   [[nodiscard]] virtual CompatibilityVerdict compatibility(std::string_view fingerprint,

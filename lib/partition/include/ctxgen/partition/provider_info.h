@@ -9,9 +9,9 @@ namespace ctxgen {
 
 /// What tools tell users of a provider (`ctxgen providers`, `--version`).
 struct ProviderInfo {
-  std::string library;          // "oneDNN 3.12.1": what it computes with; "": ctxgen's own code
-  std::string instruction_set;  // that this process uses; "": the provider does not choose one
-  int threads = 0;              // that it runs with by default; 0: one
+  std::string library = {};  // "oneDNN 3.12.1": what it computes with; "": ctxgen's own code
+  std::string instruction_set = {};  // that this process uses; "": the provider does not choose one
+  int threads = 0;                   // that it runs with by default; 0: one
 };
 
 /// One that a provider has a name for.
