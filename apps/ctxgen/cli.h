@@ -33,7 +33,7 @@ void add_bench(Cli& cli);
 void add_providers(Cli& cli);
 void add_cache(Cli& cli);
 
-/// -q and -v, which every verb takes.
+/// -q and -v, which every verb of the help takes.
 struct Verbosity {
   bool quiet = false;
   int verbose = 0;

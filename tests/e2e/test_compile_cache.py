@@ -188,6 +188,7 @@ def test_the_verb_counts_trims_and_clears(project):
     assert trimmed["bytes"] <= 2 * LAYER_BYTES and trimmed["removed"]["bytes"] + trimmed["bytes"] == stats["bytes"]
     cleared = json_of("cache", "clear", "--cache-dir", project.cache)
     assert cleared["entries"] == 0
+    assert done("cache", "clear", "--cache-dir", project.cache, "-q").stdout == ""
     assert "0 entries" in done("cache", "stats", "--cache-dir", project.cache).stdout
     assert "Examples:" in done("cache", "trim", "--help").stdout
 

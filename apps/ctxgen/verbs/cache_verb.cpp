@@ -25,6 +25,7 @@ struct Flags {
   std::string folder;
   std::uint64_t max_bytes = CacheFolder::kDefaultMaxBytes;
   bool json = false;
+  Verbosity verbosity;
 };
 
 std::string entries_text(std::uint64_t count) {
@@ -62,6 +63,7 @@ std::string text_of(const CacheFolder& cache) {
 }
 
 Result<int> run(Task task, const Flags& flags) {
+  apply(flags.verbosity);
   const std::filesystem::path folder =
       flags.folder.empty() ? cache_folder_from_environment() : std::filesystem::path(flags.folder);
   if (folder.empty())
@@ -75,6 +77,7 @@ Result<int> run(Task task, const Flags& flags) {
     CTXGEN_CHECK(print(json_text(*cache, removed)));
     return 0;
   }
+  if (flags.verbosity.quiet && task != Task::kStats) return 0;
   if (task != Task::kStats)
     CTXGEN_CHECK(print(
         std::format("removed {}, {}\n", entries_text(removed.entries), size_text(removed.bytes))));
@@ -100,6 +103,7 @@ void add_cache(Cli& cli) {
           ->type_name("BYTES")
           ->transform(byte_count());
     one.add_flag("--json", flags->json, "print JSON");
+    add_verbosity(one, flags->verbosity);
     one.footer(kExamples);
     one.callback([&cli, task, flags] { cli.action = [task, flags] { return run(task, *flags); }; });
   };

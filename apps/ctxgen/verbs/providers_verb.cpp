@@ -22,6 +22,7 @@ constexpr const char* kExamples =
 struct Flags {
   bool json = false;
   bool operators = false;
+  Verbosity verbosity;
 };
 
 struct Row {
@@ -111,6 +112,7 @@ std::string plain_text(const std::vector<Row>& rows) {
 }
 
 Result<int> run(const Flags& flags) {
+  apply(flags.verbosity);
   if (flags.operators) {
     const std::string text = CTXGEN_TRY(flags.json ? operators_json() : operators_markdown());
     CTXGEN_CHECK(print(text));
@@ -130,6 +132,7 @@ void add_providers(Cli& cli) {
   verb.add_flag("--operators", flags->operators,
                 "list the operators of all providers, their versions and limits");
   verb.add_flag("--json", flags->json, "print JSON");
+  add_verbosity(verb, flags->verbosity);
   verb.footer(kExamples);
   verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
 }
