@@ -5,7 +5,7 @@
 #   OUTPUT_DIRECTORY  default: the current binary folder; relative to it
 #   OPTIONS           of `ctxgen compile`. Those that name outputs or dependency files are set here. Unless the outputs hold no context
 #                     binary (--embed, --provider cpu), a model of which nothing is compiled fails the build: a build must know its
-#                     outputs before it runs
+#                     outputs before it runs. The bin of one provider is expected: of the default one, or the first of --provider
 # Target properties afterwards: CTXGEN_MODELS, the context models in the order of MODELS, and CTXGEN_FILES, these and what lies beside.
 function(ctxgen_compile)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET;OUTPUT_DIRECTORY" "MODELS;OPTIONS")

@@ -24,8 +24,21 @@ Result<Floats> floats_of(const ProgramWeight& weight, const BlobSource& blobs) {
   return floats;
 }
 
-/// Context binaries are foreign bytes: all that run() relies on is checked here. That indices are in
-/// range and values are written before they are read was checked by the reader.
+Status check_float(std::string_view name, DataType type) {
+  if (type == DataType::kFloat) return {};
+  return fail(ErrorCode::kCorruptContext, "\"{}\": expected float32", name);
+}
+
+/// Context binaries are foreign bytes: all that run() relies on is checked here and in check_op().
+/// That indices are in range and values are written before they are read was checked by the reader.
+Status check_types(const Program& program) {
+  for (const ProgramValue& value : program.values)
+    CTXGEN_CHECK(check_float(value.name, value.type));
+  for (const ProgramWeight& weight : program.weights)
+    CTXGEN_CHECK(check_float(weight.name, weight.type));
+  return {};
+}
+
 Status check_op(const ProgramOp& op) {
   const std::size_t inputs = op.kind == kAdd ? 2 : 1;
   const bool known = op.kind == kNeg || op.kind == kAbs || op.kind == kAdd;
@@ -106,6 +119,7 @@ class ChainLoader final : public ProgramLoader {
                                                          const BlobSource& blobs,
                                                          const LoadOptions&,
                                                          LoadStatistics*) const override {
+    CTXGEN_CHECK(check_types(*program));
     for (const ProgramOp& op : program->ops) CTXGEN_CHECK(check_op(op));
     std::vector<Floats> weights;
     for (const ProgramWeight& weight : program->weights)

@@ -17,7 +17,8 @@ def files_of(heading, **names):
     assert paths
     for placeholder, name in names.items():
         paths = [path.replace(f"<{placeholder}>", name) for path in paths]
-    missing = [path for path in paths if not (ROOT / path).exists()]
+    # A * stands for files of this folder and its rooms.
+    missing = [path for path in paths if not any(ROOT.glob(path.replace("*", "**/*")))]
     assert not missing, f"{heading}, {names}"
     return set(paths)
 
