@@ -2,7 +2,8 @@
 // lib/backend/onednn/exec/layout/product_packing.cpp. The instruction set is the one that
 // ONEDNN_MAX_CPU_ISA leaves.
 //
-//     OMP_NUM_THREADS=1 product_layouts [--rounds N] [MxKxN...]
+//     ./dev g++ -std=c++23 -O2 bench/layouts/product_layouts.cpp -o product_layouts -ldnnl
+//     OMP_NUM_THREADS=1 ./dev ./product_layouts [--rounds N] [MxKxN...]
 //
 // Prints a line per product: GFLOP/s with each packing, the best of N rounds in which all take turns.
 
