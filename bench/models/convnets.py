@@ -87,8 +87,15 @@ class ConvNet(Builder):
         with self.scope(*leaf):
             return self._like(x, self.node("Clip", [x, self.constant(0.0), self.constant(6.0)]))
 
+    def silu(self, x, *leaf):
+        with self.scope(*leaf):
+            return self.mul(x, self.node("Sigmoid", [x]))
+
     def add(self, a, b):
         return self._like(a, self.node("Add", [a, b]))
+
+    def mul(self, a, b):
+        return self._like(a, self.node("Mul", [a, b]))
 
     def concat(self, values):
         y = self.node("Concat", values, axis=1)

@@ -22,8 +22,15 @@ import numpy as np
 
 import branched
 import classic
+import crnn
+import diffusion
+import efficientnet
 import encoders
+import pyramids
+import speech
+import t5
 import transformers
+import yolo
 
 MODELS = {
     "resnet50": classic.resnet50,
@@ -32,12 +39,23 @@ MODELS = {
     "mobilenetv2": classic.mobilenetv2,
     "densenet121": branched.densenet121,
     "inception_v3": branched.inception_v3,
+    "efficientnet_b0": efficientnet.efficientnet_b0,
+    "convnext_t": pyramids.convnext_t,
+    "yolov8n": yolo.yolov8n,
+    "unet_attention": diffusion.unet_attention,
+    "crnn": crnn.crnn,
     "bert_base": transformers.bert_base,
     "bert_base_opset17": functools.partial(transformers.bert_base, opset=17),
     "bert_base_dynamic": functools.partial(transformers.bert_base, dynamic=True),
     "minilm": transformers.minilm,
+    "t5_small_encoder": t5.t5_small_encoder,
     "vit_b_16": encoders.vit_b_16,
-    "whisper_tiny_encoder": encoders.whisper_tiny_encoder,
+    "clip_vision": encoders.clip_vision,
+    "dinov2_s": encoders.dinov2_s,
+    "swin_t": pyramids.swin_t,
+    "segformer_b0": pyramids.segformer_b0,
+    "whisper_tiny_encoder": speech.whisper_tiny_encoder,
+    "wav2vec2_base": speech.wav2vec2_base,
     "gpt2_prefill": transformers.gpt2_prefill,
     "gpt2_decode": transformers.gpt2_decode,
 }
@@ -48,10 +66,25 @@ def cache_folder():
     return pathlib.Path(base) / "ctxgen" / "bench-models"
 
 
-def recipe():
-    """Changes with the code that makes models."""
-    sources = sorted(pathlib.Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+def sources_of(module):
+    """The file of a module of this folder and those of what it imports from the folder, itself or through others."""
+    folder, found, waiting = pathlib.Path(__file__).parent, set(), {module}
+    while waiting:
+        module = waiting.pop()
+        file = pathlib.Path(sys.modules[module].__file__ or "")
+        if file.parent == folder and file not in found:
+            found.add(file)
+            waiting |= {getattr(value, "__module__", None) for value in vars(sys.modules[module]).values()} & sys.modules.keys()
+    return sorted(found)
+
+
+def recipe(name):
+    """Changes with the code that makes the model, and with its arguments."""
+    make = MODELS[name]
+    function, arguments = getattr(make, "func", make), getattr(make, "keywords", {})
+    texts = [source.read_bytes() for source in sources_of(function.__module__)]
+    texts.append(f"{function.__name__} {sorted(arguments.items())}".encode())
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
 def description(net):
@@ -62,7 +95,7 @@ def description(net):
                 dims[dim.dim_param] = size
     names = list(net.sample_inputs)
     files = [f"input_{i}.npy" for i in range(len(names))]
-    return {"name": net.name, "recipe": recipe(), "inputs": dict(zip(names, files, strict=True)), "dims": dims}
+    return {"name": net.name, "recipe": recipe(net.name), "inputs": dict(zip(names, files, strict=True)), "dims": dims}
 
 
 def write(name, folder):
@@ -85,7 +118,7 @@ def write(name, folder):
 
 def is_current(folder):
     try:
-        return json.loads((folder / "model.json").read_text())["recipe"] == recipe()
+        return json.loads((folder / "model.json").read_text())["recipe"] == recipe(folder.name)
     except (OSError, ValueError, KeyError):
         return False
 

@@ -5,44 +5,24 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from builder import Builder, normal, random_for
+from builder import normal, random_for
+from layers import INIT_STD, Layers
 
-_LOWEST = np.finfo(np.float32).min
-_INIT_STD = 0.02
+LOWEST = np.finfo(np.float32).min
 
 
-class Transformer(Builder):
+class Transformer(Layers):
     def __init__(self, name, opset, width, heads):
         super().__init__(name, opset)
         self.width = width
         self.heads = heads
         self.head_size = width // heads
 
-    def table(self, leaf, rows, std=_INIT_STD):
-        name = self.parameter_name(leaf + ".weight")
-        return self.initializer(name, normal(name, (rows, self.width), std))
+    def table(self, leaf, rows):
+        return self.normal_weight(leaf + ".weight", (rows, self.width), INIT_STD)
 
-    def layer_norm(self, x, leaf, epsilon):
-        """One operator from opset 17 on, before that the arithmetic."""
-        gamma = self.weight(leaf + ".weight", normal(self.parameter_name(leaf + ".weight"), (self.width,), 0.05, 1.0))
-        beta = self.weight(leaf + ".bias", normal(self.parameter_name(leaf + ".bias"), (self.width,), 0.02))
-        with self.scope(leaf):
-            if self.opset >= 17:
-                return self.node("LayerNormalization", [x, gamma, beta], axis=-1, epsilon=epsilon)
-            centred = self.node("Sub", [x, self.node("ReduceMean", [x], axes=[-1])])
-            squares = self.node("Pow", [centred, self.constant(2.0)])
-            variance = self.node("ReduceMean", [squares], axes=[-1])
-            deviation = self.node("Sqrt", [self.node("Add", [variance, self.constant(epsilon)])])
-            scaled = self.node("Mul", [self.node("Div", [centred, deviation]), gamma])
-            return self.node("Add", [scaled, beta])
-
-    def linear(self, x, inputs, out, leaf, std=_INIT_STD):
-        """nn.Linear on more than two axes: the exporter transposes the weight, and the bias comes first."""
-        weight = normal(self.parameter_name(leaf + ".weight"), (out, inputs), std)
-        bias = self.weight(leaf + ".bias", normal(self.parameter_name(leaf + ".bias"), (out,), 0.01))
-        made = self.made_weight("MatMul", np.ascontiguousarray(weight.T))
-        with self.scope(leaf):
-            return self.node("Add", [bias, self.node("MatMul", [x, made])])
+    def layer_norm(self, x, leaf, epsilon, width=None):
+        return super().layer_norm(x, leaf, epsilon, width or self.width)
 
 
 def token_ids(name, shape, vocabulary):
@@ -82,7 +62,7 @@ class Bert(Transformer):
     def _mask(self):
         wide = self.unsqueeze(self.unsqueeze("attention_mask", 1), 2)
         kept = self.node("Cast", [wide], to=TensorProto.FLOAT)
-        return self.node("Mul", [self.node("Sub", [self.constant(1.0), kept]), self.constant(_LOWEST)])
+        return self.node("Mul", [self.node("Sub", [self.constant(1.0), kept]), self.constant(LOWEST)])
 
     def _embeddings(self):
         with self.scope("embeddings"):
@@ -123,7 +103,7 @@ class Bert(Transformer):
         with self.scope("intermediate"):
             y = self.linear(x, self.width, 4 * self.width, "dense", std=0.05)
             with self.scope("intermediate_act_fn"):
-                y = self._gelu(y)
+                y = self.gelu(y)
         with self.scope("output"):
             y = self.linear(y, 4 * self.width, self.width, "dense")
             return self.layer_norm(self.node("Add", [y, x]), "LayerNorm", 1e-12)
@@ -136,24 +116,12 @@ class Bert(Transformer):
         value = self.node("Transpose", [value], perm=[0, 2, 1, 3])
         query = self.node("Transpose", [self._reshape(query, self.heads, self.head_size)], perm=[0, 2, 1, 3])
         key = self.node("Transpose", [key], perm=[0, 2, 3, 1])  # permute and transpose, joined by the exporter
-        scores = self.node("Div", [self.node("MatMul", [query, key]), self.constant(math.sqrt(self.head_size))])
-        weights = self.node("Softmax", [self.node("Add", [scores, mask])], axis=-1)
-        context = self.node("Transpose", [self.node("MatMul", [weights, value])], perm=[0, 2, 1, 3])
-        return self._reshape(context, self.width)
-
-    def _gelu(self, x):
-        erf = self.node("Erf", [self.node("Div", [x, self.constant(math.sqrt(2.0))])])
-        product = self.node("Mul", [x, self.node("Add", [erf, self.constant(1.0)])])
-        return self.node("Mul", [product, self.constant(0.5)])
+        context = self.eager_attention(query, key, value, self.head_size, mask)
+        return self._reshape(self.transpose(context, 0, 2, 1, 3), self.width)
 
     def _pooler(self, x):
         with self.scope("pooler"):
-            first = self.node("Gather", [x, self.constant(0, np.int64)], axis=1)
-            weight = normal("pooler.dense.weight", (self.width, self.width), _INIT_STD)
-            bias = normal("pooler.dense.bias", (self.width,), 0.01)
-            parameters = [self.weight("dense.weight", weight), self.weight("dense.bias", bias)]
-            with self.scope("dense"):
-                y = self.node("Gemm", [first, *parameters], alpha=1.0, beta=1.0, transB=1)
+            y = self.gemm(self.first(x), self.width, self.width, "dense")
             with self.scope("activation"):
                 return self.node("Tanh", [y])
 
@@ -223,9 +191,9 @@ class Gpt2(Transformer):
         shape = self.shape_of(self.dim("input_ids", 0), -1)
         mask = self.unsqueeze(self.unsqueeze(self.node("Reshape", ["attention_mask", shape]), 1), 2)
         kept = self.node("Cast", [mask], to=TensorProto.FLOAT)
-        return self.node("Mul", [self.node("Sub", [self.constant(1.0), kept]), self.constant(_LOWEST)])
+        return self.node("Mul", [self.node("Sub", [self.constant(1.0), kept]), self.constant(LOWEST)])
 
-    def _projection(self, x, inputs, out, leaf, std=_INIT_STD):
+    def _projection(self, x, inputs, out, leaf, std=INIT_STD):
         """Conv1D of GPT-2: addmm on the flattened tokens, so Gemm between two Reshapes."""
         weight = self.weight(leaf + ".weight", normal(self.parameter_name(leaf + ".weight"), (inputs, out), std))
         bias = self.weight(leaf + ".bias", normal(self.parameter_name(leaf + ".bias"), (out,), 0.01))
@@ -244,8 +212,8 @@ class Gpt2(Transformer):
         with self.scope("mlp"):
             y = self._projection(y, self.width, 4 * self.width, "c_fc", std=0.05)
             with self.scope("act"):
-                y = self._gelu(y)
-            y = self._projection(y, 4 * self.width, self.width, "c_proj", std=_INIT_STD / math.sqrt(2 * self.layers))
+                y = self._gelu_tanh(y)
+            y = self._projection(y, 4 * self.width, self.width, "c_proj", std=INIT_STD / math.sqrt(2 * self.layers))
         return self.node("Add", [x, y]), key, value
 
     def _heads(self, x):
@@ -261,11 +229,11 @@ class Gpt2(Transformer):
             value = self.node("Concat", [f"past_key_values.{layer}.value", value], axis=2)
         scores = self.node("MatMul", [query, self.node("Transpose", [key], perm=[0, 1, 3, 2])])
         scores = self.node("Div", [scores, self.constant(math.sqrt(self.head_size))])
-        scores = self.node("Where", [self._causal(query, key), scores, self.constant(_LOWEST)])
+        scores = self.node("Where", [self._causal(query, key), scores, self.constant(LOWEST)])
         weights = self.node("Softmax", [self.node("Add", [scores, mask])], axis=-1)
         y = self.node("Transpose", [self.node("MatMul", [weights, value])], perm=[0, 2, 1, 3])
         y = self.node("Reshape", [y, self.shape_of(self.dim(y, 0), self.dim(y, 1), self.width)])
-        return self._projection(y, self.width, self.width, "c_proj", std=_INIT_STD / math.sqrt(2 * self.layers)), key, value
+        return self._projection(y, self.width, self.width, "c_proj", std=INIT_STD / math.sqrt(2 * self.layers)), key, value
 
     def _causal(self, query, key):
         """bias[:, :, total - tokens : total, :total] of the triangular buffer."""
@@ -277,7 +245,7 @@ class Gpt2(Transformer):
         rows = self.node("Slice", ["transformer.causal", start, end, self.ints(2), self.ints(1)])
         return self.node("Slice", [rows, self.ints(0), end, self.ints(3), self.ints(1)])
 
-    def _gelu(self, x):
+    def _gelu_tanh(self, x):
         inner = self.node("Mul", [self.node("Pow", [x, self.constant(3.0)]), self.constant(0.044715)])
         inner = self.node("Mul", [self.node("Add", [x, inner]), self.constant(math.sqrt(2.0 / math.pi))])
         tanh = self.node("Add", [self.node("Tanh", [inner]), self.constant(1.0)])

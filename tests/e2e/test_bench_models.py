@@ -1,4 +1,4 @@
-"""The bench makes real models: the smallest one through the checker and ONNX Runtime, all builders by their structure."""
+"""The bench makes real models: small ones through the checker and ONNX Runtime, others by their structure."""
 
 import json
 import pathlib
@@ -15,21 +15,31 @@ import make  # noqa: E402
 import transformers  # noqa: E402
 
 
-def write(folder):
-    subprocess.run([sys.executable, MODELS / "make.py", "mobilenetv2", "-o", folder], check=True, capture_output=True)
-    return folder / "mobilenetv2"
+def write(folder, name="mobilenetv2"):
+    subprocess.run([sys.executable, MODELS / "make.py", name, "-o", folder], check=True, capture_output=True)
+    return folder / name
 
 
-def test_smallest_model_is_valid_and_runs(tmp_path):
-    folder = write(tmp_path)
-    onnx.checker.check_model(str(folder / "mobilenetv2.onnx"), full_check=True)
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("mobilenetv2", (1, 1000)),
+        ("efficientnet_b0", (1, 1000)),
+        ("yolov8n", (1, 84, 8400)),
+        ("segformer_b0", (1, 150, 128, 128)),
+        ("crnn", (81, 1, 37)),
+    ],
+)
+def test_small_models_are_valid_and_run(tmp_path, name, shape):
+    folder = write(tmp_path, name)
+    onnx.checker.check_model(str(folder / f"{name}.onnx"), full_check=True)
     onnxruntime = pytest.importorskip("onnxruntime")
     inputs = {
         name: np.load(folder / file) for name, file in json.loads((folder / "model.json").read_text())["inputs"].items()
     }
-    session = onnxruntime.InferenceSession(str(folder / "mobilenetv2.onnx"), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), providers=["CPUExecutionProvider"])
     (output,) = session.run(None, inputs)
-    assert output.shape == (1, 1000)
+    assert output.shape == shape
     assert np.isfinite(output).all()
     assert 0.1 < output.std() < 100
 
@@ -44,6 +54,12 @@ def test_a_current_model_is_not_made_again(tmp_path):
     stamp = (folder / "mobilenetv2.onnx").stat().st_mtime_ns
     assert write(tmp_path) == folder
     assert (folder / "mobilenetv2.onnx").stat().st_mtime_ns == stamp
+
+
+def test_a_recipe_follows_arguments_and_imports_only():
+    assert make.recipe("resnet50") != make.recipe("resnet50_bn")
+    assert {path.stem for path in make.sources_of("speech")} == {"builder", "layers", "transformers", "encoders", "speech"}
+    assert {path.stem for path in make.sources_of("crnn")} == {"builder", "layers", "crnn"}
 
 
 def test_unknown_names_are_refused(tmp_path):
@@ -66,6 +82,22 @@ def test_batch_norm_is_folded_where_the_exporter_folds_it():
     assert op_counts(make.MODELS["resnet50_bn"]("resnet50_bn"))["BatchNormalization"] == 53
     # those that follow a Concat stay: one per dense layer, three transitions and the last one
     assert op_counts(make.MODELS["densenet121"]("densenet121"))["BatchNormalization"] == 58 + 3 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        # a Concat per axis there and back in each of 5 shifted blocks, one per merge, and those of 15 Pads
+        ("swin_t", {"Softmax": 12, "Concat": 5 * 4 + 3 + 15, "Pad": 15, "LayerNormalization": 29}),
+        ("convnext_t", {"Conv": 22, "MatMul": 36, "Erf": 18}),
+        ("dinov2_s", {"Resize": 1, "Softmax": 12, "Sqrt": 24}),
+        ("unet_attention", {"InstanceNormalization": 2 * 17 + 11 + 1, "Softmax": 2 * 11}),
+        ("t5_small_encoder", {"LayerNormalization": 0, "ReduceMean": 13, "Log": 1}),
+    ],
+)
+def test_structure(name, counts):
+    made = op_counts(make.MODELS[name](name))
+    assert {op: made.get(op, 0) for op in counts} == counts
 
 
 def test_gpt2_pair_shares_its_weights(monkeypatch):
