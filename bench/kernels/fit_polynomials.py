@@ -36,6 +36,8 @@ def main():
     half_log2 = math.log(2) / 2
     x = nodes(-half_log2, half_log2)
     fit("exp(x) = 1 + x + x^2 p(x), |x| <= ln(2) / 2, relative", x, (np.exp(x) - 1 - x) / x**2, 4, x**2 / np.exp(x))
+    x = nodes(math.sqrt(0.5) - 1, math.sqrt(2) - 1)
+    fit("log(1 + x) = x - x^2 / 2 + x^3 p(x), relative", x, (np.log1p(x) - x + x**2 / 2) / x**3, 8, np.abs(x**3 / np.log1p(x)))
     x = nodes(-0.5, 0.5)
     fit("2^x = 1 + x p(x), |x| <= 1/2, relative", x, np.expm1(x * math.log(2)) / x, 5, np.abs(x) / np.exp2(x))
     # gelu(x) = max(x, 0) - t Q(t), t = |x|, Q(t) = erfc(t / sqrt(2)) / 2 = 2^(t p(t) - 1): what counts is t Q(t).

@@ -36,6 +36,7 @@ HWY_NOINLINE void apply(Activation function, float alpha, std::int64_t n, const 
       return each(n, in, out, [](Vector x) HWY_ATTR { return gelu_erf_of(x); });
     case Activation::kGeluTanh:
       return each(n, in, out, [](Vector x) HWY_ATTR { return gelu_tanh_of(x); });
+    case Activation::kLog: return each(n, in, out, [](Vector x) HWY_ATTR { return log_of(x); });
     case Activation::kLogistic:
       return each(n, in, out, [](Vector x) HWY_ATTR { return logistic_of(x); });
     case Activation::kSwish: {

@@ -102,6 +102,31 @@ HWY_INLINE Vector gelu_erf_of(Vector x) {
   return hn::IfThenElse(hn::Le(hn::Abs(x), constant(kTailEnd)), near, far);
 }
 
+/// x as 2^n m with m in [sqrt(1/2), sqrt(2)): n ln(2) + log(m), which is exact to the last digit where
+/// x is a power of two. ln(2) in two parts as in reduce_exp().
+HWY_INLINE Vector log_of(Vector x) {
+  const Tag d;
+  const hn::RebindToSigned<Tag> integers;
+  constexpr float kSmallest = 1.17549435e-38F;  // smaller ones have no exponent of their own
+  const auto tiny = hn::Lt(x, constant(kSmallest));
+  const auto bits = hn::BitCast(integers, hn::IfThenElse(tiny, hn::Mul(x, constant(0x1p24F)), x));
+  const auto root = hn::BitCast(integers, constant(0.707106769F));
+  const auto n = hn::ShiftRight<23>(hn::Sub(bits, root));
+  const Vector r = hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(n))), constant(1.0F));
+  const Vector whole = hn::Sub(hn::ConvertTo(d, n), hn::IfThenElseZero(tiny, constant(24.0F)));
+  const Vector square = hn::Mul(r, r);
+  const Vector p =
+      polynomial(r, 0.333333135F, -0.250000089F, 0.200021192F, -0.166679963F, 0.142195523F,
+                 -0.124055892F, 0.11888162F, -0.116756521F, 0.0674664006F);
+  Vector tail = hn::Mul(hn::Mul(square, r), p);
+  tail = hn::MulAdd(whole, constant(-2.12194440e-4F), hn::NegMulAdd(square, constant(0.5F), tail));
+  const Vector value = hn::MulAdd(whole, constant(0.693359375F), hn::Add(r, tail));
+  const Vector zero = hn::Zero(d);
+  const Vector limit = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(hn::Inf(d)), hn::NaN(d));
+  const Vector above = hn::IfThenElse(hn::Lt(x, hn::Inf(d)), value, x);
+  return hn::IfThenElse(hn::Gt(x, zero), above, limit);
+}
+
 HWY_INLINE Vector logistic_of(Vector x) {
   return hn::Div(constant(1.0F), hn::Add(constant(1.0F), exp_of(hn::Neg(x))));
 }

@@ -25,6 +25,7 @@ double exact(Activation function, double x) {
     case Activation::kGeluErf: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
     case Activation::kGeluTanh:
       return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::kLog: return std::log(x);
     case Activation::kLogistic: return 1 / (1 + std::exp(-x));
     case Activation::kSwish: return x / (1 + std::exp(-x));
     case Activation::kTanh: return std::tanh(x);
@@ -97,10 +98,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Bound{Activation::kGeluErf, "gelu_erf_low", -1e30, -10, 0, 3e-8},
                     Bound{Activation::kGeluTanh, "gelu_tanh", 0, 1e12, 5, 0},
                     Bound{Activation::kGeluTanh, "gelu_tanh_low", -1e12, 0, 0, 1e-6},
+                    Bound{Activation::kLog, "log", 0, 1e39, 1, 0},
                     Bound{Activation::kLogistic, "logistic", -1e30, 1e30, 3, 0},
                     Bound{Activation::kSwish, "swish", -80, 1e30, 4, 0},
                     Bound{Activation::kTanh, "tanh", -1e30, 1e30, 2, 0}),
     [](const auto& test) { return test.param.name; });
+
+std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 class AllActivations : public testing::TestWithParam<Activation> {};
 
@@ -113,7 +117,8 @@ TEST_P(AllActivations, DoNotDependOnThePlaceInTheRow) {
     std::vector<float> row(static_cast<std::size_t>(n) + 1, -77);
     for (std::int64_t i = 0; i < n; ++i) row[static_cast<std::size_t>(i)] = in[i % 8];
     activate(GetParam(), 1.5F, n, row.data(), row.data());
-    for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(row[static_cast<std::size_t>(i)], alone[i % 8]);
+    for (std::int64_t i = 0; i < n; ++i)
+      EXPECT_EQ(bits_of(row[static_cast<std::size_t>(i)]), bits_of(alone[i % 8]));
     EXPECT_EQ(row.back(), -77) << "wrote beyond " << n;
   }
 }
@@ -127,13 +132,22 @@ TEST_P(AllActivations, OfNanAreNan) {
 
 INSTANTIATE_TEST_SUITE_P(All, AllActivations,
                          testing::Values(Activation::kErf, Activation::kExp, Activation::kGeluErf,
-                                         Activation::kGeluTanh, Activation::kLogistic,
-                                         Activation::kSwish, Activation::kTanh));
+                                         Activation::kGeluTanh, Activation::kLog,
+                                         Activation::kLogistic, Activation::kSwish,
+                                         Activation::kTanh));
 
 float at(Activation function, float x) {
   float y = 0;
   activate(function, 1, 1, &x, &y);
   return y;
+}
+
+/// What is rounded down after a logarithm, as in the buckets of relative positions, depends on it.
+TEST(Logarithm, IsTheNearestFloatAtPowersOfTwo) {
+  for (int n = -149; n < 128; ++n) {
+    const double x = std::ldexp(1.0, n);
+    EXPECT_EQ(at(Activation::kLog, static_cast<float>(x)), static_cast<float>(std::log(x))) << n;
+  }
 }
 
 TEST(ActivationsOfInfinity, AreTheLimits) {
@@ -143,6 +157,8 @@ TEST(ActivationsOfInfinity, AreTheLimits) {
   EXPECT_EQ(at(Activation::kExp, -kInfinity), 0);
   EXPECT_EQ(at(Activation::kGeluErf, kInfinity), kInfinity);
   EXPECT_EQ(at(Activation::kGeluTanh, kInfinity), kInfinity);
+  EXPECT_EQ(at(Activation::kLog, kInfinity), kInfinity);
+  EXPECT_TRUE(std::isnan(at(Activation::kLog, -kInfinity)));
   EXPECT_EQ(at(Activation::kLogistic, kInfinity), 1);
   EXPECT_EQ(at(Activation::kLogistic, -kInfinity), 0);
   EXPECT_EQ(at(Activation::kSwish, kInfinity), kInfinity);

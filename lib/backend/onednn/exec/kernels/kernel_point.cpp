@@ -19,6 +19,7 @@ kernels::Activation activation_of(PointOp op) {
     case PointOp::kExp: return Activation::kExp;
     case PointOp::kGeluErf: return Activation::kGeluErf;
     case PointOp::kGeluTanh: return Activation::kGeluTanh;
+    case PointOp::kLog: return Activation::kLog;
     case PointOp::kSigmoid: return Activation::kLogistic;
     case PointOp::kSwish: return Activation::kSwish;
     case PointOp::kTanh: return Activation::kTanh;
@@ -266,6 +267,7 @@ std::optional<PointOp> point_op(std::string_view word, bool with_operand) {
       {"exp", PointOp::kExp},
       {"gelu_erf", PointOp::kGeluErf},
       {"gelu_tanh", PointOp::kGeluTanh},
+      {"log", PointOp::kLog},
       {"sigmoid", PointOp::kSigmoid},
       {"swish", PointOp::kSwish},
       {"tanh", PointOp::kTanh},

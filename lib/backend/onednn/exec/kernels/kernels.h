@@ -45,10 +45,11 @@ enum class PointOp : std::uint8_t {
   kSoftsign,
   kThreshold,
   kPowerOf,
-  kErf,  // from here on: functions of lib/kernels, which need an exponential
+  kErf,  // from here on: functions of lib/kernels, which need an exponential or a logarithm
   kExp,
   kGeluErf,
   kGeluTanh,
+  kLog,
   kSigmoid,
   kSwish,
   kTanh,
