@@ -12,6 +12,10 @@ import pathlib
 import subprocess
 import time
 
+PROFILED_ITERATIONS = 5
+# what multiplies matrices, by parts of the names of operators: of ctxgen's ops, ONNX and ONNX Runtime
+PRODUCT_WORDS = ("conv", "matmul", "gemm", "rnn", "lstm", "gru")
+
 
 class Failed(Exception):
     """A program ended with an error; the text is its last word."""
@@ -28,7 +32,7 @@ class Model:
     def read(folder):
         about = json.loads((folder / "model.json").read_text())
         inputs = {name: folder / file for name, file in about["inputs"].items()}
-        return Model(about["name"], folder / f"{about['name']}.onnx", inputs, about["dims"])
+        return Model(about["name"], folder / about.get("file", f"{about['name']}.onnx"), inputs, about["dims"])
 
     def input_flags(self):
         return [word for name, file in self.inputs.items() for word in ("--input", f"{name}={file}")]
@@ -41,12 +45,18 @@ class Model:
 class Settings:
     threads: int
     iterations: int
-    work: pathlib.Path  # scratch, one folder per model and contestant
+    work: pathlib.Path  # scratch, one folder per model, thread count and contestant
+    isa: str | None = None  # what ctxgen and oneDNN are limited to
+
+    def folder(self, model, contestant):
+        return self.work / model.name / str(self.threads) / contestant.key
 
 
-def run_program(command, threads):
+def run_program(command, threads, isa=None):
     """Standard output and the wall-clock milliseconds of the whole process."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # the Dnnl provider has no other setting
+    if isa:
+        environment["ONEDNN_MAX_CPU_ISA"] = isa.upper()
     start = time.perf_counter()
     finished = subprocess.run(
         [str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
@@ -64,8 +74,20 @@ def percentile(sorted_values, share):
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
+def share_outside_products(times):
+    """Of (name of the operator, time) pairs: how much of the time is not spent in products, convolutions and recurrent layers."""
+    total = sum(elapsed for _, elapsed in times)
+    inside = sum(elapsed for name, elapsed in times if any(word in name.lower() for word in PRODUCT_WORDS))
+    return 1 - inside / total if total > 0 else None
+
+
+def step_name(op):
+    """A step of an op of dnnl without operations of its own is a pass over the op's result."""
+    return op["kind"] if op["flops"] > 0 or op["kind"] == "rnn" or op["kind"][0].isupper() else "pass"
+
+
 class Contestant:
-    """`prepare` is called once per model, before any measurement; its numbers stand for all rounds."""
+    """`prepare` is called once per model and number of threads, before any measurement; its numbers stand for all rounds."""
 
     key: str
     title: str
@@ -74,6 +96,10 @@ class Contestant:
         raise NotImplementedError
 
     def measure(self, model, settings):
+        raise NotImplementedError
+
+    def profile(self, model, settings):
+        """Where the time goes: outside_share, and what else the contestant knows of itself."""
         raise NotImplementedError
 
     def outputs(self, model, settings, folder):
@@ -91,32 +117,50 @@ class Ctxgen(Contestant):
     def version(self):
         return ", ".join(run_program([self.program, "--version"], 1)[0].split("\n")).strip(", ")
 
+    def instruction_set(self, isa):
+        """What it uses if limited to `isa`."""
+        told = json.loads(run_program([self.program, "providers", "--json"], 1, isa)[0])
+        return next(provider["isa"] for provider in told["providers"] if provider.get("isa"))
+
     def _context(self, model, settings):
-        return settings.work / model.name / self.key / f"{model.name}_ctx.onnx"
+        return settings.folder(model, self) / f"{model.name}_ctx.onnx"
+
+    def _run(self, settings, verb, path, *flags):
+        command = [self.program, verb, path, *flags, "--threads", settings.threads]
+        return run_program(command, settings.threads, settings.isa)
 
     def prepare(self, model, settings):
         context = self._context(model, settings)
         context.parent.mkdir(parents=True, exist_ok=True)
-        command = [self.program, "compile", model.path, "-o", context, "--threads", settings.threads, "-q"]
-        _, compile_ms = run_program([*command, *model.dim_flags()], settings.threads)
+        _, compile_ms = self._run(settings, "compile", model.path, "-o", context, "-q", *model.dim_flags())
         size = sum(file.stat().st_size for file in context.parent.iterdir())
         return {"compile_ms": compile_ms, "file_bytes": size}
 
-    def measure(self, model, settings):
-        context = self._context(model, settings)
-        threads = ["--threads", settings.threads]
+    def _bench(self, model, settings, iterations, *flags):
         # inputs of the same shapes, seeded by ctxgen: f32 networks take the same time for any ordinary values
-        command = [self.program, "bench", context, "--json", "--iterations", settings.iterations, *model.dim_flags()]
-        result = json.loads(run_program([*command, *threads], settings.threads)[0])
+        flags = ["--json", "--iterations", iterations, *model.dim_flags(), *flags]
+        result = json.loads(self._run(settings, "bench", self._context(model, settings), *flags)[0])
         del result["compile_ms"]  # of the bench process, which had nothing to compile
-        _, elapsed_ms = run_program([self.program, "run", context, *model.input_flags(), *threads], settings.threads)
+        return result
+
+    def measure(self, model, settings):
+        result = self._bench(model, settings, settings.iterations)
+        _, elapsed_ms = self._run(settings, "run", self._context(model, settings), *model.input_flags())
         return {**result, "start_to_output_ms": elapsed_ms}
+
+    def profile(self, model, settings):
+        """Also the machine's peaks, measured before and after, and the operations that its own products have."""
+        result = self._bench(model, settings, PROFILED_ITERATIONS, "-v")
+        return {
+            "outside_share": share_outside_products([(step_name(op), op["us"]) for op in result["ops"]]),
+            "flops": sum(op["flops"] for op in result["ops"]),
+            "peak_gflops_per_second": result["peaks"]["gflops_per_second"],
+        }
 
     def outputs(self, model, settings, folder):
         folder.mkdir()
-        command = [self.program, "run", self._context(model, settings), "--json", "--output-dir", folder]
-        flags = [*model.input_flags(), "--threads", settings.threads]
-        told = json.loads(run_program([*command, *flags], settings.threads)[0])
+        flags = ["--json", "--output-dir", folder, *model.input_flags()]
+        told = json.loads(self._run(settings, "run", self._context(model, settings), *flags)[0])
         return [folder / output["file"] for output in told["outputs"]]
 
 
@@ -139,22 +183,31 @@ class OnnxRuntime(Contestant):
     def _load_flags(self, model, _settings):
         return model.path, []
 
+    def _loaded(self, model, settings, *flags):
+        path, load_flags = self._load_flags(model, settings)
+        return self._command(settings, path, *load_flags, *model.input_flags(), *flags)
+
     def prepare(self, model, _settings):
         return {"compile_ms": 0.0, "file_bytes": model_bytes(model.path)}
 
     def measure(self, model, settings):
-        path, flags = self._load_flags(model, settings)
-        command = self._command(settings, path, *flags, *model.input_flags())
-        result = json.loads(run_program([*command, "--iterations", settings.iterations], settings.threads)[0])
+        command = self._loaded(model, settings, "--iterations", settings.iterations)
+        result = json.loads(run_program(command, settings.threads)[0])
         runs_ms = sorted(result.pop("runs_ms"))
         result["latency_ms"] = {"min": runs_ms[0], "p50": percentile(runs_ms, 0.5), "p99": percentile(runs_ms, 0.99)}
-        _, elapsed_ms = run_program([*command, "--iterations", 0], settings.threads)
+        _, elapsed_ms = run_program(self._loaded(model, settings, "--iterations", 0), settings.threads)
         return {**result, "start_to_output_ms": elapsed_ms}
 
+    def profile(self, model, settings):
+        folder = settings.folder(model, self)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = self._loaded(model, settings, "--iterations", PROFILED_ITERATIONS, "--profile", folder / "profile")
+        profile = pathlib.Path(json.loads(run_program(command, settings.threads)[0])["profile"])
+        events = [event for event in json.loads(profile.read_text()) if event["name"].endswith("_kernel_time")]
+        return {"outside_share": share_outside_products([(event["args"]["op_name"], event["dur"]) for event in events])}
+
     def outputs(self, model, settings, folder):
-        path, flags = self._load_flags(model, settings)
-        command = self._command(settings, path, *flags, *model.input_flags(), "--iterations", 0, "--outputs", folder)
-        run_program(command, settings.threads)
+        run_program(self._loaded(model, settings, "--iterations", 0, "--outputs", folder), settings.threads)
         return [folder / f"output_{index}.npy" for index in range(len(list(folder.iterdir())))]
 
 
@@ -162,7 +215,7 @@ class PrepackedOnnxRuntime(OnnxRuntime):
     """ONNX Runtime's own ahead-of-time path: the optimised model with its weights packed in an external file, mapped at load."""
 
     def _path(self, model, settings):
-        return settings.work / model.name / self.key / f"{model.name}.onnx"
+        return settings.folder(model, self) / f"{model.name}.onnx"
 
     def prepare(self, model, settings):
         path = self._path(model, settings)

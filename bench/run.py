@@ -21,7 +21,9 @@ import tempfile
 import numpy as np
 
 import contestants
+import flops
 import report
+import trained
 
 BENCH = pathlib.Path(__file__).resolve().parent
 PROJECT = BENCH.parent
@@ -30,7 +32,9 @@ import fetch_ort  # noqa: E402
 import make  # noqa: E402
 
 DEFAULT_MODELS = (
-    "resnet50", "vgg16", "mobilenetv2", "densenet121", "inception_v3", "bert_base", "gpt2_prefill", "gpt2_decode",
+    "resnet50", "mobilenetv2", "densenet121", "inception_v3", "efficientnet_b0", "convnext_t", "yolov8n", "unet_attention", "crnn",
+    "bert_base", "minilm", "t5_small_encoder", "vit_b_16", "clip_vision", "dinov2_s", "swin_t", "segformer_b0",
+    "whisper_tiny_encoder", "wav2vec2_base", "gpt2_prefill", "gpt2_decode",
 )  # fmt: skip
 QUICK_MODELS = ("resnet50", "mobilenetv2")
 QUICK_PEERS = ("ort", "ort-prepacked")
@@ -103,35 +107,55 @@ def choose(parser, wanted, known, what):
 # ---- measuring ----------------------------------------------------------------------------------------------------------
 
 
-def prepare(model, everyone, settings):
-    """Results so far by contestant: its files and compile time, or the error that keeps it out of the rounds."""
-    results = {}
-    for contestant in everyone:
-        say(f"bench: {model.name}: preparing {contestant.title}")
+class Lane:
+    """One contestant with one number of threads on one model."""
+
+    def __init__(self, model, contestant, settings):
+        self.model, self.contestant, self.settings = model, contestant, settings
+        self.taken, self.row = [], {}
+
+    def title(self):
+        threads = self.settings.threads
+        return f"{self.model.name}: {self.contestant.title}, {threads} thread{'s' if threads > 1 else ''}"
+
+    def attempt(self, what, call):
+        """What `call` gives; an error keeps the lane out of what follows."""
+        if "error" in self.row:
+            return None
+        say(f"bench: {self.title()}: {what}")
         try:
-            results[contestant.key] = contestant.prepare(model, settings)
+            return call(self.model, self.settings)
         except contestants.Failed as error:
-            results[contestant.key] = {"error": str(error)}
-    return results
+            self.row = {"error": str(error)}
+            return None
+
+    def prepare(self):
+        self.row |= self.attempt("preparing", self.contestant.prepare) or {}
+
+    def measure(self, index):
+        if measurement := self.attempt(f"round {index + 1}", self.contestant.measure):
+            self.taken.append(measurement)
+
+    def finish(self):
+        self.row |= self.attempt("profile", self.contestant.profile) or {}
+        if "error" not in self.row:
+            self.row |= report.medians(self.taken)
 
 
-def measure(model, everyone, settings, rounds):
-    results = prepare(model, everyone, settings)
-    measurements = {contestant.key: [] for contestant in everyone}
+def measure(model, everyone, all_settings, rounds):
+    """{threads: {contestant: row}}, all lanes in turn in every round."""
+    lanes = [Lane(model, contestant, settings) for settings in all_settings for contestant in everyone]
+    for lane in lanes:
+        lane.prepare()
     for index in range(rounds):
-        turn = index % len(everyone)  # nobody always goes first
-        for contestant in everyone[turn:] + everyone[:turn]:
-            if "error" in results[contestant.key]:
-                continue
-            say(f"bench: {model.name}: round {index + 1} of {rounds}: {contestant.title}")
-            try:
-                measurements[contestant.key].append(contestant.measure(model, settings))
-            except contestants.Failed as error:
-                results[contestant.key] = {"error": str(error)}
-    for key, taken in measurements.items():
-        if "error" not in results[key]:
-            results[key] |= report.medians(taken)
-    return results
+        turn = index % len(lanes)  # nobody always goes first
+        for lane in lanes[turn:] + lanes[:turn]:
+            lane.measure(index)
+    rows = {str(settings.threads): {} for settings in all_settings}
+    for lane in lanes:
+        lane.finish()
+        rows[str(lane.settings.threads)][lane.contestant.key] = lane.row
+    return rows
 
 
 def largest_difference(model, mine, reference, settings):
@@ -145,38 +169,53 @@ def largest_difference(model, mine, reference, settings):
         got, expected = np.load(got_file), np.load(expected_file)
         if got.shape != expected.shape:
             return float("inf")
-        peak = np.abs(expected).max(initial=1e-30)
-        difference = max(difference, float(np.abs(got - expected).max(initial=0) / peak))
+        if got.dtype.kind in "fiu" and got.size:
+            got, expected = got.astype(np.float64), expected.astype(np.float64)
+            peak = max(np.abs(expected).max(), 1e-30)
+            difference = max(difference, float(np.abs(got - expected).max() / peak))
     return difference if np.isfinite(difference) else float("inf")
 
 
-def bench(names, everyone, settings, rounds):
+def compare_outputs(model, rows, mine, reference, settings):
+    row = rows[str(settings.threads)]
+    if "error" in row[mine.key] or "error" in row[reference.key]:
+        return
+    try:
+        row[mine.key]["difference"] = largest_difference(model, mine, reference, settings)
+    except contestants.Failed as error:
+        row[mine.key] = {"error": str(error)}
+
+
+def operations(model, rows):
+    """Of the model as its graph says, or else as ctxgen counts its products."""
+    mine = next(iter(rows.values()))["ctxgen"]
+    return flops.model_flops(model.path, model.dims) or mine.get("flops") or None
+
+
+def bench(models, everyone, all_settings, rounds):
     mine, reference = everyone[0], everyone[1] if len(everyone) > 1 else None
     results = {
-        "setup": report.setup(settings, rounds, mine.version()),
+        "setup": report.setup(all_settings, rounds, mine),
         "contestants": {contestant.key: contestant.title for contestant in everyone},
         "reference_key": reference.key if reference else None,
         "reference": reference.title if reference else None,
         "models": {},
     }
-    for name in names:
-        model = contestants.Model.read(make.ensure(name))
-        row = results["models"][name] = measure(model, everyone, settings, rounds)
-        if reference and "error" not in row[mine.key] and "error" not in row[reference.key]:
-            try:
-                row[mine.key]["difference"] = largest_difference(model, mine, reference, settings)
-            except contestants.Failed as error:
-                row[mine.key] = {"error": str(error)}
-        shutil.rmtree(settings.work / name, ignore_errors=True)  # half a gigabyte and more per contestant
+    for model in models:
+        rows = measure(model, everyone, all_settings, rounds)
+        if reference:
+            compare_outputs(model, rows, mine, reference, all_settings[0])
+        results["models"][model.name] = {"flops": operations(model, rows), "threads": rows}
+        shutil.rmtree(all_settings[0].work / model.name, ignore_errors=True)  # half a gigabyte and more per contestant
     return results
 
 
 def failures(results):
     """What makes the exit status 1: ctxgen did not run a model, or gave something else than the reference."""
-    for name, row in results["models"].items():
+    for name, threads, row in report.rows_of(results):
         mine = row["ctxgen"]
         if "error" in mine:
-            yield f"{name}: {mine['error']}"
+            yield f"{name}, threads {threads}: {mine['error']}"
         elif mine.get("difference", 0.0) > OUTPUT_TOLERANCE:
             yield f"{name}: outputs differ from {results['reference']} by {mine['difference']:.1e} of the peak"
 
@@ -186,25 +225,51 @@ def failures(results):
 
 def parse_arguments(argv):
     parser = argparse.ArgumentParser(prog="./dev bench", description="ctxgen and ONNX Runtime side by side.")
-    parser.add_argument("--models", action="append", metavar="A,B", help=f"default: {','.join(DEFAULT_MODELS)}")
+    parser.add_argument("--models", action="append", metavar="A,B", help=f"names of make.py or ONNX files; default: {','.join(DEFAULT_MODELS)}")
+    parser.add_argument("--trained", type=pathlib.Path, metavar="DIR", help="the models DIR/NAME/model.onnx; --models chooses among them")
     parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument("--threads", default="1", metavar="N,N", help="numbers of threads, the first of which the ratios are for; default 1")
+    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set (avx2, ...); without peers, which have no such limit")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5")
     parser.add_argument("--iterations", type=int, metavar="N", help="timed runs per round and contestant (default 20)")
     parser.add_argument("--quick", action="store_true", help=f"1 round of 5 runs, {' and '.join(QUICK_MODELS)}, 2 peers")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write all numbers")
+    parser.add_argument("--from", dest="earlier", action="append", type=pathlib.Path, metavar="FILE", help="measure nothing: report an earlier --json; several are joined by instruction set")
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE", help="compare the ratios with an earlier --json")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="write a page of docs/benchmarks per instruction set")
     arguments = parser.parse_args(argv)
-    arguments.names = choose(parser, arguments.models, make.MODELS, "model") if arguments.models else list(
-        QUICK_MODELS if arguments.quick else DEFAULT_MODELS
-    )
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
     arguments.iterations = arguments.iterations or (5 if arguments.quick else 20)
-    if min(arguments.rounds, arguments.iterations, arguments.threads) < 1:
+    words = arguments.threads.split(",")
+    if not all(word.isdigit() and int(word) > 0 for word in words) or min(arguments.rounds, arguments.iterations) < 1:
         parser.error("--rounds, --iterations and --threads take positive numbers")
+    arguments.threads = list(dict.fromkeys(int(word) for word in words))
+    if arguments.isa and arguments.peers:
+        parser.error("--isa limits ctxgen only, so it takes no --peers")
     arguments.baseline = json.loads(arguments.against.read_text()) if arguments.against else None
     return parser, arguments
+
+
+def choose_models(parser, arguments):
+    """Name -> file, or None for a model that make.py makes."""
+    wanted = [name for text in arguments.models or [] for name in text.split(",")]
+    paths = {pathlib.Path(name).stem: pathlib.Path(name) for name in wanted if trained.is_path(name)}
+    names = [name for name in wanted if not trained.is_path(name)]
+    there = trained.models_in(arguments.trained) if arguments.trained else dict.fromkeys(make.MODELS)
+    if not wanted:
+        names = list(there) if arguments.trained else list(QUICK_MODELS if arguments.quick else DEFAULT_MODELS)
+    missing = [str(path) for path in paths.values() if not path.is_file()]
+    if missing or not (names or paths):
+        parser.error(f"no model {', '.join(missing)}" if missing else f"{arguments.trained} has no NAME/model.onnx")
+    return {name: there[name] for name in choose(parser, names, there, "model")} | paths
+
+
+def read_models(chosen, work):
+    for name, path in chosen.items():
+        try:
+            yield trained.read(name, path, work) if path else contestants.Model.read(make.ensure(name))
+        except contestants.Failed as error:
+            say(f"bench: {name}: left out: {error}")
 
 
 def gather(parser, arguments):
@@ -212,6 +277,8 @@ def gather(parser, arguments):
     program = os.environ.get("CTXGEN_BIN")
     if not program or not os.access(program, os.X_OK):
         parser.error("CTXGEN_BIN names no ctxgen program; run ./dev bench")
+    if arguments.isa:
+        return [contestants.Ctxgen(program)]
     driver = build_peer_program()
     peers = {peer.key: peer for peer in (find_peers(driver) if driver else [])}
     if arguments.peers:
@@ -221,24 +288,39 @@ def gather(parser, arguments):
     return [contestants.Ctxgen(program), *(peers[key] for key in wanted)]
 
 
+def measured(parser, arguments):
+    chosen, everyone = choose_models(parser, arguments), gather(parser, arguments)
+    with tempfile.TemporaryDirectory(prefix="ctxgen-bench.") as folder:
+        work = pathlib.Path(folder)
+        all_settings = [contestants.Settings(threads, arguments.iterations, work, arguments.isa) for threads in arguments.threads]
+        return [bench(read_models(chosen, work), everyone, all_settings, arguments.rounds)]
+
+
+def write_docs(all_results):
+    folder = PROJECT / "docs" / "benchmarks"
+    folder.mkdir(exist_ok=True)
+    for results in all_results:
+        (folder / f"{results['setup']['isa']}.md").write_text(report.document(results))
+
+
 def main(argv=None):
     parser, arguments = parse_arguments(argv)
-    everyone = gather(parser, arguments)
-    with tempfile.TemporaryDirectory(prefix="ctxgen-bench.") as work:
-        settings = contestants.Settings(arguments.threads, arguments.iterations, pathlib.Path(work))
-        results = bench(arguments.names, everyone, settings, arguments.rounds)
-    print(report.terminal(results))
+    if arguments.earlier:
+        all_results = report.joined([json.loads(path.read_text()) for path in arguments.earlier])
+    else:
+        all_results = measured(parser, arguments)
     status = 0
-    for failure in failures(results):
-        say(f"bench: {failure}")
-        status = 1
+    for results in all_results:
+        print(report.terminal(results))
+        for failure in failures(results):
+            say(f"bench: {failure}")
+            status = 1
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(all_results[0], indent=1) + "\n")
     if arguments.write_docs:
-        (PROJECT / "docs").mkdir(exist_ok=True)
-        (PROJECT / "docs" / "benchmarks.md").write_text(report.document(results))
+        write_docs(all_results)
     if arguments.baseline:
-        table, worse = report.against(results, arguments.baseline)
+        table, worse = report.against(all_results[0], arguments.baseline)
         print(f"\nagainst {arguments.against}: ratio of ratios, ! is worse by more than 5 %\n\n{table}")
         status = 1 if worse else status
     return status

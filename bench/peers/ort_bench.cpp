@@ -44,10 +44,11 @@ constexpr const char* kUsage =
     "  --plugin FILE            register this plugin EP and give it the session, with --threads\n"
     "  --save-optimized FILE    write the optimised model, initializers prepacked in FILE.data, "
     "and stop\n"
-    "  --outputs DIR            write the first run's outputs as DIR/output_K.npy\n";
+    "  --outputs DIR            write the first run's outputs as DIR/output_K.npy\n"
+    "  --profile PREFIX         write a profile of all runs, which slows them down, and print its name\n";
 
 struct Options {
-  std::string library, model, provider = "cpu", save_optimized, outputs, plugin;
+  std::string library, model, provider = "cpu", save_optimized, outputs, plugin, profile;
   std::vector<std::pair<std::string, std::string>> inputs;
   int threads = 1, iterations = 10, optimization = 99;
   bool list_providers = false;
@@ -58,7 +59,8 @@ Options parse(int argc, char** argv) {
   const std::map<std::string, std::string*> texts = {
       {"--library", &options.library},   {"--model", &options.model},
       {"--provider", &options.provider}, {"--save-optimized", &options.save_optimized},
-      {"--plugin", &options.plugin},     {"--outputs", &options.outputs}};
+      {"--plugin", &options.plugin},     {"--outputs", &options.outputs},
+      {"--profile", &options.profile}};
   const std::map<std::string, int*> numbers = {{"--threads", &options.threads},
                                                {"--iterations", &options.iterations},
                                                {"--optimization", &options.optimization}};
@@ -145,6 +147,7 @@ Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
   session.SetGraphOptimizationLevel(static_cast<GraphOptimizationLevel>(options.optimization));
   append_provider(session, options);
   if (!options.plugin.empty()) append_plugin(env, session, options);
+  if (!options.profile.empty()) session.EnableProfiling(options.profile.c_str());
   if (!options.save_optimized.empty()) {
     const std::string data =
         std::filesystem::path(options.save_optimized).filename().string() + ".data";
@@ -259,6 +262,10 @@ nlohmann::json measure(const Options& options, const OrtApiBase& base, Clock::ti
   result["runs_ms"] = runs_ms;
   result["resident_bytes"] = status_bytes("VmRSS");
   result["private_bytes"] = status_bytes("RssAnon");
+  if (!options.profile.empty()) {
+    Ort::AllocatorWithDefaultOptions allocator;
+    result["profile"] = session.EndProfilingAllocated(allocator).get();
+  }
   std::cout << result.dump() << std::endl;
   _exit(0);  // tearing down is not part of what is compared
 }

@@ -1,0 +1,138 @@
+"""What the bench derives from its measurements: operations of a model, shares of the peak, scaling, pages from files of results."""
+
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+import contestants  # noqa: E402
+import flops  # noqa: E402
+import report  # noqa: E402
+import trained  # noqa: E402
+
+
+def save(path, nodes, inputs, output, **weights):
+    """A model of f32 values; shapes may have symbolic dims."""
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in weights.items()],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "weights", "expected"),
+    [
+        (helper.make_node("MatMul", ["x", "w"], ["y"]), [5, "n", 7], {"w": (7, 3)}, 2 * 5 * 4 * 7 * 3),
+        (helper.make_node("Gemm", ["x", "w"], ["y"], transA=1), [7, "n"], {"w": (7, 3)}, 2 * 4 * 7 * 3),
+        (helper.make_node("Conv", ["x", "w"], ["y"], group=2), ["n", 6, 9, 9], {"w": (8, 3, 3, 3)}, 2 * 4 * 8 * 7 * 7 * 3 * 9),
+        (helper.make_node("ConvTranspose", ["x", "w"], ["y"]), ["n", 6, 5], {"w": (6, 2, 3)}, 2 * 4 * 6 * 5 * 2 * 3),
+        (
+            helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3, direction="bidirectional"),
+            ["n", 2, 5], {"w": (2, 12, 5), "r": (2, 12, 3)}, 2 * 4 * 2 * 2 * 12 * (5 + 3),
+        ),
+        (helper.make_node("Relu", ["x"], ["y"]), ["n", 8], {}, 0),
+    ],
+)  # fmt: skip
+def test_operations_of_a_node(tmp_path, node, shape, weights, expected):
+    assert flops.model_flops(save(tmp_path / "m.onnx", [node], {"x": shape}, "y", **weights), {"n": 4}) == expected
+
+
+def test_operations_are_unknown_where_sizes_are(tmp_path):
+    nodes = [helper.make_node("Reshape", ["x", "sizes"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": [6, 7]}, "y", w=(7, 3))
+    model = onnx.load(path)
+    model.graph.input.append(helper.make_tensor_value_info("sizes", TensorProto.INT64, [2]))
+    onnx.save(model, path)
+    assert flops.model_flops(path, {}) is None
+
+
+def test_time_outside_of_products():
+    assert contestants.share_outside_products([("FusedConv", 3.0), ("MatMulNBits", 3.0), ("Softmax", 2.0)]) == 0.25
+    assert contestants.share_outside_products([]) is None
+    steps = [{"kind": "matmul", "flops": 1}, {"kind": "matmul", "flops": 0}, {"kind": "rnn", "flops": 0}, {"kind": "LSTM", "flops": 0}]
+    assert [contestants.step_name(step) for step in steps] == ["matmul", "pass", "rnn", "LSTM"]
+
+
+def row(latency_ms, **more):
+    return {"load_ms": 1.0, "first_run_ms": 9.0, "latency_min_ms": latency_ms, "latency_p50_ms": latency_ms, **more}
+
+
+def some_results():
+    """At 1 and 2 threads; the reference is near the peak on `near` only."""
+    def model(flops_count, mine, theirs):
+        return {
+            "flops": flops_count,
+            "threads": {
+                str(threads): {
+                    "ctxgen": row(mine / threads, outside_share=0.25, peak_gflops_per_second=100.0 * threads), "ort": row(theirs / 1.5 ** (threads - 1)),
+                }
+                for threads in (1, 2)
+            },
+        }  # fmt: skip
+
+    return {
+        "setup": {"cpu": "a CPU", "cores": 2, "isa": "avx2", "threads": [1, 2], "iterations": 20, "rounds": 5, "ctxgen": "ctxgen 0"},
+        "contestants": {"ctxgen": "ctxgen", "ort": "Peer"},
+        "reference_key": "ort",
+        "reference": "Peer",
+        "models": {"near": model(1e9, 11.0, 11.0), "far": model(1e9, 10.0, 40.0)},
+    }
+
+
+def test_rates_shares_and_scaling():
+    results = some_results()
+    assert report.rate(results, "far", 1, "ctxgen") == pytest.approx(100)
+    assert report.share_of_peak(results, "far", 1, "ort") == pytest.approx(0.25)
+    assert report.scaling(results, "far", "ctxgen") == pytest.approx(2)
+    rows = {cells[0]: cells[1:] for cells in report.throughput_rows(results)[:3]}
+    assert rows["near"] == ["1.00", "11.00", "90.9", "0.91", "0.25", "5.50", "181.8", "0.91", "0.25", "2.00"]
+    assert rows["Peer"][-1] == "1.50"
+
+
+def test_models_whose_peer_is_near_the_peak_have_a_mean_of_their_own():
+    rows = {cells[0]: cells[1:] for cells in report.run_ratio_rows(some_results())}
+    assert rows["near"] == ["1.00", "0.75"]
+    assert rows["geometric mean where Peer has at least 0.88 of the peak (models)"] == ["1.00 (1)", "-"]
+    assert rows["geometric mean where Peer has below 0.88 of the peak (models)"] == ["0.25 (1)", "0.38 (2)"]
+
+
+def test_files_are_joined_by_instruction_set():
+    first, second, third = (copy.deepcopy(some_results()) for _ in range(3))
+    del first["models"]["far"], second["models"]["near"]
+    third["setup"]["isa"] = "sse41"
+    whole, other = report.joined([first, second, third])
+    assert (list(whole["models"]), other["setup"]["isa"]) == (["near", "far"], "sse41")
+    second["setup"]["threads"] = [4]
+    with pytest.raises(ValueError, match="threads"):
+        report.joined([first, second])
+
+
+def test_a_page_comes_from_a_file_of_results(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps(some_results()))
+    command = [sys.executable, BENCH / "run.py", "--from", tmp_path / "results.json"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "geometric mean where Peer has below 0.88" in told
+    page = report.document(some_results())
+    assert "100.0 GFLOP/s with 1 thread, 200.0 GFLOP/s with 2 threads" in page
+    assert all(f"## {heading}" in page for heading, _ in report.sections(some_results()))
+
+
+def test_trained_models_get_inputs_for_dims_of_one(tmp_path):
+    folder = tmp_path / "net"
+    folder.mkdir()
+    save(folder / "model.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": ["batch", 7]}, "y", w=(7, 3))
+    (name, path), = trained.models_in(tmp_path).items()
+    model = trained.read(name, path, tmp_path)
+    assert (model.name, model.dims) == ("net", {"batch": 1})
+    assert np.load(model.inputs["x"]).shape == (1, 7)
