@@ -1,0 +1,246 @@
+// Rows of 8-bit integers times packed low-bit blocks. Compiled once per instruction set, so without a
+// plain include guard.
+#if defined(CTXGEN_KERNELS_LOW_BIT_INT8_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CTXGEN_KERNELS_LOW_BIT_INT8_INL_H
+#undef CTXGEN_KERNELS_LOW_BIT_INT8_INL_H
+#else
+#define CTXGEN_KERNELS_LOW_BIT_INT8_INL_H
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "dot-inl.h"
+#include "low_bit_layout.h"
+#include "low_bit_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+constexpr std::size_t kLanes = hn::MaxLanes(Floats());
+constexpr std::size_t kTileVectors = kLowBitColumns / kLanes;
+
+HWY_INLINE std::int32_t load_four(const std::byte* from) {
+  std::int32_t four = 0;
+  std::memcpy(&four, from, sizeof four);
+  return four;
+}
+
+/// A step of a quantised block: its largest number is 127 of them. NaN where one is NaN or infinite.
+HWY_INLINE float step_of(const float* x, std::int64_t count) {
+  const Words d;
+  auto most = hn::Zero(d);
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(kLanes)) {
+    const auto bits =
+        hn::BitCast(d, hn::Abs(hn::LoadN(Floats(), x + i, static_cast<std::size_t>(count - i))));
+    most = hn::Max(most, bits);  // as integers: those of NaN are the largest
+  }
+  const std::uint32_t bits = hn::ReduceMax(d, most);
+  float largest = 0;
+  std::memcpy(&largest, &bits, sizeof largest);
+  if (!(largest <= std::numeric_limits<float>::max()))
+    return std::numeric_limits<float>::quiet_NaN();
+  return largest < 1e-34F ? 0.0F : largest / 127.0F;
+}
+
+/// x in steps, `length` bytes of which those from `count` on are 0.
+HWY_INLINE void quantise(const float* x, std::int64_t count, std::int64_t length, float step,
+                         std::int8_t* to) {
+  if (!(step > 0)) {
+    std::memset(to, 0, static_cast<std::size_t>(length));
+    return;
+  }
+  const Floats d;
+  const hn::Rebind<std::int8_t, Ints> bytes;
+  const auto by = hn::Set(d, 1.0F / step);
+  for (std::int64_t i = 0; i < length; i += static_cast<std::int64_t>(kLanes)) {
+    const auto left = static_cast<std::size_t>(std::max<std::int64_t>(count - i, 0));
+    const auto value = left >= kLanes ? hn::LoadU(d, x + i) : hn::LoadN(d, x + i, left);
+    hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(hn::Mul(value, by))), bytes, to + i);
+  }
+}
+
+HWY_INLINE std::int32_t sum_of(const std::int8_t* x, std::int64_t count) {
+  const hn::Rebind<std::int8_t, Ints> bytes;
+  auto sum = hn::Zero(Ints());
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(kLanes))
+    sum = hn::Add(sum, hn::PromoteTo(Ints(), hn::LoadU(bytes, x + i)));
+  return hn::ReduceSum(Ints(), sum);
+}
+
+HWY_NOINLINE void prepare_int8_row(const LowBitMatrix& matrix, const RowLayout& layout,
+                                   const float* x, std::byte* to) {
+  auto* values = reinterpret_cast<std::int8_t*>(to);
+  const bool middle = matrix.zeros == ZeroPoints::kMiddle;
+  for (std::int64_t k = 0; k < layout.padded; k += matrix.block) {
+    const std::int64_t count = std::min(matrix.block, matrix.k - k);
+    const float step = step_of(x + k, count);
+    quantise(x + k, count, matrix.block, step, values + k);
+    for (std::int64_t unit = k / layout.unit; unit < (k + matrix.block) / layout.unit; ++unit) {
+      const std::int32_t minus = -sum_of(values + unit * layout.unit, layout.unit);
+      const std::int32_t shift = minus * (1 << (matrix.bits - 1));
+      const auto real = static_cast<float>(minus);
+      std::memcpy(to + layout.scales_offset + unit * 4, &step, 4);
+      std::memcpy(to + layout.zeros_offset + unit * 4,
+                  middle ? static_cast<const void*>(&shift) : &real, 4);
+    }
+  }
+}
+
+/// The elements p, 4 + p... of each word: those whose bits begin at kBits * p of a byte.
+template <std::size_t kBits>
+HWY_INLINE hn::Vec<Words> bytes_of(hn::Vec<Words> word, std::size_t p) {
+  if constexpr (kBits == 8) return word;
+  const auto mask = hn::Set(Words(), ((1U << kBits) - 1) * 0x01010101U);
+  if (p == 0) return hn::And(word, mask);
+  if (p == 1) return hn::And(hn::ShiftRight<kBits>(word), mask);
+  if (p == 2) return hn::And(hn::ShiftRight<kBits * 2 % 32>(word), mask);
+  return hn::And(hn::ShiftRight<kBits * 3 % 32>(word), mask);
+}
+
+/// What kernels read of a tile, as they go along.
+struct TileReader {
+  const std::byte* word;    // of the first column
+  const std::byte* scales;  // of the block
+  const std::byte* zeros;
+};
+
+/// The same of prepared rows.
+struct RowReader {
+  const std::byte* x;
+  const std::byte* scale;
+  const std::byte* zero;
+  std::size_t stride;
+};
+
+constexpr std::size_t kWordRow = kLowBitColumns * 4;  // bytes
+constexpr std::size_t kAhead = 8192;                  // bytes that are fetched before they are used
+
+template <std::size_t kVectors>
+HWY_INLINE void load_words(const std::byte* word, bool ahead, hn::Vec<Words> (&to)[kVectors]) {
+  HWY_UNROLL(8)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const std::byte* at = word + v * kLanes * 4;
+    if (ahead) hwy::Prefetch(at + kAhead);
+    to[v] = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(at));
+  }
+}
+
+/// Zero points of `kVectors` vectors of columns, where there are any.
+template <std::size_t kVectors>
+HWY_INLINE void load_zeros(ZeroPoints form, const std::byte* zeros,
+                           hn::Vec<Floats> (&to)[kVectors]) {
+  const hn::Rebind<std::uint8_t, Ints> bytes;
+  HWY_UNROLL(8)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    to[v] = hn::Zero(Floats());
+    if (form == ZeroPoints::kInteger)
+      to[v] = hn::ConvertTo(
+          Floats(),
+          hn::PromoteTo(
+              Ints(), hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(zeros) + v * kLanes)));
+    else if (form == ZeroPoints::kFloat)
+      to[v] = hn::LoadU(Floats(), reinterpret_cast<const float*>(zeros) + v * kLanes);
+  }
+}
+
+/// The sums of a unit of `words` words.
+template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void add_unit(std::size_t words, TileReader& tile, RowReader& rows,
+                         typename Dot::Sum (&sum)[kRows][kVectors]) {
+  constexpr std::size_t kParts = 8 / kBits;
+  for (std::size_t j = 0; j < words; ++j) {
+    hn::Vec<Words> from[kVectors], bytes[kVectors];
+    load_words(tile.word, kRows == 1, from);
+    HWY_UNROLL(4)
+    for (std::size_t p = 0; p < kParts; ++p) {
+      HWY_UNROLL(8)
+      for (std::size_t v = 0; v < kVectors; ++v) bytes[v] = bytes_of<kBits>(from[v], p);
+      HWY_UNROLL(8)
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const auto by = Dot::four(load_four(rows.x + r * rows.stride + p * 4));
+        HWY_UNROLL(8)
+        for (std::size_t v = 0; v < kVectors; ++v) Dot::add(sum[r][v], bytes[v], by);
+      }
+    }
+    tile.word += kWordRow;
+    rows.x += 4 * kParts;
+  }
+}
+
+/// Adds the sums of a unit, less their zero points and scaled, to `totals`.
+template <class Dot, std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void scale_unit(bool middle, const TileReader& tile, const RowReader& rows,
+                           const hn::Vec<Floats> (&zeros)[kVectors],
+                           const typename Dot::Sum (&sum)[kRows][kVectors],
+                           hn::Vec<Floats> (&totals)[kRows][kVectors]) {
+  const Floats d;
+  const Ints di;
+  HWY_UNROLL(8)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const auto scale = hn::LoadU(d, reinterpret_cast<const float*>(tile.scales) + v * kLanes);
+    HWY_UNROLL(8)
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto four = hn::Set(di, load_four(rows.zero + r * rows.stride));
+      const auto first = middle ? four : hn::Zero(di);
+      auto value = hn::ConvertTo(d, Dot::end(sum[r][v], first));
+      if (!middle) value = hn::MulAdd(zeros[v], hn::BitCast(d, four), value);
+      const auto step = hn::BitCast(d, hn::Set(di, load_four(rows.scale + r * rows.stride)));
+      totals[r][v] = hn::MulAdd(value, hn::Mul(scale, step), totals[r][v]);
+    }
+  }
+}
+
+template <std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void store_sums(const hn::Vec<Floats> (&totals)[kRows][kVectors], std::size_t column,
+                           float* sums) {
+  HWY_UNROLL(8)
+  for (std::size_t r = 0; r < kRows; ++r)
+    for (std::size_t v = 0; v < kVectors; ++v)
+      hn::StoreU(totals[r][v], Floats(), sums + r * kLowBitColumns + column + v * kLanes);
+}
+
+/// `kVectors` vectors of columns of a tile, from `column` on, times `kRows` prepared rows:
+/// sums[r * kLowBitColumns + c], without bias.
+template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout,
+                             const std::byte* prepared, const std::byte* from, std::size_t column,
+                             float* sums) {
+  const LowBitLayout packed(matrix);
+  const bool middle = matrix.zeros == ZeroPoints::kMiddle;
+  const auto words = static_cast<std::size_t>(layout.unit) * kBits / 32;
+  hn::Vec<Floats> totals[kRows][kVectors], zeros[kVectors];
+  for (auto& row : totals)
+    for (auto& total : row) total = hn::Zero(Floats());
+  RowReader rows{prepared, prepared + layout.scales_offset, prepared + layout.zeros_offset,
+                 static_cast<std::size_t>(layout.row_bytes)};
+  TileReader tile{from + column * 4, nullptr, from + packed.zeros_offset + column};
+  for (std::int64_t block = 0; block < packed.blocks; ++block) {
+    tile.scales = tile.word + static_cast<std::size_t>(packed.block_words) * kWordRow;
+    load_zeros(matrix.zeros, tile.zeros, zeros);
+    for (std::int64_t done = 0; done < matrix.block; done += layout.unit) {
+      typename Dot::Sum sum[kRows][kVectors];
+      HWY_UNROLL(8)
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const auto four = hn::Set(Ints(), load_four(rows.zero + r * rows.stride));
+        for (auto& one : sum[r]) one = Dot::start(middle ? four : hn::Zero(Ints()));
+      }
+      add_unit<Dot, kBits>(words, tile, rows, sum);
+      scale_unit<Dot>(middle, tile, rows, zeros, sum, totals);
+      rows.scale += 4;
+      rows.zero += 4;
+    }
+    tile.word += kWordRow;  // the scales
+    tile.zeros += kLowBitColumns;
+  }
+  store_sums(totals, column, sums);
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,216 @@
+#include <algorithm>
+
+#include "ctxgen/base/checked.h"
+#include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/low_bit.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "low_bit_product.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "low_bit_float-inl.h"
+#include "low_bit_int8-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+constexpr std::int64_t kRowsOfTask = 128;
+constexpr std::int64_t kPanel = 256;  // rows of the matrix that are unpacked at a time: 32 KiB
+
+/// Rows that are multiplied at once by blocks as they are, and by panels.
+constexpr std::size_t kMostRows = kLanes >= 16 ? 8 : kLanes >= 8 ? 4 : 2;
+constexpr std::size_t kMostPanelRows = kLanes >= 16 ? 12 : kLanes >= 8 ? 6 : 4;
+
+/// Vectors of columns at once: all registers for one row, two of each of several rows.
+template <std::size_t kRows>
+constexpr std::size_t kVectorsOf = kRows == 1 ? std::min<std::size_t>(kTileVectors, 4) : 2;
+
+/// Adds the bias to the sums of `rows` rows of a tile and writes them.
+HWY_INLINE void write_tile(const LowBitProduct& p, std::int64_t row, std::size_t rows,
+                           std::int64_t tile, const float* sums) {
+  const Floats d;
+  const std::int64_t first = tile * kLowBitColumns;
+  const auto columns = static_cast<std::size_t>(std::min(kLowBitColumns, p.matrix.n - first));
+  for (std::size_t r = 0; r < rows; ++r, sums += kLowBitColumns) {
+    float* to = p.out + (row + static_cast<std::int64_t>(r)) * p.matrix.n + first;
+    for (std::size_t c = 0; c < columns; c += kLanes) {
+      const std::size_t left = columns - c;
+      auto value = hn::LoadU(d, sums + c);
+      if (p.bias != nullptr) value = hn::Add(value, hn::LoadN(d, p.bias + first + c, left));
+      if (left >= kLanes)
+        hn::StoreU(value, d, to + c);
+      else
+        hn::StoreN(value, d, to + c, left);
+    }
+  }
+}
+
+template <class Dot, std::size_t kBits>
+struct Int8 {
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void columns(auto&&... args) {
+    int8_columns<Dot, kBits, kRows, kVectors>(args...);
+  }
+};
+
+template <std::size_t kBits>
+struct Float {
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void columns(auto&&... args) {
+    float_columns<kBits, kRows, kVectors>(args...);
+  }
+};
+
+/// `kRows` rows from `row` on of a tile.
+template <class Kernel, std::size_t kRows>
+HWY_NOINLINE void multiply_tile(const LowBitProduct& p, const RowLayout& layout, std::int64_t row,
+                                std::int64_t tile) {
+  HWY_ALIGN float sums[kRows * kLowBitColumns];
+  const std::byte* from = p.packed + tile * LowBitLayout(p.matrix).tile_bytes;
+  for (std::size_t column = 0; column < kLowBitColumns; column += kVectorsOf<kRows> * kLanes)
+    Kernel::template columns<kRows, kVectorsOf<kRows>>(
+        p.matrix, layout, p.scratch + row * layout.row_bytes, from, column, sums);
+  write_tile(p, row, kRows, tile, sums);
+}
+
+/// Rows [row, end) of a tile, as many at once as there are.
+template <class Kernel>
+HWY_INLINE void multiply_rows(const LowBitProduct& p, const RowLayout& layout, std::int64_t row,
+                              std::int64_t end, std::int64_t tile) {
+  const auto take = [&]<std::size_t kRows>() HWY_ATTR {
+    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
+      multiply_tile<Kernel, kRows>(p, layout, row, tile);
+  };
+  if constexpr (kMostRows >= 8) take.template operator()<8>();
+  if constexpr (kMostRows >= 4) take.template operator()<4>();
+  take.template operator()<2>();
+  take.template operator()<1>();
+}
+
+/// Calls task(tile, row, end of rows) for all tiles and parts of the rows.
+template <class Task>
+HWY_INLINE void for_parts(const LowBitProduct& p, Workers& workers, const Task& task) {
+  const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
+  const std::int64_t parts = (p.rows + kRowsOfTask - 1) / kRowsOfTask;
+  workers.parallel_for(tiles * parts, [&](std::int64_t i) HWY_ATTR {
+    const std::int64_t row = i % parts * kRowsOfTask;
+    task(i / parts, row, std::min(row + kRowsOfTask, p.rows));
+  });
+}
+
+/// Calls prepare(row) for all rows; `workers` help where they are worth it.
+template <class Prepare>
+HWY_INLINE void for_rows(const LowBitProduct& p, Workers& workers, const Prepare& prepare) {
+  constexpr std::int64_t kWorthThreads = 64 * 1024;
+  if (p.rows > 1 && p.matrix.k >= kWorthThreads / p.rows)
+    return workers.parallel_for(p.rows, prepare);
+  for (std::int64_t row = 0; row < p.rows; ++row) prepare(row);
+}
+
+template <class Dot, std::size_t kBits>
+HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
+  const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
+  for_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
+    prepare_int8_row(p.matrix, layout, p.a + row * p.matrix.k, p.scratch + row * layout.row_bytes);
+  });
+  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+    multiply_rows<Int8<Dot, kBits>>(p, layout, row, end, tile);
+  });
+}
+
+/// A tile times rows [row, end) by panels.
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_by_panels(const LowBitProduct& p, std::int64_t tile, std::int64_t row,
+                                     std::int64_t end) {
+  HWY_ALIGN float panel[kPanel * kLowBitColumns];
+  HWY_ALIGN float sums[kRowsOfTask * kLowBitColumns] = {};
+  const LowBitLayout packed(p.matrix);
+  const std::byte* from = p.packed + tile * packed.tile_bytes;
+  const std::int64_t blocks = kPanel / p.matrix.block;
+  for (std::int64_t block = 0; block < packed.blocks; block += blocks) {
+    unpack_panel<kBits>(p.matrix, from, block, std::min(block + blocks, packed.blocks), panel);
+    const std::int64_t k = block * p.matrix.block, count = std::min(kPanel, p.matrix.k - k);
+    constexpr std::size_t kVectors = 2;
+    for (std::size_t column = 0; column < kLowBitColumns; column += kVectors * kLanes) {
+      std::int64_t r = row;
+      const auto take = [&]<std::size_t kRows>() HWY_ATTR {
+        for (; end - r >= static_cast<std::int64_t>(kRows); r += kRows)
+          multiply_panel<kRows, kVectors>(count, p.a + r * p.matrix.k + k, p.matrix.k,
+                                          panel + column,
+                                          sums + (r - row) * kLowBitColumns + column);
+      };
+      take.template operator()<kMostPanelRows>();
+      take.template operator()<kMostPanelRows / 3 + kMostPanelRows % 3>();
+      take.template operator()<1>();
+    }
+  }
+  write_tile(p, row, static_cast<std::size_t>(end - row), tile, sums);
+}
+
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_float(const LowBitProduct& p, Workers& workers) {
+  if (p.rows >= kRowsOfPanels)
+    return for_parts(p, workers,
+                     [&](std::int64_t tile, std::int64_t row, std::int64_t end)
+                         HWY_ATTR { multiply_by_panels<kBits>(p, tile, row, end); });
+  const RowLayout layout(p.matrix, p.compute, p.matrix.block);
+  for_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
+    prepare_float_row<kBits>(p.matrix, layout, p.a + row * p.matrix.k,
+                             p.scratch + row * layout.row_bytes);
+  });
+  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+    multiply_rows<Float<kBits>>(p, layout, row, end, tile);
+  });
+}
+
+template <std::size_t kBits>
+HWY_INLINE void multiply_bits(const LowBitProduct& p, bool vnni, Workers& workers) {
+  if (p.compute == LowBitCompute::kFloat) return multiply_float<kBits>(p, workers);
+#if CTXGEN_HAVE_VNNI
+  if (vnni) return multiply_int8<VnniDot, kBits>(p, workers);
+#else
+  (void)vnni;
+#endif
+  if constexpr (kBits <= 4)
+    multiply_int8<NarrowDot, kBits>(p, workers);
+  else
+    multiply_int8<WideDot, kBits>(p, workers);
+}
+
+HWY_NOINLINE void multiply(const LowBitProduct& p, bool vnni, Workers& workers) {
+  switch (p.matrix.bits) {
+    case 2: return multiply_bits<2>(p, vnni, workers);
+    case 4: return multiply_bits<4>(p, vnni, workers);
+    default: return multiply_bits<8>(p, vnni, workers);
+  }
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "dispatch.h"
+
+namespace ctxgen::kernels {
+
+std::optional<std::uint64_t> scratch_bytes(const LowBitMatrix& matrix, LowBitCompute compute,
+                                           std::int64_t rows) {
+  if (compute == LowBitCompute::kFloat && rows >= kRowsOfPanels) return 0;
+  const RowLayout layout(matrix, compute, std::min(matrix.block, kLeastUnit));
+  const auto bytes =
+      checked_mul(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(layout.row_bytes));
+  return bytes && *bytes <= INT64_MAX ? bytes : std::nullopt;
+}
+
+void low_bit_product(const LowBitProduct& product, Workers& workers) {
+  if (product.rows <= 0) return;
+  const InstructionSet usable = usable_instruction_set();
+  const bool vnni = simd_level() == SimdLevel::kAvx512
+                        ? includes(usable, InstructionSet::kAvx512CoreVnni)
+                        : includes(usable, InstructionSet::kAvx2Vnni);
+  CTXGEN_DISPATCH(multiply(product, vnni, workers));
+}
+
+}  // namespace ctxgen::kernels
+#endif

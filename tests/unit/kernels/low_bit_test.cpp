@@ -1,0 +1,254 @@
+#include "ctxgen/kernels/low_bit.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <format>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ctxgen::kernels {
+namespace {
+
+/// A matrix as ONNX has it, with numbers over the whole range of its bits, also where no element is.
+struct Case {
+  Case(const LowBitMatrix& form, unsigned seed) : matrix(form) {
+    std::mt19937 random(seed);
+    const std::int64_t blocks = form.blocks(), row = (blocks * form.bits + 7) / 8;
+    const auto byte = [&] { return static_cast<std::uint8_t>(random()); };
+    std::uniform_real_distribution<float> small(0.001F, 0.1F), any(0.0F, 255.0F);
+    values.resize(static_cast<std::size_t>(form.n * blocks * form.block * form.bits / 8));
+    std::ranges::generate(values, byte);
+    scales.resize(static_cast<std::size_t>(form.n * blocks));
+    std::ranges::generate(scales, [&] { return small(random); });
+    zeros.resize(static_cast<std::size_t>(form.n * row));
+    std::ranges::generate(zeros, byte);
+    float_zeros.resize(scales.size());
+    std::ranges::generate(float_zeros, [&] { return any(random) / 16; });
+  }
+
+  [[nodiscard]] LowBitSource source() const {
+    return {values.data(), scales.data(), zeros.data(), float_zeros.data()};
+  }
+  [[nodiscard]] static int bits_at(const std::uint8_t* row, std::int64_t i, std::int64_t bits) {
+    return (row[i * bits / 8] >> (i * bits % 8)) & ((1 << bits) - 1);
+  }
+  [[nodiscard]] std::int64_t place(std::int64_t k, std::int64_t n) const {
+    return n * matrix.blocks() + k / matrix.block;
+  }
+  /// Element less its zero point, without the scale.
+  [[nodiscard]] double centred(std::int64_t k, std::int64_t n) const {
+    const std::int64_t row = (matrix.blocks() * matrix.bits + 7) / 8;
+    const int q = bits_at(values.data() + n * matrix.blocks() * matrix.block * matrix.bits / 8, k,
+                          matrix.bits);
+    if (matrix.zeros == ZeroPoints::kMiddle) return q - (1 << (matrix.bits - 1));
+    if (matrix.zeros == ZeroPoints::kInteger)
+      return q - bits_at(zeros.data() + n * row, k / matrix.block, matrix.bits);
+    return q - double{float_zeros[static_cast<std::size_t>(place(k, n))]};
+  }
+  [[nodiscard]] double scale(std::int64_t k, std::int64_t n) const {
+    return double{scales[static_cast<std::size_t>(place(k, n))]};
+  }
+
+  LowBitMatrix matrix;
+  std::vector<std::uint8_t> values, zeros;
+  std::vector<float> scales, float_zeros;
+};
+
+std::vector<float> numbers(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> result(static_cast<std::size_t>(count));
+  std::ranges::generate(result, [&] { return normal(random); });
+  return result;
+}
+
+struct Free {
+  void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+};
+using Aligned = std::unique_ptr<std::byte[], Free>;
+Aligned aligned(std::uint64_t bytes) {
+  return Aligned(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{64})));
+}
+
+std::vector<float> product(const Case& one, LowBitCompute compute, std::int64_t rows,
+                           const std::vector<float>& a, const std::vector<float>& bias,
+                           Workers& workers) {
+  const Aligned packed = aligned(packed_bytes(one.matrix));
+  pack(one.matrix, one.source(), packed.get());
+  const Aligned scratch = aligned(scratch_bytes(one.matrix, compute, rows).value());
+  std::vector<float> out(static_cast<std::size_t>(rows * one.matrix.n));
+  low_bit_product({.matrix = one.matrix,
+                   .compute = compute,
+                   .rows = rows,
+                   .a = a.data(),
+                   .packed = packed.get(),
+                   .bias = bias.empty() ? nullptr : bias.data(),
+                   .out = out.data(),
+                   .scratch = scratch.get()},
+                  workers);
+  return out;
+}
+
+/// What a row is to its product: itself, or integers and their steps.
+std::vector<double> seen(const LowBitMatrix& matrix, LowBitCompute compute, const float* row) {
+  std::vector<double> result(row, row + matrix.k);
+  if (compute == LowBitCompute::kFloat) return result;
+  for (std::int64_t k = 0; k < matrix.k; k += matrix.block) {
+    const std::int64_t end = std::min(k + matrix.block, matrix.k);
+    float most = 0;
+    for (std::int64_t i = k; i < end; ++i) most = std::max(most, std::abs(row[i]));
+    const float step = most / 127.0F, by = step == 0 ? 0 : 1.0F / step;
+    for (std::int64_t i = k; i < end; ++i)
+      result[static_cast<std::size_t>(i)] = double{std::nearbyint(row[i] * by)} * double{step};
+  }
+  return result;
+}
+
+void expect_exact(const Case& one, LowBitCompute compute, std::int64_t rows, bool with_bias) {
+  const LowBitMatrix& m = one.matrix;
+  const std::vector<float> a = numbers(rows * m.k, 5);
+  const std::vector<float> bias = with_bias ? numbers(m.n, 6) : std::vector<float>();
+  OneThread workers;
+  const std::vector<float> out = product(one, compute, rows, a, bias, workers);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::vector<double> x = seen(m, compute, a.data() + r * m.k);
+    for (std::int64_t n = 0; n < m.n; ++n) {
+      double sum = with_bias ? double{bias[static_cast<std::size_t>(n)]} : 0;
+      double size = std::abs(sum);  // of what is added up
+      for (std::int64_t k = 0; k < m.k; ++k) {
+        const double term = x[static_cast<std::size_t>(k)] * one.scale(k, n);
+        sum += term * one.centred(k, n);
+        size += std::abs(term) * (1 << m.bits);
+      }
+      // Few rows subtract the zero points from sums, so roundings are of uncentred terms.
+      const double unit = double{std::numeric_limits<float>::epsilon()};
+      ASSERT_NEAR(double{out[static_cast<std::size_t>(r * m.n + n)]}, sum, 4 * unit * size)
+          << std::format("{} bits, blocks of {}, zeros {}, {} x {} x {}, compute {}, at {} {}",
+                         m.bits, m.block, static_cast<int>(m.zeros), rows, m.k, m.n,
+                         static_cast<int>(compute), r, n);
+    }
+  }
+}
+
+TEST(LowBitProduct, IsCloseToDoublePrecision) {
+  unsigned seed = 0;
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const std::int64_t block : {16, 32, 64, 128, 256})
+      for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger, ZeroPoints::kFloat})
+        for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8}) {
+          if (zeros == ZeroPoints::kFloat && compute == LowBitCompute::kInt8) continue;
+          for (const auto& [k, n] : {std::pair{1, 1}, {16, 32}, {70, 33}, {300, 67}, {544, 31}}) {
+            const Case one({k, n, bits, block, zeros}, ++seed);
+            for (const std::int64_t rows : {1, 3, 9})
+              expect_exact(one, compute, rows, seed % 2 == 0);
+          }
+        }
+}
+
+TEST(LowBitProduct, OfAnyNumberOfRows) {
+  for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8}) {
+    const Case one({100, 37, 4, 32, ZeroPoints::kInteger}, 3);
+    for (std::int64_t rows = 0; rows <= 65; ++rows) expect_exact(one, compute, rows, true);
+    expect_exact(one, compute, 300, false);  // several parts
+  }
+}
+
+/// All weights and numbers at the ends of their ranges, where sums of 16 bits come closest to their end.
+TEST(LowBitProduct, HoldsTheLargestSums) {
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const std::int64_t block : {16, 32, 256})
+      for (const float sign : {1.0F, -1.0F}) {
+        Case one({512, 32, bits, block, ZeroPoints::kInteger}, 1);
+        std::ranges::fill(one.values, std::uint8_t{255});
+        std::ranges::fill(one.zeros, std::uint8_t{0});
+        std::ranges::fill(one.scales, 1.0F);
+        OneThread workers;
+        for (const std::int64_t rows : {1, 2, 4, 8}) {
+          const std::vector<float> a(static_cast<std::size_t>(rows) * 512, sign * 127);
+          for (const float y : product(one, LowBitCompute::kInt8, rows, a, {}, workers))
+            EXPECT_EQ(y, sign * 127.0F * 512.0F * static_cast<float>((1 << bits) - 1));
+        }
+      }
+}
+
+/// Calls tasks in another order than their own.
+class Backwards final : public Workers {
+ public:
+  void parallel_for(std::int64_t count, Task task) override {
+    for (std::int64_t i = count; i-- > 0;) task(i);
+  }
+};
+
+TEST(LowBitProduct, DoesNotDependOnWorkers) {
+  for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
+    for (const std::int64_t rows : {1, 200}) {
+      const Case one({700, 130, 4, 32, ZeroPoints::kMiddle}, 8);
+      const std::vector<float> a = numbers(rows * 700, 4);
+      OneThread one_thread;
+      Backwards backwards;
+      StartedThreads threads(4);
+      const auto expected = product(one, compute, rows, a, {}, one_thread);
+      EXPECT_EQ(product(one, compute, rows, a, {}, backwards), expected);
+      EXPECT_EQ(product(one, compute, rows, a, {}, threads), expected);
+    }
+}
+
+TEST(LowBitProduct, KeepsNanAndInfinityInTheirRow) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  OneThread workers;
+  for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger, ZeroPoints::kFloat})
+    for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
+      for (const std::int64_t rows : {2, 20})
+        for (const float special : {kNan, kInfinity, -kInfinity}) {
+          if (zeros == ZeroPoints::kFloat && compute == LowBitCompute::kInt8) continue;
+          const Case one({70, 40, 4, 32, zeros}, 2);
+          std::vector<float> a = numbers(rows * 70, 9);
+          a[70 + 66] = special;
+          const auto out = product(one, compute, rows, a, {}, workers);
+          for (std::size_t i = 0; i < out.size(); ++i)
+            EXPECT_EQ(!std::isfinite(out[i]), i / 40 == 1) << i;
+        }
+}
+
+TEST(LowBitProduct, OfZerosAndTheSmallestNumbers) {
+  OneThread workers;
+  const Case one({64, 33, 4, 32, ZeroPoints::kMiddle}, 2);
+  for (const float x : {0.0F, 1e-45F, 1e-37F})
+    for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
+      for (const float y : product(one, compute, 1, std::vector<float>(64, x), {}, workers))
+        EXPECT_LE(std::abs(y), 1e-34F);
+}
+
+TEST(LowBitMatrix, HasNumbersThatKernelsTake) {
+  const LowBitMatrix good{.k = 10, .n = 10, .bits = 4, .block = 32};
+  EXPECT_TRUE(is_valid(good));
+  for (const std::int64_t bits : {-4, 0, 1, 3, 5, 16})
+    EXPECT_FALSE(is_valid({10, 10, bits, 32, ZeroPoints::kMiddle})) << bits;
+  for (const std::int64_t block : {-16, 0, 1, 8, 24, 48, 512})
+    EXPECT_FALSE(is_valid({10, 10, 4, block, ZeroPoints::kMiddle})) << block;
+  for (const std::int64_t size :
+       {std::int64_t{-1}, std::int64_t{0}, (std::int64_t{1} << 31) + 1, INT64_MAX, INT64_MIN}) {
+    EXPECT_FALSE(is_valid({size, 10, 4, 32, ZeroPoints::kMiddle})) << size;
+    EXPECT_FALSE(is_valid({10, size, 4, 32, ZeroPoints::kMiddle})) << size;
+  }
+}
+
+TEST(LowBitMatrix, OfTheLargestSizesHasSizesThatFit) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const LowBitMatrix largest{kMost, kMost, 8, 16, ZeroPoints::kFloat};
+  ASSERT_TRUE(is_valid(largest));
+  EXPECT_EQ(packed_bytes(largest), (std::uint64_t{1} << 53) * (16 * 32 + 128 + 128));
+  EXPECT_EQ(scratch_bytes(largest, LowBitCompute::kInt8, INT64_MAX), std::nullopt);
+  EXPECT_EQ(scratch_bytes(largest, LowBitCompute::kFloat, INT64_MAX), 0U);
+  EXPECT_GT(scratch_bytes(largest, LowBitCompute::kInt8, 3).value(), 3 * std::uint64_t{kMost});
+}
+
+}  // namespace
+}  // namespace ctxgen::kernels
