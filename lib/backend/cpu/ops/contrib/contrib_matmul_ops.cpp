@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <memory>
+#include <span>
+
+#include "ctxgen/base/simd.h"
 
 #include "contrib_families.h"
 #include "kernel/attributes.h"
 #include "kernel/inputs_context.h"
+#include "kernel/stop.h"
 #include "kernel/widen.h"
 #include "ops/quantized/quantized_tensors.h"
 #include "tensors/strided_copy.h"
@@ -143,30 +147,68 @@ Status check_blocks(const KernelContext& context, const BlockParams& p) {
   return {};
 }
 
-// B as floats [K, N].
-Result<Tensor> unpacked_blocks(KernelContext& context, const BlockParams& p) {
-  CTXGEN_CHECK(check_blocks(context, p));
-  Tensor result = CTXGEN_TRY(context.make_tensor(DataType::kFloat, {p.k, p.n}));
-  const std::uint8_t* packed = data_of<std::uint8_t>(*context.input(1));
-  const float* scales = data_of<float>(*context.input(2));
+float zero_point(const KernelContext& context, const BlockParams& p, std::int64_t n,
+                 std::int64_t block) {
   const Tensor* zeros = optional_input(context, 3);
-  const std::int64_t block_bytes = p.block * p.bits / 8;
-  const std::int64_t zero_bytes = (p.blocks() * p.bits + 7) / 8;
-  for (std::int64_t n = 0; n < p.n; ++n)
-    for (std::int64_t k = 0; k < p.k; ++k) {
-      const std::int64_t block = k / p.block;
-      float zero = static_cast<float>(1 << (p.bits - 1));
-      if (zeros != nullptr && zeros->type() == DataType::kFloat)
-        zero = data_of<float>(*zeros)[n * p.blocks() + block];
-      else if (zeros != nullptr)
-        zero = static_cast<float>(
-            packed_element(data_of<std::uint8_t>(*zeros) + n * zero_bytes, block, p.bits));
-      const std::int64_t q =
-          packed_element(packed + (n * p.blocks() + block) * block_bytes, k % p.block, p.bits);
-      mutable_data_of<float>(result)[k * p.n + n] =
-          (static_cast<float>(q) - zero) * scales[n * p.blocks() + block];
-    }
-  return result;
+  if (zeros == nullptr) return static_cast<float>(1 << (p.bits - 1));
+  if (zeros->type() == DataType::kFloat) return data_of<float>(*zeros)[n * p.blocks() + block];
+  const std::int64_t row = (p.blocks() * p.bits + 7) / 8;
+  return static_cast<float>(packed_element(data_of<std::uint8_t>(*zeros) + n * row, block, p.bits));
+}
+
+// Column n of B as floats.
+void unpack_column(const KernelContext& context, const BlockParams& p, std::int64_t n,
+                   std::span<float> column) {
+  const std::uint8_t* packed =
+      data_of<std::uint8_t>(*context.input(1)) + n * p.blocks() * (p.block * p.bits / 8);
+  const float* scales = data_of<float>(*context.input(2)) + n * p.blocks();
+  for (std::int64_t block = 0; block < p.blocks(); ++block) {
+    const float zero = zero_point(context, p, n, block);
+    const std::int64_t end = std::min((block + 1) * p.block, p.k);
+    for (std::int64_t k = block * p.block; k < end; ++k)
+      column[static_cast<std::size_t>(k)] =
+          (static_cast<float>(packed_element(packed, k, p.bits)) - zero) * scales[block];
+  }
+}
+
+// In double precision; several sums, so that none waits for the one before.
+constexpr auto dot = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* a, const float* b) {
+  constexpr std::int64_t kSums = 16;
+  double sums[kSums] = {};
+  std::int64_t i = 0;
+  for (; i + kSums <= n; i += kSums)
+    for (std::int64_t j = 0; j < kSums; ++j)
+      sums[j] += static_cast<double>(a[i + j]) * static_cast<double>(b[i + j]);
+  for (; i < n; ++i) sums[0] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+});
+
+// One column of B in memory at a time. accuracy_level is the least accuracy that is asked for.
+Status multiply_blocks(KernelContext& context, const BlockParams& p) {
+  const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
+  CTXGEN_CHECK(check_blocks(context, p));
+  if (a->rank() == 0 || a->dims().back() != p.k)
+    return fail(ErrorCode::kInvalidGraph, "A is {}, expected {} in the last dim",
+                to_string(a->dims()), p.k);
+  const Tensor* bias = optional_input(context, 5);
+  if (bias != nullptr && bias->type() != DataType::kFloat)
+    return fail(ErrorCode::kInvalidGraph, "bias is {}", name_of(bias->type()));
+  if (bias != nullptr) CTXGEN_CHECK(expect_dims(*bias, "bias", {p.n}));
+  Dims dims = a->dims();
+  dims[dims.size() - 1] = p.n;
+  Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, dims));
+  ScratchVector<float> column(static_cast<std::size_t>(p.k));
+  const std::int64_t rows = a->element_count() / p.k;
+  for (std::int64_t n = 0; n < p.n && !run_stopped(); ++n) {
+    unpack_column(context, p, n, column);
+    const double start = bias == nullptr ? 0.0 : static_cast<double>(data_of<float>(*bias)[n]);
+    for (std::int64_t row = 0; row < rows; ++row)
+      mutable_data_of<float>(*output)[row * p.n + n] =
+          static_cast<float>(start + dot(p.k, column.data(), data_of<float>(*a) + row * p.k));
+  }
+  return {};
 }
 
 KernelResult make_matmul_nbits(const Node& node) {
@@ -183,12 +225,7 @@ KernelResult make_matmul_nbits(const Node& node) {
     return fail(ErrorCode::kUnsupported, "{}: {} bits", node.describe(), p.bits);
   if (node.input(4).valid())
     return fail(ErrorCode::kUnsupported, "{}: input g_idx", node.describe());
-  const SharedKernel matmul = CTXGEN_TRY(kernel_like(kOnnx, "MatMul", 13, node));
-  return widened_kernel([matmul, p](KernelContext& context) -> Status {
-    const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
-    const Tensor b = CTXGEN_TRY(unpacked_blocks(context, p));
-    return run_product(context, *matmul, *a, b, optional_input(context, 5));
-  });
+  return widened_kernel([p](KernelContext& context) { return multiply_blocks(context, p); });
 }
 
 // ---- DynamicQuantizeMatMul, MatMulIntegerToFloat ----
