@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "onnx_tools": BELOW_PARTITION,
     "partition": BELOW_PARTITION,
     "onednn_exec": BELOW_GRAPH | {"kernels"},
-    "onednn_compile": BELOW_BACKEND | {"onednn_exec"},
+    "onednn_compile": BELOW_BACKEND | {"onednn_exec", "kernels"},
     "cpu": BELOW_BACKEND,
     "loaders": BELOW_BACKEND | {"onednn_exec", "cpu"},
     "registry": BELOW_BACKEND | BACKEND,

@@ -24,6 +24,7 @@ class Case:
         self.random = np.random.default_rng(zlib.crc32(name.encode()))
         self.nodes, self.inputs, self.constants, self.outputs = [], {}, {}, []
         self.exact = None  # of arrays in double precision in the order of `inputs`: the outputs, or the only one
+        self.unknown_to_onnxruntime = False  # Debian's has no kernel for it
         self.quantum = 0  # by how much integers, and reals made of them, may differ
 
     def input(self, array):
@@ -328,6 +329,27 @@ def fused_matmul(case, variant):
     first = case.real(2, 6, 4) if variant else case.real(2, 4, 6)
     case.test([first, case.real(2, 5, 6)], transA=variant, transB=1, alpha=0.5)
     case.exact = lambda a, b: 0.5 * (np.swapaxes(a, 1, 2) if variant else a) @ np.swapaxes(b, 1, 2)
+
+
+@family("MatMulNBits", variants=7, domain=MS)
+def matmul_nbits(case, variant):
+    bits, block, k, n, zeros, level = [
+        (4, 32, 96, 40, None, 0), (4, 32, 70, 33, "packed", 1), (8, 16, 40, 24, "packed", 0), (4, 64, 128, 17, None, 4),
+        (4, 16, 48, 20, "real", 4), (2, 32, 64, 36, "packed", 0), (8, 128, 200, 19, "packed", 4),
+    ][variant]  # fmt: skip
+    blocks = -(-k // block)
+    stored, scales = case.bytes(n, blocks, block * bits // 8), case.reals(n, blocks, low=0.01, high=0.1)
+    points = {None: None, "packed": case.bytes(n, -(-blocks * bits // 8)), "real": case.reals(n, blocks, low=3.0, high=12.0)}[zeros]
+    bias = case.reals(n) if variant in (1, 3) else None
+    x = case.reals(2, 3, k, low=-3.0, high=3.0)
+    if level == 4:  # integers of which each block has one of 127: rounding to 8 bits changes none
+        x = np.rint(40 * x).astype(np.float32)
+        x[..., ::block] = 127
+    case.test([case.input(x), *["" if array is None else case.constant(array) for array in (stored, scales.reshape(-1), points)], "",
+               "" if bias is None else case.constant(bias)],
+              K=k, N=n, bits=bits, block_size=block, accuracy_level=level)  # fmt: skip
+    case.unknown_to_onnxruntime = bits == 2  # before 1.24
+    case.exact = lambda a: a @ references.unpacked_blocks(stored, scales, points, bits)[:, :k].T + (0 if bias is None else bias)
 
 
 @family("Gemm", variants=3)

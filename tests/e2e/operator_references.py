@@ -23,6 +23,20 @@ def erf(x):
     return np.vectorize(math.erf)(x)
 
 
+def unpacked_blocks(stored, scales, zeros, bits):
+    """The matrix [N, K] of MatMulNBits; stored [N, blocks, bytes], zeros None, packed [N, bytes] or of the shape of scales, [N, blocks]."""
+
+    def numbers(bytes_):
+        return np.stack([bytes_ >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], -1).reshape(*bytes_.shape[:-1], -1)
+
+    if zeros is None:
+        zeros = np.full(scales.shape, 1 << bits - 1)
+    elif zeros.dtype == np.uint8:
+        zeros = numbers(zeros)[:, : scales.shape[1]]
+    centred = numbers(stored).astype(np.float64) - zeros[..., None]
+    return (centred * scales.astype(np.float64)[..., None]).reshape(len(stored), -1)
+
+
 def rms(x, epsilon=1e-5):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
 

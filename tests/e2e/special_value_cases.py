@@ -150,6 +150,10 @@ def row_cases():
             yield m.done(m.add(op_type, m.input, m.constant(np.array(axes)), keepdims=1))
     m = Maker("MatMul", rows_with_specials(5, WIDTH))
     yield m.done(m.add("MatMul", m.input, m.constant(random.uniform(0.5, 2, (WIDTH, 24)).astype(np.float32))))
+    for name, level in [("few rows", 0), ("accuracy_level 4", 4)]:  # the bytes: elements of 10, 2 above the zero point
+        m = Maker(f"MatMulNBits {name}", rows_with_specials(2, WIDTH))
+        constants = [m.constant(np.full((24, 1, WIDTH // 2), 0xAA, np.uint8)), m.constant(random.uniform(0.5, 2, 24).astype(np.float32))]
+        yield m.done(m.add("MatMulNBits", m.input, *constants, domain=MS, K=WIDTH, N=24, bits=4, block_size=16, accuracy_level=level))
     m = Maker("Conv", rows_with_specials(WIDTH, 6, 6))
     yield m.done(m.add("Conv", m.input, m.constant(random.uniform(0.5, 2, (WIDTH, WIDTH, 3, 3)).astype(np.float32)), pads=[1, 1, 1, 1]))
     m = Maker("Conv depthwise", rows_with_specials(WIDTH, 6, 6))

@@ -235,6 +235,11 @@ constexpr OpRow kOps[] = {
     {kMicrosoft, "FusedMatMul", 1, 1, check_fused_matmul, lower_fused_matmul, kWork,
      "alpha transA transB transBatchA transBatchB", "f32; no vectors, no transposed batch"},
     {kMicrosoft, "Gelu", 1, 1, check_activation, lower_activation, kWork, "", kEltwiseLimits},
+    {kMicrosoft, "MatMulNBits", 1, 1, check_matmul_nbits, lower_matmul_nbits, kWork,
+     "K N accuracy_level bits block_size weight_prepacked",
+     "f32; constant B, scales, zero_points and bias; 2, 4 or 8 bits in blocks of 16 to 256; no g_idx; "
+     "accuracy_level 4: A is rounded to 8-bit integers, a block at a time, unless zero_points are "
+     "f32"},
     {kMicrosoft, "QLinearAdd", 1, 1, check_qlinear_binary, lower_qlinear_binary, kWork, "",
      kQLinearLimits},
     {kMicrosoft, "QLinearAveragePool", 1, 1, check_qlinear_pool, lower_qlinear_pool, kWork,

@@ -88,6 +88,10 @@ LowerFunction lower_transpose, lower_concat, lower_slice, lower_split;
 CheckFunction check_sized_slice;
 LowerFunction lower_sized_slice;
 
+// low_bit.cpp
+CheckFunction check_matmul_nbits;
+LowerFunction lower_matmul_nbits;
+
 // quantize.cpp
 CheckFunction check_quantize, check_dequantize, check_cast;
 LowerFunction lower_quantize, lower_dequantize, lower_cast;

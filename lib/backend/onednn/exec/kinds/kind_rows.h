@@ -54,6 +54,8 @@ struct KindRow {
   TypeRule* types;
   ShapeRule* shape;
   TermsRule* terms = nullptr;  // null: 1; exact kinds have none
+  /// Whether it rounds its source to integers of a few bits. Null: no.
+  bool (*quantises)(const ProgramOp&) = nullptr;
   PlaceRule* place;
   BuildRule* build;  // null: the placement is all there is, views and copies
 };
@@ -67,7 +69,7 @@ struct KindRow {
                   row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow)      \
                       row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow)              \
                           row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
-                              row(kLookupRow)
+                              row(kLookupRow) row(kLowBitMatmulRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

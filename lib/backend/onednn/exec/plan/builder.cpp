@@ -189,8 +189,10 @@ void NodeBuilder::finish_step(Step step, const dnnl::memory::desc& scratchpad, d
 }
 
 void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const Kernel> kernel,
-                             std::vector<Arg> args) {
+                             std::vector<Arg> args, const KernelCosts& costs) {
   Step step;
+  step.flops = costs.flops;
+  step.scratch_bytes = costs.scratch_bytes;
   step.op = node_.op;
   step.implementation = std::move(implementation);
   step.kernel = std::move(kernel);
@@ -200,6 +202,8 @@ void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const K
       step.bytes += context_.graph.buffers[arg.location.index].bytes;
   build_.steps.push_back(std::move(step));
 }
+
+Arg scratch_arg() { return {0, no_descriptor(), {Location::Kind::kScratch, 0, 0}}; }
 
 namespace {
 

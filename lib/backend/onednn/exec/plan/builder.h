@@ -62,6 +62,12 @@ struct NodeBuild {
 /// the op's (dims merged or added); nothing if it has no such form, the op then runs on its own.
 using OperandView = std::function<std::optional<dnnl::memory::desc>(const Slot&)>;
 
+/// What an own kernel does and needs.
+struct KernelCosts {
+  double flops = 0;
+  std::uint64_t scratch_bytes = 0;  // of its scratch_arg(), at a multiple of 64
+};
+
 /// Helpers of the family builders for one node.
 class NodeBuilder {
  public:
@@ -101,7 +107,7 @@ class NodeBuilder {
       const std::vector<Arg>& args, References references = References::kRefused);
 
   void add_kernel(std::string implementation, std::shared_ptr<const Kernel> kernel,
-                  std::vector<Arg> args);
+                  std::vector<Arg> args, const KernelCosts& costs = {});
 
   /// dst = chain(src), own loops where they exist, oneDNN's eltwise for the rest.
   [[nodiscard]] Status add_chain(const Slot& src, const Slot& dst,
@@ -128,6 +134,9 @@ class NodeBuilder {
   References references_;  // of every primitive
   NodeBuild build_;
 };
+
+/// The scratch memory of an own kernel.
+[[nodiscard]] Arg scratch_arg();
 
 /// A copy between layouts, which is not an op of the program.
 [[nodiscard]] Status build_copy(NodeBuilder& builder);

@@ -48,7 +48,9 @@ OpRounding rounding_of(const Program& program, const ProgramOp& op) {
   if (op.outputs.empty()) return rounding;
   const DataType result = program.values[op.outputs[0]].type;
   const PointParams params = decode<PointParams>(op).value_or(PointParams());
-  rounding.quantises = is_byte(result) && params.out_scale.has_value();
+  const KindRow* row = find_kind(op.kind);
+  rounding.quantises = (is_byte(result) && params.out_scale.has_value()) ||
+                       (row != nullptr && row->quantises != nullptr && row->quantises(op));
   if (traits_of(op).exact && !is_byte(result)) rounding.step = params.in_scale.value_or(0);
   return rounding;
 }

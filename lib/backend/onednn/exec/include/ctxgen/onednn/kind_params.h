@@ -318,6 +318,20 @@ struct BlocksParams {
   bool operator==(const BlocksParams&) const = default;
 };
 
+struct LowBitMatmulParams {
+  std::int64_t k = 0, n = 0, bits = 4, block = 32;
+  std::string zeros = "middle", compute = "float";
+  static void fields(auto& p, auto& codec) {
+    codec("k", p.k);
+    codec("n", p.n);
+    codec("bits", p.bits);
+    codec("block", p.block);
+    codec("zeros", p.zeros);
+    codec("compute", p.compute);
+  }
+  bool operator==(const LowBitMatmulParams&) const = default;
+};
+
 struct RnnParams {
   std::string cell = {};
   std::string direction = "forward";

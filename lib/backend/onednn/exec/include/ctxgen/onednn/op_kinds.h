@@ -119,6 +119,12 @@ inline constexpr std::string_view kRnn = "rnn";
 /// table that the indices name, [indices..., ...] of the table's type. A run fails with
 /// INVALID_ARGUMENT if an index is outside. No post_ops.
 inline constexpr std::string_view kLookup = "lookup";
+/// src [..., K], matrix u8 [bytes] (a weight: [K, N] packed as ctxgen/kernels/low_bit.h says), bias? [N]:
+/// src times the matrix (q - zero) * scale, plus bias. params: k, n, bits (2, 4, 8), block (16, 32, 64,
+/// 128, 256: elements of a column with a scale of their own), zeros ("middle": 2^(bits - 1), "integer",
+/// "float"), compute ("float"; "int8": each block of a row of src is rounded to integers of 8 bits, and
+/// zeros are not "float"). No post_ops.
+inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
 
 }  // namespace ctxgen::onednn::kind
 
