@@ -13,6 +13,7 @@ import subprocess
 import time
 
 PROFILED_ITERATIONS = 5
+CHECKED = (0, 4)  # exit statuses of ctxgen check: optimal, prefer recompilation
 # what multiplies matrices, by parts of the names of operators: of ctxgen's ops, ONNX and ONNX Runtime
 PRODUCT_WORDS = ("conv", "matmul", "gemm", "rnn", "lstm", "gru")
 
@@ -52,8 +53,8 @@ class Settings:
         return self.work / model.name / str(self.threads) / contestant.key
 
 
-def run_program(command, threads, isa=None):
-    """Standard output and the wall-clock milliseconds of the whole process."""
+def run_program(command, threads, isa=None, statuses=(0,)):
+    """Standard output and the wall-clock milliseconds of the whole process, which must end with one of `statuses`."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # the Dnnl provider has no other setting
     if isa:
         environment["ONEDNN_MAX_CPU_ISA"] = isa.upper()
@@ -62,7 +63,7 @@ def run_program(command, threads, isa=None):
         [str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     elapsed_ms = (time.perf_counter() - start) * 1e3
-    if finished.returncode != 0:
+    if finished.returncode not in statuses:
         # Debian's ONNX Runtime prints hundreds of harmless "Schema error" lines
         said = [line for line in finished.stderr.decode(errors="replace").splitlines() if line.strip()]
         said = [line for line in said if "Schema error" not in line] or [f"status {finished.returncode}"]
@@ -108,11 +109,10 @@ class Contestant:
 
 
 class Ctxgen(Contestant):
-    key = "ctxgen"
-    title = "ctxgen"
-
-    def __init__(self, program):
+    def __init__(self, program, key="ctxgen", title="ctxgen"):
         self.program = program
+        self.key = key
+        self.title = title
 
     def version(self):
         return ", ".join(run_program([self.program, "--version"], 1)[0].split("\n")).strip(", ")
@@ -155,6 +155,19 @@ class Ctxgen(Contestant):
             "outside_share": share_outside_products([(step_name(op), op["us"]) for op in result["ops"]]),
             "flops": sum(op["flops"] for op in result["ops"]),
             "peak_gflops_per_second": result["peaks"]["gflops_per_second"],
+        }
+
+    def load_with(self, model, settings, threads):
+        """Loads the file that was compiled for `settings` with other threads, and asks whether it fits."""
+        other = dataclasses.replace(settings, threads=threads)
+        context = self._context(model, settings)
+        told = json.loads(self._run(other, "bench", context, "--json", "--iterations", 1, *model.dim_flags())[0])
+        checked, _ = run_program([self.program, "check", context, "--threads", threads, "--json"], threads, settings.isa, CHECKED)
+        return {
+            "load_ms": told["load_ms"],
+            "private_bytes": told["private_bytes"],
+            "repacked_weights": told["plans"]["repacked_weights"],
+            "verdict": json.loads(checked)["verdict"],
         }
 
     def outputs(self, model, settings, folder):

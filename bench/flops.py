@@ -83,6 +83,10 @@ def node_flops(node, shapes):
     return recurrent_flops(node, shapes) if node.op_type in RECURRENT_GATES else 0.0
 
 
+def op_types(path):
+    return {node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node}
+
+
 def model_flops(path, dims):
     """Of the main graph with its symbolic dims bound; None if a product's sizes, or anything, cannot be inferred."""
     model = onnx.load(str(path), load_external_data=False)

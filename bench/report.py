@@ -1,5 +1,6 @@
 """From measurements to medians, ratios, the tables on the terminal and the pages of docs/benchmarks."""
 
+import math
 import os
 import re
 import statistics
@@ -21,6 +22,7 @@ METRICS = (
 RATIO_METRICS = tuple(row for row in METRICS if row[0] not in ("library_load_ms", "compile_ms"))
 NOISE_WARNING = 0.2
 WORSE_FACTOR = 1.05
+BEFORE_FACTOR = 1.02  # of a run next to the same program before a change
 NEAR_PEAK = 0.88  # of the FMA peak: where the reference is above, little can be won
 
 
@@ -161,8 +163,8 @@ def throughput_rows(results):
     heads = [f"{what}, {count} thr." for count in counts for what in ("run, ms", "GFLOP/s", "of peak", "outside")]
     rows = [["", "GFLOP", *heads, *(["scaling"] if len(counts) > 1 else [])]]
     for name, model in results["models"].items():
-        for key in ("ctxgen", results["reference_key"]):
-            if not any("latency_min_ms" in row.get(key, {}) for row in model["threads"].values()):
+        for key in filter(None, ("ctxgen", results["reference_key"])):
+            if key != "ctxgen" and not any("latency_min_ms" in row.get(key, {}) for row in model["threads"].values()):
                 continue
             operations = shown(model["flops"] / 1e9 if model.get("flops") else None, ".2f") if key == "ctxgen" else ""
             cells = [cell for count in counts for cell in throughput_cells(results, name, key, count)]
@@ -171,15 +173,17 @@ def throughput_rows(results):
     return rows
 
 
-def run_ratio_rows(results):
-    """Of the fastest runs; the mean over the models in which the reference is near the peak apart."""
-    peer, counts = results["reference_key"], thread_counts(results)
+def run_ratio_rows(results, peer):
+    """Of the fastest runs; the mean over the models in which the peer is near the peak apart. Marks what got slower since `before`."""
+    title, counts = results["contestants"][peer], thread_counts(results)
+    marked = BEFORE_FACTOR if peer == "before" else math.inf
     tables = {count: ratios(results, peer, count) for count in counts}
-    rows = [["run, min: ctxgen / " + results["reference"], *(f"{count} thr." for count in counts)]]
+    rows = [["run, min: ctxgen / " + title, *(f"{count} thr." for count in counts)]]
     names = [name for name in results["models"] if any(name in table for table in tables.values())]
     for name in names:
-        rows.append([name, *(shown(tables[count].get(name, {}).get("latency_min_ms"), ".2f") for count in counts)])
-    for near, title in ((False, "below"), (True, "at least")):
+        values = [tables[count].get(name, {}).get("latency_min_ms") for count in counts]
+        rows.append([name, *(shown(value, ".2f") + ("!" if value and value > marked else "") for value in values)])
+    for near, bound in ((False, "below"), (True, "at least")):
         means = []
         for count in counts:
             chosen = [
@@ -188,8 +192,25 @@ def run_ratio_rows(results):
             ]  # fmt: skip
             means.append(f"{geometric_mean(chosen):.2f} ({len(chosen)})" if chosen else "-")
         if any(mean != "-" for mean in means):
-            rows.append([f"geometric mean where {results['reference']} has {title} {NEAR_PEAK} of the peak (models)", *means])
+            rows.append([f"geometric mean where {title} has {bound} {NEAR_PEAK} of the peak (models)", *means])
     return rows if names else None
+
+
+def load_rows(results):
+    """One file with several numbers of threads, as shares of the first one's load and memory."""
+    counts = list(dict.fromkeys(count for model in results["models"].values() for count in model.get("loads", {}) if count != "error"))
+    heads = [head for count in counts for head in (f"load, {count} thr.", "private", "repacked", "check")]
+    rows = [["", *heads]]
+    for name, model in results["models"].items():
+        loads = model.get("loads", {})
+        if not counts or counts[0] not in loads:
+            continue
+        first, cells = loads[counts[0]], []
+        for row in (loads[count] for count in counts):
+            shares = [f"{row[key] / first[key]:.2f}" for key in ("load_ms", "private_bytes")]
+            cells += [*shares, str(row["repacked_weights"]), row["verdict"]]
+        rows.append([name, *cells])
+    return rows if len(rows) > 1 else None
 
 
 # ---- all of it ----------------------------------------------------------------------------------------------------------
@@ -222,9 +243,12 @@ def notes_of_ctxgen(results, name, mine):
 def sections(results):
     """(heading, rows) in the order in which they are shown: ratios first."""
     first = first_threads(results)
-    if results["reference_key"] and (rows := run_ratio_rows(results)):
-        yield f"Run, next to {results['reference']} (below 1: ctxgen is better)", rows
+    for key in dict.fromkeys((results["reference_key"], "before")):
+        if key in results["contestants"] and (rows := run_ratio_rows(results, key)):
+            yield f"Run, next to {results['contestants'][key]} (below 1: ctxgen is better)", rows
     yield "Operations per second and the machine's peak", throughput_rows(results)
+    if rows := load_rows(results):
+        yield "One file with other numbers of threads", rows
     for key, title in results["contestants"].items():
         rows = ratio_rows(results, key, first) if key != "ctxgen" else None
         if rows:

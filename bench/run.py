@@ -39,7 +39,8 @@ DEFAULT_MODELS = (
 QUICK_MODELS = ("resnet50", "mobilenetv2")
 QUICK_PEERS = ("ort", "ort-prepacked")
 DEBIAN_LIBRARY = pathlib.Path("/usr/lib/x86_64-linux-gnu/libonnxruntime.so.1.23")
-OUTPUT_TOLERANCE = 1e-3  # of an output's largest value: f32 sums in another order stay far below
+OUTPUT_TOLERANCE = 1e-3  # f32 sums in another order stay far below
+QUANTISED_TOLERANCE = 2 / 255
 
 
 def say(text):
@@ -158,6 +159,19 @@ def measure(model, everyone, all_settings, rounds):
     return rows
 
 
+def measure_loads(model, mine, settings, counts, rounds):
+    """Of one file, {threads: the fastest of some loads}; an error in place of what could not be measured."""
+    rows = {}
+    for _ in range(rounds):
+        for count in counts:
+            try:
+                row = mine.load_with(model, settings, count)
+            except contestants.Failed as error:
+                return {"error": str(error)}
+            rows[str(count)] = min(rows.get(str(count), row), row, key=lambda taken: taken["load_ms"])
+    return rows
+
+
 def largest_difference(model, mine, reference, settings):
     """Largest difference of any output, as a share of that output's largest value."""
     got_files, expected_files = (
@@ -186,13 +200,19 @@ def compare_outputs(model, rows, mine, reference, settings):
         row[mine.key] = {"error": str(error)}
 
 
+def output_tolerance(model):
+    """What outputs may differ by, as a share of their largest value: sums in another order may round a quantised value to its neighbour."""
+    quantised = any("Quant" in op_type or "QLinear" in op_type for op_type in flops.op_types(model.path))
+    return QUANTISED_TOLERANCE if quantised else OUTPUT_TOLERANCE
+
+
 def operations(model, rows):
     """Of the model as its graph says, or else as ctxgen counts its products."""
     mine = next(iter(rows.values()))["ctxgen"]
     return flops.model_flops(model.path, model.dims) or mine.get("flops") or None
 
 
-def bench(models, everyone, all_settings, rounds):
+def bench(models, everyone, all_settings, rounds, load_threads):
     mine, reference = everyone[0], everyone[1] if len(everyone) > 1 else None
     results = {
         "setup": report.setup(all_settings, rounds, mine),
@@ -205,7 +225,12 @@ def bench(models, everyone, all_settings, rounds):
         rows = measure(model, everyone, all_settings, rounds)
         if reference:
             compare_outputs(model, rows, mine, reference, all_settings[0])
-        results["models"][model.name] = {"flops": operations(model, rows), "threads": rows}
+        results["models"][model.name] = {
+            "flops": operations(model, rows),
+            "tolerance": output_tolerance(model),
+            "threads": rows,
+            "loads": measure_loads(model, mine, all_settings[0], load_threads, rounds),
+        }
         shutil.rmtree(all_settings[0].work / model.name, ignore_errors=True)  # half a gigabyte and more per contestant
     return results
 
@@ -216,11 +241,18 @@ def failures(results):
         mine = row["ctxgen"]
         if "error" in mine:
             yield f"{name}, threads {threads}: {mine['error']}"
-        elif mine.get("difference", 0.0) > OUTPUT_TOLERANCE:
+        elif mine.get("difference", 0.0) > results["models"][name].get("tolerance", OUTPUT_TOLERANCE):
             yield f"{name}: outputs differ from {results['reference']} by {mine['difference']:.1e} of the peak"
 
 
 # ---- command line -------------------------------------------------------------------------------------------------------
+
+
+def counts_of(parser, text):
+    words = text.split(",") if text else []
+    if not all(word.isdigit() and int(word) > 0 for word in words):
+        parser.error(f"numbers of threads: {text}")
+    return list(dict.fromkeys(int(word) for word in words))
 
 
 def parse_arguments(argv):
@@ -230,6 +262,8 @@ def parse_arguments(argv):
     parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here)")
     parser.add_argument("--threads", default="1", metavar="N,N", help="numbers of threads, the first of which the ratios are for; default 1")
     parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set (avx2, ...); without peers, which have no such limit")
+    parser.add_argument("--load-threads", default="", metavar="N,N", help="also load the file of the first number of threads with each of these")
+    parser.add_argument("--before", type=pathlib.Path, metavar="PROGRAM", help="a ctxgen program to take part too: ratios above 1.02 are marked")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5")
     parser.add_argument("--iterations", type=int, metavar="N", help="timed runs per round and contestant (default 20)")
     parser.add_argument("--quick", action="store_true", help=f"1 round of 5 runs, {' and '.join(QUICK_MODELS)}, 2 peers")
@@ -240,10 +274,11 @@ def parse_arguments(argv):
     arguments = parser.parse_args(argv)
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
     arguments.iterations = arguments.iterations or (5 if arguments.quick else 20)
-    words = arguments.threads.split(",")
-    if not all(word.isdigit() and int(word) > 0 for word in words) or min(arguments.rounds, arguments.iterations) < 1:
+    arguments.threads, arguments.load_threads = (counts_of(parser, text) for text in (arguments.threads, arguments.load_threads))
+    if not arguments.threads or min(arguments.rounds, arguments.iterations) < 1:
         parser.error("--rounds, --iterations and --threads take positive numbers")
-    arguments.threads = list(dict.fromkeys(int(word) for word in words))
+    if arguments.before and not os.access(arguments.before, os.X_OK):
+        parser.error(f"--before: no program {arguments.before}")
     if arguments.isa and arguments.peers:
         parser.error("--isa limits ctxgen only, so it takes no --peers")
     arguments.baseline = json.loads(arguments.against.read_text()) if arguments.against else None
@@ -277,15 +312,16 @@ def gather(parser, arguments):
     program = os.environ.get("CTXGEN_BIN")
     if not program or not os.access(program, os.X_OK):
         parser.error("CTXGEN_BIN names no ctxgen program; run ./dev bench")
+    before = [contestants.Ctxgen(arguments.before, "before", "ctxgen before")] if arguments.before else []
     if arguments.isa:
-        return [contestants.Ctxgen(program)]
+        return [contestants.Ctxgen(program), *before]
     driver = build_peer_program()
     peers = {peer.key: peer for peer in (find_peers(driver) if driver else [])}
     if arguments.peers:
         wanted = choose(parser, arguments.peers, peers, "peer")
     else:
         wanted = [key for key in peers if not arguments.quick or key in QUICK_PEERS]
-    return [contestants.Ctxgen(program), *(peers[key] for key in wanted)]
+    return [contestants.Ctxgen(program), *(peers[key] for key in wanted), *before]
 
 
 def measured(parser, arguments):
@@ -293,7 +329,7 @@ def measured(parser, arguments):
     with tempfile.TemporaryDirectory(prefix="ctxgen-bench.") as folder:
         work = pathlib.Path(folder)
         all_settings = [contestants.Settings(threads, arguments.iterations, work, arguments.isa) for threads in arguments.threads]
-        return [bench(read_models(chosen, work), everyone, all_settings, arguments.rounds)]
+        return [bench(read_models(chosen, work), everyone, all_settings, arguments.rounds, arguments.load_threads)]
 
 
 def write_docs(all_results):

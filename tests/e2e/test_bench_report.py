@@ -73,6 +73,7 @@ def some_results():
     def model(flops_count, mine, theirs):
         return {
             "flops": flops_count,
+            "tolerance": 1e-3,
             "threads": {
                 str(threads): {
                     "ctxgen": row(mine / threads, outside_share=0.25, peak_gflops_per_second=100.0 * threads), "ort": row(theirs / 1.5 ** (threads - 1)),
@@ -101,10 +102,30 @@ def test_rates_shares_and_scaling():
 
 
 def test_models_whose_peer_is_near_the_peak_have_a_mean_of_their_own():
-    rows = {cells[0]: cells[1:] for cells in report.run_ratio_rows(some_results())}
+    rows = {cells[0]: cells[1:] for cells in report.run_ratio_rows(some_results(), "ort")}
     assert rows["near"] == ["1.00", "0.75"]
     assert rows["geometric mean where Peer has at least 0.88 of the peak (models)"] == ["1.00 (1)", "-"]
     assert rows["geometric mean where Peer has below 0.88 of the peak (models)"] == ["0.25 (1)", "0.38 (2)"]
+
+
+def test_what_got_slower_is_marked():
+    results = some_results()
+    results["contestants"]["before"] = "ctxgen before"
+    for name, milliseconds in (("near", 10.7), ("far", 9.9)):
+        results["models"][name]["threads"]["1"]["before"] = row(milliseconds)
+    rows = {cells[0]: cells[1:] for cells in report.run_ratio_rows(results, "before")}
+    assert (rows["near"], rows["far"]) == (["1.03!", "-"], ["1.01", "-"])
+
+
+def test_one_file_with_other_numbers_of_threads():
+    results = some_results()
+    assert report.load_rows(results) is None
+    loads = {"load_ms": 2.0, "private_bytes": 100, "repacked_weights": 0, "verdict": "optimal"}
+    other = {"load_ms": 3.0, "private_bytes": 110, "repacked_weights": 4, "verdict": "prefer recompilation"}
+    results["models"]["near"]["loads"] = {"1": loads, "8": other}
+    results["models"]["far"]["loads"] = {"error": "no"}
+    (_, row_of_near) = report.load_rows(results)
+    assert row_of_near == ["near", "1.00", "1.00", "0", "optimal", "1.50", "1.10", "4", "prefer recompilation"]
 
 
 def test_files_are_joined_by_instruction_set():
