@@ -212,8 +212,9 @@ def operations(model, rows):
     return flops.model_flops(model.path, model.dims) or mine.get("flops") or None
 
 
-def bench(models, everyone, all_settings, rounds, load_threads):
-    mine, reference = everyone[0], everyone[1] if len(everyone) > 1 else None
+def bench(models, everyone, all_settings, arguments):
+    """All results; those so far are kept in the file of --json after each model, so that an interrupted bench loses one model."""
+    mine, reference, rounds = everyone[0], everyone[1] if len(everyone) > 1 else None, arguments.rounds
     results = {
         "setup": report.setup(all_settings, rounds, mine),
         "contestants": {contestant.key: contestant.title for contestant in everyone},
@@ -229,10 +230,16 @@ def bench(models, everyone, all_settings, rounds, load_threads):
             "flops": operations(model, rows),
             "tolerance": output_tolerance(model),
             "threads": rows,
-            "loads": measure_loads(model, mine, all_settings[0], load_threads, rounds),
+            "loads": measure_loads(model, mine, all_settings[0], arguments.load_threads, rounds),
         }
+        write_json(arguments.json, results)
         shutil.rmtree(all_settings[0].work / model.name, ignore_errors=True)  # half a gigabyte and more per contestant
     return results
+
+
+def write_json(path, results):
+    if path:
+        path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def failures(results):
@@ -329,7 +336,7 @@ def measured(parser, arguments):
     with tempfile.TemporaryDirectory(prefix="ctxgen-bench.") as folder:
         work = pathlib.Path(folder)
         all_settings = [contestants.Settings(threads, arguments.iterations, work, arguments.isa) for threads in arguments.threads]
-        return [bench(read_models(chosen, work), everyone, all_settings, arguments.rounds, arguments.load_threads)]
+        return [bench(read_models(chosen, work), everyone, all_settings, arguments)]
 
 
 def write_docs(all_results):
@@ -351,8 +358,8 @@ def main(argv=None):
         for failure in failures(results):
             say(f"bench: {failure}")
             status = 1
-    if arguments.json:
-        arguments.json.write_text(json.dumps(all_results[0], indent=1) + "\n")
+    if arguments.earlier:
+        write_json(arguments.json, all_results[0])
     if arguments.write_docs:
         write_docs(all_results)
     if arguments.baseline:
