@@ -88,15 +88,20 @@ HWY_INLINE void multiply_rows(const LowBitProduct& p, const RowLayout& layout, s
   take.template operator()<1>();
 }
 
-/// Calls task(tile, row, end of rows) for all tiles and parts of the rows.
+/// Calls task(tile, row, end of rows) for all tiles and parts of the rows; `workers` help where they are
+/// worth it: starting them costs as much as half a million products.
 template <class Task>
 HWY_INLINE void for_parts(const LowBitProduct& p, Workers& workers, const Task& task) {
   const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
   const std::int64_t parts = (p.rows + kRowsOfTask - 1) / kRowsOfTask;
-  workers.parallel_for(tiles * parts, [&](std::int64_t i) HWY_ATTR {
+  const auto part = [&](std::int64_t i) HWY_ATTR {
     const std::int64_t row = i % parts * kRowsOfTask;
     task(i / parts, row, std::min(row + kRowsOfTask, p.rows));
-  });
+  };
+  constexpr std::int64_t kWorthThreads = 512 * 1024;
+  if (p.rows >= kWorthThreads / p.matrix.k / p.matrix.n)
+    return workers.parallel_for(tiles * parts, part);
+  for (std::int64_t i = 0; i < tiles * parts; ++i) part(i);
 }
 
 /// Calls prepare(row) for all rows; `workers` help where they are worth it.

@@ -188,7 +188,7 @@ class Backwards final : public Workers {
 TEST(LowBitProduct, DoesNotDependOnWorkers) {
   for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
     for (const std::int64_t rows : {1, 200}) {
-      const Case one({700, 130, 4, 32, ZeroPoints::kMiddle}, 8);
+      const Case one({700, 1300, 4, 32, ZeroPoints::kMiddle}, 8);
       const std::vector<float> a = numbers(rows * 700, 4);
       OneThread one_thread;
       Backwards backwards;

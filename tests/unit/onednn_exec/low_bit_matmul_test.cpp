@@ -137,9 +137,9 @@ TEST(ExecLowBitMatmul, StoresItsMatrixOnceAndRepacksNothing) {
 TEST(ExecLowBitMatmul, GivesTheSameOnSeveralThreads) {
   for (const char* compute : {"float", "int8"})
     for (const std::int64_t rows : {1, 300}) {
-      Maker maker = product({.matrix = {.k = 512, .n = 300, .bits = 4, .block = 32},
+      Maker maker = product({.matrix = {.k = 512, .n = 1100, .bits = 4, .block = 32},
                              .src = {rows, 512},
-                             .bias = {300},
+                             .bias = {1100},
                              .compute = compute});
       const Outputs one = compile_and_run(maker).value();
       const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
