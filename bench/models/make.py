@@ -23,6 +23,7 @@ import numpy as np
 import branched
 import classic
 import crnn
+import decoders
 import diffusion
 import efficientnet
 import encoders
@@ -58,6 +59,12 @@ MODELS = {
     "wav2vec2_base": speech.wav2vec2_base,
     "gpt2_prefill": transformers.gpt2_prefill,
     "gpt2_decode": transformers.gpt2_decode,
+    "int4_60m_decode": functools.partial(decoders.decoder, size="60m"),
+    "int4_60m_decode_f32": functools.partial(decoders.decoder, size="60m", level=0),
+    "int4_60m_prefill": functools.partial(decoders.decoder, size="60m", tokens=64, past=0),
+    "int8_60m_decode": functools.partial(decoders.decoder, size="60m", bits=8),
+    "int4_1b_decode": functools.partial(decoders.decoder, size="1b"),
+    "int4_1b_prefill": functools.partial(decoders.decoder, size="1b", tokens=64, past=0),
 }
 
 

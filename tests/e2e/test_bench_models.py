@@ -92,12 +92,20 @@ def test_batch_norm_is_folded_where_the_exporter_folds_it():
         ("convnext_t", {"Conv": 22, "MatMul": 36, "Erf": 18}),
         ("dinov2_s", {"Resize": 1, "Softmax": 12, "Sqrt": 24}),
         ("unet_attention", {"InstanceNormalization": 2 * 17 + 11 + 1, "Softmax": 2 * 11}),
+        ("int4_60m_decode", {"MatMulNBits": 12 * 7 + 1, "GroupQueryAttention": 12, "SkipSimplifiedLayerNormalization": 24, "Gather": 2}),
         ("t5_small_encoder", {"LayerNormalization": 0, "ReduceMean": 13, "Log": 1}),
     ],
 )
 def test_structure(name, counts):
     made = op_counts(make.MODELS[name](name))
     assert {op: made.get(op, 0) for op in counts} == counts
+
+
+def test_decoders_share_their_weights():
+    decode, prefill = (make.MODELS[name](name) for name in ("int4_60m_decode", "int4_60m_prefill"))
+    assert decode.initializers.keys() == prefill.initializers.keys()
+    assert all(np.array_equal(decode.initializers[name], prefill.initializers[name]) for name in decode.initializers)
+    assert decode.sample_inputs["input_ids"].shape == (1, 1) and prefill.sample_inputs["input_ids"].shape == (1, 64)
 
 
 def test_gpt2_pair_shares_its_weights(monkeypatch):

@@ -1,0 +1,130 @@
+"""Decoders of text with 4-bit weights, in the form in which ONNX Runtime GenAI's model builder writes them (int4, accuracy_level 4): MatMulNBits in
+blocks of 32, GroupQueryAttention with rotary embedding, SkipSimplifiedLayerNormalization, key and value caches as inputs and outputs."""
+
+import dataclasses
+
+import builder
+import numpy as np
+from onnx import TensorProto, helper
+
+MS = "com.microsoft"
+BLOCK = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    vocabulary: int = 32000
+
+    @property
+    def head(self):
+        return self.hidden // self.heads
+
+
+SIZES = {
+    "60m": Size(layers=12, hidden=576, heads=9, kv_heads=3, intermediate=1536),
+    "1b": Size(layers=22, hidden=2048, heads=32, kv_heads=4, intermediate=5632),
+}
+
+
+class Decoder(builder.Builder):
+    def __init__(self, name, size, tokens, past, bits, level, longest=2048):
+        super().__init__(name, opset=14)
+        self.size, self.tokens, self.past, self.bits, self.level, self.longest = size, tokens, past, bits, level, longest
+
+    def model(self):
+        model = super().model()
+        model.opset_import.append(helper.make_opsetid(MS, 1))
+        return model
+
+    def linear(self, leaf, value, k, n):
+        """Elements of the whole range of `bits` bits; scales that keep the variance of what is multiplied."""
+        random = builder.random_for(self.parameter_name(leaf))
+        blocks = k // BLOCK
+        stored = random.integers(0, 256, (n, blocks, BLOCK * self.bits // 8), np.uint8)
+        scale = np.sqrt(12 / k) / (1 << self.bits)
+        scales = (scale * random.uniform(0.9, 1.1, (n, blocks))).astype(np.float32)
+        with self.scope(leaf):
+            names = [self.initializer(f"model.{self.parameter_name('MatMulNBits.' + part)}", values) for part, values in (("qweight", stored), ("scales", scales))]
+            return self.node("MatMulNBits", [value, *names], domain=MS, K=k, N=n, bits=self.bits, block_size=BLOCK, accuracy_level=self.level)
+
+    def gains(self, leaf):
+        return self.weight(leaf, builder.normal(self.parameter_name(leaf), [self.size.hidden], 0.02, mean=1.0))
+
+    def skip_norm(self, value, skip, leaf, last=False):
+        """The normalised sum, and the sum."""
+        inputs = [value, skip, self.gains(leaf)]
+        if last:
+            return self.node("SkipSimplifiedLayerNormalization", inputs, domain=MS, epsilon=1e-5), None
+        outputs = self.node("SkipSimplifiedLayerNormalization", inputs, outputs=4, domain=MS, epsilon=1e-5)
+        self.nodes[-1].output[1:3] = ["", ""]
+        return outputs[0], outputs[3]
+
+    def rotary_caches(self):
+        angles = np.outer(np.arange(self.longest), 10000.0 ** (-np.arange(0, self.size.head, 2) / self.size.head)).astype(np.float32)
+        return [self.initializer("cos_cache", np.cos(angles)), self.initializer("sin_cache", np.sin(angles))]
+
+    def lengths(self, mask):
+        """What GroupQueryAttention reads of the mask: the last position of each sequence, and the length of all."""
+        with self.scope("model", "attn_mask_reformat"):
+            last = self.node("Sub", [self.node("ReduceSum", [mask, self.ints(1)], keepdims=0), self.ints(1)])
+            return [self.node("Cast", [last], to=TensorProto.INT32), self.node("Cast", [self.dim(mask, 1)], to=TensorProto.INT32)]
+
+    def attention(self, layer, value, lengths, caches):
+        size = self.size
+        kv = size.kv_heads * size.head
+        sample = [builder.normal(f"past.{layer}.{one}", [1, size.kv_heads, self.past, size.head], 1.0) for one in ("key", "value")]
+        dims = ["batch_size", size.kv_heads, "past_sequence_length", size.head]
+        past = [self.input(f"past_key_values.{layer}.{one}", array, dims) for one, array in zip(("key", "value"), sample, strict=True)]
+        with self.scope("attn"):
+            query, key, values = (self.linear(leaf, value, size.hidden, n) for leaf, n in (("q_proj", size.hidden), ("k_proj", kv), ("v_proj", kv)))
+            inputs = [query, key, values, *past, *lengths, *caches]
+            outputs = self.node("GroupQueryAttention", inputs, outputs=3, domain=MS, num_heads=size.heads, kv_num_heads=size.kv_heads, do_rotary=1,
+                                rotary_interleaved=0, scale=float(size.head**-0.5))  # fmt: skip
+            result = self.linear("o_proj", outputs[0], size.hidden, size.hidden)
+        return result, outputs[1:]
+
+    def mlp(self, value):
+        size = self.size
+        with self.scope("mlp"):
+            gate, up = (self.linear(leaf, value, size.hidden, size.intermediate) for leaf in ("gate_proj", "up_proj"))
+            with self.scope("act_fn"):
+                gate = self.node("Mul", [gate, self.node("Sigmoid", [gate])])
+            return self.linear("down_proj", self.node("Mul", [gate, up]), size.intermediate, size.hidden)
+
+    def build(self):
+        size = self.size
+        tokens = builder.random_for("tokens").integers(0, size.vocabulary, (1, self.tokens))
+        ids = self.input("input_ids", tokens, ["batch_size", "sequence_length"])
+        mask = self.input("attention_mask", np.ones((1, self.past + self.tokens), np.int64), ["batch_size", "total_sequence_length"])
+        lengths, caches = self.lengths(mask), self.rotary_caches()
+        with self.scope("model", "embed_tokens"):
+            table = self.initializer("model.embed_tokens.weight", builder.normal("embed", [size.vocabulary, size.hidden], 0.02))
+            residual = self.node("Gather", [table, ids])
+        presents = []
+        with self.scope("model", "layers", "0"):
+            value = self.node("SimplifiedLayerNormalization", [residual, self.gains("input_layernorm.weight")], axis=-1, epsilon=1e-5, stash_type=1)
+        for layer in range(size.layers):
+            with self.scope("model", "layers", str(layer)):
+                attended, present = self.attention(layer, value, lengths, caches)
+                presents.append(present)
+                value, residual = self.skip_norm(residual, attended, "post_attention_layernorm.weight")
+                made = self.mlp(value)
+            last = layer == size.layers - 1
+            with self.scope("model", "layers", str(layer + 1)):
+                value, residual = self.skip_norm(residual, made, "final_norm_layernorm.weight" if last else "input_layernorm.weight", last)
+        self.output(self.linear("lm_head", value, size.hidden, size.vocabulary), "logits", ["batch_size", "sequence_length", size.vocabulary])
+        dims = ["batch_size", size.kv_heads, "total_sequence_length", size.head]
+        for layer, present in enumerate(presents):
+            for one, name in zip(present, ("key", "value"), strict=True):
+                self.output(one, f"present.{layer}.{name}", dims)
+        return self
+
+
+def decoder(name, size, tokens=1, past=128, bits=4, level=4):
+    """`tokens` new ones after `past`."""
+    return Decoder(name, SIZES[size], tokens, past, bits, level).build()
