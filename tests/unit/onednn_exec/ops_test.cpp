@@ -326,6 +326,43 @@ TEST(ExecOps, LayerNorm) {
   }
 }
 
+/// The norm adds itself; the sum may be wanted by the norm alone, by other ops, or by the caller.
+TEST(ExecOps, LayerNormAfterAnAddition) {
+  for (unsigned seed = 0; seed < 32; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Maker maker(seed);
+    const Dims dims{2, 5, 24};
+    const Operand a = maker.input(dims), b = maker.input(dims);
+    std::vector<PostOp> post_ops;
+    if ((seed & 1) != 0) post_ops.push_back({.kind = "add", .operand = maker.weight(Dims{24})});
+    if ((seed & 16) != 0) post_ops.push_back({.kind = "relu", .operand = {}});
+    // Sources that die there, so that the sum is written over one of them.
+    const Operand left = (seed & 2) != 0 ? maker.op(kind::kEltwise, {a}, {text("alg", "abs")}) : a;
+    const Operand sum = maker.op(kind::kBinary, {left, b}, {text("alg", "add")}, post_ops);
+    const std::int64_t axis = (seed & 4) != 0 ? 1 : -1;
+    const Dims rows = axis == 1 ? Dims{5, 24} : Dims{24};
+    const Operand norm = maker.op(kind::kLayerNorm, {sum, maker.weight(rows), maker.weight(rows)},
+                                  {integer("axis", axis), real("epsilon", 1e-3)});
+    maker.output(norm);
+    if ((seed & 8) != 0) maker.output(maker.op(kind::kBinary, {norm, sum}, {text("alg", "mul")}));
+    if (seed % 5 == 0) maker.output(sum);
+    expect_matches_reference(maker);
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Broadcast, or another operation: two steps.
+TEST(ExecOps, LayerNormAfterWhatItDoesNotAdd) {
+  for (const char* alg : {"add", "mul"})
+    for (const Dims& other : {Dims{2, 5, 24}, Dims{5, 24}, Dims{2, 5, 1}}) {
+      Maker maker(3);
+      const Operand sum = maker.op(kind::kBinary, {maker.input(Dims{2, 5, 24}), maker.input(other)},
+                                   {text("alg", alg)});
+      maker.output(maker.op(kind::kLayerNorm, {sum}, {integer("axis", -1), real("epsilon", 1e-3)}));
+      expect_matches_reference(maker);
+    }
+}
+
 TEST(ExecOps, Lrn) {
   for (const std::int64_t size : {1, 2, 3, 4, 5})
     for (const Dims& dims : {Dims{2, 9, 5}, Dims{1, 20, 4, 6}, Dims{2, 3, 2, 3, 4}}) {

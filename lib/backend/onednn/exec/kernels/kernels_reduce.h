@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "plan/plan.h"
 
 namespace ctxgen::onednn {
@@ -31,19 +32,40 @@ enum class ReduceMode : std::uint8_t {
                                                                const std::vector<bool>& reduced,
                                                                ReduceMode mode);
 
-/// Rows of `width`: src / sqrt(mean(src^2) + epsilon) * scale. Args: src, scale, dst.
-[[nodiscard]] std::shared_ptr<const Kernel> make_rms_kernel(std::int64_t rows, std::int64_t width,
-                                                            float epsilon);
+/// Rows that are normalised on their own: layer normalisation where `centred`, else RMS. Before that a
+/// residual of the same dims and a bias of one row may be added to the source; has_sum: the sum is
+/// wanted, too.
+struct NormShape {
+  std::int64_t rows, width;
+  float epsilon;
+  bool centred, has_scale, has_shift;
+  bool has_residual = false, has_bias = false, has_sum = false;
+};
+/// Args: src, dst, then those of scale, shift, residual, bias and sum that there are. dst and sum may be
+/// src or the residual.
+[[nodiscard]] std::shared_ptr<const Kernel> make_norm_kernel(const NormShape& shape);
 
 /// Where the elements of a group are: [images, channels, pixels], channels last or not.
 struct GroupNormShape {
+  static constexpr std::int64_t kChunk = 64 * 1024;  // elements of a job: 256 KiB
+
   std::int64_t images, channels, pixels, groups;
-  bool channels_last;
+  float epsilon;
+  bool channels_last, has_scale, has_shift;
+
+  [[nodiscard]] std::int64_t group_size() const { return channels / groups; }
+  [[nodiscard]] std::int64_t group_elements() const { return group_size() * pixels; }
+  /// Channels last: pixels of a job.
+  [[nodiscard]] std::int64_t chunk_rows() const;
+  /// Jobs of a group, or of an image where channels are last.
+  [[nodiscard]] std::int64_t chunks() const;
+  [[nodiscard]] std::int64_t moment_count() const;
+  /// What make_group_norm_kernel()'s last argument has to hold, aligned to 8 bytes. 0: there is none.
+  [[nodiscard]] std::uint64_t scratch_bytes() const;
 };
-/// Normalises groups, then scales and shifts channels. Args: src, dst, then scale and shift where
-/// they are given.
-[[nodiscard]] std::shared_ptr<const Kernel> make_group_norm_kernel(GroupNormShape shape,
-                                                                   float epsilon, bool has_scale,
-                                                                   bool has_shift);
+/// Normalises groups, then scales and shifts channels; then come `then`, which take no operands, on
+/// what is in cache. Args: src, dst, then scale and shift where they are given, scratch.
+[[nodiscard]] std::shared_ptr<const Kernel> make_group_norm_kernel(const GroupNormShape& shape,
+                                                                   std::vector<PointStage> then);
 
 }  // namespace ctxgen::onednn

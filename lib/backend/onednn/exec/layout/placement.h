@@ -28,6 +28,7 @@ class Placement {
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const LayoutOptions& options() const { return options_; }
   [[nodiscard]] NodeGraph& graph() { return graph_; }
+  [[nodiscard]] const Slot& slot(SlotId id) const { return graph_.slots[id]; }
   [[nodiscard]] const Dims& dims(std::uint32_t value) const { return dims_[value]; }
   [[nodiscard]] const Dims& dims_of(const Operand& operand) const;
   [[nodiscard]] DataType type_of(const Operand& operand) const;
