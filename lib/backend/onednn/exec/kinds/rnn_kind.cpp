@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "kernels/kernels_rnn.h"
 #include "kinds/kind_rows.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -22,18 +24,19 @@ memory::desc rnn_md(const memory::dims& dims, memory::format_tag tag) {
 
 /// What all cells share: descriptors of one layer. "ref" in the name of oneDNN's implementation
 /// means products with separate gates here, which are fast (docs/onednn.md, "Recurrent networks").
-struct RnnShape {
+struct RnnDescriptors {
   memory::desc src, src_iter, src_iter_c, weights, weights_iter, bias, dst, dst_iter, dst_iter_c;
   dnnl::rnn_direction direction = dnnl::rnn_direction::unidirectional_left2right;
 };
 
-RnnShape shape_of(const NodeBuilder& builder, std::string_view direction, bool lbr, bool lstm) {
+RnnDescriptors descriptors_of(const NodeBuilder& builder, std::string_view direction, bool lbr,
+                              bool lstm) {
   using tag = memory::format_tag;
   const Dims& x = builder.input(0).dims;
   const Dims& w = builder.input(1).dims;
   const std::int64_t d = w[0], gates = w[2], out = w[3];
   const memory::dims state{1, d, x[1], out};
-  RnnShape s;
+  RnnDescriptors s;
   s.src = rnn_md({x[0], x[1], x[2]}, tag::tnc);
   s.weights = rnn_md({1, d, x[2], gates, out}, tag::ldigo);
   s.weights_iter = rnn_md({1, d, out, gates, out}, tag::ldigo);
@@ -48,7 +51,7 @@ RnnShape shape_of(const NodeBuilder& builder, std::string_view direction, bool l
   return s;
 }
 
-std::vector<Arg> arguments(const NodeBuilder& builder, const RnnShape& s, bool lstm) {
+std::vector<Arg> arguments(const NodeBuilder& builder, const RnnDescriptors& s, bool lstm) {
   std::vector<Arg> args{builder.slot_arg(DNNL_ARG_SRC_LAYER, s.src, builder.input(0)),
                         builder.slot_arg(DNNL_ARG_WEIGHTS_LAYER, s.weights, builder.input(1)),
                         builder.slot_arg(DNNL_ARG_WEIGHTS_ITER, s.weights_iter, builder.input(2)),
@@ -121,10 +124,51 @@ Status place_rnn(Placement& pass, std::uint32_t op) {
   return {};
 }
 
+/// Whether our own loops are faster than oneDNN's, measured by bench/kernels (docs/onednn.md, "Recurrent
+/// networks"). With AVX-512 they are for batches, and for the GRU whose products depend on each other.
+bool runs_in_loops(RnnCell cell, std::int64_t batch) {
+  const InstructionSet usable = usable_instruction_set();
+  if (includes(usable, InstructionSet::kAvx512Core)) return batch > 1 || cell == RnnCell::kGru;
+  return includes(usable, InstructionSet::kAvx2);
+}
+
+Status build_loop(NodeBuilder& builder, RnnCell cell, std::string_view direction) {
+  const Dims& x = builder.input(0).dims;
+  const Dims& w = builder.input(1).dims;
+  const RnnShape shape{.cell = cell,
+                       .steps = x[0],
+                       .batch = x[1],
+                       .inputs = x[2],
+                       .units = w[3],
+                       .directions = w[0],
+                       .reversed = direction == "reverse",
+                       .has_state = builder.has_input(4),
+                       .has_cell = builder.has_input(5)};
+  if (shape.scratch_bytes() > kMaxTensorBytes)
+    return fail(ErrorCode::kResourceLimit, "{}: {} bytes to work in", label(builder.op()),
+                shape.scratch_bytes());
+  std::vector<Arg> args;
+  for (std::size_t i = 0; i < 4; ++i) args.push_back(builder.slot_arg(builder.input(i)));
+  for (std::size_t i = 0; i < builder.node().outputs.size(); ++i)
+    args.push_back(builder.slot_arg(builder.output(i)));
+  for (std::size_t i = 4; i < 6; ++i)
+    if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
+  args.push_back(scratch_arg());
+  const double rows = static_cast<double>(shape.steps) * static_cast<double>(shape.batch);
+  const double weights =
+      static_cast<double>(volume(w)) + static_cast<double>(volume(builder.input(2).dims));
+  builder.add_kernel("loop:rnn", make_rnn_kernel(shape), std::move(args),
+                     {.flops = 2 * rows * weights, .scratch_bytes = shape.scratch_bytes()});
+  return {};
+}
+
 Status build_rnn(NodeBuilder& builder) {
   const auto [cell, direction] = CTXGEN_TRY(decode<RnnParams>(builder.op()));
+  const auto known = rnn_cell(cell);
+  if (known && runs_in_loops(*known, builder.input(0).dims[1]))
+    return build_loop(builder, *known, direction);
   const bool lstm = cell == "lstm";
-  const RnnShape s = shape_of(builder, direction, cell == "lbr_gru", lstm);
+  const RnnDescriptors s = descriptors_of(builder, direction, cell == "lbr_gru", lstm);
   const std::vector<Arg> args = arguments(builder, s, lstm);
   const auto inference = dnnl::prop_kind::forward_inference;
   const auto& engine = cpu_engine();
