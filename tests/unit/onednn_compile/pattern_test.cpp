@@ -122,6 +122,57 @@ TEST(DnnlPatterns, TakenNodesAreLeftOut) {
   for (const Claim& claim : capabilities->claims) EXPECT_EQ(claim.nodes.size(), 1U);
 }
 
+/// What exporters write for GroupNormalization before opset 18, over x of [2, 6, 5, 4].
+struct ExportedGroupNorm {
+  std::int64_t groups = 3;
+  std::vector<std::int64_t> inner = {0, 3, -1}, back = {2, 6, 5, 4};
+  Dims channels = {6, 1, 1};
+
+  std::string add_to(TestGraph& g, const std::string& x) const {
+    const std::string rows = g.add("Reshape", {x, g.ints(inner)});
+    const std::string normal =
+        g.add("InstanceNormalization", {rows, g.constant({groups}), g.constant({groups})},
+              {attr("epsilon", 1e-3F)});
+    const std::string whole = g.add("Reshape", {normal, g.ints(back)});
+    return g.add("Add", {g.add("Mul", {whole, g.constant(channels)}), g.constant(channels)});
+  }
+};
+
+TEST(DnnlPatterns, GroupNormAsExportersWriteIt) {
+  TestGraph g(13);
+  const std::string y = ExportedGroupNorm{}.add_to(g, g.input("x", {2, 6, 5, 4}));
+  g.output(g.add("Mul", {y, g.add("Sigmoid", {y})}));
+  expect_fused(g, {"group_norm +swish"}, 1e-5);
+}
+
+TEST(DnnlPatterns, GroupNormAfterAConvolution) {
+  TestGraph g(13);
+  const std::string c = g.add("Conv", {g.input("x", {2, 3, 7, 6}), g.constant({6, 3, 3, 3})});
+  const std::string y = ExportedGroupNorm{.channels = {1, 6, 1, 1}}.add_to(g, c);
+  g.output(g.add("Conv", {y, g.constant({4, 6, 1, 1})}));
+  expect_fused(g, {"conv", "group_norm", "conv"}, 1e-4);
+}
+
+/// Groups that cut a channel, batches that are joined, and another shape than before.
+TEST(DnnlPatterns, OtherReshapesAroundANormAreNoGroupNorm) {
+  for (const ExportedGroupNorm& form : {ExportedGroupNorm{.groups = 4, .inner = {0, 4, -1}},
+                                        ExportedGroupNorm{.groups = 6, .inner = {1, 6, -1}},
+                                        ExportedGroupNorm{.back = {2, 6, 4, 5}}}) {
+    TestGraph g(13);
+    g.output(form.add_to(g, g.input("x", {2, 6, 5, 4})));
+    EXPECT_THAT(summary(fused(g)), ::testing::Contains(::testing::StartsWith("reshape")));
+    expect_same(g, 1e-5);
+  }
+}
+
+TEST(DnnlPatterns, NormsWithShiftsThatAreValuesKeepThem) {
+  TestGraph g(13);
+  const std::string y = g.add("InstanceNormalization",
+                              {g.input("x", {2, 6, 5, 4}), g.constant({6}), g.input("b", {6})});
+  g.output(g.add("Mul", {y, g.constant({6, 1, 1})}));
+  expect_same(g, 1e-5);
+}
+
 // The pattern belongs to the partition: sizes from before it are those of the same partition.
 TEST(DnnlPatterns, SizesReadBeforeAPatternServeBehindIt) {
   TestGraph g(13);

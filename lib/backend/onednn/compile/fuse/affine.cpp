@@ -104,13 +104,20 @@ std::optional<std::int64_t> matmul_width(const ProgramEditor& editor, const Prog
   return last.value > 0 && last.value <= kMostSpread ? std::optional(last.value) : std::nullopt;
 }
 
+/// Whether scale and shift of a group normalisation are weights; an absent shift is one.
+bool has_weights(const ProgramEditor& editor, const ProgramOp& norm) {
+  if (norm.inputs.size() < 2 || editor.weight(norm.inputs[1]) == nullptr) return false;
+  return norm.inputs.size() < 3 || norm.inputs[2].kind != Operand::Kind::kValue;
+}
+
 std::optional<Target> target_of(const ProgramEditor& editor, Operand src) {
   Target target{.op = editor.sole_producer(src)};
   if (target.op == ProgramEditor::kNoOp) return std::nullopt;
   const ProgramOp& op = editor.op(target.op);
   target.rank = editor.dims(src).size();
   if (!op.post_ops.empty() || target.rank < 2) return std::nullopt;
-  if (op.kind == kind::kConv || op.kind == kind::kDeconv || op.kind == kind::kScaleShift) {
+  const bool norm = op.kind == kind::kGroupNorm && has_weights(editor, op);
+  if (norm || op.kind == kind::kConv || op.kind == kind::kDeconv || op.kind == kind::kScaleShift) {
     target.axis = 1;
     target.channels = editor.weight(op.inputs[1])->dims()[0];
     return target;
@@ -157,7 +164,7 @@ Result<std::optional<Tensor>> shifted(const Tensor* bias, const Affine& affine,
 
 /// How far apart the channels of the target's weight are, in elements.
 std::size_t channel_stride(const ProgramOp& op, const Tensor& weight) {
-  if (op.kind == kind::kScaleShift) return 1;
+  if (op.kind == kind::kScaleShift || op.kind == kind::kGroupNorm) return 1;
   if (op.kind == kind::kMatmul) {
     return params_of<MatmulParams>(op).trans_b ? static_cast<std::size_t>(weight.dims().back()) : 1;
   }

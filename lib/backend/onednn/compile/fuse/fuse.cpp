@@ -30,6 +30,7 @@ Status fuse(Lowered& lowered) {
   simplify_scalars(lowered);
   // Patterns first: a factor folded into weights would hide the pattern that it belongs to.
   match_activations(lowered);
+  CTXGEN_CHECK(join_grouped_norms(lowered));
   CTXGEN_CHECK(fold_affine(lowered));
   fuse_post_ops(lowered);
   CTXGEN_CHECK(make_integer_products(lowered));

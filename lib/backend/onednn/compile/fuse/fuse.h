@@ -21,7 +21,11 @@ void derive_dims(Lowered& lowered);
 void drop_identities(Lowered& lowered);
 /// Scalar constants: binary ops become eltwise linear and clip; chains of linear become one.
 void simplify_scalars(Lowered& lowered);
-/// Per-channel factors and addends go into weights and bias of the conv or matmul before them.
+/// An instance normalisation between reshapes that put channels into groups: a group normalisation.
+/// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
+[[nodiscard]] Status join_grouped_norms(Lowered& lowered);
+/// Per-channel factors and addends go into weights and bias of the conv, matmul or group normalisation
+/// before them.
 [[nodiscard]] Status fold_affine(Lowered& lowered);
 /// hardsigmoid, hardswish, swish and mish from their parts.
 void match_activations(Lowered& lowered);
