@@ -171,10 +171,11 @@ WINDOWS = [
 ]
 
 
-@family("Conv", variants=4)
+@family("Conv", variants=5)
 def conv(case, variant):
-    shape, weights, attributes = WINDOWS[variant]
-    case.test([case.real(*shape), case.constant(case.reals(*weights)), case.constant(case.reals(weights[0]))], **attributes)
+    shape, weights, attributes = WINDOWS[variant % 4]
+    parameter = case.input if variant == 4 else case.constant
+    case.test([case.real(*shape), parameter(case.reals(*weights)), parameter(case.reals(weights[0]))], **attributes)
 
 
 @family("FusedConv", variants=2, domain=MS)
@@ -237,12 +238,13 @@ def lrn(case, _variant):
     case.exact = lambda x: references.local_response(x, **attributes)
 
 
-@family("BatchNormalization")
-def batch_normalization(case, _variant):
+@family("BatchNormalization", variants=2)
+def batch_normalization(case, variant):
     scale, bias, mean = (case.reals(5, 1, 1) for _ in range(3))
     variance = case.reals(5, 1, 1, low=0.5, high=2.0)
-    case.test([case.real(2, 5, 4, 3)] + [case.constant(one.ravel()) for one in (scale, bias, mean, variance)], epsilon=1e-3)
-    case.exact = lambda x: (x - mean) / np.sqrt(variance.astype(np.float64) + 1e-3) * scale + bias
+    parameter = case.input if variant == 1 else case.constant
+    case.test([case.real(2, 5, 4, 3)] + [parameter(one.ravel()) for one in (scale, bias, mean, variance)], epsilon=1e-3)
+    case.exact = lambda x, *_: (x - mean) / np.sqrt(variance.astype(np.float64) + 1e-3) * scale + bias
 
 
 @family("InstanceNormalization")

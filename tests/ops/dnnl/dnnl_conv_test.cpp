@@ -80,6 +80,33 @@ TEST(DnnlConv, TwoDims) {
   }
 }
 
+/// Weights, bias or both may be computed: they are packed in each run.
+TEST(DnnlConv, ComputedWeightsAndBias) {
+  for (const ConvCase& c : kPlain2d)
+    for (const bool weights : {true, false})
+      for (const bool bias : {true, false}) {
+        SCOPED_TRACE(c.name);
+        TestGraph g(c.opset);
+        std::vector<Attribute> attributes = {attr("group", c.group)};
+        if (!c.strides.empty()) attributes.push_back(attr("strides", c.strides));
+        if (!c.dilations.empty()) attributes.push_back(attr("dilations", c.dilations));
+        if (!c.pads.empty()) attributes.push_back(attr("pads", c.pads));
+        const auto parameter = [&](const char* name, const Dims& dims, bool computed) {
+          return computed ? g.add("Neg", {g.input(name, dims)}) : g.constant(dims);
+        };
+        const std::string y = g.add("Conv",
+                                    {g.input("x", c.src), parameter("w", c.weights, weights),
+                                     parameter("b", {c.weights[0]}, bias)},
+                                    std::move(attributes));
+        // What would be folded into constant weights.
+        if (c.opset < 7)
+          g.output(y);
+        else
+          g.output(g.add("Relu", {g.add("Mul", {y, g.constant({c.weights[0], 1, 1})})}));
+        expect_same(g);
+      }
+}
+
 TEST(DnnlConv, OtherRanksAndAutoPad) {
   const ConvCase cases[] = {
       {"1d", {2, 4, 15}, {6, 4, 3}, {2}, {}, {1, 1}, 1, "", true, 11},

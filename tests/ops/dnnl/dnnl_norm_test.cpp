@@ -40,6 +40,26 @@ TEST(DnnlNorm, BatchNormalizationOfOtherRanks) {
   }
 }
 
+/// Each of its vectors may be an input, alone or with the others; so may a convolution's before it.
+TEST(DnnlNorm, BatchNormalizationOfComputedVectors) {
+  for (const Dims& dims : {Dims{4, 6}, Dims{2, 6, 5}, Dims{2, 6, 3, 4}})
+    for (unsigned computed = 1; computed < 16; ++computed) {
+      SCOPED_TRACE(computed);
+      TestGraph g(15);
+      std::vector<std::string> inputs = batch_norm_inputs(g, dims);
+      for (std::size_t i = 1; i < inputs.size(); ++i)
+        if ((computed >> (i - 1) & 1) != 0) {
+          const std::string vector = g.input("v" + std::to_string(i), {dims[1]});
+          inputs[i] = i == 4 ? g.add("Exp", {vector}) : vector;
+        }
+      if (dims.size() == 4 && computed % 2 != 0)
+        inputs[0] = g.add("Conv", {inputs[0], g.input("w", {6, 6, 3, 3})},
+                          {attr("pads", List{1, 1, 1, 1})});
+      g.output(g.add("Relu", {g.add("BatchNormalization", inputs)}));
+      expect_same(g);
+    }
+}
+
 TEST(DnnlNorm, LrnOfOddAndEvenSizes) {
   for (const int size : {1, 3, 4, 5}) {
     SCOPED_TRACE(size);

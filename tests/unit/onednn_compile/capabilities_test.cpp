@@ -177,12 +177,20 @@ TEST(DnnlCapabilities, ReshapeNeedsAConstantShape) {
   EXPECT_EQ(reason(g), "shape input is not constant");
 }
 
-TEST(DnnlCapabilities, ConvNeedsConstantWeightsThatFit) {
+TEST(DnnlCapabilities, ConvNeedsWeightsOfKnownDimsThatFit) {
   TestGraph g(17);
   const std::string x = g.input("x", {1, 4, 8, 8});
   const std::string w = g.input("w", {4, 4, 3, 3});
   g.add("Conv", {x, w});
-  EXPECT_EQ(reason(g), "weight input is not constant");
+  EXPECT_EQ(reason(g), "");
+  (*g.model.graph.value(g.id(w)).type.shape)[0] = Dim{};
+  EXPECT_EQ(reason(g), "weight input is not constant, and its dims are not known");
+  const std::string integers = g.input("i", {4, 4, 3, 3});
+  g.model.graph.value(g.id(integers)).type.element = DataType::kInt32;
+  g.add_typed("Conv", {x, integers}, x);
+  EXPECT_EQ(reason(g), "element type int32");
+  g.add_typed("Conv", {x, g.constant({4, 4, 3, 3}), g.input("b", {5})}, x);
+  EXPECT_EQ(reason(g), "bias has dims [5], expected [4]");
   const std::string five = g.constant({4, 5, 3, 3});
   g.add_typed("Conv", {x, five}, x);
   EXPECT_EQ(reason(g), "input has 4 channels, weights take 5 in 1 groups");
@@ -241,7 +249,7 @@ TEST(DnnlCapabilities, ConstantsAreLeftToFolding) {
 TEST(DnnlCapabilities, AnOverridableInitializerIsNoConstant) {
   TestGraph g(17);
   const std::string x = g.input("x", {1, 4, 8, 8}), w = g.constant({4, 4, 3, 3});
-  g.add("Conv", {x, w});
+  g.add("ConvTranspose", {x, w});
   EXPECT_EQ(reason(g), "");
   g.model.graph.value(g.id(w)).is_overridable = true;
   EXPECT_EQ(reason(g), "weight input is not constant");

@@ -140,13 +140,15 @@ TEST(ExecHostile, OpKindAndOperandMutations) {
   const Packed good = make_packed(maker);
   for (std::size_t o = 0; o < good.program.ops.size(); ++o) {
     for (const std::string_view kind :
-         {kind::kConv,      kind::kMatmul,     kind::kPool,    kind::kGlobalPool, kind::kEltwise,
-          kind::kBinary,    kind::kScaleShift, kind::kSoftmax, kind::kLayerNorm,  kind::kLrn,
-          kind::kConcat,    kind::kTranspose,  kind::kReshape, kind::kFlatten,    kind::kSqueeze,
-          kind::kUnsqueeze, kind::kIdentity,   kind::kSlice,   kind::kSplit,      kind::kDeconv,
-          kind::kPad,       kind::kGather,     kind::kTile,    kind::kExpand,     kind::kResize,
-          kind::kBlocks,    kind::kReduce,     kind::kRmsNorm, kind::kGroupNorm,  kind::kRnn,
-          kind::kSelect,    kind::kPoint}) {
+         {kind::kConv,        kind::kMatmul,  kind::kPool,       kind::kGlobalPool,
+          kind::kEltwise,     kind::kBinary,  kind::kScaleShift, kind::kSoftmax,
+          kind::kLayerNorm,   kind::kLrn,     kind::kConcat,     kind::kTranspose,
+          kind::kReshape,     kind::kFlatten, kind::kSqueeze,    kind::kUnsqueeze,
+          kind::kIdentity,    kind::kSlice,   kind::kSplit,      kind::kDeconv,
+          kind::kPad,         kind::kGather,  kind::kTile,       kind::kExpand,
+          kind::kResize,      kind::kBlocks,  kind::kReduce,     kind::kRmsNorm,
+          kind::kGroupNorm,   kind::kRnn,     kind::kSelect,     kind::kPoint,
+          kind::kComputedConv}) {
       Packed bad = good;
       bad.program.ops[o].kind = kind;
       bad.program.plans.clear();

@@ -98,33 +98,43 @@ Dims random_image(std::mt19937& random, std::int64_t channels) {
   return dims;
 }
 
-TEST(ExecOps, Conv) {
-  for (unsigned seed = 0; seed < 120; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Maker maker(seed);
-    std::mt19937& random = maker.random();
-    std::int64_t group = 1, per_in = pick(random, 1, 20), per_out = pick(random, 1, 24);
-    switch (random() % 4) {
-      case 0: group = pick(random, 2, 4); break;
-      case 1:
-        group = pick(random, 3, 40);
-        per_in = per_out = 1;
-        break;
-      default: break;
-    }
-    const Dims src = random_image(random, group * per_in);
-    WindowParams w = random_window(random, src, true);
-    w.params.push_back(integer("group", group));
-    Dims weights{group * per_out, per_in};
-    for (const std::int64_t size : w.kernel) weights.push_back(size);
-    std::vector<Operand> inputs{maker.input(src), maker.weight(weights)};
-    if (random() % 2 != 0) inputs.push_back(maker.weight(Dims{group * per_out}));
-    const Operand out = maker.op(kind::kConv, inputs, w.params);
-    add_post_ops(maker);
-    maker.output(out);
-    expect_matches_reference(maker);
-    if (HasFatalFailure()) return;
+/// A random convolution whose weights, and sometimes its bias, are a value if they are `computed`.
+void check_conv(unsigned seed, bool computed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Maker maker(seed);
+  std::mt19937& random = maker.random();
+  std::int64_t group = 1, per_in = pick(random, 1, 20), per_out = pick(random, 1, 24);
+  switch (random() % 4) {
+    case 0: group = pick(random, 2, 4); break;
+    case 1:
+      group = pick(random, 3, 40);
+      per_in = per_out = 1;
+      break;
+    default: break;
   }
+  const Dims src = random_image(random, group * per_in);
+  WindowParams w = random_window(random, src, true);
+  w.params.push_back(integer("group", group));
+  Dims weights{group * per_out, per_in};
+  for (const std::int64_t size : w.kernel) weights.push_back(size);
+  const auto parameter = [&](const Dims& dims, bool value) {
+    return value ? maker.input(dims) : maker.weight(dims);
+  };
+  std::vector<Operand> inputs{maker.input(src), parameter(weights, computed)};
+  if (random() % 2 != 0)
+    inputs.push_back(parameter(Dims{group * per_out}, computed && seed % 2 == 0));
+  const Operand out = maker.op(computed ? kind::kComputedConv : kind::kConv, inputs, w.params);
+  add_post_ops(maker);
+  maker.output(out);
+  expect_matches_reference(maker);
+}
+
+TEST(ExecOps, Conv) {
+  for (unsigned seed = 0; seed < 120 && !HasFatalFailure(); ++seed) check_conv(seed, false);
+}
+
+TEST(ExecOps, ComputedConv) {
+  for (unsigned seed = 0; seed < 120 && !HasFatalFailure(); ++seed) check_conv(seed, true);
 }
 
 TEST(ExecOps, Pool) {

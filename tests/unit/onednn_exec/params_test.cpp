@@ -129,6 +129,7 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kRmsNorm, check_params<NormParams>},
     {kind::kGroupNorm, check_params<GroupNormParams>},
     {kind::kRnn, check_params<RnnParams>},
+    {kind::kComputedConv, check_params<ConvParams>},
 };
 
 TEST(KindParams, OfEveryKindGoThereAndBack) {

@@ -340,7 +340,7 @@ Value pointwise(const Op& op, const std::vector<const Value*>& in, const Dims& d
 
 Value evaluate(const Op& op, const std::vector<const Value*>& in, const Dims& dims) {
   const std::string_view kind = op.op.kind;
-  if (kind == "conv") return conv(op, in, dims);
+  if (kind == "conv" || kind == "computed_conv") return conv(op, in, dims);
   if (kind == "matmul") return matmul(op, in, dims);
   if (kind == "pool") return pool(op, *in[0], dims, false);
   if (kind == "global_pool") return pool(op, *in[0], dims, true);

@@ -148,6 +148,16 @@ Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i, std::string_v
   return tensor;
 }
 
+Read<Dims> known_dims_f32(const NodeView& n, std::size_t i, std::string_view what) {
+  if (n.has_input(i) && n.constant(i) == nullptr) {
+    CTXGEN_REFUSE(check_input(n, i));
+    const std::optional<Dims> dims = n.input_value(i).type.fixed_dims();
+    if (!dims) return refuse("{} is not constant, and its dims are not known", what);
+    return *dims;
+  }
+  return CTXGEN_TRY(constant_f32(n, i, what))->dims();
+}
+
 Read<float> constant_scalar(const NodeView& n, std::size_t i, std::string_view what) {
   const Tensor* tensor = CTXGEN_TRY(constant_f32(n, i, what));
   if (tensor->element_count() != 1) {

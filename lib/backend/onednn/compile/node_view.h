@@ -106,6 +106,9 @@ class NodeView {
 /// A float32 or float16 constant input; `what` names it in the reason ("weights are not constant").
 [[nodiscard]] Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i,
                                                std::string_view what);
+/// Dims of an input that may be computed: those of the constant, or of the type where all of them are
+/// known. Errors as of constant_f32, and of a type that is not such a tensor.
+[[nodiscard]] Read<Dims> known_dims_f32(const NodeView& n, std::size_t i, std::string_view what);
 /// The one element of a float32 constant input.
 [[nodiscard]] Read<float> constant_scalar(const NodeView& n, std::size_t i, std::string_view what);
 /// A constant int32 or int64 input of rank 0 or 1.

@@ -47,7 +47,7 @@ constexpr OpRow kOps[] = {
      "f32; 1 to 3 spatial dims; pads smaller than the kernel"},
     {kOnnx, "BatchNormalization", 1, 15, check_batch_norm, lower_batch_norm, kWork,
      "consumed_inputs epsilon is_test momentum spatial training_mode",
-     "f32; inference form; constant scale, bias, mean and variance"},
+     "f32; inference form; dims of scale, bias, mean and variance known"},
     {kOnnx, "Cast", 1, 25, check_cast, lower_cast, kGlue, "round_mode saturate to",
      "f32 and f16 to f32 and f16; s32, u8, s8 to f32"},
     {kOnnx, "Ceil", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",
@@ -59,7 +59,7 @@ constexpr OpRow kOps[] = {
      "f32; constant min and max, min not above max"},
     {kOnnx, "Concat", 1, 13, check_concat, lower_concat, kGlue, "axis", "f32, u8, s8, bool"},
     {kOnnx, "Conv", 1, 22, check_conv, lower_conv, kWork, kWindow,
-     "f32; constant weights and bias; 1 to 3 spatial dims; no negative pads"},
+     "f32; 1 to 3 spatial dims; dims of weights known; no negative pads"},
     {kOnnx, "ConvInteger", 10, 10, check_conv_integer, lower_conv_integer, kWork, kWindow,
      "u8 or s8 by constant u8 or s8 weights that fit in s8 less their zero point; constant zero points, one each; needs VNNI"},
     {kOnnx, "ConvTranspose", 1, 22, check_deconv, lower_deconv, kWork,
@@ -227,7 +227,7 @@ constexpr OpRow kOps[] = {
      "f32; bias of the last dim"},
     {kMicrosoft, "FusedConv", 1, 1, check_fused_conv, lower_fused_conv, kWork,
      "activation activation_params auto_pad dilations group kernel_shape pads strides",
-     "f32; constant weights and bias; 1 to 3 spatial dims; Clip, Elu, HardSigmoid, LeakyRelu, Relu, "
+     "f32; 1 to 3 spatial dims; dims of weights known; Clip, Elu, HardSigmoid, LeakyRelu, Relu, "
      "Sigmoid, Tanh"},
     {kMicrosoft, "FusedGemm", 1, 1, check_fused_gemm, lower_fused_gemm, kWork,
      "activation activation_alpha activation_beta alpha beta transA transB",

@@ -178,6 +178,7 @@ Result<std::optional<ProgramOp>> folded(ProgramEditor& editor, const Target& tar
   if (op.inputs.size() < 3) op.inputs.resize(3);
   const Tensor* weight = editor.weight(op.inputs[1]);
   const Tensor* bias = editor.weight(op.inputs[2]);
+  if (bias == nullptr && op.inputs[2].kind != Operand::Kind::kNone) return std::nullopt;
   std::optional<Tensor> new_weight, new_bias;
   if (affine.scales()) {
     if (weight == nullptr) return std::nullopt;

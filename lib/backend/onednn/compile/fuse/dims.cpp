@@ -92,6 +92,12 @@ class DimDeriver {
       return window_dims(op.inputs[0], params_of<ConvParams>(op).window, weights.span().subspan(2),
                          {.value = weights[0]});
     }
+    if (kind == kind::kComputedConv) {
+      const DimList weights = dims(op.inputs[1]);
+      IntList kernel;
+      for (std::size_t i = 2; i < weights.size(); ++i) kernel.push_back(weights[i].value);
+      return window_dims(op.inputs[0], params_of<ConvParams>(op).window, kernel, weights[0]);
+    }
     if (kind == kind::kPool) {
       const auto params = params_of<PoolParams>(op);
       if (params.ceil_mode) return std::nullopt;

@@ -23,19 +23,19 @@ Refusal check_channels(const NodeView& n, const Dims& weights, std::int64_t grou
 
 Refusal check_bias(const NodeView& n, std::int64_t channels) {
   if (!n.has_input(2)) return std::nullopt;
-  const auto bias = constant_f32(n, 2, "bias input");
+  const auto bias = known_dims_f32(n, 2, "bias input");
   if (!bias) return bias.error();
-  if ((*bias)->dims() != Dims{channels}) {
-    return std::format("bias has dims {}, expected [{}]", to_string((*bias)->dims()), channels);
+  if (*bias != Dims{channels}) {
+    return std::format("bias has dims {}, expected [{}]", to_string(*bias), channels);
   }
   return std::nullopt;
 }
 
 Read<ConvParams> read_conv(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
-  const Tensor* weights = CTXGEN_TRY(constant_f32(n, 1, "weight input"));
-  ConvParams params = CTXGEN_TRY(read_conv_params(n, weights->dims()));
-  CTXGEN_REFUSE(check_bias(n, weights->dims()[0]));
+  const Dims weights = CTXGEN_TRY(known_dims_f32(n, 1, "weight input"));
+  ConvParams params = CTXGEN_TRY(read_conv_params(n, weights));
+  CTXGEN_REFUSE(check_bias(n, weights[0]));
   return params;
 }
 
@@ -64,7 +64,7 @@ Status lower_conv(const NodeView& n, ProgramBuilder& builder) {
 
 Status emit_conv(const NodeView& n, ProgramBuilder& builder, std::uint32_t result) {
   const ConvParams params = CTXGEN_TRY(accepted(read_conv(n), n));
-  ProgramOp op = builder.op(kind::kConv, n);
+  ProgramOp op = builder.op(n.constant(1) != nullptr ? kind::kConv : kind::kComputedConv, n);
   encode(params, op);
   builder.add(
       std::move(op),

@@ -1,5 +1,9 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <format>
+#include <numeric>
+#include <utility>
 
 #include "ctxgen/onednn/op_kinds.h"
 
@@ -10,7 +14,9 @@ namespace ctxgen::onednn {
 
 namespace {
 
-/// scale, bias, mean and variance of BatchNormalization, all [C].
+constexpr std::array<std::string_view, 4> kBatchNormNames = {"scale", "bias", "mean", "variance"};
+
+/// scale, bias, mean and variance of BatchNormalization, all [C]; null where one is not constant.
 Read<std::array<const Tensor*, 4>> read_batch_norm(const NodeView& n) {
   if (Refusal refusal = require_f32(n, {0})) return std::unexpected(*refusal);
   if (n.rank(0) < 2) return refuse("rank 1, expected 2 or more");
@@ -19,20 +25,65 @@ Read<std::array<const Tensor*, 4>> read_batch_norm(const NodeView& n) {
   if (node.opset >= 14 && node.int_or("training_mode", 0) != 0) return refuse("training mode");
   if (node.opset < 9 && node.int_or("spatial", 1) == 0) return refuse("spatial=0");
   CTXGEN_REFUSE(require_one_output(n));
-  constexpr std::array<std::string_view, 4> kNames = {"scale", "bias", "mean", "variance"};
   std::array<const Tensor*, 4> tensors{};
+  Dims first;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i] = CTXGEN_TRY(constant_f32(n, i + 1, kNames[i]));
-    if (tensors[i]->rank() != 1 || tensors[i]->dims() != tensors[0]->dims()) {
-      return refuse("{} has dims {}, expected one value per channel", kNames[i],
-                    to_string(tensors[i]->dims()));
+    const Dims dims = CTXGEN_TRY(known_dims_f32(n, i + 1, kBatchNormNames[i]));
+    if (i == 0) first = dims;
+    if (dims.size() != 1 || dims != first) {
+      return refuse("{} has dims {}, expected one value per channel", kBatchNormNames[i],
+                    to_string(dims));
     }
+    tensors[i] = n.constant(i + 1);
   }
   const Dim channels = n.input_dims(0)[1];
-  if (channels.is_fixed() && channels.value() != tensors[0]->dims()[0]) {
-    return refuse("scale has {} values for {} channels", tensors[0]->dims()[0], channels.value());
+  if (channels.is_fixed() && channels.value() != first[0]) {
+    return refuse("scale has {} values for {} channels", first[0], channels.value());
   }
   return tensors;
+}
+
+/// Computed vectors: y = x * factor + shift with factor = scale / sqrt(variance + epsilon) and
+/// shift = bias - mean * factor, ops over [C, 1...] that broadcast to x.
+void emit_computed_batch_norm(const NodeView& n, ProgramBuilder& builder) {
+  const std::string& name = n.output_value(0).name;
+  const std::vector<ProgramDim> vector = builder.dims(n.input_dims(1));
+  const auto value = [&](std::string_view what, std::vector<ProgramDim> dims) {
+    return builder.temporary(std::format("{}/{}", name, what), std::move(dims));
+  };
+  const auto binary = [&](std::string_view alg, Operand a, Operand b, std::string_view what) {
+    const std::uint32_t result = value(what, vector);
+    builder.add_binary(n, alg, a, b, result);
+    return Operand::value(result);
+  };
+  const auto eltwise = [&](std::string_view alg, float beta, Operand a, std::string_view what) {
+    const std::uint32_t result = value(what, vector);
+    builder.add_eltwise(n, alg, 1.0F, beta, a, result);
+    return Operand::value(result);
+  };
+  const auto spread = [&](Operand a, std::string_view what) {
+    std::vector<std::int64_t> axes(n.rank(0) - 2);
+    std::iota(axes.begin(), axes.end(), std::int64_t{1});
+    if (axes.empty()) return a;
+    std::vector<ProgramDim> dims = vector;
+    dims.resize(n.rank(0) - 1, ProgramDim{.value = 1});
+    const std::uint32_t result = value(what, std::move(dims));
+    ProgramOp op = builder.op(kind::kUnsqueeze, n);
+    encode(AxesParams{std::move(axes)}, op);
+    builder.add(std::move(op), {a}, result);
+    return Operand::value(result);
+  };
+  const float epsilon = n.node().float_or("epsilon", 1e-5F);
+  const Operand variance = builder.operand(n.input(4));
+  const Operand deviation =
+      eltwise("sqrt", 0.0F, eltwise("linear", epsilon, variance, "variance"), "deviation");
+  const Operand factor = binary("div", builder.operand(n.input(1)), deviation, "factor");
+  const Operand shift = binary("sub", builder.operand(n.input(2)),
+                               binary("mul", builder.operand(n.input(3)), factor, "mean"), "shift");
+  const std::uint32_t scaled = value("scaled", builder.at(builder.value(n.output(0))).dims);
+  builder.add_binary(n, "mul", builder.operand(n.input(0)), spread(factor, "factors"), scaled);
+  builder.add_binary(n, "add", Operand::value(scaled), spread(shift, "shifts"),
+                     builder.value(n.output(0)));
 }
 
 Refusal check_normalized_dims(const NodeView& n, std::size_t i, std::string_view what,
@@ -66,6 +117,10 @@ Refusal check_batch_norm(const NodeView& n) { return refusal_of(read_batch_norm(
 
 Status lower_batch_norm(const NodeView& n, ProgramBuilder& builder) {
   const auto tensors = CTXGEN_TRY(accepted(read_batch_norm(n), n));
+  if (std::ranges::find(tensors, nullptr) != tensors.end()) {
+    emit_computed_batch_norm(n, builder);
+    return {};
+  }
   const std::vector<float> gamma = floats_of(*tensors[0]), beta = floats_of(*tensors[1]);
   const std::vector<float> mean = floats_of(*tensors[2]), variance = floats_of(*tensors[3]);
   const double epsilon = n.node().float_or("epsilon", 1e-5F);

@@ -32,7 +32,7 @@ std::vector<memory::desc> preferred_forms(const NodeBuilder& builder, std::uint3
                                           const memory::desc& logical) {
   std::vector<memory::desc> list;
   const BuildContext& context = builder.context();
-  if (context.create_primitives || context.forms == nullptr) return list;
+  if (weight == kNone || context.create_primitives || context.forms == nullptr) return list;
   for (const WeightForm& form : (*context.forms)[weight])
     if (!form.plain && !form.transposed && form.md.get_dims() == logical.get_dims())
       list.push_back(form.md);
@@ -56,7 +56,7 @@ Status build_conv(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
   const auto params = CTXGEN_TRY(decode<ConvParams>(op));
   const ConvOperands conv = conv_operands(builder, params.group);
-  const Dims& onnx = builder.context().program.weights[conv.weight].dims;
+  const Dims& onnx = builder.weight_dims();
   const Window window =
       CTXGEN_TRY(resolve_window(op, builder.input(0).dims, kernel_of(onnx), params.window));
   const auto describe = [&](const memory::desc& weights, const dnnl::primitive_attr& attr) {
@@ -105,6 +105,18 @@ constinit const KindRow kConvRow{
     .shape = conv_shape,
     .terms = conv_terms,
     .place = place_conv,
+    .build = build_conv,
+};
+
+constinit const KindRow kComputedConvRow{
+    .name = kind::kComputedConv,
+    .number = 37,
+    .inputs = {2, 3},
+    .traits = {.product = true, .absorbs_eltwise = true, .absorbs_binary = true},
+    .types = check_f32_types,
+    .shape = conv_shape,
+    .terms = conv_terms,
+    .place = place_computed_conv,
     .build = build_conv,
 };
 

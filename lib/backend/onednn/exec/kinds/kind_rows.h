@@ -69,7 +69,7 @@ struct KindRow {
                   row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow)      \
                       row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow)              \
                           row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
-                              row(kLookupRow) row(kLowBitMatmulRow)
+                              row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

@@ -36,7 +36,7 @@ std::optional<memory::desc> row_operand(const Slot& operand, const Dims& dst) {
 std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const Dims& matrix) {
   const BuildContext& context = builder.context();
   const std::uint32_t weight = builder.node().packed_weight;
-  if (context.create_primitives && context.forms != nullptr) {
+  if (weight != kNone && context.create_primitives && context.forms != nullptr) {
     bool as_convolution = false;
     for (const WeightForm& form : (*context.forms)[weight]) {
       if (form.plain) continue;
@@ -45,8 +45,8 @@ std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const 
     }
     if (as_convolution) return std::nullopt;
   }
-  const auto tag = product_packing(matrix[0], matrix[1], context.program.weights[weight].type,
-                                   usable_instruction_set());
+  const auto tag =
+      product_packing(matrix[0], matrix[1], builder.weight_type(), usable_instruction_set());
   if (!tag) return std::nullopt;
   return memory::desc(to_dnnl(matrix), memory::data_type::f32, *tag);
 }
@@ -61,8 +61,8 @@ bool is_pointwise(const NodeBuilder& builder, const Window& window, std::int64_t
 
 Status build_pointwise_conv(NodeBuilder& builder, double flops) {
   const std::uint32_t weight = builder.node().packed_weight;
-  const ProgramWeight& stored = builder.context().program.weights[weight];
-  const Dims matrix{stored.dims[1], stored.dims[0]};
+  const Dims& stored = builder.weight_dims();
+  const Dims matrix{stored[1], stored[0]};
   const memory::desc logical = logical_md(matrix, true);
   const auto packed = packing_of_weight(builder, matrix);
   if (!packed) return fail(ErrorCode::kUnsupported, "{}: no packing", label(builder.op()));

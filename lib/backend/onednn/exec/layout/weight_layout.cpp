@@ -105,7 +105,7 @@ Result<WeightForms> decode_forms(const Program& program) {
 std::optional<memory::desc> chosen_form(const NodeBuilder& builder, std::uint32_t weight,
                                         const memory::desc& logical, bool transposed) {
   const BuildContext& context = builder.context();
-  if (context.forms == nullptr || context.choices.empty()) return std::nullopt;
+  if (weight == kNone || context.forms == nullptr || context.choices.empty()) return std::nullopt;
   const std::uint16_t choice = context.choices[builder.node().op];
   const auto& forms = (*context.forms)[weight];
   if (choice >= forms.size()) return std::nullopt;

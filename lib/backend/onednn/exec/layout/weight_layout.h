@@ -35,7 +35,8 @@ inline constexpr std::uint16_t kOwnPackings = 0x8000;
 /// The stored forms of every weight. Errors  kCorruptContext naming the weight.
 [[nodiscard]] Result<WeightForms> decode_forms(const Program& program);
 
-/// The form that a stored plan chose for this op's weight, if it has the dims of `logical`.
+/// The form that a stored plan chose for this op's weight, if it has the dims of `logical`; none for
+/// kNone, a value.
 [[nodiscard]] std::optional<dnnl::memory::desc> chosen_form(const NodeBuilder& builder,
                                                             std::uint32_t weight,
                                                             const dnnl::memory::desc& logical,

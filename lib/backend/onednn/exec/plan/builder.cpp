@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <bit>
 
+#include "ctxgen/base/checked.h"
+
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
+
+namespace {
+
+constexpr std::uint64_t kScratchAlignment = 64;  // of what oneDNN reads
+
+}  // namespace
 
 Dims broadcast_strides(const Slot& slot, const Dims& dst) {
   Dims strides(dst.size(), 0);
@@ -70,7 +78,24 @@ Arg NodeBuilder::slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot
            static_cast<std::uint64_t>(slot.offset) * element_bytes(slot.type)}};
 }
 
+const Dims& NodeBuilder::weight_dims() const {
+  const std::uint32_t weight = node_.packed_weight;
+  return weight != kNone ? context_.program.weights[weight].dims : input(1).dims;
+}
+
+DataType NodeBuilder::weight_type() const {
+  const std::uint32_t weight = node_.packed_weight;
+  return weight != kNone ? context_.program.weights[weight].type : input(1).type;
+}
+
 Arg NodeBuilder::packed_arg(int id, PackedUse use) {
+  if (use.weight == kNone) {
+    if (use.wanted == use.logical) return slot_arg(id, use.logical, input(1));
+    packed_bytes_ = align_up(use.wanted.get_size(), kScratchAlignment);
+    Arg arg{id, use.wanted, {Location::Kind::kScratch, 0, 0}};
+    to_pack_ = std::move(use);
+    return arg;
+  }
   use.op = node_.op;
   Arg arg{id,
           use.wanted,
@@ -176,16 +201,31 @@ std::size_t NodeBuilder::fused_at_most() const {
                                                                                         : first;
 }
 
-void NodeBuilder::finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms) {
+Status NodeBuilder::add_packing() {
+  if (!to_pack_) return {};
+  const PackedUse use = *std::exchange(to_pack_, std::nullopt);
+  const auto make = [&](const dnnl::primitive_attr& attr) {
+    return dnnl::reorder::primitive_desc(cpu_engine(), use.logical, cpu_engine(), use.wanted, attr);
+  };
+  return add_primitive<dnnl::reorder>(make,
+                                      {slot_arg(DNNL_ARG_FROM, use.logical, input(1)),
+                                       {DNNL_ARG_TO, use.wanted, {Location::Kind::kScratch, 0, 0}}},
+                                      References::kAllowed);
+}
+
+Status NodeBuilder::finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms) {
+  CTXGEN_CHECK(add_packing());
   step.op = node_.op;
-  step.scratch_bytes = scratchpad.get_size();
-  if (step.scratch_bytes > 0)
-    step.args.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, {Location::Kind::kScratch, 0, 0}});
+  step.scratch_bytes = packed_bytes_ + scratchpad.get_size();
+  if (scratchpad.get_size() > 0)
+    step.args.push_back(
+        {DNNL_ARG_SCRATCHPAD, scratchpad, {Location::Kind::kScratch, 0, packed_bytes_}});
   for (const Arg& arg : step.args)
     if (arg.location.kind != Location::Kind::kScratch) step.bytes += arg.md.get_size();
   build_.creation_ms += ms;
   build_.primitives += 1;
   build_.steps.push_back(std::move(step));
+  return {};
 }
 
 void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const Kernel> kernel,

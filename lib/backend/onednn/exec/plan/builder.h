@@ -88,7 +88,12 @@ class NodeBuilder {
   [[nodiscard]] Arg slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const;
   /// An argument of an own kernel.
   [[nodiscard]] Arg slot_arg(const Slot& slot) const { return slot_arg(0, no_descriptor(), slot); }
+  /// The weight of a product, packed at load; where the node's second input is a value instead
+  /// (use.weight is kNone), in each run, by a step before the next one.
   [[nodiscard]] Arg packed_arg(int id, PackedUse use);
+  /// Dims and type of the second input of a product: a packed weight, or a value.
+  [[nodiscard]] const Dims& weight_dims() const;
+  [[nodiscard]] DataType weight_type() const;
 
   /// Creates descriptor and primitive with as many of the node's post-ops as stay off oneDNN's
   /// reference kernels; the rest follow as own steps over dst. `make` builds the descriptor from
@@ -126,13 +131,17 @@ class NodeBuilder {
                                                        std::vector<Arg>& args) const;
   [[nodiscard]] bool append_prelu(std::size_t index, const OperandView& operand_view,
                                   dnnl::post_ops& post_ops, std::vector<Arg>& args) const;
-  void finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms);
+  [[nodiscard]] Status finish_step(Step step, const dnnl::memory::desc& scratchpad, double ms);
+  /// The step that packs what packed_arg() was asked for, if there is one.
+  [[nodiscard]] Status add_packing();
   [[nodiscard]] Status add_eltwise(const Slot& src, const Slot& dst, const PostOp& stage);
 
   const BuildContext& context_;
   const Node& node_;
   References references_;  // of every primitive
   NodeBuild build_;
+  std::optional<PackedUse> to_pack_;  // a computed weight that the next step reads
+  std::uint64_t packed_bytes_ = 0;    // what one takes at the start of the scratch, before the rest
 };
 
 /// The scratch memory of an own kernel.

@@ -48,7 +48,7 @@ Status NodeBuilder::add_fused(
     step.args = args(*pd);
     step.args.insert(step.args.end(), post_args.begin(), post_args.end());
     step.flops = flops;
-    finish_step(std::move(step), pd->scratchpad_desc(), milliseconds_since(start));
+    CTXGEN_CHECK(finish_step(std::move(step), pd->scratchpad_desc(), milliseconds_since(start)));
     return add_chain(output(), output(), std::span(node_.post_ops).subspan(count));
   }
   return fail(ErrorCode::kUnsupported, "{}: oneDNN offers {} only", name(), refusal);
@@ -73,8 +73,7 @@ Status NodeBuilder::add_primitive(
   if (context_.create_primitives)
     step.primitive = CTXGEN_TRY(guarded(what, [&] { return Primitive(pd); }));
   step.args = args;
-  finish_step(std::move(step), pd.scratchpad_desc(), milliseconds_since(start));
-  return {};
+  return finish_step(std::move(step), pd.scratchpad_desc(), milliseconds_since(start));
 }
 
 }  // namespace ctxgen::onednn

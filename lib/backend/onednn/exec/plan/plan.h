@@ -43,7 +43,7 @@ struct Location {
   enum class Kind : std::uint8_t { kBuffer, kPacked, kScratch, kConstant };
   Kind kind = Kind::kBuffer;
   std::uint32_t index = 0;         // buffer, packed use of the plan, or the constant's 4 bytes
-  std::uint64_t offset_bytes = 0;  // inside a buffer
+  std::uint64_t offset_bytes = 0;  // inside a buffer or the scratch
 };
 
 /// A descriptor of nothing. oneDNN allocates 768 bytes for an empty one; copies of this share none.

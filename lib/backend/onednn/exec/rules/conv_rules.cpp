@@ -32,16 +32,17 @@ IntList kernel_of(const Dims& weights) { return {weights.begin() + 2, weights.en
 ConvOperands conv_operands(const NodeBuilder& builder, std::int64_t group) {
   ConvOperands conv;
   conv.weight = builder.node().packed_weight;
-  const ProgramWeight& weight = builder.context().program.weights[conv.weight];
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  const Dims dims = weight_dims(weight.dims, group);
+  const Dims& onnx = builder.weight_dims();
+  const DataType type = builder.weight_type();
+  const Dims dims = weight_dims(onnx, group);
   conv.rank = src.dims.size();
   conv.src = channels_last_md(src.dims, src.type);
   conv.dst = channels_last_md(dst.dims, dst.type);
-  if (builder.has_input(2)) conv.bias = make_md(Dims{weight.dims[0]}, Dims{1});
-  conv.logical = make_md(dims, plain_strides(dims), weight.type);
-  conv.any = memory::desc(to_dnnl(dims), dnnl_type(weight.type), memory::format_tag::any);
+  if (builder.has_input(2)) conv.bias = make_md(Dims{onnx[0]}, Dims{1});
+  conv.logical = make_md(dims, plain_strides(dims), type);
+  conv.any = memory::desc(to_dnnl(dims), dnnl_type(type), memory::format_tag::any);
   return conv;
 }
 

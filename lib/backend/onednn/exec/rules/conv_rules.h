@@ -21,13 +21,12 @@ namespace ctxgen::onednn {
 
 /// What a convolution hands to oneDNN.
 struct ConvOperands {
-  std::uint32_t weight = kNone;
-  std::size_t rank = 0;  // of source and result
+  std::uint32_t weight = kNone;  // kNone: a value
+  std::size_t rank = 0;          // of source and result
   dnnl::memory::desc src, dst, bias;
   dnnl::memory::desc logical;  // the weights as they are: [G, M/G, C/G, K1..Kk], or without G
   dnnl::memory::desc any;      // the same in the layout that oneDNN chooses
 };
-/// Requires  the op's weights are packed.
 [[nodiscard]] ConvOperands conv_operands(const NodeBuilder& builder, std::int64_t group);
 
 /// The primitive with these weights. `describe(weights, attr)` gives its descriptor.

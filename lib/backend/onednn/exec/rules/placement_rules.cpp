@@ -39,6 +39,15 @@ Status place_conv(Placement& pass, std::uint32_t op) {
   return {};
 }
 
+Status place_computed_conv(Placement& pass, std::uint32_t op) {
+  const ProgramOp& conv = pass.program().ops[op];
+  const SlotId src =
+      pass.need(conv.inputs[0], Layout::kChannelsLast, Placement::Density::kDense, op);
+  const SlotId weights = place_vector(pass, op, 1), bias = place_vector(pass, op, 2);
+  pass.add_product(op, Layout::kChannelsLast, {src, weights, bias});
+  return {};
+}
+
 Status place_plain(Placement& pass, std::uint32_t op) {
   std::vector<SlotId> inputs;
   for (const Operand& operand : pass.program().ops[op].inputs)

@@ -10,6 +10,8 @@ namespace ctxgen::onednn {
 PlaceRule place_spatial;
 /// A convolution of either direction: channels-last, its weights packed, a sum in place if it can.
 PlaceRule place_conv;
+/// The same with weights that are a value.
+PlaceRule place_computed_conv;
 /// All inputs and the result plain and dense.
 PlaceRule place_plain;
 /// In the source's layout; vectors plain. Overwrites a source that dies.

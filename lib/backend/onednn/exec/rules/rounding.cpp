@@ -34,12 +34,18 @@ std::int64_t dim_from_back(const Program& program, const ProgramOp& op, std::siz
 }
 
 std::int64_t conv_terms(const Program& program, const ProgramOp& op) {
-  if (op.inputs.size() < 2 || op.inputs[1].kind != Operand::Kind::kWeight) return kUnknownTerms;
-  const Dims& dims = program.weights[op.inputs[1].index].dims;
+  if (op.inputs.size() < 2 || op.inputs[1].kind == Operand::Kind::kNone) return kUnknownTerms;
+  const Operand& weights = op.inputs[1];
+  const std::size_t rank = weights.kind == Operand::Kind::kWeight
+                               ? program.weights[weights.index].dims.size()
+                               : program.values[weights.index].dims.size();
   std::int64_t taps = 1;
-  for (std::size_t i = 1; i < dims.size(); ++i)
-    if (__builtin_mul_overflow(taps, dims[i], &taps)) return kMostTerms;
-  return std::min(taps, kMostTerms);
+  for (std::size_t back = 0; back + 1 < rank; ++back) {
+    const std::int64_t dim = dim_from_back(program, op, 1, back);
+    if (dim == kUnknownTerms) return dim;
+    if (__builtin_mul_overflow(taps, dim, &taps)) return kMostTerms;
+  }
+  return rank < 2 ? kUnknownTerms : std::min(taps, kMostTerms);
 }
 
 OpRounding rounding_of(const Program& program, const ProgramOp& op) {

@@ -9,7 +9,7 @@ namespace ctxgen::onednn {
 
 std::byte* BoundPlan::address(const Location& location) const {
   switch (location.kind) {
-    case Location::Kind::kScratch: return scratch_;
+    case Location::Kind::kScratch: return scratch_ + location.offset_bytes;
     case Location::Kind::kPacked: return const_cast<std::byte*>(plan_->packed_data[location.index]);
     case Location::Kind::kConstant: return nullptr;  // bind_step has them
     case Location::Kind::kBuffer: break;

@@ -125,6 +125,8 @@ inline constexpr std::string_view kLookup = "lookup";
 /// "float"), compute ("float"; "int8": each block of a row of src is rounded to integers of 8 bits, and
 /// zeros are not "float"). No post_ops.
 inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
+/// A "conv" whose weights are computed: a value, packed in each run.
+inline constexpr std::string_view kComputedConv = "computed_conv";
 
 }  // namespace ctxgen::onednn::kind
 
