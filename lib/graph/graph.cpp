@@ -63,6 +63,12 @@ const Tensor* Value::constant() const {
   return initializer && !is_overridable ? &*initializer : nullptr;
 }
 
+const Tensor* Value::constant_by_default() const {
+  if (const Tensor* known = constant()) return known;
+  if (by_default) return &*by_default;
+  return initializer ? &*initializer : nullptr;
+}
+
 namespace {
 
 std::uint32_t hash_of(std::string_view name) {

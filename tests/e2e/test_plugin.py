@@ -14,6 +14,7 @@ import onnx
 import onnx.compose
 import onnx.parser
 import pytest
+import test_overridable
 from cli_support import conv_model, done, ep_nodes, save
 from onnx import helper, numpy_helper
 
@@ -66,6 +67,24 @@ def feeds(folder, inputs):
         else:
             values[one.name] = numpy_helper.to_array(onnx.TensorProto.FromString(data))
     return values
+
+
+def test_overrides_of_initializers_that_are_inputs(tmp_path):
+    """Each run may give some of them, in memory of its own or in the same again with other content."""
+    source = save(test_overridable.network(), tmp_path / "net.onnx")
+    done("compile", "-q", source)
+    ours, theirs = session(tmp_path / "net_ctx.onnx"), onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"])
+
+    def check(given):
+        np.testing.assert_allclose(ours.run(None, given)[0], theirs.run(None, given)[0], rtol=1e-4, atol=1e-5)
+
+    for given in test_overridable.givens():
+        check(given)
+    weights = test_overridable.values(0)["cw"]
+    for step in range(4):  # the default, then others in its place
+        check({"x": test_overridable.pixels(), "cw": weights})
+        weights[0, step % 3] += 1
+    check({"x": test_overridable.pixels()})
 
 
 def check_data(model, folder, rtol, atol):

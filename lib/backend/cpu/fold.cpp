@@ -24,18 +24,27 @@ bool has_subgraph(const Node& node) {
   return std::ranges::any_of(node.attributes, [](const Attribute& a) { return !a.graphs.empty(); });
 }
 
+/// What counts as a constant, and where results go.
+enum class Known : std::uint8_t { kAlways, kByDefault };
+
+const Tensor* known_tensor(const Graph& graph, ValueId id, Known known) {
+  const Value& value = graph.value(id);
+  return known == Known::kAlways ? value.constant() : value.constant_by_default();
+}
+
 // Nothing left to find out: every output is known.
-bool is_done(const Graph& graph, const Node& node) {
+bool is_done(const Graph& graph, const Node& node, Known known) {
   return std::ranges::all_of(node.outputs, [&](ValueId id) {
-    return !id.valid() || graph.value(id).constant() != nullptr;
+    return !id.valid() || known_tensor(graph, id, known) != nullptr;
   });
 }
 
 /// Tensors of a node's inputs; nothing if one of them is not a constant.
-std::optional<std::vector<const Tensor*>> constant_inputs(const Graph& graph, const Node& node) {
+std::optional<std::vector<const Tensor*>> constant_inputs(const Graph& graph, const Node& node,
+                                                          Known known) {
   std::vector<const Tensor*> inputs;
   for (ValueId id : node.inputs) {
-    inputs.push_back(id.valid() ? graph.value(id).constant() : nullptr);
+    inputs.push_back(id.valid() ? known_tensor(graph, id, known) : nullptr);
     if (id.valid() && inputs.back() == nullptr) return std::nullopt;
   }
   return inputs;
@@ -106,8 +115,8 @@ std::optional<Tensor> shape_value(const Graph& graph, const Node& node) {
 
 class Folder {
  public:
-  Folder(Graph& graph, std::uint64_t max_bytes, SpillFile* spill)
-      : graph_(graph), left_bytes_(max_bytes), spill_(spill) {}
+  Folder(Graph& graph, std::uint64_t max_bytes, SpillFile* spill, Known known = Known::kAlways)
+      : graph_(graph), left_bytes_(max_bytes), spill_(spill), known_(known) {}
 
   Result<std::size_t> run() {
     std::size_t folded = 0;
@@ -120,13 +129,14 @@ class Folder {
  private:
   Result<bool> fold(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.outputs.empty() || is_random(node) || has_subgraph(node) || is_done(graph_, node))
+    if (node.outputs.empty() || is_random(node) || has_subgraph(node) ||
+        is_done(graph_, node, known_))
       return false;
     if (auto shape = shape_value(graph_, node); shape && node.output(0).valid()) {
-      graph_.value(node.output(0)).folded = std::move(*shape);
+      place_of(node.output(0)) = std::move(*shape);
       return true;
     }
-    const auto inputs = constant_inputs(graph_, node);
+    const auto inputs = constant_inputs(graph_, node, known_);
     if (!inputs || find_op(node.domain, node.op_type, node.opset) == nullptr) return false;
     std::uint64_t used_bytes = 0;
     auto outputs = run_within(node, *inputs, left_bytes_, used_bytes);
@@ -141,14 +151,27 @@ class Folder {
   Result<bool> keep(const Node& node, std::vector<Tensor> outputs) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (node.outputs[i].valid() && outputs[i].defined())
-        graph_.value(node.outputs[i]).folded = CTXGEN_TRY(keep_in(spill_, std::move(outputs[i])));
+        place_of(node.outputs[i]) = CTXGEN_TRY(keep_in(spill_, std::move(outputs[i])));
     return true;
+  }
+  Boxed<Tensor>& place_of(ValueId id) {
+    Value& value = graph_.value(id);
+    return known_ == Known::kAlways ? value.folded : value.by_default;
   }
 
   Graph& graph_;
   std::uint64_t left_bytes_;
   SpillFile* spill_;
+  Known known_;
 };
+
+Result<std::size_t> fold_main_graph(Model& model, std::uint64_t max_bytes,
+                                    std::uint64_t* used_bytes, SpillFile* spill, Known known) {
+  Folder folder(model.graph, max_bytes, spill, known);
+  const std::size_t folded = CTXGEN_TRY(folder.run());
+  if (used_bytes != nullptr) *used_bytes += max_bytes - folder.left_bytes();
+  return folded;
+}
 
 void bring_captured_constants(const Graph& outer, Graph& body) {
   for (std::uint32_t v = 0; v < body.value_count(); ++v) {
@@ -186,10 +209,12 @@ Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes, std::uint
 
 Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes,
                                    SpillFile* spill) {
-  Folder folder(model.graph, max_bytes, spill);
-  const std::size_t folded = CTXGEN_TRY(folder.run());
-  if (used_bytes != nullptr) *used_bytes += max_bytes - folder.left_bytes();
-  return folded;
+  return fold_main_graph(model, max_bytes, used_bytes, spill, Known::kAlways);
+}
+
+Result<std::size_t> fold_defaults(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes,
+                                  SpillFile* spill) {
+  return fold_main_graph(model, max_bytes, used_bytes, spill, Known::kByDefault);
 }
 
 }  // namespace ctxgen::cpu

@@ -75,8 +75,9 @@ class StructureHasher {
            (value.folded ? 32U : 0U));
     number(value.producer.valid() ? value.producer.index : ~std::uint64_t{0});
     add_ids(value.consumers);
-    number(value.constant() != nullptr ? 1 : 0);
-    if (value.constant() != nullptr) add(*value.constant(), /*small_only=*/true);
+    const Tensor* constant = value.constant_by_default();
+    number(constant != nullptr ? 1 : 0);
+    if (constant != nullptr) add(*constant, /*small_only=*/true);
   }
   void add(const Node& node) {
     for (const std::string_view part :
@@ -217,7 +218,8 @@ ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
   add_ids(partition.nodes);
   add_ids(partition.inputs);
   add_ids(partition.outputs);
-  ConstantCollector collector(view, hashes.constants);
+  const GraphView by_default = view.by_default();  // a program has them as well
+  ConstantCollector collector(by_default, hashes.constants);
   for (const NodeId id : partition.nodes) collector.visit(view.graph().node(id));
   ProgramKey result;
   collector.add_to(hasher, result.constants);

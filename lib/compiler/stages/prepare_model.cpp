@@ -121,6 +121,8 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
     if (folded == 0) break;
     CTXGEN_CHECK(infer_shapes(model));
   }
+  if (count_overridable(model.graph) > 0)
+    (void)CTXGEN_TRY(cpu::fold_defaults(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
   return {};
 }
 
@@ -187,8 +189,8 @@ Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions
   if (options.freeze_initializers) freeze_initializers(model);
   if (const std::size_t count = count_overridable(model.graph); count > 0)
     prepared.warnings.push_back(std::format(
-        "{} initializer{} also graph input{} and may change at run time, so nothing is compiled "
-        "from {}; {} bakes the values in",
+        "{} initializer{} also graph input{} and may change at run time: what is compiled from {} "
+        "is also there for other values; {} bakes the values in",
         count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them",
         option_name(options, &CompileOptions::freeze_initializers)));
 

@@ -120,18 +120,21 @@ Status GraphExecutor::run_partition(std::size_t index, RunState& state,
                                     const RunControl& control) const {
   const Step& step = steps_[index];
   state.views.clear();
+  state.constant_views.clear();
   for (const ValueId id : step.inputs) {
     const RuntimeValue& operand = value(state, id);
     if (!operand.is_tensor())
       return fail(ErrorCode::kInvalidGraph, "input \"{}\" is not a tensor, but {}",
                   graph_->value(id).name, describe(operand));
     state.views.push_back(operand.tensor().view());
+    state.constant_views.push_back(state.values[id.index].defined() ? 0 : 1);
   }
   auto& execution = state.executions[index];
   if (!execution) execution = CTXGEN_TRY(step.executable->make_state());
   PartitionOutputs outputs(*this, step, state);
-  return step.executable->run(*execution, state.views, outputs,
-                              {.timings = control.timings, .stop = control.stop});
+  return step.executable->run(
+      *execution, state.views, outputs,
+      {.timings = control.timings, .stop = control.stop, .constant_inputs = state.constant_views});
 }
 
 Status GraphExecutor::check_outputs(const Step& step, RunState& state) const {

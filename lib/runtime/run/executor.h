@@ -55,6 +55,7 @@ class RunState {
   std::vector<std::unique_ptr<ExecutionState>> executions;  // by step; made on first use
   std::vector<std::unique_ptr<RunState>> bodies;            // by body; likewise
   std::vector<TensorView> views;                            // scratch: inputs of a partition
+  std::vector<std::uint8_t> constant_views;                 // scratch: which of them are constants
   std::vector<const RuntimeValue*> operands;                // scratch: inputs of a kernel
   std::vector<std::int64_t> symbols;                        // scratch: sizes seen per symbol
   std::shared_ptr<TensorPool> pool;                         // shared with the bodies

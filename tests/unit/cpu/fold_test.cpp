@@ -35,6 +35,26 @@ class FoldTest : public testing::Test {
   Model model;
 };
 
+/// Kept apart from what is always known, and only what overridable initializers lead to.
+TEST_F(FoldTest, FollowsDefaultsOfOverridableInitializers) {
+  const ValueId a = constant("a", ints({2}, {3, 4})), b = constant("b", ints({2}, {1, 1}));
+  model.graph.value(a).is_overridable = true;
+  const ValueId fixed = add(make_node("Add", 13), {b, b}, "fixed");
+  const ValueId sum = add(make_node("Add", 13), {a, fixed}, "sum");
+  const ValueId open = add(make_node("Add", 13), {sum, input("x", {Dim::fixed(2)})}, "open");
+  ASSERT_EQ(fold_constants(model, kMaxFoldedBytes), 1U);
+  EXPECT_EQ(fold_defaults(model, kMaxFoldedBytes), 1U);
+  EXPECT_EQ(fold_defaults(model, kMaxFoldedBytes), 0U);
+  EXPECT_FALSE(folded(sum));
+  const Value& value = model.graph.value(sum);
+  EXPECT_EQ(value.constant(), nullptr);
+  ASSERT_NE(value.constant_by_default(), nullptr);
+  EXPECT_EQ(value.constant_by_default()->elements<std::int64_t>()[1], 6);
+  EXPECT_FALSE(model.graph.value(fixed).by_default);
+  EXPECT_NE(model.graph.value(fixed).constant_by_default(), nullptr);
+  EXPECT_EQ(model.graph.value(open).constant_by_default(), nullptr);
+}
+
 TEST_F(FoldTest, FollowsChainsOfConstants) {
   const ValueId a = constant("a", ints({2}, {3, 4}));
   const ValueId sum = add(make_node("Add", 13), {a, a}, "sum");

@@ -130,6 +130,7 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kGroupNorm, check_params<GroupNormParams>},
     {kind::kRnn, check_params<RnnParams>},
     {kind::kComputedConv, check_params<ConvParams>},
+    {kind::kDefaults, check_params<DefaultsParams>},
 };
 
 TEST(KindParams, OfEveryKindGoThereAndBack) {

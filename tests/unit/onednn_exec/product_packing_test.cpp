@@ -8,6 +8,7 @@
 
 #include "layout/weight_layout.h"
 #include "program_maker.h"
+#include "reference.h"
 
 // One file serves every number of rows and threads: the stored form of a product's weight depends on
 // the weight and the instruction set.

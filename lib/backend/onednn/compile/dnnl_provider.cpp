@@ -4,8 +4,10 @@
 #include <unordered_set>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/base/log.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/onednn/defaults.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_table.h"
 #include "ctxgen/onednn/peaks.h"
@@ -67,8 +69,9 @@ std::uint64_t plain_weight_bytes(const Program& program) {
   return bytes;
 }
 
-Result<Program> compile_one(const GraphView& view, const Partition& partition,
-                            const ProviderCompileOptions& options, WeightStore& store) {
+/// With the constants that `view` has.
+Result<Program> compile_seen(const GraphView& view, const Partition& partition,
+                             const ProviderCompileOptions& options, WeightStore& store) {
   Lowered lowered = CTXGEN_TRY(lower_partition(view, partition, store.spill()));
   lowered.integer_products = !view.target().portable;
   CTXGEN_CHECK(fuse(lowered));
@@ -79,6 +82,45 @@ Result<Program> compile_one(const GraphView& view, const Partition& partition,
                          .stays_plain = options.stays_plain};
   CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
   return std::move(lowered.program);
+}
+
+/// The inputs that are constants while callers override no initializer; none if a program that takes
+/// them for such is not possible.
+std::vector<DefaultInput> defaults_of(const GraphView& by_default, const Partition& partition) {
+  std::vector<DefaultInput> defaults;
+  for (const ValueId output : partition.outputs)
+    if (by_default.constant(output) != nullptr) return {};
+  for (std::uint32_t i = 0; i < partition.inputs.size(); ++i) {
+    const ValueId id = partition.inputs[i];
+    const Tensor* constant = by_default.constant(id);
+    if (constant == nullptr) continue;
+    // Equal bytes in other dims would be another tensor.
+    const ValueType& type = by_default.graph().value(id).type;
+    if (constant->is_string() || constant->type() != type.element ||
+        fixed_dims(type) != constant->dims())
+      return {};
+    defaults.push_back({i, hash_bytes(constant->bytes())});
+  }
+  return defaults;
+}
+
+/// A partition that reads initializers which callers may override gets two ways to its outputs: with the
+/// defaults as constants, folded and packed, and with whatever the inputs hold.
+Result<Program> compile_one(const GraphView& view, const Partition& partition,
+                            const ProviderCompileOptions& options, WeightStore& store) {
+  Program general = CTXGEN_TRY(compile_seen(view, partition, options, store));
+  const GraphView by_default = view.by_default();
+  const std::vector<DefaultInput> defaults = defaults_of(by_default, partition);
+  if (defaults.empty() || std::max(defaults.size(), partition.outputs.size()) > kMostDefaults)
+    return general;
+  auto packed = compile_seen(by_default, partition, options, store);
+  if (packed) return join_defaults(std::move(*packed), general, defaults);
+  // A node may be taken with values and not with constants: then values it is.
+  const ErrorCode code = packed.error().code;
+  if (code != ErrorCode::kUnsupported && code != ErrorCode::kInvalidGraph)
+    return std::unexpected(std::move(packed).error());
+  log(LogLevel::kInfo, "defaults are not packed ahead: {}", packed.error().message);
+  return general;
 }
 
 /// The message of a failure that another provider may not have.

@@ -1,7 +1,10 @@
 #include "lower_partition.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "dim_chains.h"
 #include "op_row.h"
@@ -9,12 +12,26 @@
 
 namespace ctxgen::onednn {
 
+namespace {
+
+bool is_constant(const GraphView& view, const Node& node) {
+  return std::ranges::all_of(node.outputs, [&](ValueId output) {
+    return !output.valid() || view.constant(output) != nullptr;
+  });
+}
+
+}  // namespace
+
 Result<Lowered> lower_partition(const GraphView& view, const Partition& partition,
                                 SpillFile* spill) {
   ProgramBuilder builder(view, spill);
   for (const ValueId id : partition.inputs) builder.add_input(id);
   for (const ValueId id : partition.outputs) builder.add_output(id);
-  const NodeScope scope(partition.nodes);
+  // Where defaults count as constants, what follows from them alone is one, too.
+  std::vector<NodeId> nodes;
+  std::ranges::copy_if(partition.nodes, std::back_inserter(nodes),
+                       [&](NodeId id) { return !is_constant(view, view.graph().node(id)); });
+  const NodeScope scope(nodes);
   const std::vector<bool> all(scope.size(), true);
   std::vector<bool> alone = all;  // in no pattern
 
@@ -26,18 +43,20 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
     for (const NodeId id : match.nodes) alone[scope.place(id)] = false;
   }
   std::vector<NodeId> readers;
-  for (const NodeId id : partition.nodes)
+  for (const NodeId id : nodes)
     if (scope.marked(alone, id) && reads_dims(view, view.graph().node(id))) readers.push_back(id);
   const DimChains chains(view, scope, alone, readers, all);
-  for (const NodeId id : partition.nodes) {
+  for (const NodeId id : nodes) {
     if (const auto found = last_nodes.find(id); found != last_nodes.end()) {
       CTXGEN_CHECK(lower_pattern(view, *found->second, builder));
     }
     if (!scope.marked(alone, id) || chains.vanishes(id)) continue;
     const NodeView n(view, view.graph().node(id));
     if (const Refusal refusal = check_node(n)) {
-      return fail(ErrorCode::kInternal, "{} is in a partition although it was refused: {}",
-                  n.node().describe(), *refusal);
+      // With defaults as constants it may be one that folding should have taken, but could not.
+      return fail(view.is_by_default() ? ErrorCode::kUnsupported : ErrorCode::kInternal,
+                  "{} is in a partition although it was refused: {}", n.node().describe(),
+                  *refusal);
     }
     CTXGEN_CHECK(lower_node(n, builder));
   }

@@ -69,7 +69,8 @@ struct KindRow {
                   row(kQMatmulRow) row(kDeconvRow) row(kPadRow) row(kGatherRow) row(kTileRow)      \
                       row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow)              \
                           row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
-                              row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)
+                              row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)          \
+                                  row(kDefaultsRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

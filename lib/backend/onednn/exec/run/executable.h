@@ -26,6 +26,7 @@ class OnednnExecutable final : public Executable {
                            const ExecutionControl& control) const override;
 
   [[nodiscard]] PlanStatistics plan_statistics() const override;
+  [[nodiscard]] std::size_t input_count() const { return program_->inputs.size(); }
 
  private:
   explicit OnednnExecutable(const LoadOptions& options);

@@ -8,6 +8,7 @@
 #include "kinds/kind_rows.h"
 #include "layout/weight_layout.h"
 #include "rules/rounding.h"
+#include "run/defaults_executable.h"
 #include "run/executable.h"
 #include "run/isa.h"
 #include "run/machine.h"
@@ -46,6 +47,8 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding, public Kn
     CTXGEN_CHECK(check_instructions(*program));
     LoadOptions resolved = options;
     if (resolved.threads <= 0) resolved.threads = default_threads();
+    if (auto split = CTXGEN_TRY(split_defaults(*program)))
+      return CTXGEN_TRY(DefaultsExecutable::load(*std::move(split), blobs, resolved, statistics));
     return CTXGEN_TRY(OnednnExecutable::load(std::move(program), blobs, resolved, statistics));
   }
 

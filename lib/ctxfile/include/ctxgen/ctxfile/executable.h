@@ -60,6 +60,9 @@ struct OpTiming {
 struct ExecutionControl {
   std::vector<OpTiming>* timings = nullptr;  // receives one entry per op
   const std::atomic<bool>* stop = nullptr;   // true: end with CANCELLED before the next op
+  /// Per input, not 0: the same memory with the same content in every run of this executable that
+  /// says so. Empty: not known of any.
+  std::span<const std::uint8_t> constant_inputs = {};
   [[nodiscard]] bool stopped() const {
     return stop != nullptr && stop->load(std::memory_order_relaxed);
   }

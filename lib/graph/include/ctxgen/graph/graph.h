@@ -160,11 +160,15 @@ struct Value {
   bool is_overridable = false;    // an initializer that callers may override at run time: IR >= 4
   bool initializer_is_external = false;  // its bytes came from another file
   Boxed<Tensor> initializer;
-  Boxed<Tensor> folded;         // value computed at compile time; the producer stays a node
+  Boxed<Tensor> folded;  // value computed at compile time; the producer stays a node
+  /// What it is while callers override no initializer, where that was computed and is not a constant.
+  Boxed<Tensor> by_default;
   Boxed<ValueSources> sources;  // none: what the file has of it is its name
 
   /// The constant that compilers may rely on: folded, or an initializer that cannot be overridden.
   [[nodiscard]] const Tensor* constant() const;
+  /// The same while callers override no initializer: the defaults, and what follows from them.
+  [[nodiscard]] const Tensor* constant_by_default() const;
   [[nodiscard]] SourceRange input_source() const {
     return sources ? sources->input : SourceRange();
   }

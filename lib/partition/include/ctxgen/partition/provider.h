@@ -46,8 +46,17 @@ class GraphView {
   [[nodiscard]] const Model& model() const { return *model_; }
   [[nodiscard]] const Graph& graph() const { return *graph_; }
   [[nodiscard]] const Tensor* constant(ValueId id) const {
-    return id.valid() ? graph_->value(id).constant() : nullptr;
+    if (!id.valid()) return nullptr;
+    const Value& value = graph_->value(id);
+    return by_default_ ? value.constant_by_default() : value.constant();
   }
+  /// The graph as it is while callers override no initializer: defaults are constants.
+  [[nodiscard]] GraphView by_default() const {
+    GraphView view = *this;
+    view.by_default_ = true;
+    return view;
+  }
+  [[nodiscard]] bool is_by_default() const { return by_default_; }
   [[nodiscard]] bool taken(NodeId id) const { return taken_[id.index]; }
   void take(NodeId id) { taken_[id.index] = true; }
   [[nodiscard]] const CompileTarget& target() const { return target_; }
@@ -56,6 +65,7 @@ class GraphView {
   const Model* model_;
   const Graph* graph_;
   CompileTarget target_;
+  bool by_default_ = false;
   std::vector<bool> taken_;
 };
 

@@ -31,6 +31,12 @@ inline constexpr std::uint64_t kMaxFoldScratchBytes = std::uint64_t{8} << 30;
                                                  std::uint64_t* used_bytes = nullptr,
                                                  SpillFile* spill = nullptr);
 
+/// The same for what follows from defaults of initializers that callers may override, which it stores in
+/// Value::by_default: to be called after fold_constants() found no more.
+[[nodiscard]] Result<std::size_t> fold_defaults(Model& model, std::uint64_t max_bytes,
+                                                std::uint64_t* used_bytes = nullptr,
+                                                SpillFile* spill = nullptr);
+
 /// The same for the bodies of the main graph's nodes, and theirs. What a body captures from an
 /// enclosing graph and is a constant there becomes one in the body, sharing its bytes.
 [[nodiscard]] Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes,

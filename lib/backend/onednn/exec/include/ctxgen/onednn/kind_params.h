@@ -342,4 +342,14 @@ struct RnnParams {
   bool operator==(const RnnParams&) const = default;
 };
 
+struct DefaultsParams {
+  IntList inputs = {}, high = {}, low = {};
+  static void fields(auto& p, auto& codec) {
+    codec("inputs", p.inputs);
+    codec("high", p.high);
+    codec("low", p.low);
+  }
+  bool operator==(const DefaultsParams&) const = default;
+};
+
 }  // namespace ctxgen::onednn

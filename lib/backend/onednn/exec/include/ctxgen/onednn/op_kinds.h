@@ -127,6 +127,11 @@ inline constexpr std::string_view kLookup = "lookup";
 inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
 /// A "conv" whose weights are computed: a value, packed in each run.
 inline constexpr std::string_view kComputedConv = "computed_conv";
+/// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
+/// the first values while the inputs of the program that `inputs` lists hold their defaults, whose
+/// XXH3-128 `high` and `low` are, else the others. A run computes only those that it takes.
+/// params: inputs, high, low (as many each). No post_ops.
+inline constexpr std::string_view kDefaults = "defaults";
 
 }  // namespace ctxgen::onednn::kind
 
