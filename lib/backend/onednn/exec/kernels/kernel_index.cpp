@@ -1,5 +1,5 @@
-#include <algorithm>
-#include <cstring>
+#include <bit>
+#include <utility>
 
 #include "ctxgen/base/simd.h"
 
@@ -8,123 +8,6 @@
 
 namespace ctxgen::onednn {
 namespace {
-
-constexpr std::int64_t kFill = INT64_MIN;  // an offset that stands for padding
-
-struct IndexAxis {
-  std::vector<std::int64_t> offsets;  // into src, in elements; kFill
-  std::int64_t dst_stride = 0;
-};
-
-/// Elements of the innermost axis that are side by side in src, or that are all padding.
-struct Run {
-  std::int64_t dst = 0, length = 0, src = 0;  // src: kFill for padding
-};
-
-constexpr auto gather_elements = simd_loop(
-    [] CTXGEN_SIMD_LOOP(std::int64_t n, const float* src, const std::int64_t* offsets, float* dst) {
-      for (std::int64_t i = 0; i < n; ++i) dst[i] = src[offsets[i]];
-    });
-constexpr auto copy_elements =
-    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* src, float* dst) {
-      for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i];
-    });
-
-/// Axes by dst stride; those of one element that is not moved are dropped.
-std::vector<IndexAxis> order_axes(const std::vector<AxisMap>& maps, const Dims& src_strides,
-                                  const Dims& dst_strides) {
-  std::vector<IndexAxis> axes;
-  for (std::size_t i = 0; i < maps.size(); ++i) {
-    if (maps[i].size() == 1 && maps[i][0] == 0) continue;
-    IndexAxis axis{{}, dst_strides[i]};
-    for (const std::int64_t index : maps[i])
-      axis.offsets.push_back(index < 0 ? kFill : index * src_strides[i]);
-    axes.push_back(std::move(axis));
-  }
-  std::ranges::stable_sort(axes, std::greater<>(), &IndexAxis::dst_stride);
-  return axes;
-}
-
-std::vector<Run> find_runs(const IndexAxis& axis) {
-  std::vector<Run> runs;
-  for (std::size_t i = 0; i < axis.offsets.size(); ++i) {
-    const std::int64_t offset = axis.offsets[i];
-    const bool joins =
-        !runs.empty() && (offset == kFill ? runs.back().src == kFill
-                                          : runs.back().src != kFill &&
-                                                offset == runs.back().src + runs.back().length);
-    if (joins)
-      runs.back().length += 1;
-    else
-      runs.push_back({static_cast<std::int64_t>(i), 1, offset});
-  }
-  return runs;
-}
-
-class IndexKernel final : public Kernel {
- public:
-  IndexKernel(std::vector<IndexAxis> axes, float fill) : fill_(fill) {
-    if (axes.empty()) axes.push_back({{0}, 1});
-    inner_ = std::move(axes.back());
-    axes.pop_back();
-    axes_ = std::move(axes);
-    for (const IndexAxis& axis : axes_) outer_ *= static_cast<std::int64_t>(axis.offsets.size());
-    std::vector<Run> runs = find_runs(inner_);
-    by_runs_ = inner_.dst_stride == 1 && (runs.size() * 4 <= inner_.offsets.size() ||
-                                          std::ranges::contains(inner_.offsets, kFill));
-    if (by_runs_) runs_ = std::move(runs);
-  }
-
-  Status run(std::byte* const* args, Workers& workers) const override {
-    const auto* src = reinterpret_cast<const float*>(args[0]);
-    auto* dst = reinterpret_cast<float*>(args[1]);
-    const auto width = static_cast<std::int64_t>(inner_.offsets.size());
-    parallel_for(workers, outer_, outer_ * width,
-                 [&](std::int64_t job) { run_row(job, src, dst); });
-    return {};
-  }
-
- private:
-  void run_row(std::int64_t index, const float* src, float* dst) const {
-    bool outside = false;
-    for (std::size_t i = axes_.size(); i-- > 0;) {
-      const auto size = static_cast<std::int64_t>(axes_[i].offsets.size());
-      const std::int64_t at = index % size;
-      index /= size;
-      dst += at * axes_[i].dst_stride;
-      const std::int64_t offset = axes_[i].offsets[static_cast<std::size_t>(at)];
-      if (offset == kFill)
-        outside = true;
-      else
-        src += offset;
-    }
-    const auto width = static_cast<std::int64_t>(inner_.offsets.size());
-    if (outside) {
-      for (std::int64_t i = 0; i < width; ++i) dst[i * inner_.dst_stride] = fill_;
-    } else if (by_runs_) {
-      for (const Run& run : runs_) {
-        if (run.src == kFill)
-          std::fill_n(dst + run.dst, run.length, fill_);
-        else
-          copy_elements(run.length, src + run.src, dst + run.dst);
-      }
-    } else if (inner_.dst_stride == 1) {
-      gather_elements(width, src, inner_.offsets.data(), dst);
-    } else {
-      for (std::int64_t i = 0; i < width; ++i) {
-        const std::int64_t offset = inner_.offsets[static_cast<std::size_t>(i)];
-        dst[i * inner_.dst_stride] = offset == kFill ? fill_ : src[offset];
-      }
-    }
-  }
-
-  std::vector<IndexAxis> axes_;
-  IndexAxis inner_;
-  std::vector<Run> runs_;
-  std::int64_t outer_ = 1;
-  bool by_runs_ = false;
-  float fill_;
-};
 
 constexpr auto blend = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* a, float wa,
                                                      const float* b, float wb, float* out) {
@@ -201,7 +84,14 @@ class LinearKernel final : public Kernel {
 std::shared_ptr<const Kernel> make_index_kernel(const std::vector<AxisMap>& maps,
                                                 const Dims& src_strides, const Dims& dst_strides,
                                                 float fill) {
-  return std::make_shared<IndexKernel>(order_axes(maps, src_strides, dst_strides), fill);
+  std::vector<MoveAxis> axes;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    MoveAxis axis{static_cast<std::int64_t>(maps[i].size()), 0, dst_strides[i], {}};
+    for (const std::int64_t index : maps[i])
+      axis.offsets.push_back(index < 0 ? kFill : index * src_strides[i]);
+    axes.push_back(std::move(axis));
+  }
+  return make_move_kernel(std::move(axes), sizeof(float), std::bit_cast<std::uint32_t>(fill));
 }
 
 std::shared_ptr<const Kernel> make_linear_kernel(const Dims& src, const Dims& dst,
