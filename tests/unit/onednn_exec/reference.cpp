@@ -308,6 +308,21 @@ Value slice(const Op& op, const Value& src, const Dims& dims) {
   });
 }
 
+/// ONNX Gather of constant indices.
+Value take(const Op& op, const Value& src, const Dims& dims) {
+  const std::size_t axis = axis_of(op, 0, src.dims.size());
+  const auto indices = op.list("indices", 0, 0), index_dims = op.list("index_dims", 0, 0);
+  return gather(src, dims, [&](const std::vector<std::int64_t>& o) {
+    std::vector<std::int64_t> s(o.begin(), o.begin() + static_cast<std::ptrdiff_t>(axis));
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < index_dims.size(); ++i) at = at * index_dims[i] + o[axis + i];
+    const std::int64_t index = indices[static_cast<std::size_t>(at)];
+    s.push_back(index < 0 ? index + src.dims[axis] : index);
+    s.insert(s.end(), o.begin() + static_cast<std::ptrdiff_t>(axis + index_dims.size()), o.end());
+    return s;
+  });
+}
+
 Value concat(const Op& op, const std::vector<const Value*>& in, const Dims& dims) {
   const std::size_t axis = axis_of(op, 0, dims.size());
   Value out{dims, {}};
@@ -351,6 +366,7 @@ Value evaluate(const Op& op, const std::vector<const Value*>& in, const Dims& di
   if (kind == "lrn") return lrn(op, *in[0]);
   if (kind == "concat") return concat(op, in, dims);
   if (kind == "slice") return slice(op, *in[0], dims);
+  if (kind == "gather") return take(op, *in[0], dims);
   if (kind == "transpose") {
     const auto perm = op.list("perm", 0, 0);
     return gather(*in[0], dims, [&](const std::vector<std::int64_t>& o) {

@@ -67,7 +67,11 @@ Status place_concat(Placement& pass, std::uint32_t op) {
   }
   std::int64_t at = 0;
   for (const Operand& operand : concat.inputs) {
-    const SlotId src = pass.need(operand, layout, Placement::Density::kStrided, op);
+    // A view is copied as it is: in another layout first would be a copy more.
+    const bool view = operand.kind == Operand::Kind::kValue &&
+                      pass.read_by_moves_only(operand.index) && !pass.has_dense(operand.index);
+    const SlotId src = pass.need(operand, view ? pass.primary_of(operand) : layout,
+                                 Placement::Density::kStrided, op);
     Slot part = pass.graph().slots[dst];
     part.dims = pass.dims_of(operand);
     part.offset += at * part.strides[axis];
@@ -104,7 +108,8 @@ constinit const KindRow kConcatRow{
     .traits = {.concatenates = true,
                .takes_empty = true,
                .exact = true,
-               .reads_growing_concat = true},
+               .reads_growing_concat = true,
+               .reads_views = true},
     .types = check_concat_types,
     .shape = concat_shape,
     .place = place_concat,

@@ -101,6 +101,28 @@ Status place_resize(Placement& pass, std::uint32_t op) {
   return params.mode == "nearest" ? place_index(pass, op) : place_spatial(pass, op);
 }
 
+/// One index without dims is a part of the source.
+Status place_gather(Placement& pass, std::uint32_t op) {
+  const ProgramOp& gather = pass.program().ops[op];
+  const Operand& operand = gather.inputs[0];
+  const Dims& dims = pass.dims_of(operand);
+  const std::size_t axis = CTXGEN_TRY(axis_param<GatherParams>(gather, dims.size()));
+  const AxisMap indices = CTXGEN_TRY(gather_map(gather, dims[axis]));
+  if (pass.dims(gather.outputs[0]).size() >= dims.size()) return place_index(pass, op);
+  const SlotId src = pass.need(operand, pass.primary_of(operand), Placement::Density::kStrided, op);
+  const Slot from = pass.slot(src);
+  Slot part = from;
+  part.offset += indices[0] * from.strides[axis];
+  part.dims = part.strides = {};
+  for (std::size_t i = 0; i < from.dims.size(); ++i) {
+    if (i == axis) continue;
+    part.dims.push_back(from.dims[i]);
+    part.strides.push_back(from.strides[i]);
+  }
+  pass.set_view(gather.outputs[0], part, operand, op);
+  return {};
+}
+
 Status add_index_kernel(NodeBuilder& builder, const std::vector<AxisMap>& maps,
                         const Dims& src_strides, float fill) {
   const Slot& src = builder.input(0);
@@ -172,7 +194,7 @@ constinit const KindRow kPadRow{
     .name = kind::kPad,
     .number = 24,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .exact = true, .map_entries_per_dim = 1},
+    .traits = {.post_ops = false, .exact = true, .reads_views = true, .map_entries_per_dim = 1},
     .types = check_f32_types,
     .shape = pad_shape,
     .place = place_index,
@@ -183,10 +205,10 @@ constinit const KindRow kGatherRow{
     .name = kind::kGather,
     .number = 25,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .exact = true, .map_entries_per_dim = 1},
+    .traits = {.post_ops = false, .exact = true, .reads_views = true, .map_entries_per_dim = 1},
     .types = check_f32_types,
     .shape = gather_shape,
-    .place = place_index,
+    .place = place_gather,
     .build = build_gather,
 };
 
@@ -194,7 +216,7 @@ constinit const KindRow kTileRow{
     .name = kind::kTile,
     .number = 26,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .exact = true, .map_entries_per_dim = 1},
+    .traits = {.post_ops = false, .exact = true, .reads_views = true, .map_entries_per_dim = 1},
     .types = check_f32_types,
     .shape = tile_shape,
     .place = place_index,

@@ -7,7 +7,7 @@
 #include "rules/shape_rules.h"
 #include "rules/type_rules.h"
 
-// slice and split: own copies that keep the layout.
+// slice and split: parts of the source, copied where a reader needs them dense.
 namespace ctxgen::onednn {
 
 namespace {
@@ -27,17 +27,16 @@ Result<ShapeOutputs> split_shape(const ProgramOp& op, ShapeInputs in) {
   return outputs;
 }
 
-/// A part of the source that begins at `start`, as an own copy in the source's layout.
-void copy_part(Placement& pass, std::uint32_t op, SlotId src, const SliceRange& range,
-               std::uint32_t value) {
-  const Layout layout = pass.primary_of(pass.program().ops[op].inputs[0]);
+/// A part of the source that begins at `start`.
+void place_part(Placement& pass, std::uint32_t op, SlotId src, const SliceRange& range,
+                std::uint32_t value) {
   Slot part = pass.graph().slots[src];
   part.dims = pass.dims(value);
   for (std::size_t i = 0; i < part.strides.size(); ++i) {
     part.offset += range.start[i] * part.strides[i];
     part.strides[i] *= range.step[i];
   }
-  pass.set_value(value, layout, pass.convert(pass.add_slot(part), layout, op));
+  pass.set_view(value, part, pass.program().ops[op].inputs[0], op);
 }
 
 SlotId place_source(Placement& pass, std::uint32_t op) {
@@ -49,7 +48,7 @@ Status place_slice(Placement& pass, std::uint32_t op) {
   const ProgramOp& slice = pass.program().ops[op];
   const SlotId src = place_source(pass, op);
   const SliceRange range = CTXGEN_TRY(resolve_slice(slice, pass.dims_of(slice.inputs[0])));
-  copy_part(pass, op, src, range, slice.outputs[0]);
+  place_part(pass, op, src, range, slice.outputs[0]);
   return {};
 }
 
@@ -61,7 +60,7 @@ Status place_split(Placement& pass, std::uint32_t op) {
   SliceRange range{std::vector<std::int64_t>(in.size(), 0), std::vector<std::int64_t>(in.size(), 1),
                    in};
   for (const std::uint32_t value : split.outputs) {
-    copy_part(pass, op, src, range, value);
+    place_part(pass, op, src, range, value);
     range.start[axis] += pass.dims(value)[axis];
   }
   return {};
@@ -73,7 +72,7 @@ constinit const KindRow kSliceRow{
     .name = kind::kSlice,
     .number = 18,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .exact = true},
+    .traits = {.post_ops = false, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = slice_shape,
     .place = place_slice,
@@ -84,7 +83,7 @@ constinit const KindRow kSplitRow{
     .name = kind::kSplit,
     .number = 19,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .takes_empty = true, .exact = true},
+    .traits = {.post_ops = false, .takes_empty = true, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = split_shape,
     .place = place_split,

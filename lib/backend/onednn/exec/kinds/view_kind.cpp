@@ -1,4 +1,5 @@
 #include <array>
+#include <cstdlib>
 
 #include "ctxgen/onednn/op_kinds.h"
 
@@ -137,8 +138,15 @@ bool same_channels_last(const Dims& a, const Dims& b) {
 
 Status place_transpose(Placement& pass, std::uint32_t op) {
   const ProgramOp& transpose = pass.program().ops[op];
-  const SlotId src = pass.need(transpose.inputs[0], pass.primary_of(transpose.inputs[0]),
-                               Placement::Density::kStrided, op);
+  const Operand& operand = transpose.inputs[0];
+  const std::uint32_t result = transpose.outputs[0];
+  const bool products = pass.read_by_products_only(result);
+  // Products read a transposed matrix as it is, but not one whose rows are parts of longer ones.
+  const bool part =
+      products && operand.kind == Operand::Kind::kValue && pass.read_by_moves_only(operand.index);
+  const SlotId src =
+      pass.need(operand, pass.primary_of(operand),
+                part ? Placement::Density::kDense : Placement::Density::kStrided, op);
   IntList perm = CTXGEN_TRY(decode<TransposeParams>(transpose)).perm;
   Slot view = pass.graph().slots[src];
   if (perm.empty())
@@ -148,21 +156,81 @@ Status place_transpose(Placement& pass, std::uint32_t op) {
     view.dims[i] = from.dims[static_cast<std::size_t>(perm[i])];
     view.strides[i] = from.strides[static_cast<std::size_t>(perm[i])];
   }
-  const SlotId seen = pass.add_slot(view);
   for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast}) {
     if (!is_layout(view.dims, view.strides, layout)) continue;
     // Canonical strides for dims of size 1, as oneDNN's kernels compare them.
-    pass.graph().slots[seen].strides = strides_of(layout, view.dims);
-    pass.set_value(transpose.outputs[0], layout, seen);
+    view.strides = strides_of(layout, view.dims);
+    pass.set_value(result, layout, pass.add_slot(view));
     return {};
   }
-  const bool view_only = pass.read_by_products_only(transpose.outputs[0]);
-  pass.set_value(transpose.outputs[0], Layout::kPlain,
-                 view_only ? seen : pass.convert(seen, Layout::kPlain, op));
+  const SlotId seen = pass.add_slot(view);
+  if (pass.read_by_moves_only(result) && volume(view.dims) != 0)
+    pass.set_value(result, nearest_layout(view.dims, view.strides), seen);
+  else
+    pass.set_value(result, Layout::kPlain,
+                   products ? seen : pass.convert(seen, Layout::kPlain, op));
   return {};
 }
 
+/// The source's bytes as the result, where their strides allow it and no reader wants them denser.
+bool reshape_in_place(Placement& pass, std::uint32_t op) {
+  const ProgramOp& reshape = pass.program().ops[op];
+  const Operand& operand = reshape.inputs[0];
+  const std::uint32_t result = reshape.outputs[0];
+  const Dims& out = pass.dims(result);
+  if (operand.kind != Operand::Kind::kValue || volume(out) == 0) return false;
+  const SlotId src = pass.need(operand, pass.primary_of(operand), Placement::Density::kStrided, op);
+  Slot view = pass.slot(src);
+  const auto strides = reshaped_strides(view.dims, view.strides, out);
+  if (!strides) return false;
+  view.dims = out;
+  view.strides = *strides;
+  for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast}) {
+    if (!is_layout(out, *strides, layout)) continue;
+    view.strides = strides_of(layout, out);
+    pass.set_value(result, layout, pass.add_slot(view));
+    return true;
+  }
+  if (!pass.read_by_moves_only(result)) return false;
+  pass.set_value(result, nearest_layout(out, *strides), pass.add_slot(view));
+  return true;
+}
+
+/// Copies a view of a channels-last image to the result, channels-last, if the dims of the source that
+/// are the closest in memory become channels: a shuffle of channels.
+bool reshape_channels(Placement& pass, std::uint32_t op) {
+  const ProgramOp& reshape = pass.program().ops[op];
+  const Operand& operand = reshape.inputs[0];
+  const std::uint32_t result = reshape.outputs[0];
+  const Dims& out = pass.dims(result);
+  if (operand.kind != Operand::Kind::kValue || volume(out) == 0 || layouts_coincide(out) ||
+      pass.is_output(result))
+    return false;
+  const SlotId src = pass.need(operand, pass.primary_of(operand), Placement::Density::kStrided, op);
+  const Slot from = pass.slot(src);
+  const auto strides = reshaped_strides(out, strides_of(Layout::kChannelsLast, out), from.dims);
+  if (!strides) return false;
+  std::size_t closest = from.dims.size();
+  for (std::size_t i = 0; i < from.dims.size(); ++i)
+    if (from.dims[i] != 1 && (closest == from.dims.size() ||
+                              std::abs(from.strides[i]) < std::abs(from.strides[closest])))
+      closest = i;
+  if (closest == from.dims.size() || (*strides)[closest] >= out[1]) return false;
+  const SlotId whole = pass.new_slot(out, Layout::kChannelsLast, from.type);
+  Slot parts = pass.slot(whole);
+  parts.dims = from.dims;
+  parts.strides = *strides;
+  Node copy;
+  copy.op = op;
+  copy.inputs = {src};
+  copy.outputs = {pass.add_slot(parts)};
+  pass.graph().nodes.push_back(std::move(copy));
+  pass.set_value(result, Layout::kChannelsLast, whole);
+  return true;
+}
+
 Status place_reshape(Placement& pass, std::uint32_t op) {
+  if (reshape_in_place(pass, op) || reshape_channels(pass, op)) return {};
   const ProgramOp& reshape = pass.program().ops[op];
   const Operand& operand = reshape.inputs[0];
   const Dims& out = pass.dims(reshape.outputs[0]);
@@ -195,7 +263,8 @@ constinit const KindRow kTransposeRow{
     .name = kind::kTranspose,
     .number = 12,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .view = true, .rearranges = true, .exact = true},
+    .traits =
+        {.post_ops = false, .view = true, .rearranges = true, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = transpose_shape,
     .place = place_transpose,
@@ -206,7 +275,8 @@ constinit const KindRow kReshapeRow{
     .name = kind::kReshape,
     .number = 13,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .view = true, .rearranges = true, .exact = true},
+    .traits =
+        {.post_ops = false, .view = true, .rearranges = true, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = reshape_shape,
     .place = place_reshape,
@@ -217,7 +287,8 @@ constinit const KindRow kFlattenRow{
     .name = kind::kFlatten,
     .number = 14,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .view = true, .rearranges = true, .exact = true},
+    .traits =
+        {.post_ops = false, .view = true, .rearranges = true, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = flatten_shape,
     .place = place_reshape,
@@ -228,7 +299,8 @@ constinit const KindRow kSqueezeRow{
     .name = kind::kSqueeze,
     .number = 15,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .view = true, .rearranges = true, .exact = true},
+    .traits =
+        {.post_ops = false, .view = true, .rearranges = true, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = squeeze_shape,
     .place = place_reshape,
@@ -239,7 +311,8 @@ constinit const KindRow kUnsqueezeRow{
     .name = kind::kUnsqueeze,
     .number = 16,
     .inputs = {1, 1},
-    .traits = {.post_ops = false, .view = true, .rearranges = true, .exact = true},
+    .traits =
+        {.post_ops = false, .view = true, .rearranges = true, .exact = true, .reads_views = true},
     .types = check_movable_types,
     .shape = unsqueeze_shape,
     .place = place_reshape,

@@ -1,5 +1,7 @@
 #include "layout/layout.h"
 
+#include <cstdlib>
+
 namespace ctxgen::onednn {
 
 Dims plain_strides(const Dims& dims) {
@@ -30,6 +32,42 @@ bool is_layout(const Dims& dims, const Dims& strides, Layout layout) {
   for (std::size_t i = 0; i < dims.size(); ++i)
     if (dims[i] != 1 && strides[i] != expected[i]) return false;
   return true;
+}
+
+Layout nearest_layout(const Dims& dims, const Dims& strides) {
+  if (dims.size() < 3 || dims[1] == 1) return Layout::kPlain;
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    if (i != 1 && dims[i] != 1 && std::abs(strides[i]) <= std::abs(strides[1]))
+      return Layout::kPlain;
+  return layouts_coincide(dims) ? Layout::kPlain : Layout::kChannelsLast;
+}
+
+std::optional<Dims> reshaped_strides(const Dims& dims, const Dims& strides, const Dims& to) {
+  Dims result(to.size(), 1);
+  std::size_t from = 0, next = 0;
+  while (from < dims.size() && next < to.size()) {
+    // The fewest dims on both sides that hold equally many elements.
+    std::size_t from_end = from + 1, next_end = next + 1;
+    std::int64_t have = dims[from], want = to[next];
+    while (have != want) {
+      if (have < want)
+        have *= dims[from_end++];
+      else
+        want *= to[next_end++];
+    }
+    std::int64_t step = 0, inner = 0;  // of the dim after, and how many steps it is long
+    for (std::size_t i = from_end; i-- > from;) {
+      if (dims[i] == 1) continue;
+      if (inner != 0 && strides[i] != step * inner) return std::nullopt;
+      if (inner == 0) result[next_end - 1] = strides[i];
+      step = strides[i];
+      inner = dims[i];
+    }
+    for (std::size_t i = next_end - 1; i-- > next;) result[i] = result[i + 1] * to[i + 1];
+    from = from_end;
+    next = next_end;
+  }
+  return result;  // dims that are left have one element
 }
 
 dnnl::memory::dims to_dnnl(const Dims& dims) { return {dims.begin(), dims.end()}; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -24,6 +25,16 @@ inline constexpr std::size_t kLayouts = 2;
 
 /// Whether `strides` describe the bytes of `layout` (strides of dims of size 1 do not matter).
 [[nodiscard]] bool is_layout(const Dims& dims, const Dims& strides, Layout layout);
+
+/// The layout that comes nearest to the order in which `strides` go through memory: channels-last where
+/// neighbours along dim 1 are the closest.
+[[nodiscard]] Layout nearest_layout(const Dims& dims, const Dims& strides);
+
+/// Strides over `to` of the elements that `dims` and `strides` describe, if there are any: where dims
+/// are merged, they must continue each other in memory. No dim is 0, and both shapes have as many
+/// elements.
+[[nodiscard]] std::optional<Dims> reshaped_strides(const Dims& dims, const Dims& strides,
+                                                   const Dims& to);
 
 /// oneDNN's name of an element type; undef for the types that programs do not hold.
 [[nodiscard]] dnnl::memory::data_type dnnl_type(DataType type);

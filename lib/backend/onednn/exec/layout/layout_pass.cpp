@@ -10,6 +10,7 @@ namespace ctxgen::onednn {
 namespace {
 
 constexpr std::uint32_t kNever = kNone - 1;  // "last used" of what outlives the last op
+constexpr std::uint64_t kVectorBytes = 64;
 
 template <class Visit>
 void for_each_operand(const ProgramOp& op, const Visit& visit) {
@@ -32,6 +33,7 @@ Placement::Placement(const Program& program, std::span<const Dims> value_dims,
 
 Result<NodeGraph> Placement::run() {
   CTXGEN_CHECK(check_types(program_));
+  find_moved_values();
   find_last_uses();
   find_concat_chains();
   find_product_operands();
@@ -54,6 +56,18 @@ void Placement::find_last_uses() {
       root_[op.outputs[0]] = root_[op.inputs[0].index];
   }
   for (const std::uint32_t output : program_.outputs) last_use_[root_[output]] = kNever;
+}
+
+void Placement::find_moved_values() {
+  moves_only_.assign(program_.values.size(), true);
+  for (const ProgramOp& op : program_.ops) {
+    for (const PostOp& post : op.post_ops)
+      if (post.operand.kind == Operand::Kind::kValue) moves_only_[post.operand.index] = false;
+    if (traits_of(op).reads_views) continue;
+    for (const Operand& in : op.inputs)
+      if (in.kind == Operand::Kind::kValue) moves_only_[in.index] = false;
+  }
+  for (const std::uint32_t output : program_.outputs) moves_only_[output] = false;
 }
 
 /// A transpose whose readers are all matmuls needs no copy: oneDNN reads such strides at full speed
@@ -177,8 +191,45 @@ void Placement::set_value(std::uint32_t value, Layout layout, SlotId slot) {
   slots.slot[static_cast<std::size_t>(layout)] = slot;
 }
 
+void Placement::set_view(std::uint32_t value, Slot view, const Operand& source, std::uint32_t op) {
+  // A part that begins where a vector does is as good as a copy.
+  const bool aligned =
+      static_cast<std::uint64_t>(view.offset) * element_bytes(view.type) % kVectorBytes == 0;
+  Layout layout = is_output(value) ? Layout::kPlain : nearest_layout(view.dims, view.strides);
+  bool stays = moves_only_[value];
+  for (const Layout dense : {Layout::kPlain, Layout::kChannelsLast}) {
+    if (!is_layout(view.dims, view.strides, dense)) continue;
+    // Canonical strides for dims of size 1, as oneDNN's kernels compare them.
+    view.strides = strides_of(dense, view.dims);
+    layout = dense;
+    stays = stays || aligned;
+    break;
+  }
+  const SlotId seen = add_slot(view);
+  if (!stays || volume(view.dims) == 0) return set_value(value, layout, convert(seen, layout, op));
+  set_value(value, layout, seen);
+  if (source.kind != Operand::Kind::kValue) return;
+  const std::uint32_t root = root_of(source.index), own = root_of(value);
+  if (root == own) return;
+  root_[own] = root;
+  last_use_[root] = std::max(last_use_[root], last_use_[own]);
+}
+
+std::uint32_t Placement::root_of(std::uint32_t value) const {
+  while (root_[value] != value) value = root_[value];
+  return value;
+}
+
 bool Placement::is_dense(SlotId slot, Layout layout) const {
   return is_layout(graph_.slots[slot].dims, graph_.slots[slot].strides, layout);
+}
+
+bool Placement::has_dense(std::uint32_t value) const {
+  const auto& slots = values_[value].slot;
+  return std::ranges::any_of(slots, [&](SlotId slot) {
+    return slot != kNone &&
+           (is_dense(slot, Layout::kPlain) || is_dense(slot, Layout::kChannelsLast));
+  });
 }
 
 SlotId Placement::weight_slot(std::uint32_t weight) {
@@ -225,7 +276,7 @@ SlotId Placement::need(const Operand& operand, Layout layout, Density density, s
 
 bool Placement::may_overwrite(const Operand& operand, SlotId slot, std::uint32_t op) const {
   if (operand.kind != Operand::Kind::kValue) return false;
-  const std::uint32_t root = root_[operand.index];
+  const std::uint32_t root = root_of(operand.index);
   const Slot& place = graph_.slots[slot];
   const Buffer& buffer = graph_.buffers[place.buffer];
   if (last_use_[root] != op || buffer.kind != Buffer::Kind::kArena || buffer.shared) return false;
@@ -235,7 +286,7 @@ bool Placement::may_overwrite(const Operand& operand, SlotId slot, std::uint32_t
   if (element_bytes(result) != element_bytes(place.type)) return false;
   std::size_t readers = 0;
   for_each_operand(program_.ops[op], [&](const Operand& other) {
-    if (other.kind == Operand::Kind::kValue && root_[other.index] == root) ++readers;
+    if (other.kind == Operand::Kind::kValue && root_of(other.index) == root) ++readers;
   });
   return readers == 1;
 }

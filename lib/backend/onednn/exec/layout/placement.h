@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -41,6 +42,8 @@ class Placement {
                             std::uint32_t op);
   [[nodiscard]] SlotId weight_slot(std::uint32_t weight);
   [[nodiscard]] SlotId convert(SlotId from, Layout layout, std::uint32_t op);
+  /// Whether the value is dense in any layout.
+  [[nodiscard]] bool has_dense(std::uint32_t value) const;
   [[nodiscard]] bool is_dense(SlotId slot, Layout layout) const;
   /// Whether `op` may overwrite the operand: it dies there, fills its buffer alone, and no other
   /// operand of the op sees these bytes.
@@ -49,12 +52,21 @@ class Placement {
   [[nodiscard]] bool read_by_products_only(std::uint32_t value) const {
     return products_only_[value];
   }
+  /// Whether every reader of the value moves elements and reads any strides as they are (traits:
+  /// reads_views): then it need not be dense.
+  [[nodiscard]] bool read_by_moves_only(std::uint32_t value) const { return moves_only_[value]; }
+  [[nodiscard]] bool is_output(std::uint32_t value) const {
+    return std::ranges::contains(program_.outputs, value);
+  }
   [[nodiscard]] ConcatPlace& concat_place(std::uint32_t op) { return concats_[op]; }
 
   // Results.
   [[nodiscard]] SlotId new_slot(const Dims& dims, Layout layout, DataType type);
   [[nodiscard]] SlotId add_slot(Slot slot);
   void set_value(std::uint32_t value, Layout layout, SlotId slot);
+  /// `value` is elements of `source` that `view` describes: left where they are if they are dense, or
+  /// if its readers only move them on; else copied, in the layout that comes nearest.
+  void set_view(std::uint32_t value, Slot view, const Operand& source, std::uint32_t op);
   /// `value` is `source`, in every layout that it has.
   void share_value(std::uint32_t value, std::uint32_t source) { values_[value] = values_[source]; }
   [[nodiscard]] SlotId output_slot(std::uint32_t op, Layout layout, SlotId reuse);
@@ -81,8 +93,10 @@ class Placement {
   void find_last_uses();
   void find_concat_chains();
   void find_product_operands();
+  void find_moved_values();
   void make_interface_buffers();
   [[nodiscard]] Status place_outputs();
+  [[nodiscard]] std::uint32_t root_of(std::uint32_t value) const;
   /// Whether the slot is all that its buffer holds.
   [[nodiscard]] bool fills_buffer(const Slot& slot) const;
   [[nodiscard]] std::uint32_t in_place_sum(std::uint32_t op, Layout layout);
@@ -95,6 +109,7 @@ class Placement {
   std::vector<std::uint32_t> root_;      // per value: the value whose bytes it may be a view of
   std::vector<std::uint32_t> last_use_;  // per root: last op that reads it; kNone - 1 for outputs
   std::vector<bool> products_only_;      // per value: read by matmuls and by nothing else
+  std::vector<bool> moves_only_;         // per value: read by moves and by nothing else
   std::vector<SlotId> weight_slots_;
   std::vector<ConcatPlace> concats_;  // per op
 };

@@ -22,6 +22,7 @@ struct KindTraits {
   bool absorbs_eltwise = false;  // an element-wise step after it costs less as its post-op
   bool absorbs_binary = false;   // so does a binary one
   bool reads_growing_concat = false;  // walks rows that are inside a longer concatenation's
+  bool reads_views = false;  // moves elements, so that it reads a source of any strides in place
   std::uint8_t strided_operands = 0;  // so many first inputs are read in place, transposed too
   std::uint8_t map_entries_per_dim =
       0;  // index maps that a plan holds, per element of a result's dim
