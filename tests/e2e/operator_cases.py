@@ -496,6 +496,24 @@ def pad(case, variant):
         case.test_between([case.real(2, 3, 4), case.sizes(*pads)], mode=mode)
 
 
+@family("ScatterND", variants=3)
+def scatter_nd(case, variant):
+    if variant == 0:  # whole rows
+        case.test_between([case.real(5, 4), case.constant(np.array([[1], [2]])), case.real(2, 4)])
+    elif variant == 1:  # a box inside, which nothing but its first axis fills
+        grid = np.stack(np.meshgrid([0, 1], [1, 2, 3], [-2, 3], indexing="ij"), axis=-1)
+        case.test_between([case.real(2, 5, 4, 3), case.constant(grid), case.real(2, 3, 2, 3)])
+    else:  # everything
+        case.test_between([case.real(2, 3), case.constant(np.array([[0], [-1]])), case.real(2, 3)])
+
+
+@family("ScatterElements", variants=2)
+def scatter_elements(case, variant):
+    rows = np.array([[1, 1, 1], [2, 2, 2]])
+    indices, updates = [(rows, (2, 3)), (rows.T, (3, 2))][variant]
+    case.test_between([case.real(4, 5), case.constant(indices), case.real(*updates)], axis=variant)
+
+
 @family("DepthToSpace", "SpaceToDepth")
 def depth_and_space(case, _variant):
     case.test_between([case.real(1, 8, 4, 6)], blocksize=2)

@@ -1,4 +1,10 @@
+#include <algorithm>
 #include <cstring>
+#include <span>
+
+#include <gmock/gmock.h>
+
+#include "ctxgen/onednn/provider.h"
 
 #include "reference.h"
 
@@ -106,6 +112,92 @@ TEST(DnnlIndex, EmbeddingsOfAConstantTable) {
     EXPECT_EQ(program.weights.at(0).type, type) << "kept as small as it is";
     expect_same(g, 0);
   }
+}
+
+/// The row-major indices of a box of `sizes` from `first`, one row of coordinates each.
+List box_indices(const List& first, const List& sizes) {
+  List indices;
+  std::int64_t count = 1;
+  for (const std::int64_t size : sizes) count *= size;
+  for (std::int64_t i = 0; i < count; ++i) {
+    List tuple(first);
+    std::int64_t left = i;
+    for (std::size_t axis = sizes.size(); axis-- > 0; left /= sizes[axis])
+      tuple[axis] += left % sizes[axis];
+    indices.insert(indices.end(), tuple.begin(), tuple.end());
+  }
+  return indices;
+}
+
+TEST(DnnlIndex, ScattersIntoBoxes) {
+  struct Box {
+    List first, sizes;
+  };
+  // Of [2, 6, 5, 7]: an image, channels, a part of every axis, negative indices, single elements, all.
+  for (const auto& [first, sizes] :
+       {Box{{1}, {1}}, Box{{0, 2}, {2, 3}}, Box{{0, 0, -3}, {2, 6, 2}},
+        Box{{1, 1, 2, 3}, {1, 4, 2, 4}}, Box{{0, -1, -1, -1}, {1, 1, 1, 1}}, Box{{0, 0}, {2, 6}}}) {
+    SCOPED_TRACE(::testing::PrintToString(first));
+    in_both_layouts(16, [&](TestGraph& g, const std::string& x) {
+      List dims(sizes), updates(sizes);
+      dims.push_back(std::ssize(sizes));
+      const List data{2, 6, 5, 7};
+      updates.insert(updates.end(), data.begin() + std::ssize(sizes), data.end());
+      const std::string indices = g.int_tensor(Dims(std::span(dims)), box_indices(first, sizes));
+      return g.add("Relu",
+                   {g.add("ScatterND", {x, indices, g.input("u", Dims(std::span(updates)))})});
+    });
+  }
+}
+
+/// What exporters write for x[:, 1:3] = y where indices are listed: updates of other dims than the box.
+TEST(DnnlIndex, ScattersListsOfRows) {
+  TestGraph g(11);
+  const std::string x = g.input("x", {3, 4, 2});
+  const std::string indices = g.int_tensor({4, 2}, {0, 1, 0, 2, 1, 1, 1, 2});
+  g.output(g.add("Abs", {g.add("ScatterND", {x, indices, g.input("u", {4, 2})})}));
+  Program program;
+  (void)compiled_results(g, &program);
+  EXPECT_TRUE(std::ranges::any_of(summary(program),
+                                  [](const std::string& op) { return op.starts_with("concat"); }));
+  expect_same(g);
+}
+
+TEST(DnnlIndex, ScattersElementsIntoRanges) {
+  TestGraph g(18);
+  const std::string x = g.input("x", {4, 5});
+  const std::string rows = g.int_tensor({2, 3}, {1, 1, 1, 2, 2, 2});
+  const std::string columns = g.int_tensor({4, 2}, {3, -1, 3, 4, 3, 4, -2, 4});
+  const std::string y =
+      g.add("ScatterElements", {x, rows, g.input("u", {2, 3})}, {attr("axis", 0)});
+  g.output(g.add(
+      "Abs", {g.add("ScatterElements", {y, columns, g.input("v", {4, 2})}, {attr("axis", -1)})}));
+  expect_same(g);
+}
+
+TEST(DnnlIndex, ScattersThatAreNoBoxStayOutside) {
+  const auto reason = [](std::int64_t opset, const char* type, const List& dims,
+                         const List& indices, const List& updates,
+                         const std::vector<Attribute>& attributes) -> std::string {
+    TestGraph g(opset);
+    const std::string x = g.input("x", {4, 5});
+    const std::string given = g.int_tensor(Dims(std::span(dims)), indices);
+    g.output(g.add(type, {x, given, g.input("u", Dims(std::span(updates)))}, attributes));
+    const auto capabilities = onednn::make_provider()->capabilities(g.view());
+    EXPECT_TRUE(capabilities.has_value());
+    for (const Rejection& rejection : capabilities->rejections)
+      if (rejection.node == g.last_node()) return rejection.reason;
+    return "";
+  };
+  EXPECT_EQ(reason(16, "ScatterND", {2, 1}, {1, 2}, {2, 5}, {}), "");
+  EXPECT_NE(reason(16, "ScatterND", {2, 1}, {2, 1}, {2, 5}, {}), "");
+  EXPECT_NE(reason(16, "ScatterND", {2, 1}, {1, 1}, {2, 5}, {}), "");
+  EXPECT_NE(reason(16, "ScatterND", {2, 1}, {0, 2}, {2, 5}, {}), "");
+  EXPECT_NE(reason(16, "ScatterND", {3, 2}, {0, 0, 0, 1, 1, 0}, {3}, {}), "");
+  EXPECT_NE(
+      reason(16, "ScatterND", {2, 1}, {1, 2}, {2, 5}, {attr("reduction", std::string("add"))}), "");
+  EXPECT_NE(reason(18, "ScatterElements", {2, 2}, {1, 2, 2, 1}, {2, 2}, {attr("axis", 0)}), "");
+  EXPECT_NE(reason(18, "ScatterElements", {1, 2}, {1, 2}, {1, 2}, {attr("axis", 0)}), "");
 }
 
 TEST(DnnlIndex, TileAndExpand) {

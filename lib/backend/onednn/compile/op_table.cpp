@@ -25,6 +25,9 @@ constexpr std::string_view kRnnAttributes =
 constexpr std::string_view kReduceLimits = "f32; constant axes; result not a scalar";
 constexpr std::string_view kRnnLimits =
     "f32; constant weights and bias; every sequence whole; default activations; no clip";
+constexpr std::string_view kScatterLimits =
+    "f32, u8, s8, bool; constant indices that are a box of the data, in order; dims known where "
+    "they apply; reduction none";
 constexpr std::string_view kEltwiseLimits = "f32";
 constexpr std::string_view kBinaryLimits = "f32; NumPy broadcasting; one operand may be constant";
 
@@ -182,6 +185,9 @@ constexpr OpRow kOps[] = {
      "f32; nearest, or linear over spatial dims; constant scales or sizes; no tf_crop_and_resize, "
      "no antialias"},
     {kOnnx, "Round", 11, 22, check_activation, lower_activation, kWork, "", kEltwiseLimits},
+    {kOnnx, "ScatterElements", 11, 18, check_scatter, lower_scatter, kGlue, "axis reduction",
+     kScatterLimits},
+    {kOnnx, "ScatterND", 11, 18, check_scatter, lower_scatter, kGlue, "reduction", kScatterLimits},
     {kOnnx, "Selu", 1, 22, check_activation, lower_activation, kWork, "alpha consumed_inputs gamma",
      kEltwiseLimits},
     {kOnnx, "Sigmoid", 1, 13, check_activation, lower_activation, kWork, "consumed_inputs",

@@ -84,6 +84,10 @@ LowerFunction lower_reshape, lower_flatten, lower_squeeze, lower_unsqueeze, lowe
 CheckFunction check_transpose, check_concat, check_slice, check_split;
 LowerFunction lower_transpose, lower_concat, lower_slice, lower_split;
 
+// scatter.cpp
+CheckFunction check_scatter;
+LowerFunction lower_scatter;
+
 // sized_slice.cpp
 CheckFunction check_sized_slice;
 LowerFunction lower_sized_slice;

@@ -5,9 +5,9 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 
-#include "../dim_list.h"
-#include "../op_row.h"
-#include "ops.h"
+#include "../../dim_list.h"
+#include "../../op_row.h"
+#include "../ops.h"
 
 namespace ctxgen::onednn {
 
