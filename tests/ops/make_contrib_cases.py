@@ -98,6 +98,7 @@ def attention_cases():
     case("attention_mask", MS, "Attention", [x, w, b, np.array([[1, 1, 0], [0, 1, 1]], np.int32)], num_heads=2)
     past = f32(2, 2, 2, 4, 4)
     case("attention_past", MS, "Attention", [x, w, b, np.ones((2, 7), np.int32), past], 2, num_heads=2, unidirectional=1)
+    case("attention_dummy_mask", MS, "Attention", [x, w, b, np.zeros((2, 1), np.int32), past], 2, num_heads=2)
     cos, sin = np.cos(f32(16, 8)), np.sin(f32(16, 8))
     q, k, v = f32(1, 5, 64), f32(1, 5, 32), f32(1, 5, 32)
     empty = np.zeros((1, 2, 0, 16), np.float32)

@@ -94,7 +94,8 @@ ScratchVector<float> project(const KernelContext& context) {
 }
 
 // What the mask input adds, by its form: lengths [B], ends and starts [2B], or ones and zeros
-// [B, T], [B, S, T], [B, 1, M, M].
+// [B, T], [B, S, T], [B, 1, M, M]. [1, 1] and [B, 1] hide nothing, whatever they hold, unless T is 1:
+// ONNX Runtime's fusions leave such masks (MASK_2D_DUMMY).
 class Mask {
  public:
   static Result<Mask> of(const Tensor* tensor, const AttentionSizes& sizes, double value) {
@@ -104,13 +105,14 @@ class Mask {
       return fail(ErrorCode::kUnsupported, "mask_index is {}", name_of(tensor->type()));
     const Dims& d = tensor->dims();
     const bool known =
-        (d.size() == 1 && (d[0] == sizes.batch || d[0] == 2 * sizes.batch)) ||
+        is_dummy(d, sizes) || (d.size() == 1 && (d[0] == sizes.batch || d[0] == 2 * sizes.batch)) ||
         d == Dims{sizes.batch, sizes.total} ||
         d == Dims{sizes.batch, sizes.sequence, sizes.total} ||
         (d.size() == 4 && d[0] == sizes.batch && d[1] == 1 && d[2] >= sizes.total && d[3] == d[2]);
     if (!known)
       return fail(ErrorCode::kUnsupported, "mask_index has shape {} for {} keys", to_string(d),
                   sizes.total);
+    if (is_dummy(d, sizes)) mask.tensor_ = nullptr;
     return mask;
   }
 
@@ -133,6 +135,10 @@ class Mask {
   }
 
  private:
+  static bool is_dummy(const Dims& d, const AttentionSizes& sizes) {
+    return sizes.total != 1 && (d == Dims{1, 1} || d == Dims{sizes.batch, 1});
+  }
+
   Mask(const Tensor* tensor, const AttentionSizes& sizes, double value)
       : tensor_(tensor), sizes_(sizes), value_(value) {}
   const Tensor* tensor_;
