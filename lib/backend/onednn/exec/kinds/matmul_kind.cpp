@@ -95,26 +95,14 @@ bool takes_packings(const NodeBuilder& builder, const Product& p) {
   return builder.input(0).type == DataType::kUint8 && steps && steps->in_zero == 0;
 }
 
-/// A packing in which the weight is stored already, by another release or for other machines.
-std::optional<memory::desc> stored_packing(const NodeBuilder& builder, const Product& p,
-                                           std::uint32_t weight) {
-  const BuildContext& context = builder.context();
-  if (!context.create_primitives || context.forms == nullptr) return std::nullopt;
-  for (const WeightForm& form : (*context.forms)[weight]) {
-    if (form.plain || form.transposed != p.trans_b) continue;
-    for (const memory::format_tag tag : product_packings())
-      if (form.md == memory::desc(to_dnnl(p.b), form.md.get_data_type(), tag)) return form.md;
-  }
-  return std::nullopt;
-}
-
 /// Weight layouts to try in order; the last one leaves the choice to oneDNN.
 std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Product& p,
                                             std::uint32_t weight, const memory::desc& logical) {
   std::vector<memory::desc> list;
   if (const auto stored = chosen_form(builder, weight, logical, p.trans_b)) list.push_back(*stored);
   if (takes_packings(builder, p)) {
-    if (const auto stored = stored_packing(builder, p, weight)) list.push_back(*stored);
+    if (const auto stored = stored_packing(builder, weight, p.b, p.trans_b, is_product_packing))
+      list.push_back(*stored);
     const DataType type = builder.context().program.weights[weight].type;
     if (const auto tag = product_packing(p.b[0], p.b[1], type, usable_instruction_set()))
       list.emplace_back(to_dnnl(p.b), logical.get_data_type(), *tag);

@@ -34,17 +34,10 @@ std::optional<memory::desc> row_operand(const Slot& operand, const Dims& dst) {
 /// The packing that the file has, else the one for this machine; nothing where the file has the
 /// weight as a convolution's kernel wants it.
 std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const Dims& matrix) {
-  const BuildContext& context = builder.context();
   const std::uint32_t weight = builder.node().packed_weight;
-  if (weight != kNone && context.create_primitives && context.forms != nullptr) {
-    bool as_convolution = false;
-    for (const WeightForm& form : (*context.forms)[weight]) {
-      if (form.plain) continue;
-      if (form.transposed && form.md.get_dims() == to_dnnl(matrix)) return form.md;
-      as_convolution = true;
-    }
-    if (as_convolution) return std::nullopt;
-  }
+  if (const auto stored = stored_packing(builder, weight, matrix, true, is_product_packing))
+    return stored;
+  if (is_stored_packed(builder, weight)) return std::nullopt;
   const auto tag =
       product_packing(matrix[0], matrix[1], builder.weight_type(), usable_instruction_set());
   if (!tag) return std::nullopt;

@@ -45,4 +45,11 @@ std::span<const Tag> product_packings() {
   return kPackings;
 }
 
+bool is_product_packing(const dnnl::memory::desc& md) {
+  const dnnl::memory::dims dims = md.get_dims();
+  return dims.size() == 2 && std::ranges::any_of(product_packings(), [&](Tag tag) {
+           return md == dnnl::memory::desc(dims, md.get_data_type(), tag);
+         });
+}
+
 }  // namespace ctxgen::onednn

@@ -22,5 +22,6 @@ namespace ctxgen::onednn {
 /// The packings that oneDNN's product kernels take for every number of rows, f32's first: a file may
 /// hold any of them.
 [[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
+[[nodiscard]] bool is_product_packing(const dnnl::memory::desc& md);
 
 }  // namespace ctxgen::onednn

@@ -1,5 +1,7 @@
 #include "layout/weight_layout.h"
 
+#include <algorithm>
+
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/ctxfile/weight_reference.h"
 
@@ -114,6 +116,26 @@ std::optional<memory::desc> chosen_form(const NodeBuilder& builder, std::uint32_
   if (form.transposed != transposed || form.md.get_dims() != logical.get_dims())
     return std::nullopt;
   return form.md;
+}
+
+std::optional<memory::desc> stored_packing(const NodeBuilder& builder, std::uint32_t weight,
+                                           const Dims& dims, bool transposed, TakesPacking* takes) {
+  const BuildContext& context = builder.context();
+  if (weight == kNone || !context.create_primitives || context.forms == nullptr)
+    return std::nullopt;
+  const memory::dims wanted = to_dnnl(dims);
+  for (const WeightForm& form : (*context.forms)[weight])
+    if (!form.plain && form.transposed == transposed && form.md.get_dims() == wanted &&
+        takes(form.md))
+      return form.md;
+  return std::nullopt;
+}
+
+bool is_stored_packed(const NodeBuilder& builder, std::uint32_t weight) {
+  const BuildContext& context = builder.context();
+  if (weight == kNone || !context.create_primitives || context.forms == nullptr) return false;
+  return std::ranges::any_of((*context.forms)[weight],
+                             [](const WeightForm& form) { return !form.plain; });
 }
 
 }  // namespace ctxgen::onednn

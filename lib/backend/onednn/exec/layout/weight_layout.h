@@ -42,6 +42,16 @@ inline constexpr std::uint16_t kOwnPackings = 0x8000;
                                                             const dnnl::memory::desc& logical,
                                                             bool transposed);
 
+using TakesPacking = bool(const dnnl::memory::desc&);
+/// The first packing in which the file has the op's weight, by another release or for other machines,
+/// with these dims, and which `takes` accepts. None while packing, and for a value.
+[[nodiscard]] std::optional<dnnl::memory::desc> stored_packing(const NodeBuilder& builder,
+                                                               std::uint32_t weight,
+                                                               const Dims& dims, bool transposed,
+                                                               TakesPacking* takes);
+/// Whether the file has the op's weight in any packing.
+[[nodiscard]] bool is_stored_packed(const NodeBuilder& builder, std::uint32_t weight);
+
 /// Dense row-major strides of `dims`, with the last two swapped for a transposed tensor.
 [[nodiscard]] dnnl::memory::desc logical_md(const Dims& dims, bool transposed,
                                             DataType type = DataType::kFloat);

@@ -90,6 +90,8 @@ DataType NodeBuilder::weight_type() const {
 
 Arg NodeBuilder::packed_arg(int id, PackedUse use) {
   if (use.weight == kNone) {
+    to_pack_.reset();  // of an attempt that oneDNN refused
+    packed_bytes_ = 0;
     if (use.wanted == use.logical) return slot_arg(id, use.logical, input(1));
     packed_bytes_ = align_up(use.wanted.get_size(), kScratchAlignment);
     Arg arg{id, use.wanted, {Location::Kind::kScratch, 0, 0}};
