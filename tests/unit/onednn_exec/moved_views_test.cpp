@@ -79,6 +79,18 @@ TEST(MovedViews, HeadsAreCopiedOnce) {
   EXPECT_EQ(copies_in(maker), 3U);
 }
 
+TEST(MovedViews, PadsOfNothingAreNoCopies) {
+  Maker maker(5);
+  const Operand x = pointwise(maker, maker.input(Dims{1, 4, 5, 6}), 4);
+  const Operand padded =
+      maker.op(kind::kPad, {x}, {ints("pads", {0, 0, 0, 0, 0, 0, 0, 0}), text("mode", "constant")});
+  const Operand changed = maker.op(kind::kEltwise, {padded}, {text("alg", "tanh")});
+  const Operand sum = maker.op(kind::kBinary, {x, changed}, {text("alg", "add")});
+  maker.output(pointwise(maker, sum, 4));
+  expect_matches_reference(maker);
+  EXPECT_EQ(copies_in(maker), 2U);
+}
+
 TEST(MovedViews, SourceOutlivesItsViews) {
   // The sum would overwrite its operand, if a view of that were not read later.
   Maker maker(4);

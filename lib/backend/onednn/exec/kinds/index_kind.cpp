@@ -101,6 +101,18 @@ Status place_resize(Placement& pass, std::uint32_t op) {
   return params.mode == "nearest" ? place_index(pass, op) : place_spatial(pass, op);
 }
 
+/// Pads of 0, which exporters leave where sizes divide, are the source itself.
+Status place_pad(Placement& pass, std::uint32_t op) {
+  const ProgramOp& pad = pass.program().ops[op];
+  const Operand& operand = pad.inputs[0];
+  const IntList pads = CTXGEN_TRY(decode<PadParams>(pad)).pads;
+  if (!std::ranges::all_of(pads, [](std::int64_t n) { return n == 0; }))
+    return place_index(pass, op);
+  const SlotId src = pass.need(operand, pass.primary_of(operand), Placement::Density::kStrided, op);
+  pass.set_view(pad.outputs[0], pass.slot(src), operand, op);
+  return {};
+}
+
 /// One index without dims is a part of the source.
 Status place_gather(Placement& pass, std::uint32_t op) {
   const ProgramOp& gather = pass.program().ops[op];
@@ -197,7 +209,7 @@ constinit const KindRow kPadRow{
     .traits = {.post_ops = false, .exact = true, .reads_views = true, .map_entries_per_dim = 1},
     .types = check_f32_types,
     .shape = pad_shape,
-    .place = place_index,
+    .place = place_pad,
     .build = build_pad,
 };
 
