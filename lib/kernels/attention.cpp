@@ -1,0 +1,137 @@
+#include "ctxgen/kernels/attention.h"
+
+#include <atomic>
+
+#include "ctxgen/base/checked.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "attention_few-inl.h"
+#include "attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+HWY_NOINLINE void run_task(const Attention& a, const AttentionLayout& layout, std::int64_t task,
+                           float* partials, float* scratch) {
+  const std::int64_t part = task % layout.parts, head = task / layout.parts;
+  const std::int64_t image = head / a.sizes.kv_heads, kv_head = head % a.sizes.kv_heads;
+  if (!layout.few) return tile_block(a, layout, image, kv_head, part, scratch);
+  few_chunk(a, layout, image, kv_head, part, scratch,
+            partials + task * layout.rows * AttentionLayout::partial_floats(a.sizes));
+}
+
+/// The rows of a kv head of an image from the results of its chunks.
+HWY_NOINLINE void run_merge(const Attention& a, const AttentionLayout& layout, std::int64_t head,
+                            const float* partials) {
+  const std::int64_t image = head / a.sizes.kv_heads, kv_head = head % a.sizes.kv_heads;
+  const std::int64_t floats = AttentionLayout::partial_floats(a.sizes);
+  for (std::int64_t r = 0; r < layout.rows; ++r)
+    merge_parts(a, partials + (head * layout.parts * layout.rows + r) * floats, layout.parts,
+                layout.rows * floats,
+                a.out + image * a.out_strides.image +
+                    (kv_head * layout.group + r % layout.group) * a.out_strides.head +
+                    r / layout.group * a.out_strides.row);
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "dispatch.h"
+
+namespace ctxgen::kernels {
+
+namespace {
+
+void run_task(const Attention& a, const AttentionLayout& layout, std::int64_t task, float* partials,
+              float* scratch) {
+  CTXGEN_DISPATCH(run_task(a, layout, task, partials, scratch));
+}
+
+void run_merge(const Attention& a, const AttentionLayout& layout, std::int64_t head,
+               const float* partials) {
+  CTXGEN_DISPATCH(run_merge(a, layout, head, partials));
+}
+
+/// Floats of all partial results, then of each task that runs at once.
+struct Parts {
+  std::uint64_t partials = 0, task = 0, team = 0;
+};
+
+std::optional<Parts> parts_of(const AttentionSizes& s) {
+  constexpr std::int64_t kMost = std::int64_t{1}
+                                 << 40U;  // no product of three is beyond 2^63 below
+  for (const std::int64_t n : {s.images, s.heads, s.queries, s.keys, s.size, s.value_size})
+    if (n > kMost) return std::nullopt;
+  const auto rows = checked_mul(static_cast<std::uint64_t>(s.heads / s.kv_heads),
+                                static_cast<std::uint64_t>(s.queries));
+  const auto heads =
+      checked_mul(static_cast<std::uint64_t>(s.images), static_cast<std::uint64_t>(s.kv_heads));
+  if (!rows || !heads || *rows > kMost || *heads > kMost) return std::nullopt;
+  const AttentionLayout layout(s);
+  const auto tasks = checked_mul(*heads, static_cast<std::uint64_t>(layout.parts));
+  if (!tasks || *tasks > INT64_MAX) return std::nullopt;
+  Parts parts{.partials = 0,
+              .task = static_cast<std::uint64_t>(rounded_up(layout.task_floats(s), kMostLanes)),
+              .team = std::min<std::uint64_t>(*tasks, kMostTeam)};
+  if (layout.few) {
+    const auto floats = static_cast<std::uint64_t>(
+        rounded_up(layout.rows * AttentionLayout::partial_floats(s), kMostLanes));
+    const auto all = checked_mul(floats, *tasks);
+    if (!all) return std::nullopt;
+    parts.partials = *all;
+  }
+  return parts;
+}
+
+/// Whether the work is worth the start of a team: products of a query with a key and its value.
+bool worth_threads(const AttentionSizes& s) {
+  constexpr double kWorthThreads = 256 * 1024;
+  return static_cast<double>(s.images * s.heads) * static_cast<double>(s.queries) *
+             static_cast<double>(s.keys) * static_cast<double>(s.size + s.value_size) >=
+         kWorthThreads;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes) {
+  const auto parts = parts_of(sizes);
+  if (!parts) return std::nullopt;
+  const auto tasks = checked_mul(parts->task, parts->team);
+  if (!tasks) return std::nullopt;
+  const auto floats = checked_add(*tasks, parts->partials);
+  if (!floats) return std::nullopt;
+  const auto bytes = checked_mul(*floats, std::uint64_t{sizeof(float)});
+  return bytes && *bytes <= INT64_MAX ? bytes : std::nullopt;
+}
+
+void attend(const Attention& a, Workers& workers) {
+  const AttentionSizes& s = a.sizes;
+  const AttentionLayout layout(s);
+  if (s.images <= 0 || s.heads <= 0 || layout.rows <= 0) return;
+  const Parts parts = parts_of(s).value_or(Parts{});
+  auto* partials = reinterpret_cast<float*>(a.scratch);
+  float* scratch = partials + parts.partials;
+  const std::int64_t heads = s.images * s.kv_heads;
+  if (worth_threads(s) && parts.team > 1) {
+    std::atomic<std::int64_t> next{
+        0};  // each place takes the next task: those of causal rows differ
+    workers.parallel_for(static_cast<std::int64_t>(parts.team), [&](std::int64_t place) {
+      for (std::int64_t task = next++; task < layout.tasks; task = next++)
+        run_task(a, layout, task, partials,
+                 scratch + static_cast<std::uint64_t>(place) * parts.task);
+    });
+  } else {
+    for (std::int64_t task = 0; task < layout.tasks; ++task)
+      run_task(a, layout, task, partials, scratch);
+  }
+  if (layout.few)
+    for (std::int64_t head = 0; head < heads; ++head) run_merge(a, layout, head, partials);
+}
+
+}  // namespace ctxgen::kernels
+#endif

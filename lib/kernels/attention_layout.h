@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ctxgen/kernels/attention.h"
+
+// What the versions of attend() for all instruction sets have in common: how the work is cut.
+namespace ctxgen::kernels {
+
+/// Rows: queries of all heads that read the same keys, query by query. Few are multiplied one by one, so
+/// that keys and values are read once; more by blocks of rows.
+inline constexpr std::int64_t kFewRows = 8;
+inline constexpr std::int64_t kRowsOfTask = 64;
+inline constexpr std::int64_t kKeysOfBlock = 128;  // logits of a tile stay in the first cache
+inline constexpr std::int64_t kKeysOfChunk = 256;  // what a task for few rows reads
+inline constexpr std::int64_t kMostTileRows = 32;  // of any instruction set
+inline constexpr std::int64_t kMostLanes = 16;
+inline constexpr std::int64_t kMostTeam = 64;  // tasks that run at once
+inline constexpr float kLog2e = 1.44269504F;
+
+constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+struct AttentionLayout {
+  explicit AttentionLayout(const AttentionSizes& s)
+      : group(s.heads / s.kv_heads),
+        rows(group * s.queries),
+        few(rows <= kFewRows),
+        parts(few ? (s.keys + kKeysOfChunk - 1) / kKeysOfChunk
+                  : (rows + kRowsOfTask - 1) / kRowsOfTask),
+        tasks(s.images * s.kv_heads * parts) {}
+
+  /// Floats of a row's partial result: the sum, the largest logit, the sum of weights.
+  static std::int64_t partial_floats(const AttentionSizes& s) { return s.value_size + 2; }
+  /// Floats of a task.
+  [[nodiscard]] std::int64_t task_floats(const AttentionSizes& s) const {
+    if (few) return rows * (rounded_up(s.size, kMostLanes) + kKeysOfChunk + kMostLanes);
+    return kRowsOfTask * (s.size + rounded_up(s.value_size, kMostLanes) + 4 * kMostLanes) +
+           2 * kKeysOfBlock * kMostTileRows;
+  }
+
+  std::int64_t group, rows;
+  bool few;
+  std::int64_t parts, tasks;  // parts: of an image's kv head, chunks of keys or blocks of rows
+};
+
+/// The keys [first, end) that a query sees, without what the bias hides.
+struct KeyRange {
+  std::int64_t first = 0, end = 0;
+};
+
+inline KeyRange seen_keys(const Attention& a, std::int64_t image, std::int64_t query) {
+  const std::int64_t position = (a.position == nullptr ? 0 : a.position[image]) + query;
+  KeyRange range{0, a.lengths == nullptr ? a.sizes.keys : a.lengths[image]};
+  range.end = std::min(range.end, a.bias.keys);
+  if (a.causal) range.end = std::min(range.end, position + 1);
+  if (a.window > 0) range.first = std::max<std::int64_t>(0, position - a.window);
+  return range;
+}
+
+}  // namespace ctxgen::kernels

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "ctxgen/base/workers.h"
+
+namespace ctxgen::kernels {
+
+/// Where rows of heads are: element e of row r of head h of image b is at
+/// b * image + h * head + r * row + e. In elements; 0 repeats.
+struct HeadStrides {
+  std::int64_t image = 0, head = 0, row = 0;
+};
+
+/// What is added to logits: numbers, or bytes of which 0 hides a key. The place of (image, head, query,
+/// key) is the sum of each times its stride; a stride of 0 repeats. At most one pointer is not null.
+struct AttentionBias {
+  const float* addends = nullptr;
+  const std::uint8_t* visible = nullptr;
+  std::int64_t image = 0, head = 0, query = 0, key = 0;
+  std::int64_t keys = INT64_MAX;  // keys from here on have no place: they are hidden
+};
+
+struct AttentionSizes {
+  std::int64_t images = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0, value_size = 0;
+};
+
+/// out(query) = sum over keys of w(key) v(key), w = softmax(cap(scale q k) + bias) over the keys that the
+/// query sees; cap(x) is softcap * tanh(x / softcap), or x where softcap is 0. Head h reads the keys and
+/// values of h / (heads / kv_heads). Query s of image b is at position `position[b]` + s of the keys; it
+/// sees those below lengths[b], with `causal` up to its own position, and with window > 0 at most that
+/// many before it.
+///
+/// A query that sees no key, or whose logits all are -infinity, is zeros; one with a logit of NaN or
+/// +infinity is NaN. A key of bias -infinity is hidden whatever its logit. Values of hidden keys count as
+/// 0 or are not read: which of both where they are NaN or infinite is not defined.
+struct Attention {
+  AttentionSizes sizes;
+  const float *q = nullptr, *k = nullptr, *v = nullptr;
+  HeadStrides q_strides, k_strides, v_strides;
+  float* out = nullptr;
+  HeadStrides out_strides;
+  float scale = 1, softcap = 0;
+  bool causal = false;
+  bool extra_zero = false;                 // one more logit of 0, without a value: smooth softmax
+  std::int64_t window = 0;                 // 0: all keys
+  const std::int64_t* position = nullptr;  // per image, 0 or more; null: 0
+  const std::int64_t* lengths = nullptr;   // per image, 0 to sizes.keys; null: sizes.keys
+  AttentionBias bias;
+  std::byte* scratch = nullptr;  // attention_scratch_bytes() of it, at a multiple of 64
+};
+
+/// Memory that attend() works in: some blocks of rows and logits, so linear in `size`, and for few queries
+/// a sum per 256 keys. Nothing if it is beyond 2^63.
+///
+/// Requires  sizes of 0 or more, heads a multiple of kv_heads > 0.
+[[nodiscard]] std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes);
+
+/// Logits are sums over `size` in f32, weights have an error of 2e-7 and that of their logit; sums of values
+/// are f32.
+///
+/// Requires      as above, size > 0, value_size > 0; out overlaps nothing else.
+/// Determinism   results do not depend on the number of threads.
+void attend(const Attention& attention, Workers& workers);
+
+}  // namespace ctxgen::kernels

@@ -1,0 +1,366 @@
+#include "ctxgen/kernels/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ctxgen::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kUnit = std::numeric_limits<float>::epsilon();
+constexpr float kSentinel = -77;
+
+using Floats = std::vector<float>;
+
+Floats numbers(std::int64_t n, float deviation, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> distribution(0, deviation);
+  Floats list(static_cast<std::size_t>(n));
+  for (float& x : list) x = distribution(generator);
+  return list;
+}
+
+enum class Form { kRows, kHeads };  // [B, S, H, D] with a gap after each row, [B, H, S, D]
+
+HeadStrides strides_of(Form form, std::int64_t heads, std::int64_t rows, std::int64_t size) {
+  constexpr std::int64_t kGap = 3;
+  if (form == Form::kRows)
+    return {.image = rows * (heads * size + kGap), .head = size, .row = heads * size + kGap};
+  return {.image = heads * rows * size, .head = rows * size, .row = size};
+}
+
+/// Inputs and the result of one call, in memory of its own.
+struct Case {
+  AttentionSizes sizes;
+  Floats q, k, v, out, addends;
+  std::vector<std::uint8_t> visible;
+  std::vector<std::int64_t> position, lengths;
+  Attention call;
+
+  explicit Case(const AttentionSizes& s, Form form = Form::kRows, float deviation = 1) : sizes(s) {
+    const HeadStrides q_strides = strides_of(form, s.heads, s.queries, s.size),
+                      k_strides = strides_of(form, s.kv_heads, s.keys, s.size),
+                      v_strides = strides_of(form, s.kv_heads, s.keys, s.value_size),
+                      out_strides = strides_of(form, s.heads, s.queries, s.value_size);
+    q = numbers(s.images * q_strides.image, deviation, 1);
+    k = numbers(s.images * k_strides.image, deviation, 2);
+    v = numbers(s.images * v_strides.image, 1, 3);
+    out.assign(static_cast<std::size_t>(s.images * out_strides.image), kSentinel);
+    call = {.sizes = s,
+            .q = q.data(),
+            .k = k.data(),
+            .v = v.data(),
+            .q_strides = q_strides,
+            .k_strides = k_strides,
+            .v_strides = v_strides,
+            .out = out.data(),
+            .out_strides = out_strides,
+            .scale = 1 / std::sqrt(static_cast<float>(s.size)),
+            .bias = {}};
+  }
+  Case(const Case&) = delete;
+
+  void add_bias(bool numbers_of_it, std::int64_t images, std::int64_t heads, std::int64_t queries) {
+    const std::int64_t keys = sizes.keys;
+    const Floats list = numbers(images * heads * queries * keys, 2, 4);
+    call.bias = {.image = images == 1 ? 0 : heads * queries * keys,
+                 .head = heads == 1 ? 0 : queries * keys,
+                 .query = queries == 1 ? 0 : keys,
+                 .key = 1};
+    if (numbers_of_it) {
+      addends = list;
+      for (std::size_t i = 0; i < addends.size(); i += 5) addends[i] = -kInfinity;
+      call.bias.addends = addends.data();
+    } else {
+      for (const float x : list) visible.push_back(x > 0 ? 1 : 0);
+      call.bias.visible = visible.data();
+    }
+  }
+
+  void run(Workers& workers) {
+    const auto bytes = attention_scratch_bytes(sizes);
+    ASSERT_TRUE(bytes.has_value());
+    constexpr std::align_val_t kAlignment{64};
+    auto* scratch = static_cast<std::byte*>(::operator new(*bytes, kAlignment));
+    std::memset(scratch, 0xff, *bytes);  // NaN: what is read must have been written
+    call.scratch = scratch;
+    attend(call, workers);
+    ::operator delete(scratch, kAlignment);
+  }
+};
+
+bool sees(const Case& c, std::int64_t image, std::int64_t query, std::int64_t key) {
+  const std::int64_t position =
+      (c.position.empty() ? 0 : c.position[static_cast<std::size_t>(image)]) + query;
+  if (key >= (c.lengths.empty() ? c.sizes.keys : c.lengths[static_cast<std::size_t>(image)]))
+    return false;
+  if (c.call.causal && key > position) return false;
+  return c.call.window <= 0 || position - key <= c.call.window;
+}
+
+struct Logit {
+  double value, error;
+};
+
+/// A logit in double precision, and how far one in f32 may be from it.
+Logit logit_of(const Case& c, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t t) {
+  const Attention& a = c.call;
+  const std::int64_t kv = h / (a.sizes.heads / a.sizes.kv_heads);
+  const float* q = a.q + b * a.q_strides.image + h * a.q_strides.head + s * a.q_strides.row;
+  const float* k = a.k + b * a.k_strides.image + kv * a.k_strides.head + t * a.k_strides.row;
+  double sum = 0, terms = 0;
+  for (std::int64_t e = 0; e < a.sizes.size; ++e) {
+    sum += double{q[e]} * double{k[e]};
+    terms += std::fabs(double{q[e]} * double{k[e]});
+  }
+  Logit logit{sum * double{a.scale}, 4 * kUnit * terms * std::fabs(double{a.scale})};
+  if (a.softcap > 0) logit.value = double{a.softcap} * std::tanh(logit.value / double{a.softcap});
+  const AttentionBias& bias = a.bias;
+  const std::int64_t at = b * bias.image + h * bias.head + s * bias.query + t * bias.key;
+  double addend = 0;
+  if (bias.addends != nullptr) addend = double{bias.addends[at]};
+  if (bias.visible != nullptr && bias.visible[at] == 0) addend = -INFINITY;
+  if (!sees(c, b, s, t)) addend = -INFINITY;
+  if (addend == -INFINITY) return {addend, 0};
+  logit.value += addend;
+  logit.error += kUnit * (std::fabs(logit.value) + std::fabs(addend) + double{a.softcap});
+  return logit;
+}
+
+/// Compares every element with double precision. An error of a logit changes its weight by as much.
+void expect_exact(const Case& c, const std::string& what) {
+  const Attention& a = c.call;
+  const AttentionSizes& z = c.sizes;
+  for (std::int64_t b = 0; b < z.images; ++b)
+    for (std::int64_t h = 0; h < z.heads; ++h)
+      for (std::int64_t s = 0; s < z.queries; ++s) {
+        std::vector<Logit> logits;
+        double most = a.extra_zero ? 0 : -INFINITY;
+        for (std::int64_t t = 0; t < z.keys; ++t) {
+          logits.push_back(logit_of(c, b, h, s, t));
+          most = std::max(most, logits.back().value);
+        }
+        double weights = a.extra_zero ? std::exp(-most) : 0, error = 0;
+        for (Logit& logit : logits) {
+          error = std::max(error, logit.value == -INFINITY ? 0 : logit.error);
+          logit.value = most == -INFINITY ? 0 : std::exp(logit.value - most);
+          weights += logit.value;
+        }
+        const std::int64_t kv = h / (z.heads / z.kv_heads);
+        for (std::int64_t e = 0; e < z.value_size; ++e) {
+          double sum = 0, terms = 0;
+          for (std::int64_t t = 0; t < z.keys; ++t) {
+            const float x =
+                a.v[b * a.v_strides.image + kv * a.v_strides.head + t * a.v_strides.row + e];
+            const double weight =
+                weights == 0 ? 0 : logits[static_cast<std::size_t>(t)].value / weights;
+            sum += weight * double{x};
+            terms += weight * std::fabs(double{x});
+          }
+          const float got =
+              a.out[b * a.out_strides.image + h * a.out_strides.head + s * a.out_strides.row + e];
+          ASSERT_NEAR(double{got}, sum, (16 * kUnit + 2 * error) * terms + 1e-30)
+              << what << ": image " << b << " head " << h << " query " << s << " element " << e;
+        }
+      }
+}
+
+void check(Case& c, const std::string& what) {
+  OneThread one;
+  c.run(one);
+  expect_exact(c, what);
+  const Floats first = c.out;
+  StartedThreads three(3);
+  c.run(three);
+  EXPECT_EQ(std::memcmp(first.data(), c.out.data(), first.size() * sizeof(float)), 0)
+      << what << ": other results with three threads";
+}
+
+std::string name_of(const AttentionSizes& s) {
+  return std::to_string(s.images) + "x" + std::to_string(s.heads) + "/" +
+         std::to_string(s.kv_heads) + " " + std::to_string(s.queries) + "x" +
+         std::to_string(s.keys) + " of " + std::to_string(s.size) + "/" +
+         std::to_string(s.value_size);
+}
+
+TEST(Attend, IsCloseToDoublePrecision) {
+  for (const Form form : {Form::kRows, Form::kHeads})
+    for (const std::int64_t queries : {1, 3, 8, 9, 33, 64, 65, 130})
+      for (const std::int64_t keys : {1, 5, 31, 128, 129, 200})
+        for (const auto& [size, value_size] :
+             {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 5}, {16, 64}, {64, 33}}) {
+          Case c({1, 2, 2, queries, keys, size, value_size}, form);
+          check(c, name_of(c.sizes));
+        }
+}
+
+TEST(Attend, SharesKeysAmongHeads) {
+  for (const auto& [heads, kv_heads] :
+       {std::pair<std::int64_t, std::int64_t>{6, 2}, {8, 1}, {9, 3}, {12, 1}, {5, 5}})
+    for (const std::int64_t queries : {1, 2, 30})
+      for (const std::int64_t keys : {40, 530}) {
+        Case c({2, heads, kv_heads, queries, keys, 24, 24}, Form::kHeads);
+        check(c, name_of(c.sizes));
+      }
+}
+
+TEST(Attend, HidesKeysByPlace) {
+  for (const std::int64_t queries : {1, 4, 20, 70})
+    for (const std::int64_t window : {0, 1, 17, 150}) {
+      Case c({3, 4, 2, queries, 310, 16, 16});
+      c.position = {310 - queries, 100, 0};
+      c.lengths = {310, 100 + queries, queries / 2};
+      c.call.position = c.position.data();
+      c.call.lengths = c.lengths.data();
+      c.call.causal = true;
+      c.call.window = window;
+      check(c, name_of(c.sizes) + " window " + std::to_string(window));
+    }
+}
+
+TEST(Attend, AddsABiasOfAnyBroadcast) {
+  for (const bool addends : {true, false})
+    for (const std::int64_t queries : {1, 5, 50})
+      for (const auto& [images, heads, rows] :
+           {std::array<std::int64_t, 3>{2, 4, queries}, {1, 1, queries}, {2, 1, 1}, {1, 4, 1}}) {
+        Case c({2, 4, 2, queries, 143, 8, 8});
+        c.add_bias(addends, images, heads, rows);
+        check(c, name_of(c.sizes) + (addends ? " addends " : " visible ") + std::to_string(images) +
+                     "," + std::to_string(heads) + "," + std::to_string(rows));
+      }
+}
+
+TEST(Attend, KeysBeyondTheBiasAreHidden) {
+  for (const std::int64_t queries : {1, 40}) {
+    Case c({1, 2, 2, queries, 90, 8, 8});
+    c.add_bias(true, 1, 1, queries);
+    Case shorter({1, 2, 2, queries, 90, 8, 8});
+    shorter.add_bias(true, 1, 1, queries);
+    shorter.call.bias.keys = 50;
+    for (std::int64_t s = 0; s < queries; ++s)
+      std::fill_n(c.addends.begin() + s * 90 + 50, 40, -kInfinity);
+    check(c, "hidden");
+    OneThread one;
+    shorter.run(one);
+    for (std::size_t i = 0; i < c.out.size(); ++i) EXPECT_NEAR(c.out[i], shorter.out[i], 1e-5);
+  }
+}
+
+TEST(Attend, CapsLogitsAndAddsAZero) {
+  for (const std::int64_t queries : {1, 3, 40})
+    for (const bool zero : {false, true})
+      for (const float cap : {0.0F, 0.5F, 30.0F}) {
+        Case c({1, 3, 1, queries, 77, 32, 32}, Form::kRows, 3);
+        c.call.softcap = cap;
+        c.call.extra_zero = zero;
+        c.add_bias(true, 1, 1, queries);
+        check(c, name_of(c.sizes) + " cap " + std::to_string(cap));
+      }
+}
+
+TEST(Attend, TakesHugeLogits) {
+  for (const std::int64_t queries : {1, 40}) {
+    Case c({1, 2, 2, queries, 300, 16, 16}, Form::kRows, 3e3F);
+    check(c, name_of(c.sizes));
+  }
+}
+
+TEST(Attend, OfNothing) {
+  OneThread one;
+  for (const std::int64_t queries : {1, 40}) {
+    Case no_keys({1, 2, 2, queries, 0, 8, 8}, Form::kHeads);
+    no_keys.run(one);
+    EXPECT_EQ(no_keys.out, Floats(no_keys.out.size(), 0));
+    Case hidden({1, 2, 2, queries, 150, 8, 8}, Form::kHeads);
+    hidden.lengths = {0};
+    hidden.call.lengths = hidden.lengths.data();
+    hidden.run(one);
+    EXPECT_EQ(hidden.out, Floats(hidden.out.size(), 0));
+    Case masked({1, 2, 2, queries, 150, 8, 8}, Form::kHeads);
+    masked.addends = Floats(150, -kInfinity);
+    masked.call.bias = {.addends = masked.addends.data(), .key = 1};
+    masked.run(one);
+    EXPECT_EQ(masked.out, Floats(masked.out.size(), 0));
+    masked.call.extra_zero = true;
+    masked.run(one);
+    EXPECT_EQ(masked.out, Floats(masked.out.size(), 0));
+  }
+  Case no_queries({2, 2, 2, 0, 9, 8, 8});
+  no_queries.run(one);
+  Case no_images({0, 2, 2, 3, 9, 8, 8});
+  no_images.run(one);
+}
+
+TEST(Attend, NanAndInfinityStayInTheirRows) {
+  OneThread one;
+  for (const float bad : {kNan, kInfinity})
+    for (const std::int64_t queries : {1, 3, 40})
+      for (const std::int64_t keys : {7, 290}) {
+        const std::int64_t row = queries - 1;
+        Case c({1, 1, 1, queries, keys, 8, 8}, Form::kHeads),
+            clean({1, 1, 1, queries, keys, 8, 8}, Form::kHeads);
+        c.k.assign(c.k.size(), 1);
+        c.call.k = c.k.data();
+        c.q[static_cast<std::size_t>(row * 8)] = bad;
+        clean.k.assign(clean.k.size(), 1);
+        c.run(one);
+        clean.run(one);
+        for (std::int64_t i = 0; i < queries * 8; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          if (i / 8 == row)
+            EXPECT_TRUE(std::isnan(c.out[at])) << i;
+          else
+            EXPECT_EQ(c.out[at], clean.out[at]) << i;
+        }
+        // Hidden by the bias, a logit of NaN counts for nothing.
+        c.q = clean.q;
+        c.k = clean.k;
+        c.k[0] = bad;
+        c.addends = Floats(static_cast<std::size_t>(keys), 0);
+        c.addends[0] = -kInfinity;
+        c.call.q = c.q.data();
+        c.call.k = c.k.data();
+        c.call.bias = {.addends = c.addends.data(), .key = 1};
+        c.run(one);
+        for (const float x : c.out) EXPECT_FALSE(std::isnan(x));
+      }
+}
+
+TEST(Attend, WritesNothingBesidesItsRows) {
+  OneThread one;
+  for (const std::int64_t queries : {1, 6, 35}) {
+    Case c({2, 3, 1, queries, 21, 5, 5});
+    c.run(one);
+    const std::int64_t row = c.call.out_strides.row, used = 3 * 5;
+    for (std::int64_t r = 0; r < 2 * queries; ++r)
+      for (std::int64_t i = used; i < row; ++i)
+        EXPECT_EQ(c.out[static_cast<std::size_t>(r * row + i)], kSentinel) << r;
+  }
+}
+
+TEST(AttentionScratch, IsLinearAndBounded) {
+  const auto of = [](std::int64_t queries, std::int64_t keys) {
+    return attention_scratch_bytes({1, 12, 12, queries, keys, 64, 64}).value_or(0);
+  };
+  EXPECT_LE(of(4096, 4096), std::uint64_t{64} << 20U);
+  EXPECT_EQ(of(4096, 4096), of(4096, 8192));
+  EXPECT_LE(of(1, 8192), 2 * of(1, 4096));
+  constexpr std::int64_t kHuge = INT64_MAX / 2;
+  EXPECT_FALSE(attention_scratch_bytes({kHuge, 1, 1, 1, 1, 1, 1}).has_value());
+  EXPECT_FALSE(attention_scratch_bytes({1, kHuge, 1, kHuge, 1, 1, 1}).has_value());
+  EXPECT_FALSE(attention_scratch_bytes({1, 1, 1, 1, kHuge, 1, kHuge}).has_value());
+}
+
+}  // namespace
+}  // namespace ctxgen::kernels
