@@ -354,6 +354,104 @@ def matmul_nbits(case, variant):
     case.exact = lambda a: a @ references.unpacked_blocks(stored, scales, points, bits)[:, :k].T + (0 if bias is None else bias)
 
 
+@family("Attention", variants=5)
+def attention(case, variant):
+    batch, heads, kv_heads, size, rows, keys, past = [(2, 4, 2, 16, 5, 9, 0), (1, 3, 3, 8, 20, 33, 0), (2, 6, 2, 8, 3, 3, 7), (2, 2, 2, 32, 40, 40, 0), (1, 4, 1, 8, 1, 1, 140)][variant]
+    attributes = [{"is_causal": 1}, {}, {"is_causal": 1, "scale": 0.3}, {"softcap": 2.0}, {}][variant]
+    flat = variant in (1, 3)
+    if flat:
+        attributes |= {"q_num_heads": heads, "kv_num_heads": kv_heads}
+    shapes = [(batch, r, n * size) if flat else (batch, n, r, size) for n, r in ((heads, rows), (kv_heads, keys), (kv_heads, keys))]
+    names = [case.real(*shape, low=-2.0, high=2.0) for shape in shapes]
+    mask = None
+    if variant == 1:
+        mask = case.reals(rows, keys)
+    elif variant == 2:
+        mask = case.random.integers(0, 2, (1, 1, rows, past + keys)).astype(bool)
+        mask[..., 0] = True
+    if mask is not None:
+        names.append(case.constant(mask) if variant == 2 else case.input(mask))
+    if past:
+        names += [""] * (4 - len(names)) + [case.real(batch, kv_heads, past, size) for _ in range(2)]
+    case.test(names, 3 if past else 1, **attributes)
+
+    def exact(q, k, v, *more):
+        q, k, v = (np.moveaxis(x.reshape(batch, x.shape[1], -1, size), 2, 1) if flat else x for x in (q, k, v))
+        if past:
+            k, v = (np.concatenate([old, new], 2) for old, new in zip(more[-2:], (k, v), strict=True))
+        total = past + keys
+        added = np.zeros((rows, total)) if variant != 1 else more[0]
+        hidden = np.arange(total) > past + np.arange(rows)[:, None] if "is_causal" in attributes else np.zeros((rows, total), bool)
+        if variant == 2:
+            hidden = hidden | ~mask
+        k_all, v_all = (np.repeat(x, heads // kv_heads, 1) for x in (k, v))
+        y = references.attended(q, k_all, v_all, hidden, attributes.get("scale", size**-0.5), attributes.get("softcap", 0), added=added)
+        return [np.moveaxis(y, 1, 2).reshape(batch, rows, -1) if flat else y, *((k, v) if past else ())]
+
+    case.exact = exact
+
+
+@family("MultiHeadAttention", variants=3, domain=MS)
+def multi_head_attention(case, variant):
+    batch, heads, size, rows, keys, past = [(2, 4, 16, 5, 9, 0), (1, 3, 8, 20, 20, 4), (2, 2, 32, 1, 6, 0)][variant]
+    crossed = variant == 2  # keys and values as they are in a cache
+    names = [case.real(batch, rows, heads * size)]
+    names += [case.real(*((batch, heads, keys, size) if crossed else (batch, keys, heads * size))) for _ in range(2)]
+    if variant < 2:
+        names += ["", "", case.real(*[(batch, 1, rows, keys), (1, heads, rows, past + keys)][variant])]
+    if past:
+        names += [case.real(batch, heads, past, size) for _ in range(2)]
+    attributes = {"unidirectional": 1} if variant == 1 else {}
+    case.test(names, 3 if past else 1, num_heads=heads, **attributes)
+
+    def exact(q, k, v, added=0, *pasts):
+        q = np.moveaxis(q.reshape(batch, rows, heads, size), 2, 1)
+        if not crossed:
+            k, v = (np.moveaxis(x.reshape(batch, keys, heads, size), 2, 1) for x in (k, v))
+        if past:
+            k, v = (np.concatenate([old, new], 2) for old, new in zip(pasts, (k, v), strict=True))
+        hidden = (np.arange(past + keys) > past + np.arange(rows)[:, None]) & bool(attributes)
+        y = references.attended(q, k, v, hidden, size**-0.5, added=added)
+        return [np.moveaxis(y, 1, 2).reshape(batch, rows, -1), *((k, v) if past else ())]
+
+    case.exact = exact
+
+
+@family("GroupQueryAttention", variants=5, domain=MS)
+def group_query_attention(case, variant):
+    heads, kv_heads, size, rows, past, total, last, packed, rotary, options = [
+        (4, 2, 16, 1, 7, 8, (7, 4), False, None, {}),
+        (6, 2, 16, 5, 6, 12, (10,), False, "halves", {}),
+        (4, 4, 16, 3, 9, 8, (7,), True, "neighbours", {"local_window_size": 4}),
+        (6, 3, 16, 20, 4, 20, (19, 19), True, "halves", {"softcap": 3.0, "scale": 0.5}),
+        (8, 1, 32, 1, 150, 151, (150, 90), False, None, {"smooth_softmax": 1}),
+    ][variant]  # fmt: skip
+    batch = len(last)
+    shapes = [(batch, rows, n * size) for n in (heads, kv_heads, kv_heads)]
+    given = [case.reals(*shape, low=-2.0, high=2.0) for shape in shapes]
+    names = [case.input(np.concatenate(given, -1)), "", ""] if packed else [case.input(array) for array in given]
+    names += [case.real(batch, kv_heads, past, size) for _ in range(2)]
+    names.append(case.input(np.array(last, np.int32)))
+    length = case.node("Gather", [*case.node("Shape", [case.input(np.ones((batch, total), np.int64))]), case.constant(np.array(1))])
+    names += case.node("Cast", length, to=TensorProto.INT32)
+    caches = None
+    if rotary:
+        angles = np.outer(np.arange(16 + total), 100.0 ** (-np.arange(size // 2) / size)).astype(np.float32)
+        caches = (np.cos(angles), np.sin(angles))
+        names += [case.constant(cache) for cache in caches]
+    case.test(names, 3, num_heads=heads, kv_num_heads=kv_heads, do_rotary=int(bool(rotary)), rotary_interleaved=int(rotary == "neighbours"), **options)
+
+    def exact(*arrays):
+        parts = np.split(arrays[0], np.cumsum([shape[-1] for shape in shapes])[:2], -1) if packed else arrays[:3]
+        q, k, v = (np.moveaxis(part.reshape(batch, rows, -1, size), 2, 1) for part in parts)
+        past_key, past_value = arrays[-4:-2]
+        return references.group_query(
+            q, k, v, past_key, past_value, last, total, caches, rotary == "neighbours", options.get("local_window_size", 0),
+            scale=options.get("scale", size**-0.5), softcap=options.get("softcap", 0), zero="smooth_softmax" in options)  # fmt: skip
+
+    case.exact = exact
+
+
 @family("Gemm", variants=3)
 def gemm(case, variant):
     attributes = [{}, {"transB": 1, "alpha": 0.5, "beta": 2.0}, {"transA": 1}][variant]

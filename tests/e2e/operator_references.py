@@ -37,6 +37,45 @@ def unpacked_blocks(stored, scales, zeros, bits):
     return (centred * scales.astype(np.float64)[..., None]).reshape(len(stored), -1)
 
 
+def turned(x, positions, cos, sin, neighbours):
+    """Heads [..., rows, size] with pairs of their first elements turned by the angles of `positions` [rows]."""
+    half = cos.shape[1]
+    c, s = cos[positions], sin[positions]
+    first, second = (x[..., 0 : 2 * half : 2], x[..., 1 : 2 * half : 2]) if neighbours else (x[..., :half], x[..., half : 2 * half])
+    pair = [first * c - second * s, first * s + second * c]
+    joined = np.stack(pair, -1).reshape(*first.shape[:-1], 2 * half) if neighbours else np.concatenate(pair, -1)
+    return np.concatenate([joined, x[..., 2 * half :]], -1)
+
+
+def attended(q, k, v, hidden, scale, softcap=0, zero=False, added=0):
+    """softmax(scale q k^T + added) v over the keys that `hidden` [queries, keys] leaves; zeros where it leaves none."""
+    logits = scale * q @ np.swapaxes(k, -1, -2)
+    if softcap:
+        logits = softcap * np.tanh(logits / softcap)
+    weights = np.where(hidden, 0, np.exp(logits + added))
+    total = weights.sum(-1, keepdims=True) + (1 if zero else 0)
+    return np.where(total > 0, weights / np.where(total > 0, total, 1), 0) @ v
+
+
+def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbours=False, window=0, **options):
+    """GroupQueryAttention over heads [B, heads, rows, size]: result [B, rows, heads * size], present key, present value."""
+    batch, heads, rows, size = q.shape
+    length = max(past_key.shape[2], total)
+    result, presents = np.zeros((batch, rows, heads * size)), [np.zeros((batch, k.shape[1], length, size)) for _ in range(2)]
+    for b in range(batch):
+        before = 0 if rows == total else int(last[b]) + 1 - rows
+        places = before + np.arange(rows)
+        turn = (lambda x, at=places: turned(x, at, *caches, neighbours)) if caches else (lambda x: x)
+        for present, past, new in zip(presents, (past_key, past_value), (turn(k[b]), v[b]), strict=True):
+            present[b, :, :before] = past[b, :, :before]
+            present[b, :, before : before + rows] = new
+        distance = places[:, None] - np.arange(before + rows)
+        hidden = (distance < 0) | ((distance > window) if window else False)
+        key, value = (np.repeat(present[b, :, : before + rows], heads // k.shape[1], 0) for present in presents)
+        result[b] = np.moveaxis(attended(turn(q[b]), key, value, hidden, **options), 0, 1).reshape(rows, -1)
+    return [result, *presents]
+
+
 def rms(x, epsilon=1e-5):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
 

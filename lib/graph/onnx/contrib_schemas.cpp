@@ -137,6 +137,12 @@ void multi_head_attention(InferenceContext& context) {
   if (!onnx::hasInputShape(context, 2) && onnx::hasInputShape(context, 1))
     return;  // packed key, value
   set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
+  const std::int64_t heads = int_of(context, "num_heads", 0);
+  if (heads <= 0) return;
+  for (const std::size_t i : {1, 2})
+    set_shape(context, i,
+              shape_of({query->dim(0), fixed(heads), Dimension(),
+                        quotient(i == 1 ? query->dim(2) : hidden, heads)}));
 }
 
 /// Query [B, S, heads x size], or with key and value next to it in its rows where input 1 is missing.

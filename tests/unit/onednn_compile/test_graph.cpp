@@ -146,11 +146,12 @@ std::string TestGraph::add(const std::string& op, const std::vector<std::string>
 
 std::string TestGraph::add_in(const std::string& domain, const std::string& op,
                               const std::vector<std::string>& inputs,
-                              std::vector<Attribute> attributes, std::int64_t opset) {
+                              std::vector<Attribute> attributes, std::int64_t opset,
+                              std::size_t outputs) {
   Node node;
   node.domain = domain;
   node.opset = opset;
-  return add_node(std::move(node), op, inputs, std::move(attributes), 1);
+  return add_node(std::move(node), op, inputs, std::move(attributes), outputs);
 }
 
 std::string TestGraph::add_node(Node node, const std::string& op,

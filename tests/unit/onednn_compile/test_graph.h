@@ -46,7 +46,7 @@ class TestGraph {
   /// The same in another domain.
   std::string add_in(const std::string& domain, const std::string& op,
                      const std::vector<std::string>& inputs, std::vector<Attribute> attributes = {},
-                     std::int64_t opset = 1);
+                     std::int64_t opset = 1, std::size_t outputs = 1);
   /// Makes the value a constant, as folding does with results of constants.
   std::string fold(const std::string& name);
   void output(const std::string& name);

@@ -46,7 +46,8 @@ TEST(Kinds, HaveNumbersInOrderAndNamesOfTheirOwn) {
   std::set<std::string_view> names;
   std::uint16_t number = 0;
   for (const KindRow* row : kind_rows()) {
-    EXPECT_EQ(row->number, ++number) << row->name << ": numbers lie in files and never move";
+    EXPECT_GT(row->number, number) << row->name << ": numbers lie in files and never move";
+    number = row->number;
     EXPECT_TRUE(names.insert(row->name).second) << row->name;
     EXPECT_EQ(find_kind(row->name), row);
   }

@@ -122,6 +122,7 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kExpand, check_params<ExpandParams>},
     {kind::kSelect, check_params<NoParams>},
     {kind::kLookup, check_params<NoParams>},
+    {kind::kAttention, check_params<AttentionParams>},
     {kind::kLowBitMatmul, check_params<LowBitMatmulParams>},
     {kind::kResize, check_params<ResizeParams>},
     {kind::kBlocks, check_params<BlocksParams>},

@@ -30,7 +30,8 @@ bool is_integer(DataType type) { return type == DataType::kInt64 || type == Data
 
 class Reader {
  public:
-  Reader(const GraphView& view, ValueId data) : view_(view), data_(data) {}
+  Reader(const GraphView& view, ValueId data, std::size_t first_sized)
+      : view_(view), data_(data), first_sized_(static_cast<std::int64_t>(first_sized)) {}
 
   Read<Numbers> read(const NodeView& reader, std::size_t input, int depth) {
     if (!reader.has_input(input) || depth > kMaxDepth || ++visits_ > kMaxVisits)
@@ -93,14 +94,15 @@ class Reader {
       for (std::size_t i = 0; i < data.rank(); ++i)
         if ((*data.shape)[i] == dim) return dim_of(0, static_cast<std::int64_t>(i));
     if (tensor == data_) return dim_of(0, axis);
-    // Programs take float32 only, even where nothing but the dims is read.
+    // Programs take no other types, even where nothing but the dims is read.
     const Value& value = view_.graph().value(tensor);
-    if (value.type.element != DataType::kFloat)
+    if (value.type.element != DataType::kFloat && !is_integer(value.type.element) &&
+        value.type.element != DataType::kBool)
       return refuse("shape input holds a size of \"{}\", which is {}", value.name,
                     name_of(value.type.element));
     auto at = std::ranges::find(sized_, tensor);
     if (at == sized_.end()) at = sized_.insert(at, tensor);
-    return dim_of(at - sized_.begin() + 1, axis);
+    return dim_of(at - sized_.begin() + first_sized_, axis);
   }
   static Number dim_of(std::int64_t input, std::int64_t axis) {
     return {{static_cast<std::int64_t>(DimWord::kDim), input, axis}};
@@ -175,6 +177,7 @@ class Reader {
 
   const GraphView& view_;
   ValueId data_;
+  std::int64_t first_sized_;
   std::vector<ValueId> sized_;
   std::size_t visits_ = 0;
 };
@@ -202,6 +205,7 @@ std::vector<std::size_t> dim_list_inputs(const GraphView& view, const Node& node
     if (node.input(input).valid() && view.constant(node.input(input)) == nullptr)
       inputs.push_back(input);
   };
+  if (node.domain == "com.microsoft" && node.op_type == "GroupQueryAttention") add(6);
   if (!node.domain.empty()) return inputs;
   if (node.op_type == "Reshape" && node.opset >= 5) add(1);
   if (node.op_type == "Expand") add(1);
@@ -212,8 +216,9 @@ std::vector<std::size_t> dim_list_inputs(const GraphView& view, const Node& node
   return inputs;
 }
 
-Read<DimLists> read_dim_lists(const NodeView& n, std::span<const std::size_t> inputs) {
-  Reader reader(n.view(), n.input(0));
+Read<DimLists> read_dim_lists(const NodeView& n, std::span<const std::size_t> inputs,
+                              std::size_t first_sized) {
+  Reader reader(n.view(), n.input(0), first_sized);
   DimLists result;
   for (const std::size_t input : inputs) {
     const Numbers numbers = CTXGEN_TRY(reader.read(n, input, 0));

@@ -13,16 +13,19 @@ namespace ctxgen::onednn {
 /// products of them, as exporters write them with Shape, Gather, Unsqueeze, Concat...
 struct DimLists {
   struct List {
-    std::vector<std::int64_t> code;  // dim_code.h; inputs: 0 is the op's data, then `sized`
-    std::size_t count = 0;           // of numbers in the list
+    std::vector<std::int64_t>
+        code;               // dim_code.h; inputs: 0 is the op's data, `sized` from first_sized on
+    std::size_t count = 0;  // of numbers in the list
   };
   std::vector<List> lists;     // in the order that was asked for
   std::vector<ValueId> sized;  // tensors of which sizes are read
 };
 
 /// Reads the int64 or int32 lists (rank 0 or 1) at some inputs of a node whose data is input 0.
-/// A size that is also one of the data's (the same number or symbol) is read there.
-[[nodiscard]] Read<DimLists> read_dim_lists(const NodeView& n, std::span<const std::size_t> inputs);
+/// A size that is also one of the data's (the same number or symbol) is read there. `first_sized`: where
+/// the op has the inputs that add_sized() adds.
+[[nodiscard]] Read<DimLists> read_dim_lists(const NodeView& n, std::span<const std::size_t> inputs,
+                                            std::size_t first_sized = 1);
 
 /// The inputs of a node that its row reads with read_dim_lists: lists that are not constant. Empty
 /// for all others.

@@ -234,8 +234,12 @@ Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   for (const NodeId reader : readers) refusals[reader.index] = chains.refusal(reader);
   std::vector<bool> grouped(count, false);
   for (const std::vector<NodeId>& group : chains.groups()) {
-    for (const NodeId id : group) grouped[id.index] = true;
-    capabilities.claims.push_back({.nodes = group, .glue = true});
+    bool glue = true;
+    for (const NodeId id : group) {
+      grouped[id.index] = true;
+      glue = glue && (chains.vanishes(id) || find_row(view.graph().node(id))->glue);
+    }
+    capabilities.claims.push_back({.nodes = group, .glue = glue});
   }
   for (std::uint32_t i = 0; i < count; ++i) {
     if (in_pattern[i] || grouped[i]) continue;

@@ -46,6 +46,9 @@ constexpr OpRow kOps[] = {
      kEltwiseLimits},
     {kOnnx, "Add", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
      kBinaryLimits},
+    {kOnnx, "Attention", 23, 24, check_attention, lower_attention, kWork,
+     "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision",
+     "f32; the number of heads known; no output of logits; no softcap with a mask"},
     {kOnnx, "AveragePool", 1, 22, check_average_pool, lower_average_pool, kWork, kAveragePool,
      "f32; 1 to 3 spatial dims; pads smaller than the kernel"},
     {kOnnx, "BatchNormalization", 1, 15, check_batch_norm, lower_batch_norm, kWork,
@@ -241,11 +244,19 @@ constexpr OpRow kOps[] = {
     {kMicrosoft, "FusedMatMul", 1, 1, check_fused_matmul, lower_fused_matmul, kWork,
      "alpha transA transB transBatchA transBatchB", "f32; no vectors, no transposed batch"},
     {kMicrosoft, "Gelu", 1, 1, check_activation, lower_activation, kWork, "", kEltwiseLimits},
+    {kMicrosoft, "GroupQueryAttention", 1, 1, check_group_query, lower_group_query, kWork,
+     "do_rotary k_quant_type kv_num_heads local_window_size num_heads qk_output rotary_interleaved "
+     "scale smooth_softmax softcap v_quant_type",
+     "f32; total_sequence_length made of sizes; no position ids, attention bias, sinks or quantised "
+     "cache"},
     {kMicrosoft, "MatMulNBits", 1, 1, check_matmul_nbits, lower_matmul_nbits, kWork,
      "K N accuracy_level bits block_size weight_prepacked",
      "f32; constant B, scales, zero_points and bias; 2, 4 or 8 bits in blocks of 16 to 256; no g_idx; "
      "accuracy_level 4: A is rounded to 8-bit integers, a block at a time, unless zero_points are "
      "f32"},
+    {kMicrosoft, "MultiHeadAttention", 1, 1, check_multi_head, lower_multi_head, kWork,
+     "mask_filter_value num_heads scale unidirectional",
+     "f32; key and value not packed; no bias, key_padding_mask or beam search inputs"},
     {kMicrosoft, "QLinearAdd", 1, 1, check_qlinear_binary, lower_qlinear_binary, kWork, "",
      kQLinearLimits},
     {kMicrosoft, "QLinearAveragePool", 1, 1, check_qlinear_pool, lower_qlinear_pool, kWork,

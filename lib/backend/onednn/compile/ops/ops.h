@@ -92,6 +92,14 @@ LowerFunction lower_scatter;
 CheckFunction check_sized_slice;
 LowerFunction lower_sized_slice;
 
+// attention.cpp
+CheckFunction check_attention, check_multi_head;
+LowerFunction lower_attention, lower_multi_head;
+
+// group_query.cpp
+CheckFunction check_group_query;
+LowerFunction lower_group_query;
+
 // low_bit.cpp
 CheckFunction check_matmul_nbits;
 LowerFunction lower_matmul_nbits;

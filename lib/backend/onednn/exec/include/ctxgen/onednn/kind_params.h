@@ -332,6 +332,28 @@ struct LowBitMatmulParams {
   bool operator==(const LowBitMatmulParams&) const = default;
 };
 
+struct AttentionParams {
+  std::int64_t heads = 0, kv_heads = 0, window = 0;
+  double scale = 0, softcap = 0;
+  bool causal = false, smooth = false, short_bias = false;
+  std::string lengths = "", rotary = "";
+  IntList total = {};
+  static void fields(auto& p, auto& codec) {
+    codec("heads", p.heads);
+    codec("kv_heads", p.kv_heads);
+    codec("window", p.window);
+    codec("scale", p.scale);
+    codec("softcap", p.softcap);
+    codec("causal", p.causal);
+    codec("smooth", p.smooth);
+    codec("short_bias", p.short_bias);
+    codec("lengths", p.lengths);
+    codec("rotary", p.rotary);
+    codec("total", p.total);
+  }
+  bool operator==(const AttentionParams&) const = default;
+};
+
 struct RnnParams {
   std::string cell = {};
   std::string direction = "forward";

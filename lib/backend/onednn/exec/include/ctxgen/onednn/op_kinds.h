@@ -127,6 +127,22 @@ inline constexpr std::string_view kLookup = "lookup";
 inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
 /// A "conv" whose weights are computed: a value, packed in each run.
 inline constexpr std::string_view kComputedConv = "computed_conv";
+/// q, k?, v?, past_key?, past_value?, lengths?, bias?, cos?, sin? -> result, or result, present_key,
+/// present_value: softmax(cap(scale q k^T) + bias) v of each head (ctxgen/kernels/attention.h). q, k and v are
+/// [B, heads, rows, size] or [B, rows, heads * size]; without k and v, q is [B, rows, (heads + 2 kv_heads) *
+/// size], which holds them; the result has q's form. past_key, past_value and the present ones are
+/// [B, kv_heads, keys, size]; with present outputs, new keys and values follow the past ones, and the keys are
+/// `total` or as many as the past has, where `total` is given, else the sum of both.
+/// lengths: with `lengths` "last" int32 [B], each the place of a sequence's last key (queries == total: not
+/// read), new keys end there; with "count" int64 [B], how many keys a sequence has. A run fails with
+/// INVALID_ARGUMENT if a last key or a position is outside. bias f32 or bool (false hides), its dims
+/// broadcast to [B, heads, rows, keys]; with short_bias its last dim may be less: keys beyond are hidden.
+/// cos, sin [positions, half]: the first 2 half elements of each head of q and k are turned by their position,
+/// in pairs as `rotary` says ("halves", "neighbours"); only with present outputs.
+/// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
+/// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
+/// short_bias (0/1). No post_ops.
+inline constexpr std::string_view kAttention = "attention";
 /// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
 /// the first values while the inputs of the program that `inputs` lists hold their defaults, whose
 /// XXH3-128 `high` and `low` are, else the others. A run computes only those that it takes.

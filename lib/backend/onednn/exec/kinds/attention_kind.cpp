@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ctxgen/onednn/op_kinds.h"
+
+#include "kernels/kernels_attention.h"
+#include "kinds/kind_rows.h"
+#include "layout/placement.h"
+#include "plan/builder_fused.h"
+#include "plan/params.h"
+#include "rules/placement_rules.h"
+#include "rules/rounding.h"
+#include "rules/shape_rules.h"
+#include "rules/type_rules.h"
+
+// Attention by our own kernels: oneDNN computes it in three steps that keep all logits, and has no caches.
+namespace ctxgen::onednn {
+
+namespace {
+
+using kernels::HeadStrides;
+
+enum Input : std::size_t { kQ, kK, kV, kPastKey, kPastValue, kLengths, kBias, kCos, kSin, kInputs };
+
+/// Heads of q, k or v: [images, heads, rows, size], or [images, rows, heads * size].
+struct Heads {
+  std::int64_t images = 0, rows = 0, size = 0;
+  HeadStrides strides;
+};
+
+/// The first `heads` of `all` heads, which are more in the second form only.
+Result<Heads> heads_of(const ProgramOp& op, const Dims& dims, std::int64_t heads,
+                       std::int64_t all) {
+  if (dims.size() == 4 && dims[1] == heads && all == heads)
+    return Heads{dims[0],
+                 dims[2],
+                 dims[3],
+                 {.image = heads * dims[2] * dims[3], .head = dims[2] * dims[3], .row = dims[3]}};
+  if (dims.size() != 3 || dims[2] % all != 0)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} of {} heads", label(op), to_string(dims), all);
+  const std::int64_t size = dims[2] / all;
+  return Heads{dims[0], dims[1], size, {.image = dims[1] * dims[2], .head = size, .row = dims[2]}};
+}
+
+/// The strides of a bias over images, heads, queries and keys.
+Result<kernels::AttentionBias> bias_of(const ProgramOp& op, const Dims& dims,
+                                       const kernels::AttentionSizes& s, bool shorter) {
+  const std::array<std::int64_t, 4> full{s.images, s.heads, s.queries, s.keys};
+  std::array<std::int64_t, 4> strides{};
+  kernels::AttentionBias bias;
+  std::int64_t stride = 1;
+  for (std::size_t back = 0; back < dims.size(); ++back) {
+    const std::size_t i = 3 - back;
+    const std::int64_t dim = dims[dims.size() - 1 - back];
+    const bool pads = back == 0 && shorter && dim <= s.keys;
+    if (back > 3 || (dim != 1 && dim != full[i] && !pads))
+      return fail(ErrorCode::kInvalidGraph, "{}: bias {} over {} x {} x {} x {}", label(op),
+                  to_string(dims), full[0], full[1], full[2], full[3]);
+    if (dim != 1) strides[i] = stride;
+    if (pads) bias.keys = dim;
+    stride *= dim;
+  }
+  bias.image = strides[0];
+  bias.head = strides[1];
+  bias.query = strides[2];
+  bias.key = strides[3];
+  return bias;
+}
+
+Status expect_input(const ProgramOp& op, ShapeInputs in, std::size_t i, const Dims& expected) {
+  if (in[i].dims == expected) return {};
+  return fail(ErrorCode::kInvalidGraph, "{}: input {} is {}, expected {}", label(op), i,
+              to_string(in[i].dims), to_string(expected));
+}
+
+Status read_words(const ProgramOp& op, const AttentionParams& params, AttentionWork& work) {
+  if (params.lengths == "last")
+    work.lengths = AttentionLengths::kLast;
+  else if (params.lengths == "count")
+    work.lengths = AttentionLengths::kCount;
+  else if (!params.lengths.empty())
+    return fail(ErrorCode::kUnsupported, "{}: lengths \"{}\"", label(op), params.lengths);
+  work.has_rotary = !params.rotary.empty();
+  if (params.rotary == "neighbours")
+    work.pairs = kernels::RotaryPairs::kNeighbours;
+  else if (work.has_rotary && params.rotary != "halves")
+    return fail(ErrorCode::kUnsupported, "{}: rotary \"{}\"", label(op), params.rotary);
+  return {};
+}
+
+Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
+                  AttentionWork& work) {
+  constexpr std::int64_t kMostHeads = std::int64_t{1} << 20U;
+  if (params.heads < 1 || params.kv_heads < 1 || params.heads > kMostHeads ||
+      params.heads % params.kv_heads != 0 || params.window < 0)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} heads, {} of keys, window {}", label(op),
+                params.heads, params.kv_heads, params.window);
+  kernels::AttentionSizes& s = work.attend.sizes;
+  work.packed = !in[kK].present;
+  if (in[kV].present == work.packed)
+    return fail(ErrorCode::kInvalidGraph, "{}: only one of keys and values", label(op));
+  const Heads q = CTXGEN_TRY(heads_of(op, in[kQ].dims, params.heads,
+                                      params.heads + (work.packed ? 2 * params.kv_heads : 0)));
+  Heads k = q, v = q;
+  if (!work.packed) {
+    k = CTXGEN_TRY(heads_of(op, in[kK].dims, params.kv_heads, params.kv_heads));
+    v = CTXGEN_TRY(heads_of(op, in[kV].dims, params.kv_heads, params.kv_heads));
+  }
+  if (k.images != q.images || v.images != q.images || k.rows != v.rows || k.size != q.size ||
+      q.size < 1 || v.size < 1)
+    return fail(ErrorCode::kInvalidGraph, "{}: q {}, k {} and v {}", label(op),
+                to_string(in[kQ].dims), to_string(in[kK].dims), to_string(in[kV].dims));
+  s.images = q.images;
+  s.heads = params.heads;
+  s.kv_heads = params.kv_heads;
+  s.queries = q.rows;
+  s.size = q.size;
+  s.value_size = v.size;
+  work.added = k.rows;
+  work.attend.q_strides = q.strides;
+  work.attend.k_strides = k.strides;
+  work.attend.v_strides = v.strides;
+  return {};
+}
+
+/// How many keys there are, and what the past and the lengths must be for that.
+Status read_keys(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
+                 AttentionWork& work) {
+  kernels::AttentionSizes& s = work.attend.sizes;
+  work.has_present = op.outputs.size() == 3;
+  work.has_past = in[kPastKey].present;
+  if (in[kPastValue].present != work.has_past || (work.has_past && !work.has_present) ||
+      (op.outputs.size() != 1 && !work.has_present))
+    return fail(ErrorCode::kInvalidGraph, "{}: past and present do not fit", label(op));
+  if (work.has_past) {
+    work.past = in[kPastKey].dims.size() == 4 ? in[kPastKey].dims[2] : 0;
+    CTXGEN_CHECK(expect_input(op, in, kPastKey, {s.images, s.kv_heads, work.past, s.size}));
+    CTXGEN_CHECK(expect_input(op, in, kPastValue, {s.images, s.kv_heads, work.past, s.value_size}));
+  }
+  s.keys = work.past + work.added;
+  if (!params.total.empty()) s.keys = std::max(work.past, params.total[0]);
+  const bool last = work.lengths == AttentionLengths::kLast;
+  if (params.total.size() > 1 || params.total.empty() == last || (last && !work.has_present) ||
+      (last && (work.added != s.queries || params.total[0] < s.queries)) ||
+      in[kLengths].present != (work.lengths != AttentionLengths::kAll) ||
+      (work.lengths == AttentionLengths::kCount && work.has_past))
+    return fail(ErrorCode::kInvalidGraph, "{}: lengths \"{}\" with {} totals, {} past and {} new",
+                label(op), params.lengths, params.total.size(), work.past, work.added);
+  work.first_prompt = last && params.total[0] == s.queries;
+  if (in[kLengths].present && volume(in[kLengths].dims) != s.images)
+    return fail(ErrorCode::kInvalidGraph, "{}: lengths {} for {} sequences", label(op),
+                to_string(in[kLengths].dims), s.images);
+  return {};
+}
+
+Status read_rotary(const ProgramOp& op, ShapeInputs in, AttentionWork& work) {
+  if (in[kCos].present != work.has_rotary || in[kSin].present != work.has_rotary ||
+      (work.has_rotary && !work.has_present))
+    return fail(ErrorCode::kInvalidGraph, "{}: rotary caches do not fit", label(op));
+  if (!work.has_rotary) return {};
+  const Dims& cos = in[kCos].dims;
+  if (cos.size() != 2 || in[kSin].dims != cos || cos[1] > work.attend.sizes.size / 2)
+    return fail(ErrorCode::kInvalidGraph, "{}: cos {} and sin {} for heads of {}", label(op),
+                to_string(cos), to_string(in[kSin].dims), work.attend.sizes.size);
+  work.positions = cos[0];
+  work.half = cos[1];
+  return {};
+}
+
+/// All that dims and parameters say.
+Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given) {
+  std::vector<ShapeInput> in(given.begin(), given.end());
+  in.resize(kInputs);
+  const auto params = CTXGEN_TRY(decode<AttentionParams>(op));
+  AttentionWork work;
+  work.name = label(op);
+  CTXGEN_CHECK(read_words(op, params, work));
+  CTXGEN_CHECK(read_heads(op, in, params, work));
+  CTXGEN_CHECK(read_keys(op, in, params, work));
+  CTXGEN_CHECK(read_rotary(op, in, work));
+  kernels::Attention& a = work.attend;
+  a.scale = static_cast<float>(
+      params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(a.sizes.size)));
+  a.softcap = static_cast<float>(params.softcap);
+  a.causal = params.causal;
+  a.extra_zero = params.smooth;
+  a.window = params.window;
+  work.has_bias = in[kBias].present;
+  if (work.has_bias) a.bias = CTXGEN_TRY(bias_of(op, in[kBias].dims, a.sizes, params.short_bias));
+  return work;
+}
+
+/// The result's dims have q's form.
+Dims result_dims(const AttentionWork& work, std::size_t rank) {
+  const kernels::AttentionSizes& s = work.attend.sizes;
+  if (rank == 4) return {s.images, s.heads, s.queries, s.value_size};
+  return {s.images, s.queries, s.heads * s.value_size};
+}
+
+Result<ShapeOutputs> attention_shape(const ProgramOp& op, ShapeInputs in) {
+  const AttentionWork work = CTXGEN_TRY(describe_attention(op, in));
+  const kernels::AttentionSizes& s = work.attend.sizes;
+  ShapeOutputs outputs{result_dims(work, in[kQ].dims.size())};
+  if (work.has_present) {
+    outputs.push_back({s.images, s.kv_heads, s.keys, s.size});
+    outputs.push_back({s.images, s.kv_heads, s.keys, s.value_size});
+  }
+  return outputs;
+}
+
+Status check_attention_types(const Program& program, const ProgramOp& op) {
+  const auto input = [&](std::size_t i) { return i < op.inputs.size() ? op.inputs[i] : Operand{}; };
+  const auto params = CTXGEN_TRY(decode<AttentionParams>(op));
+  for (const std::size_t i : {kQ, kK, kV, kPastKey, kPastValue, kCos, kSin})
+    CTXGEN_CHECK(expect_type(program, op, input(i), {DataType::kFloat}));
+  CTXGEN_CHECK(expect_type(program, op, input(kLengths),
+                           {params.lengths == "last" ? DataType::kInt32 : DataType::kInt64}));
+  CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kFloat, DataType::kBool}));
+  for (const std::uint32_t value : op.outputs)
+    CTXGEN_CHECK(expect_type(program, op, Operand::value(value), {DataType::kFloat}));
+  return {};
+}
+
+/// A logit is a sum over a head's size, a result one over the keys.
+std::int64_t attention_terms(const Program& program, const ProgramOp& op) {
+  const std::size_t keys = op.inputs.size() > kPastKey ? std::size_t{kPastKey} : std::size_t{kK};
+  const std::int64_t size = dim_from_back(program, op, kQ, 0);
+  const std::int64_t rows = dim_from_back(program, op, keys, 1);
+  if (size == kUnknownTerms || rows == kUnknownTerms) return kUnknownTerms;
+  return std::clamp<std::int64_t>(size + rows, 1, kMostTerms);
+}
+
+Status place_attention(Placement& pass, std::uint32_t op) {
+  const ProgramOp& attention = pass.program().ops[op];
+  std::vector<SlotId> inputs, outputs;
+  for (const Operand& operand : attention.inputs)
+    inputs.push_back(operand.kind == Operand::Kind::kNone
+                         ? kNone
+                         : pass.need(operand, Layout::kPlain, Placement::Density::kDense, op));
+  for (const std::uint32_t value : attention.outputs) {
+    outputs.push_back(
+        pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
+    pass.set_value(value, Layout::kPlain, outputs.back());
+  }
+  Node& node = pass.add_node(op);
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return {};
+}
+
+Status build_attention(NodeBuilder& builder) {
+  const ProgramOp& op = builder.op();
+  std::vector<ShapeInput> in(kInputs);
+  for (std::size_t i = 0; i < kInputs; ++i)
+    if (builder.has_input(i)) in[i] = {builder.input(i).dims, true};
+  AttentionWork work = CTXGEN_TRY(describe_attention(op, in));
+  kernels::AttentionSizes& s = work.attend.sizes;
+  work.bias_is_bool = work.has_bias && builder.input(kBias).type == DataType::kBool;
+  if (in[kQ].dims.size() == 4)
+    work.attend.out_strides = {.image = s.heads * s.queries * s.value_size,
+                               .head = s.queries * s.value_size,
+                               .row = s.value_size};
+  else
+    work.attend.out_strides = {.image = s.queries * s.heads * s.value_size,
+                               .head = s.value_size,
+                               .row = s.heads * s.value_size};
+  const auto scratch = work.scratch_bytes();
+  if (!scratch || *scratch > kMaxTensorBytes)
+    return fail(ErrorCode::kResourceLimit, "{}: {} queries and {} keys of {}", label(op), s.queries,
+                s.keys, s.size);
+  std::vector<Arg> args;
+  for (std::size_t i = 0; i < kInputs; ++i)
+    if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
+  for (std::size_t i = 0; i < builder.node().outputs.size(); ++i)
+    args.push_back(builder.slot_arg(builder.output(i)));
+  args.push_back(scratch_arg());
+  const double pairs = static_cast<double>(s.images * s.heads) * static_cast<double>(s.queries) *
+                       static_cast<double>(s.keys);
+  builder.add_kernel(
+      "loop:attention", make_attention_kernel(std::move(work)), std::move(args),
+      {.flops = 2 * pairs * static_cast<double>(s.size + s.value_size), .scratch_bytes = *scratch});
+  return {};
+}
+
+}  // namespace
+
+constinit const KindRow kAttentionRow{
+    .name = kind::kAttention,
+    .number = 41,
+    .inputs = {1, kInputs},
+    .traits = {.post_ops = false, .takes_empty = true},
+    .types = check_attention_types,
+    .shape = attention_shape,
+    .terms = attention_terms,
+    .place = place_attention,
+    .build = build_attention,
+};
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,255 @@
+#include <algorithm>
+#include <cmath>
+#include <format>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ctxgen/ctxfile/op_rounding.h"
+#include "ctxgen/onednn/op_kinds.h"
+
+#include "code_of.h"
+#include "program_maker.h"
+
+// Kind attention: its inputs, its cache, what a run refuses. tests/unit/kernels has the numbers.
+namespace ctxgen::onednn::test {
+namespace {
+
+using ctxgen::test::code_of;
+
+template <class T>
+Tensor list_of(DataType type, const std::vector<T>& values) {
+  Tensor tensor = Tensor::allocate(type, {std::ssize(values)}).value();
+  std::ranges::copy(std::as_bytes(std::span(values)), tensor.mutable_bytes().begin());
+  return tensor;
+}
+
+/// Two images, four heads over two of keys, three queries and new keys of five after four past ones.
+struct Form {
+  Dims q = {2, 3, 20}, k = {2, 3, 10}, v = {2, 3, 10};
+  Dims past = {2, 2, 4, 5};
+  std::vector<std::int32_t> last = {6, 4};
+  std::vector<std::int64_t> count = {};
+  Dims bias = {}, cos = {};
+  DataType bias_type = DataType::kFloat;
+  std::string lengths = "last", rotary = {};
+  std::vector<std::int64_t> total = {7};
+  std::int64_t heads = 4, kv_heads = 2, window = 0;
+  std::size_t outputs = 3;
+  bool short_bias = false;
+};
+
+Maker attention(const Form& form) {
+  Maker maker(1);
+  const auto input = [&](const Dims& dims) { return dims.empty() ? Operand{} : maker.input(dims); };
+  std::vector<Operand> inputs(9);
+  inputs[0] = input(form.q);
+  inputs[1] = input(form.k);
+  inputs[2] = input(form.v);
+  inputs[3] = input(form.past);
+  inputs[4] = input(form.past);
+  if (!form.last.empty()) inputs[5] = maker.input(list_of(DataType::kInt32, form.last));
+  if (!form.count.empty()) inputs[5] = maker.input(list_of(DataType::kInt64, form.count));
+  if (!form.bias.empty() && form.bias_type != DataType::kFloat)
+    inputs[6] = maker.input(Tensor::allocate(form.bias_type, form.bias).value());
+  else
+    inputs[6] = input(form.bias);
+  inputs[7] = input(form.cos);
+  inputs[8] = input(form.cos);
+  const Operand out =
+      maker.op(kind::kAttention, inputs,
+               {integer("heads", form.heads), integer("kv_heads", form.kv_heads),
+                integer("window", form.window), real("scale", 0.5), integer("causal", 1),
+                text("lengths", form.lengths), text("rotary", form.rotary),
+                ints("total", form.total), integer("short_bias", form.short_bias ? 1 : 0)});
+  maker.output(out);
+  ProgramOp& op = maker.program().ops.back();
+  for (std::size_t i = 1; i < form.outputs; ++i) {
+    const auto value = static_cast<std::uint32_t>(maker.program().values.size());
+    maker.program().values.push_back(maker.program().values[out.index]);
+    op.outputs.push_back(value);
+    maker.output(Operand::value(value));
+  }
+  return maker;
+}
+
+/// Attention in double precision over keys and values [images, kv_heads, keys, size].
+std::vector<double> expected_of(const Form& form, const Maker& maker_of, const Tensor& keys,
+                                const Tensor& values) {
+  Maker& maker = const_cast<Maker&>(maker_of);
+  const auto q = maker.inputs()[0].elements<float>(), k = keys.elements<float>(),
+             v = values.elements<float>();
+  const std::int64_t rows = form.q[1], size = form.past[3], all = keys.dims()[2];
+  std::vector<double> out;
+  for (std::int64_t b = 0; b < form.q[0]; ++b)
+    for (std::int64_t s = 0; s < rows; ++s)
+      for (std::int64_t h = 0; h < form.heads; ++h) {
+        const std::int64_t head = b * form.kv_heads + h / (form.heads / form.kv_heads);
+        const std::int64_t position = form.last[static_cast<std::size_t>(b)] + 1 - rows + s;
+        std::vector<double> weights;
+        double sum = 0;
+        for (std::int64_t t = 0; t <= position; ++t) {
+          double product = 0;
+          for (std::int64_t e = 0; e < size; ++e)
+            product +=
+                double{q[static_cast<std::size_t>((b * rows + s) * form.q[2] + h * size + e)]} *
+                double{k[static_cast<std::size_t>((head * all + t) * size + e)]};
+          weights.push_back(std::exp(0.5 * product));
+          sum += weights.back();
+        }
+        for (std::int64_t e = 0; e < size; ++e) {
+          double value = 0;
+          for (std::int64_t t = 0; t <= position; ++t)
+            value += weights[static_cast<std::size_t>(t)] / sum *
+                     double{v[static_cast<std::size_t>((head * all + t) * size + e)]};
+          out.push_back(value);
+        }
+      }
+  return out;
+}
+
+TEST(ExecAttention, AppendsAndAttends) {
+  const Form form;
+  Maker maker = attention(form);
+  const auto results = compile_and_run_typed(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  ASSERT_EQ(results->size(), 3U);
+  EXPECT_EQ((*results)[0].dims(), (Dims{2, 3, 20}));
+  for (const std::size_t i : {1, 2}) {
+    ASSERT_EQ((*results)[i].dims(), (Dims{2, 2, 7, 5}));
+    const auto present = (*results)[i].elements<float>();
+    const auto added = maker.inputs()[i].elements<float>(),
+               past = maker.inputs()[i + 2].elements<float>();
+    for (std::size_t b = 0; b < 2; ++b)
+      for (std::size_t head = 0; head < 2; ++head)
+        for (std::size_t t = 0; t < 7; ++t)
+          for (std::size_t e = 0; e < 5; ++e) {
+            const std::size_t kept = static_cast<std::size_t>(form.last[b]) + 1 - 3;
+            const float expected = t < kept       ? past[((b * 2 + head) * 4 + t) * 5 + e]
+                                   : t < kept + 3 ? added[(b * 3 + t - kept) * 10 + head * 5 + e]
+                                                  : 0.0F;
+            ASSERT_EQ(present[((b * 2 + head) * 7 + t) * 5 + e], expected);
+          }
+  }
+  const std::vector<double> expected = expected_of(form, maker, (*results)[1], (*results)[2]);
+  const auto found = (*results)[0].elements<float>();
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(double{found[i]}, expected[i], 2e-6);
+}
+
+TEST(ExecAttention, GivesTheSameOnSeveralThreads) {
+  for (const std::int64_t rows : {1, 80}) {
+    Form form{
+        .q = {1, rows, 512}, .k = {1, rows, 256}, .v = {1, rows, 256}, .past = {1, 4, 900, 64}};
+    form.last = {static_cast<std::int32_t>(899 + rows)};
+    form.total = {900 + rows};
+    form.heads = 8;
+    form.kv_heads = 4;
+    Maker maker = attention(form);
+    const Outputs one = compile_and_run(maker).value();
+    const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
+    const auto executable =
+        loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
+    EXPECT_EQ(run(*executable, maker.inputs()).value(), one);
+  }
+}
+
+auto code_of_form(const Form& form) {
+  Maker maker = attention(form);
+  return code_of(compile_and_run(maker));
+}
+
+TEST(ExecAttention, FailsWhereALengthIsOutside) {
+  EXPECT_EQ(code_of_form({}), ctxgen::test::kOk);
+  // The past holds 4, the buffer 7, of which 3 are new.
+  for (const std::int32_t last : {-1, 1, 7, 100, INT32_MAX, INT32_MIN})
+    for (const bool first : {true, false})
+      EXPECT_EQ(code_of_form({.last = {first ? last : 6, first ? 6 : last}}),
+                ErrorCode::kInvalidArgument)
+          << last;
+  for (const std::int32_t last : {2, 6})
+    EXPECT_EQ(code_of_form({.last = {last, 6}}), ctxgen::test::kOk);
+  // Positions of a cache of 6: the last of the first image is 6.
+  EXPECT_EQ(code_of_form({.cos = {7, 2}, .rotary = "halves"}), ctxgen::test::kOk);
+  EXPECT_EQ(code_of_form({.cos = {6, 2}, .rotary = "halves"}), ErrorCode::kInvalidArgument);
+}
+
+TEST(ExecAttention, AFirstPromptHasNoPast) {
+  for (const std::int32_t last : {INT32_MIN, 0, INT32_MAX})
+    EXPECT_EQ(code_of_form({.past = {2, 2, 4, 5}, .last = {last, last}, .total = {3}}),
+              ctxgen::test::kOk);
+  EXPECT_EQ(code_of_form({.past = {}, .last = {2, 2}, .total = {3}}), ctxgen::test::kOk);
+  EXPECT_EQ(code_of_form({.past = {2, 2, 0, 5}, .last = {2, 2}, .total = {3}}), ctxgen::test::kOk);
+}
+
+TEST(ExecAttention, CountsOfKeysAreClampedToWhatThereIs) {
+  const Form plain{.past = {}, .last = {}, .lengths = "", .total = {}, .outputs = 1};
+  Maker all = attention(plain);
+  const Outputs expected = compile_and_run(all).value();
+  Form counted = plain;
+  counted.lengths = "count";
+  counted.count = {INT64_MAX, 3};
+  Maker maker = attention(counted);
+  EXPECT_EQ(compile_and_run(maker).value(), expected);
+  counted.count = {INT64_MIN, 0};
+  Maker none = attention(counted);
+  EXPECT_EQ(compile_and_run(none).value()[0], std::vector<float>(120, 0));
+}
+
+TEST(ExecAttention, RefusesWhatDoesNotFit) {
+  const ErrorCode invalid = ErrorCode::kInvalidGraph;
+  EXPECT_EQ(code_of_form({.q = {2, 3, 21}}), invalid);
+  EXPECT_EQ(code_of_form({.q = {2, 20}}), invalid);
+  EXPECT_EQ(code_of_form({.q = {3, 3, 20}}), invalid);
+  EXPECT_EQ(code_of_form({.k = {}}), invalid);
+  EXPECT_EQ(code_of_form({.k = {2, 2, 10}}), invalid);
+  EXPECT_EQ(code_of_form({.k = {2, 3, 12}}), invalid);
+  EXPECT_EQ(code_of_form({.past = {2, 2, 4, 6}}), invalid);
+  EXPECT_EQ(code_of_form({.past = {2, 4, 5}}), invalid);
+  EXPECT_EQ(code_of_form({.last = {6}}), invalid);
+  EXPECT_EQ(code_of_form({.last = {}}), invalid);
+  EXPECT_EQ(code_of_form({.total = {}}), invalid);
+  EXPECT_EQ(code_of_form({.total = {2}}), invalid);
+  EXPECT_EQ(code_of_form({.total = {-1}}), invalid);
+  EXPECT_EQ(code_of_form({.total = {7, 7}}), invalid);
+  EXPECT_EQ(code_of_form({.total = {std::int64_t{1} << 60}}), ErrorCode::kResourceLimit);
+  EXPECT_EQ(code_of_form({.outputs = 1}), invalid);
+  EXPECT_EQ(code_of_form({.outputs = 2}), invalid);
+  EXPECT_EQ(code_of_form({.heads = 0}), invalid);
+  EXPECT_EQ(code_of_form({.heads = -4}), invalid);
+  EXPECT_EQ(code_of_form({.kv_heads = 3}), invalid);
+  EXPECT_EQ(code_of_form({.kv_heads = 0}), invalid);
+  EXPECT_EQ(code_of_form({.heads = std::int64_t{1} << 30}), invalid);
+  EXPECT_EQ(code_of_form({.window = -1}), invalid);
+  EXPECT_EQ(code_of_form({.cos = {9, 3}, .rotary = "halves"}), invalid);
+  EXPECT_EQ(code_of_form({.cos = {9, 2}}), invalid);
+  EXPECT_EQ(code_of_form({.rotary = "halves"}), invalid);
+  EXPECT_EQ(code_of_form({.cos = {9, 2}, .rotary = "other"}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.lengths = "other"}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.past = {}, .lengths = "count", .total = {}, .outputs = 1}),
+            ErrorCode::kUnsupported);  // of int32
+  EXPECT_EQ(code_of_form({.bias = {3, 7}, .bias_type = DataType::kInt8}), ErrorCode::kUnsupported);
+}
+
+TEST(ExecAttention, BiasesBroadcast) {
+  for (const DataType type : {DataType::kFloat, DataType::kBool}) {
+    const auto code = [&](const Dims& dims, bool shorter = false) {
+      return code_of_form({.bias = dims, .bias_type = type, .short_bias = shorter});
+    };
+    for (const Dims& dims :
+         {Dims{2, 4, 3, 7}, Dims{1, 1, 1, 7}, Dims{7}, Dims{3, 1}, Dims{4, 3, 7}, Dims{1}})
+      EXPECT_EQ(code(dims), ctxgen::test::kOk) << to_string(dims);
+    for (const Dims& dims :
+         {Dims{3, 4, 3, 7}, Dims{2, 2, 3, 7}, Dims{2, 7}, Dims{6}, Dims{1, 2, 4, 3, 7}})
+      EXPECT_EQ(code(dims), ErrorCode::kInvalidGraph) << to_string(dims);
+    for (const Dims& dims : {Dims{6}, Dims{3, 1}, Dims{2, 4, 3, 7}})
+      EXPECT_EQ(code(dims, true), ctxgen::test::kOk);
+    EXPECT_EQ(code({8}, true), ErrorCode::kInvalidGraph);
+  }
+}
+
+}  // namespace
+}  // namespace ctxgen::onednn::test
