@@ -14,7 +14,7 @@ namespace {
 
 void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& partitions) {
   json.begin_array();
-  for (const PartitionReport& partition : partitions)
+  for (const PartitionReport& partition : partitions) {
     json.begin_object()
         .field("name", partition.name)
         .field("provider", partition.provider)
@@ -23,7 +23,11 @@ void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& part
         .field("outputs", std::uint64_t{partition.outputs})
         .field("weight_bytes", partition.weight_bytes)
         .field("plans", std::uint64_t{partition.plans})
-        .end_object();
+        .key("notes")
+        .begin_array();
+    for (const std::string& note : partition.notes) json.value(note);
+    json.end_array().end_object();
+  }
   json.end_array();
 }
 
@@ -99,6 +103,9 @@ std::string model_text(const ModelReport& model, bool verbose) {
                  size_text(partition.weight_bytes)});
     text += table.text("    ");
   }
+  for (const PartitionReport& partition : model.partitions)
+    for (const std::string& note : partition.notes)
+      text += std::format("  {}: {}\n", partition.name, note);
   for (const std::string& cost : model.costs) text += "  " + cost + "\n";
   if (left > 0) text += "  not compiled:\n" + fallback_text(model);
   return text;

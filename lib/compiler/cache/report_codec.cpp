@@ -12,7 +12,7 @@ namespace {
 
 template <class Io>
 void fields(Io& io, PartitionReport& r) {
-  io(r.name, r.provider, r.nodes, r.inputs, r.outputs, r.weight_bytes, r.plans);
+  io(r.name, r.provider, r.nodes, r.inputs, r.outputs, r.weight_bytes, r.plans, r.notes);
 }
 template <class Io>
 void fields(Io& io, NodeReport& r) {

@@ -146,6 +146,7 @@ Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
     built.attributes.hardware_architecture = machines;
   built.weight_bytes = packed_bytes(program, bin.store);
   built.plans = program.plans.size();
+  built.notes = provider.notes(program);
   bin.bytes_added += built.weight_bytes;
   const std::string hash =
       hash_program(program, [&](BlobRef blob) { return bin.store.hash(blob.store_id()); }).hex();

@@ -58,6 +58,8 @@ Result<ProviderList> ProviderList::make(const CompileOptions& options) {
                   name, option.first, did_you_mean(option.first, known), list_text(known));
     list.options_[static_cast<std::size_t>(it - list.all_.begin())].push_back(option);
   }
+  for (std::size_t p = 0; p < list.all_.size(); ++p)
+    CTXGEN_CHECK(list.all_[p]->check_options(list.options_[p]));
   return list;
 }
 

@@ -186,7 +186,7 @@ ModelReport report_model(const PreparedModel& prepared, const ProviderList& prov
     report.partitions.push_back({b.attributes.partition_name,
                                  std::string(providers.all()[b.provider]->name()),
                                  partition.nodes.size(), partition.inputs.size(),
-                                 partition.outputs.size(), b.weight_bytes, b.plans});
+                                 partition.outputs.size(), b.weight_bytes, b.plans, b.notes});
   }
   report.costs = costs_of(prepared, providers, target);
   count_nodes(report, prepared.assignment);

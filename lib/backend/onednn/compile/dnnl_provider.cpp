@@ -9,6 +9,7 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/defaults.h"
 #include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
 #include "ctxgen/onednn/op_table.h"
 #include "ctxgen/onednn/peaks.h"
 #include "ctxgen/onednn/provider.h"
@@ -19,6 +20,7 @@
 #include "lower_partition.h"
 #include "op_row.h"
 #include "patterns/patterns.h"
+#include "provider_options.h"
 
 namespace ctxgen::onednn {
 
@@ -74,6 +76,7 @@ Result<Program> compile_seen(const GraphView& view, const Partition& partition,
                              const ProviderCompileOptions& options, WeightStore& store) {
   Lowered lowered = CTXGEN_TRY(lower_partition(view, partition, store.spill()));
   lowered.integer_products = !view.target().portable;
+  lowered.low_bit_weights = CTXGEN_TRY(read_dnnl_options(options.provider_options)).weights;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .threads = options.threads,
@@ -177,6 +180,15 @@ class DnnlProvider final : public Provider {
             .instruction_set = isa_name(),
             .threads = default_threads()};
   }
+  [[nodiscard]] std::vector<std::string> option_names() const override {
+    return dnnl_option_names();
+  }
+  [[nodiscard]] Status check_options(
+      std::span<const std::pair<std::string, std::string>> options) const override {
+    (void)CTXGEN_TRY(read_dnnl_options(options));
+    return {};
+  }
+  [[nodiscard]] std::vector<std::string> notes(const Program& program) const override;
   [[nodiscard]] std::vector<InstructionSetState> instruction_sets() const override;
   [[nodiscard]] std::vector<OperatorInfo> operators() const override;
   [[nodiscard]] std::vector<std::string> target_costs(
@@ -194,6 +206,27 @@ std::vector<InstructionSetState> DnnlProvider::instruction_sets() const {
   std::vector<InstructionSetState> sets;
   for (const auto& [name, usable] : isas()) sets.push_back({name, usable});
   return sets;
+}
+
+/// What became of weights that the user wanted in fewer bits.
+std::vector<std::string> DnnlProvider::notes(const Program& program) const {
+  std::size_t made = 0, left = 0;
+  LowBitMatmulParams worst;
+  std::string_view name;
+  for (const ProgramOp& op : program.ops) {
+    if (op.kind == kind::kMatmul && op.inputs[1].kind == Operand::Kind::kWeight) ++left;
+    if (op.kind != kind::kLowBitMatmul) continue;
+    auto params = decode<LowBitMatmulParams>(op);
+    if (!params || !params->weight_error) continue;
+    if (++made > 1 && *params->weight_error <= *worst.weight_error) continue;
+    worst = *std::move(params);
+    name = op.name;
+  }
+  if (made == 0) return {};
+  return {std::format(
+      "{} product{} with s{} weights in blocks of {}: their errors are at most {:.2g} (op \"{}\"), {} stay{} f32",
+      made, made == 1 ? "" : "s", worst.bits, worst.block, *worst.weight_error, name, left,
+      left == 1 ? "s" : "")};
 }
 
 std::vector<OperatorInfo> DnnlProvider::operators() const {
@@ -260,10 +293,9 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& vi
                                                              std::span<const Partition> partitions,
                                                              const ProviderCompileOptions& options,
                                                              WeightStore& store) const {
-  for (const auto& [key, value] : options.provider_options) {
+  if (CTXGEN_TRY(read_dnnl_options(options.provider_options)).weights && options.stays_plain)
     return fail(ErrorCode::kInvalidArgument,
-                "provider dnnl has no option \"{}\" (given \"{}\"); it has none", key, value);
-  }
+                "dnnl:weights makes new weights, which cannot stay in the source's files");
   std::vector<CompiledPartition> compiled;
   for (const Partition& partition : partitions)
     compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, options, store))});

@@ -11,6 +11,8 @@
 #include "ctxgen/ctxfile/program.h"
 #include "ctxgen/onednn/kind_params.h"
 
+#include "provider_options.h"
+
 namespace ctxgen::onednn {
 
 /// What a dequantised constant was made of: values = (stored - zero) * scale, with one scale and
@@ -29,7 +31,8 @@ struct Lowered {
   std::vector<Tensor> weights;                                   // of program.weights, by index
   std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
   bool integer_products = true;  // false: not every machine of the target has instructions for them
-  SpillFile* spill = nullptr;    // keeps the weights that are made (not owned)
+  std::optional<LowBitWeights> low_bit_weights = {};  // what the user wants them to become
+  SpillFile* spill = nullptr;                         // keeps the weights that are made (not owned)
 };
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.

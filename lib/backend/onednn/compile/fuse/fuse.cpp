@@ -32,6 +32,7 @@ Status fuse(Lowered& lowered) {
   match_activations(lowered);
   CTXGEN_CHECK(join_grouped_norms(lowered));
   CTXGEN_CHECK(fold_affine(lowered));
+  CTXGEN_CHECK(quantise_weights(lowered));
   fuse_post_ops(lowered);
   CTXGEN_CHECK(make_integer_products(lowered));
   move_quantize_up(lowered);

@@ -29,6 +29,9 @@ void simplify_scalars(Lowered& lowered);
 [[nodiscard]] Status fold_affine(Lowered& lowered);
 /// hardsigmoid, hardswish, swish and mish from their parts.
 void match_activations(Lowered& lowered);
+/// Where Lowered::low_bit_weights asks for it: constant matrices of products become integers.
+/// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
+[[nodiscard]] Status quantise_weights(Lowered& lowered);
 /// Eltwise and binary ops become post-ops of what they follow.
 void fuse_post_ops(Lowered& lowered);
 /// Sums of integers that are made real at once: the product gives real numbers.

@@ -178,7 +178,8 @@ struct PartitionReport {
   std::string name, provider;
   std::size_t nodes = 0, inputs = 0, outputs = 0;
   std::uint64_t weight_bytes = 0;
-  std::size_t plans = 0;  // made ahead; none: the first run of each size makes one
+  std::size_t plans = 0;                // made ahead; none: the first run of each size makes one
+  std::vector<std::string> notes = {};  // what a user should know of it, one line each
 };
 
 struct NodeReport {

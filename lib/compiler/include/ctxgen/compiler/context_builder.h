@@ -29,9 +29,10 @@ struct BuiltPartition {
   std::size_t partition = 0;  // index into Assignment::partitions[provider]
   int body = -1;              // the main graph, or a body of a node (PreparedModel::bodies)
   EpContextAttributes attributes;
-  std::uint64_t weight_bytes = 0;  // of the program, before deduplication
-  std::size_t plans = 0;           // made ahead
-  std::size_t job = 0;             // ContextBuilder's
+  std::uint64_t weight_bytes = 0;       // of the program, before deduplication
+  std::size_t plans = 0;                // made ahead
+  std::vector<std::string> notes = {};  // Provider::notes() of the program
+  std::size_t job = 0;                  // ContextBuilder's
 };
 
 /// Collects the programs of one or several models into one context binary per provider, with the

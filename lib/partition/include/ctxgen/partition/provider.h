@@ -102,6 +102,11 @@ class Provider {
   [[nodiscard]] virtual std::string_view source() const = 0;  // EPContext `source`, the EP name
   /// Names of options that `ProviderCompileOptions::provider_options` may hold.
   [[nodiscard]] virtual std::vector<std::string> option_names() const { return {}; }
+  /// Errors  INVALID_ARGUMENT naming an option whose value is not one.
+  [[nodiscard]] virtual Status check_options(
+      std::span<const std::pair<std::string, std::string>> /*options*/) const {
+    return {};
+  }
   /// Looks at every node that is not taken; changes nothing.
   [[nodiscard]] virtual Result<Capabilities> capabilities(const GraphView& view) const = 0;
   /// One program per partition, in order. Weights go to `store`.
@@ -121,6 +126,10 @@ class Provider {
   /// main_context, embed_mode, ep_cache_context, partition_name, onnx_model_filename.
   [[nodiscard]] virtual std::vector<EpContextAttributes> context_nodes(
       std::span<const Program> programs) const = 0;
+  /// What a user should know of a program that compile() made, one line each, for the summary.
+  [[nodiscard]] virtual std::vector<std::string> notes(const Program& /*program*/) const {
+    return {};
+  }
   /// Whether compile() writes programs (false for cpu, which only runs what is left).
   [[nodiscard]] virtual bool compiles() const { return true; }
   /// The load side; nullptr where compiles() is false.

@@ -321,6 +321,9 @@ struct BlocksParams {
 struct LowBitMatmulParams {
   std::int64_t k = 0, n = 0, bits = 4, block = 32;
   std::string zeros = "middle", compute = "float";
+  /// Of a matrix that a compile quantised: the root of the mean squared difference from what it was,
+  /// over that of its elements.
+  std::optional<double> weight_error = {};
   static void fields(auto& p, auto& codec) {
     codec("k", p.k);
     codec("n", p.n);
@@ -328,6 +331,7 @@ struct LowBitMatmulParams {
     codec("block", p.block);
     codec("zeros", p.zeros);
     codec("compute", p.compute);
+    codec("weight_error", p.weight_error);
   }
   bool operator==(const LowBitMatmulParams&) const = default;
 };

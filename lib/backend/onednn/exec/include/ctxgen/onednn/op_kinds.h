@@ -123,7 +123,8 @@ inline constexpr std::string_view kLookup = "lookup";
 /// src times the matrix (q - zero) * scale, plus bias. params: k, n, bits (2, 4, 8), block (16, 32, 64,
 /// 128, 256: elements of a column with a scale of their own), zeros ("middle": 2^(bits - 1), "integer",
 /// "float"), compute ("float"; "int8": each block of a row of src is rounded to integers of 8 bits, and
-/// zeros are not "float"). No post_ops.
+/// zeros are not "float"), weight_error? (of a matrix that the compile rounded: kind_params.h). No
+/// post_ops.
 inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
 /// A "conv" whose weights are computed: a value, packed in each run.
 inline constexpr std::string_view kComputedConv = "computed_conv";

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen::onednn {
+
+/// Constant f32 matrices of products become integers of `bits` bits that share a scale in blocks of
+/// `block` elements of a column.
+struct LowBitWeights {
+  std::int64_t bits = 4;    // 4 or 8
+  std::int64_t block = 32;  // 16, 32, 64, 128 or 256
+  bool search = false;  // the scale of least squared error instead of the one that covers the block
+};
+
+/// The options of the provider dnnl (docs/options.md).
+struct DnnlOptions {
+  std::optional<LowBitWeights> weights;
+};
+
+[[nodiscard]] std::vector<std::string> dnnl_option_names();
+
+/// Errors  INVALID_ARGUMENT naming option, value and what is expected.
+[[nodiscard]] Result<DnnlOptions> read_dnnl_options(
+    std::span<const std::pair<std::string, std::string>> options);
+
+}  // namespace ctxgen::onednn
