@@ -1,0 +1,147 @@
+#include "ctxgen/kernels/product.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "product.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "product_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+/// Whether all of `count` rows are equally far apart.
+HWY_INLINE bool equally_apart(const std::int64_t* offsets, std::int64_t count) {
+  for (std::int64_t i = 2; i < count; ++i)
+    if (offsets[i] - offsets[i - 1] != offsets[1] - offsets[0]) return false;
+  return true;
+}
+
+/// The rows of a group times kVectors vectors of columns, in tiles of about as many rows each.
+template <std::size_t kVectors>
+HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows) {
+  constexpr auto kMost = static_cast<std::int64_t>(kRowsOf<kVectors>);
+  for (std::int64_t tiles = (rows + kMost - 1) / kMost; tiles > 0; --tiles) {
+    const std::int64_t count = (rows + tiles - 1) / tiles;
+    const auto index = static_cast<std::size_t>(count - 1);
+    if (equally_apart(tile.offsets, count))
+      kTiles<kVectors, true>[index](tile);
+    else
+      kTiles<kVectors, false>[index](tile);
+    tile.offsets += count;
+    tile.numbers += count;
+    rows -= count;
+  }
+}
+
+/// Vectors of a tile: two, which is where most rows fit; more for few rows, and as the block divides.
+HWY_INLINE std::size_t vectors_of(std::int64_t block, std::int64_t rows) {
+  const auto vectors = static_cast<std::size_t>(block) / kLanes;
+  if (vectors % 4 == 0 && rows <= static_cast<std::int64_t>(kRowsOf<4>)) return 4;
+  if (vectors % 2 == 0) return 2;
+  return vectors % 3 == 0 ? 3 : 1;
+}
+
+/// A group's rows times the part's columns, one chunk of the depth.
+HWY_INLINE void multiply_group(const Product& p, const ProductPart& part, Tile tile,
+                               std::int64_t rows) {
+  const std::size_t vectors = vectors_of(p.matrix.block, rows);
+  const auto step = static_cast<std::int64_t>(vectors * kLanes);
+  const std::int64_t end = part.column + part.columns;
+  for (std::int64_t column = part.column; column < end; column += step) {
+    tile.panel = p.matrix.panels + column / p.matrix.block * p.matrix.panel_floats +
+                 column % p.matrix.block;
+    tile.column = column;
+    tile.columns = end - column;
+    switch (vectors) {
+      case 4: multiply_rows<4>(tile, rows); break;
+      case 3: multiply_rows<3>(tile, rows); break;
+      case 2: multiply_rows<2>(tile, rows); break;
+      default: multiply_rows<1>(tile, rows); break;
+    }
+  }
+}
+
+HWY_NOINLINE void multiply_part(const Product& p, const ProductPart& part) {
+  const WindowRows rows(p.windows, part.row, part.rows);
+  Runs runs;
+  const std::int64_t depth = p.windows.depth();
+  for (std::int64_t k = 0; k == 0 || k < depth; k += kChunk)
+    for (const WindowRows::Group& group : rows.groups()) {
+      Tile tile{.src = p.src,
+                .offsets = rows.offsets() + group.first,
+                .numbers = rows.numbers() + group.first,
+                .runs = runs.data(),
+                .run_count = find_runs(p.windows, group.cover, k, kChunk, runs),
+                .panel = nullptr,
+                .block = p.matrix.block,
+                .finish = &p.finish,
+                .row = part.row,
+                .column = 0,
+                .columns = 0,
+                .result = p.result,
+                .result_pitch = p.result_pitch,
+                .first = k == 0,
+                .last = k + kChunk >= depth};
+      if (tile.run_count > 0 || tile.first || tile.last) multiply_group(p, part, tile, group.count);
+    }
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "dispatch.h"
+
+namespace ctxgen::kernels {
+
+namespace {
+
+constexpr std::int64_t kPartColumns = 256;
+constexpr std::int64_t kLeastPartRows = 28;
+constexpr std::int64_t kManyParts = 48;
+constexpr std::int64_t kPartWork = 1 << 20;  // multiply-adds that are worth a part of their own
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+}  // namespace
+
+std::int64_t ProductParts::count() const {
+  if (rows <= 0 || columns <= 0) return 0;
+  return divide_up(rows, part_rows) * divide_up(columns, part_columns);
+}
+
+ProductPart ProductParts::part(std::int64_t index) const {
+  const std::int64_t across = divide_up(columns, part_columns);
+  const std::int64_t row = index / across * part_rows, column = index % across * part_columns;
+  return {row, std::min(part_rows, rows - row), column, std::min(part_columns, columns - column)};
+}
+
+ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix) {
+  ProductParts parts{.rows = windows.rows(),
+                     .columns = matrix.columns,
+                     .part_rows = kMostPartRows,
+                     .part_columns = kPartColumns / matrix.block * matrix.block};
+  const std::int64_t depth = std::max<std::int64_t>(windows.depth(), 1);
+  while (parts.count() < kManyParts) {
+    const std::int64_t rows = std::min(parts.part_rows, parts.rows);
+    const std::int64_t columns = std::min(parts.part_columns, parts.columns);
+    if (rows * columns / 2 < kPartWork / depth) break;
+    if (rows > kLeastPartRows)
+      parts.part_rows = divide_up(divide_up(rows, 2), 14) * 14;
+    else if (columns > matrix.block)
+      parts.part_columns = divide_up(divide_up(columns, 2), matrix.block) * matrix.block;
+    else
+      break;
+  }
+  return parts;
+}
+
+void multiply(const Product& product, const ProductPart& part) {
+  CTXGEN_DISPATCH(multiply_part(product, part));
+}
+
+}  // namespace ctxgen::kernels
+#endif

@@ -1,0 +1,95 @@
+#include "window_rows.h"
+
+#include <algorithm>
+
+namespace ctxgen::kernels {
+
+namespace {
+
+/// The positions p in [0, kernel) for which 0 <= start + p * dilation < size.
+std::array<std::int64_t, 2> inside(std::int64_t start, std::int64_t kernel, std::int64_t dilation,
+                                   std::int64_t size) {
+  const auto up = [&](std::int64_t distance) { return (distance + dilation - 1) / dilation; };
+  const std::int64_t first = start < 0 ? std::min(up(-start), kernel) : 0;
+  const std::int64_t end = start < size ? std::min(up(size - start), kernel) : 0;
+  return {first, end};
+}
+
+}  // namespace
+
+WindowRows::WindowRows(const Windows& windows, std::int64_t row, std::int64_t rows) {
+  const Windows::Pair one{1, 1}, none{0, 0};
+  const bool matrix = windows.kernel == one && windows.stride == one && windows.pad == none &&
+                      windows.result == windows.size;
+  if (matrix)
+    take_matrix(windows, row, rows);
+  else
+    take_windows(windows, row, rows);
+}
+
+void WindowRows::take_matrix(const Windows& windows, std::int64_t row, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    offsets_[i] = (row + i) * windows.pitch;
+    numbers_[i] = i;
+  }
+  groups_[0] = {0, rows, {0, 1, 0, 1}};
+  group_count_ = rows > 0 ? 1 : 0;
+}
+
+void WindowRows::take_windows(const Windows& w, std::int64_t row, std::int64_t rows) {
+  std::array<Place, kMostPartRows> places;
+  std::int64_t column = row % w.result[1], line = row / w.result[1] % w.result[0];
+  std::int64_t image = row / w.result[1] / w.result[0];
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t y = line * w.stride[0] - w.pad[0], x = column * w.stride[1] - w.pad[1];
+    const auto lines = inside(y, w.kernel[0], w.dilation[0], w.size[0]);
+    const auto columns = inside(x, w.kernel[1], w.dilation[1], w.size[1]);
+    const Cover cover{lines[0], lines[1], columns[0], columns[1]};
+    places[i].cover = cover.empty() ? Cover{} : cover;
+    places[i].offset = cover.empty() ? 0
+                                     : ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] +
+                                        x + columns[0] * w.dilation[1]) *
+                                           w.pitch;
+    if (++column < w.result[1]) continue;
+    column = 0;
+    if (++line < w.result[0]) continue;
+    line = 0;
+    ++image;
+  }
+  std::array<bool, kMostPartRows> taken{};
+  std::int64_t next = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (taken[i]) continue;
+    Group group{next, 0, places[i].cover};
+    for (std::int64_t j = i; j < rows; ++j) {
+      if (taken[j] || places[j].cover != group.cover) continue;
+      taken[j] = true;
+      offsets_[next] = places[j].offset;
+      numbers_[next++] = j;
+    }
+    group.count = next - group.first;
+    groups_[group_count_++] = group;
+  }
+}
+
+std::size_t find_runs(const Windows& w, const Cover& cover, std::int64_t depth, std::int64_t count,
+                      Runs& runs) {
+  // Columns of the kernel that lie next to each other in the image are one run.
+  const std::int64_t covered = cover.column_end - cover.column;
+  const bool joined = covered == 1 || (w.dilation[1] == 1 && w.pitch == w.channels);
+  const std::int64_t pieces = joined ? 1 : covered;
+  const std::int64_t length = joined ? covered * w.channels : w.channels;
+  std::size_t found = 0;
+  for (std::int64_t line = cover.line; line < cover.line_end; ++line)
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      const std::int64_t first = (line * w.kernel[1] + cover.column + piece) * w.channels;
+      const std::int64_t from = std::max(first, depth), end = std::min(first + length, depth + count);
+      if (from >= end) continue;
+      const std::int64_t pixels =
+          (line - cover.line) * w.dilation[0] * w.size[1] + piece * w.dilation[1];
+      runs[found++] = {pixels * w.pitch + from - first, from, end - from};
+    }
+  return found;
+}
+
+}  // namespace ctxgen::kernels

@@ -1,0 +1,237 @@
+#include "ctxgen/kernels/product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ctxgen::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kUnit = 1.0 / (1 << 24);
+
+using Floats = std::vector<float>;
+
+Floats uniform(std::int64_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> distribution(-1, 1);
+  Floats list(static_cast<std::size_t>(count));
+  for (float& x : list) x = distribution(generator);
+  return list;
+}
+
+/// A product with the memory that it needs and not a float more.
+struct Trial {
+  Windows windows;
+  std::int64_t columns = 1, block = 32, extra_pitch = 0;
+  bool bias = false, start = false;
+  float low = -kInfinity, high = kInfinity;
+
+  Floats src, weights, panels, biases, starts;  // weights: [depth, columns]
+  Product product;
+
+  void prepare() {
+    const std::int64_t depth = windows.depth(), rows = windows.rows();
+    const std::int64_t pixels = windows.images * windows.size[0] * windows.size[1];
+    src = uniform(pixels == 0 ? 0 : (pixels - 1) * windows.pitch + windows.channels, 1);
+    weights = uniform(depth * columns, 2);
+    biases = uniform(columns, 3);
+    product.result_pitch = columns + extra_pitch;
+    starts = uniform(rows == 0 ? 0 : (rows - 1) * product.result_pitch + columns, 4);
+    pack();
+    product.windows = windows;
+    product.src = src.data();
+    product.finish = {.bias = bias ? biases.data() : nullptr,
+                      .start = start ? starts.data() : nullptr,
+                      .start_pitch = product.result_pitch,
+                      .low = low,
+                      .high = high};
+  }
+
+  void pack() {
+    const std::int64_t depth = windows.depth(), count = (columns + block - 1) / block;
+    product.matrix = {nullptr, columns, block, (depth + 1) * block};
+    panels.assign(static_cast<std::size_t>(count * product.matrix.panel_floats), 0);
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (std::int64_t n = 0; n < columns; ++n)
+        panels[static_cast<std::size_t>(n / block * product.matrix.panel_floats + k * block + n % block)] =
+            weights[static_cast<std::size_t>(k * columns + n)];
+    product.matrix.panels = panels.data();
+  }
+
+  /// By the parts that the kernel wants, or by parts of so many rows and blocks.
+  Floats run(std::int64_t part_rows = 0, std::int64_t part_blocks = 1) {
+    Floats out(starts.size(), -77);
+    product.result = out.data();
+    ProductParts parts = product_parts(windows, product.matrix);
+    if (part_rows > 0) {
+      parts.part_rows = part_rows;
+      parts.part_columns = part_blocks * block;
+    }
+    for (std::int64_t i = 0; i < parts.count(); ++i) multiply(product, parts.part(i));
+    return out;
+  }
+
+  /// Element k of a row of the left matrix.
+  double element(std::int64_t row, std::int64_t k) const {
+    const Windows& w = windows;
+    const std::int64_t channel = k % w.channels, position = k / w.channels;
+    const std::int64_t x = row % w.result[1] * w.stride[1] - w.pad[1] + position % w.kernel[1] * w.dilation[1];
+    const std::int64_t y = row / w.result[1] % w.result[0] * w.stride[0] - w.pad[0] +
+                           position / w.kernel[1] * w.dilation[0];
+    if (x < 0 || x >= w.size[1] || y < 0 || y >= w.size[0]) return 0;
+    const std::int64_t image = row / w.result[1] / w.result[0];
+    return src[static_cast<std::size_t>(((image * w.size[0] + y) * w.size[1] + x) * w.pitch + channel)];
+  }
+
+  /// The largest error of the result in units of 2^-24 of the sum of absolute values.
+  void check(const Floats& out, const std::string& name) const {
+    for (std::int64_t row = 0; row < windows.rows(); ++row)
+      for (std::int64_t n = 0; n < product.result_pitch; ++n) {
+        const auto at = static_cast<std::size_t>(row * product.result_pitch + n);
+        if (at >= out.size()) continue;
+        if (n >= columns) {
+          ASSERT_EQ(out[at], -77) << name << ": wrote behind row " << row;
+          continue;
+        }
+        double sum = start ? starts[at] : 0, size = std::fabs(sum);
+        for (std::int64_t k = 0; k < windows.depth(); ++k) {
+          const double term = element(row, k) * weights[static_cast<std::size_t>(k * columns + n)];
+          sum += term;
+          size += std::fabs(term);
+        }
+        if (bias) sum += biases[static_cast<std::size_t>(n)];
+        if (bias) size += std::fabs(biases[static_cast<std::size_t>(n)]);
+        sum = std::clamp<double>(sum, low, high);
+        const double roundings = 2.0 * std::sqrt(static_cast<double>(windows.depth() + 2)) + 2;
+        ASSERT_NEAR(out[at], sum, roundings * kUnit * size) << name << ": row " << row << " column " << n;
+      }
+  }
+};
+
+TEST(Product, OfMatricesIsCloseToDoublePrecision) {
+  std::mt19937 random(7);
+  const auto one_of = [&](std::initializer_list<std::int64_t> list) {
+    return std::data(list)[random() % list.size()];
+  };
+  for (int i = 0; i < 250; ++i) {
+    const std::int64_t rows = one_of({0, 1, 2, 3, 5, 6, 7, 13, 14, 15, 28, 29, 60, 168, 169, 200});
+    const std::int64_t depth = one_of({0, 1, 2, 7, 16, 24, 64, 383, 384, 385, 800});
+    Trial trial{.windows = matrix_rows(rows, depth, depth + one_of({0, 0, 5})),
+                .columns = one_of({1, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 100, 130}),
+                .block = one_of({16, 32, 48, 64}),
+                .extra_pitch = one_of({0, 3}),
+                .bias = one_of({0, 1}) == 1,
+                .start = one_of({0, 1}) == 1};
+    if (one_of({0, 1}) == 1) trial.low = 0;
+    if (one_of({0, 1}) == 1) trial.high = 0.5;
+    trial.prepare();
+    trial.check(trial.run(), std::to_string(rows) + " x " + std::to_string(depth) + " x " +
+                                 std::to_string(trial.columns) + " in " + std::to_string(trial.block));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Product, OfWindowsIsCloseToDoublePrecision) {
+  std::mt19937 random(8);
+  const auto up_to = [&](std::int64_t most) { return static_cast<std::int64_t>(random()) % (most + 1); };
+  for (int i = 0; i < 400; ++i) {
+    Windows w{.images = 1 + up_to(2), .channels = 1 + up_to(20)};
+    if (i % 5 == 0) w.channels = 130;
+    for (const std::size_t axis : {0U, 1U}) {
+      w.kernel[axis] = 1 + up_to(4);
+      w.size[axis] = 1 + up_to(13);
+      w.stride[axis] = 1 + up_to(2);
+      w.dilation[axis] = 1 + up_to(2);
+      w.pad[axis] = up_to(6);  // more than the kernel: windows that hold nothing of the image
+      const std::int64_t span = (w.kernel[axis] - 1) * w.dilation[axis] + 1;
+      const std::int64_t room = w.size[axis] + w.pad[axis] + up_to(6) - span;
+      w.result[axis] = room < 0 ? 0 : room / w.stride[axis] + 1;
+    }
+    w.pitch = w.channels + (i % 3 == 0 ? 4 : 0);
+    Trial trial{.windows = w,
+                .columns = 1 + up_to(70),
+                .block = 16 * (1 + up_to(3)),
+                .bias = up_to(1) == 1,
+                .start = up_to(1) == 1};
+    trial.prepare();
+    trial.check(trial.run(), "case " + std::to_string(i));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Product, IsTheSameByAnyParts) {
+  Trial trial{.windows = {.images = 2,
+                          .size = {11, 9},
+                          .result = {11, 9},
+                          .kernel = {3, 3},
+                          .pad = {1, 1},
+                          .channels = 70,
+                          .pitch = 70},
+              .columns = 100,
+              .block = 32,
+              .bias = true,
+              .start = true};
+  trial.prepare();
+  const Floats whole = trial.run(168, 8);
+  for (const std::int64_t rows : {1, 2, 5, 14, 17, 100})
+    for (const std::int64_t blocks : {1, 2, 4}) EXPECT_EQ(trial.run(rows, blocks), whole) << rows;
+}
+
+TEST(Product, MayStartFromItsResult) {
+  Trial trial{.windows = matrix_rows(20, 900, 900), .columns = 40, .start = true};
+  trial.prepare();
+  const Floats expected = trial.run();
+  Floats in_place = trial.starts;
+  trial.product.finish.start = trial.product.result = in_place.data();
+  const ProductParts parts = product_parts(trial.windows, trial.product.matrix);
+  for (std::int64_t i = 0; i < parts.count(); ++i) multiply(trial.product, parts.part(i));
+  EXPECT_EQ(in_place, expected);
+}
+
+TEST(Product, KeepsNanAndInfinity) {
+  Trial trial{.windows = matrix_rows(3, 20, 20), .columns = 20, .bias = true, .low = 0, .high = 6};
+  trial.prepare();
+  trial.src[3] = std::numeric_limits<float>::quiet_NaN();
+  for (std::int64_t n = 0; n < 20; ++n) trial.weights[static_cast<std::size_t>(n)] = 1;
+  trial.pack();
+  trial.src[20] = kInfinity;
+  trial.src[40] = -kInfinity;
+  const Floats out = trial.run();
+  for (std::size_t n = 0; n < 20; ++n) {
+    EXPECT_TRUE(std::isnan(out[n]));
+    EXPECT_EQ(out[20 + n], 6);
+    EXPECT_EQ(out[40 + n], 0);
+  }
+}
+
+TEST(Product, PartsCoverTheResultOnce) {
+  for (const std::int64_t rows : {0, 1, 27, 28, 29, 168, 169, 3136, 100000})
+    for (const std::int64_t columns : {1, 48, 100, 768, 5000})
+      for (const std::int64_t block : {16, 48, 64}) {
+        const Windows windows = matrix_rows(rows, 300, 300);
+        const PackedMatrix matrix{nullptr, columns, block, 300 * block};
+        const ProductParts parts = product_parts(windows, matrix);
+        std::int64_t covered = 0;
+        for (std::int64_t i = 0; i < parts.count(); ++i) {
+          const ProductPart part = parts.part(i);
+          ASSERT_GT(part.rows, 0);
+          ASSERT_LE(part.rows, 168);
+          ASSERT_GT(part.columns, 0);
+          ASSERT_EQ(part.column % block, 0);
+          ASSERT_LE(part.row + part.rows, rows);
+          ASSERT_LE(part.column + part.columns, columns);
+          covered += part.rows * part.columns;
+        }
+        EXPECT_EQ(covered, rows * columns);
+      }
+}
+
+}  // namespace
+}  // namespace ctxgen::kernels
