@@ -45,14 +45,14 @@ HWY_INLINE std::size_t vectors_of(std::int64_t block, std::int64_t rows) {
 }
 
 /// A group's rows times the part's columns, one chunk of the depth.
-HWY_INLINE void multiply_group(const Product& p, const ProductPart& part, Tile tile,
+HWY_INLINE void multiply_group(const PanelProduct& p, const ProductPart& part, Tile tile,
                                std::int64_t rows) {
   const std::size_t vectors = vectors_of(p.matrix.block, rows);
   const auto step = static_cast<std::int64_t>(vectors * kLanes);
   const std::int64_t end = part.column + part.columns;
   for (std::int64_t column = part.column; column < end; column += step) {
-    tile.panel = p.matrix.panels + column / p.matrix.block * p.matrix.panel_floats +
-                 column % p.matrix.block;
+    tile.panel =
+        p.matrix.panels + column / p.matrix.block * p.matrix.panel_floats + column % p.matrix.block;
     tile.column = column;
     tile.columns = end - column;
     switch (vectors) {
@@ -64,7 +64,7 @@ HWY_INLINE void multiply_group(const Product& p, const ProductPart& part, Tile t
   }
 }
 
-HWY_NOINLINE void multiply_part(const Product& p, const ProductPart& part) {
+HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) {
   const WindowRows rows(p.windows, part.row, part.rows);
   Runs runs;
   const std::int64_t depth = p.windows.depth();
@@ -139,7 +139,7 @@ ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix) {
   return parts;
 }
 
-void multiply(const Product& product, const ProductPart& part) {
+void multiply_panels(const PanelProduct& product, const ProductPart& part) {
   CTXGEN_DISPATCH(multiply_part(product, part));
 }
 

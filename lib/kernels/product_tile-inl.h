@@ -89,12 +89,13 @@ HWY_INLINE void unrolled(const auto& function) {
 template <std::size_t kVectors>
 HWY_INLINE void load_sums(const Tile& t, std::size_t r, FloatVector* sums) {
   const std::int64_t row = t.row + t.numbers[r];
-  const float* from = !t.first                      ? t.result + row * t.result_pitch
+  const float* from = !t.first                     ? t.result + row * t.result_pitch
                       : t.finish->start != nullptr ? t.finish->start + row * t.finish->start_pitch
                                                    : nullptr;
   unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
     const auto skip = static_cast<std::int64_t>(v * kLanes);
-    sums[v] = from == nullptr ? hn::Zero(Floats()) : load_some(from + t.column + skip, t.columns - skip);
+    sums[v] =
+        from == nullptr ? hn::Zero(Floats()) : load_some(from + t.column + skip, t.columns - skip);
   });
 }
 
@@ -126,8 +127,8 @@ HWY_NOINLINE void multiply_tile(const Tile& t) {
     const float* HWY_RESTRICT b = t.panel + run.depth * t.block;
     const float* a[kEqual ? (kRows + 2) / 3 : kRows];
     if constexpr (kEqual)
-      unrolled<(kRows + 2) / 3>(
-          [&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[3 * r] + run.src; });
+      unrolled<(kRows + 2) / 3>([&](auto r)
+                                    CTXGEN_UNROLLED { a[r] = t.src + t.offsets[3 * r] + run.src; });
     else
       unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
     const auto at = [&](std::size_t r, std::int64_t k) CTXGEN_UNROLLED {
@@ -138,7 +139,8 @@ HWY_NOINLINE void multiply_tile(const Tile& t) {
     };
     for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {
       FloatVector columns[kVectors];
-      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { columns[v] = hn::LoadU(d, b + v * kLanes); });
+      unrolled<kVectors>([&](auto v)
+                             CTXGEN_UNROLLED { columns[v] = hn::LoadU(d, b + v * kLanes); });
       unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
         const FloatVector x = hn::Set(d, at(r, k));
         unrolled<kVectors>(

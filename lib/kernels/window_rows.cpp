@@ -46,10 +46,11 @@ void WindowRows::take_windows(const Windows& w, std::int64_t row, std::int64_t r
     const auto columns = inside(x, w.kernel[1], w.dilation[1], w.size[1]);
     const Cover cover{lines[0], lines[1], columns[0], columns[1]};
     places[i].cover = cover.empty() ? Cover{} : cover;
-    places[i].offset = cover.empty() ? 0
-                                     : ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] +
-                                        x + columns[0] * w.dilation[1]) *
-                                           w.pitch;
+    places[i].offset = cover.empty()
+                           ? 0
+                           : ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] + x +
+                              columns[0] * w.dilation[1]) *
+                                 w.pitch;
     if (++column < w.result[1]) continue;
     column = 0;
     if (++line < w.result[0]) continue;
@@ -83,7 +84,8 @@ std::size_t find_runs(const Windows& w, const Cover& cover, std::int64_t depth, 
   for (std::int64_t line = cover.line; line < cover.line_end; ++line)
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const std::int64_t first = (line * w.kernel[1] + cover.column + piece) * w.channels;
-      const std::int64_t from = std::max(first, depth), end = std::min(first + length, depth + count);
+      const std::int64_t from = std::max(first, depth),
+                         end = std::min(first + length, depth + count);
       if (from >= end) continue;
       const std::int64_t pixels =
           (line - cover.line) * w.dilation[0] * w.size[1] + piece * w.dilation[1];

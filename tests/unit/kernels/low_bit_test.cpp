@@ -12,8 +12,12 @@
 
 #include <gtest/gtest.h>
 
+#include "random_floats.h"
+
 namespace ctxgen::kernels {
 namespace {
+
+using test::random_floats;
 
 /// A matrix as ONNX has it, with numbers over the whole range of its bits, also where no element is.
 struct Case {
@@ -60,14 +64,6 @@ struct Case {
   std::vector<float> scales, float_zeros;
 };
 
-std::vector<float> numbers(std::int64_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> result(static_cast<std::size_t>(count));
-  std::ranges::generate(result, [&] { return normal(random); });
-  return result;
-}
-
 struct Free {
   void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
 };
@@ -112,8 +108,8 @@ std::vector<double> seen(const LowBitMatrix& matrix, LowBitCompute compute, cons
 
 void expect_exact(const Case& one, LowBitCompute compute, std::int64_t rows, bool with_bias) {
   const LowBitMatrix& m = one.matrix;
-  const std::vector<float> a = numbers(rows * m.k, 5);
-  const std::vector<float> bias = with_bias ? numbers(m.n, 6) : std::vector<float>();
+  const std::vector<float> a = random_floats(rows * m.k, 0, 1, 5);
+  const std::vector<float> bias = with_bias ? random_floats(m.n, 0, 1, 6) : std::vector<float>();
   OneThread workers;
   const std::vector<float> out = product(one, compute, rows, a, bias, workers);
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -189,7 +185,7 @@ TEST(LowBitProduct, DoesNotDependOnWorkers) {
   for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
     for (const std::int64_t rows : {1, 200}) {
       const Case one({700, 1300, 4, 32, ZeroPoints::kMiddle}, 8);
-      const std::vector<float> a = numbers(rows * 700, 4);
+      const std::vector<float> a = random_floats(rows * 700, 0, 1, 4);
       OneThread one_thread;
       Backwards backwards;
       StartedThreads threads(4);
@@ -209,7 +205,7 @@ TEST(LowBitProduct, KeepsNanAndInfinityInTheirRow) {
         for (const float special : {kNan, kInfinity, -kInfinity}) {
           if (zeros == ZeroPoints::kFloat && compute == LowBitCompute::kInt8) continue;
           const Case one({70, 40, 4, 32, zeros}, 2);
-          std::vector<float> a = numbers(rows * 70, 9);
+          std::vector<float> a = random_floats(rows * 70, 0, 1, 9);
           a[70 + 66] = special;
           const auto out = product(one, compute, rows, a, {}, workers);
           for (std::size_t i = 0; i < out.size(); ++i)

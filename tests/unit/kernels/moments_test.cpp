@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "random_floats.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -17,14 +18,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kUnit = 1.0 / (1 << 24);
 
 using Floats = std::vector<float>;
-
-Floats numbers(std::size_t n, float mean, float deviation, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> distribution(mean, deviation);
-  Floats list(n);
-  for (float& x : list) x = distribution(generator);
-  return list;
-}
+using test::random_floats;
 
 Moments exact(const Floats& list) {
   Moments m{static_cast<double>(list.size())};
@@ -46,7 +40,7 @@ TEST(Moments, AreCloseToDoublePrecision) {
   double worst = 0;
   for (const float mean : {0.0F, 3.0F, 1e4F, -1e6F})
     for (const std::size_t n : {2, 7, 16, 33, 100, 1000, 4096, 4097, 100000}) {
-      const Floats list = numbers(n, mean, 2, 3);
+      const Floats list = random_floats(n, mean, 2, 3);
       const double error = error_of(moments_of(std::ssize(list), list.data()), exact(list));
       worst = std::max(worst, error);
       EXPECT_LE(error, 1) << n << " around " << mean;
@@ -61,7 +55,7 @@ TEST(Moments, OfChannelsAreCloseToDoublePrecision) {
     for (const std::int64_t groups : {1, 2, 5, 33})
       for (const std::int64_t rows : {1, 2, 5, 129, 300}) {
         const std::int64_t stride = size * groups + 3;
-        Floats list = numbers(static_cast<std::size_t>(stride * rows), 20, 2, 9);
+        Floats list = random_floats(static_cast<std::size_t>(stride * rows), 20, 2, 9);
         std::vector<Moments> got(static_cast<std::size_t>(groups));
         add_moments(rows, stride, size, list.data(), got);
         for (std::int64_t g = 0; g < groups; ++g) {
@@ -79,7 +73,7 @@ TEST(Moments, OfChannelsAreCloseToDoublePrecision) {
 }
 
 TEST(Moments, AddToThoseThatAreThere) {
-  const Floats list = numbers(300, 5, 1, 2);
+  const Floats list = random_floats(300, 5, 1, 2);
   std::vector<Moments> got(1);
   for (const std::int64_t part : {0, 1, 2}) add_moments(10, 10, 10, list.data() + part * 100, got);
   EXPECT_LE(error_of(got[0], exact(list)), 1);
@@ -99,7 +93,7 @@ TEST(Moments, OfConstantNumbers) {
 
 TEST(Moments, OfVeryLargeAndVerySmallNumbers) {
   for (const float size : {1e-38F, 1e-25F, 1e-19F, 1e18F, 1e25F, 3e37F}) {
-    const Floats list = numbers(500, 0, size, 4);
+    const Floats list = random_floats(500, 0, size, 4);
     std::vector<Moments> channels(1);
     add_moments(50, 10, 10, list.data(), channels);
     EXPECT_LE(error_of(moments_of(500, list.data()), exact(list)), 1) << size;
@@ -130,8 +124,8 @@ TEST(Moments, OfNothing) {
 
 TEST(Normalize, RowsAndChannels) {
   for (const std::size_t n : {1, 7, 16, 35, 100}) {
-    const Floats in = numbers(n, 0, 1, 1), mean = numbers(n, 0, 1, 2), factor = numbers(n, 0, 1, 3),
-                 offset = numbers(n, 0, 1, 4);
+    const Floats in = random_floats(n, 0, 1, 1), mean = random_floats(n, 0, 1, 2),
+                 factor = random_floats(n, 0, 1, 3), offset = random_floats(n, 0, 1, 4);
     Floats channels(n + 1, -77), row(n + 1, -77);
     normalize_channels(std::ssize(in), mean.data(), factor.data(), offset.data(), in.data(),
                        channels.data());

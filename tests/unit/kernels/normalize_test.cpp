@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "random_floats.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -17,6 +18,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kUnit = std::numeric_limits<float>::epsilon();
 
 using Floats = std::vector<float>;
+using test::random_floats;
 
 struct Row {
   Floats in = {}, scale = {}, shift = {};
@@ -71,14 +73,6 @@ double worst_ulp(const Row& row) {
   return worst;
 }
 
-Floats numbers(std::size_t n, float mean, float deviation, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> distribution(mean, deviation);
-  Floats list(n);
-  for (float& x : list) x = distribution(generator);
-  return list;
-}
-
 constexpr std::size_t kWidths[] = {1,  2,  3,   7,   8,   15,  16,  17,   31,   33,   64,
                                    65, 96, 100, 127, 384, 512, 768, 1000, 1024, 4096, 50176};
 
@@ -87,9 +81,9 @@ TEST(NormalizeRow, IsCloseToDoublePrecision) {
   for (const bool centred : {true, false})
     for (const std::size_t n : kWidths)
       for (const unsigned form : {0U, 1U, 2U, 3U}) {
-        Row row{.in = numbers(n, 0.5F, 3, 5), .centred = centred};
-        if ((form & 1) != 0) row.scale = numbers(n, 1, 0.5F, 6);
-        if ((form & 2) != 0) row.shift = numbers(n, 0, 1, 7);
+        Row row{.in = random_floats(n, 0.5F, 3, 5), .centred = centred};
+        if ((form & 1) != 0) row.scale = random_floats(n, 1, 0.5F, 6);
+        if ((form & 2) != 0) row.shift = random_floats(n, 0, 1, 7);
         const double ulp = worst_ulp(row);
         worst[centred ? 0 : 1] = std::max(worst[centred ? 0 : 1], ulp);
         EXPECT_LE(ulp, 3) << n << ", form " << form;
@@ -104,7 +98,7 @@ TEST(NormalizeRow, OfLargeMeans) {
   for (const float mean : {10.0F, 1e3F, -1e4F, 1e6F})
     for (const std::size_t n : kWidths) {
       if (n < 7) continue;  // the differences of a few numbers may all be rounding
-      const double ulp = worst_ulp({.in = numbers(n, mean, 1, 3)});
+      const double ulp = worst_ulp({.in = random_floats(n, mean, 1, 3)});
       worst = std::max(worst, ulp);
       EXPECT_LE(ulp, 3) << n << " around " << mean;
     }
@@ -125,7 +119,7 @@ TEST(NormalizeRow, OfVeryLargeAndVerySmallNumbers) {
   for (const float size : {1e-38F, 1e-25F, 1e-19F, 1e18F, 1e25F, 3e37F})
     for (const bool centred : {true, false})
       for (const std::size_t n : {5, 64, 100}) {
-        const Row row{.in = numbers(n, 0, size, 8), .epsilon = 0, .centred = centred};
+        const Row row{.in = random_floats(n, 0, size, 8), .epsilon = 0, .centred = centred};
         EXPECT_LE(worst_ulp(row), 3) << size << " " << n;
       }
 }
@@ -155,8 +149,8 @@ TEST(NormalizeRow, OfNothing) {
 /// in + residual + bias, and its normalised form, wherever the results go.
 TEST(NormalizeRow, AddsBeforeItNormalises) {
   for (const std::size_t n : {1, 9, 64, 100}) {
-    const Floats in = numbers(n, 0, 1, 1), residual = numbers(n, 1, 2, 2),
-                 bias = numbers(n, 0, 1, 3);
+    const Floats in = random_floats(n, 0, 1, 1), residual = random_floats(n, 1, 2, 2),
+                 bias = random_floats(n, 0, 1, 3);
     Floats sum(n);
     for (std::size_t i = 0; i < n; ++i) sum[i] = in[i] + residual[i] + bias[i];
     for (const bool centred : {true, false}) {
@@ -190,7 +184,7 @@ TEST(NormalizeRow, AddsBeforeItNormalises) {
 
 /// Rows of a matrix are split among threads: each must not depend on the others, or on where it is.
 TEST(NormalizeRow, DoesNotDependOnItsAddress) {
-  const Floats in = numbers(333, 2, 1, 4);
+  const Floats in = random_floats(333, 2, 1, 4);
   const Floats expected = normalised({.in = in});
   for (std::size_t offset = 0; offset < 17; ++offset) {
     Floats moved(offset, 0);
@@ -206,8 +200,8 @@ TEST(NormalizeRow, DoesNotDependOnItsAddress) {
 }
 
 TEST(NormalizeRow, OfSeveralRowsIsThatOfEach) {
-  const Floats in = numbers(60, 2, 1, 4), residual = numbers(60, 0, 1, 5),
-               bias = numbers(20, 0, 1, 6);
+  const Floats in = random_floats(60, 2, 1, 4), residual = random_floats(60, 0, 1, 5),
+               bias = random_floats(20, 0, 1, 6);
   for (const auto normalise : {layer_norm, rms_norm}) {
     Floats together(60), apart(60), sums(60), sums_apart(60);
     NormRows rows{.rows = 3,

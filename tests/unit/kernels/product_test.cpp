@@ -34,7 +34,7 @@ struct Trial {
   float low = -kInfinity, high = kInfinity;
 
   Floats src, weights, panels, biases, starts;  // weights: [depth, columns]
-  Product product;
+  PanelProduct product;
 
   void prepare() {
     const std::int64_t depth = windows.depth(), rows = windows.rows();
@@ -60,7 +60,8 @@ struct Trial {
     panels.assign(static_cast<std::size_t>(count * product.matrix.panel_floats), 0);
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t n = 0; n < columns; ++n)
-        panels[static_cast<std::size_t>(n / block * product.matrix.panel_floats + k * block + n % block)] =
+        panels[static_cast<std::size_t>(n / block * product.matrix.panel_floats + k * block +
+                                        n % block)] =
             weights[static_cast<std::size_t>(k * columns + n)];
     product.matrix.panels = panels.data();
   }
@@ -74,7 +75,7 @@ struct Trial {
       parts.part_rows = part_rows;
       parts.part_columns = part_blocks * block;
     }
-    for (std::int64_t i = 0; i < parts.count(); ++i) multiply(product, parts.part(i));
+    for (std::int64_t i = 0; i < parts.count(); ++i) multiply_panels(product, parts.part(i));
     return out;
   }
 
@@ -82,12 +83,14 @@ struct Trial {
   double element(std::int64_t row, std::int64_t k) const {
     const Windows& w = windows;
     const std::int64_t channel = k % w.channels, position = k / w.channels;
-    const std::int64_t x = row % w.result[1] * w.stride[1] - w.pad[1] + position % w.kernel[1] * w.dilation[1];
+    const std::int64_t x =
+        row % w.result[1] * w.stride[1] - w.pad[1] + position % w.kernel[1] * w.dilation[1];
     const std::int64_t y = row / w.result[1] % w.result[0] * w.stride[0] - w.pad[0] +
                            position / w.kernel[1] * w.dilation[0];
     if (x < 0 || x >= w.size[1] || y < 0 || y >= w.size[0]) return 0;
     const std::int64_t image = row / w.result[1] / w.result[0];
-    return src[static_cast<std::size_t>(((image * w.size[0] + y) * w.size[1] + x) * w.pitch + channel)];
+    return src[static_cast<std::size_t>(((image * w.size[0] + y) * w.size[1] + x) * w.pitch +
+                                        channel)];
   }
 
   /// The largest error of the result in units of 2^-24 of the sum of absolute values.
@@ -110,17 +113,18 @@ struct Trial {
         if (bias) size += std::fabs(biases[static_cast<std::size_t>(n)]);
         sum = std::clamp<double>(sum, low, high);
         const double roundings = 2.0 * std::sqrt(static_cast<double>(windows.depth() + 2)) + 2;
-        ASSERT_NEAR(out[at], sum, roundings * kUnit * size) << name << ": row " << row << " column " << n;
+        ASSERT_NEAR(out[at], sum, roundings * kUnit * size)
+            << name << ": row " << row << " column " << n;
       }
   }
 };
 
-TEST(Product, OfMatricesIsCloseToDoublePrecision) {
+TEST(PanelProduct, OfMatricesIsCloseToDoublePrecision) {
   std::mt19937 random(7);
   const auto one_of = [&](std::initializer_list<std::int64_t> list) {
     return std::data(list)[random() % list.size()];
   };
-  for (int i = 0; i < 250; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const std::int64_t rows = one_of({0, 1, 2, 3, 5, 6, 7, 13, 14, 15, 28, 29, 60, 168, 169, 200});
     const std::int64_t depth = one_of({0, 1, 2, 7, 16, 24, 64, 383, 384, 385, 800});
     Trial trial{.windows = matrix_rows(rows, depth, depth + one_of({0, 0, 5})),
@@ -133,15 +137,18 @@ TEST(Product, OfMatricesIsCloseToDoublePrecision) {
     if (one_of({0, 1}) == 1) trial.high = 0.5;
     trial.prepare();
     trial.check(trial.run(), std::to_string(rows) + " x " + std::to_string(depth) + " x " +
-                                 std::to_string(trial.columns) + " in " + std::to_string(trial.block));
+                                 std::to_string(trial.columns) + " in " +
+                                 std::to_string(trial.block));
     if (HasFatalFailure()) return;
   }
 }
 
-TEST(Product, OfWindowsIsCloseToDoublePrecision) {
+TEST(PanelProduct, OfWindowsIsCloseToDoublePrecision) {
   std::mt19937 random(8);
-  const auto up_to = [&](std::int64_t most) { return static_cast<std::int64_t>(random()) % (most + 1); };
-  for (int i = 0; i < 400; ++i) {
+  const auto up_to = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random()) % (most + 1);
+  };
+  for (int i = 0; i < 200; ++i) {
     Windows w{.images = 1 + up_to(2), .channels = 1 + up_to(20)};
     if (i % 5 == 0) w.channels = 130;
     for (const std::size_t axis : {0U, 1U}) {
@@ -166,7 +173,7 @@ TEST(Product, OfWindowsIsCloseToDoublePrecision) {
   }
 }
 
-TEST(Product, IsTheSameByAnyParts) {
+TEST(PanelProduct, IsTheSameByAnyParts) {
   Trial trial{.windows = {.images = 2,
                           .size = {11, 9},
                           .result = {11, 9},
@@ -184,18 +191,18 @@ TEST(Product, IsTheSameByAnyParts) {
     for (const std::int64_t blocks : {1, 2, 4}) EXPECT_EQ(trial.run(rows, blocks), whole) << rows;
 }
 
-TEST(Product, MayStartFromItsResult) {
+TEST(PanelProduct, MayStartFromItsResult) {
   Trial trial{.windows = matrix_rows(20, 900, 900), .columns = 40, .start = true};
   trial.prepare();
   const Floats expected = trial.run();
   Floats in_place = trial.starts;
   trial.product.finish.start = trial.product.result = in_place.data();
   const ProductParts parts = product_parts(trial.windows, trial.product.matrix);
-  for (std::int64_t i = 0; i < parts.count(); ++i) multiply(trial.product, parts.part(i));
+  for (std::int64_t i = 0; i < parts.count(); ++i) multiply_panels(trial.product, parts.part(i));
   EXPECT_EQ(in_place, expected);
 }
 
-TEST(Product, KeepsNanAndInfinity) {
+TEST(PanelProduct, KeepsNanAndInfinity) {
   Trial trial{.windows = matrix_rows(3, 20, 20), .columns = 20, .bias = true, .low = 0, .high = 6};
   trial.prepare();
   trial.src[3] = std::numeric_limits<float>::quiet_NaN();
@@ -211,7 +218,7 @@ TEST(Product, KeepsNanAndInfinity) {
   }
 }
 
-TEST(Product, PartsCoverTheResultOnce) {
+TEST(PanelProduct, PartsCoverTheResultOnce) {
   for (const std::int64_t rows : {0, 1, 27, 28, 29, 168, 169, 3136, 100000})
     for (const std::int64_t columns : {1, 48, 100, 768, 5000})
       for (const std::int64_t block : {16, 48, 64}) {

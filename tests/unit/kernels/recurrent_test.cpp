@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "random_floats.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -17,14 +18,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kUnit = std::numeric_limits<float>::epsilon();
 
 using Floats = std::vector<float>;
-
-Floats numbers(std::int64_t n, float deviation, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> distribution(0, deviation);
-  Floats list(static_cast<std::size_t>(n));
-  for (float& x : list) x = distribution(generator);
-  return list;
-}
+using test::random_floats;
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -38,9 +32,9 @@ struct Matrices {
 
 Matrices matrices_of(std::int64_t rows, std::int64_t depth, std::int64_t columns) {
   constexpr std::int64_t kGap = 3, kSentinel = 1;
-  Matrices m{.a = numbers(rows * (depth + kGap), 1, 1),
-             .b = numbers(depth * (columns + kGap), 1, 2),
-             .start = numbers(rows * (columns + kGap), 1, 3),
+  Matrices m{.a = random_floats(rows * (depth + kGap), 0, 1, 1),
+             .b = random_floats(depth * (columns + kGap), 0, 1, 2),
+             .start = random_floats(rows * (columns + kGap), 0, 1, 3),
              .c = Floats(static_cast<std::size_t>(rows * (columns + kSentinel)), -77),
              .product = {}};
   m.product = {.rows = rows,
@@ -132,8 +126,9 @@ TEST(LstmCell, IsCloseToDoublePrecision) {
   double worst = 0;
   for (const std::int64_t n : kUnits)
     for (const float size : {0.5F, 4.0F, 30.0F}) {
-      const Floats i = numbers(n, size, 1), f = numbers(n, size, 2), g = numbers(n, size, 3),
-                   o = numbers(n, size, 4), last = numbers(n, 1, 5);
+      const Floats i = random_floats(n, 0, size, 1), f = random_floats(n, 0, size, 2),
+                   g = random_floats(n, 0, size, 3), o = random_floats(n, 0, size, 4),
+                   last = random_floats(n, 0, 1, 5);
       Floats cell = last, out(static_cast<std::size_t>(n) + 1, -77);
       lstm_cell(n, {i.data(), f.data(), g.data(), o.data()}, cell.data(), cell.data(), out.data());
       for (std::size_t u = 0; u < cell.size(); ++u) {
@@ -157,8 +152,9 @@ TEST(GruCells, AreCloseToDoublePrecision) {
   double worst = 0;
   for (const std::int64_t n : kUnits)
     for (const float size : {0.5F, 4.0F, 30.0F}) {
-      const Floats z = numbers(n, size, 1), r = numbers(n, size, 2), h = numbers(n, size, 3),
-                   a = numbers(n, size, 4), state = numbers(n, 1, 5);
+      const Floats z = random_floats(n, 0, size, 1), r = random_floats(n, 0, size, 2),
+                   h = random_floats(n, 0, size, 3), a = random_floats(n, 0, size, 4),
+                   state = random_floats(n, 0, 1, 5);
       Floats update = z, kept(z.size()), out(z.size() + 1, -77), linear(z.size() + 1, -77);
       gru_gates(n, r.data(), state.data(), update.data(), kept.data());
       gru_cell(n, update.data(), h.data(), state.data(), out.data());

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,19 +8,13 @@
 #include "ctxgen/base/workers.h"
 
 #include "kernels/kernels_reduce.h"
+#include "random_floats.h"
 
 namespace ctxgen::onednn {
 namespace {
 
 using Floats = std::vector<float>;
-
-Floats normal_numbers(std::int64_t n, float mean, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> distribution(mean, 2);
-  Floats list(static_cast<std::size_t>(n));
-  for (float& x : list) x = distribution(generator);
-  return list;
-}
+using test::random_floats;
 
 std::byte* bytes_of(const Floats& list) {
   return reinterpret_cast<std::byte*>(const_cast<float*>(list.data()));
@@ -101,8 +94,9 @@ TEST(GroupNormKernel, AgreesWithDoublePrecisionOnAnyNumberOfThreads) {
       if (pixels > 1000) c.then.push_back(relu);
       SCOPED_TRACE(testing::Message() << images << "x" << channels << "x" << pixels << " in "
                                       << groups << (last ? ", channels last" : ""));
-      const Floats src = normal_numbers(c.elements(), 30, 1);
-      const Floats scale = normal_numbers(channels, 0, 2), shift = normal_numbers(channels, 0, 3);
+      const Floats src = random_floats(c.elements(), 30, 2, 1);
+      const Floats scale = random_floats(channels, 0, 2, 2),
+                   shift = random_floats(channels, 0, 2, 3);
       OneThread one;
       const Floats got = c.run(src, scale, shift, one);
       c.check(src, scale, shift, got);
@@ -122,7 +116,7 @@ TEST(GroupNormKernel, KeepsNanToItsGroup) {
                                       .channels_last = last,
                                       .has_scale = false,
                                       .has_shift = false}};
-      Floats src = normal_numbers(c.elements(), 0, 1);
+      Floats src = random_floats(c.elements(), 0, 2, 1);
       src[c.place(1, 2, pixels - 1)] = std::numeric_limits<float>::quiet_NaN();
       OneThread one;
       const Floats got = c.run(src, {}, {}, one);
@@ -141,8 +135,8 @@ TEST(NormKernel, HasTheSameBitsOnAnyNumberOfThreads) {
                           .centred = centred,
                           .has_scale = true,
                           .has_shift = centred};
-    const Floats src = normal_numbers(100000, 3, 1), scale = normal_numbers(100, 0, 2),
-                 shift = normal_numbers(100, 0, 3);
+    const Floats src = random_floats(100000, 3, 2, 1), scale = random_floats(100, 0, 2, 2),
+                 shift = random_floats(100, 0, 2, 3);
     const auto run = [&](Workers& workers) {
       Floats dst(src.size());
       std::byte* args[] = {bytes_of(src), bytes_of(dst), bytes_of(scale), bytes_of(shift)};

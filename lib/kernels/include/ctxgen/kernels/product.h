@@ -13,8 +13,8 @@ namespace ctxgen::kernels {
 struct Windows {
   using Pair = std::array<std::int64_t, 2>;
   std::int64_t images = 1;
-  Pair size{1, 1};      // of an image of the source, in pixels
-  Pair result{1, 1};    // of an image of the result, in pixels
+  Pair size{1, 1};    // of an image of the source, in pixels
+  Pair result{1, 1};  // of an image of the result, in pixels
   Pair kernel{1, 1};
   Pair stride{1, 1};
   Pair dilation{1, 1};  // 1: positions of the kernel touch
@@ -52,7 +52,7 @@ struct Finish {
   float high = std::numeric_limits<float>::infinity();
 };
 
-struct Product {
+struct PanelProduct {
   Windows windows;
   const float* src = nullptr;
   PackedMatrix matrix;
@@ -69,8 +69,8 @@ struct ProductPart {
 
 /// How a result is divided into parts that fit the caches, for any number of threads.
 struct ProductParts {
-  std::int64_t rows = 0, columns = 0;              // of the result
-  std::int64_t part_rows = 0, part_columns = 0;    // of each part but the last ones
+  std::int64_t rows = 0, columns = 0;            // of the result
+  std::int64_t part_rows = 0, part_columns = 0;  // of each part but the last ones
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] ProductPart part(std::int64_t index) const;
 };
@@ -80,6 +80,6 @@ struct ProductParts {
 /// instruction sets that have them), so it depends neither on the parts nor on the instruction set.
 /// No memory outside of the images, panels and the part is read or written. Source and result do not
 /// overlap. All sizes have been checked: products of dims fit 64 bits, every pitch covers its row.
-void multiply(const Product& product, const ProductPart& part);
+void multiply_panels(const PanelProduct& product, const ProductPart& part);
 
 }  // namespace ctxgen::kernels
