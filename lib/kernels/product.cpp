@@ -68,6 +68,8 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
   const WindowRows rows(p.windows, part.row, part.rows);
   Runs runs;
   const std::int64_t depth = p.windows.depth();
+  const bool clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
+                       p.finish.high < std::numeric_limits<float>::infinity();
   for (std::int64_t k = 0; k == 0 || k < depth; k += kChunk)
     for (const WindowRows::Group& group : rows.groups()) {
       Tile tile{.src = p.src,
@@ -84,7 +86,8 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
                 .result = p.result,
                 .result_pitch = p.result_pitch,
                 .first = k == 0,
-                .last = k + kChunk >= depth};
+                .last = k + kChunk >= depth,
+                .clamped = clamped};
       if (tile.run_count > 0 || tile.first || tile.last) multiply_group(p, part, tile, group.count);
     }
 }
@@ -101,10 +104,15 @@ namespace {
 
 constexpr std::int64_t kPartColumns = 256;
 constexpr std::int64_t kLeastPartRows = 28;
-constexpr std::int64_t kManyParts = 48;
 constexpr std::int64_t kPartWork = 1 << 20;  // multiply-adds that are worth a part of their own
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// Rows of parts of about equal size.
+std::int64_t even_part(std::int64_t rows) {
+  const std::int64_t parts = std::max<std::int64_t>(divide_up(rows, kMostPartRows), 1);
+  return std::clamp<std::int64_t>(divide_up(divide_up(rows, parts), 14) * 14, 14, kMostPartRows);
+}
 
 }  // namespace
 
@@ -114,24 +122,31 @@ std::int64_t ProductParts::count() const {
 }
 
 ProductPart ProductParts::part(std::int64_t index) const {
-  const std::int64_t across = divide_up(columns, part_columns);
-  const std::int64_t row = index / across * part_rows, column = index % across * part_columns;
+  const std::int64_t down = divide_up(rows, part_rows), across = divide_up(columns, part_columns);
+  const std::int64_t row = (rows_first ? index % down : index / across) * part_rows;
+  const std::int64_t column = (rows_first ? index / down : index % across) * part_columns;
   return {row, std::min(part_rows, rows - row), column, std::min(part_columns, columns - column)};
 }
 
-ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix) {
+ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
+                           std::int64_t wanted) {
+  const std::int64_t depth = std::max<std::int64_t>(windows.depth(), 1);
+  const std::int64_t pixels = windows.images * windows.size[0] * windows.size[1];
   ProductParts parts{.rows = windows.rows(),
                      .columns = matrix.columns,
-                     .part_rows = kMostPartRows,
-                     .part_columns = kPartColumns / matrix.block * matrix.block};
-  const std::int64_t depth = std::max<std::int64_t>(windows.depth(), 1);
-  while (parts.count() < kManyParts) {
+                     .part_rows = even_part(windows.rows()),
+                     .part_columns = kPartColumns / matrix.block * matrix.block,
+                     .rows_first = pixels * windows.channels < depth * matrix.columns};
+  // Windows at the edges are rows of their own, of which few parts have more at once.
+  const bool few_rows = windows.kernel == Windows::Pair{1, 1};
+  while (parts.count() < wanted) {
     const std::int64_t rows = std::min(parts.part_rows, parts.rows);
     const std::int64_t columns = std::min(parts.part_columns, parts.columns);
     if (rows * columns / 2 < kPartWork / depth) break;
-    if (rows > kLeastPartRows)
+    const bool can_rows = rows > kLeastPartRows, can_columns = columns > matrix.block;
+    if (can_rows && (few_rows || !can_columns))
       parts.part_rows = divide_up(divide_up(rows, 2), 14) * 14;
-    else if (columns > matrix.block)
+    else if (can_columns)
       parts.part_columns = divide_up(divide_up(columns, 2), matrix.block) * matrix.block;
     else
       break;

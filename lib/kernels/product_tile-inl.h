@@ -45,28 +45,36 @@ struct Tile {
   float* result;
   std::int64_t result_pitch;
   bool first, last;  // of the chunks
+  bool clamped;      // the finish has a bound
 };
 
-HWY_INLINE FloatVector load_some(const float* from, std::int64_t count) {
+/// The vector of columns that begins `skip` columns after a tile's first one; kWhole: all are there.
+template <bool kWhole>
+HWY_INLINE FloatVector load_columns(const Tile& t, const float* from, std::int64_t skip) {
   const Floats d;
-  if (count >= static_cast<std::int64_t>(kLanes)) return hn::LoadU(d, from);
-  return count > 0 ? hn::LoadN(d, from, static_cast<std::size_t>(count)) : hn::Zero(d);
+  const std::int64_t count = t.columns - skip;
+  if (kWhole || count >= static_cast<std::int64_t>(kLanes)) return hn::LoadU(d, from + skip);
+  return count > 0 ? hn::LoadN(d, from + skip, static_cast<std::size_t>(count)) : hn::Zero(d);
 }
 
-HWY_INLINE void store_some(FloatVector value, float* to, std::int64_t count) {
+template <bool kWhole>
+HWY_INLINE void store_columns(const Tile& t, FloatVector value, float* to, std::int64_t skip) {
   const Floats d;
-  if (count >= static_cast<std::int64_t>(kLanes))
-    hn::StoreU(value, d, to);
+  const std::int64_t count = t.columns - skip;
+  if (kWhole || count >= static_cast<std::int64_t>(kLanes))
+    hn::StoreU(value, d, to + skip);
   else if (count > 0)
-    hn::StoreN(value, d, to, static_cast<std::size_t>(count));
+    hn::StoreN(value, d, to + skip, static_cast<std::size_t>(count));
 }
 
-/// NaN compares as neither and stays.
-HWY_INLINE FloatVector clamp(FloatVector x, float low, float high) {
-  const Floats d;
-  const auto least = hn::Set(d, low), most = hn::Set(d, high);
-  x = hn::IfThenElse(hn::Lt(x, least), least, x);
-  return hn::IfThenElse(hn::Gt(x, most), most, x);
+/// NaN stays: it compares as neither, and x86's Max and Min return their second operand then.
+HWY_INLINE FloatVector clamp(FloatVector x, FloatVector low, FloatVector high) {
+#if HWY_ARCH_X86
+  return hn::Min(high, hn::Max(low, x));
+#else
+  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  return hn::IfThenElse(hn::Gt(x, high), high, x);
+#endif
 }
 
 // A lambda whose code becomes the caller's: sums whose address it took stay in registers.
@@ -85,42 +93,56 @@ HWY_INLINE void unrolled(const auto& function) {
   }(std::make_index_sequence<kCount>());
 }
 
-/// The sums so far of a tile's row: of the chunks before, or what the product starts from.
-template <std::size_t kVectors>
-HWY_INLINE void load_sums(const Tile& t, std::size_t r, FloatVector* sums) {
-  const std::int64_t row = t.row + t.numbers[r];
-  const float* from = !t.first                     ? t.result + row * t.result_pitch
-                      : t.finish->start != nullptr ? t.finish->start + row * t.finish->start_pitch
-                                                   : nullptr;
-  unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-    const auto skip = static_cast<std::int64_t>(v * kLanes);
-    sums[v] =
-        from == nullptr ? hn::Zero(Floats()) : load_some(from + t.column + skip, t.columns - skip);
+template <std::size_t kRows, std::size_t kVectors>
+using Sums = FloatVector[kRows][kVectors];
+
+/// The sums so far: of the chunks before, or what the product starts from.
+template <std::size_t kRows, std::size_t kVectors, bool kWhole>
+HWY_INLINE void load_sums(const Tile& t, const float* from, std::int64_t pitch,
+                          Sums<kRows, kVectors>& sums) {
+  from += t.row * pitch + t.column;
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    const float* row = from + t.numbers[r] * pitch;
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+      sums[r][v] = load_columns<kWhole>(t, row, static_cast<std::int64_t>(v * kLanes));
+    });
   });
 }
 
-template <std::size_t kVectors>
-HWY_INLINE void store_sums(const Tile& t, std::size_t r, const FloatVector* sums) {
-  float* to = t.result + (t.row + t.numbers[r]) * t.result_pitch + t.column;
-  unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-    const auto skip = static_cast<std::int64_t>(v * kLanes);
-    FloatVector value = sums[v];
-    if (t.last) {
-      if (t.finish->bias != nullptr)
-        value = hn::Add(value, load_some(t.finish->bias + t.column + skip, t.columns - skip));
-      value = clamp(value, t.finish->low, t.finish->high);
-    }
-    store_some(value, to + skip, t.columns - skip);
+/// Bias and clamp, after the last chunk.
+template <std::size_t kRows, std::size_t kVectors, bool kWhole>
+HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
+  const Floats d;
+  if (const float* bias = t.finish->bias; bias != nullptr)
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+      const auto add =
+          load_columns<kWhole>(t, bias + t.column, static_cast<std::int64_t>(v * kLanes));
+      unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { sums[r][v] = hn::Add(sums[r][v], add); });
+    });
+  if (!t.clamped) return;
+  const auto low = hn::Set(d, t.finish->low), high = hn::Set(d, t.finish->high);
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { sums[r][v] = clamp(sums[r][v], low, high); });
+  });
+}
+
+template <std::size_t kRows, std::size_t kVectors, bool kWhole>
+HWY_INLINE void store_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
+  if (t.last) finish_sums<kRows, kVectors, kWhole>(t, sums);
+  float* to = t.result + t.row * t.result_pitch + t.column;
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    float* row = to + t.numbers[r] * t.result_pitch;
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+      store_columns<kWhole>(t, sums[r][v], row, static_cast<std::int64_t>(v * kLanes));
+    });
   });
 }
 
 /// kRows rows times kVectors vectors of columns; with kEqual the rows are equally far apart, which
 /// leaves their addresses in registers.
 template <std::size_t kRows, std::size_t kVectors, bool kEqual>
-HWY_NOINLINE void multiply_tile(const Tile& t) {
+HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   const Floats d;
-  FloatVector sums[kRows][kVectors];
-  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { load_sums<kVectors>(t, r, sums[r]); });
   const std::int64_t apart = kRows > 1 ? t.offsets[1] - t.offsets[0] : 0;
   for (std::size_t i = 0; i < t.run_count; ++i) {
     const Run& run = t.runs[i];
@@ -148,7 +170,28 @@ HWY_NOINLINE void multiply_tile(const Tile& t) {
       });
     }
   }
-  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { store_sums<kVectors>(t, r, sums[r]); });
+}
+
+/// Takes the sums so far, adds the products of a chunk and writes the sums.
+template <std::size_t kRows, std::size_t kVectors, bool kEqual>
+HWY_NOINLINE void multiply_tile(const Tile& t) {
+  Sums<kRows, kVectors> sums;
+  const bool whole = t.columns >= static_cast<std::int64_t>(kVectors * kLanes);
+  const float* from = t.first ? t.finish->start : t.result;
+  const std::int64_t pitch = t.first ? t.finish->start_pitch : t.result_pitch;
+  if (from == nullptr)
+    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { sums[r][v] = hn::Zero(Floats()); });
+    });
+  else if (whole)
+    load_sums<kRows, kVectors, true>(t, from, pitch, sums);
+  else
+    load_sums<kRows, kVectors, false>(t, from, pitch, sums);
+  add_products<kRows, kVectors, kEqual>(t, sums);
+  if (whole)
+    store_sums<kRows, kVectors, true>(t, sums);
+  else
+    store_sums<kRows, kVectors, false>(t, sums);
 }
 
 using TileFunction = void (*)(const Tile&);

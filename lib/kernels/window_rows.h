@@ -9,9 +9,9 @@
 namespace ctxgen::kernels {
 
 /// Rows of a part at most.
-inline constexpr std::int64_t kMostPartRows = 168;
+inline constexpr std::int64_t kMostPartRows = 224;
 /// Elements of a row that are multiplied before the next rows': a panel's part stays in the first cache.
-inline constexpr std::int64_t kChunk = 384;
+inline constexpr std::int64_t kChunk = 768;
 
 /// Consecutive elements of a row that lie in the image, and where their factors are.
 struct Run {
@@ -24,7 +24,7 @@ using Runs = std::array<Run, kChunk>;
 /// Positions of the kernel that lie in the image: lines [line, line_end) times columns [column,
 /// column_end). Empty if there are none.
 struct Cover {
-  std::int64_t line = 0, line_end = 0, column = 0, column_end = 0;
+  std::int64_t line, line_end, column, column_end;
   bool operator==(const Cover&) const = default;
   [[nodiscard]] bool empty() const { return line >= line_end || column >= column_end; }
 };
@@ -33,7 +33,7 @@ struct Cover {
 class WindowRows {
  public:
   struct Group {
-    std::int64_t first = 0, count = 0;
+    std::int64_t first, count;
     Cover cover;
   };
 

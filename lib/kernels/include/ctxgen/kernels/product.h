@@ -71,10 +71,14 @@ struct ProductPart {
 struct ProductParts {
   std::int64_t rows = 0, columns = 0;            // of the result
   std::int64_t part_rows = 0, part_columns = 0;  // of each part but the last ones
+  /// The next part has other rows, not other columns: the smaller operand is read again and again.
+  bool rows_first = false;
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] ProductPart part(std::int64_t index) const;
 };
-[[nodiscard]] ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix);
+/// As large parts as caches like, but `wanted` of them where there is work for so many.
+[[nodiscard]] ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
+                                         std::int64_t wanted);
 
 /// Computes a part. Each element is one chain of fused multiply-adds in the order of the depth (with
 /// instruction sets that have them), so it depends neither on the parts nor on the instruction set.
