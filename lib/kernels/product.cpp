@@ -36,10 +36,12 @@ HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows) {
   }
 }
 
-/// Vectors of a tile: two, which is where most rows fit; more for few rows, and as the block divides.
+/// Vectors of a tile, as the block divides. Four where there are registers for many rows, or where few
+/// rows need no more: an element of a row is then loaded for more products. Else two.
 HWY_INLINE std::size_t vectors_of(std::int64_t block, std::int64_t rows) {
   const auto vectors = static_cast<std::size_t>(block) / kLanes;
-  if (vectors % 4 == 0 && rows <= static_cast<std::int64_t>(kRowsOf<4>)) return 4;
+  const bool four = kLanes >= 16 || rows <= static_cast<std::int64_t>(kRowsOf<4>);
+  if (vectors % 4 == 0 && four) return 4;
   if (vectors % 2 == 0) return 2;
   return vectors % 3 == 0 ? 3 : 1;
 }

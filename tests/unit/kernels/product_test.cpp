@@ -33,8 +33,9 @@ struct Trial {
   bool bias = false, start = false;
   float low = -kInfinity, high = kInfinity;
 
-  Floats src, weights, panels, biases, starts;  // weights: [depth, columns]
-  PanelProduct product;
+  Floats src = {}, weights = {}, panels = {}, biases = {},
+         starts = {};  // weights: [depth, columns]
+  PanelProduct product = {};
 
   void prepare() {
     const std::int64_t depth = windows.depth(), rows = windows.rows();
