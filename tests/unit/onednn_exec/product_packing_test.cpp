@@ -40,6 +40,24 @@ TEST(ProductPacking, IsChosenByInstructionSet) {
   EXPECT_EQ(product_packing(768, 3072, DataType::kFloat16, InstructionSet::kAvx2), std::nullopt);
 }
 
+TEST(ProductPacking, OfWindowsIsWhatOneDnnChoosesForOneThread) {
+  const auto block = [](std::int64_t m, InstructionSet usable) {
+    return window_packing(m, 1, usable);
+  };
+  constexpr auto kAvx512 = InstructionSet::kAvx512Core;
+  EXPECT_EQ(block(12, kAvx512), Tag::Acdb16a);
+  EXPECT_EQ(block(24, kAvx512), Tag::Acdb32a);
+  EXPECT_EQ(block(40, kAvx512), Tag::Acdb48a);  // others would store 64 channels
+  EXPECT_EQ(block(64, kAvx512), Tag::Acdb64a);
+  EXPECT_EQ(block(80, kAvx512), Tag::Acdb32a);
+  EXPECT_EQ(block(128, kAvx512), Tag::Acdb64a);
+  EXPECT_EQ(block(192, kAvx512), Tag::Acdb48a);
+  EXPECT_EQ(block(256, kAvx512), Tag::Acdb32a);
+  EXPECT_EQ(block(768, kAvx512), Tag::Acdb32a);
+  EXPECT_EQ(block(256, InstructionSet::kAvx2), std::nullopt);
+  EXPECT_EQ(window_packing(64, 2, kAvx512), Tag::aBdec64b);
+}
+
 /// [rows, 96] times a constant [96, 200], or its transpose.
 Maker product(std::int64_t rows, bool transposed) {
   Maker maker(5);

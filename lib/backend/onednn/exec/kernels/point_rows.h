@@ -14,6 +14,9 @@ namespace ctxgen::onednn {
 void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float* in, float* out);
 /// out[i] = in[i] <op> operand[i].
 void binary_row(PointOp op, std::int64_t n, const float* in, const float* operand, float* out);
+/// The same with an operand whose elements are `stride` apart, 0: one for all.
+void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float* operand,
+                        std::int64_t stride, float* out);
 
 struct PointAxis {
   std::int64_t size = 1;

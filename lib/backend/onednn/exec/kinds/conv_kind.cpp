@@ -1,9 +1,12 @@
 #include <algorithm>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
+#include "kinds/own_product.h"
 #include "kinds/pointwise_conv.h"
+#include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -52,6 +55,46 @@ Result<ShapeOutputs> qconv_shape(const ProgramOp& op, ShapeInputs in) {
   return out;
 }
 
+/// A number per spatial dim of a convolution of one or two as lines and columns.
+kernels::Windows::Pair pair(const std::vector<std::int64_t>& values, std::int64_t fill) {
+  if (values.size() == 1) return {fill, values[0]};
+  return {values[0], values[1]};
+}
+
+/// Those of each group.
+kernels::Windows windows_of(const Dims& src, const Window& window, std::int64_t group) {
+  return {.images = src[0],
+          .size = pair({src.begin() + 2, src.end()}, 1),
+          .result = pair(window.out, 1),
+          .kernel = pair(window.kernel, 1),
+          .stride = pair(window.strides, 1),
+          .dilation = pair(window.dilations, 1),
+          .pad = pair(window.pad_begin, 0),
+          .channels = src[1] / group,
+          .pitch = src[1]};
+}
+
+/// Whether the weights are stored in panels: a function of what the form may depend on.
+bool takes_panels(const Dims& weights, std::int64_t group) {
+  constexpr std::int64_t kLeastResults = 8, kLeastOfGroup = 16;
+  if (group == 1) return weights[0] >= kLeastResults;
+  return weights[1] >= kLeastOfGroup && weights[0] / group >= kLeastOfGroup;
+}
+
+/// The panels in which the file has the weights, else those that they are to be packed in; nothing
+/// where they have another form.
+std::optional<memory::desc> panels_of(const NodeBuilder& builder, const ConvOperands& conv,
+                                      std::int64_t group) {
+  if (conv.rank > 4 || !takes_own_product(builder)) return std::nullopt;
+  const Dims& onnx = builder.weight_dims();
+  const Dims wide = weight_dims(onnx, group);
+  if (const auto stored = own_panels(builder, wide)) return stored;
+  if (is_stored_packed(builder, conv.weight) || !takes_panels(onnx, group)) return std::nullopt;
+  const auto tag = window_packing(onnx[0] / group, group, usable_instruction_set());
+  if (!tag) return std::nullopt;
+  return memory::desc(to_dnnl(wide), memory::data_type::f32, *tag);
+}
+
 Status build_conv(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
   const auto params = CTXGEN_TRY(decode<ConvParams>(op));
@@ -74,13 +117,27 @@ Status build_conv(NodeBuilder& builder) {
     return !status && status.error().code == ErrorCode::kUnsupported;
   };
   // A stored packing is tried as the plan chose it: that asks oneDNN for one kernel, not for all.
-  if (const auto stored = chosen_form(builder, conv.weight, conv.logical, false)) {
+  const auto stored = chosen_form(builder, conv.weight, conv.logical, false);
+  if (stored) {
     const Status status = build_with(*stored);
     if (!unsupported(status)) return status;
   }
   if (is_pointwise(builder, window, params.group)) {
     const Status status = build_pointwise_conv(builder, conv_flops(onnx, builder.output().dims));
     if (!unsupported(status)) return status;
+  }
+  if (const auto panels = panels_of(builder, conv, params.group)) {
+    // oneDNN has a kernel for them if it would choose them for these threads, caches and pixels.
+    const Status theirs =
+        stored == panels ? fail(ErrorCode::kUnsupported, "as stored") : build_with(*panels);
+    if (!unsupported(theirs)) return theirs;
+    const Status own = add_own_product(
+        builder, {.windows = windows_of(builder.input(0).dims, window, params.group),
+                  .weight = {kNone, conv.weight, false, conv.logical, *panels},
+                  .groups = params.group,
+                  .columns = builder.output().dims[1] / params.group,
+                  .column_axis = 1});
+    if (!unsupported(own)) return own;
   }
   for (const memory::desc& preferred : preferred_forms(builder, conv.weight, conv.logical)) {
     // Blockings of one kernel are within a few percent of each other; another kernel may be far off.

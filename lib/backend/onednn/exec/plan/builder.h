@@ -27,6 +27,7 @@ struct BuildContext {
   const NodeGraph& graph;
   const WeightForms* forms = nullptr;      // null while packing
   std::span<const std::uint16_t> choices;  // per op: form of its weight, or empty
+  int threads = 1;                         // that will run the plan
   bool create_primitives = true;
   /// kAllowed: a node that oneDNN has nothing else for gets its reference kernel.
   References references = References::kRefused;

@@ -82,8 +82,15 @@ Result<Plan> plan_once(const PlanRequest& request, std::span<const Dims> dims,
                        const LayoutOptions& options, References references) {
   const NodeGraph graph = CTXGEN_TRY(choose_layouts(request.program, dims, options));
   CTXGEN_CHECK(check_map_sizes(graph));
-  const BuildContext context{request.program,           graph,     request.forms, request.choices,
-                             request.create_primitives, references};
+  const BuildContext context{
+      .program = request.program,
+      .graph = graph,
+      .forms = request.forms,
+      .choices = request.choices,
+      .threads = request.threads,
+      .create_primitives = request.create_primitives,
+      .references = references,
+  };
   std::vector<NodeBuild> builds = CTXGEN_TRY(build_nodes(context, request.threads));
   Plan plan;
   plan.input_dims.assign(request.input_dims.begin(), request.input_dims.end());

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ctxgen/kernels/product.h"
+
+#include "plan/builder.h"
+
+namespace ctxgen::onednn {
+
+/// Columns of a panel, where `md` is f32 in one of the packings that kernels::multiply_panels() reads:
+/// Acdb{16,32,48,64}a of a 2-D convolution's weights, aBdec{16,32,48,64}b of one in groups.
+[[nodiscard]] std::optional<std::int64_t> panel_columns(const dnnl::memory::desc& md);
+
+/// Whether kernels::multiply_panels() is for the node: its instruction set, a constant weight, all in f32.
+[[nodiscard]] bool takes_own_product(const NodeBuilder& builder);
+
+/// The panels in which the file has the node's weight, as oneDNN's dims.
+[[nodiscard]] std::optional<dnnl::memory::desc> own_panels(const NodeBuilder& builder,
+                                                           const Dims& dims);
+
+/// A product of the node's weight.
+struct OwnProduct {
+  kernels::Windows windows;
+  PackedUse weight;  // wanted: what panel_columns() knows
+  std::int64_t groups = 1;
+  std::int64_t columns = 0;     // of a group's result
+  std::size_t column_axis = 0;  // the dim of the node's dst that they are; its stride is 1
+};
+
+/// The product with the node's bias (input 2) and post-ops. Requires takes_own_product().
+/// Errors  UNSUPPORTED if a sum in place is not the first post-op.
+[[nodiscard]] Status add_own_product(NodeBuilder& builder, const OwnProduct& product);
+
+}  // namespace ctxgen::onednn

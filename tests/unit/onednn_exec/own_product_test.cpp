@@ -1,0 +1,214 @@
+#include "kinds/own_product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "ctxgen/base/instruction_set.h"
+#include "ctxgen/onednn/op_kinds.h"
+
+#include "layout/weight_layout.h"
+#include "plan/reorder_weight.h"
+#include "reference.h"
+#include "rules/spatial.h"
+
+// Convolutions whose weights the file has in panels: where oneDNN would have chosen others, they run by
+// kernels::multiply_panels().
+namespace ctxgen::onednn::test {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+const auto kF32 = dnnl::memory::data_type::f32;
+
+bool has_own_products() { return simd_level() >= SimdLevel::kAvx2; }
+
+struct PanelTags {
+  std::int64_t columns;
+  Tag one, grouped;
+};
+const std::vector<PanelTags> kPanelTags{{16, Tag::Acdb16a, Tag::aBdec16b},
+                                        {32, Tag::Acdb32a, Tag::aBdec32b},
+                                        {48, Tag::Acdb48a, Tag::aBdec48b},
+                                        {64, Tag::Acdb64a, Tag::aBdec64b}};
+
+/// The program with the weights of all convolutions in panels, as of a file without plans.
+Packed in_panels(Maker& maker, const PanelTags& tags) {
+  Packed packed = pack(maker, {maker.input_dims()}).value();
+  packed.program.plans.clear();
+  for (const ProgramOp& op : packed.program.ops) {
+    if (op.kind != kind::kConv) continue;
+    const std::uint32_t index = op.inputs[1].index;
+    std::int64_t group = 1;
+    for (const ProgramParam& param : op.params)
+      if (param.name == "group") group = std::get<std::int64_t>(param.value);
+    const Dims dims = weight_dims(maker.weights()[index].dims(), group);
+    const dnnl::memory::desc wanted(to_dnnl(dims), kF32, group == 1 ? tags.one : tags.grouped);
+    auto bytes = std::make_shared<const AlignedBytes>(
+        reorder_weight(maker.weights()[index].bytes().data(), make_md(dims, plain_strides(dims)),
+                       wanted)
+            .value());
+    const std::span<const std::byte> view(bytes->data(), wanted.get_size());
+    packed.program.weights[index].packed = {
+        {encode_layout(wanted, false).value(),
+         BlobIndex{packed.store->add(Blob{std::move(bytes), view}).value().value}}};
+  }
+  return packed;
+}
+
+void expect_close(const Outputs& actual, const std::vector<std::vector<double>>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    ASSERT_EQ(actual[k].size(), expected[k].size());
+    for (std::size_t i = 0; i < expected[k].size(); ++i)
+      ASSERT_LE(std::fabs(actual[k][i] - expected[k][i]), 2e-4 * (1 + std::fabs(expected[k][i])))
+          << "output " << k << " element " << i;
+  }
+}
+
+/// Compares with the reference for all panels; returns how many steps were products of our own.
+std::size_t run_in_panels(Maker& maker) {
+  const auto expected = reference(maker);
+  std::size_t own = 0;
+  for (const PanelTags& tags : kPanelTags) {
+    SCOPED_TRACE(tags.columns);
+    const Packed packed = in_panels(maker, tags);
+    const auto loaded =
+        loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr).value();
+    std::vector<OpTiming> timings;
+    const auto outputs = run(*loaded, maker.inputs(), &timings);
+    EXPECT_TRUE(outputs) << outputs.error().message;
+    if (outputs) expect_close(*outputs, expected);
+    if (has_own_products()) {
+      EXPECT_EQ(loaded->plan_statistics().repacked_weights, 0U);
+    }
+    own += static_cast<std::size_t>(std::ranges::count_if(
+        timings, [](const OpTiming& t) { return t.implementation == "loop:product"; }));
+  }
+  return own;
+}
+
+struct ConvCase {
+  Dims src, weights;
+  std::vector<std::int64_t> strides, dilations, pads;
+  std::int64_t group = 1;
+};
+
+TEST(OwnProduct, ConvolutionsOfEveryWindow) {
+  const std::vector<ConvCase> cases{
+      {{2, 16, 9, 11}, {24, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+      {{1, 32, 14, 13}, {70, 32, 3, 3}, {2, 2}, {1, 1}, {1, 0, 0, 1}},
+      {{1, 20, 17, 6}, {33, 20, 5, 2}, {1, 3}, {2, 3}, {4, 1, 4, 2}},
+      {{3, 48, 8, 8}, {100, 48, 1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}},
+      {{2, 40, 7, 5}, {64, 40, 1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {{1, 16, 2, 3}, {16, 16, 1, 1}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
+      {{2, 24, 50}, {40, 24, 7}, {2}, {1}, {3, 3}},
+      {{1, 17, 1, 1}, {9, 17, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+      {{1, 3, 33, 21}, {24, 3, 7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}},
+      {{1, 1, 9, 9}, {12, 1, 2, 3}, {1, 1}, {3, 2}, {1, 1, 1, 1}},
+      {{2, 48, 9, 7}, {72, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3},
+      {{1, 40, 30}, {80, 20, 5}, {2}, {1}, {2, 2}, 2},
+  };
+  for (const ConvCase& c : cases) {
+    SCOPED_TRACE(to_string(c.src) + " " + to_string(c.weights));
+    Maker maker(1);
+    const Operand x = maker.input(c.src);
+    maker.output(maker.op(kind::kConv,
+                          {x, maker.weight(c.weights), maker.weight(Dims{c.weights[0]})},
+                          {ints("strides", c.strides), ints("dilations", c.dilations),
+                           ints("pads", c.pads), integer("group", c.group)}));
+    const std::size_t own = run_in_panels(maker);
+    EXPECT_EQ(own > 0, has_own_products());
+  }
+}
+
+/// One chain per kind of place that a post-op can take.
+TEST(OwnProduct, TakesPostOps) {
+  for (const std::int64_t images : {1, 2})
+    for (const std::int64_t width : {1, 6})
+      for (const std::int64_t channels : {24, 300}) {  // one part across, several
+        SCOPED_TRACE(std::to_string(images) + " " + std::to_string(width));
+        Maker maker(3);
+        const Operand x = maker.input(Dims{images, 16, width, width});
+        const auto conv = [&](std::vector<PostOp> post_ops, std::int64_t groups = 1) {
+          const Operand w = maker.weight(Dims{channels, 16 / groups, 1, 1});
+          return maker.op(kind::kConv, {x, w}, {integer("group", groups)}, std::move(post_ops));
+        };
+        const Operand gates = maker.input(Dims{images, channels, 1, 1});
+        const Operand full = maker.input(Dims{images, channels, width, width});
+        const Operand vector = maker.weight(Dims{channels, 1, 1});
+        const Operand a = conv({unary("clip", -0.5F, 0.25F), binary("mul", maker.weight(Dims{1}))});
+        const Operand b = conv({unary("swish", 1), binary("add", a), unary("relu")});
+        const Operand c = conv({binary("add", a), unary("relu"), unary("elu", 1)});
+        const Operand d = conv({binary("mul", gates), binary("min", vector)});
+        const Operand e = conv({binary("add", full), unary("relu", 0.1F), binary("max", d)});
+        const Operand f = conv({binary("add", vector), unary("swish", 1), binary("mul", full)}, 2);
+        for (const Operand& result : {b, c, e, f}) maker.output(result);
+        EXPECT_EQ(run_in_panels(maker) > 0, has_own_products());
+      }
+}
+
+TEST(OwnProduct, AddsInPlace) {
+  for (const std::int64_t width : {1, 9}) {
+    Maker maker(4);
+    const auto conv = [&](std::vector<PostOp> post_ops) {
+      const Operand x = maker.input(Dims{1, 32, width, width});
+      return maker.op(kind::kConv, {x, maker.weight(Dims{96, 32, 1, 1})}, {}, std::move(post_ops));
+    };
+    const Operand x = conv({});
+    const Operand y = conv({binary("add", x), unary("tanh")});
+    maker.output(conv({binary("add", y), unary("relu")}));
+    EXPECT_EQ(run_in_panels(maker) > 0, has_own_products());
+  }
+}
+
+/// The stored form of a convolution's weight depends on neither pixels nor threads, and serves all.
+TEST(OwnProduct, OneFormServesEverySizeAndNumberOfThreads) {
+  if (simd_level() < SimdLevel::kAvx512) GTEST_SKIP() << "oneDNN chooses the form";
+  const auto network = [](std::int64_t size) {
+    Maker maker(6);
+    const Operand x = maker.input(Dims{1, 3, size, size});
+    const std::vector<Param> same{ints("pads", {1, 1, 1, 1})};
+    Operand y = maker.op(kind::kConv, {x, maker.weight(Dims{64, 3, 7, 7})},
+                         {ints("pads", {3, 3, 3, 3}), ints("strides", {2, 2})});
+    y = maker.op(kind::kConv, {y, maker.weight(Dims{80, 64, 3, 3})}, same, {unary("relu")});
+    const std::vector<Param> groups{ints("pads", {1, 1, 1, 1}), integer("group", 2)};
+    maker.output(maker.op(kind::kConv, {y, maker.weight(Dims{128, 40, 3, 3})}, groups));
+    return maker;
+  };
+  std::vector<std::vector<std::byte>> first;
+  for (const std::int64_t size : {7, 28, 80})
+    for (const int threads : {1, 3}) {
+      Maker maker = network(size);
+      const Packed packed = pack(maker, {maker.input_dims()}, threads).value();
+      std::vector<std::vector<std::byte>> layouts;
+      for (const ProgramWeight& weight : packed.program.weights) {
+        ASSERT_EQ(weight.packed.size(), 1U);
+        layouts.push_back(weight.packed[0].layout);
+      }
+      if (first.empty()) first = layouts;
+      EXPECT_EQ(layouts, first) << size << " pixels, " << threads << " threads";
+      for (const int other : {1, 2, 16, 64}) {
+        const auto loaded =
+            loader().load(packed.shared(), packed.blobs(), LoadOptions{other}, nullptr).value();
+        Maker larger = network(size + 6);
+        ASSERT_TRUE(run(*loaded, larger.inputs()));  // a size that was not planned
+        EXPECT_EQ(loaded->plan_statistics().repacked_weights, 0U) << other << " threads";
+      }
+    }
+}
+
+TEST(OwnProduct, PanelColumns) {
+  EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::Acdb32a}), 32);
+  EXPECT_EQ(panel_columns({{2, 40, 100, 3, 3}, kF32, Tag::aBdec64b}), 64);
+  EXPECT_EQ(panel_columns({{40, 100}, kF32, Tag::BA16a48b}), std::nullopt);
+  EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::ABcd16b16a}), std::nullopt);
+  EXPECT_EQ(panel_columns({{40, 100, 3}, kF32, Tag::Acb32a}), std::nullopt);
+  const dnnl::memory::desc half({40, 100, 3, 3}, dnnl::memory::data_type::f16, Tag::Acdb32a);
+  EXPECT_EQ(panel_columns(half), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ctxgen::onednn::test
