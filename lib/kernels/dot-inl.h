@@ -78,6 +78,18 @@ struct NarrowDot {
 #undef CTXGEN_HAVE_VNNI
 #if HWY_ARCH_X86 && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
 #define CTXGEN_HAVE_VNNI 1
+/// Adds to each lane of `sum` the four products of its bytes.
+HWY_INLINE void add_products(hn::Vec<Ints>& sum, hn::Vec<Words> unsigned_bytes,
+                             hn::Vec<Ints> signed_bytes) {
+#if HWY_TARGET == HWY_AVX2
+  __asm__("%{vex%} vpdpbusd %2, %1, %0"
+          : "+x"(sum.raw)
+          : "x"(unsigned_bytes.raw), "x"(signed_bytes.raw));
+#else
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(unsigned_bytes.raw), "v"(signed_bytes.raw));
+#endif
+}
+
 struct VnniDot {
   using Sum = hn::Vec<Ints>;
   using Four = hn::Vec<Ints>;
@@ -86,11 +98,7 @@ struct VnniDot {
   static HWY_INLINE Sum start(hn::Vec<Ints> first) { return first; }
   static HWY_INLINE Four four(std::int32_t bytes) { return hn::Set(Ints(), bytes); }
   static HWY_INLINE void add(Sum& sum, hn::Vec<Words> bytes, const Four& by) {
-#if HWY_TARGET == HWY_AVX2
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(bytes.raw), "x"(by.raw));
-#else
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(bytes.raw), "v"(by.raw));
-#endif
+    add_products(sum, bytes, by);
   }
   static HWY_INLINE hn::Vec<Ints> end(Sum sum, hn::Vec<Ints> /*first*/) { return sum; }
 };

@@ -1,0 +1,138 @@
+// How fast rows are rounded to bytes and multiplied by packed matrices of bytes: the figures of docs/onednn.md,
+// "Products of bytes". The instruction set is the one that ONEDNN_MAX_CPU_ISA leaves.
+//
+//     ./dev build release ctxgen
+//     ./dev g++ -std=c++23 -O2 -fopenmp -Ilib/kernels/include -Ilib/base/include bench/kernels/bytes.cpp \
+//         build/release/lib/libctxgen_kernels.a build/release/lib/libctxgen_base.a -lspdlog -lfmt -lxxhash -o bytes
+//     OMP_NUM_THREADS=1 ./dev ./bytes [--rounds N] [MxKxN...]
+//
+// Prints a line per product, the best of N rounds with the matrix in a cache: GOP/s and GB/s of the packed
+// bytes, and nanoseconds per rounded element.
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ctxgen/kernels/byte_product.h"
+#include "ctxgen/kernels/dynamic_quantize.h"
+
+namespace bench {
+namespace {
+
+using namespace ctxgen::kernels;  // NOLINT(google-build-using-namespace): a program of one file
+
+class OmpWorkers final : public ctxgen::Workers {
+ public:
+  void parallel_for(std::int64_t count, Task task) override {
+#pragma omp parallel for schedule(static)
+    for (std::int64_t i = 0; i < count; ++i) task(i);
+  }
+};
+
+struct Free {
+  void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{4096}); }
+};
+using Memory = std::unique_ptr<std::byte[], Free>;
+
+Memory memory_of(std::uint64_t bytes) {
+  return Memory(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{4096})));
+}
+
+template <class Call>
+double seconds_of(const Call& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Size {
+  std::int64_t m, k, n;
+};
+
+void measure(Size size, int rounds) {
+  OmpWorkers workers;
+  std::mt19937 random(1);
+  const ByteMatrix matrix{.k = size.k, .n = size.n};
+  std::vector<std::uint8_t> b(static_cast<std::size_t>(size.k * size.n));
+  std::ranges::generate(b, [&] { return static_cast<std::uint8_t>(random()); });
+  const std::uint64_t bytes = packed_bytes(matrix);
+  const Memory packed = memory_of(bytes);
+  pack(matrix, {.is_signed = true, .values = b.data()}, packed.get());
+  const Memory scratch = memory_of(scratch_bytes(matrix, size.m).value());
+  std::vector<float> x(static_cast<std::size_t>(size.m * size.k)), scales(b.size(), 0.01F);
+  std::ranges::generate(x, [&] { return static_cast<float>(random() % 10000) / 5000 - 1; });
+  std::vector<std::uint8_t> a(x.size());
+  std::vector<float> out(static_cast<std::size_t>(size.m * size.n));
+  float scale = 0;
+  std::uint8_t zero = 0;
+  double rounding = 1e9, product = 1e9;
+  for (int round = 0; round < rounds; ++round) {
+    rounding = std::min(rounding, seconds_of([&] {
+                          dynamic_quantize({.count = size.m * size.k,
+                                            .x = x.data(),
+                                            .y = a.data(),
+                                            .scale = &scale,
+                                            .zero = &zero},
+                                           workers);
+                        }));
+    product = std::min(product, seconds_of([&] {
+                         byte_product({.matrix = matrix,
+                                       .rows = size.m,
+                                       .a = a.data(),
+                                       .a_zero = &zero,
+                                       .packed = packed.get(),
+                                       .out = out.data(),
+                                       .a_scale = &scale,
+                                       .b_scales = scales.data(),
+                                       .scale_per_column = true,
+                                       .bias = scales.data(),
+                                       .scratch = scratch.get()},
+                                      workers);
+                       }));
+  }
+  const double operations =
+      2e-9 * static_cast<double>(size.m * size.k) * static_cast<double>(size.n);
+  std::printf("%4ld x %5ld x %5ld  product %8.3f ms %7.1f GOP/s %6.1f GB/s   rounding %6.3f ns\n",
+              static_cast<long>(size.m), static_cast<long>(size.k), static_cast<long>(size.n),
+              product * 1e3, operations / product, static_cast<double>(bytes) / 1e9 / product,
+              rounding * 1e9 / static_cast<double>(size.m * size.k));
+}
+
+int run(const std::vector<std::string>& arguments) {
+  int rounds = 200;
+  std::vector<Size> sizes;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    Size size{};
+    if (arguments[i] == "--rounds")
+      rounds = std::stoi(arguments.at(++i));
+    else if (std::sscanf(arguments[i].c_str(), "%ldx%ldx%ld", &size.m, &size.k, &size.n) == 3)
+      sizes.push_back(size);
+  }
+  if (sizes.empty())
+    sizes = {{128, 768, 768}, {128, 768, 3072}, {128, 3072, 768}, {64, 384, 384},
+             {64, 384, 1536}, {64, 1536, 384},  {1, 768, 3072}};
+  for (const Size& size : sizes) measure(size, rounds);
+  return 0;
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int count, char** words) {
+  try {
+    return bench::run({words + 1, words + count});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bytes: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "byte_layout.h"
+
+namespace ctxgen::kernels {
+
+/// Where the rows of a product are prepared: first the sums of their elements (s32), where the matrix has
+/// zero points, then the rows as the instruction set wants them.
+struct ByteRows {
+  ByteRows(const ByteMatrix& matrix, std::int64_t rows, std::int64_t group_bytes)
+      : stride(ByteLayout(matrix).groups * group_bytes),
+        values_offset(matrix.zeros ? (rows * 4 + 63) / 64 * 64 : 0) {}
+  std::int64_t stride;         // bytes from row to row
+  std::int64_t values_offset;  // bytes
+};
+
+/// Bytes of four elements of a row, at most: as 16-bit integers.
+inline constexpr std::int64_t kMostGroupBytes = 8;
+
+}  // namespace ctxgen::kernels

@@ -1,0 +1,143 @@
+// Rows of bytes times tiles of 32 columns of bytes, summed exactly. Compiled once per instruction set, so
+// without a plain include guard.
+#if defined(CTXGEN_KERNELS_BYTE_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CTXGEN_KERNELS_BYTE_SUMS_INL_H
+#undef CTXGEN_KERNELS_BYTE_SUMS_INL_H
+#else
+#define CTXGEN_KERNELS_BYTE_SUMS_INL_H
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "byte_rows.h"
+#include "dot-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+constexpr std::size_t kByteLanes = hn::MaxLanes(Floats());
+constexpr std::size_t kByteVectors = kByteColumns / kByteLanes;  // of a tile
+constexpr std::size_t kByteWordRow = kByteColumns * 4;           // bytes
+
+HWY_INLINE hn::Vec<Ints> spread_four(const std::uint8_t* from) {
+  std::int32_t four = 0;
+  std::memcpy(&four, from, sizeof four);
+  return hn::Set(Ints(), four);
+}
+
+/// Rows [first, ...) of `bytes` from one to the next, as pointers to every third: the others are at
+/// distances that addresses hold.
+template <std::size_t kRows>
+struct RowPointers {
+  RowPointers(const std::uint8_t* first, std::size_t bytes) : stride(bytes) {
+    for (std::size_t i = 0; i < kPointers; ++i) at[i] = first + i * 3 * bytes;
+  }
+  [[nodiscard]] HWY_INLINE const std::uint8_t* row(std::size_t r) const {
+    return at[r / 3] + r % 3 * stride;
+  }
+  HWY_INLINE void advance(std::size_t bytes) {
+    for (auto& pointer : at) pointer += bytes;
+  }
+  static constexpr std::size_t kPointers = (kRows + 2) / 3;
+  const std::uint8_t* at[kPointers];
+  std::size_t stride;
+};
+
+/// By products of 16 bits, which hold every pair: any instruction set. A group of a row is its elements
+/// 0, 2, 1 and 3 as 16-bit integers.
+struct WideBytes {
+  static constexpr std::size_t kGroupBytes = 8;
+
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
+                             hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+    hn::Vec<Shorts> half[kVectors];
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v)
+      half[v] = hn::ShiftRight<8>(hn::ShiftLeft<8>(load(words, v)));
+    add_half(rows, 0, half, sum);
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v) half[v] = hn::ShiftRight<8>(load(words, v));
+    add_half(rows, 4, half, sum);
+  }
+
+ private:
+  static HWY_INLINE hn::Vec<Shorts> load(const std::byte* words, std::size_t v) {
+    return hn::BitCast(Shorts(), hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words) +
+                                                        v * kByteLanes));
+  }
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void add_half(const RowPointers<kRows>& rows, std::size_t offset,
+                                  const hn::Vec<Shorts> (&half)[kVectors],
+                                  hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+    HWY_UNROLL(16)
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto pair = hn::BitCast(Shorts(), spread_four(rows.row(r) + offset));
+      HWY_UNROLL(8)
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        sum[r][v] = hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), half[v], pair));
+        CTXGEN_KEEP(sum[r][v]);
+      }
+    }
+  }
+};
+
+#if CTXGEN_HAVE_VNNI
+/// A group of a row is four bytes.
+struct VnniBytes {
+  static constexpr std::size_t kGroupBytes = 4;
+
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
+                             hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+    hn::Vec<Ints> by[kVectors];
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v)
+      by[v] = hn::LoadU(Ints(), reinterpret_cast<const std::int32_t*>(words) + v * kByteLanes);
+    HWY_UNROLL(16)
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto four = hn::BitCast(Words(), spread_four(rows.row(r)));
+      HWY_UNROLL(8)
+      for (std::size_t v = 0; v < kVectors; ++v) add_products(sum[r][v], four, by[v]);
+    }
+  }
+};
+#endif
+
+/// sum[r][v] of kRows prepared rows and kVectors vectors of columns of a tile. Few sums are kept twice:
+/// one chain of additions would wait for each.
+template <class Bytes_, std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void sum_columns(std::int64_t groups, RowPointers<kRows> rows, const std::byte* words,
+                            hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  constexpr std::size_t kChains = kRows * kVectors <= 6 ? 2 : 1;
+  constexpr std::size_t kAhead = 4096;  // bytes that are fetched before they are used
+  hn::Vec<Ints> chain[kChains][kRows][kVectors];
+  for (auto& one : chain)
+    for (auto& row : one)
+      for (auto& value : row) value = hn::Zero(Ints());
+  auto left = static_cast<std::size_t>(groups);
+  for (; left >= kChains; left -= kChains) {
+    HWY_UNROLL(2)
+    for (std::size_t c = 0; c < kChains; ++c) {
+      if (kChains > 1)
+        for (std::size_t byte = 0; byte < kVectors * kByteLanes * 4; byte += 64)
+          hwy::Prefetch(words + kAhead + byte);
+      Bytes_::add(rows, words, chain[c]);
+      words += kByteWordRow;
+      rows.advance(Bytes_::kGroupBytes);
+    }
+  }
+  if (left > 0) Bytes_::add(rows, words, chain[0]);
+  HWY_UNROLL(16)
+  for (std::size_t r = 0; r < kRows; ++r)
+    for (std::size_t v = 0; v < kVectors; ++v)
+      sum[r][v] = kChains > 1 ? hn::Add(chain[0][r][v], chain[kChains - 1][r][v]) : chain[0][r][v];
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

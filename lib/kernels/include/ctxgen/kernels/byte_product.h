@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "ctxgen/base/workers.h"
+
+// Exact products of 8-bit integers with constant matrices of such, and what makes real numbers of them.
+namespace ctxgen::kernels {
+
+/// A matrix [k, n] of u8 or s8, of whose elements a zero point is subtracted.
+struct ByteMatrix {
+  std::int64_t k = 0, n = 0;  // 1 to 2^31
+  bool zeros = false;         // there are zero points other than 0 (s8) or 128 (u8)
+};
+
+/// Whether the numbers are among those above.
+[[nodiscard]] bool is_valid(const ByteMatrix& matrix);
+
+// The packed form is the same for all instruction sets. Tiles of 32 columns follow one another, the last
+// one filled up with zeros. A tile is (k + 3) / 4 rows of 32 words, the word of a column holding four
+// consecutive elements as s8 (those of u8 less 128), the first one in its low byte; then 32 sums of the
+// columns (s32) and, with `zeros`, their 32 zero points (s32, those of u8 less 128).
+inline constexpr std::int64_t kByteColumns = 32;
+
+/// Bytes of the packed form; UINT64_MAX if that passes 2^64. Requires  is_valid().
+[[nodiscard]] std::uint64_t packed_bytes(const ByteMatrix& matrix);
+
+/// What ONNX has.
+struct ByteSource {
+  bool is_signed = false;
+  const std::uint8_t* values = nullptr;  // [k][n], bytes of u8 or s8
+  const std::uint8_t* zeros = nullptr;   // of the same type: [n], one, or null: 0
+  bool zero_per_column = false;
+};
+/// Whether the packed form of `source` needs zero points (ByteMatrix::zeros).
+[[nodiscard]] bool needs_zeros(const ByteSource& source, std::int64_t n);
+/// Writes packed_bytes() to `packed`.
+void pack(const ByteMatrix& matrix, const ByteSource& source, std::byte* packed);
+
+/// sums = (a - a_zero) * (matrix - its zeros) in 32 bits, which wrap around as ONNX lets them;
+/// out = sums * (a_scale * b_scale) + bias, rounded after each operation.
+struct ByteProduct {
+  ByteMatrix matrix;
+  std::int64_t rows = 0;
+  bool is_signed = false;                // a and its zero point are s8, not u8
+  const std::uint8_t* a = nullptr;       // [rows, k]
+  const std::uint8_t* a_zero = nullptr;  // one, or null: 0
+  const std::byte* packed = nullptr;     // at a multiple of 64
+  std::int32_t* sums = nullptr;          // [rows, n]; null: `out` is written
+  float* out = nullptr;                  // [rows, n]
+  const float* a_scale = nullptr;        // one, or null: 1
+  const float* b_scales = nullptr;       // [n], one, or null: 1
+  bool scale_per_column = false;
+  const float* bias = nullptr;   // [n] or null
+  std::byte* scratch = nullptr;  // scratch_bytes() at a multiple of 64
+};
+
+/// Nothing if that passes 2^63 - 1. Requires  is_valid() and rows >= 0.
+[[nodiscard]] std::optional<std::uint64_t> scratch_bytes(const ByteMatrix& matrix,
+                                                         std::int64_t rows);
+
+/// Sums are exact on every instruction set.
+///
+/// Threads  any; columns, and with many rows these too, are split over `workers`. The result does not
+///          depend on them.
+void byte_product(const ByteProduct& product, Workers& workers);
+
+}  // namespace ctxgen::kernels

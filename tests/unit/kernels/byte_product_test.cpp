@@ -1,0 +1,237 @@
+#include "ctxgen/kernels/byte_product.h"
+
+#include <algorithm>
+#include <format>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ctxgen::kernels {
+namespace {
+
+struct Form {
+  std::int64_t rows = 1, k = 1, n = 1;
+  bool a_signed = false, b_signed = true;
+  enum class Zeros : std::uint8_t { kNone, kOne, kPerColumn } zeros = Zeros::kNone;
+  bool a_zero = true;
+};
+
+/// A product over the whole range of bytes.
+struct Case {
+  Case(const Form& of, unsigned seed) : form(of) {
+    std::mt19937 random(seed);
+    const auto byte = [&] { return static_cast<std::uint8_t>(random()); };
+    a.resize(static_cast<std::size_t>(form.rows * form.k));
+    b.resize(static_cast<std::size_t>(form.k * form.n));
+    zeros.resize(static_cast<std::size_t>(form.n));
+    scales.resize(zeros.size());
+    bias.resize(zeros.size());
+    std::ranges::generate(a, byte);
+    std::ranges::generate(b, byte);
+    std::ranges::generate(zeros, byte);
+    std::uniform_real_distribution<float> some(0.001F, 0.1F);
+    std::ranges::generate(scales, [&] { return some(random); });
+    std::ranges::generate(bias, [&] { return some(random) * 1000; });
+    a_zero = byte();
+  }
+
+  [[nodiscard]] ByteSource source() const {
+    return {.is_signed = form.b_signed,
+            .values = b.data(),
+            .zeros = form.zeros == Form::Zeros::kNone ? nullptr : zeros.data(),
+            .zero_per_column = form.zeros == Form::Zeros::kPerColumn};
+  }
+  [[nodiscard]] ByteMatrix matrix() const {
+    return {.k = form.k, .n = form.n, .zeros = needs_zeros(source(), form.n)};
+  }
+  static std::int64_t number(std::uint8_t byte, bool is_signed) {
+    return is_signed ? static_cast<std::int8_t>(byte) : byte;
+  }
+  [[nodiscard]] std::int64_t zero_of(std::size_t column) const {
+    if (form.zeros == Form::Zeros::kNone) return 0;
+    return number(zeros[form.zeros == Form::Zeros::kOne ? 0 : column], form.b_signed);
+  }
+  [[nodiscard]] std::int32_t sum(std::int64_t row, std::int64_t column) const {
+    std::int64_t total = 0;
+    const std::int64_t zero = form.a_zero ? number(a_zero, form.a_signed) : 0;
+    for (std::int64_t k = 0; k < form.k; ++k)
+      total += (number(a[static_cast<std::size_t>(row * form.k + k)], form.a_signed) - zero) *
+               (number(b[static_cast<std::size_t>(k * form.n + column)], form.b_signed) -
+                zero_of(static_cast<std::size_t>(column)));
+    return static_cast<std::int32_t>(total);
+  }
+
+  Form form;
+  std::vector<std::uint8_t> a, b, zeros;
+  std::vector<float> scales, bias;
+  std::uint8_t a_zero = 0;
+};
+
+struct Free {
+  void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+};
+using Aligned = std::unique_ptr<std::byte[], Free>;
+Aligned aligned(std::uint64_t bytes) {
+  return Aligned(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{64})));
+}
+
+/// A product with all that it points to.
+struct Packed {
+  explicit Packed(const Case& one)
+      : matrix(one.matrix()),
+        bytes(aligned(packed_bytes(matrix))),
+        scratch(aligned(scratch_bytes(matrix, one.form.rows).value())),
+        product{.matrix = matrix,
+                .rows = one.form.rows,
+                .is_signed = one.form.a_signed,
+                .a = one.a.data(),
+                .a_zero = one.form.a_zero ? &one.a_zero : nullptr,
+                .packed = bytes.get(),
+                .scratch = scratch.get()} {
+    pack(matrix, one.source(), bytes.get());
+  }
+  ByteMatrix matrix;
+  Aligned bytes, scratch;
+  ByteProduct product;
+};
+
+std::vector<std::int32_t> sums(const Case& one, Workers& workers) {
+  Packed packed(one);
+  std::vector<std::int32_t> result(static_cast<std::size_t>(one.form.rows * one.form.n));
+  packed.product.sums = result.data();
+  byte_product(packed.product, workers);
+  return result;
+}
+
+std::string name_of(const Form& f) {
+  return std::format("{} x {} x {}, {} by {}, zeros {}, zero of a {}", f.rows, f.k, f.n,
+                     f.a_signed ? "s8" : "u8", f.b_signed ? "s8" : "u8", static_cast<int>(f.zeros),
+                     f.a_zero);
+}
+
+void expect_exact(const Form& form, unsigned seed) {
+  const Case one(form, seed);
+  OneThread workers;
+  const std::vector<std::int32_t> out = sums(one, workers);
+  for (std::int64_t r = 0; r < form.rows; ++r)
+    for (std::int64_t n = 0; n < form.n; ++n)
+      ASSERT_EQ(out[static_cast<std::size_t>(r * form.n + n)], one.sum(r, n))
+          << name_of(form) << " at " << r << " " << n;
+}
+
+TEST(ByteProduct, IsExactInAllForms) {
+  unsigned seed = 0;
+  for (const bool a_signed : {false, true})
+    for (const bool b_signed : {false, true})
+      for (const auto zeros : {Form::Zeros::kNone, Form::Zeros::kOne, Form::Zeros::kPerColumn})
+        for (const bool a_zero : {false, true})
+          for (const auto& [k, n] : {std::pair{1, 1}, {3, 33}, {64, 32}, {66, 65}, {133, 31}})
+            for (const std::int64_t rows : {1, 2, 13})
+              expect_exact({rows, k, n, a_signed, b_signed, zeros, a_zero}, ++seed);
+}
+
+TEST(ByteProduct, IsExactForAnyNumberOfRows) {
+  for (std::int64_t rows = 0; rows <= 65; ++rows)
+    for (const std::int64_t k : {100, 101})
+      expect_exact({rows, k, 37, false, true, Form::Zeros::kPerColumn}, 3);
+  expect_exact({300, 70, 40, true, false, Form::Zeros::kOne}, 4);  // several parts
+}
+
+TEST(ByteProduct, IsExactForAnyWidth) {
+  for (std::int64_t k = 1; k <= 80; ++k) expect_exact({7, k, 5, k % 2 == 0}, 5);
+  for (std::int64_t n = 1; n <= 70; ++n) expect_exact({3, 9, n, false, n % 2 == 0}, 6);
+}
+
+/// All elements at the ends of their ranges: sums of pairs leave 16 bits, and saturate where those are used.
+TEST(ByteProduct, HoldsTheLargestSums) {
+  OneThread workers;
+  for (const auto& [a, b] : {std::pair{255, 127}, {255, 128}, {0, 128}, {128, 128}})
+    for (const bool is_signed : {false, true})
+      for (const std::int64_t rows : {1, 6, 12}) {
+        Case one({rows, 512, 32, is_signed, true, Form::Zeros::kNone, false}, 1);
+        std::ranges::fill(one.a, static_cast<std::uint8_t>(a));
+        std::ranges::fill(one.b, static_cast<std::uint8_t>(b));
+        for (const std::int32_t sum : sums(one, workers)) ASSERT_EQ(sum, one.sum(0, 0));
+      }
+}
+
+TEST(ByteProduct, WrapsAroundAt32Bits) {
+  OneThread workers;
+  Case one({1, 70000, 1, false, false, Form::Zeros::kNone, false}, 1);
+  std::ranges::fill(one.a, std::uint8_t{255});
+  std::ranges::fill(one.b, std::uint8_t{255});
+  EXPECT_EQ(sums(one, workers)[0],
+            static_cast<std::int32_t>(static_cast<std::uint32_t>(70000LL * 255 * 255)));
+}
+
+/// Calls tasks in another order than their own.
+class Backwards final : public Workers {
+ public:
+  void parallel_for(std::int64_t count, Task task) override {
+    for (std::int64_t i = count; i-- > 0;) task(i);
+  }
+};
+
+TEST(ByteProduct, DoesNotDependOnWorkers) {
+  for (const std::int64_t rows : {1, 250}) {
+    const Case one({rows, 1402, 1300, false, true, Form::Zeros::kOne}, 8);
+    OneThread one_thread;
+    Backwards backwards;
+    StartedThreads threads(4);
+    const auto expected = sums(one, one_thread);
+    EXPECT_EQ(sums(one, backwards), expected);
+    EXPECT_EQ(sums(one, threads), expected);
+  }
+}
+
+/// Each operation rounds once, in the order in which the operators of a model come.
+TEST(ByteProduct, MakesRealNumbersOfItsSums) {
+  OneThread workers;
+  for (const bool per_column : {false, true})
+    for (const bool with_bias : {false, true})
+      for (const bool with_scale : {false, true})
+        for (const std::int64_t rows : {1, 14}) {
+          const Case one({rows, 50, 45, false, true, Form::Zeros::kOne}, 11);
+          Packed packed(one);
+          std::vector<float> out(static_cast<std::size_t>(rows * one.form.n));
+          const float a_scale = 0.37F;
+          packed.product.out = out.data();
+          packed.product.a_scale = with_scale ? &a_scale : nullptr;
+          packed.product.b_scales = one.scales.data();
+          packed.product.scale_per_column = per_column;
+          packed.product.bias = with_bias ? one.bias.data() : nullptr;
+          byte_product(packed.product, workers);
+          for (std::size_t i = 0; i < out.size(); ++i) {
+            const std::size_t n = i % 45;
+            const float scale = one.scales[per_column ? n : 0] * (with_scale ? a_scale : 1.0F);
+            const volatile float scaled =
+                static_cast<float>(
+                    one.sum(static_cast<std::int64_t>(i / 45), static_cast<std::int64_t>(n))) *
+                scale;
+            EXPECT_EQ(out[i], with_bias ? scaled + one.bias[n] : scaled) << i;
+          }
+        }
+}
+
+TEST(ByteMatrix, HasNumbersThatKernelsTake) {
+  EXPECT_TRUE(is_valid(ByteMatrix{.k = 10, .n = 10}));
+  for (const std::int64_t size :
+       {std::int64_t{-1}, std::int64_t{0}, (std::int64_t{1} << 31) + 1, INT64_MAX, INT64_MIN}) {
+    EXPECT_FALSE(is_valid(ByteMatrix{.k = size, .n = 10})) << size;
+    EXPECT_FALSE(is_valid(ByteMatrix{.k = 10, .n = size})) << size;
+  }
+}
+
+TEST(ByteMatrix, OfTheLargestSizesHasSizesThatFit) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const ByteMatrix largest{.k = kMost, .n = kMost, .zeros = true};
+  EXPECT_EQ(packed_bytes(largest), (std::uint64_t{1} << 26) * ((std::uint64_t{1} << 36) + 256));
+  EXPECT_EQ(scratch_bytes(largest, INT64_MAX), std::nullopt);
+  EXPECT_GT(scratch_bytes(largest, 3).value(), 6 * std::uint64_t{kMost});
+}
+
+}  // namespace
+}  // namespace ctxgen::kernels
