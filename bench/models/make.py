@@ -25,6 +25,7 @@ import classic
 import crnn
 import decoders
 import diffusion
+import dynamic_int8
 import efficientnet
 import encoders
 import pyramids
@@ -49,6 +50,9 @@ MODELS = {
     "bert_base_opset17": functools.partial(transformers.bert_base, opset=17),
     "bert_base_dynamic": functools.partial(transformers.bert_base, dynamic=True),
     "minilm": transformers.minilm,
+    "bert_base_int8": functools.partial(dynamic_int8.dynamic_int8, make=transformers.bert_base),
+    "minilm_int8": functools.partial(dynamic_int8.dynamic_int8, make=transformers.minilm),
+    "whisper_tiny_encoder_int8": functools.partial(dynamic_int8.dynamic_int8, make=speech.whisper_tiny_encoder),
     "t5_small_encoder": t5.t5_small_encoder,
     "vit_b_16": encoders.vit_b_16,
     "clip_vision": encoders.clip_vision,

@@ -93,6 +93,7 @@ def test_batch_norm_is_folded_where_the_exporter_folds_it():
         ("dinov2_s", {"Resize": 1, "Softmax": 12, "Sqrt": 24}),
         ("unet_attention", {"InstanceNormalization": 2 * 17 + 11 + 1, "Softmax": 2 * 11}),
         ("int4_60m_decode", {"MatMulNBits": 12 * 7 + 1, "GroupQueryAttention": 12, "SkipSimplifiedLayerNormalization": 24, "Gather": 2}),
+        ("bert_base_int8", {"MatMulInteger": 12 * 6 + 1, "DynamicQuantizeLinear": 12 * 4 + 1, "MatMul": 24, "Gemm": 0, "DequantizeLinear": 3}),
         ("t5_small_encoder", {"LayerNormalization": 0, "ReduceMean": 13, "Log": 1}),
     ],
 )
