@@ -691,10 +691,42 @@ def conv_integer(case, _variant):
     case.test([*given, case.constant(np.uint8(128))], pads=[1, 1, 1, 1])
 
 
-@family("MatMulInteger")
-def matmul_integer(case, _variant):
-    given = [case.input(case.bytes(4, 8)), case.constant(case.bytes(8, 5, kind=np.int8)), case.constant(np.uint8(118))]
-    case.test([*given, case.constant(np.int8(0))])
+@family("MatMulInteger", variants=3)
+def matmul_integer(case, variant):
+    kind, zeros = [(np.int8, np.int8(0)), (np.uint8, np.uint8(131)), (np.int8, case.bytes(5, kind=np.int8))][variant]
+    point = case.input(np.array(118, np.uint8)) if variant else case.constant(np.uint8(118))
+    case.test([case.input(case.bytes(4, 8)), case.constant(case.bytes(8, 5, kind=kind)), point, case.constant(zeros)])
+
+
+@family("MatMulIntegerToFloat", variants=2, domain=MS)
+def matmul_integer_to_float(case, variant):
+    weights, zeros = case.bytes(9, 5, kind=np.int8), case.bytes(5, kind=np.int8) if variant else np.int8(0)
+    scales, bias = case.reals(5, low=0.01, high=0.1), case.reals(5) if variant else np.float32(0)
+    scale, zero = case.input(np.array(0.03, np.float32)), case.input(np.array(118, np.uint8))
+    inputs = [case.input(case.bytes(2, 3, 9)), case.constant(weights), scale, case.constant(scales), zero]
+    case.test([*inputs, case.constant(zeros), case.constant(bias)] if variant else inputs)
+    case.exact = lambda step, point, x: (x - point) * step @ ((weights.astype(np.float64) - zeros) * scales) + bias
+
+
+@family("DynamicQuantizeMatMul", variants=2, domain=MS)
+def dynamic_quantize_matmul(case, variant):
+    """Integers over a range of 255: their scale is 1."""
+    weights, zeros = case.bytes(9, 5, kind=np.uint8 if variant else np.int8), np.uint8(120) if variant else np.int8(0)
+    scales, bias = case.reals(5, low=0.01, high=0.1) if variant else np.float32(0.03), case.reals(5) if variant else np.float32(0)
+    x = case.bytes(3, 9).astype(np.float32) - 90
+    x[0, :2] = -90, 165
+    constants = [case.constant(weights), case.constant(scales)]
+    case.test([case.input(x), *constants, *([case.constant(zeros), case.constant(bias)] if variant else [])])
+    case.exact = lambda a: a @ ((weights.astype(np.float64) - zeros) * scales) + bias
+
+
+@family("DynamicQuantizeLinear")
+def dynamic_quantize_linear(case, _variant):
+    x = case.reals(4, 7, low=-2.0, high=3.0)
+    x[0, :2] = -2, 3
+    case.outputs += case.node("DequantizeLinear", case.tested_node([case.input(x)], 3))
+    case.exact = lambda a: a
+    case.quantum = 5 / 255
 
 
 @family("QLinearAdd", "QLinearMul", domain=MS)

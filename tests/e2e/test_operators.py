@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 OLDEST, NEWEST = 7, 25  # opsets; ONNX Runtime runs none below 7
 CONTRIB_OPSET = 17
-SUMS_OF_BYTES = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+SUMS_OF_BYTES = {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul"}
 
 
 @functools.cache

@@ -273,18 +273,18 @@ def test_several_from_stdin_to_stdout(tmp_path, wide_machine):
 
 
 def test_what_only_the_larger_one_compiles_is_named(tmp_path):
-    """Integer operators need VNNI: with avx2 among the instruction sets they stay with cpu."""
+    """Integer convolutions need VNNI: with avx2 among the instruction sets they stay with cpu."""
     needs("avx512_core_vnni")
     random = np.random.default_rng(8)
-    weight = numpy_helper.from_array(random.integers(-127, 128, (64, 64)).astype(np.int8), "w")
+    weight = numpy_helper.from_array(random.integers(-127, 128, (64, 64, 1, 1)).astype(np.int8), "w")
     info = helper.make_tensor_value_info
     nodes = [
-        helper.make_node("MatMulInteger", ["a", "w"], ["i"], name="integers"),
+        helper.make_node("ConvInteger", ["a", "w"], ["i"], name="integers"),
         helper.make_node("Cast", ["i"], ["f"], name="cast", to=TensorProto.FLOAT),
-        helper.make_node("MatMul", ["f", "v"], ["y"], name="reals"),
+        helper.make_node("Conv", ["f", "v"], ["y"], name="reals"),
     ]
-    real = numpy_helper.from_array(random.standard_normal((64, 8)).astype(np.float32), "v")
-    graph = helper.make_graph(nodes, "mixed", [info("a", TensorProto.UINT8, [4, 64])], [info("y", TensorProto.FLOAT, [4, 8])], [weight, real])
+    real = numpy_helper.from_array(random.standard_normal((8, 64, 1, 1)).astype(np.float32), "v")
+    graph = helper.make_graph(nodes, "mixed", [info("a", TensorProto.UINT8, [4, 64, 1, 1])], [info("y", TensorProto.FLOAT, [4, 8, 1, 1])], [weight, real])
     source = save(make_model(graph), tmp_path / "net.onnx")
     report = json_of("compile", source, "--isa", "avx2,avx512_core_vnni")
     assert any("only for avx512_core_vnni: excluded, because avx2" in warning for warning in report["models"][0]["warnings"]), report["models"][0]

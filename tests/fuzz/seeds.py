@@ -107,7 +107,7 @@ def _of_dnnl():
     names = ("Conv ConvTranspose Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu LeakyRelu Elu Sigmoid Tanh Clip Add "
              "Sub Mul Div Min Max Pow Sqrt Exp Erf Softmax LogSoftmax BatchNormalization LayerNormalization LRN Concat Transpose Reshape "
              "Flatten Squeeze Unsqueeze Slice Split PRelu HardSigmoid HardSwish Gelu Mish ReduceMean ReduceSum ReduceMax Resize LSTM GRU "
-             "RNN InstanceNormalization GroupNormalization Cast Gather Pad Expand Where QLinearConv QLinearMatMul ConvInteger MatMulInteger "
+             "RNN InstanceNormalization GroupNormalization Cast Gather Pad Expand Where QLinearConv QLinearMatMul ConvInteger MatMulInteger DynamicQuantizeLinear "
              "QuantizeLinear DequantizeLinear").split()
     left = dict.fromkeys(names, 2)
     for _, path in _models():

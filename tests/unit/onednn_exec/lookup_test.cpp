@@ -25,7 +25,7 @@ Tensor indices_of(const Dims& dims, const std::vector<Index>& values) {
   return tensor;
 }
 
-/// A table whose element i has the bytes of the 16- or 32-bit integer i.
+/// A table whose element i has the low bytes of the integer i.
 Tensor numbered_table(DataType type, const Dims& dims) {
   Tensor tensor = Tensor::allocate(type, dims).value();
   const std::size_t width =
@@ -62,7 +62,8 @@ void expect_slices(DataType type, const Tensor& indices, const std::vector<std::
 }
 
 TEST(ExecLookup, GivesTheSlicesThatIndicesName) {
-  for (const DataType type : {DataType::kFloat, DataType::kFloat16}) {
+  for (const DataType type :
+       {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8}) {
     expect_slices(type, indices_of<std::int64_t>({2, 2}, {9, 0, -1, -10}), {9, 0, 9, 0},
                   Dims{2, 2, 3, 7});
     expect_slices(type, indices_of<std::int32_t>({3}, {4, -10, 4}), {4, 0, 4}, Dims{3, 3, 7});
@@ -112,7 +113,7 @@ TEST(ExecLookup, RefusesOtherTypesAndTables) {
   EXPECT_EQ(code(lookup(numbered_table(DataType::kFloat, {10, 4}),
                         numbered_table(DataType::kFloat, {2}))),
             ErrorCode::kUnsupported);
-  EXPECT_EQ(code(lookup(numbered_table(DataType::kInt8, {10, 4}), indices)),
+  EXPECT_EQ(code(lookup(numbered_table(DataType::kInt32, {10, 4}), indices)),
             ErrorCode::kUnsupported);
   Maker computed(2);  // the table is an input
   const Operand table = computed.input(Dims{10, 4});

@@ -123,6 +123,8 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kSelect, check_params<NoParams>},
     {kind::kLookup, check_params<NoParams>},
     {kind::kAttention, check_params<AttentionParams>},
+    {kind::kByteMatmul, check_params<ByteMatmulParams>},
+    {kind::kDynamicQuantize, check_params<NoParams>},
     {kind::kLowBitMatmul, check_params<LowBitMatmulParams>},
     {kind::kResize, check_params<ResizeParams>},
     {kind::kBlocks, check_params<BlocksParams>},

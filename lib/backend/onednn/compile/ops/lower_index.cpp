@@ -69,7 +69,10 @@ Read<PadParams> read_pad(const NodeView& n) {
 
 /// Gather from a constant table: embeddings. Returns the table.
 Read<Tensor> read_lookup(const NodeView& n) {
-  const Tensor* table = CTXGEN_TRY(constant_f32(n, 0, "data"));
+  const Tensor* table = n.constant(0);
+  const bool bytes = table->type() == DataType::kUint8 || table->type() == DataType::kInt8;
+  if (!bytes) table = CTXGEN_TRY(constant_f32(n, 0, "data"));
+  if (table->element_count() == 0) return refuse("data is empty");
   if (table->rank() == 0) return refuse("data is a scalar");
   const std::int64_t axis = CTXGEN_TRY(axis_of(n.node().int_or("axis", 0), table->rank()));
   if (axis != 0) return refuse("axis is {}, expected 0 where data is constant", axis);

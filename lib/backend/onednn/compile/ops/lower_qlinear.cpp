@@ -142,6 +142,19 @@ Read<IntegerProduct> read_matmul_integer(const NodeView& n) {
   return product;
 }
 
+Status lower_matmul_integer_onednn(const NodeView& n, ProgramBuilder& builder) {
+  const IntegerProduct product = CTXGEN_TRY(accepted(read_matmul_integer(n), n));
+  ProgramOp op = builder.op(kind::kQMatmul, n);
+  encode(QMatmulParams{.steps = {.in_zero = product.in_zero}}, op);
+  const Operand weights = builder.weight(n.input_value(1).name, product.weights);
+  builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
+  return {};
+}
+
+bool runs_on_onednn(const NodeView& n) {
+  return read_matmul_integer(n) && !check_speed(n, lower_matmul_integer_onednn);
+}
+
 }  // namespace
 
 Refusal check_qlinear_conv(const NodeView& n) { return refusal_of(read_qlinear_conv(n)); }
@@ -190,18 +203,14 @@ Status lower_conv_integer(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
+/// oneDNN's product where it has a fast one, which is the fastest on machines with AMX; else our own.
 Refusal check_matmul_integer(const NodeView& n) {
-  CTXGEN_REFUSE(refusal_of(read_matmul_integer(n)));
-  return check_speed(n, lower_matmul_integer);
+  return runs_on_onednn(n) ? std::nullopt : check_byte_matmul(n);
 }
 
 Status lower_matmul_integer(const NodeView& n, ProgramBuilder& builder) {
-  const IntegerProduct product = CTXGEN_TRY(accepted(read_matmul_integer(n), n));
-  ProgramOp op = builder.op(kind::kQMatmul, n);
-  encode(QMatmulParams{.steps = {.in_zero = product.in_zero}}, op);
-  const Operand weights = builder.weight(n.input_value(1).name, product.weights);
-  builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
-  return {};
+  if (!runs_on_onednn(n)) return lower_byte_matmul(n, builder);
+  return lower_matmul_integer_onednn(n, builder);
 }
 
 }  // namespace ctxgen::onednn

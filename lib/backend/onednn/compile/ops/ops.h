@@ -104,6 +104,12 @@ LowerFunction lower_group_query;
 CheckFunction check_matmul_nbits;
 LowerFunction lower_matmul_nbits;
 
+// bytes.cpp
+CheckFunction check_dynamic_quantize, check_byte_matmul, check_matmul_integer_to_float,
+    check_dynamic_quantize_matmul;
+LowerFunction lower_dynamic_quantize, lower_byte_matmul, lower_matmul_integer_to_float,
+    lower_dynamic_quantize_matmul;
+
 // quantize.cpp
 CheckFunction check_quantize, check_dequantize, check_cast;
 LowerFunction lower_quantize, lower_dequantize, lower_cast;

@@ -17,7 +17,9 @@ struct PatternMatch {
   ValueId src;
   ValueId result;
   std::string alg;         // eltwise: algorithm
-  ValueId scale, shift;    // layer_norm: constants, may be absent
+  ValueId scale, shift;    // layer_norm: constants, may be absent; byte_matmul: of the source, bias
+  ValueId factors;         // byte_matmul: scales of the weights
+  NodeId anchor;           // byte_matmul: the node that multiplies
   std::int64_t axis = -1;  // layer_norm
   float epsilon = 0.0F;    // layer_norm
 };
@@ -34,6 +36,13 @@ struct PatternMatch {
 [[nodiscard]] std::optional<PatternMatch> match_gelu_erf(const GraphView& view, NodeId erf);
 [[nodiscard]] std::optional<PatternMatch> match_gelu_tanh(const GraphView& view, NodeId tanh);
 [[nodiscard]] std::optional<PatternMatch> match_layer_norm(const GraphView& view, NodeId mean);
+
+[[nodiscard]] std::optional<PatternMatch> match_dynamic_product(const GraphView& view,
+                                                                NodeId product);
+
+/// What a match of match_dynamic_product() becomes, as `op`.
+[[nodiscard]] Status lower_dynamic_product(const GraphView& view, const PatternMatch& match,
+                                           ProgramOp op, ProgramBuilder& builder);
 
 [[nodiscard]] Status lower_pattern(const GraphView& view, const PatternMatch& match,
                                    ProgramBuilder& builder);

@@ -70,7 +70,8 @@ struct KindRow {
                       row(kExpandRow) row(kSelectRow) row(kResizeRow) row(kBlocksRow)              \
                           row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
                               row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)          \
-                                  row(kDefaultsRow) row(kAttentionRow)
+                                  row(kDefaultsRow) row(kByteMatmulRow) row(kDynamicQuantizeRow)   \
+                                      row(kAttentionRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

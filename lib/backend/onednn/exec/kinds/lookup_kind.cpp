@@ -17,7 +17,9 @@ namespace {
 
 /// The same for all element types: slices are moved as bytes.
 Status check_lookup_types(const Program& program, const ProgramOp& op) {
-  CTXGEN_CHECK(expect_type(program, op, op.inputs[0], {DataType::kFloat, DataType::kFloat16}));
+  CTXGEN_CHECK(
+      expect_type(program, op, op.inputs[0],
+                  {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8}));
   CTXGEN_CHECK(expect_type(program, op, op.inputs[1], {DataType::kInt32, DataType::kInt64}));
   if (op.inputs[0].kind != Operand::Kind::kWeight)
     return fail(ErrorCode::kUnsupported, "{}: the table is not a weight", label(op));

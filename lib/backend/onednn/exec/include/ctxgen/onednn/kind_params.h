@@ -358,6 +358,17 @@ struct AttentionParams {
   bool operator==(const AttentionParams&) const = default;
 };
 
+struct ByteMatmulParams {
+  std::int64_t k = 0, n = 0;
+  bool zeros = false;
+  static void fields(auto& p, auto& codec) {
+    codec("k", p.k);
+    codec("n", p.n);
+    codec("zeros", p.zeros);
+  }
+  bool operator==(const ByteMatmulParams&) const = default;
+};
+
 struct RnnParams {
   std::string cell = {};
   std::string direction = "forward";

@@ -115,7 +115,7 @@ inline constexpr std::string_view kGroupNorm = "group_norm";
 /// params: cell ("lstm", "gru", "lbr_gru", "tanh", "relu"), direction ("forward", "reverse",
 /// "bidirectional"). No post_ops.
 inline constexpr std::string_view kRnn = "rnn";
-/// table [V, ...] (a weight, f32 or f16), indices (int32 or int64, -V to V - 1): the slices of the
+/// table [V, ...] (a weight, f32, f16, u8 or s8), indices (int32 or int64, -V to V - 1): the slices of the
 /// table that the indices name, [indices..., ...] of the table's type. A run fails with
 /// INVALID_ARGUMENT if an index is outside. No post_ops.
 inline constexpr std::string_view kLookup = "lookup";
@@ -149,6 +149,13 @@ inline constexpr std::string_view kAttention = "attention";
 /// XXH3-128 `high` and `low` are, else the others. A run computes only those that it takes.
 /// params: inputs, high, low (as many each). No post_ops.
 inline constexpr std::string_view kDefaults = "defaults";
+/// a u8 or s8 [..., K], matrix u8 [bytes] (a weight: [K, N] packed as ctxgen/kernels/byte_product.h
+/// says), zero? of a's type (one element), scale? (one element), scales? [1] or [N], bias? [N]:
+/// the exact sums of (a - zero) times the matrix less its zero points, in s32, as they are or as f32 times
+/// (scale * scales), plus bias. params: k, n, zeros (the packed matrix has zero points).
+inline constexpr std::string_view kByteMatmul = "byte_matmul";
+/// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
+inline constexpr std::string_view kDynamicQuantize = "dynamic_quantize";
 
 }  // namespace ctxgen::onednn::kind
 

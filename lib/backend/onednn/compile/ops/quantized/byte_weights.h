@@ -1,0 +1,49 @@
+#pragma once
+
+#include "ctxgen/kernels/byte_product.h"
+
+#include "../../node_view.h"
+#include "../../program_builder.h"
+
+// What the operators over products of bytes share: their constant matrix, and the op that they become.
+namespace ctxgen::onednn {
+
+/// A constant matrix [K, N] of u8 or s8 with its zero points. Borrows the constants.
+struct ByteWeights {
+  kernels::ByteMatrix matrix;
+  kernels::ByteSource source;
+};
+
+/// Constant inputs `values` and `zeros` (of one element or N; may be absent). Refuses what is not such a
+/// matrix, and one of so few columns that its packed form would be many times its size.
+[[nodiscard]] Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values,
+                                                  std::size_t zeros);
+
+/// A MatMulInteger as a product of our own: constant weights, and one zero point of the source, which may
+/// be a value.
+[[nodiscard]] Read<ByteWeights> read_byte_matmul(const NodeView& n);
+
+/// Whether input `i` is a value of bytes whose last dim may be `k`.
+[[nodiscard]] Refusal require_byte_rows(const NodeView& n, std::size_t i, std::int64_t k);
+
+/// Whether input `i`, where it is there, has the type and is surely one element: a value or a constant.
+[[nodiscard]] Refusal require_one(const NodeView& n, std::size_t i, DataType type,
+                                  std::string_view what);
+
+/// Whether input `i`, where it is there, is constant f32 of one element, or `count` if that is given.
+[[nodiscard]] Refusal require_vector(const NodeView& n, std::size_t i, std::int64_t count,
+                                     std::string_view what);
+
+/// A value, or a constant as it is stored; none where `id` is absent.
+[[nodiscard]] Operand byte_operand(const GraphView& view, ValueId id, ProgramBuilder& builder);
+
+/// The operands of a product beyond its matrix; absent ones are none.
+struct ByteOperands {
+  Operand a = {}, zero = {}, scale = {}, scales = {}, bias = {};
+};
+/// Adds op "byte_matmul" to the program; `values` is the input that `weights` was read from.
+[[nodiscard]] Status add_byte_matmul(const NodeView& n, std::size_t values,
+                                     const ByteWeights& weights, const ByteOperands& operands,
+                                     ProgramOp op, std::uint32_t result, ProgramBuilder& builder);
+
+}  // namespace ctxgen::onednn
