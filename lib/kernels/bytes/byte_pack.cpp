@@ -5,7 +5,7 @@
 #include "ctxgen/base/checked.h"
 #include "ctxgen/kernels/byte_product.h"
 
-#include "byte_layout.h"
+#include "bytes/byte_layout.h"
 
 namespace ctxgen::kernels {
 namespace {

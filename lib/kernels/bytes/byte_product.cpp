@@ -7,11 +7,11 @@
 #include "ctxgen/base/instruction_set.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "byte_product.cpp"
+#define HWY_TARGET_INCLUDE "bytes/byte_product.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "byte_sums-inl.h"
+#include "bytes/byte_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {

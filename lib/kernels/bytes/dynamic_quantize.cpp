@@ -7,7 +7,7 @@
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dynamic_quantize.cpp"
+#define HWY_TARGET_INCLUDE "bytes/dynamic_quantize.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "byte_layout.h"
+#include "bytes/byte_layout.h"
 
 namespace ctxgen::kernels {
 

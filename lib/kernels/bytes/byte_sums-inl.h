@@ -12,7 +12,7 @@
 
 #include <cstring>
 
-#include "byte_rows.h"
+#include "bytes/byte_rows.h"
 #include "dot-inl.h"
 
 HWY_BEFORE_NAMESPACE();
