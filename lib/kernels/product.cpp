@@ -12,24 +12,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-/// Whether all of `count` rows are equally far apart.
-HWY_INLINE bool equally_apart(const std::int64_t* offsets, std::int64_t count) {
-  for (std::int64_t i = 2; i < count; ++i)
-    if (offsets[i] - offsets[i - 1] != offsets[1] - offsets[0]) return false;
-  return true;
-}
-
-/// The rows of a group times kVectors vectors of columns, in tiles of about as many rows each.
+/// The rows of a group times kVectors vectors of columns, of which the result has `columns`, in tiles
+/// of about as many rows each.
 template <std::size_t kVectors>
-HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows) {
+HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns) {
   constexpr auto kMost = static_cast<std::int64_t>(kRowsOf<kVectors>);
+  const bool whole = columns >= static_cast<std::int64_t>(kVectors * kLanes);
   for (std::int64_t tiles = (rows + kMost - 1) / kMost; tiles > 0; --tiles) {
     const std::int64_t count = (rows + tiles - 1) / tiles;
-    const auto index = static_cast<std::size_t>(count - 1);
-    if (equally_apart(tile.offsets, count))
-      kTiles<kVectors, true>[index](tile);
+    const TileFunction multiply = kTiles<kVectors>[static_cast<std::size_t>(count - 1)];
+    if (whole)
+      multiply(tile);
     else
-      kTiles<kVectors, false>[index](tile);
+      multiply_narrow(multiply, tile, count, columns);
     tile.offsets += count;
     tile.numbers += count;
     rows -= count;
@@ -46,22 +41,30 @@ HWY_INLINE std::size_t vectors_of(std::int64_t block, std::int64_t rows) {
   return vectors % 3 == 0 ? 3 : 1;
 }
 
-/// A group's rows times the part's columns, one chunk of the depth.
-HWY_INLINE void multiply_group(const PanelProduct& p, const ProductPart& part, Tile tile,
-                               std::int64_t rows) {
+/// Which of the chunks of a product's depth it is.
+struct Chunk {
+  bool first, last;
+};
+
+/// A group's rows times the part's columns, one chunk of the depth. `tile` has what all tiles share.
+HWY_INLINE void multiply_group(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
+                               Tile tile, std::int64_t rows) {
   const std::size_t vectors = vectors_of(p.matrix.block, rows);
   const auto step = static_cast<std::int64_t>(vectors * kLanes);
   const std::int64_t end = part.column + part.columns;
+  const float* from = chunk.first ? p.finish.start : p.result;
+  tile.from_pitch = chunk.first ? p.finish.start_pitch : p.result_pitch;
   for (std::int64_t column = part.column; column < end; column += step) {
     tile.panel =
         p.matrix.panels + column / p.matrix.block * p.matrix.panel_floats + column % p.matrix.block;
-    tile.column = column;
-    tile.columns = end - column;
+    tile.from = from == nullptr ? nullptr : from + part.row * tile.from_pitch + column;
+    tile.to = p.result + part.row * p.result_pitch + column;
+    tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + column;
     switch (vectors) {
-      case 4: multiply_rows<4>(tile, rows); break;
-      case 3: multiply_rows<3>(tile, rows); break;
-      case 2: multiply_rows<2>(tile, rows); break;
-      default: multiply_rows<1>(tile, rows); break;
+      case 4: multiply_rows<4>(tile, rows, end - column); break;
+      case 3: multiply_rows<3>(tile, rows, end - column); break;
+      case 2: multiply_rows<2>(tile, rows, end - column); break;
+      default: multiply_rows<1>(tile, rows, end - column); break;
     }
   }
 }
@@ -70,28 +73,24 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
   const WindowRows rows(p.windows, part.row, part.rows);
   Runs runs;
   const std::int64_t depth = p.windows.depth();
-  const bool clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
-                       p.finish.high < std::numeric_limits<float>::infinity();
-  for (std::int64_t k = 0; k == 0 || k < depth; k += kChunk)
+  Tile tile{};
+  tile.src = p.src;
+  tile.runs = runs.data();
+  tile.block = p.matrix.block;
+  tile.to_pitch = p.result_pitch;
+  tile.clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
+                 p.finish.high < std::numeric_limits<float>::infinity();
+  for (std::int64_t k = 0; k == 0 || k < depth; k += kChunk) {
+    const Chunk chunk{k == 0, k + kChunk >= depth};
+    tile.finish = chunk.last ? &p.finish : nullptr;
     for (const WindowRows::Group& group : rows.groups()) {
-      Tile tile{.src = p.src,
-                .offsets = rows.offsets() + group.first,
-                .numbers = rows.numbers() + group.first,
-                .runs = runs.data(),
-                .run_count = find_runs(p.windows, group.cover, k, kChunk, runs),
-                .panel = nullptr,
-                .block = p.matrix.block,
-                .finish = &p.finish,
-                .row = part.row,
-                .column = 0,
-                .columns = 0,
-                .result = p.result,
-                .result_pitch = p.result_pitch,
-                .first = k == 0,
-                .last = k + kChunk >= depth,
-                .clamped = clamped};
-      if (tile.run_count > 0 || tile.first || tile.last) multiply_group(p, part, tile, group.count);
+      tile.offsets = rows.offsets() + group.first;
+      tile.numbers = rows.numbers() + group.first;
+      tile.run_count = find_runs(p.windows, group.cover, k, kChunk, runs);
+      if (tile.run_count > 0 || chunk.first || chunk.last)
+        multiply_group(p, part, chunk, tile, group.count);
     }
+  }
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE

@@ -30,42 +30,24 @@ inline constexpr std::size_t kMostTileRows = kLanes >= 16 ? 14 : kLanes >= 8 ? 6
 template <std::size_t kVectors>
 constexpr std::size_t kRowsOf = HWY_MIN(kTileRegisters / kVectors, kMostTileRows);
 
-/// What a tile multiplies and where its sums go.
+/// What a tile multiplies and where its sums go. All its columns are there (multiply_narrow() sees to
+/// that).
 struct Tile {
   const float* src;
   const std::int64_t* offsets;  // of its rows
-  const std::int64_t* numbers;
   const Run* runs;
   std::size_t run_count;
   const float* panel;  // at the tile's first column
   std::int64_t block;
-  const Finish* finish;
-  std::int64_t row, column;  // of the part, of the tile: the first ones in the result
-  std::int64_t columns;      // that the result has from there on
-  float* result;
-  std::int64_t result_pitch;
-  bool first, last;  // of the chunks
-  bool clamped;      // the finish has a bound
+  const std::int64_t* numbers;  // of its rows in what follows, which is at its first column, too
+  const float* from;            // the sums so far; null: none
+  std::int64_t from_pitch;
+  const float* bias;  // null: none
+  float* to;
+  std::int64_t to_pitch;
+  const Finish* finish;  // null: more chunks follow
+  bool clamped;          // the finish has a bound
 };
-
-/// The vector of columns that begins `skip` columns after a tile's first one; kWhole: all are there.
-template <bool kWhole>
-HWY_INLINE FloatVector load_columns(const Tile& t, const float* from, std::int64_t skip) {
-  const Floats d;
-  const std::int64_t count = t.columns - skip;
-  if (kWhole || count >= static_cast<std::int64_t>(kLanes)) return hn::LoadU(d, from + skip);
-  return count > 0 ? hn::LoadN(d, from + skip, static_cast<std::size_t>(count)) : hn::Zero(d);
-}
-
-template <bool kWhole>
-HWY_INLINE void store_columns(const Tile& t, FloatVector value, float* to, std::int64_t skip) {
-  const Floats d;
-  const std::int64_t count = t.columns - skip;
-  if (kWhole || count >= static_cast<std::int64_t>(kLanes))
-    hn::StoreU(value, d, to + skip);
-  else if (count > 0)
-    hn::StoreN(value, d, to + skip, static_cast<std::size_t>(count));
-}
 
 /// NaN stays: it compares as neither, and x86's Max and Min return their second operand then.
 HWY_INLINE FloatVector clamp(FloatVector x, FloatVector low, FloatVector high) {
@@ -96,27 +78,13 @@ HWY_INLINE void unrolled(const auto& function) {
 template <std::size_t kRows, std::size_t kVectors>
 using Sums = FloatVector[kRows][kVectors];
 
-/// The sums so far: of the chunks before, or what the product starts from.
-template <std::size_t kRows, std::size_t kVectors, bool kWhole>
-HWY_INLINE void load_sums(const Tile& t, const float* from, std::int64_t pitch,
-                          Sums<kRows, kVectors>& sums) {
-  from += t.row * pitch + t.column;
-  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-    const float* row = from + t.numbers[r] * pitch;
-    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-      sums[r][v] = load_columns<kWhole>(t, row, static_cast<std::int64_t>(v * kLanes));
-    });
-  });
-}
-
 /// Bias and clamp, after the last chunk.
-template <std::size_t kRows, std::size_t kVectors, bool kWhole>
+template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
   const Floats d;
-  if (const float* bias = t.finish->bias; bias != nullptr)
+  if (t.bias != nullptr)
     unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-      const auto add =
-          load_columns<kWhole>(t, bias + t.column, static_cast<std::int64_t>(v * kLanes));
+      const auto add = hn::LoadU(d, t.bias + v * kLanes);
       unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { sums[r][v] = hn::Add(sums[r][v], add); });
     });
   if (!t.clamped) return;
@@ -126,45 +94,21 @@ HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
   });
 }
 
-template <std::size_t kRows, std::size_t kVectors, bool kWhole>
-HWY_INLINE void store_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
-  if (t.last) finish_sums<kRows, kVectors, kWhole>(t, sums);
-  float* to = t.result + t.row * t.result_pitch + t.column;
-  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-    float* row = to + t.numbers[r] * t.result_pitch;
-    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-      store_columns<kWhole>(t, sums[r][v], row, static_cast<std::int64_t>(v * kLanes));
-    });
-  });
-}
-
-/// kRows rows times kVectors vectors of columns; with kEqual the rows are equally far apart, which
-/// leaves their addresses in registers.
-template <std::size_t kRows, std::size_t kVectors, bool kEqual>
+/// Adds the products of a chunk.
+template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   const Floats d;
-  const std::int64_t apart = kRows > 1 ? t.offsets[1] - t.offsets[0] : 0;
   for (std::size_t i = 0; i < t.run_count; ++i) {
     const Run& run = t.runs[i];
     const float* HWY_RESTRICT b = t.panel + run.depth * t.block;
-    const float* a[kEqual ? (kRows + 2) / 3 : kRows];
-    if constexpr (kEqual)
-      unrolled<(kRows + 2) / 3>([&](auto r)
-                                    CTXGEN_UNROLLED { a[r] = t.src + t.offsets[3 * r] + run.src; });
-    else
-      unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
-    const auto at = [&](std::size_t r, std::int64_t k) CTXGEN_UNROLLED {
-      if constexpr (kEqual)
-        return a[r / 3][k + static_cast<std::int64_t>(r % 3) * apart];
-      else
-        return a[r][k];
-    };
+    const float* a[kRows];
+    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
     for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {
       FloatVector columns[kVectors];
       unrolled<kVectors>([&](auto v)
                              CTXGEN_UNROLLED { columns[v] = hn::LoadU(d, b + v * kLanes); });
       unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-        const FloatVector x = hn::Set(d, at(r, k));
+        const FloatVector x = hn::Set(d, a[r][k]);
         unrolled<kVectors>(
             [&](auto v) CTXGEN_UNROLLED { sums[r][v] = hn::MulAdd(x, columns[v], sums[r][v]); });
       });
@@ -172,35 +116,61 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   }
 }
 
-/// Takes the sums so far, adds the products of a chunk and writes the sums.
-template <std::size_t kRows, std::size_t kVectors, bool kEqual>
+/// kRows rows times kVectors vectors of columns.
+template <std::size_t kRows, std::size_t kVectors>
 HWY_NOINLINE void multiply_tile(const Tile& t) {
+  const Floats d;
   Sums<kRows, kVectors> sums;
-  const bool whole = t.columns >= static_cast<std::int64_t>(kVectors * kLanes);
-  const float* from = t.first ? t.finish->start : t.result;
-  const std::int64_t pitch = t.first ? t.finish->start_pitch : t.result_pitch;
-  if (from == nullptr)
-    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { sums[r][v] = hn::Zero(Floats()); });
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    const float* row = t.from == nullptr ? nullptr : t.from + t.numbers[r] * t.from_pitch;
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+      sums[r][v] = row == nullptr ? hn::Zero(d) : hn::LoadU(d, row + v * kLanes);
     });
-  else if (whole)
-    load_sums<kRows, kVectors, true>(t, from, pitch, sums);
-  else
-    load_sums<kRows, kVectors, false>(t, from, pitch, sums);
-  add_products<kRows, kVectors, kEqual>(t, sums);
-  if (whole)
-    store_sums<kRows, kVectors, true>(t, sums);
-  else
-    store_sums<kRows, kVectors, false>(t, sums);
+  });
+  add_products<kRows, kVectors>(t, sums);
+  if (t.finish != nullptr) finish_sums<kRows, kVectors>(t, sums);
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    float* row = t.to + t.numbers[r] * t.to_pitch;
+    unrolled<kVectors>([&](auto v)
+                           CTXGEN_UNROLLED { hn::StoreU(sums[r][v], d, row + v * kLanes); });
+  });
 }
 
 using TileFunction = void (*)(const Tile&);
 
 /// By rows less one: functions for tiles of kVectors vectors.
-template <std::size_t kVectors, bool kEqual>
+template <std::size_t kVectors>
 constexpr auto kTiles = []<std::size_t... r>(std::index_sequence<r...>) {
-  return std::array<TileFunction, sizeof...(r)>{&multiply_tile<r + 1, kVectors, kEqual>...};
+  return std::array<TileFunction, sizeof...(r)>{&multiply_tile<r + 1, kVectors>...};
 }(std::make_index_sequence<kRowsOf<kVectors>>());
+
+/// A tile of which the result has the first `columns` only: by copies that have them all.
+HWY_NOINLINE void multiply_narrow(TileFunction multiply, Tile tile, std::int64_t rows,
+                                  std::int64_t columns) {
+  constexpr std::int64_t kMostColumns = 64;
+  static constexpr auto kNumbers =
+      []<std::int64_t... r>(std::integer_sequence<std::int64_t, r...>) {
+        return std::array<std::int64_t, sizeof...(r)>{r...};
+      }(std::make_integer_sequence<std::int64_t, kMostTileRows>());
+  HWY_ALIGN float sums[kMostTileRows * kMostColumns] = {};
+  HWY_ALIGN float bias[kMostColumns] = {};
+  const auto count = static_cast<std::size_t>(columns);
+  const std::int64_t* numbers = tile.numbers;
+  if (tile.from != nullptr)
+    for (std::int64_t r = 0; r < rows; ++r)
+      hwy::CopyBytes(tile.from + numbers[r] * tile.from_pitch, sums + r * kMostColumns,
+                     count * sizeof(float));
+  if (tile.bias != nullptr) hwy::CopyBytes(tile.bias, bias, count * sizeof(float));
+  float* to = tile.to;
+  const std::int64_t pitch = tile.to_pitch;
+  tile.from = tile.to = sums;
+  tile.from_pitch = tile.to_pitch = kMostColumns;
+  tile.numbers = kNumbers.data();
+  if (tile.bias != nullptr) tile.bias = bias;
+  multiply(tile);
+  for (std::int64_t r = 0; r < rows; ++r)
+    hwy::CopyBytes(sums + r * kMostColumns, to + numbers[r] * pitch, count * sizeof(float));
+}
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -86,7 +86,15 @@ Status build_dynamic(NodeBuilder& builder) {
 
 // ---- byte_matmul ----
 
-enum ByteInput : std::uint8_t { kBytesA, kBytesMatrix, kBytesZero, kBytesScale, kBytesScales, kBytesBias, kByteInputs };
+enum ByteInput : std::uint8_t {
+  kBytesA,
+  kBytesMatrix,
+  kBytesZero,
+  kBytesScale,
+  kBytesScales,
+  kBytesBias,
+  kByteInputs
+};
 
 Result<kernels::ByteMatrix> describe_bytes(const ProgramOp& op) {
   const auto params = CTXGEN_TRY(decode<ByteMatmulParams>(op));
@@ -100,7 +108,8 @@ Status check_byte_types(const Program& program, const ProgramOp& op) {
   const auto input = [&](std::size_t i) { return i < op.inputs.size() ? op.inputs[i] : Operand{}; };
   CTXGEN_CHECK(expect_type(program, op, input(kBytesA), {DataType::kUint8, DataType::kInt8}));
   CTXGEN_CHECK(expect_type(program, op, input(kBytesMatrix), {DataType::kUint8}));
-  CTXGEN_CHECK(expect_type(program, op, input(kBytesZero), {operand_type(program, input(kBytesA))}));
+  CTXGEN_CHECK(
+      expect_type(program, op, input(kBytesZero), {operand_type(program, input(kBytesA))}));
   for (const ByteInput real : {kBytesScale, kBytesScales, kBytesBias})
     CTXGEN_CHECK(expect_type(program, op, input(real), {DataType::kFloat}));
   if (input(kBytesMatrix).kind != Operand::Kind::kWeight)
