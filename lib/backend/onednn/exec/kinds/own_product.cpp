@@ -1,13 +1,13 @@
 #include "kinds/own_product.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
 #include "ctxgen/base/instruction_set.h"
 
 #include "kernels/kernel_product.h"
+#include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/params.h"
 
@@ -16,16 +16,6 @@ namespace ctxgen::onednn {
 namespace {
 
 using dnnl::memory;
-using Tag = memory::format_tag;
-
-struct Panels {
-  std::int64_t columns;
-  Tag one, grouped;
-};
-constexpr std::array kPanels{
-    Panels{16, Tag::Acdb16a, Tag::aBdec16b}, Panels{32, Tag::Acdb32a, Tag::aBdec32b},
-    Panels{48, Tag::Acdb48a, Tag::aBdec48b}, Panels{64, Tag::Acdb64a, Tag::aBdec64b}};
-
 /// Distances between neighbours in an operand, over rows and columns of a result.
 struct Distances {
   std::int64_t row = 0, column = 0;
@@ -149,10 +139,9 @@ std::optional<std::int64_t> panel_columns(const memory::desc& md) {
     return std::nullopt;
   const memory::dims dims = md.get_dims();
   if (dims.size() != 4 && dims.size() != 5) return std::nullopt;
-  for (const Panels& panels : kPanels) {
-    const Tag tag = dims.size() == 4 ? panels.one : panels.grouped;
-    if (md == memory::desc(dims, memory::data_type::f32, tag)) return panels.columns;
-  }
+  for (const auto& [columns, one, grouped] : window_packings())
+    if (md == memory::desc(dims, memory::data_type::f32, dims.size() == 4 ? one : grouped))
+      return columns;
   return std::nullopt;
 }
 

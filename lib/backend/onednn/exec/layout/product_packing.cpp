@@ -56,13 +56,17 @@ std::int64_t window_block(std::int64_t m) {
 
 std::optional<Tag> window_packing(std::int64_t m, std::int64_t groups, InstructionSet usable) {
   if (!includes(usable, InstructionSet::kAvx512Core)) return std::nullopt;
-  const bool one = groups == 1;
-  switch (window_block(m)) {
-    case 16: return one ? Tag::Acdb16a : Tag::aBdec16b;
-    case 32: return one ? Tag::Acdb32a : Tag::aBdec32b;
-    case 48: return one ? Tag::Acdb48a : Tag::aBdec48b;
-    default: return one ? Tag::Acdb64a : Tag::aBdec64b;
-  }
+  const auto packing =
+      std::ranges::find(window_packings(), window_block(m), &WindowPacking::columns);
+  return groups == 1 ? packing->one : packing->grouped;
+}
+
+std::span<const WindowPacking> window_packings() {
+  static constexpr std::array kPackings{WindowPacking{16, Tag::Acdb16a, Tag::aBdec16b},
+                                        WindowPacking{32, Tag::Acdb32a, Tag::aBdec32b},
+                                        WindowPacking{48, Tag::Acdb48a, Tag::aBdec48b},
+                                        WindowPacking{64, Tag::Acdb64a, Tag::aBdec64b}};
+  return kPackings;
 }
 
 std::span<const Tag> product_packings() {

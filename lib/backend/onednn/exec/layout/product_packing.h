@@ -31,4 +31,11 @@ namespace ctxgen::onednn {
 [[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
 [[nodiscard]] bool is_product_packing(const dnnl::memory::desc& md);
 
+/// The packings of convolutions' weights in panels of so many results: of one group, of several.
+struct WindowPacking {
+  std::int64_t columns;
+  dnnl::memory::format_tag one, grouped;
+};
+[[nodiscard]] std::span<const WindowPacking> window_packings();
+
 }  // namespace ctxgen::onednn
