@@ -1,5 +1,5 @@
 """Writes tests/ops/data: single-node models of com.microsoft and ai.onnx.ml operators with the outputs
-that ONNX Runtime gives, in the layout of ONNX's backend test data. Run by hand when a case is added:
+that ONNX Runtime gives (numpy, in numpy_cases.py), in the layout of ONNX's backend test data. Run by hand when a case is added:
 
     ./dev python3 tests/ops/make_contrib_cases.py
 """
@@ -7,6 +7,7 @@ import pathlib
 import shutil
 
 import numpy as np
+import numpy_cases
 import onnxruntime
 import value_cases
 from onnx import helper, numpy_helper
@@ -291,4 +292,5 @@ if __name__ == "__main__":
                   random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases):
         cases()
     value_cases.write(FOLDER)
+    numpy_cases.write(FOLDER)
     print(len(list(FOLDER.iterdir())), "cases")

@@ -51,6 +51,7 @@ std::vector<const OpRow*> sorted_rows() {
            kQuantizeOps,
            kQuantizedMathOps,
            kRandomOps,
+           kRecurrenceOps,
            kReduceOps,
            kResizeOps,
            kRnnOps,

@@ -10,63 +10,10 @@
 
 #include <onnx/defs/shape_inference.h>
 
+#include "shape_functions.h"
+
 namespace ctxgen {
 namespace {
-
-using onnx::InferenceContext;
-using onnx::TensorShapeProto;
-using Dimension = onnx::TensorShapeProto_Dimension;
-
-Dimension fixed(std::int64_t size) {
-  Dimension dim;
-  if (size >= 0) dim.set_dim_value(size);
-  return dim;
-}
-
-/// Nothing where a or b is not known, or b does not divide a.
-Dimension quotient(const Dimension& a, std::int64_t b) {
-  if (!a.has_dim_value() || b <= 0 || a.dim_value() % b != 0) return {};
-  return fixed(a.dim_value() / b);
-}
-
-TensorShapeProto shape_of(std::initializer_list<Dimension> dims) {
-  TensorShapeProto shape;
-  for (const Dimension& dim : dims) *shape.add_dim() = dim;
-  return shape;
-}
-
-/// nullptr: not known, or not of that rank.
-const TensorShapeProto* shape_of(InferenceContext& context, std::size_t input, int rank) {
-  if (!onnx::hasInputShape(context, input)) return nullptr;
-  const TensorShapeProto& shape = onnx::getInputShape(context, input);
-  return shape.dim_size() == rank ? &shape : nullptr;
-}
-
-std::int64_t int_of(InferenceContext& context, const char* name, std::int64_t otherwise) {
-  return onnx::getAttribute(context, name, otherwise);
-}
-
-bool has_type(InferenceContext& context, std::size_t input) {
-  return input < context.getNumInputs() && context.getInputType(input) != nullptr;
-}
-
-void set_type(InferenceContext& context, std::size_t output, std::size_t input) {
-  if (output < context.getNumOutputs() && has_type(context, input))
-    onnx::propagateElemTypeFromInputToOutput(context, input, output);
-}
-
-void set_shape(InferenceContext& context, std::size_t output, const TensorShapeProto& shape) {
-  if (output < context.getNumOutputs()) onnx::updateOutputShape(context, output, shape);
-}
-
-void set_like(InferenceContext& context, std::size_t output, std::size_t input) {
-  if (output >= context.getNumOutputs()) return;
-  set_type(context, output, input);
-  if (onnx::hasInputShape(context, input))
-    onnx::propagateShapeFromInputToOutput(context, input, output);
-}
-
-void same_as_input(InferenceContext& context) { set_like(context, 0, 0); }
 
 /// Outputs: the sum normalized; mean; inverse deviation; the sum. The second and third are for training.
 void skip_norm(InferenceContext& context) {
@@ -261,11 +208,7 @@ void quantize(InferenceContext& context) {
   if (onnx::hasInputShape(context, 0)) onnx::propagateShapeFromInputToOutput(context, 0, 0);
 }
 
-struct Row {
-  const char* op_type;
-  void (*infer)(InferenceContext& context);
-};
-constexpr Row kMicrosoftRows[] = {
+constexpr ShapeRow kMicrosoftRows[] = {
     {"Attention", attention},
     {"BiasGelu", same_as_input},
     {"DequantizeLinear", dequantize},
@@ -297,7 +240,7 @@ constexpr Row kMicrosoftRows[] = {
 
 // GroupNormalization has a body of other operators only, in which the shape is lost;
 // SimplifiedLayerNormalization is ONNX Runtime's; the others were experiments that ONNX has dropped.
-constexpr Row kOnnxRows[] = {
+constexpr ShapeRow kOnnxRows[] = {
     {"Affine", same_as_input},
     {"GroupNormalization", same_as_input},
     {"ImageScaler", same_as_input},
@@ -309,30 +252,38 @@ constexpr Row kOnnxRows[] = {
 
 using Schemas = std::map<std::string, onnx::OpSchema, std::less<>>;
 
-Schemas make_schemas(const char* domain, std::span<const Row> rows) {
-  Schemas schemas;
-  for (const Row& row : rows) {
+void add_schemas(const char* domain, std::span<const ShapeRow> rows, Schemas& schemas) {
+  for (const ShapeRow& row : rows) {
     onnx::OpSchema& schema = schemas[row.op_type];
-    schema.SetName(row.op_type).SetDomain(domain).SinceVersion(1);
+    schema.SetName(row.op_type).SetDomain(domain).SinceVersion(row.since);
     schema.TypeAndShapeInferenceFunction(row.infer);
   }
+}
+
+Schemas make_schemas(const char* domain, std::span<const ShapeRow> rows,
+                     std::span<const ShapeRow> recent) {
+  Schemas schemas;
+  add_schemas(domain, rows, schemas);
+  add_schemas(domain, recent, schemas);
   return schemas;
 }
 
-const onnx::OpSchema* find(const Schemas& schemas, const std::string& op_type) {
+const onnx::OpSchema* find(const Schemas& schemas, const std::string& op_type, int version) {
   const auto found = schemas.find(op_type);
-  return found == schemas.end() ? nullptr : &found->second;
+  return found == schemas.end() || found->second.SinceVersion() > version ? nullptr
+                                                                          : &found->second;
 }
 
 }  // namespace
 
 const onnx::OpSchema* inference_schema(const std::string& op_type, int version,
                                        const std::string& domain) {
-  static const Schemas microsoft = make_schemas("com.microsoft", kMicrosoftRows);
-  static const Schemas onnx_own = make_schemas("", kOnnxRows);
-  if (domain == "com.microsoft") return find(microsoft, op_type);
+  static const Schemas microsoft =
+      make_schemas("com.microsoft", kMicrosoftRows, recent_microsoft_rows());
+  static const Schemas onnx_own = make_schemas("", kOnnxRows, recent_onnx_rows());
+  if (domain == "com.microsoft") return find(microsoft, op_type, version);
   if (domain.empty())
-    if (const onnx::OpSchema* schema = find(onnx_own, op_type)) return schema;
+    if (const onnx::OpSchema* schema = find(onnx_own, op_type, version)) return schema;
   return onnx::OpSchemaRegistry::Schema(op_type, version, domain);
 }
 

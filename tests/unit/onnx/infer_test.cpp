@@ -170,6 +170,53 @@ TEST(Infer, PoolsOfBytes) {
   EXPECT_EQ(type_of(model, "u"), "uint8[...]");
 }
 
+TEST(Infer, OperatorsOfOpsets26And27) {
+  const Model model =
+      inferred(R"(g (float[B,T,32] q, float[B,T,16] k, float[B,T,24] v, float[B,2,8,12] past,
+         float[B,8,T] x, float[8,1,4] w, float16 start) => (float[] y)
+      { a, state = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = "linear">(q, k, v, past)
+        c, before = CausalConvWithState<activation = "silu">(x, w)
+        p = CumProd(x, axis) axis = Constant<value_int = 1>() bits = BitCast<to = 6>(x)
+        h = Range(start, start, start) first = Constant<value_int = 2>() last = Constant<value_int = 8>()
+        n = Range(first, last, first) y = Neg(a) })",
+               27);
+  EXPECT_EQ(type_of(model, "y"), "float32[B, T, 48]");
+  EXPECT_EQ(type_of(model, "state"), "float32[B, 2, 8, 12]");
+  EXPECT_EQ(type_of(model, "c"), "float32[B, 8, T]");
+  EXPECT_EQ(type_of(model, "before"), "float32[B, 8, 3]");
+  EXPECT_EQ(type_of(model, "p"), "float32[B, 8, T]");
+  EXPECT_EQ(type_of(model, "bits"), "int32[B, 8, T]");
+  EXPECT_EQ(type_of(model, "h"), "float16[unk__0]");
+  EXPECT_EQ(type_of(model, "n"), "int64[3]");
+}
+
+TEST(Infer, RecurrencesOfMicrosoft) {
+  const Model model = inferred(
+      R"(g (float16[B,T,16] q, float16[B,T,16] k, float16[B,T,24] v, float[B,4,8,6] past, float16[B,T,4] gate,
+         float[B,T,2,3] x, float[6,1,4] w)
+         => (float[] y)
+      { a, state = com.microsoft.LinearAttention<q_num_heads = 2, kv_num_heads = 4>(q, k, v, past, gate, gate)
+        c, before = com.microsoft.CausalConvWithState<channels_last = 1, dilation = 2>(x, w)
+        y = Neg(c) })");
+  EXPECT_EQ(type_of(model, "a"), "float16[B, T, 24]");
+  EXPECT_EQ(type_of(model, "state"), "float32[B, 4, 8, 6]");
+  EXPECT_EQ(type_of(model, "c"), "float32[B, T, 2, 3]");
+  EXPECT_EQ(type_of(model, "before"), "float32[B, 6, 2, 3]");
+}
+
+TEST(Infer, RecentOperatorsWithNumbersThatAreNone) {
+  const Model model = inferred(
+      R"(g (float[B,9223372036854775807,32] q, float[2,3] x, float[2,3,4] w, float[2,1,0] none) => (float[] y)
+      { a, s = LinearAttention<q_num_heads = 1048577, kv_num_heads = 1>(q, q, q)
+        b, t = LinearAttention<q_num_heads = 0, kv_num_heads = -1>(q, q, q)
+        c, u = CausalConvWithState(x, w) d, v = CausalConvWithState(w, none)
+        e, z = com.microsoft.CausalConvWithState<dilation = 9223372036854775807>(w, w)
+        f = BitCast<to = 8>(x) g = BitCast<to = 9223372036854775807>(x) h = BitCast(x) y = Neg(x) })",
+      27);
+  EXPECT_EQ(type_of(model, "y"), "float32[2, 3]");
+  EXPECT_EQ(type_of(model, "z"), "float32[2, 3, unk__1]");
+}
+
 TEST(Infer, OperatorsOfWhichOnnxHasNoShapeFunction) {
   const Model model = inferred(R"(g (float[N,6,5] x, float[6] scale, float[5] gamma) => (float[] y)
       { y = GroupNormalization<num_groups = 2>(x, scale, scale)

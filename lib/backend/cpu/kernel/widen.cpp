@@ -19,6 +19,14 @@ Result<Tensor> to_float(KernelContext& context, const Tensor& tensor) {
 
 }  // namespace
 
+Result<Tensor> widened(KernelContext& context, const Tensor& tensor) {
+  if (tensor.type() == DataType::kFloat) return tensor;
+  if (!is_short(tensor.type()))
+    return fail(ErrorCode::kUnsupported, "element type {} is not supported here",
+                name_of(tensor.type()));
+  return to_float(context, tensor);
+}
+
 void narrow_into(const Tensor& from, Tensor& to) {
   const auto source = from.elements<float>();
   const auto target = to.mutable_elements<std::uint16_t>();

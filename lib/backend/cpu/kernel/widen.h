@@ -35,6 +35,10 @@ class WidenedContext final : public ForwardingContext {
   ScratchVector<WideOutput> outputs_;
 };
 
+/// The tensor as floats: itself, or a copy of 16-bit floats.
+/// Errors  UNSUPPORTED for other types.
+[[nodiscard]] Result<Tensor> widened(KernelContext& context, const Tensor& tensor);
+
 /// `to` has the dims of `from`, and is float16 or bfloat16.
 void narrow_into(const Tensor& from, Tensor& to);
 

@@ -195,9 +195,27 @@ KernelResult make_cast_like(const Node& node) {
   });
 }
 
+// ---- BitCast ----
+
+// The bytes of the input, seen as another type of as many bits.
+KernelResult make_bit_cast(const Node& node) {
+  const DataType type = CTXGEN_TRY(target_type(node));
+  if (type == DataType::kString)
+    return fail(ErrorCode::kInvalidGraph, "{}: bits of {}", node.describe(), name_of(type));
+  return kernel([type](KernelContext& context) -> Status {
+    const Tensor* input = CTXGEN_TRY(required(context, 0));
+    if (input->is_string() || bits_of(input->type()) != bits_of(type))
+      return fail(ErrorCode::kInvalidGraph, "an element of {} does not have the bits of {}",
+                  name_of(input->type()), name_of(type));
+    context.set_output(0, Tensor::borrow(type, input->dims(), input->owner(), input->bytes()));
+    return {};
+  });
+}
+
 constexpr std::string_view kLimits = "all types but complex";
 
 constexpr OpRow kCastRows[] = {
+    {kOnnx, "BitCast", 26, 26, make_bit_cast, "all types but strings"},
     {kOnnx, "Cast", 1, 25, make_cast, kLimits},
     {kOnnx, "CastLike", 15, 25, make_cast_like, kLimits},
 };

@@ -101,9 +101,16 @@ Status range(KernelContext& context) {
   return {};
 }
 
-KernelResult make_range(const Node&) {
-  return kernel([](KernelContext& context) -> Status {
+// Opset 27 says in which type 16-bit floats are counted: float, or double as here, which holds all of them
+// exactly and rounds once.
+KernelResult make_range(const Node& node) {
+  const std::int64_t stash = node.opset < 27 ? 1 : node.int_or("stash_type", 1);
+  const bool known = stash == static_cast<std::int64_t>(DataType::kFloat) ||
+                     stash == static_cast<std::int64_t>(DataType::kDouble);
+  return kernel([stash, known](KernelContext& context) -> Status {
     const Tensor* start = CTXGEN_TRY(required(context, 0));
+    if (!known && (start->type() == DataType::kFloat16 || start->type() == DataType::kBfloat16))
+      return fail(ErrorCode::kUnsupported, "stash_type {}", stash);
     for (std::size_t i : {1, 2}) {
       const Tensor* other = CTXGEN_TRY(required(context, i, start->type()));
       if (other->element_count() != 1 || start->element_count() != 1)
@@ -247,7 +254,7 @@ constexpr OpRow kGeneratorRows[] = {
     {kOnnx, "HammingWindow", 17, 17, make_hamming, "numeric"},
     {kOnnx, "HannWindow", 17, 17, make_hann, "numeric"},
     {kOnnx, "OneHot", 9, 11, make_one_hot, "indices and depth numeric, values of all types"},
-    {kOnnx, "Range", 11, 11, make_range, "numeric"},
+    {kOnnx, "Range", 11, 27, make_range, "numeric"},
     {kOnnx, "Trilu", 14, 14, make_trilu, kAll},
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "families.h"
@@ -162,10 +163,12 @@ KernelResult make_non_zero(const Node&) {
   });
 }
 
-// ---- CumSum ----
+// ---- CumSum, CumProd ----
 
-KernelResult make_cum_sum(const Node& node) {
-  return kernel([exclusive = node.int_or("exclusive", 0) != 0,
+/// Combines the elements before each one, and it unless `exclusive`, with Combine, beginning with `first`.
+template <class Combine>
+KernelResult cumulative(const Node& node, int first) {
+  return kernel([first, exclusive = node.int_or("exclusive", 0) != 0,
                  reverse = node.int_or("reverse", 0) != 0](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0));
     const Tensor* axis_tensor = CTXGEN_TRY(required(context, 1));
@@ -174,24 +177,27 @@ KernelResult make_cum_sum(const Node& node) {
     const AxisSplit split = split_at(input->dims(), at);
     Tensor* output = CTXGEN_TRY(context.make_output(0, input->type(), input->dims()));
     return dispatch(NumericTypes{}, input->type(), [&]<class T>() -> Status {
-      // Integers wrap, so they are summed as unsigned.
+      // Integers wrap, so they are combined as unsigned.
       using A = std::conditional_t<kIsFloating<T>, double, std::uint64_t>;
       for (std::int64_t line = 0; line < split.outer * split.inner; ++line) {
         const std::int64_t start =
             line / split.inner * split.extent * split.inner + line % split.inner;
-        A sum = 0;
+        A sofar = static_cast<A>(first);
         for (std::int64_t k = 0; k < split.extent; ++k) {
           const std::int64_t i = start + (reverse ? split.extent - 1 - k : k) * split.inner;
           const A x = static_cast<A>(load(data_of<T>(*input)[i]));
-          if (exclusive) mutable_data_of<T>(*output)[i] = store<T>(sum);
-          sum += x;
-          if (!exclusive) mutable_data_of<T>(*output)[i] = store<T>(sum);
+          if (exclusive) mutable_data_of<T>(*output)[i] = store<T>(sofar);
+          sofar = Combine{}(sofar, x);
+          if (!exclusive) mutable_data_of<T>(*output)[i] = store<T>(sofar);
         }
       }
       return {};
     });
   });
 }
+
+KernelResult make_cum_sum(const Node& node) { return cumulative<std::plus<>>(node, 0); }
+KernelResult make_cum_prod(const Node& node) { return cumulative<std::multiplies<>>(node, 1); }
 
 // ---- NonMaxSuppression ----
 
@@ -281,6 +287,7 @@ KernelResult make_nms(const Node& node) {
 constexpr OpRow kSearchRows[] = {
     {kOnnx, "ArgMax", 1, 13, make_arg<true>, "numeric"},
     {kOnnx, "ArgMin", 1, 13, make_arg<false>, "numeric"},
+    {kOnnx, "CumProd", 26, 26, make_cum_prod, "numeric"},
     {kOnnx, "CumSum", 11, 14, make_cum_sum, "numeric"},
     {kOnnx, "NonMaxSuppression", 10, 11, make_nms, "float"},
     {kOnnx, "NonZero", 9, 13, make_non_zero, "numeric, bool"},

@@ -14,7 +14,7 @@
 namespace ctxgen {
 
 /// Opset versions of the default domain and of ai.onnx.ml that ctxgen knows.
-inline constexpr std::int64_t kMaxOpset = 25;
+inline constexpr std::int64_t kMaxOpset = 27;
 inline constexpr std::int64_t kMaxMlOpset = 5;
 inline constexpr std::int64_t kMinIrVersion =
     1;  // 3 was the first with opsets; older ones are read by its rules

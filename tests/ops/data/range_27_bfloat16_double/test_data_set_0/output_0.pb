@@ -1,0 +1,1 @@
+J0zCzC{C|C|C|C}C~C~C~CCÄCÄCÄCÄCÅCÅCÅCÇCÇCÇCÇCÇCÉC
