@@ -175,7 +175,136 @@ def causal_conv_cases(w):
     one("causal_conv_ms_channels_last", last=[2, 3], domain=MS, activation="silu")
 
 
+def activated(kind, fusion, alpha, beta, limit, first, third):
+    """`first`: what fc1 gives; `third`: fc3, or None."""
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))
+    if kind == "swiglu":
+        gate, linear = (first[:, ::2], first[:, 1::2]) if fusion == 1 else np.split(first, 2, 1) if fusion == 2 else (first, third)
+        gate, linear = np.minimum(gate, limit), np.clip(linear, -limit, limit)
+        return gate * sigmoid(alpha * gate) * (linear + beta)
+    gelu = lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    y = {"relu": lambda x: np.maximum(x, 0), "gelu": gelu, "silu": lambda x: x * sigmoid(x), "identity": lambda x: x}[kind](first)
+    return y if third is None else y * third
+
+
+def through(row, layer, expert):
+    weights, bias = layer
+    return row @ weights[expert].astype(np.float64).T + (0 if bias is None else bias[expert].astype(np.float64))
+
+
+def mixture(x, router, layers, k, kind="relu", normalize=0, fusion=0, alpha=1.0, beta=0.0, limit=np.inf, mixing=None):
+    """x: [tokens, hidden]; layers: three of (weights [experts, out, in], bias or None), the last one may be None."""
+    x, router = x.astype(np.float64), router.astype(np.float64)
+    shares = np.exp(router - router.max(1, keepdims=True))
+    shares = shares / shares.sum(1, keepdims=True)
+    if mixing is not None:
+        shares = mixing.astype(np.float64)
+    chosen = np.argsort(-router, 1, kind="stable")[:, :k]
+    output = np.zeros_like(x)
+    for token, experts in enumerate(chosen):
+        total = shares[token, experts].sum() if normalize else 1.0
+        for e in experts:
+            row = x[token:token + 1]
+            third = through(row, layers[2], e) if layers[2] else None
+            hidden = activated(kind, fusion, alpha, beta, limit, through(row, layers[0], e), third)
+            output[token] += shares[token, e] / total * through(hidden, layers[1], e)[0]
+    return output
+
+
+def moe_cases(w):
+    def one(name, kind="relu", k=2, fusion=0, gated=False, bias=True, dtype=np.float32, batch=None, inner=6, **attributes):
+        tokens, hidden, experts = 5, 8, 4
+        x, router = w.normal(tokens, hidden, dtype=dtype), w.normal(tokens, experts, scale=2.0, dtype=dtype)
+
+        def layer(out, size):
+            return w.normal(experts, out, size, scale=0.5, dtype=dtype), w.normal(experts, out, dtype=dtype) if bias else None
+
+        first, second = layer(inner * (2 if fusion else 1), hidden), layer(hidden, inner)
+        third = layer(inner, hidden) if gated else None
+        y = mixture(x, router, (first, second, third), k, kind, attributes.get("normalize_routing_weights", 0), fusion,
+                    attributes.get("activation_alpha", 1.0), attributes.get("activation_beta", 0.0), attributes.get("swiglu_limit", np.inf))
+        if batch:
+            x = x.reshape(batch, tokens // batch, hidden)
+        if fusion:
+            attributes["swiglu_fusion"] = fusion
+        w.case(name, "MoE", [x, router, *first, *second, *(third or (None, None))], [y.reshape(x.shape).astype(dtype)], MS,
+               activation_type=kind, k=k, **attributes)
+
+    one("moe_relu")
+    one("moe_gelu_one", "gelu", k=1, bias=False)
+    one("moe_silu_normalized", "silu", normalize_routing_weights=1)
+    one("moe_identity_all", "identity", k=4, batch=5)
+    one("moe_swiglu", "swiglu", fusion=1)
+    one("moe_swiglu_limits", "swiglu", fusion=1, normalize_routing_weights=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.7)
+    one("moe_swiglu_halves", "swiglu", fusion=2)
+    one("moe_swiglu_apart", "swiglu", gated=True)
+    one("moe_silu_gated", "silu", gated=True, normalize_routing_weights=1)
+    one("moe_half", "silu", dtype=np.float16)
+    one("moe_bfloat16", dtype=BF16)
+
+
+def quantized_layer(w, bits, experts, out, size, block, zeros):
+    """Weights packed low bits first, scales, zero points or None; and the weights."""
+    most = 1 << bits
+    values = w.rng.integers(0, most, (experts, out, size))
+    blocks = size // block if block else 1
+    scales = w.uniform(0.02, 0.1, experts, out, blocks) * (1 if bits == 4 else 4 if bits == 2 else 0.06)
+    points = w.rng.integers(most // 4, most, (experts, out, blocks)) if zeros else np.full((experts, out, blocks), most // 2)
+    spread = lambda x: np.repeat(x, size // blocks, 2)
+    weights = (values - spread(points)) * spread(scales.astype(np.float64))
+
+    def packed(x):
+        per_byte = 8 // bits
+        x = np.concatenate([x, np.zeros((*x.shape[:-1], -x.shape[-1] % per_byte), x.dtype)], -1)
+        x = x.reshape(*x.shape[:-1], -1, per_byte) << (np.arange(per_byte) * bits)
+        return x.sum(-1).astype(np.uint8)
+
+    points = (packed(points) if block else packed(points[:, :, 0])) if zeros else None
+    return packed(values), scales if block else scales[:, :, 0], points, weights
+
+
+def qmoe_cases(w):
+    def one(name, kind="silu", bits=4, block=0, zeros=False, k=2, fusion=0, gated=False, bias=True, dtype=np.float32, mixing=False, hidden=32,
+            inner=32, normalize=1, **attributes):
+        tokens, experts = 3, 3
+        x, router = w.normal(tokens, hidden, dtype=dtype), w.normal(tokens, experts, scale=2.0, dtype=dtype)
+        layers = [quantized_layer(w, bits, experts, inner * (2 if fusion else 1), hidden, block, zeros),
+                  quantized_layer(w, bits, experts, hidden, inner, block, zeros),
+                  quantized_layer(w, bits, experts, inner, hidden, block, zeros) if gated else None]
+        biases = [w.normal(experts, layer[3].shape[1], dtype=dtype) if bias and layer else None for layer in layers]
+        mixing = w.uniform(0.1, 1, tokens, experts, dtype=dtype) if mixing else None
+        y = mixture(x, router, [layer and (layer[3], each) for layer, each in zip(layers, biases)], k, kind,
+                    normalize, fusion, attributes.get("activation_alpha", 1.0),
+                    attributes.get("activation_beta", 0.0), attributes.get("swiglu_limit", np.inf), mixing)
+        given = [x, router]
+        for layer, each in zip(layers, biases):
+            given += [layer[0], layer[1].astype(dtype), each] if layer else [None, None, None]
+        given += [layer and layer[2] for layer in layers] + [mixing]
+        attributes |= {"swiglu_fusion": fusion} if fusion else {}
+        attributes |= {"block_size": block} if block else {}
+        w.case(name, "QMoE", given, [y.astype(dtype)], MS, activation_type=kind, k=k, expert_weight_bits=bits,
+               normalize_routing_weights=normalize, **attributes)
+
+    # Without it, which ONNX Runtime's CPU kernel does not look at (1.30), shares are those of all experts.
+    one("qmoe_not_normalized", block=16, normalize=0)
+    one("qmoe_rows")
+    one("qmoe_blocks", block=16)
+    one("qmoe_blocks_zeros", block=16, zeros=True)
+    one("qmoe_rows_zeros", "relu", zeros=True, bias=False)
+    one("qmoe_8_bits", "identity", bits=8)
+    one("qmoe_8_bits_zeros", "gelu", bits=8, block=16, zeros=True)
+    one("qmoe_8_bits_one_block", bits=8, block=32, zeros=True)
+    one("qmoe_2_bits", bits=2, block=16)
+    one("qmoe_2_bits_zeros", bits=2, block=16, zeros=True, hidden=64, inner=64)
+    one("qmoe_swiglu", "swiglu", fusion=1, block=32, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0)
+    one("qmoe_swiglu_halves", "swiglu", fusion=2)
+    one("qmoe_swiglu_apart", "swiglu", gated=True, block=16, zeros=True)
+    one("qmoe_mixing", k=1, mixing=True, normalize=0)
+    one("qmoe_mixing_normalized", mixing=True)
+    one("qmoe_half", dtype=np.float16)
+
+
 def write(folder):
     writer = Writer(folder)
-    for cases in (opset_26_cases, range_cases, linear_attention_cases, causal_conv_cases):
+    for cases in (opset_26_cases, range_cases, linear_attention_cases, causal_conv_cases, moe_cases, qmoe_cases):
         cases(writer)

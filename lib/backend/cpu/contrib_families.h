@@ -10,6 +10,7 @@
 namespace ctxgen::cpu {
 
 extern const std::span<const OpRow> kContribMatmulOps;
+extern const std::span<const OpRow> kContribMoeOps;
 extern const std::span<const OpRow> kContribMultiHeadOps;
 extern const std::span<const OpRow> kRecurrenceOps;
 

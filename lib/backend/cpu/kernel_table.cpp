@@ -19,6 +19,7 @@ std::vector<const OpRow*> sorted_rows() {
            kCol2ImOps,
            kContribAttentionOps,
            kContribMatmulOps,
+           kContribMoeOps,
            kContribMultiHeadOps,
            kContribOps,
            kContribQuantizeOps,

@@ -91,6 +91,8 @@ constexpr ShapeRow kOnnxRows26[] = {
 constexpr ShapeRow kMicrosoftRows26[] = {
     {"CausalConvWithState", causal_conv},
     {"LinearAttention", linear_attention},
+    {"MoE", same_as_input},
+    {"QMoE", same_as_input},
 };
 
 }  // namespace

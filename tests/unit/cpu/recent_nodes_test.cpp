@@ -1,4 +1,4 @@
-// Operators of opsets 26 and 27: attributes and shapes that they must refuse.
+// Operators of opsets 26 and 27, and mixtures of experts: attributes and shapes that they must refuse.
 // Results are compared by tests/ops.
 
 #include <gtest/gtest.h>
@@ -18,6 +18,10 @@ ErrorCode code_of(const Node& node, const std::vector<Tensor>& inputs) {
 
 Tensor zeros(const Dims& dims) {
   return floats(dims, std::vector<float>(static_cast<std::size_t>(element_count(dims))));
+}
+Tensor bytes(const Dims& dims) {
+  return tensor<std::uint8_t>(
+      dims, std::vector<std::uint8_t>(static_cast<std::size_t>(element_count(dims))));
 }
 
 Node bit_cast(std::int64_t to) {
@@ -132,6 +136,77 @@ TEST(RecentNodes, CausalConvolutions) {
   EXPECT_EQ(with("dilation", std::int64_t{1} << 36), ErrorCode::kResourceLimit);
   EXPECT_EQ(with("ndim", 2), ErrorCode::kUnsupported);
   EXPECT_EQ(with("state_window", 1), ErrorCode::kUnsupported);
+}
+
+TEST(RecentNodes, MixturesOfExperts) {
+  const Tensor x = zeros({3, 8}), router = zeros({3, 2});
+  const Tensor first = zeros({2, 6, 8}), second = zeros({2, 8, 6});
+  const auto moe = [](std::int64_t k, const char* unit = "relu", std::int64_t fusion = 0) {
+    Node node = make_node("MoE", 1, 1, "com.microsoft");
+    set_int(node, "k", k);
+    set_string(node, "activation_type", unit);
+    set_int(node, "swiglu_fusion", fusion);
+    return node;
+  };
+  const auto run_with = [&](const Node& node) {
+    return code_of(node, {x, router, first, kNone, second});
+  };
+  EXPECT_EQ(run_with(moe(2)), ErrorCode::kInternal) << "it runs";
+  for (const std::int64_t k : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{3}, kHuge})
+    EXPECT_EQ(run_with(moe(k)), ErrorCode::kInvalidGraph) << k;
+  EXPECT_EQ(run_with(moe(1, "other")), ErrorCode::kUnsupported);
+  EXPECT_EQ(run_with(moe(1, "swiglu", 3)), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(moe(1, "swiglu")), ErrorCode::kInvalidGraph) << "no fc3";
+  EXPECT_EQ(run_with(moe(1, "swiglu", 1)), ErrorCode::kInvalidGraph) << "fc2 is of 6, not 3";
+  Node sparse = moe(2);
+  set_int(sparse, "use_sparse_mixer", 1);
+  EXPECT_EQ(run_with(sparse), ErrorCode::kUnsupported);
+  const Node node = moe(1);
+  EXPECT_EQ(code_of(node, {x, zeros({2, 2}), first, kNone, second}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {x, router, zeros({3, 6, 8}), kNone, second}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {x, router, zeros({96}), kNone, second}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {x, router, first, kNone, zeros({2, 6, 8})}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {x, router, first, zeros({6}), second}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {zeros({8}), router, first, kNone, second}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of(node, {zeros({0, 8}), zeros({0, 2}), first, kNone, second}),
+            ErrorCode::kInternal)
+      << "no tokens";
+}
+
+TEST(RecentNodes, MixturesOfPackedExperts) {
+  const auto qmoe = [](std::int64_t bits, std::int64_t block) {
+    Node node = make_node("QMoE", 1, 1, "com.microsoft");
+    set_int(node, "expert_weight_bits", bits);
+    set_int(node, "block_size", block);
+    return node;
+  };
+  const auto run_with = [](const Node& node, const Tensor& packed, const Tensor& scales,
+                           const Tensor& points) {
+    std::vector<Tensor> inputs{zeros({3, 32}), zeros({3, 2}), packed, scales,
+                               kNone,          packed,        scales};
+    inputs.resize(13);
+    inputs[11] = points;
+    return code_of(node, inputs);
+  };
+  const Tensor packed = bytes({2, 32, 16}), rows = zeros({2, 32}), blocks = zeros({2, 32, 2});
+  EXPECT_EQ(run_with(qmoe(4, 0), packed, rows, kNone), ErrorCode::kInternal) << "it runs";
+  EXPECT_EQ(run_with(qmoe(4, 0), packed, rows, bytes({2, 16})), ErrorCode::kInternal) << "it runs";
+  EXPECT_EQ(run_with(qmoe(4, 16), packed, blocks, bytes({2, 32, 1})), ErrorCode::kInternal);
+  EXPECT_EQ(run_with(qmoe(4, 0), packed, blocks, kNone), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(4, 16), packed, rows, kNone), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(4, 16), packed, blocks, bytes({2, 16})), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(4, 16), packed, blocks, bytes({64})), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(4, 64), packed, rows, kNone), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(8, 0), packed, rows, kNone), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(4, 0), packed, kNone, kNone), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(run_with(qmoe(4, 0), zeros({2, 32, 16}), rows, kNone), ErrorCode::kInvalidGraph);
+  for (const std::int64_t bits : {std::int64_t{0}, std::int64_t{-4}, std::int64_t{3}, kHuge})
+    EXPECT_EQ(run_with(qmoe(bits, 0), packed, rows, kNone), ErrorCode::kUnsupported) << bits;
+  for (const std::int64_t block : {std::int64_t{-16}, std::int64_t{8}, std::int64_t{24}, kHuge})
+    EXPECT_EQ(run_with(qmoe(4, block), packed, rows, kNone), ErrorCode::kInvalidGraph) << block;
+  Node other = qmoe(4, 0);
+  set_string(other, "quant_type", "fp4");
+  EXPECT_EQ(run_with(other, packed, rows, kNone), ErrorCode::kUnsupported);
 }
 
 }  // namespace

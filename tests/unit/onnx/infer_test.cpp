@@ -190,18 +190,19 @@ TEST(Infer, OperatorsOfOpsets26And27) {
   EXPECT_EQ(type_of(model, "n"), "int64[3]");
 }
 
-TEST(Infer, RecurrencesOfMicrosoft) {
+TEST(Infer, RecurrencesAndExpertsOfMicrosoft) {
   const Model model = inferred(
       R"(g (float16[B,T,16] q, float16[B,T,16] k, float16[B,T,24] v, float[B,4,8,6] past, float16[B,T,4] gate,
-         float[B,T,2,3] x, float[6,1,4] w)
+         float[B,T,2,3] x, float[6,1,4] w, float[N,8] tokens, float[N,2] router, float[2,12,8] first, float[2,8,12] second)
          => (float[] y)
       { a, state = com.microsoft.LinearAttention<q_num_heads = 2, kv_num_heads = 4>(q, k, v, past, gate, gate)
         c, before = com.microsoft.CausalConvWithState<channels_last = 1, dilation = 2>(x, w)
-        y = Neg(c) })");
+        y = com.microsoft.MoE<k = 1>(tokens, router, first, "", second) })");
   EXPECT_EQ(type_of(model, "a"), "float16[B, T, 24]");
   EXPECT_EQ(type_of(model, "state"), "float32[B, 4, 8, 6]");
   EXPECT_EQ(type_of(model, "c"), "float32[B, T, 2, 3]");
   EXPECT_EQ(type_of(model, "before"), "float32[B, 6, 2, 3]");
+  EXPECT_EQ(type_of(model, "y"), "float32[N, 8]");
 }
 
 TEST(Infer, RecentOperatorsWithNumbersThatAreNone) {
