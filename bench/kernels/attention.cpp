@@ -1,27 +1,20 @@
 // How fast attention is: the figures of docs/onednn.md, "Attention". The instruction set is the one that
 // ONEDNN_MAX_CPU_ISA leaves.
 //
-//     ./dev build release ctxgen
-//     ./dev g++ -std=c++23 -O2 -fopenmp -Ilib/kernels/include -Ilib/base/include bench/kernels/attention.cpp \
-//         build/release/lib/libctxgen_kernels.a build/release/lib/libctxgen_base.a -ldnnl -lspdlog -lfmt -lxxhash \
-//         -o attention
-//     OMP_NUM_THREADS=1 ./dev ./attention [--rounds N] [HEADS/KV_HEADSxQUERIESxKEYSxSIZE...]
+//     ./dev build release bench_attention
+//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_attention [--rounds N] [HEADS/KV_HEADSxQUERIESxKEYSxSIZE...]
 //
 // Prints a line per size, the best of N rounds in which all take turns: own attention; oneDNN's product,
 // softmax and product over the same heads where each has keys of its own; and a plain read of keys and values.
 
 #include "ctxgen/kernels/attention.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <new>
 #include <random>
 #include <string>
@@ -30,20 +23,14 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "standalone.h"
+
 namespace bench {
 namespace {
 
 using ctxgen::kernels::Attention;
 using ctxgen::kernels::AttentionSizes;
 using dnnl::memory;
-
-class OmpWorkers final : public ctxgen::Workers {
- public:
-  void parallel_for(std::int64_t count, Task task) override {
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < count; ++i) task(i);
-  }
-};
 
 float* floats_of(std::int64_t count) {
   constexpr std::uint64_t kPage = 4096;
@@ -159,13 +146,6 @@ class Heads {
   std::vector<Step> steps_;
 };
 
-template <class Call>
-double seconds_of(const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 void measure(const AttentionSizes& s, int rounds) {
   Heads heads(s);
   std::array<double, 3> best{1e9, 1e9, 1e9};
@@ -217,10 +197,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace bench
 
 int main(int count, char** words) {
-  try {
-    return bench::run({words + 1, words + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "attention: %s\n", error.what());
-    return 1;
-  }
+  return bench::run_program("attention", count, words, bench::run);
 }

@@ -1,22 +1,16 @@
 // How fast rows are rounded to bytes and multiplied by packed matrices of bytes: the figures of docs/onednn.md,
 // "Products of bytes". The instruction set is the one that ONEDNN_MAX_CPU_ISA leaves.
 //
-//     ./dev build release ctxgen
-//     ./dev g++ -std=c++23 -O2 -fopenmp -Ilib/kernels/include -Ilib/base/include bench/kernels/bytes.cpp \
-//         build/release/lib/libctxgen_kernels.a build/release/lib/libctxgen_base.a -lspdlog -lfmt -lxxhash -o bytes
-//     OMP_NUM_THREADS=1 ./dev ./bytes [--rounds N] [MxKxN...]
+//     ./dev build release bench_bytes
+//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_bytes [--rounds N] [MxKxN...]
 //
 // Prints a line per product, the best of N rounds with the matrix in a cache: GOP/s and GB/s of the packed
 // bytes, and nanoseconds per rounded element.
 
-#include <omp.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <memory>
 #include <new>
 #include <random>
@@ -26,18 +20,12 @@
 #include "ctxgen/kernels/byte_product.h"
 #include "ctxgen/kernels/dynamic_quantize.h"
 
+#include "standalone.h"
+
 namespace bench {
 namespace {
 
 using namespace ctxgen::kernels;  // NOLINT(google-build-using-namespace): a program of one file
-
-class OmpWorkers final : public ctxgen::Workers {
- public:
-  void parallel_for(std::int64_t count, Task task) override {
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < count; ++i) task(i);
-  }
-};
 
 struct Free {
   void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{4096}); }
@@ -46,13 +34,6 @@ using Memory = std::unique_ptr<std::byte[], Free>;
 
 Memory memory_of(std::uint64_t bytes) {
   return Memory(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{4096})));
-}
-
-template <class Call>
-double seconds_of(const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 struct Size {
@@ -128,11 +109,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace bench
 
-int main(int count, char** words) {
-  try {
-    return bench::run({words + 1, words + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bytes: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int count, char** words) { return bench::run_program("bytes", count, words, bench::run); }

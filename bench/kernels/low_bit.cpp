@@ -1,10 +1,8 @@
 // How fast products with packed 4-bit matrices are: the figures of docs/onednn.md, "Low-bit weights". The
 // instruction set is the one that ONEDNN_MAX_CPU_ISA leaves.
 //
-//     ./dev build release ctxgen
-//     ./dev g++ -std=c++23 -O2 -fopenmp -Ilib/kernels/include -Ilib/base/include bench/kernels/low_bit.cpp \
-//         build/release/lib/libctxgen_kernels.a build/release/lib/libctxgen_base.a -lspdlog -lfmt -lxxhash -o low_bit
-//     OMP_NUM_THREADS=1 ./dev ./low_bit [--rounds N] [--bits N] [--block N] [MxKxN...]
+//     ./dev build release bench_low_bit
+//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_low_bit [--rounds N] [--bits N] [--block N] [MxKxN...]
 //
 // Prints a line per product, for f32 and for int8 rows: GB/s of the packed bytes and GFLOP/s, the best of
 // N rounds in which all take turns, next to a plain read of the same bytes. Copies of the matrix, 256 MB
@@ -13,33 +11,24 @@
 #include "ctxgen/kernels/low_bit.h"
 
 #include <immintrin.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "standalone.h"
+
 namespace bench {
 namespace {
 
 using namespace ctxgen::kernels;  // NOLINT(google-build-using-namespace): a program of one file
-
-class OmpWorkers final : public ctxgen::Workers {
- public:
-  void parallel_for(std::int64_t count, Task task) override {
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < count; ++i) task(i);
-  }
-};
 
 struct Size {
   std::int64_t m, k, n;
@@ -128,13 +117,6 @@ class Product {
   OmpWorkers workers_;
 };
 
-template <class Call>
-double seconds_of(const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 void measure(Size size, std::int64_t bits, std::int64_t block, int rounds) {
   Product product(size, bits, block);
   std::array<double, 3> best{1e9, 1e9, 1e9};
@@ -179,10 +161,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace bench
 
 int main(int count, char** words) {
-  try {
-    return bench::run({words + 1, words + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "low_bit: %s\n", error.what());
-    return 1;
-  }
+  return bench::run_program("low_bit", count, words, bench::run);
 }

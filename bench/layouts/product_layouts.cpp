@@ -2,8 +2,8 @@
 // lib/backend/onednn/exec/layout/product_packing.cpp. The instruction set is the one that
 // ONEDNN_MAX_CPU_ISA leaves.
 //
-//     ./dev g++ -std=c++23 -O2 bench/layouts/product_layouts.cpp -o product_layouts -ldnnl
-//     OMP_NUM_THREADS=1 ./dev ./product_layouts [--rounds N] [MxKxN...]
+//     ./dev build release bench_product_layouts
+//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_product_layouts [--rounds N] [MxKxN...]
 //
 // Prints a line per product: GFLOP/s with each packing, the best of N rounds in which all take turns.
 

@@ -46,6 +46,18 @@ struct RowPointers {
   std::size_t stride;
 };
 
+/// Calls add(sum[r][v], four bytes of row r at `offset`, v).
+template <std::size_t kRows, std::size_t kVectors, class Add>
+HWY_INLINE void for_sums(const RowPointers<kRows>& rows, std::size_t offset,
+                         hn::Vec<Ints> (&sum)[kRows][kVectors], const Add& add) {
+  HWY_UNROLL(16)
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const auto four = spread_four(rows.row(r) + offset);
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v) add(sum[r][v], four, v);
+  }
+}
+
 /// By products of 16 bits, which hold every pair: any instruction set. A group of a row is its elements
 /// 0, 2, 1 and 3 as 16-bit integers.
 struct WideBytes {
@@ -73,15 +85,10 @@ struct WideBytes {
   static HWY_INLINE void add_half(const RowPointers<kRows>& rows, std::size_t offset,
                                   const hn::Vec<Shorts> (&half)[kVectors],
                                   hn::Vec<Ints> (&sum)[kRows][kVectors]) {
-    HWY_UNROLL(16)
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const auto pair = hn::BitCast(Shorts(), spread_four(rows.row(r) + offset));
-      HWY_UNROLL(8)
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        sum[r][v] = hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), half[v], pair));
-        CTXGEN_KEEP(sum[r][v]);
-      }
-    }
+    for_sums(rows, offset, sum, [&](hn::Vec<Ints>& to, hn::Vec<Ints> pair, std::size_t v) HWY_ATTR {
+      to = hn::Add(to, hn::WidenMulPairwiseAdd(Ints(), half[v], hn::BitCast(Shorts(), pair)));
+      CTXGEN_KEEP(to);
+    });
   }
 };
 
@@ -97,12 +104,9 @@ struct VnniBytes {
     HWY_UNROLL(8)
     for (std::size_t v = 0; v < kVectors; ++v)
       by[v] = hn::LoadU(Ints(), reinterpret_cast<const std::int32_t*>(words) + v * kByteLanes);
-    HWY_UNROLL(16)
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const auto four = hn::BitCast(Words(), spread_four(rows.row(r)));
-      HWY_UNROLL(8)
-      for (std::size_t v = 0; v < kVectors; ++v) add_products(sum[r][v], four, by[v]);
-    }
+    for_sums(rows, 0, sum, [&](hn::Vec<Ints>& to, hn::Vec<Ints> four, std::size_t v) HWY_ATTR {
+      add_products(to, hn::BitCast(Words(), four), by[v]);
+    });
   }
 };
 #endif

@@ -71,12 +71,23 @@ std::uint64_t plain_weight_bytes(const Program& program) {
   return bytes;
 }
 
+/// What a compile is told: of all providers, and of this one.
+struct Wanted {
+  const ProviderCompileOptions& options;
+  DnnlOptions dnnl;
+};
+
+Result<Wanted> read_wanted(const ProviderCompileOptions& options) {
+  return Wanted{options, CTXGEN_TRY(read_dnnl_options(options.provider_options))};
+}
+
 /// With the constants that `view` has.
 Result<Program> compile_seen(const GraphView& view, const Partition& partition,
-                             const ProviderCompileOptions& options, WeightStore& store) {
+                             const Wanted& wanted, WeightStore& store) {
+  const ProviderCompileOptions& options = wanted.options;
   Lowered lowered = CTXGEN_TRY(lower_partition(view, partition, store.spill()));
   lowered.integer_products = !view.target().portable;
-  lowered.low_bit_weights = CTXGEN_TRY(read_dnnl_options(options.provider_options)).weights;
+  lowered.low_bit_weights = wanted.dnnl.weights;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .threads = options.threads,
@@ -109,14 +120,14 @@ std::vector<DefaultInput> defaults_of(const GraphView& by_default, const Partiti
 
 /// A partition that reads initializers which callers may override gets two ways to its outputs: with the
 /// defaults as constants, folded and packed, and with whatever the inputs hold.
-Result<Program> compile_one(const GraphView& view, const Partition& partition,
-                            const ProviderCompileOptions& options, WeightStore& store) {
-  Program general = CTXGEN_TRY(compile_seen(view, partition, options, store));
+Result<Program> compile_one(const GraphView& view, const Partition& partition, const Wanted& wanted,
+                            WeightStore& store) {
+  Program general = CTXGEN_TRY(compile_seen(view, partition, wanted, store));
   const GraphView by_default = view.by_default();
   const std::vector<DefaultInput> defaults = defaults_of(by_default, partition);
   if (defaults.empty() || std::max(defaults.size(), partition.outputs.size()) > kMostDefaults)
     return general;
-  auto packed = compile_seen(by_default, partition, options, store);
+  auto packed = compile_seen(by_default, partition, wanted, store);
   if (packed) return join_defaults(std::move(*packed), general, defaults);
   // A node may be taken with values and not with constants: then values it is.
   const ErrorCode code = packed.error().code;
@@ -128,9 +139,9 @@ Result<Program> compile_one(const GraphView& view, const Partition& partition,
 
 /// The message of a failure that another provider may not have.
 std::optional<std::string> failure_of(const GraphView& view, const Partition& partition,
-                                      const ProviderCompileOptions& options) {
-  WeightStore scratch(options.spill);
-  const auto compiled = compile_one(view, partition, options, scratch);
+                                      const Wanted& wanted) {
+  WeightStore scratch(wanted.options.spill);
+  const auto compiled = compile_one(view, partition, wanted, scratch);
   if (compiled) return std::nullopt;
   const ErrorCode code = compiled.error().code;
   if (code != ErrorCode::kUnsupported && code != ErrorCode::kInvalidGraph) return std::nullopt;
@@ -293,12 +304,13 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& vi
                                                              std::span<const Partition> partitions,
                                                              const ProviderCompileOptions& options,
                                                              WeightStore& store) const {
-  if (CTXGEN_TRY(read_dnnl_options(options.provider_options)).weights && options.stays_plain)
+  const Wanted wanted = CTXGEN_TRY(read_wanted(options));
+  if (wanted.dnnl.weights && options.stays_plain)
     return fail(ErrorCode::kInvalidArgument,
                 "dnnl:weights makes new weights, which cannot stay in the source's files");
   std::vector<CompiledPartition> compiled;
   for (const Partition& partition : partitions)
-    compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, options, store))});
+    compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, wanted, store))});
   return compiled;
 }
 
@@ -309,11 +321,12 @@ std::vector<Rejection> DnnlProvider::refused_after_all(
     const ProviderCompileOptions& options) const {
   std::vector<Rejection> refused;
   const auto capabilities = this->capabilities(view);
-  if (!capabilities) return refused;
+  const auto wanted = read_wanted(options);
+  if (!capabilities || !wanted) return refused;
   std::unordered_map<NodeId, const Claim*> claim_at;  // by its first node
   for (const Claim& claim : capabilities->claims) claim_at.emplace(claim.nodes.front(), &claim);
   for (const Partition& partition : partitions) {
-    const auto whole = failure_of(view, partition, options);
+    const auto whole = failure_of(view, partition, *wanted);
     if (!whole) continue;
     const std::size_t before = refused.size();
     for (const NodeId first : partition.nodes) {
@@ -323,7 +336,7 @@ std::vector<Rejection> DnnlProvider::refused_after_all(
       const bool inside = std::ranges::all_of(
           claim.nodes, [&](NodeId id) { return std::ranges::binary_search(partition.nodes, id); });
       if (!inside) continue;
-      if (const auto failure = failure_of(view, partition_of(view, claim.nodes), options))
+      if (const auto failure = failure_of(view, partition_of(view, claim.nodes), *wanted))
         for (const NodeId node : claim.nodes) refused.push_back({node, *failure});
     }
     if (refused.size() == before)

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ctxgen/kernels/low_bit.h"
@@ -16,15 +18,53 @@ namespace ctxgen::onednn {
 
 namespace {
 
-/// A matrix [k, n] by its elements: row-major, or with its axes swapped.
+/// A matrix [k, n]: row-major, or with its axes swapped.
 struct Matrix {
   const float* data;
   std::int64_t k, n;
   bool swapped;
-  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
-    return data[swapped ? column * k + row : row * n + column];
-  }
 };
+
+/// A block of the matrix that shares a scale: of `count` columns at once, [count][rows], what is missing
+/// filled with zeros. Neighbours of a row-major matrix come from one cache line.
+void gather_blocks(const Matrix& from, std::int64_t row, std::int64_t rows, std::int64_t column,
+                   std::int64_t count, std::vector<float>& to) {
+  const std::int64_t there = std::min(rows, from.k - row);
+  std::ranges::fill(to, 0.0F);
+  if (from.swapped) {
+    for (std::int64_t c = 0; c < count; ++c)
+      std::copy_n(from.data + (column + c) * from.k + row, there, to.data() + c * rows);
+    return;
+  }
+  for (std::int64_t r = 0; r < there; ++r) {
+    const float* line = from.data + (row + r) * from.n + column;
+    for (std::int64_t c = 0; c < count; ++c) to[static_cast<std::size_t>(c * rows + r)] = line[c];
+  }
+}
+
+/// The integer nearest to x / scale, between -half and half - 1, ties to even.
+float steps_of(float x, float scale, float half) {
+  // Beyond 2^23 there are no fractions; adding that and subtracting it again rounds what is below.
+  constexpr float kRounds = 12582912.0F;
+  const float limited = std::min(std::max(x / scale, -half), half - 1);
+  return limited + kRounds - kRounds;
+}
+
+/// The sum of squared differences, in several sums so that none waits for the one before. Compiled for the
+/// lowest instruction set: fused products and sums would make files depend on the machine.
+double squared_error(std::span<const float> block, float scale, float half) {
+  constexpr std::size_t kSums = 8;
+  std::array<double, kSums> sums{};
+  for (std::size_t i = 0; i + kSums <= block.size(); i += kSums)  // blocks are multiples of 16
+    for (std::size_t j = 0; j < kSums; ++j) {
+      const float x = block[i + j];
+      const double apart = double{x} - double{steps_of(x, scale, half) * scale};
+      sums[j] += apart * apart;
+    }
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+}
 
 /// Integers of `bits` bits around their middle, in steps of a scale, in place of real numbers.
 class BlockQuantiser {
@@ -32,50 +72,46 @@ class BlockQuantiser {
   explicit BlockQuantiser(const LowBitWeights& weights)
       : half_(static_cast<float>(std::int64_t{1} << (weights.bits - 1))), search_(weights.search) {}
 
+  struct Scale {
+    float step = 0;
+    double error = 0;  // sum of squared differences
+  };
+
   /// The scale of a block: the element farthest from 0 becomes the lowest integer, of which there is
   /// one more than on the other side (as in MatMulNBits of the usual tools); with search the one of
   /// least squared error among that and smaller ones.
-  [[nodiscard]] float scale_of(std::span<const float> block) const {
+  [[nodiscard]] Scale scale_of(std::span<const float> block) const {
     float farthest = 0;
     for (const float x : block)
       if (std::fabs(x) > std::fabs(farthest)) farthest = x;
     const float covering = farthest / -half_;
-    if (!search_ || !usable(covering)) return usable(covering) ? covering : 0;
+    if (!usable(covering)) return {0, squares_of(block)};
+    Scale best{covering, error(block, covering)};
     constexpr int kSmaller = 15;
-    float best = covering;
-    double least = error(block, covering);
-    for (int i = 1; i <= kSmaller; ++i) {
-      const float scale = covering * (1 - 0.025F * static_cast<float>(i));
-      if (const double squares = error(block, scale); squares < least) {
-        least = squares;
-        best = scale;
-      }
+    for (int i = 1; search_ && i <= kSmaller; ++i) {
+      const float step = covering * (1 - 0.025F * static_cast<float>(i));
+      if (const double squares = error(block, step); squares < best.error) best = {step, squares};
     }
     return best;
   }
 
   /// The integer of x, 0 to 2^bits - 1; the middle stands for 0.
   [[nodiscard]] int integer_of(float x, float scale) const {
-    if (scale == 0) return static_cast<int>(half_);
-    return static_cast<int>(std::clamp(std::nearbyint(x / scale), -half_, half_ - 1) + half_);
-  }
-  [[nodiscard]] float value_of(int integer, float scale) const {
-    return (static_cast<float>(integer) - half_) * scale;
+    return static_cast<int>((scale == 0 ? 0 : steps_of(x, scale, half_)) + half_);
   }
 
-  /// The sum of squared differences.
-  [[nodiscard]] double error(std::span<const float> block, float scale) const {
+  [[nodiscard]] static double squares_of(std::span<const float> block) {
     double squares = 0;
-    for (const float x : block) {
-      const double apart = double{x} - double{value_of(integer_of(x, scale), scale)};
-      squares += apart * apart;
-    }
+    for (const float x : block) squares += double{x} * double{x};
     return squares;
   }
 
  private:
   /// What is so small that its quotients overflow counts as 0.
   static bool usable(float scale) { return std::isnormal(scale) && std::isfinite(1 / scale); }
+  [[nodiscard]] double error(std::span<const float> block, float scale) const {
+    return squared_error(block, scale, half_);
+  }
 
   float half_;
   bool search_;
@@ -89,32 +125,39 @@ struct Quantised {
 
 Quantised quantise(const Matrix& from, const LowBitWeights& weights,
                    const kernels::LowBitMatrix& to) {
+  constexpr std::int64_t kColumns = 16;  // at once
   const BlockQuantiser quantiser(weights);
   Quantised result;
   const auto blocks = static_cast<std::size_t>(to.n * to.blocks());
-  result.values.resize(blocks * static_cast<std::size_t>(to.block * to.bits / 8));
+  const std::int64_t block_bytes = to.block * to.bits / 8;
+  result.values.resize(blocks * static_cast<std::size_t>(block_bytes));
   result.scales.resize(blocks);
-  std::vector<float> block(static_cast<std::size_t>(to.block));
+  std::vector<float> gathered(static_cast<std::size_t>(kColumns * to.block));
   double squares = 0, differences = 0;
-  for (std::int64_t column = 0; column < to.n; ++column)
-    for (std::int64_t b = 0; b < to.blocks(); ++b) {
-      const std::int64_t first = b * to.block;
-      for (std::int64_t i = 0; i < to.block; ++i)
-        block[static_cast<std::size_t>(i)] = first + i < to.k ? from.at(first + i, column) : 0;
-      const auto place = static_cast<std::size_t>(column * to.blocks() + b);
-      const float scale = result.scales[place] = quantiser.scale_of(block);
-      for (const float x : block) squares += double{x} * double{x};
-      differences += quantiser.error(block, scale);
-      std::uint8_t* bytes =
-          result.values.data() + place * static_cast<std::size_t>(to.block * to.bits / 8);
-      for (std::size_t i = 0; i < block.size(); ++i) {
-        const int integer = quantiser.integer_of(block[i], scale);
-        if (to.bits == 8)
-          bytes[i] = static_cast<std::uint8_t>(integer);
-        else
-          bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] | integer << (i % 2 * 4));
-      }
+  const auto store = [&](std::span<const float> block, std::int64_t place) {
+    const BlockQuantiser::Scale scale = quantiser.scale_of(block);
+    result.scales[static_cast<std::size_t>(place)] = scale.step;
+    squares += BlockQuantiser::squares_of(block);
+    differences += scale.error;
+    std::uint8_t* bytes = result.values.data() + place * block_bytes;
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const int integer = quantiser.integer_of(block[i], scale.step);
+      if (to.bits == 8)
+        bytes[i] = static_cast<std::uint8_t>(integer);
+      else
+        bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] | integer << (i % 2 * 4));
     }
+  };
+  for (std::int64_t column = 0; column < to.n; column += kColumns) {
+    const std::int64_t count = std::min(kColumns, to.n - column);
+    for (std::int64_t b = 0; b < to.blocks(); ++b) {
+      gather_blocks(from, b * to.block, to.block, column, count, gathered);
+      for (std::int64_t c = 0; c < count; ++c)
+        store(std::span(gathered).subspan(static_cast<std::size_t>(c * to.block),
+                                          static_cast<std::size_t>(to.block)),
+              (column + c) * to.blocks() + b);
+    }
+  }
   result.error = squares > 0 ? std::sqrt(differences / squares) : 0;
   return result;
 }
