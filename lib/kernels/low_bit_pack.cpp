@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "ctxgen/base/checked.h"
@@ -53,6 +54,35 @@ struct TileWriter {
   }
 };
 
+float read_float(const std::byte* from) {
+  float value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+/// The zero point of a column's block in a tile, of `c` columns before it.
+float zero_of(const LowBitMatrix& matrix, const std::byte* zeros, std::int64_t block,
+              std::int64_t c) {
+  const std::int64_t at = block * kLowBitColumns + c;
+  if (matrix.zeros == ZeroPoints::kMiddle) return static_cast<float>(1 << (matrix.bits - 1));
+  if (matrix.zeros == ZeroPoints::kFloat) return read_float(zeros + at * 4);
+  return static_cast<float>(static_cast<std::uint8_t>(zeros[at]));
+}
+
+/// Elements of a block, whose words of the column begin at `words`.
+template <int kBits>
+void unpack_block(const std::byte* words, std::int64_t count, float zero, float scale, float* to) {
+  constexpr std::int64_t kElements = 32 / kBits;
+  for (std::int64_t k = 0; k < count; k += kElements, words += kLowBitColumns * 4) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, words, sizeof word);
+    for (std::int64_t e = 0; e < std::min(kElements, count - k); ++e) {
+      const std::uint32_t q = (word >> (e % 4 * 8 + e / 4 * kBits)) & ((1U << kBits) - 1);
+      to[k + e] = (static_cast<float>(q) - zero) * scale;
+    }
+  }
+}
+
 }  // namespace
 
 bool is_valid(const LowBitMatrix& matrix) {
@@ -81,6 +111,26 @@ void pack(const LowBitMatrix& matrix, const LowBitSource& source, std::byte* pac
       writer.write_block(first, columns, block, to + block * layout.block_bytes);
       writer.write_zeros(first, columns, block, to + layout.zeros_offset);
     }
+  }
+}
+
+void unpack_column(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t column,
+                   float* to) {
+  const LowBitLayout layout(matrix);
+  const std::int64_t c = column % kLowBitColumns;
+  const std::byte* tile = packed + column / kLowBitColumns * layout.tile_bytes;
+  for (std::int64_t block = 0; block < layout.blocks; ++block) {
+    const std::byte* record = tile + block * layout.block_bytes + c * 4;
+    const std::int64_t first = block * matrix.block;
+    const std::int64_t count = std::min(matrix.block, matrix.k - first);
+    const float zero = zero_of(matrix, tile + layout.zeros_offset, block, c);
+    const float scale = read_float(record + layout.block_words * kLowBitColumns * 4);
+    if (matrix.bits == 2)
+      unpack_block<2>(record, count, zero, scale, to + first);
+    else if (matrix.bits == 4)
+      unpack_block<4>(record, count, zero, scale, to + first);
+    else
+      unpack_block<8>(record, count, zero, scale, to + first);
   }
 }
 

@@ -354,6 +354,21 @@ def matmul_nbits(case, variant):
     case.exact = lambda a: a @ references.unpacked_blocks(stored, scales, points, bits)[:, :k].T + (0 if bias is None else bias)
 
 
+@family("GatherBlockQuantized", variants=4, domain=MS)
+def gather_block_quantized(case, variant):
+    bits, block, width, points = [(4, 32, 96, False), (4, 16, 80, True), (8, 128, 200, True), (2, 64, 128, True)][variant]
+    rows, blocks = 40, -(-width // block)
+    stored, scales = case.bytes(rows, width * bits // 8), case.reals(rows, blocks, low=0.01, high=0.1)
+    zeros = case.bytes(rows, -(-blocks * bits // 8)) if points else None
+    ids = np.array([[3, 0, 39], [-1, 7, -40]])
+    case.test([case.constant(stored), case.input(ids), case.constant(scales), *([case.constant(zeros)] if points else [])],
+              bits=bits, block_size=block)  # fmt: skip
+    case.unknown_to_onnxruntime = bits == 2 or variant == 1  # before 1.24, which fills rows of zero points, too
+    filled = np.zeros((rows, blocks, block * bits // 8), np.uint8)
+    filled.reshape(rows, -1)[:, : stored.shape[1]] = stored
+    case.exact = lambda places: references.unpacked_blocks(filled, scales, zeros, bits)[:, :width][places.astype(int)]
+
+
 @family("Attention", variants=5)
 def attention(case, variant):
     batch, heads, kv_heads, size, rows, keys, past = [(2, 4, 2, 16, 5, 9, 0), (1, 3, 3, 8, 20, 33, 0), (2, 6, 2, 8, 3, 3, 7), (2, 2, 2, 32, 40, 40, 0), (1, 4, 1, 8, 1, 1, 140)][variant]

@@ -286,10 +286,21 @@ def dropped_cases():
     case("scaled_tanh", "", "ScaledTanh", [x], version=8, alpha=2.0, beta=0.5)
 
 
+def table_cases():
+    """Tables that are quantised in blocks of their rows: an even number, for which rows of zero points need no filling (before 1.24)."""
+    ids = np.array([[0, 6, -1], [3, 3, -7]], np.int64)
+    for bits in (4, 8):
+        width, blocks = 56, 4
+        table, scales = u8(7, width * bits // 8), np.abs(f32(7, blocks, scale=0.1)) + 0.01
+        case(f"gather_block_quantized_{bits}", MS, "GatherBlockQuantized", [table, ids, scales], bits=bits, block_size=16)
+        case(f"gather_block_quantized_{bits}_zeros", MS, "GatherBlockQuantized", [table, ids, scales, u8(7, (blocks * bits + 7) // 8)],
+             bits=bits, block_size=16)
+
+
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
-                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases):
+                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases, table_cases):
         cases()
     value_cases.write(FOLDER)
     numpy_cases.write(FOLDER)

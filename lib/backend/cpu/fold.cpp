@@ -115,8 +115,9 @@ std::optional<Tensor> shape_value(const Graph& graph, const Node& node) {
 
 class Folder {
  public:
-  Folder(Graph& graph, std::uint64_t max_bytes, SpillFile* spill, Known known = Known::kAlways)
-      : graph_(graph), left_bytes_(max_bytes), spill_(spill), known_(known) {}
+  Folder(Graph& graph, std::uint64_t max_bytes, SpillFile* spill, Known known = Known::kAlways,
+         const StaysUnfolded& stays = {})
+      : graph_(graph), left_bytes_(max_bytes), spill_(spill), known_(known), stays_(stays) {}
 
   Result<std::size_t> run() {
     std::size_t folded = 0;
@@ -138,6 +139,7 @@ class Folder {
     }
     const auto inputs = constant_inputs(graph_, node, known_);
     if (!inputs || find_op(node.domain, node.op_type, node.opset) == nullptr) return false;
+    if (stays_ && stays_(id)) return false;
     std::uint64_t used_bytes = 0;
     auto outputs = run_within(node, *inputs, left_bytes_, used_bytes);
     if (!outputs) {
@@ -163,11 +165,13 @@ class Folder {
   std::uint64_t left_bytes_;
   SpillFile* spill_;
   Known known_;
+  StaysUnfolded stays_;
 };
 
 Result<std::size_t> fold_main_graph(Model& model, std::uint64_t max_bytes,
-                                    std::uint64_t* used_bytes, SpillFile* spill, Known known) {
-  Folder folder(model.graph, max_bytes, spill, known);
+                                    std::uint64_t* used_bytes, SpillFile* spill, Known known,
+                                    const StaysUnfolded& stays) {
+  Folder folder(model.graph, max_bytes, spill, known, stays);
   const std::size_t folded = CTXGEN_TRY(folder.run());
   if (used_bytes != nullptr) *used_bytes += max_bytes - folder.left_bytes();
   return folded;
@@ -208,13 +212,13 @@ Result<std::size_t> fold_bodies(Model& model, std::uint64_t max_bytes, std::uint
 }
 
 Result<std::size_t> fold_constants(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes,
-                                   SpillFile* spill) {
-  return fold_main_graph(model, max_bytes, used_bytes, spill, Known::kAlways);
+                                   SpillFile* spill, const StaysUnfolded& stays) {
+  return fold_main_graph(model, max_bytes, used_bytes, spill, Known::kAlways, stays);
 }
 
 Result<std::size_t> fold_defaults(Model& model, std::uint64_t max_bytes, std::uint64_t* used_bytes,
-                                  SpillFile* spill) {
-  return fold_main_graph(model, max_bytes, used_bytes, spill, Known::kByDefault);
+                                  SpillFile* spill, const StaysUnfolded& stays) {
+  return fold_main_graph(model, max_bytes, used_bytes, spill, Known::kByDefault, stays);
 }
 
 }  // namespace ctxgen::cpu

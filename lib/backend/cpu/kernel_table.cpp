@@ -18,6 +18,7 @@ std::vector<const OpRow*> sorted_rows() {
            kCastOps,
            kCol2ImOps,
            kContribAttentionOps,
+           kContribGatherOps,
            kContribMatmulOps,
            kContribMoeOps,
            kContribMultiHeadOps,

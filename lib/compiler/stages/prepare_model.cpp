@@ -96,6 +96,7 @@ std::size_t count_nodes(const Graph& graph) {
 
 /// Shape inference and folding feed each other: a folded shape makes more shapes known.
 Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
+                      const ProviderList& providers, const CompileTarget& target,
                       const StageFunction& stage, SpillFile* spill) {
   Model& model = prepared.model;
   CTXGEN_CHECK(stage(CompileStage::kInfer));
@@ -113,12 +114,18 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
   };
   (void)CTXGEN_TRY(expand_schema_functions(model, stays_whole));  // infers again what it expands
   CTXGEN_CHECK(stage(CompileStage::kFold));
+  const GraphView view(model, model.graph, target);
+  const auto stays_unfolded = [&](NodeId node) {
+    return std::ranges::any_of(providers.all(), [&](const auto& provider) {
+      return provider->keeps_unfolded(view, node);
+    });
+  };
   std::uint64_t used_bytes = 0;
   const std::size_t rounds =
       std::max(kMaxFoldVisits / (count_nodes(model.graph) + 1), kMinFoldRounds);
   for (std::size_t round = 0; round < rounds; ++round) {
-    std::size_t folded =
-        CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
+    std::size_t folded = CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes,
+                                                        &used_bytes, spill, stays_unfolded));
     if (options.subgraphs)
       folded +=
           CTXGEN_TRY(cpu::fold_bodies(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
@@ -127,7 +134,8 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
     CTXGEN_CHECK(infer_shapes(model));
   }
   if (count_overridable(model.graph) > 0)
-    (void)CTXGEN_TRY(cpu::fold_defaults(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill));
+    (void)CTXGEN_TRY(cpu::fold_defaults(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill,
+                                        stays_unfolded));
   return {};
 }
 
@@ -199,7 +207,7 @@ Result<PreparedModel> prepare_model(ImportedModel imported, const CompileOptions
         count, count == 1 ? " is" : "s are", count == 1 ? "" : "s", count == 1 ? "it" : "them",
         option_name(options, &CompileOptions::freeze_initializers)));
 
-  CTXGEN_CHECK(infer_and_fold(prepared, options, stage, spill));
+  CTXGEN_CHECK(infer_and_fold(prepared, options, providers, target, stage, spill));
   OptimizedGraph optimized = optimize_graph(model, options.graph_optimization);
   prepared.removed_nodes = optimized.removed_nodes;
   prepared.rewired = std::move(optimized.rewired);

@@ -15,6 +15,13 @@
 namespace ctxgen {
 namespace {
 
+/// Nothing where a is not known, or the product has no place in 64 bits.
+Dimension product(const Dimension& a, std::int64_t b) {
+  std::int64_t size = 0;
+  if (!a.has_dim_value() || __builtin_mul_overflow(a.dim_value(), b, &size)) return {};
+  return fixed(size);
+}
+
 /// Outputs: the sum normalized; mean; inverse deviation; the sum. The second and third are for training.
 void skip_norm(InferenceContext& context) {
   set_like(context, 0, 0);
@@ -169,6 +176,30 @@ void matmul_nbits(InferenceContext& context) {
   set_shape(context, 0, shape);
 }
 
+/// Data, of which bytes may hold several elements each; indices; scales of the output's type.
+void gather_blocks(InferenceContext& context) {
+  set_type(context, 0, 2);
+  if (!onnx::hasInputShape(context, 0) || !onnx::hasInputShape(context, 1)) return;
+  const TensorShapeProto& data = onnx::getInputShape(context, 0);
+  const TensorShapeProto& indices = onnx::getInputShape(context, 1);
+  std::int64_t axis = int_of(context, "gather_axis", 0);
+  if (axis < 0) axis += data.dim_size();
+  if (axis < 0 || axis >= data.dim_size()) return;
+  const bool bytes = context.getInputType(0)->tensor_type().elem_type() == onnx::TensorProto::UINT8;
+  const std::int64_t bits = int_of(context, "bits", 4);
+  const std::int64_t elements = bytes && bits > 0 && bits <= 8 ? 8 / bits : 1;
+  TensorShapeProto shape;
+  for (int i = 0; i < data.dim_size(); ++i) {
+    if (i == axis)
+      for (const Dimension& dim : indices.dim()) *shape.add_dim() = dim;
+    else if (i + 1 < data.dim_size() || elements == 1)
+      *shape.add_dim() = data.dim(i);
+    else
+      *shape.add_dim() = product(data.dim(i), elements);
+  }
+  set_shape(context, 0, shape);
+}
+
 /// A, its scale and zero point, then B.
 void quantized_binary(InferenceContext& context) {
   set_type(context, 0, 0);
@@ -218,6 +249,7 @@ constexpr ShapeRow kMicrosoftRows[] = {
     {"FusedConv", like_operator<kConv, 11>},
     {"FusedGemm", like_operator<kGemm, 13>},
     {"FusedMatMul", fused_matmul},
+    {"GatherBlockQuantized", gather_blocks},
     {"Gelu", same_as_input},
     {"GroupQueryAttention", group_query_attention},
     {"MatMulIntegerToFloat", integer_product<2>},

@@ -222,6 +222,27 @@ TEST(LowBitProduct, OfZerosAndTheSmallestNumbers) {
         EXPECT_LE(std::abs(y), 1e-34F);
 }
 
+TEST(LowBitMatrix, UnpacksItsColumns) {
+  unsigned seed = 100;
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const std::int64_t block : {16, 32, 64, 128, 256})
+      for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger, ZeroPoints::kFloat})
+        for (const auto& [k, n] : {std::pair{1, 1}, {16, 32}, {70, 33}, {257, 67}}) {
+          const Case one({k, n, bits, block, zeros}, ++seed);
+          const Aligned packed = aligned(packed_bytes(one.matrix));
+          pack(one.matrix, one.source(), packed.get());
+          for (std::int64_t column = 0; column < n; ++column) {
+            std::vector<float> found(static_cast<std::size_t>(k), -1.0F);
+            unpack_column(one.matrix, packed.get(), column, found.data());
+            for (std::int64_t i = 0; i < k; ++i)
+              ASSERT_EQ(found[static_cast<std::size_t>(i)],
+                        static_cast<float>(one.centred(i, column)) *
+                            static_cast<float>(one.scale(i, column)))
+                  << std::format("{} bits, blocks of {}, at {} {}", bits, block, i, column);
+          }
+        }
+}
+
 TEST(LowBitMatrix, HasNumbersThatKernelsTake) {
   const LowBitMatrix good{.k = 10, .n = 10, .bits = 4, .block = 32};
   EXPECT_TRUE(is_valid(good));

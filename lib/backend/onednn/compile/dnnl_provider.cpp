@@ -177,6 +177,9 @@ class DnnlProvider final : public Provider {
   [[nodiscard]] std::string_view name() const override { return "dnnl"; }
   [[nodiscard]] std::string_view source() const override { return kSource; }
   [[nodiscard]] Result<Capabilities> capabilities(const GraphView& view) const override;
+  [[nodiscard]] bool keeps_unfolded(const GraphView& view, NodeId node) const override {
+    return view.graph().node(node).op_type == "DequantizeLinear" && keeps_low_bits(view, node);
+  }
   [[nodiscard]] Result<std::vector<CompiledPartition>> compile(
       const GraphView& view, std::span<const Partition> partitions,
       const ProviderCompileOptions& options, WeightStore& store) const override;

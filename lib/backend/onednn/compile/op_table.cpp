@@ -75,7 +75,9 @@ constexpr OpRow kOps[] = {
     {kOnnx, "DepthToSpace", 1, 13, check_blocks, lower_blocks, kGlue, "blocksize mode", "f32"},
     {kOnnx, "DequantizeLinear", 10, 25, check_dequantize, lower_dequantize, kGlue,
      "axis block_size output_dtype",
-     "u8, s8, s32 to f32; one constant scale and zero point for values (constants are folded)"},
+     "u8, s8, s32 to f32; one constant scale and zero point for values (constants are folded, but for a "
+     "matrix of 2, 4 or 8-bit integers that one MatMul or Gemm multiplies by: it stays as it is, scaled "
+     "as a whole, by column or in blocks of multiples of 16)"},
     {kOnnx, "Div", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
      kBinaryLimits},
     {kOnnx, "Dropout", 1, 22, check_dropout, lower_identity, kGlue,
@@ -248,6 +250,9 @@ constexpr OpRow kOps[] = {
      "f32; A and B not both constant; activations of FusedConv"},
     {kMicrosoft, "FusedMatMul", 1, 1, check_fused_matmul, lower_fused_matmul, kWork,
      "alpha transA transB transBatchA transBatchB", "f32; no vectors, no transposed batch"},
+    {kMicrosoft, "GatherBlockQuantized", 1, 1, check_gather_blocks, lower_gather_blocks, kWork,
+     "bits block_size gather_axis quantize_axis",
+     "f32; rows of a constant table: u4, s4, or 2, 4 or 8 bits in u8"},
     {kMicrosoft, "Gelu", 1, 1, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kMicrosoft, "GroupQueryAttention", 1, 1, check_group_query, lower_group_query, kWork,
      "do_rotary k_quant_type kv_num_heads local_window_size num_heads qk_output rotary_interleaved "

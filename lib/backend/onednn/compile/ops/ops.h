@@ -101,8 +101,8 @@ CheckFunction check_group_query;
 LowerFunction lower_group_query;
 
 // low_bit.cpp
-CheckFunction check_matmul_nbits;
-LowerFunction lower_matmul_nbits;
+CheckFunction check_matmul_nbits, check_gather_blocks;
+LowerFunction lower_matmul_nbits, lower_gather_blocks;
 
 // bytes.cpp
 CheckFunction check_dynamic_quantize, check_byte_matmul, check_matmul_integer_to_float,

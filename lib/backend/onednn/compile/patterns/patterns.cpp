@@ -10,6 +10,7 @@ namespace {
 
 std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
   const Node& node = view.graph().node(id);
+  if (node.op_type == "DequantizeLinear") return match_low_bit_product(view, id);
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Erf") return match_gelu_erf(view, id);
   if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
@@ -43,6 +44,8 @@ Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBu
   ProgramOp op = builder.op(match.kind, last);
   if (match.kind == kind::kByteMatmul)
     return lower_dynamic_product(view, match, std::move(op), builder);
+  if (match.kind == kind::kLowBitMatmul)
+    return lower_low_bit_product(view, match, std::move(op), builder);
   std::vector<Operand> inputs = {builder.operand(match.src)};
   if (match.kind == kind::kLayerNorm) {
     encode(NormParams{.axis = match.axis, .epsilon = double{match.epsilon}}, op);

@@ -16,10 +16,13 @@ struct PatternMatch {
   std::string kind;           // op kind
   ValueId src;
   ValueId result;
-  std::string alg;         // eltwise: algorithm
-  ValueId scale, shift;    // layer_norm: constants, may be absent; byte_matmul: of the source, bias
-  ValueId factors;         // byte_matmul: scales of the weights
-  NodeId anchor;           // byte_matmul: the node that multiplies
+  std::string alg;  // eltwise: algorithm
+  ValueId scale,
+      shift;  // layer_norm: constants, may be absent; byte_matmul: of the source, bias;
+              // low_bit_matmul: bias
+  ValueId factors;  // byte_matmul: scales of the weights
+  NodeId
+      anchor;  // byte_matmul: the node that multiplies; low_bit_matmul: DequantizeLinear
   std::int64_t axis = -1;  // layer_norm
   float epsilon = 0.0F;    // layer_norm
 };
@@ -42,6 +45,15 @@ struct PatternMatch {
 
 /// What a match of match_dynamic_product() becomes, as `op`.
 [[nodiscard]] Status lower_dynamic_product(const GraphView& view, const PatternMatch& match,
+                                           ProgramOp op, ProgramBuilder& builder);
+
+/// A product with what DequantizeLinear `dequantize` makes of a constant matrix of integers.
+[[nodiscard]] std::optional<PatternMatch> match_low_bit_product(const GraphView& view,
+                                                                NodeId dequantize);
+/// Whether the reader of `dequantize` is such a product: folding would widen its weights.
+[[nodiscard]] bool keeps_low_bits(const GraphView& view, NodeId dequantize);
+/// What a match of match_low_bit_product() becomes, as `op`.
+[[nodiscard]] Status lower_low_bit_product(const GraphView& view, const PatternMatch& match,
                                            ProgramOp op, ProgramBuilder& builder);
 
 [[nodiscard]] Status lower_pattern(const GraphView& view, const PatternMatch& match,

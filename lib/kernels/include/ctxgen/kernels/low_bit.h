@@ -49,6 +49,11 @@ struct LowBitSource {
 /// Writes packed_bytes() to `packed`.
 void pack(const LowBitMatrix& matrix, const LowBitSource& source, std::byte* packed);
 
+/// Writes the k elements of a column, (q - zero) * scale, each rounded once after each operation.
+/// Requires  0 <= column < n; `packed` may have any alignment.
+void unpack_column(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t column,
+                   float* to);
+
 /// How a product computes.
 enum class LowBitCompute : std::uint8_t {
   kFloat,  // in f32

@@ -109,6 +109,11 @@ class Provider {
   }
   /// Looks at every node that is not taken; changes nothing.
   [[nodiscard]] virtual Result<Capabilities> capabilities(const GraphView& view) const = 0;
+  /// Whether it compiles a node of constants together with what reads it, in a form that is smaller than
+  /// the node's result: then that is not computed ahead. Asked before capabilities().
+  [[nodiscard]] virtual bool keeps_unfolded(const GraphView& /*view*/, NodeId /*node*/) const {
+    return false;
+  }
   /// One program per partition, in order. Weights go to `store`.
   [[nodiscard]] virtual Result<std::vector<CompiledPartition>> compile(
       const GraphView& view, std::span<const Partition> partitions,

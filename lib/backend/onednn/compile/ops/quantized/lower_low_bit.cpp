@@ -1,15 +1,17 @@
 #include <algorithm>
 #include <format>
+#include <memory>
 #include <utility>
+#include <vector>
 
-#include "ctxgen/kernels/low_bit.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "../../op_row.h"
 #include "../ops.h"
+#include "low_bit_matrix.h"
 
-// com.microsoft: products with constant matrices of a few bits, which are packed here into the order in
-// which kernels read them.
+// com.microsoft: products with constant matrices of a few bits and lookups of their columns, which are packed
+// here into the order in which kernels read them.
 namespace ctxgen::onednn {
 
 namespace {
@@ -65,10 +67,7 @@ Read<MatMulNBits> read_nbits(const NodeView& n) {
     if (n.rank(5) != 1) return refuse("bias has rank {}", n.rank(5));
   }
   m.zeros = CTXGEN_TRY(read_zero_points(n, m));
-  // A tile is filled up to 32 columns. What the file has is what memory may be taken for.
-  constexpr std::uint64_t kSmall = 1U << 20U;
-  if (kernels::packed_bytes(m) > 4 * n.constant(1)->bytes().size() + kSmall)
-    return refuse("{} columns are too few", m.n);
+  CTXGEN_REFUSE(require_columns(m, n.constant(1)->bytes().size()));
   // The least accuracy that the model asks for: 0 and 1 f32, 2 f16, 3 bf16, 4 int8.
   const std::int64_t level = node.int_or("accuracy_level", 0);
   if (level < 0 || level > 4) return refuse("accuracy_level is {}", level);
@@ -94,7 +93,86 @@ Result<Tensor> packed_matrix(const NodeView& n, const kernels::LowBitMatrix& mat
   return packed;
 }
 
+/// The bytes of `tensor` as elements of `bits` bits, [rows, columns].
+Tensor as_bits(const Tensor& tensor, std::int64_t bits, const Dims& dims) {
+  const DataType type = bits == 2 ? DataType::kUint2 : bits == 4 ? DataType::kUint4 : tensor.type();
+  return Tensor::borrow(type, dims, tensor.owner(), tensor.bytes());
+}
+
+/// Zero points [rows, blocks] of rows that are filled up to whole bytes.
+Tensor zeros_of_rows(const Tensor& packed, std::int64_t bits, std::int64_t blocks) {
+  const std::int64_t rows = packed.dims()[0], row_bytes = packed.dims()[1];
+  if (row_bytes * 8 == blocks * bits) return as_bits(packed, bits, {rows, blocks});
+  const auto bytes = std::make_shared<std::vector<std::byte>>(
+      static_cast<std::size_t>((rows * blocks * bits + 7) / 8));
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t from = block * bits, to = (row * blocks + block) * bits;
+      const auto byte = static_cast<std::uint32_t>(bytes_of(packed)[row * row_bytes + from / 8]);
+      const std::uint32_t zero = (byte >> (from % 8)) & ((1U << bits) - 1);
+      (*bytes)[static_cast<std::size_t>(to / 8)] |= static_cast<std::byte>(zero << (to % 8));
+    }
+  const DataType type = bits == 2 ? DataType::kUint2 : DataType::kUint4;
+  return Tensor::borrow(type, {rows, blocks}, bytes, *bytes);
+}
+
+/// The table as a matrix whose columns are looked up.
+Read<StoredLowBits> read_gather_blocks(const NodeView& n) {
+  const Tensor *data = n.constant(0), *scales = n.has_input(2) ? n.constant(2) : nullptr;
+  const Tensor* zeros = n.has_input(3) ? n.constant(3) : nullptr;
+  if (data == nullptr || scales == nullptr || (n.has_input(3) && zeros == nullptr))
+    return refuse("data, scales or zero_points are not constant");
+  CTXGEN_REFUSE(require_value(n, 1, {DataType::kInt32, DataType::kInt64}));
+  const Node& node = n.node();
+  const std::int64_t bits = node.int_or("bits", 4), block = node.int_or("block_size", 128);
+  const std::int64_t axis = node.int_or("quantize_axis", 1);
+  if (data->rank() != 2 || scales->rank() != 2) return refuse("data of rank {}", data->rank());
+  if (node.int_or("gather_axis", 0) != 0 || (axis != 1 && axis != -1))
+    return refuse("axes other than those of a table of rows");
+  if (block < 16 || (block & (block - 1)) != 0) return refuse("blocks of {}", block);
+  const bool bytes = data->type() == DataType::kUint8;
+  const bool nibbles = data->type() == DataType::kUint4 || data->type() == DataType::kInt4;
+  if ((!bytes && !nibbles) || (bits != 4 && (!bytes || (bits != 2 && bits != 8))))
+    return refuse("data of type {}, {} bits", name_of(data->type()), bits);
+  const Dims dims{data->dims()[0], data->dims()[1] * (bytes ? 8 / bits : 1)};
+  const std::int64_t blocks = (dims[1] + block - 1) / block;
+  if (scales->dims() != Dims{dims[0], blocks})
+    return refuse("scales {}", to_string(scales->dims()));
+  StoredLowBits stored{.matrix = {.k = dims[1], .n = dims[0]},
+                       .values = bytes ? as_bits(*data, bits, dims) : *data,
+                       .scales = *scales,
+                       .swapped = true,
+                       .per_column = true,
+                       .middle = bytes,
+                       .scale_rows = block};
+  if (zeros != nullptr) {
+    const std::int64_t row = bytes ? (blocks * bits + 7) / 8 : blocks;
+    if (zeros->type() != data->type() || zeros->dims() != Dims{dims[0], row})
+      return refuse("zero_points {} {}", name_of(zeros->type()), to_string(zeros->dims()));
+    stored.zeros = bytes ? zeros_of_rows(*zeros, bits, blocks) : *zeros;
+  }
+  CTXGEN_REFUSE(choose_blocks(stored));
+  return stored;
+}
+
 }  // namespace
+
+Refusal check_gather_blocks(const NodeView& n) { return refusal_of(read_gather_blocks(n)); }
+
+Status lower_gather_blocks(const NodeView& n, ProgramBuilder& builder) {
+  const StoredLowBits stored = CTXGEN_TRY(accepted(read_gather_blocks(n), n));
+  const kernels::LowBitMatrix& m = stored.matrix;
+  ProgramOp op = builder.op(kind::kLowBitLookup, n);
+  encode(LowBitLookupParams{.k = m.k,
+                            .n = m.n,
+                            .bits = m.bits,
+                            .block = m.block,
+                            .zeros = std::string(zeros_word(m.zeros))},
+         op);
+  const Operand matrix = builder.weight(n.input_value(0).name, CTXGEN_TRY(packed_low_bits(stored)));
+  builder.add(std::move(op), {matrix, builder.operand(n.input(1))}, builder.value(n.output(0)));
+  return {};
+}
 
 Refusal check_matmul_nbits(const NodeView& n) { return refusal_of(read_nbits(n)); }
 
@@ -105,9 +183,7 @@ Status lower_matmul_nbits(const NodeView& n, ProgramBuilder& builder) {
                             .n = m.n,
                             .bits = m.bits,
                             .block = m.block,
-                            .zeros = m.zeros == kernels::ZeroPoints::kMiddle    ? "middle"
-                                     : m.zeros == kernels::ZeroPoints::kInteger ? "integer"
-                                                                                : "float",
+                            .zeros = std::string(zeros_word(m.zeros)),
                             .compute = compute == kernels::LowBitCompute::kInt8 ? "int8" : "float"},
          op);
   const Operand matrix = builder.weight(n.input_value(1).name, CTXGEN_TRY(packed_matrix(n, m)));

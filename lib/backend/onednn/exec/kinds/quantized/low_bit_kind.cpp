@@ -2,6 +2,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
+#include "kinds/quantized/low_bit_matrix_of.h"
 #include "layout/placement.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -23,22 +24,15 @@ struct LowBit {
 
 Result<LowBit> describe_low_bit(const ProgramOp& op) {
   const auto params = CTXGEN_TRY(decode<LowBitMatmulParams>(op));
-  LowBit low{{.k = params.k, .n = params.n, .bits = params.bits, .block = params.block}, {}};
-  if (params.zeros == "integer")
-    low.matrix.zeros = kernels::ZeroPoints::kInteger;
-  else if (params.zeros == "float")
-    low.matrix.zeros = kernels::ZeroPoints::kFloat;
-  else if (params.zeros != "middle")
-    return fail(ErrorCode::kUnsupported, "{}: zeros \"{}\"", label(op), params.zeros);
+  LowBit low{CTXGEN_TRY(low_bit_matrix(op, params)), {}};
   if (params.compute == "int8")
     low.compute = kernels::LowBitCompute::kInt8;
   else if (params.compute != "float")
     return fail(ErrorCode::kUnsupported, "{}: compute \"{}\"", label(op), params.compute);
   const bool fits = low.compute == kernels::LowBitCompute::kFloat ||
                     low.matrix.zeros != kernels::ZeroPoints::kFloat;
-  if (!kernels::is_valid(low.matrix) || !fits)
-    return fail(ErrorCode::kInvalidGraph, "{}: {} x {}, {} bits in blocks of {}, zeros {}, {}",
-                label(op), params.k, params.n, params.bits, params.block, params.zeros,
+  if (!fits)
+    return fail(ErrorCode::kInvalidGraph, "{}: zeros {}, {}", label(op), params.zeros,
                 params.compute);
   return low;
 }
@@ -59,10 +53,7 @@ Result<ShapeOutputs> low_bit_shape(const ProgramOp& op, ShapeInputs in) {
   if (out.empty() || out.back() != low.matrix.k)
     return fail(ErrorCode::kInvalidGraph, "{}: {} times {} x {}", label(op), to_string(out),
                 low.matrix.k, low.matrix.n);
-  const std::uint64_t bytes = kernels::packed_bytes(low.matrix);
-  if (in[1].dims.size() != 1 || std::cmp_not_equal(in[1].dims[0], bytes))
-    return fail(ErrorCode::kInvalidGraph, "{}: packed matrix {}, expected {} bytes", label(op),
-                to_string(in[1].dims), bytes);
+  CTXGEN_CHECK(expect_packed(op, low.matrix, in[1].dims));
   if (in.size() > 2 && in[2].present && in[2].dims != Dims{low.matrix.n})
     return fail(ErrorCode::kInvalidGraph, "{}: bias {}, expected [{}]", label(op),
                 to_string(in[2].dims), low.matrix.n);

@@ -336,6 +336,19 @@ struct LowBitMatmulParams {
   bool operator==(const LowBitMatmulParams&) const = default;
 };
 
+struct LowBitLookupParams {
+  std::int64_t k = 0, n = 0, bits = 4, block = 32;
+  std::string zeros = "middle";
+  static void fields(auto& p, auto& codec) {
+    codec("k", p.k);
+    codec("n", p.n);
+    codec("bits", p.bits);
+    codec("block", p.block);
+    codec("zeros", p.zeros);
+  }
+  bool operator==(const LowBitLookupParams&) const = default;
+};
+
 struct AttentionParams {
   std::int64_t heads = 0, kv_heads = 0, window = 0;
   double scale = 0, softcap = 0;

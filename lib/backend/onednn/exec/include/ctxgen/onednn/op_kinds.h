@@ -126,6 +126,10 @@ inline constexpr std::string_view kLookup = "lookup";
 /// zeros are not "float"), weight_error? (of a matrix that the compile rounded: kind_params.h). No
 /// post_ops.
 inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
+/// matrix u8 [bytes] (a weight, packed as that of "low_bit_matmul"), indices (int32 or int64, -N to N - 1):
+/// the columns of the matrix that the indices name, [indices..., K]. A run fails with INVALID_ARGUMENT if an
+/// index is outside. params: k, n, bits, block, zeros. No post_ops.
+inline constexpr std::string_view kLowBitLookup = "low_bit_lookup";
 /// A "conv" whose weights are computed: a value, packed in each run.
 inline constexpr std::string_view kComputedConv = "computed_conv";
 /// q, k?, v?, past_key?, past_value?, lengths?, bias?, cos?, sin? -> result, or result, present_key,
