@@ -273,13 +273,13 @@ def test_several_from_stdin_to_stdout(tmp_path, wide_machine):
 
 
 def test_what_only_the_larger_one_compiles_is_named(tmp_path):
-    """Integer convolutions need VNNI: with avx2 among the instruction sets they stay with cpu."""
+    """Integer convolutions in groups need VNNI: with avx2 among the instruction sets they stay with cpu."""
     needs("avx512_core_vnni")
     random = np.random.default_rng(8)
-    weight = numpy_helper.from_array(random.integers(-127, 128, (64, 64, 1, 1)).astype(np.int8), "w")
+    weight = numpy_helper.from_array(random.integers(-127, 128, (64, 32, 1, 1)).astype(np.int8), "w")
     info = helper.make_tensor_value_info
     nodes = [
-        helper.make_node("ConvInteger", ["a", "w"], ["i"], name="integers"),
+        helper.make_node("ConvInteger", ["a", "w"], ["i"], name="integers", group=2),
         helper.make_node("Cast", ["i"], ["f"], name="cast", to=TensorProto.FLOAT),
         helper.make_node("Conv", ["f", "v"], ["y"], name="reals"),
     ]

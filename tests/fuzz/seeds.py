@@ -89,6 +89,8 @@ def _net():
         node("Gemm", ["f", "w2", "b2"], ["m"]),
         node("MatMulNBits", ["f", "w3", "s3"], ["e"], domain="com.microsoft", K=8, N=3, bits=4, block_size=16, accuracy_level=4),
         node("GatherBlockQuantized", ["w4", "ids", "s4"], ["i"], domain="com.microsoft", bits=4, block_size=16),
+        node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
+        node("ConvInteger", ["xq", "w5", "xz"], ["ci"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
         node("Add", ["m", "e"], ["a"]),
         node("Where", ["mask", "a", "low"], ["o"]),
         node("Softmax", ["o"], ["y"]),
@@ -96,9 +98,11 @@ def _net():
     graph = helper.make_graph(
         nodes, "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 4, 4]), helper.make_tensor_value_info("ids", TensorProto.INT64, [2])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3]), helper.make_tensor_value_info("i", TensorProto.FLOAT, [2, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3]), helper.make_tensor_value_info("i", TensorProto.FLOAT, [2, 16]),
+         helper.make_tensor_value_info("ci", TensorProto.INT32, ["n", 4, 4, 4])],
         [weight("w1", 4, 2, 3, 3), weight("b1", 4), weight("w2", 8, 3), weight("b2", 3), weight("s3", 3), weight("s4", 6, 1),
          numpy_helper.from_array(random.integers(0, 256, (6, 8), np.uint8), "w4"),
+         numpy_helper.from_array(random.integers(-128, 128, (4, 2, 3, 3), np.int8), "w5"),
          numpy_helper.from_array(random.integers(0, 256, (3, 1, 8), np.uint8), "w3"),
          numpy_helper.from_array(np.array(-1e4, np.float32), "low"), numpy_helper.from_array(np.array([True, False, True]), "mask")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8)

@@ -125,6 +125,7 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kAttention, check_params<AttentionParams>},
     {kind::kByteMatmul, check_params<ByteMatmulParams>},
     {kind::kDynamicQuantize, check_params<NoParams>},
+    {kind::kByteConv, check_params<ByteConvParams>},
     {kind::kLowBitLookup, check_params<LowBitLookupParams>},
     {kind::kLowBitMatmul, check_params<LowBitMatmulParams>},
     {kind::kResize, check_params<ResizeParams>},

@@ -67,7 +67,8 @@ constexpr OpRow kOps[] = {
     {kOnnx, "Conv", 1, 22, check_conv, lower_conv, kWork, kWindow,
      "f32; 1 to 3 spatial dims; dims of weights known; no negative pads"},
     {kOnnx, "ConvInteger", 10, 10, check_conv_integer, lower_conv_integer, kWork, kWindow,
-     "u8 or s8 by constant u8 or s8 weights that fit in s8 less their zero point; constant zero points, one each; needs VNNI"},
+     "u8 or s8 by constant u8 or s8 weights; one zero point of the source; 1 or 2 spatial dims in one group (if the machine has VNNI, "
+     "all that fit in s8 less constant zero points, one each)"},
     {kOnnx, "ConvTranspose", 1, 22, check_deconv, lower_deconv, kWork,
      "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
      "f32; constant weights and bias; 1 to 3 spatial dims; sizes known where pads depend on them"},

@@ -10,7 +10,7 @@
 
 // Quantised products. The QLinear operators are lowered to the real product between conversions,
 // which fusion makes an integer product where oneDNN has a fast one. ConvInteger and MatMulInteger
-// are sums that float32 cannot hold: they are taken only where the integer product runs.
+// are sums that float32 cannot hold: where oneDNN's integer product does not run, our own does.
 namespace ctxgen::onednn {
 
 namespace {
@@ -151,11 +151,24 @@ Status lower_matmul_integer_onednn(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
-bool runs_on_onednn(const NodeView& n) {
-  return read_matmul_integer(n) && !check_speed(n, lower_matmul_integer_onednn);
+Status lower_conv_integer_onednn(const NodeView& n, ProgramBuilder& builder) {
+  const IntegerProduct product = CTXGEN_TRY(accepted(read_conv_integer(n), n));
+  ProgramOp op = builder.op(kind::kQConv, n);
+  encode(QConvParams{.steps = {.in_zero = product.in_zero}, .conv = product.conv}, op);
+  const Operand weights = builder.weight(n.input_value(1).name, product.weights);
+  builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
+  return {};
 }
 
 }  // namespace
+
+bool runs_matmul_on_onednn(const NodeView& n) {
+  return read_matmul_integer(n) && !check_speed(n, lower_matmul_integer_onednn);
+}
+
+bool runs_conv_on_onednn(const NodeView& n) {
+  return read_conv_integer(n) && !check_speed(n, lower_conv_integer_onednn);
+}
 
 Refusal check_qlinear_conv(const NodeView& n) { return refusal_of(read_qlinear_conv(n)); }
 
@@ -189,27 +202,23 @@ Status lower_qlinear_matmul(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
+/// oneDNN's convolution where it has a fast one, else our own.
 Refusal check_conv_integer(const NodeView& n) {
-  CTXGEN_REFUSE(refusal_of(read_conv_integer(n)));
-  return check_speed(n, lower_conv_integer);
+  return runs_conv_on_onednn(n) ? std::nullopt : check_byte_conv(n);
 }
 
 Status lower_conv_integer(const NodeView& n, ProgramBuilder& builder) {
-  const IntegerProduct product = CTXGEN_TRY(accepted(read_conv_integer(n), n));
-  ProgramOp op = builder.op(kind::kQConv, n);
-  encode(QConvParams{.steps = {.in_zero = product.in_zero}, .conv = product.conv}, op);
-  const Operand weights = builder.weight(n.input_value(1).name, product.weights);
-  builder.add(std::move(op), {builder.operand(n.input(0)), weights}, builder.value(n.output(0)));
-  return {};
+  return runs_conv_on_onednn(n) ? lower_conv_integer_onednn(n, builder)
+                                : lower_byte_conv(n, builder);
 }
 
 /// oneDNN's product where it has a fast one, which is the fastest on machines with AMX; else our own.
 Refusal check_matmul_integer(const NodeView& n) {
-  return runs_on_onednn(n) ? std::nullopt : check_byte_matmul(n);
+  return runs_matmul_on_onednn(n) ? std::nullopt : check_byte_matmul(n);
 }
 
 Status lower_matmul_integer(const NodeView& n, ProgramBuilder& builder) {
-  if (!runs_on_onednn(n)) return lower_byte_matmul(n, builder);
+  if (!runs_matmul_on_onednn(n)) return lower_byte_matmul(n, builder);
   return lower_matmul_integer_onednn(n, builder);
 }
 

@@ -105,10 +105,10 @@ CheckFunction check_matmul_nbits, check_gather_blocks;
 LowerFunction lower_matmul_nbits, lower_gather_blocks;
 
 // bytes.cpp
-CheckFunction check_dynamic_quantize, check_byte_matmul, check_matmul_integer_to_float,
-    check_dynamic_quantize_matmul;
-LowerFunction lower_dynamic_quantize, lower_byte_matmul, lower_matmul_integer_to_float,
-    lower_dynamic_quantize_matmul;
+CheckFunction check_dynamic_quantize, check_byte_matmul, check_byte_conv,
+    check_matmul_integer_to_float, check_dynamic_quantize_matmul;
+LowerFunction lower_dynamic_quantize, lower_byte_matmul, lower_byte_conv,
+    lower_matmul_integer_to_float, lower_dynamic_quantize_matmul;
 
 // quantize.cpp
 CheckFunction check_quantize, check_dequantize, check_cast;
@@ -117,6 +117,9 @@ LowerFunction lower_quantize, lower_dequantize, lower_cast;
 // qlinear.cpp
 CheckFunction check_qlinear_conv, check_qlinear_matmul, check_conv_integer, check_matmul_integer;
 LowerFunction lower_qlinear_conv, lower_qlinear_matmul, lower_conv_integer, lower_matmul_integer;
+/// Whether oneDNN has a fast integer product for a MatMulInteger or ConvInteger of constant zero points.
+[[nodiscard]] bool runs_matmul_on_onednn(const NodeView& n);
+[[nodiscard]] bool runs_conv_on_onednn(const NodeView& n);
 
 // qlinear_pointwise.cpp
 CheckFunction check_qlinear_binary, check_qlinear_activation, check_qlinear_softmax;

@@ -14,7 +14,8 @@ std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Erf") return match_gelu_erf(view, id);
   if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
-  if (node.op_type == "MatMulInteger") return match_dynamic_product(view, id);
+  if (node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
+    return match_dynamic_product(view, id);
   if (node.op_type == "ReduceMean") return match_layer_norm(view, id);
   return std::nullopt;
 }
@@ -42,7 +43,7 @@ std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& 
 Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBuilder& builder) {
   const NodeView last(view, view.graph().node(match.nodes.back()));
   ProgramOp op = builder.op(match.kind, last);
-  if (match.kind == kind::kByteMatmul)
+  if (match.kind == kind::kByteMatmul || match.kind == kind::kByteConv)
     return lower_dynamic_product(view, match, std::move(op), builder);
   if (match.kind == kind::kLowBitMatmul)
     return lower_low_bit_product(view, match, std::move(op), builder);

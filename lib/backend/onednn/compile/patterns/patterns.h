@@ -18,11 +18,11 @@ struct PatternMatch {
   ValueId result;
   std::string alg;  // eltwise: algorithm
   ValueId scale,
-      shift;  // layer_norm: constants, may be absent; byte_matmul: of the source, bias;
+      shift;  // layer_norm: constants, may be absent; byte_matmul, byte_conv: of the source, bias;
               // low_bit_matmul: bias
-  ValueId factors;  // byte_matmul: scales of the weights
+  ValueId factors;  // byte_matmul, byte_conv: scales of the weights
   NodeId
-      anchor;  // byte_matmul: the node that multiplies; low_bit_matmul: DequantizeLinear
+      anchor;  // byte_matmul, byte_conv: the node that multiplies; low_bit_matmul: DequantizeLinear
   std::int64_t axis = -1;  // layer_norm
   float epsilon = 0.0F;    // layer_norm
 };

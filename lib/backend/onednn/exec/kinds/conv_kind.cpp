@@ -55,25 +55,6 @@ Result<ShapeOutputs> qconv_shape(const ProgramOp& op, ShapeInputs in) {
   return out;
 }
 
-/// A number per spatial dim of a convolution of one or two as lines and columns.
-kernels::Windows::Pair pair(const std::vector<std::int64_t>& values, std::int64_t fill) {
-  if (values.size() == 1) return {fill, values[0]};
-  return {values[0], values[1]};
-}
-
-/// Those of each group.
-kernels::Windows windows_of(const Dims& src, const Window& window, std::int64_t group) {
-  return {.images = src[0],
-          .size = pair({src.begin() + 2, src.end()}, 1),
-          .result = pair(window.out, 1),
-          .kernel = pair(window.kernel, 1),
-          .stride = pair(window.strides, 1),
-          .dilation = pair(window.dilations, 1),
-          .pad = pair(window.pad_begin, 0),
-          .channels = src[1] / group,
-          .pitch = src[1]};
-}
-
 /// Whether the weights are stored in panels: a function of what the form may depend on.
 bool takes_panels(const Dims& weights, std::int64_t group) {
   constexpr std::int64_t kLeastResults = 8, kLeastOfGroup = 16;

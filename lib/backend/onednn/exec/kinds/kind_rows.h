@@ -71,7 +71,7 @@ struct KindRow {
                           row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
                               row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)          \
                                   row(kDefaultsRow) row(kByteMatmulRow) row(kDynamicQuantizeRow)   \
-                                      row(kAttentionRow) row(kLowBitLookupRow)
+                                      row(kAttentionRow) row(kLowBitLookupRow) row(kByteConvRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

@@ -27,6 +27,28 @@ ShapeOutputs conv_result(ShapeInputs in, const Window& window) {
   return one_shape(out);
 }
 
+namespace {
+
+/// A number per spatial dim of a convolution of one or two as lines and columns.
+kernels::Windows::Pair pair(const std::vector<std::int64_t>& values, std::int64_t fill) {
+  if (values.size() == 1) return {fill, values[0]};
+  return {values[0], values[1]};
+}
+
+}  // namespace
+
+kernels::Windows windows_of(const Dims& src, const Window& window, std::int64_t group) {
+  return {.images = src[0],
+          .size = pair({src.begin() + 2, src.end()}, 1),
+          .result = pair(window.out, 1),
+          .kernel = pair(window.kernel, 1),
+          .stride = pair(window.strides, 1),
+          .dilation = pair(window.dilations, 1),
+          .pad = pair(window.pad_begin, 0),
+          .channels = src[1] / group,
+          .pitch = src[1]};
+}
+
 IntList kernel_of(const Dims& weights) { return {weights.begin() + 2, weights.end()}; }
 
 ConvOperands conv_operands(const NodeBuilder& builder, std::int64_t group) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "ctxgen/kernels/product.h"
+
 #include "kinds/kind_rows.h"
 #include "plan/builder_fused.h"
 #include "rules/spatial.h"
@@ -18,6 +20,10 @@ namespace ctxgen::onednn {
 [[nodiscard]] ShapeOutputs conv_result(ShapeInputs in, const Window& window);
 /// The spatial dims of the weights.
 [[nodiscard]] IntList kernel_of(const Dims& weights);
+
+/// The windows of a convolution over one or two spatial dims, those of each group.
+[[nodiscard]] kernels::Windows windows_of(const Dims& src, const Window& window,
+                                          std::int64_t group);
 
 /// What a convolution hands to oneDNN.
 struct ConvOperands {

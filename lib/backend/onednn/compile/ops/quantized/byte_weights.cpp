@@ -4,6 +4,8 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "../conv_params.h"
+
 namespace ctxgen::onednn {
 
 namespace {
@@ -13,6 +15,56 @@ const std::uint8_t* bytes_in(const Tensor& tensor) {
 }
 
 bool holds_bytes(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+/// Zero points of weights of `stored`'s type, one or one of each of the matrix's columns.
+Refusal read_byte_zeros(const NodeView& n, std::size_t zeros, const Tensor& stored,
+                        ByteWeights& read) {
+  if (n.has_input(zeros)) {
+    const Tensor* zero = n.constant(zeros);
+    if (zero == nullptr) return "zero point of the weights is not constant";
+    if (zero->type() != stored.type()) return "zero point of other type than the weights";
+    const std::int64_t count = zero->element_count();
+    if (zero->rank() > 1 || (count != 1 && count != read.matrix.n))
+      return std::format("zero point of dims {}", to_string(zero->dims()));
+    read.source.zeros = bytes_in(*zero);
+    read.source.zero_per_column = count > 1;
+  }
+  read.matrix.zeros = kernels::needs_zeros(read.source, read.matrix.n);
+  // A tile is filled up to 32 columns. What the file has is what memory may be taken for.
+  constexpr std::uint64_t kSmall = 1U << 20U;
+  if (kernels::packed_bytes(read.matrix) > 4 * stored.bytes().size() + kSmall)
+    return std::format("{} columns are too few", read.matrix.n);
+  return std::nullopt;
+}
+
+/// Weights [M, C, kernel] as rows [kernel, C] of M columns.
+Result<Tensor> window_rows(const Tensor& weights) {
+  const std::int64_t results = weights.dims()[0], channels = weights.dims()[1];
+  const std::int64_t positions = weights.element_count() / results / channels;
+  Tensor rows = CTXGEN_TRY(Tensor::allocate(weights.type(), Dims{positions * channels, results}));
+  const std::uint8_t* from = bytes_in(weights);
+  auto* to = reinterpret_cast<std::uint8_t*>(rows.mutable_bytes().data());
+  for (std::int64_t m = 0; m < results; ++m)
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t p = 0; p < positions; ++p) to[(p * channels + c) * results + m] = *from++;
+  return rows;
+}
+
+/// Packs a matrix and adds the op, whose parameters are set.
+Status add_packed(const ByteWeights& weights, std::string_view name, const ByteOperands& operands,
+                  ProgramOp op, std::uint32_t result, ProgramBuilder& builder) {
+  const auto bytes = static_cast<std::int64_t>(kernels::packed_bytes(weights.matrix));
+  Tensor packed = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{bytes}));
+  kernels::pack(weights.matrix, weights.source, packed.mutable_bytes().data());
+  SmallList<Operand> inputs{operands.a, builder.stored_weight(name, std::move(packed))};
+  std::size_t wanted = 2;
+  const Operand more[] = {operands.zero, operands.scale, operands.scales, operands.bias};
+  for (std::size_t i = 0; i < std::size(more); ++i)
+    if (more[i].kind != Operand::Kind::kNone) wanted = i + 3;
+  for (std::size_t i = 2; i < wanted; ++i) inputs.push_back(more[i - 2]);
+  builder.add(std::move(op), std::move(inputs), result);
+  return {};
+}
 
 }  // namespace
 
@@ -25,21 +77,7 @@ Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values, std::
   read.matrix = {.k = stored->dims()[0], .n = stored->dims()[1]};
   if (!kernels::is_valid(read.matrix)) return refuse("weights {}", to_string(stored->dims()));
   read.source = {.is_signed = stored->type() == DataType::kInt8, .values = bytes_in(*stored)};
-  if (n.has_input(zeros)) {
-    const Tensor* zero = n.constant(zeros);
-    if (zero == nullptr) return refuse("zero point of the weights is not constant");
-    if (zero->type() != stored->type()) return refuse("zero point of other type than the weights");
-    const std::int64_t count = zero->element_count();
-    if (zero->rank() > 1 || (count != 1 && count != read.matrix.n))
-      return refuse("zero point of dims {}", to_string(zero->dims()));
-    read.source.zeros = bytes_in(*zero);
-    read.source.zero_per_column = count > 1;
-  }
-  read.matrix.zeros = kernels::needs_zeros(read.source, read.matrix.n);
-  // A tile is filled up to 32 columns. What the file has is what memory may be taken for.
-  constexpr std::uint64_t kSmall = 1U << 20U;
-  if (kernels::packed_bytes(read.matrix) > 4 * stored->bytes().size() + kSmall)
-    return refuse("{} columns are too few", read.matrix.n);
+  CTXGEN_REFUSE(read_byte_zeros(n, zeros, *stored, read));
   return read;
 }
 
@@ -101,18 +139,44 @@ Status add_byte_matmul(const NodeView& n, std::size_t values, const ByteWeights&
                        ProgramBuilder& builder) {
   const kernels::ByteMatrix& m = weights.matrix;
   encode(ByteMatmulParams{.k = m.k, .n = m.n, .zeros = m.zeros}, op);
-  const auto bytes = static_cast<std::int64_t>(kernels::packed_bytes(m));
-  Tensor packed = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{bytes}));
-  kernels::pack(m, weights.source, packed.mutable_bytes().data());
-  SmallList<Operand> inputs{operands.a,
-                            builder.stored_weight(n.input_value(values).name, std::move(packed))};
-  std::size_t wanted = 2;
-  const Operand more[] = {operands.zero, operands.scale, operands.scales, operands.bias};
-  for (std::size_t i = 0; i < std::size(more); ++i)
-    if (more[i].kind != Operand::Kind::kNone) wanted = i + 3;
-  for (std::size_t i = 2; i < wanted; ++i) inputs.push_back(more[i - 2]);
-  builder.add(std::move(op), std::move(inputs), result);
-  return {};
+  return add_packed(weights, n.input_value(values).name, operands, std::move(op), result, builder);
+}
+
+Read<ByteConvWeights> read_byte_conv(const NodeView& n) {
+  CTXGEN_REFUSE(require_value(n, 0, {DataType::kUint8, DataType::kInt8}));
+  const Tensor* stored = n.has_input(1) ? n.constant(1) : nullptr;
+  if (stored == nullptr) return refuse("weights are not constant");
+  if (!holds_bytes(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
+  if (stored->rank() != 3 && stored->rank() != 4)
+    return refuse("weights of rank {}, expected 3 or 4", stored->rank());
+  if (stored->element_count() == 0) return refuse("weights {}", to_string(stored->dims()));
+  ByteConvWeights read;
+  read.conv = CTXGEN_TRY(read_conv_params(n, stored->dims()));
+  if (read.conv.group != 1) return refuse("{} groups, expected 1", read.conv.group);
+  const std::int64_t results = stored->dims()[0];
+  read.matrix.matrix = {.k = stored->element_count() / results, .n = results};
+  if (!kernels::is_valid(read.matrix.matrix))
+    return refuse("weights {}", to_string(stored->dims()));
+  read.matrix.source.is_signed = stored->type() == DataType::kInt8;
+  CTXGEN_REFUSE(read_byte_zeros(n, 3, *stored, read.matrix));
+  CTXGEN_REFUSE(require_one(n, 2, n.input_value(0).type.element, "zero point of the source"));
+  if (!n.output_value(0).type.has_rank()) return refuse("rank of the result is unknown");
+  return read;
+}
+
+Status add_byte_conv(const NodeView& n, const ByteConvWeights& weights,
+                     const ByteOperands& operands, ProgramOp op, std::uint32_t result,
+                     ProgramBuilder& builder) {
+  const kernels::ByteMatrix& m = weights.matrix.matrix;
+  const Tensor& stored = *n.constant(1);
+  encode(ByteConvParams{.matrix = {.k = m.k, .n = m.n, .zeros = m.zeros},
+                        .kernel = list_of(stored.dims().span().subspan(2)),
+                        .window = weights.conv.window},
+         op);
+  const Tensor rows = CTXGEN_TRY(window_rows(stored));
+  ByteWeights matrix = weights.matrix;
+  matrix.source.values = bytes_in(rows);
+  return add_packed(matrix, n.input_value(1).name, operands, std::move(op), result, builder);
 }
 
 }  // namespace ctxgen::onednn

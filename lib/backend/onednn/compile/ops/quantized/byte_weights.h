@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ctxgen/kernels/byte_product.h"
+#include "ctxgen/onednn/kind_params.h"
 
 #include "../../node_view.h"
 #include "../../program_builder.h"
@@ -22,6 +23,16 @@ struct ByteWeights {
 /// A MatMulInteger as a product of our own: constant weights, and one zero point of the source, which may
 /// be a value.
 [[nodiscard]] Read<ByteWeights> read_byte_matmul(const NodeView& n);
+
+/// Constant weights [M, C, K1..Kk] of a ConvInteger in one group, as a matrix whose elements stay where the
+/// file has them until the op is added.
+struct ByteConvWeights {
+  ByteWeights matrix;  // [C K1..Kk, M]; source.values is null
+  ConvParams conv;
+};
+/// A ConvInteger as products of windows: one or two spatial dims, one group, one zero point of the source,
+/// which may be a value.
+[[nodiscard]] Read<ByteConvWeights> read_byte_conv(const NodeView& n);
 
 /// Whether input `i` is a value of bytes whose last dim may be `k`.
 [[nodiscard]] Refusal require_byte_rows(const NodeView& n, std::size_t i, std::int64_t k);
@@ -45,5 +56,10 @@ struct ByteOperands {
 [[nodiscard]] Status add_byte_matmul(const NodeView& n, std::size_t values,
                                      const ByteWeights& weights, const ByteOperands& operands,
                                      ProgramOp op, std::uint32_t result, ProgramBuilder& builder);
+
+/// The same for op "byte_conv".
+[[nodiscard]] Status add_byte_conv(const NodeView& n, const ByteConvWeights& weights,
+                                   const ByteOperands& operands, ProgramOp op, std::uint32_t result,
+                                   ProgramBuilder& builder);
 
 }  // namespace ctxgen::onednn

@@ -80,6 +80,15 @@ Status lower_byte_matmul(const NodeView& n, ProgramBuilder& builder) {
                          builder.op(kind::kByteMatmul, n), builder.value(n.output(0)), builder);
 }
 
+Refusal check_byte_conv(const NodeView& n) { return refusal_of(read_byte_conv(n)); }
+
+Status lower_byte_conv(const NodeView& n, ProgramBuilder& builder) {
+  const ByteConvWeights weights = CTXGEN_TRY(accepted(read_byte_conv(n), n));
+  return add_byte_conv(n, weights,
+                       {.a = builder.operand(n.input(0)), .zero = input_operand(n, 2, builder)},
+                       builder.op(kind::kByteConv, n), builder.value(n.output(0)), builder);
+}
+
 Refusal check_matmul_integer_to_float(const NodeView& n) {
   return refusal_of(read_integer_to_float(n));
 }

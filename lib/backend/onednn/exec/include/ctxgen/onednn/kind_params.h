@@ -382,6 +382,18 @@ struct ByteMatmulParams {
   bool operator==(const ByteMatmulParams&) const = default;
 };
 
+struct ByteConvParams {
+  ByteMatmulParams matrix = {};
+  IntList kernel = {};
+  WindowParams window = {};
+  static void fields(auto& p, auto& codec) {
+    ByteMatmulParams::fields(p.matrix, codec);
+    codec("kernel", p.kernel);
+    WindowParams::fields(p.window, codec);
+  }
+  bool operator==(const ByteConvParams&) const = default;
+};
+
 struct RnnParams {
   std::string cell = {};
   std::string direction = "forward";

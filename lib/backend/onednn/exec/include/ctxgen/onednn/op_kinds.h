@@ -158,6 +158,10 @@ inline constexpr std::string_view kDefaults = "defaults";
 /// the exact sums of (a - zero) times the matrix less its zero points, in s32, as they are or as f32 times
 /// (scale * scales), plus bias. params: k, n, zeros (the packed matrix has zero points).
 inline constexpr std::string_view kByteMatmul = "byte_matmul";
+/// a u8 or s8 [N, C, D1..Dk], k 1 or 2, and the other inputs of "byte_matmul", whose matrix is the weights
+/// [K1..Kk, C, M]: the convolution of (a - zero), which padding counts as 0. params: k (C K1..Kk), n (M),
+/// zeros, kernel, strides, dilations, pads | auto_pad.
+inline constexpr std::string_view kByteConv = "byte_conv";
 /// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
 inline constexpr std::string_view kDynamicQuantize = "dynamic_quantize";
 

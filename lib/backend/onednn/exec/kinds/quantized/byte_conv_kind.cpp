@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <optional>
+
+#include "ctxgen/base/checked.h"
+#include "ctxgen/kernels/byte_windows.h"
+#include "ctxgen/onednn/op_kinds.h"
+
+#include "kernels/kernel_loops.h"
+#include "kinds/kind_rows.h"
+#include "kinds/quantized/byte_form.h"
+#include "plan/params.h"
+#include "rules/conv_rules.h"
+#include "rules/shape_rules.h"
+#include "rules/spatial.h"
+
+// Convolutions of bytes whose zero point is a value: products of gathered windows, by the kernels of
+// byte_matmul, so as exact.
+namespace ctxgen::onednn {
+
+namespace {
+
+struct ByteConv {
+  kernels::ByteMatrix matrix;
+  Window window;
+};
+
+Result<ByteConv> describe_byte_conv(const ProgramOp& op, const Dims& src) {
+  const auto params = CTXGEN_TRY(decode<ByteConvParams>(op));
+  ByteConv conv{CTXGEN_TRY(byte_matrix(op, params.matrix)), {}};
+  CTXGEN_CHECK(require_spatial(op, src));
+  constexpr std::size_t kMostSpatial = 2;
+  if (params.kernel.size() + 2 != src.size() || params.kernel.size() > kMostSpatial)
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} with a kernel of {} dims", label(op),
+                to_string(src), params.kernel.size());
+  std::optional<std::uint64_t> depth = static_cast<std::uint64_t>(src[1]);
+  for (const std::int64_t size : params.kernel)
+    depth =
+        size < 1 || !depth ? std::nullopt : checked_mul(*depth, static_cast<std::uint64_t>(size));
+  if (!depth || std::cmp_not_equal(*depth, conv.matrix.k))
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit windows of {} elements",
+                label(op), to_string(src), conv.matrix.k);
+  conv.window = CTXGEN_TRY(resolve_window(op, src, params.kernel, params.window));
+  return conv;
+}
+
+Result<ShapeOutputs> byte_conv_shape(const ProgramOp& op, ShapeInputs in) {
+  const Dims& src = in[kBytesA].dims;
+  const ByteConv conv = CTXGEN_TRY(describe_byte_conv(op, src));
+  CTXGEN_CHECK(check_byte_operands(op, conv.matrix, in));
+  Dims out{src[0], conv.matrix.n};
+  for (const std::int64_t size : conv.window.out) out.push_back(size);
+  return one_shape(out);
+}
+
+Status place_byte_conv(Placement& pass, std::uint32_t op) {
+  return place_byte_op(pass, op, Layout::kChannelsLast);
+}
+
+/// How windows are multiplied: a part of them at a time, gathered in memory of its own, so that what is
+/// gathered is multiplied while it is in a cache.
+struct ByteConvForm {
+  kernels::Windows windows;
+  std::int64_t rows = 0, rows_of_part = 0;
+  std::uint64_t part_bytes = 0;  // of scratch; the windows come first
+  std::uint64_t gathered_bytes = 0;
+  [[nodiscard]] std::int64_t parts() const {
+    return rows == 0 ? 0 : (rows + rows_of_part - 1) / rows_of_part;
+  }
+  /// Whether rows are the source's pixels as they are.
+  [[nodiscard]] bool in_place() const { return gathered_bytes == 0; }
+};
+
+/// Args: those of ByteForm, scratch.
+class ByteConvKernel final : public Kernel {
+ public:
+  ByteConvKernel(const ByteForm& form, const ByteConvForm& conv) : form_(form), conv_(conv) {}
+
+  Status run(std::byte* const* args, Workers& workers) const override {
+    const kernels::ByteProduct product = form_.product(args);
+    std::byte* scratch = args[0];
+    if (conv_.parts() == 1) {
+      run_part(product, 0, scratch, workers);
+      return {};
+    }
+    const std::int64_t work = work_of(work_of(conv_.rows, form_.matrix.n), form_.matrix.k / 8 + 1);
+    parallel_for(workers, conv_.parts(), work, [&](std::int64_t part) {
+      OneThread one;
+      run_part(product, part, scratch + static_cast<std::uint64_t>(part) * conv_.part_bytes, one);
+    });
+    return {};
+  }
+
+ private:
+  void run_part(kernels::ByteProduct product, std::int64_t part, std::byte* scratch,
+                Workers& workers) const {
+    const std::int64_t first = part * conv_.rows_of_part;
+    product.rows = std::min(conv_.rows_of_part, conv_.rows - first);
+    if (conv_.in_place()) {
+      product.a += first * form_.matrix.k;
+    } else {
+      auto* rows = reinterpret_cast<std::uint8_t*>(scratch);
+      const std::uint8_t fill = product.a_zero == nullptr ? 0 : *product.a_zero;
+      kernels::gather_windows(conv_.windows, product.a, fill, first, product.rows, rows);
+      product.a = rows;
+    }
+    const std::int64_t at = first * form_.matrix.n;
+    if (product.sums != nullptr) product.sums += at;
+    if (product.out != nullptr) product.out += at;
+    product.scratch = scratch + conv_.gathered_bytes;
+    kernels::byte_product(product, workers);
+  }
+
+  ByteForm form_;
+  ByteConvForm conv_;
+};
+
+bool takes_pixels(const kernels::Windows& w) {
+  const kernels::Windows::Pair one{1, 1}, none{0, 0};
+  return w.kernel == one && w.stride == one && w.pad == none && w.result == w.size;
+}
+
+/// Nothing where the sizes pass what a plan may hold.
+std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
+                                       const kernels::Windows& windows, std::int64_t rows) {
+  constexpr std::int64_t kRowsOfPart = 240;
+  constexpr std::uint64_t kAlignment = 64;
+  ByteConvForm form{.windows = windows, .rows = rows};
+  form.rows_of_part = std::clamp<std::int64_t>(rows, 1, kRowsOfPart);
+  const auto aligned = [](std::uint64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  // At most 240 x 2^31.
+  if (!takes_pixels(windows))
+    form.gathered_bytes = aligned(static_cast<std::uint64_t>(form.rows_of_part * matrix.k));
+  const auto scratch = kernels::scratch_bytes(matrix, form.rows_of_part);
+  if (!scratch) return std::nullopt;
+  form.part_bytes = form.gathered_bytes + aligned(*scratch);
+  const auto all = checked_mul(form.part_bytes, static_cast<std::uint64_t>(form.parts()));
+  return all && *all <= kMaxTensorBytes ? std::optional(form) : std::nullopt;
+}
+
+Status build_byte_conv(NodeBuilder& builder) {
+  const Slot &src = builder.input(kBytesA), &dst = builder.output();
+  const ByteConv conv = CTXGEN_TRY(describe_byte_conv(builder.op(), src.dims));
+  const std::int64_t rows = volume(dst.dims) / conv.matrix.n;
+  const auto form = plan_parts(conv.matrix, windows_of(src.dims, conv.window, 1), rows);
+  if (!form) return fail(ErrorCode::kResourceLimit, "{}: {} windows", label(builder.op()), rows);
+  std::vector<Arg> args;
+  const ByteForm bytes(builder, conv.matrix, args);
+  args.push_back(scratch_arg());
+  builder.add_kernel(
+      "loop:byte_conv", std::make_shared<const ByteConvKernel>(bytes, *form), std::move(args),
+      {.flops = 2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(conv.matrix.k),
+       .scratch_bytes = std::max<std::uint64_t>(
+           form->part_bytes * static_cast<std::uint64_t>(form->parts()), 64)});
+  return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
+}  // namespace
+
+constinit const KindRow kByteConvRow{
+    .name = kind::kByteConv,
+    .number = 43,
+    .inputs = {2, kByteInputs},
+    .traits = {.absorbs_eltwise = true},
+    .types = check_byte_types,
+    .shape = byte_conv_shape,
+    .terms = byte_terms,
+    .place = place_byte_conv,
+    .build = build_byte_conv,
+};
+
+}  // namespace ctxgen::onednn
