@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "ctxgen/base/checked.h"
 
@@ -21,8 +22,9 @@ struct Places {
   std::uint64_t images = 0, queries = 0, attend = 0, end = 0;
 };
 
-std::optional<Places> places_of(const AttentionWork& work) {
-  const AttentionSizes& s = work.attend.sizes;
+std::optional<Places> places_of(const AttentionWork& work, std::int64_t keys) {
+  AttentionSizes s = work.attend.sizes;
+  s.keys = keys;
   const auto bytes = [](std::initializer_list<std::int64_t> counts) {
     std::optional<std::uint64_t> product = sizeof(float);
     for (const std::int64_t n : counts)
@@ -48,6 +50,7 @@ struct Arguments {
   const std::byte *lengths = nullptr, *bias = nullptr;
   const float *cos = nullptr, *sin = nullptr;
   float *out = nullptr, *present_key = nullptr, *present_value = nullptr;
+  const std::int64_t* numbers = nullptr;
   std::byte* scratch = nullptr;
 };
 
@@ -57,13 +60,17 @@ class AttentionKernel final : public Kernel {
 
   Status run(std::byte* const* args, Workers& workers) const override {
     const Arguments a = arguments_of(args);
-    const Places places = places_of(work_).value_or(Places{});
+    const AttentionSpan span = CTXGEN_TRY(
+        work_.span_of(a.numbers == nullptr ? work_.planned : AttentionNumbers::of(a.numbers)));
+    const Places places = places_of(work_, span.keys).value_or(Places{});
     auto* position = reinterpret_cast<std::int64_t*>(a.scratch);
     auto* lengths = position + sizes().images;
-    CTXGEN_CHECK(read_lengths(a, position, lengths));
+    CTXGEN_CHECK(read_lengths(a, span, position, lengths));
     auto* turned = reinterpret_cast<float*>(a.scratch + places.queries);
-    if (work_.has_present) append(a, position, turned, workers);
+    if (work_.has_present) append(a, span, position, turned, workers);
     Attention attend = work_.attend;
+    attend.sizes.keys = span.keys;
+    attend.bias = span.bias;
     attend.q = a.q;
     attend.k = a.k;
     attend.v = a.v;
@@ -74,8 +81,8 @@ class AttentionKernel final : public Kernel {
     if (work_.has_present) {
       attend.k = a.present_key;
       attend.v = a.present_value;
-      attend.k_strides = rows_of(sizes().kv_heads, sizes().keys, sizes().size);
-      attend.v_strides = rows_of(sizes().kv_heads, sizes().keys, sizes().value_size);
+      attend.k_strides = rows_of(sizes().kv_heads, span.rows, sizes().size);
+      attend.v_strides = rows_of(sizes().kv_heads, span.rows, sizes().value_size);
     }
     attend.out = a.out;
     attend.position = position;
@@ -87,6 +94,11 @@ class AttentionKernel final : public Kernel {
     attend.scratch = a.scratch + places.attend;
     kernels::attend(attend, workers);
     return {};
+  }
+
+  Result<RunLength> measure(std::span<const std::int64_t> numbers) const override {
+    const AttentionSpan span = CTXGEN_TRY(work_.span_of(AttentionNumbers::of(numbers.data())));
+    return RunLength{span.keys, CTXGEN_TRY(work_.scratch_bytes(span.keys))};
   }
 
  private:
@@ -122,26 +134,28 @@ class AttentionKernel final : public Kernel {
       next(a.present_key);
       next(a.present_value);
     }
+    next(a.numbers);
     next(a.scratch);
     return a;
   }
 
   /// Where the first query of each image is, and how many keys it has. Nothing is written before all hold.
-  Status read_lengths(const Arguments& a, std::int64_t* position, std::int64_t* lengths) const {
-    const std::int64_t keys = sizes().keys;
+  Status read_lengths(const Arguments& a, const AttentionSpan& span, std::int64_t* position,
+                      std::int64_t* lengths) const {
+    const std::int64_t keys = span.keys;
     for (std::int64_t b = 0; b < sizes().images; ++b) {
-      position[b] = work_.past;
+      position[b] = span.past;
       lengths[b] = keys;
       if (work_.lengths == AttentionLengths::kCount)
         lengths[b] =
             std::clamp<std::int64_t>(reinterpret_cast<const std::int64_t*>(a.lengths)[b], 0, keys);
       if (work_.lengths == AttentionLengths::kLast) {
         const std::int64_t last = reinterpret_cast<const std::int32_t*>(a.lengths)[b];
-        position[b] = work_.first_prompt ? 0 : last + 1 - sizes().queries;
-        if (position[b] < 0 || position[b] > work_.past || position[b] + sizes().queries > keys)
+        position[b] = span.first_prompt ? 0 : last + 1 - sizes().queries;
+        if (position[b] < 0 || position[b] > span.past || position[b] + sizes().queries > keys)
           return fail(ErrorCode::kInvalidArgument,
                       "{}: the last key of sequence {} is {}, with {} past and {} new keys of {}",
-                      work_.name, b, last, work_.past, sizes().queries, keys);
+                      work_.name, b, last, span.past, sizes().queries, keys);
         lengths[b] = position[b] + sizes().queries;
       }
       if (work_.has_rotary && position[b] + sizes().queries > work_.positions)
@@ -162,37 +176,58 @@ class AttentionKernel final : public Kernel {
                          a.sin + position * work_.half, from, to);
   }
 
+  /// One head of a past, and of the present that it becomes the first rows of.
+  struct HeadRows {
+    const float* past;
+    float* present;
+    std::int64_t size;
+    bool in_place;  // and as long: what is after the new rows stays
+  };
+
+  /// Keeps `position` rows, leaves room for those that are new, and fills the rest of `keys` with zeros.
+  /// Out  where the new rows go.
+  [[nodiscard]] float* keep_rows(const HeadRows& head, std::int64_t position,
+                                 std::int64_t keys) const {
+    float* added = head.present + position * head.size;
+    if (head.past != head.present && position > 0)
+      std::copy_n(head.past, position * head.size, head.present);
+    if (!head.in_place)
+      std::fill_n(added + work_.added * head.size, (keys - position - work_.added) * head.size,
+                  0.0F);
+    return added;
+  }
+
   /// Keys and values of one kv head of one image: past, new, zeros.
-  void append_head(const Arguments& a, std::int64_t image, std::int64_t head,
-                   std::int64_t position) const {
+  void append_head(const Arguments& a, const AttentionSpan& span, std::int64_t image,
+                   std::int64_t head, std::int64_t position) const {
     const AttentionSizes& s = sizes();
     const std::int64_t i = image * s.kv_heads + head;
     const kernels::HeadStrides &k = work_.attend.k_strides, &v = work_.attend.v_strides;
-    float* key = a.present_key + i * s.keys * s.size;
-    float* value = a.present_value + i * s.keys * s.value_size;
-    if (position > 0) {
-      key = std::copy_n(a.past_key + i * work_.past * s.size, position * s.size, key);
-      value =
-          std::copy_n(a.past_value + i * work_.past * s.value_size, position * s.value_size, value);
-    }
+    const auto rows = [&](const float* past, float* present, std::int64_t size) {
+      return HeadRows{past == nullptr ? nullptr : past + i * span.past_rows * size,
+                      present + i * span.rows * size, size,
+                      past == present && span.past == span.keys};
+    };
+    float* key = keep_rows(rows(a.past_key, a.present_key, s.size), position, span.keys);
+    float* value =
+        keep_rows(rows(a.past_value, a.present_value, s.value_size), position, span.keys);
     for (std::int64_t r = 0; r < work_.added; ++r, key += s.size) {
       take_head(a, position + r, a.k + image * k.image + head * k.head + r * k.row, key);
       value = std::copy_n(a.v + image * v.image + head * v.head + r * v.row, s.value_size, value);
     }
-    const std::int64_t rest = s.keys - position - work_.added;
-    std::fill_n(key, rest * s.size, 0.0F);
-    std::fill_n(value, rest * s.value_size, 0.0F);
   }
 
-  void append(const Arguments& a, const std::int64_t* position, float* turned,
-              Workers& workers) const {
+  void append(const Arguments& a, const AttentionSpan& span, const std::int64_t* position,
+              float* turned, Workers& workers) const {
     const AttentionSizes& s = sizes();
     const kernels::HeadStrides& q = work_.attend.q_strides;
     const std::int64_t group = s.heads / s.kv_heads, heads = s.images * s.kv_heads;
-    const std::int64_t moved = work_of(heads * s.keys, s.size + s.value_size);
+    const bool in_place = a.past_key == a.present_key;
+    const std::int64_t moved =
+        work_of(heads * (in_place ? work_.added : span.keys), s.size + s.value_size);
     parallel_for(workers, heads, moved / 4, [&](std::int64_t i) {
       const std::int64_t image = i / s.kv_heads, kv_head = i % s.kv_heads;
-      append_head(a, image, kv_head, position[image]);
+      append_head(a, span, image, kv_head, position[image]);
       if (!work_.has_rotary) return;
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
         for (std::int64_t r = 0; r < s.queries; ++r)
@@ -206,9 +241,53 @@ class AttentionKernel final : public Kernel {
 
 }  // namespace
 
-std::optional<std::uint64_t> AttentionWork::scratch_bytes() const {
-  const auto places = places_of(*this);
-  if (!places || places->end > INT64_MAX) return std::nullopt;
+Result<AttentionSpan> AttentionWork::span_of(const AttentionNumbers& numbers) const {
+  const AttentionSizes& s = attend.sizes;
+  const bool last = lengths == AttentionLengths::kLast;
+  AttentionSpan span;
+  span.past = has_past ? numbers.past : 0;
+  if (has_past && numbers.past_value != numbers.past)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} past keys and {} past values", name, numbers.past,
+                numbers.past_value);
+  // Sums of dims of tensors, which a total is not: it may be anything.
+  span.keys = last ? std::max(span.past, numbers.total) : span.past + added;
+  if (span.keys > static_cast<std::int64_t>(kMaxTensorBytes))
+    return fail(ErrorCode::kResourceLimit, "{}: {} keys", name, span.keys);
+  if ((last && numbers.total < s.queries) || (numbers.capacity > 0 && numbers.capacity < span.keys))
+    return fail(ErrorCode::kInvalidGraph, "{}: {} keys with {} past, {} new and room for {}", name,
+                last ? numbers.total : span.keys, span.past, added, numbers.capacity);
+  span.past_rows = numbers.capacity > 0 ? numbers.capacity : span.past;
+  span.rows = numbers.capacity > 0 ? numbers.capacity : span.keys;
+  span.first_prompt = last && numbers.total == s.queries;
+  if (has_bias) span.bias = CTXGEN_TRY(bias_of(numbers.bias_keys, span.keys));
+  return span;
+}
+
+Result<kernels::AttentionBias> AttentionWork::bias_of(std::int64_t bias_keys,
+                                                      std::int64_t keys) const {
+  const bool pads = short_bias && bias_keys <= keys;
+  if (bias_keys != 1 && bias_keys != keys && !pads)
+    return fail(ErrorCode::kInvalidGraph, "{}: a bias for {} keys of {}", name, bias_keys, keys);
+  kernels::AttentionBias bias;
+  if (bias_keys != 1) bias.key = 1;
+  if (pads) bias.keys = bias_keys;
+  std::int64_t stride = bias_keys;
+  const auto stride_over = [&](std::int64_t dim) {
+    const std::int64_t own = dim == 1 ? 0 : stride;
+    stride *= dim;
+    return own;
+  };
+  bias.query = stride_over(bias_dims[2]);
+  bias.head = stride_over(bias_dims[1]);
+  bias.image = stride_over(bias_dims[0]);
+  return bias;
+}
+
+Result<std::uint64_t> AttentionWork::scratch_bytes(std::int64_t keys) const {
+  const auto places = places_of(*this, keys);
+  if (!places || places->end > kMaxTensorBytes)
+    return fail(ErrorCode::kResourceLimit, "{}: {} queries and {} keys of {}", name,
+                attend.sizes.queries, keys, attend.sizes.size);
   return places->end;
 }
 

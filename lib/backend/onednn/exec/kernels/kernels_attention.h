@@ -1,8 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "ctxgen/kernels/attention.h"
@@ -19,13 +19,36 @@ enum class AttentionLengths : std::uint8_t {
   kCount,  // int64: how many keys there are; all where it is more than that, none where it is negative
 };
 
-/// One attention with its cache. Addresses that come with a run are null here.
+/// What an attention is told in each run of how long things are, in the order of its KindRow::lengths.
+struct AttentionNumbers {
+  std::int64_t past = 0, past_value = 0;  // keys of the past keys and values
+  std::int64_t bias_keys = 1;             // the last dim of the bias
+  std::int64_t total = -1;                // what `total` comes to; -1: the op has none
+  std::int64_t capacity =
+      0;  // rows of a head in memory that past and present share; 0: they do not
+  [[nodiscard]] static AttentionNumbers of(const std::int64_t* all) {
+    return {all[0], all[1], all[2], all[3], all[4]};
+  }
+};
+
+/// What those come to.
+struct AttentionSpan {
+  std::int64_t past = 0, keys = 0;
+  std::int64_t past_rows = 0, rows = 0;  // in memory, of a head of the past and of the present
+  bool first_prompt = false;    // kLast: queries are all there is, whatever the lengths say
+  kernels::AttentionBias bias;  // without its address
+};
+
+/// One attention with its cache. Addresses that come with a run, and how many keys there are, are not
+/// here.
 struct AttentionWork {
   std::string name;           // for errors
   kernels::Attention attend;  // sizes, strides of what is read, scale...; q, k and v of the inputs
-  std::int64_t past = 0;      // keys of past_key
+  AttentionNumbers planned;   // when the plan was made; a run without numbers has these
   std::int64_t added = 0;     // keys of k
-  bool first_prompt = false;  // kLast: queries are all there is, whatever the lengths say
+  std::array<std::int64_t, 4> bias_dims{1, 1, 1,
+                                        1};  // images, heads, queries; the last is a number
+  bool short_bias = false;                   // keys beyond those of the bias are hidden
   AttentionLengths lengths = AttentionLengths::kAll;
   kernels::RotaryPairs pairs = kernels::RotaryPairs::kHalves;
   std::int64_t positions = 0, half = 0;  // dims of cos and sin
@@ -33,14 +56,23 @@ struct AttentionWork {
   bool has_past = false, has_present = false, has_bias = false, has_rotary = false;
   bool bias_is_bool = false;
 
-  /// What make_attention_kernel()'s last argument has to hold; nothing beyond 2^63.
-  [[nodiscard]] std::optional<std::uint64_t> scratch_bytes() const;
+  /// Errors  INVALID_GRAPH naming the op: no attention has such lengths.
+  [[nodiscard]] Result<AttentionSpan> span_of(const AttentionNumbers& numbers) const;
+  /// What make_attention_kernel()'s scratch argument has to hold for so many keys.
+  /// Errors  RESOURCE_LIMIT.
+  [[nodiscard]] Result<std::uint64_t> scratch_bytes(std::int64_t keys) const;
+
+ private:
+  [[nodiscard]] Result<kernels::AttentionBias> bias_of(std::int64_t bias_keys,
+                                                       std::int64_t keys) const;
 };
 
 /// Appends new keys and values to past ones, turned by their positions, and attends to all of them. Args:
 /// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, where there are
 /// such; then the result, present key and present value [images, kv heads, keys, size], where there are
-/// such; scratch.
+/// such; numbers (null: the planned ones); scratch.
+///
+/// A past that is where its present is, both as long, or with a capacity, is appended to in place.
 ///
 /// Errors of a run  INVALID_ARGUMENT of a length or a position that is outside of the past, the present
 ///                  or the rotary caches; nothing is written outside of the results.

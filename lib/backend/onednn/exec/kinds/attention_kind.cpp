@@ -43,29 +43,22 @@ Result<Heads> heads_of(const ProgramOp& op, const Dims& dims, std::int64_t heads
   return Heads{dims[0], dims[1], size, {.image = dims[1] * dims[2], .head = size, .row = dims[2]}};
 }
 
-/// The strides of a bias over images, heads, queries and keys.
-Result<kernels::AttentionBias> bias_of(const ProgramOp& op, const Dims& dims,
-                                       const kernels::AttentionSizes& s, bool shorter) {
-  const std::array<std::int64_t, 4> full{s.images, s.heads, s.queries, s.keys};
-  std::array<std::int64_t, 4> strides{};
-  kernels::AttentionBias bias;
-  std::int64_t stride = 1;
-  for (std::size_t back = 0; back < dims.size(); ++back) {
+/// The dims of a bias over images, heads and queries; how many keys there are is a number of the run.
+Status read_bias(const ProgramOp& op, const Dims& dims, AttentionWork& work) {
+  const kernels::AttentionSizes& s = work.attend.sizes;
+  const std::array<std::int64_t, 3> full{s.images, s.heads, s.queries};
+  if (dims.size() > 4)
+    return fail(ErrorCode::kInvalidGraph, "{}: bias {}", label(op), to_string(dims));
+  work.planned.bias_keys = dims.empty() ? 1 : dims.back();
+  for (std::size_t back = 1; back < dims.size(); ++back) {
     const std::size_t i = 3 - back;
     const std::int64_t dim = dims[dims.size() - 1 - back];
-    const bool pads = back == 0 && shorter && dim <= s.keys;
-    if (back > 3 || (dim != 1 && dim != full[i] && !pads))
-      return fail(ErrorCode::kInvalidGraph, "{}: bias {} over {} x {} x {} x {}", label(op),
-                  to_string(dims), full[0], full[1], full[2], full[3]);
-    if (dim != 1) strides[i] = stride;
-    if (pads) bias.keys = dim;
-    stride *= dim;
+    if (dim != 1 && dim != full[i])
+      return fail(ErrorCode::kInvalidGraph, "{}: bias {} over {} x {} x {}", label(op),
+                  to_string(dims), full[0], full[1], full[2]);
+    work.bias_dims[i] = dim;
   }
-  bias.image = strides[0];
-  bias.head = strides[1];
-  bias.query = strides[2];
-  bias.key = strides[3];
-  return bias;
+  return {};
 }
 
 Status expect_input(const ProgramOp& op, ShapeInputs in, std::size_t i, const Dims& expected) {
@@ -134,20 +127,19 @@ Status read_keys(const ProgramOp& op, ShapeInputs in, const AttentionParams& par
       (op.outputs.size() != 1 && !work.has_present))
     return fail(ErrorCode::kInvalidGraph, "{}: past and present do not fit", label(op));
   if (work.has_past) {
-    work.past = in[kPastKey].dims.size() == 4 ? in[kPastKey].dims[2] : 0;
-    CTXGEN_CHECK(expect_input(op, in, kPastKey, {s.images, s.kv_heads, work.past, s.size}));
-    CTXGEN_CHECK(expect_input(op, in, kPastValue, {s.images, s.kv_heads, work.past, s.value_size}));
+    const std::int64_t past = in[kPastKey].dims.size() == 4 ? in[kPastKey].dims[2] : 0;
+    CTXGEN_CHECK(expect_input(op, in, kPastKey, {s.images, s.kv_heads, past, s.size}));
+    CTXGEN_CHECK(expect_input(op, in, kPastValue, {s.images, s.kv_heads, past, s.value_size}));
+    work.planned.past = work.planned.past_value = past;
   }
-  s.keys = work.past + work.added;
-  if (!params.total.empty()) s.keys = std::max(work.past, params.total[0]);
+  if (!params.total.empty()) work.planned.total = params.total[0];
   const bool last = work.lengths == AttentionLengths::kLast;
   if (params.total.size() > 1 || params.total.empty() == last || (last && !work.has_present) ||
-      (last && (work.added != s.queries || params.total[0] < s.queries)) ||
+      (last && work.added != s.queries) ||
       in[kLengths].present != (work.lengths != AttentionLengths::kAll) ||
       (work.lengths == AttentionLengths::kCount && work.has_past))
     return fail(ErrorCode::kInvalidGraph, "{}: lengths \"{}\" with {} totals, {} past and {} new",
-                label(op), params.lengths, params.total.size(), work.past, work.added);
-  work.first_prompt = last && params.total[0] == s.queries;
+                label(op), params.lengths, params.total.size(), work.planned.past, work.added);
   if (in[kLengths].present && volume(in[kLengths].dims) != s.images)
     return fail(ErrorCode::kInvalidGraph, "{}: lengths {} for {} sequences", label(op),
                 to_string(in[kLengths].dims), s.images);
@@ -187,7 +179,9 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   a.extra_zero = params.smooth;
   a.window = params.window;
   work.has_bias = in[kBias].present;
-  if (work.has_bias) a.bias = CTXGEN_TRY(bias_of(op, in[kBias].dims, a.sizes, params.short_bias));
+  work.short_bias = params.short_bias;
+  if (work.has_bias) CTXGEN_CHECK(read_bias(op, in[kBias].dims, work));
+  a.sizes.keys = CTXGEN_TRY(work.span_of(work.planned)).keys;
   return work;
 }
 
@@ -265,23 +259,30 @@ Status build_attention(NodeBuilder& builder) {
     work.attend.out_strides = {.image = s.queries * s.heads * s.value_size,
                                .head = s.value_size,
                                .row = s.heads * s.value_size};
-  const auto scratch = work.scratch_bytes();
-  if (!scratch || *scratch > kMaxTensorBytes)
-    return fail(ErrorCode::kResourceLimit, "{}: {} queries and {} keys of {}", label(op), s.queries,
-                s.keys, s.size);
+  // A cache may grow for a while: few rows need a sum per 256 keys.
+  constexpr std::int64_t kPlannedKeys = 4096;
+  const std::uint64_t scratch =
+      CTXGEN_TRY(work.scratch_bytes(work.has_present ? std::max(s.keys, kPlannedKeys) : s.keys));
   std::vector<Arg> args;
   for (std::size_t i = 0; i < kInputs; ++i)
     if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
   for (std::size_t i = 0; i < builder.node().outputs.size(); ++i)
     args.push_back(builder.slot_arg(builder.output(i)));
+  args.push_back(numbers_arg(builder));
   args.push_back(scratch_arg());
   const double pairs = static_cast<double>(s.images * s.heads) * static_cast<double>(s.queries) *
                        static_cast<double>(s.keys);
   builder.add_kernel(
       "loop:attention", make_attention_kernel(std::move(work)), std::move(args),
-      {.flops = 2 * pairs * static_cast<double>(s.size + s.value_size), .scratch_bytes = *scratch});
+      {.flops = 2 * pairs * static_cast<double>(s.size + s.value_size), .scratch_bytes = scratch});
   return {};
 }
+
+constexpr LengthRule::Axis kLengthInputs[] = {{kPastKey, 2}, {kPastValue, 2}, {kBias, -1}};
+constexpr LengthRule::Axis kLengthOutputs[] = {{1, 2}, {2, 2}};
+constexpr LengthRule kLengthRule{
+    .inputs = kLengthInputs, .code = "total", .outputs = kLengthOutputs, .caches = 2};
+static_assert(sizeof(AttentionNumbers) == kRunNumbers * sizeof(std::int64_t));
 
 }  // namespace
 
@@ -295,6 +296,7 @@ constinit const KindRow kAttentionRow{
     .terms = attention_terms,
     .place = place_attention,
     .build = build_attention,
+    .lengths = &kLengthRule,
 };
 
 }  // namespace ctxgen::onednn

@@ -39,6 +39,22 @@ using PlaceRule = Status(Placement&, std::uint32_t op);
 /// Errors  as build_node().
 using BuildRule = Status(NodeBuilder&);
 
+/// Dims that an op's kernel reads in each run, so that its plan holds for all of them.
+struct LengthRule {
+  struct Axis {
+    std::size_t of;  // input, or output
+    int axis;        // counted from the back where it is negative
+  };
+  std::span<const Axis>
+      inputs;             // number i of a run is that of entry i, 1 where there is no such dim
+  std::string_view code;  // then what the code of this parameter gives, -1 where it has none
+  std::span<const Axis> outputs;  // the dims of results that follow: RunLength::length
+  /// Caches: the kernel takes entry i of `inputs` and entry i of `outputs` in the same memory.
+  std::size_t caches = 0;
+};
+/// Numbers of an op: those above, and the rows that a cache in place has room for, 0 where it is none.
+inline constexpr std::size_t kRunNumbers = 5;
+
 inline constexpr std::uint16_t kKindsOf1_1 = 34;  // kinds that every reader of format 1.1 knows
 inline constexpr std::size_t kManyInputs = 4096;
 
@@ -58,6 +74,7 @@ struct KindRow {
   bool (*quantises)(const ProgramOp&) = nullptr;
   PlaceRule* place;
   BuildRule* build;  // null: the placement is all there is, views and copies
+  const LengthRule* lengths = nullptr;
 };
 
 // All rows, in the order of their numbers. A new kind is one more name here.

@@ -245,19 +245,25 @@ void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const K
   build_.steps.push_back(std::move(step));
 }
 
+Arg numbers_arg(const NodeBuilder& builder) {
+  return {0, no_descriptor(), {Location::Kind::kNumbers, builder.node().op, 0}};
+}
+
 Arg scratch_arg() { return {0, no_descriptor(), {Location::Kind::kScratch, 0, 0}}; }
 
 namespace {
 
 Result<NodeBuild> build_with(const BuildContext& context, const Node& node, References references) {
   NodeBuilder builder(context, node, references);
-  // Nothing to compute; a reduction over nothing is refused by check_nonempty before.
-  if (volume(builder.output().dims) == 0) return builder.take();
+  const KindRow* row = node.program_op == nullptr ? nullptr : find_kind(node.program_op->kind);
+  // Nothing to compute; a reduction over nothing is refused by check_nonempty before. Lengths say in
+  // each run how much there is.
+  const bool may_vary = row != nullptr && row->lengths != nullptr;
+  if (volume(builder.output().dims) == 0 && !may_vary) return builder.take();
   if (node.program_op == nullptr) {
     CTXGEN_CHECK(build_copy(builder));
     return builder.take();
   }
-  const KindRow* row = find_kind(node.program_op->kind);
   if (row == nullptr || row->build == nullptr)
     return fail(ErrorCode::kInternal, "{}: no builder", label(*node.program_op));
   CTXGEN_CHECK(row->build(builder));

@@ -147,6 +147,8 @@ class NodeBuilder {
 
 /// The scratch memory of an own kernel.
 [[nodiscard]] Arg scratch_arg();
+/// The numbers of a run that the op's kernel reads (KindRow::lengths), null where they are as planned.
+[[nodiscard]] Arg numbers_arg(const NodeBuilder& builder);
 
 /// A copy between layouts, which is not an op of the program.
 [[nodiscard]] Status build_copy(NodeBuilder& builder);

@@ -27,48 +27,70 @@ std::optional<std::int64_t> calculate(DimWord word, std::int64_t a, std::int64_t
   }
 }
 
+using DimsOf = FunctionRef<const Dims*(std::int64_t)>;
+
 class Machine {
  public:
-  explicit Machine(std::span<const Dims> inputs) : inputs_(inputs) {}
+  explicit Machine(DimsOf dims_of) : dims_of_(dims_of) {}
 
   /// Whether the instruction could run.
   bool step(std::int64_t word, std::int64_t a, std::int64_t b) {
     if (word == static_cast<std::int64_t>(DimWord::kNumber)) return push(a);
     if (word == static_cast<std::int64_t>(DimWord::kDim)) {
-      if (a < 0 || b < 0 || static_cast<std::size_t>(a) >= inputs_.size()) return false;
-      const Dims& dims = inputs_[static_cast<std::size_t>(a)];
-      return static_cast<std::size_t>(b) < dims.size() && push(dims[static_cast<std::size_t>(b)]);
+      const Dims* dims = a < 0 || b < 0 ? nullptr : dims_of_(a);
+      return dims != nullptr && static_cast<std::size_t>(b) < dims->size() &&
+             push((*dims)[static_cast<std::size_t>(b)]);
     }
-    if (word < 0 || stack_.size() < 2) return false;
-    const std::int64_t right = stack_.back();
-    stack_.pop_back();
-    const auto result = calculate(static_cast<DimWord>(word), stack_.back(), right);
-    if (result) stack_.back() = *result;
+    if (word < 0 || size_ < 2) return false;
+    const std::int64_t right = stack_[--size_];
+    std::int64_t& left = stack_[size_ - 1];
+    const auto result = calculate(static_cast<DimWord>(word), left, right);
+    if (result) left = *result;
     return result.has_value();
   }
-  std::vector<std::int64_t> take() { return std::move(stack_); }
+  [[nodiscard]] std::span<const std::int64_t> stack() const { return {stack_.data(), size_}; }
 
  private:
   bool push(std::int64_t number) {
-    if (stack_.size() >= kMaxStack) return false;
-    stack_.push_back(number);
+    if (size_ >= kMaxStack) return false;
+    stack_[size_++] = number;
     return true;
   }
-  std::span<const Dims> inputs_;
-  std::vector<std::int64_t> stack_;
+  DimsOf dims_of_;
+  std::array<std::int64_t, kMaxStack> stack_{};
+  std::size_t size_ = 0;
 };
+
+Status run_all(Machine& machine, std::span<const std::int64_t> code, std::string_view what) {
+  for (std::size_t i = 0; i < code.size(); i += 3)
+    if (code.size() - i < 3 || !machine.step(code[i], code[i + 1], code[i + 2]))
+      return fail(ErrorCode::kInvalidGraph, "{}: dim code cannot be run at instruction {} of {}",
+                  what, i / 3, code.size() / 3);
+  return {};
+}
 
 }  // namespace
 
 Result<std::vector<std::int64_t>> run_dim_code(std::span<const std::int64_t> code,
                                                std::span<const Dims> input_dims,
                                                std::string_view what) {
-  Machine machine(input_dims);
-  for (std::size_t i = 0; i < code.size(); i += 3)
-    if (code.size() - i < 3 || !machine.step(code[i], code[i + 1], code[i + 2]))
-      return fail(ErrorCode::kInvalidGraph, "{}: dim code cannot be run at instruction {} of {}",
-                  what, i / 3, code.size() / 3);
-  return machine.take();
+  const auto dims_of = [&](std::int64_t input) {
+    const auto at = static_cast<std::size_t>(input);
+    return at < input_dims.size() ? &input_dims[at] : nullptr;
+  };
+  Machine machine(dims_of);
+  CTXGEN_CHECK(run_all(machine, code, what));
+  return std::vector<std::int64_t>(machine.stack().begin(), machine.stack().end());
+}
+
+Result<std::int64_t> run_dim_code_for_one(std::span<const std::int64_t> code, DimsOf dims_of,
+                                          std::string_view what) {
+  Machine machine(dims_of);
+  CTXGEN_CHECK(run_all(machine, code, what));
+  if (machine.stack().size() != 1)
+    return fail(ErrorCode::kInvalidGraph, "{}: dim code leaves {} numbers, expected 1", what,
+                machine.stack().size());
+  return machine.stack().front();
 }
 
 }  // namespace ctxgen::onednn

@@ -9,10 +9,9 @@
 namespace ctxgen::onednn {
 namespace {
 
-constexpr std::string_view kSuffix = "_code";
 constexpr std::string_view kSized = "sized";
 
-bool is_code(const ProgramParam& param) { return param.name.view().ends_with(kSuffix); }
+bool is_code(const ProgramParam& param) { return param.name.view().ends_with(kDimCodeSuffix); }
 
 }  // namespace
 
@@ -21,6 +20,14 @@ Dims operand_dims(const Program& program, const Operand& operand,
   if (operand.kind == Operand::Kind::kValue) return value_dims[operand.index];
   if (operand.kind == Operand::Kind::kWeight) return program.weights[operand.index].dims;
   return {};
+}
+
+std::size_t sized_inputs(const ProgramOp& op) {
+  std::int64_t sized = 0;
+  ParamReader reader(op);
+  reader(kSized, sized);
+  if (!std::move(reader).status() || sized < 0) return 0;
+  return std::min(static_cast<std::size_t>(sized), op.inputs.size());
 }
 
 bool has_dim_code(const ProgramOp& op) { return std::ranges::any_of(op.params, is_code); }
@@ -39,7 +46,7 @@ Result<ProgramOp> without_dim_code(const Program& program, const ProgramOp& op,
     reader(param.name, code);
     CTXGEN_CHECK(std::move(reader).status());
     param.value = CTXGEN_TRY(run_dim_code(code, dims, label(op)));
-    param.name = param.name.str().substr(0, param.name.size() - kSuffix.size());
+    param.name = param.name.str().substr(0, param.name.size() - kDimCodeSuffix.size());
   }
   std::int64_t sized = 0;
   ParamReader reader(op);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
@@ -11,6 +13,12 @@ namespace ctxgen::onednn {
 /// Dims of an operand: those of the value or of the weight; rank 0 for an absent one.
 [[nodiscard]] Dims operand_dims(const Program& program, const Operand& operand,
                                 std::span<const Dims> value_dims);
+
+/// What the names of parameters that are code end with.
+inline constexpr std::string_view kDimCodeSuffix = "_code";
+
+/// How many of the op's last inputs are there for their dims only; at most all, whatever it says.
+[[nodiscard]] std::size_t sized_inputs(const ProgramOp& op);
 
 /// Whether a parameter of the op is computed from dims (dim_code.h).
 [[nodiscard]] bool has_dim_code(const ProgramOp& op);

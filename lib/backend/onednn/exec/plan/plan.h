@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,11 @@ struct Slot {
 
 /// Where a step finds an argument.
 struct Location {
-  enum class Kind : std::uint8_t { kBuffer, kPacked, kScratch, kConstant };
+  enum class Kind : std::uint8_t { kBuffer, kPacked, kScratch, kConstant, kNumbers };
   Kind kind = Kind::kBuffer;
-  std::uint32_t index = 0;         // buffer, packed use of the plan, or the constant's 4 bytes
+  /// Buffer, packed use of the plan, the constant's 4 bytes, or the op whose numbers of the run it is
+  /// (run/run_lengths.h; null where it has none).
+  std::uint32_t index = 0;
   std::uint64_t offset_bytes = 0;  // inside a buffer or the scratch
 };
 
@@ -59,6 +62,12 @@ struct Arg {
   Location location;
 };
 
+/// What an op's numbers of a run (KindRow::lengths) come to.
+struct RunLength {
+  std::int64_t length = 0;          // the dims of its results that depend on them
+  std::uint64_t scratch_bytes = 0;  // as KernelCosts has them
+};
+
 /// An own loop where oneDNN has no fast kernel or creating a primitive does not pay.
 ///
 /// Threads  run() is const and may run on several threads with different pointers.
@@ -70,6 +79,10 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Errors  what the values of an argument, not its dims, make impossible: INVALID_ARGUMENT.
   [[nodiscard]] virtual Status run(std::byte* const* args, Workers& workers) const = 0;
+  /// For kernels that read numbers of the run. Errors  INVALID_GRAPH: the numbers do not fit the op.
+  [[nodiscard]] virtual Result<RunLength> measure(std::span<const std::int64_t> /*numbers*/) const {
+    return RunLength{};
+  }
 };
 
 /// One thing to execute: a primitive or an own kernel.

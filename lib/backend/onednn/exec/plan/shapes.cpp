@@ -61,8 +61,10 @@ Status infer_op(const Program& program, const ProgramOp& given, std::vector<Dims
   return {};
 }
 
+}  // namespace
+
 Status check_input(const Program& program, std::size_t input, const Dims& dims,
-                   std::vector<std::int64_t>& symbols) {
+                   std::span<std::int64_t> symbols) {
   const ProgramValue& value = program.values[program.inputs[input]];
   const auto misfit = [&] {
     return fail(ErrorCode::kInvalidArgument, "input \"{}\": shape {} does not fit the program",
@@ -85,8 +87,6 @@ Status check_input(const Program& program, std::size_t input, const Dims& dims,
   }
   return {};
 }
-
-}  // namespace
 
 Dims matmul_operand_dims(Dims stored, bool transposed) {
   if (transposed) std::swap(stored[stored.size() - 1], stored[stored.size() - 2]);

@@ -9,6 +9,12 @@
 
 namespace ctxgen::onednn {
 
+/// Whether `dims` fit input `input` of the program. `symbols`: what the inputs before it say of the
+/// program's symbols, -1 where they say nothing; takes no memory.
+/// Errors  INVALID_ARGUMENT; RESOURCE_LIMIT.
+[[nodiscard]] Status check_input(const Program& program, std::size_t input, const Dims& dims,
+                                 std::span<std::int64_t> symbols);
+
 /// NumPy broadcasting of two shapes. Errors  INVALID_GRAPH naming `op` and both shapes.
 [[nodiscard]] Result<Dims> broadcast_dims(const ProgramOp& op, const Dims& a, const Dims& b);
 

@@ -1,5 +1,6 @@
 #include "run/defaults_executable.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ctxgen::onednn {
@@ -8,6 +9,9 @@ namespace {
 /// That of the general way is made when it is first taken.
 struct DefaultsState final : ExecutionState {
   std::unique_ptr<ExecutionState> by_default, general;
+  [[nodiscard]] std::uint64_t allocated_bytes() const override {
+    return by_default->allocated_bytes() + (general == nullptr ? 0 : general->allocated_bytes());
+  }
 };
 
 bool holds(const DefaultInput& expected, const TensorView& input) {
@@ -69,6 +73,11 @@ Status DefaultsExecutable::run(ExecutionState& state, std::span<const TensorView
     return by_default_->run(*own->by_default, inputs, outputs, control);
   if (own->general == nullptr) own->general = CTXGEN_TRY(general_->make_state());
   return general_->run(*own->general, inputs, outputs, control);
+}
+
+std::span<const CachePair> DefaultsExecutable::caches() const {
+  if (!std::ranges::equal(by_default_->caches(), general_->caches())) return {};
+  return by_default_->caches();
 }
 
 PlanStatistics DefaultsExecutable::plan_statistics() const {

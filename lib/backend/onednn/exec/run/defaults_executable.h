@@ -29,6 +29,8 @@ class DefaultsExecutable final : public Executable {
                            OutputAllocator& outputs,
                            const ExecutionControl& control) const override;
   [[nodiscard]] PlanStatistics plan_statistics() const override;
+  /// Those that both ways have.
+  [[nodiscard]] std::span<const CachePair> caches() const override;
 
  private:
   /// What is known of an input whose content does not change.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "ctxgen/onednn/kind_traits.h"
 
@@ -22,18 +23,24 @@ Error as_corrupt(Error error) {
 
 }  // namespace
 
-OnednnExecutable::OnednnExecutable(const LoadOptions& options)
+OnednnExecutable::OnednnExecutable(std::shared_ptr<const Program> program,
+                                   const LoadOptions& options)
     : threads_(options.threads),
       workers_(options.workers != nullptr ? *options.workers : omp_workers()),
       kept_plans_(options.kept_plans),
-      recent_(options.kept_plans) {}
+      program_(std::move(program)),
+      lengths_(RunLengths::find(*program_)),
+      recent_(options.kept_plans, lengths_) {
+  for (const RunLengths::Cache& cache : lengths_.caches())
+    caches_.push_back({cache.input, cache.output, cache.axis, cache.place});
+}
 
 Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
     std::shared_ptr<const Program> shared, const BlobSource& blobs, const LoadOptions& options,
     LoadStatistics* statistics) {
-  auto executable = std::unique_ptr<OnednnExecutable>(new OnednnExecutable(options));
-  const Program& program = *shared;
-  executable->program_ = std::move(shared);
+  auto executable =
+      std::unique_ptr<OnednnExecutable>(new OnednnExecutable(std::move(shared), options));
+  const Program& program = *executable->program_;
   const OmpThreads scope(options.threads);
   executable->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
   for (const StoredPlan& stored : program.plans) {
@@ -61,6 +68,8 @@ Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
                                                            .choices = choices,
                                                            .threads = threads_,
                                                            .references = References::kAllowed})));
+  if (!lengths_.hold_for(*plan))
+    return fail(ErrorCode::kInternal, "program \"{}\": a plan depends on lengths", program_->name);
   CTXGEN_CHECK(bank_->bind(*plan));
   return plan;
 }
@@ -68,7 +77,7 @@ Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
 Result<std::shared_ptr<const Plan>> OnednnExecutable::plan_for(
     std::span<const TensorView> inputs) const {
   for (const auto& plan : stored_)
-    if (fits(plan->input_dims, inputs)) return plan;
+    if (lengths_.fit(plan->input_dims, inputs)) return plan;
   return recent_.get(inputs, [&] {
     std::vector<Dims> dims;
     for (const TensorView& input : inputs) dims.push_back(input.dims);
@@ -80,6 +89,7 @@ PlanStatistics OnednnExecutable::plan_statistics() const {
   const PlanCache::Counters counters = recent_.counters();
   return {.stored = stored_.size(),
           .made = counters.made,
+          .primitives_made = counters.primitives,
           .kept = counters.kept,
           .dropped = counters.dropped,
           .waits = counters.waits,
@@ -89,7 +99,7 @@ PlanStatistics OnednnExecutable::plan_statistics() const {
 
 Result<std::unique_ptr<ExecutionState>> OnednnExecutable::make_state() const {
   auto stream = CTXGEN_TRY(guarded("stream", [] { return dnnl::stream(cpu_engine()); }));
-  auto state = std::make_unique<OnednnState>(std::move(stream), kept_plans_);
+  auto state = std::make_unique<OnednnState>(std::move(stream), kept_plans_, *program_, lengths_);
   // The usual case is one planned shape: its memory is ready before the first run.
   if (stored_.size() == 1) (void)CTXGEN_TRY(state->bound(stored_.front()));
   return state;
@@ -110,20 +120,64 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
                   name_of(inputs[i].type), name_of(value.type));
   const OmpThreads scope(threads_);
   const auto plan = CTXGEN_TRY(plan_for(inputs));
-  BoundPlan* bound = CTXGEN_TRY(own->bound(plan));
+  BoundPlan* bound = CTXGEN_TRY(own->bound(plan, inputs));
   own->forget_deliveries();
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    bound->set_input(i, CTXGEN_TRY(own->input(i, inputs[i])));
-  for (std::size_t k = 0; k < plan->output_dims.size(); ++k) {
-    const Dims& dims = plan->output_dims[k];
-    const DataType type = program_->values[program_->outputs[k]].type;
-    const auto bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
-    std::byte* wanted = CTXGEN_TRY(outputs.allocate(k, type, dims));
-    bound->set_output(k, CTXGEN_TRY(own->output(k, type, bytes, wanted)));
-  }
+  CTXGEN_CHECK(place(*own, *bound, inputs, outputs));
   CTXGEN_CHECK(run_steps(*bound, own->stream(), control));
   own->deliver();
   return {};
+}
+
+Status OnednnExecutable::place(OnednnState& state, BoundPlan& bound,
+                               std::span<const TensorView> inputs, OutputAllocator& outputs) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    bound.set_input(i, CTXGEN_TRY(state.input(i, inputs[i])));
+  std::vector<bool>& kept = state.kept_outputs();
+  kept.assign(bound.output_dims().size(), false);
+  for (std::size_t i = 0; i < caches_.size(); ++i) {
+    const CachePair& cache = caches_[i];
+    const auto place = CTXGEN_TRY(outputs.keep(i, bound.output_dims()[cache.output]));
+    const std::int64_t rows = place ? place->rows : 0;
+    const bool first = i == 0 || caches_[i - 1].op != cache.op;
+    if (!first && bound.capacity(cache.op) != rows)
+      return fail(ErrorCode::kInternal, "program \"{}\": caches of {} and {} rows in one op",
+                  program_->name, bound.capacity(cache.op), rows);
+    if (!place) continue;
+    kept[cache.output] = true;
+    bound.set_capacity(cache.op, rows);
+    bound.set_input(cache.input, place->data);
+    bound.set_output(cache.output, place->data);
+  }
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    if (kept[k]) continue;
+    const Dims& dims = bound.output_dims()[k];
+    const DataType type = program_->values[program_->outputs[k]].type;
+    const auto bytes = static_cast<std::uint64_t>(volume(dims)) * element_bytes(type);
+    std::byte* wanted = CTXGEN_TRY(outputs.allocate(k, type, dims));
+    const bool apart = overwrites_input(k, dims, {wanted, wanted == nullptr ? 0 : bytes}, inputs);
+    bound.set_output(k, CTXGEN_TRY(state.output(k, type, bytes, wanted, apart)));
+  }
+  return {};
+}
+
+bool OnednnExecutable::overwrites_input(std::size_t output, const Dims& dims,
+                                        std::span<const std::byte> bytes,
+                                        std::span<const TensorView> inputs) const {
+  if (bytes.empty()) return false;
+  const std::less<> before;  // a total order, for pointers into different memory too
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const TensorView& input = inputs[i];
+    const std::uint64_t input_bytes = input.size_bytes();
+    if (input_bytes == 0 || !before(bytes.data(), input.data + input_bytes) ||
+        !before(input.data, bytes.data() + bytes.size()))
+      continue;
+    const bool in_place = input.data == bytes.data() && input.dims == dims &&
+                          std::ranges::any_of(caches_, [&](const CachePair& cache) {
+                            return cache.input == i && cache.output == output;
+                          });
+    if (!in_place) return true;
+  }
+  return false;
 }
 
 Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& stream,

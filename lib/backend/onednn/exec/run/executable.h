@@ -26,14 +26,22 @@ class OnednnExecutable final : public Executable {
                            const ExecutionControl& control) const override;
 
   [[nodiscard]] PlanStatistics plan_statistics() const override;
+  [[nodiscard]] std::span<const CachePair> caches() const override { return caches_; }
   [[nodiscard]] std::size_t input_count() const { return program_->inputs.size(); }
 
  private:
-  explicit OnednnExecutable(const LoadOptions& options);
+  OnednnExecutable(std::shared_ptr<const Program> program, const LoadOptions& options);
   [[nodiscard]] Result<std::shared_ptr<const Plan>> plan_for(
       std::span<const TensorView> inputs) const;
   [[nodiscard]] Result<std::shared_ptr<const Plan>> new_plan(
       std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const;
+  /// Puts inputs and outputs of a run where `bound` reads and writes them.
+  [[nodiscard]] Status place(OnednnState& state, BoundPlan& bound,
+                             std::span<const TensorView> inputs, OutputAllocator& outputs) const;
+  /// Whether a run that writes an output there may overwrite what it reads later.
+  [[nodiscard]] bool overwrites_input(std::size_t output, const Dims& dims,
+                                      std::span<const std::byte> bytes,
+                                      std::span<const TensorView> inputs) const;
   [[nodiscard]] Status run_steps(const BoundPlan& bound, const dnnl::stream& stream,
                                  const ExecutionControl& control) const;
 
@@ -41,6 +49,8 @@ class OnednnExecutable final : public Executable {
   Workers& workers_;
   const std::size_t kept_plans_;
   std::shared_ptr<const Program> program_;
+  const RunLengths lengths_;
+  std::vector<CachePair> caches_;
   std::unique_ptr<WeightBank> bank_;
   std::vector<std::shared_ptr<const Plan>> stored_;
   mutable PlanCache recent_;

@@ -8,20 +8,16 @@
 
 namespace ctxgen::onednn {
 
-bool fits(std::span<const Dims> dims, std::span<const TensorView> inputs) {
-  return std::ranges::equal(dims, inputs, {}, {}, &TensorView::dims);
-}
-
 PlanCache::PlanPtr PlanCache::find(std::span<const TensorView> inputs) {
   for (auto it = kept_.begin(); it != kept_.end(); ++it)
-    if (fits((*it)->input_dims, inputs)) {
+    if (lengths_.fit((*it)->input_dims, inputs)) {
       kept_.splice(kept_.begin(), kept_, it);
       return kept_.front();
     }
   // A plan that runs somewhere still is not made a second time.
   for (const std::weak_ptr<const Plan>& weak : dropped_) {
     PlanPtr plan = weak.lock();
-    if (plan == nullptr || !fits(plan->input_dims, inputs)) continue;
+    if (plan == nullptr || !lengths_.fit(plan->input_dims, inputs)) continue;
     std::erase_if(dropped_, [&](const auto& other) { return other.lock() == plan; });
     keep(plan);
     return plan;
@@ -45,7 +41,7 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
     std::unique_lock lock(mutex_);
     if (PlanPtr plan = find(inputs)) return plan;
     for (const Pending& other : pending_) {
-      if (!fits(other.dims, inputs)) continue;
+      if (!lengths_.fit(other.dims, inputs)) continue;
       const std::shared_future<Result<PlanPtr>> future = other.plan;
       counters_.waits += 1;
       lock.unlock();
@@ -68,6 +64,7 @@ Result<PlanCache::PlanPtr> PlanCache::get(std::span<const TensorView> inputs, co
     pending_.erase(own);
     if (plan) {
       counters_.made += 1;
+      counters_.primitives += (*plan)->primitives;
       keep(*plan);
     }
   }

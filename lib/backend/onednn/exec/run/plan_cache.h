@@ -14,6 +14,7 @@
 #include "ctxgen/base/tensor.h"
 
 #include "plan/plan.h"
+#include "run/run_lengths.h"
 
 namespace ctxgen::onednn {
 
@@ -27,14 +28,17 @@ class PlanCache {
   using PlanPtr = std::shared_ptr<const Plan>;
   using Make = std::function<Result<PlanPtr>()>;
   struct Counters {
-    std::uint64_t made = 0;     // plans made, failures not counted
-    std::uint64_t dropped = 0;  // given up for more recent ones
-    std::uint64_t waits = 0;    // calls that found their plan being made by another thread
-    std::uint64_t kept = 0;     // now
+    std::uint64_t made = 0;        // plans made, failures not counted
+    std::uint64_t primitives = 0;  // of those
+    std::uint64_t dropped = 0;     // given up for more recent ones
+    std::uint64_t waits = 0;       // calls that found their plan being made by another thread
+    std::uint64_t kept = 0;        // now
   };
 
-  /// Keeps `capacity` plans, at least one.
-  explicit PlanCache(std::size_t capacity) : capacity_(std::max<std::size_t>(capacity, 1)) {}
+  /// Keeps `capacity` plans, at least one. A plan serves all inputs that differ from its own in what
+  /// `lengths` calls numbers of a run only.
+  explicit PlanCache(std::size_t capacity, RunLengths lengths = {})
+      : capacity_(std::max<std::size_t>(capacity, 1)), lengths_(std::move(lengths)) {}
 
   /// The plan for these inputs, from `make` if there is none. What `make` fails with goes to every
   /// thread that waits for it, and is not remembered.
@@ -50,14 +54,12 @@ class PlanCache {
   void keep(const PlanPtr& plan);
 
   const std::size_t capacity_;
+  const RunLengths lengths_;
   mutable std::mutex mutex_;  // guards all below
   std::list<PlanPtr> kept_;   // most recently used first
   std::vector<std::weak_ptr<const Plan>> dropped_;
   std::list<Pending> pending_;
   Counters counters_;
 };
-
-/// Whether `dims` are those of the inputs.
-[[nodiscard]] bool fits(std::span<const Dims> dims, std::span<const TensorView> inputs);
 
 }  // namespace ctxgen::onednn

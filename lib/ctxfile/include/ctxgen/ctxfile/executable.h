@@ -19,6 +19,22 @@
 
 namespace ctxgen {
 
+/// A cache of a program: an output that is an input with rows appended along `axis`, and may be in the
+/// same memory. Nothing else of the program reads either.
+struct CachePair {
+  std::uint32_t input = 0, output = 0;  // of the program
+  std::size_t axis = 0;
+  std::size_t op = 0;  // caches of one op, keys and values, stay in place together or not at all
+  [[nodiscard]] bool operator==(const CachePair&) const = default;
+};
+
+/// Memory of a cache with room for `rows` along its axis: as a dense tensor of so many. What its input
+/// has is there.
+struct CachePlace {
+  std::byte* data = nullptr;
+  std::int64_t rows = 0;
+};
+
 /// Gives an executable the memory of its outputs once their dims are known.
 class OutputAllocator {
  public:
@@ -27,12 +43,22 @@ class OutputAllocator {
   /// this output (the executable then uses scratch memory or skips it). Any alignment.
   [[nodiscard]] virtual Result<std::byte*> allocate(std::size_t output, DataType type,
                                                     const Dims& dims) = 0;
+  /// For cache `cache` of Executable::caches(), before allocate() of any output: where it stays, with
+  /// room for `dims`; its rows are appended there, and allocate() is not called for its output. Nothing:
+  /// it is an input and an output like others. All caches of one op have room for as many rows, or none
+  /// is kept.
+  [[nodiscard]] virtual Result<std::optional<CachePlace>> keep(std::size_t /*cache*/,
+                                                               const Dims& /*dims*/) {
+    return std::nullopt;
+  }
 };
 
 /// What one run needs of its own (arena, memory objects). Not shared between running threads.
 class ExecutionState {
  public:
   virtual ~ExecutionState() = default;
+  /// Memory that runs have taken for it so far, kept or not.
+  [[nodiscard]] virtual std::uint64_t allocated_bytes() const { return 0; }
 };
 
 /// One op's share of a profiled run.
@@ -72,16 +98,18 @@ struct ExecutionControl {
 /// run time, and the weights that those wanted in another layout than the stored ones.
 struct PlanStatistics {
   std::uint64_t stored = 0;
-  std::uint64_t made = 0;     // at run time
-  std::uint64_t kept = 0;     // of those, now
-  std::uint64_t dropped = 0;  // given up for more recent ones
-  std::uint64_t waits = 0;    // runs that waited for a plan which another thread was making
+  std::uint64_t made = 0;             // at run time
+  std::uint64_t primitives_made = 0;  // for those
+  std::uint64_t kept = 0;             // of those, now
+  std::uint64_t dropped = 0;          // given up for more recent ones
+  std::uint64_t waits = 0;            // runs that waited for a plan which another thread was making
   std::uint64_t repacked_weights = 0;
   std::uint64_t repacked_bytes = 0;
 
   PlanStatistics& operator+=(const PlanStatistics& other) {
     stored += other.stored;
     made += other.made;
+    primitives_made += other.primitives_made;
     kept += other.kept;
     dropped += other.dropped;
     waits += other.waits;
@@ -100,12 +128,16 @@ class Executable {
   [[nodiscard]] virtual Result<std::unique_ptr<ExecutionState>> make_state() const = 0;
   /// Inputs are dense row-major tensors in the order of Program::inputs, any alignment. Shapes
   /// that no plan covers are planned now (bounded LRU).
+  /// An output may be in the memory of an input: if they are a cache of the same dims, rows are
+  /// appended there, otherwise it is written there at the end.
   /// Errors  INVALID_ARGUMENT (type or shape does not fit the program), RESOURCE_LIMIT,
   ///         BACKEND_ERROR, CANCELLED.
   [[nodiscard]] virtual Status run(ExecutionState& state, std::span<const TensorView> inputs,
                                    OutputAllocator& outputs,
                                    const ExecutionControl& control = {}) const = 0;
   [[nodiscard]] virtual PlanStatistics plan_statistics() const { return {}; }
+  /// In order of their ops.
+  [[nodiscard]] virtual std::span<const CachePair> caches() const { return {}; }
 };
 
 /// The machines that programs are compiled for.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ctxgen/base/function_ref.h"
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
 
@@ -33,5 +34,12 @@ using DimInstruction = std::array<std::int64_t, 3>;
 [[nodiscard]] Result<std::vector<std::int64_t>> run_dim_code(std::span<const std::int64_t> code,
                                                              std::span<const Dims> input_dims,
                                                              std::string_view what);
+
+/// The same for code that leaves one number, in each run: takes no memory. `dims_of` gives the dims of an
+/// input of the op, or null.
+/// Errors   as above; INVALID_GRAPH if it leaves another count of numbers.
+[[nodiscard]] Result<std::int64_t> run_dim_code_for_one(
+    std::span<const std::int64_t> code, FunctionRef<const Dims*(std::int64_t)> dims_of,
+    std::string_view what);
 
 }  // namespace ctxgen::onednn
