@@ -19,7 +19,9 @@
 #include "load/weight_memory.h"
 #include "run/executor.h"
 #include "run/inputs.h"
+#include "run/kept_state.h"
 #include "run/run_context.h"
+#include "run/state_pairs.h"
 
 namespace ctxgen {
 namespace {
@@ -82,8 +84,8 @@ class LoadedSession final : public Session {
  public:
   LoadedSession(std::shared_ptr<const Model> model, InputTable inputs,
                 std::unique_ptr<GraphExecutor> executor, std::vector<PartitionProgram> programs,
-                SessionStatistics statistics, std::uint64_t max_run_bytes,
-                std::shared_ptr<Workspace> group)
+                SessionStatistics statistics, std::vector<StatePair> pairs,
+                std::uint64_t max_run_bytes, std::shared_ptr<Workspace> group)
       : group_(std::move(group)),
         model_(std::move(model)),
         inputs_(std::move(inputs)),
@@ -91,17 +93,31 @@ class LoadedSession final : public Session {
         executor_(std::move(executor)),
         programs_(std::move(programs)),
         statistics_(statistics),
-        max_run_bytes_(max_run_bytes) {}
+        kept_pairs_(place_pairs(pairs, inputs_.infos(), outputs_, *executor_, model_->graph)),
+        max_run_bytes_(max_run_bytes) {
+    for (const KeptPair& pair : kept_pairs_) pairs_.push_back(pair.names);
+  }
 
   std::span<const IoInfo> inputs() const override { return inputs_.infos(); }
   std::span<const IoInfo> outputs() const override { return outputs_; }
   const SessionStatistics& statistics() const override { return statistics_; }
   PlanStatistics plan_statistics() const override { return executor_->plan_statistics(); }
+  std::span<const StatePair> state_pairs() const override { return pairs_; }
   NumericPaths numeric_paths() const override { return follow_roundings(*model_, programs_); }
 
   Result<std::unique_ptr<RunContext>> make_context() const override {
     return at_boundary("making a run context", [&]() -> Result<std::unique_ptr<RunContext>> {
-      return std::make_unique<SessionContext>(inputs_, outputs_, *executor_, max_run_bytes_);
+      return std::make_unique<SessionContext>(inputs_, outputs_, *executor_, kept_pairs_,
+                                              max_run_bytes_);
+    });
+  }
+
+  Result<std::unique_ptr<ModelState>> make_state() const override {
+    if (kept_pairs_.empty())
+      return fail(ErrorCode::kInvalidArgument,
+                  "the session has no pairs of outputs and inputs for a state");
+    return at_boundary("making a state", [&]() -> Result<std::unique_ptr<ModelState>> {
+      return std::make_unique<KeptState>(kept_pairs_, max_run_bytes_);
     });
   }
 
@@ -180,6 +196,8 @@ class LoadedSession final : public Session {
   std::unique_ptr<GraphExecutor> executor_;
   std::vector<PartitionProgram> programs_;
   SessionStatistics statistics_;
+  std::vector<KeptPair> kept_pairs_;
+  std::vector<StatePair> pairs_;
   std::uint64_t max_run_bytes_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> parked_;
@@ -192,6 +210,8 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
   const auto model = std::make_shared<const Model>(std::move(read));
   InputTable inputs = CTXGEN_TRY(InputTable::build(*model));
+  std::vector<StatePair> pairs =
+      CTXGEN_TRY(find_state_pairs(options.states, inputs.infos(), output_infos(*model)));
   auto start = Clock::now();
   std::shared_ptr<Workspace> group = options.share_ep_contexts ? Workspace::join() : nullptr;
   const ContextPlaces places{std::move(folder), options.bin_source, options.verify_blobs,
@@ -216,8 +236,8 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
       options.max_run_bytes > 0 ? options.max_run_bytes : default_memory_limit_bytes();
   if (options.stop_share_ep_contexts) Workspace::stop(group);
   return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
-                                         std::move(loaded.programs), statistics, max_run_bytes,
-                                         std::move(group));
+                                         std::move(loaded.programs), statistics, std::move(pairs),
+                                         max_run_bytes, std::move(group));
 }
 
 /// The folder that a path's neighbours are in.

@@ -87,6 +87,12 @@ ctxgen_status* ctxgen_run_context_set_output(ctxgen_run_context* context, size_t
   });
 }
 
+ctxgen_status* ctxgen_run_context_set_state(ctxgen_run_context* context, ctxgen_state* state) {
+  return change(context, [&](ctxgen::RunContext& c) {
+    return c.set_state(state == nullptr ? nullptr : state->state.get());
+  });
+}
+
 ctxgen_status* ctxgen_run_context_run(ctxgen_run_context* context) {
   return guarded("running", [&]() -> Status {
     CTXGEN_CHECK(not_null(context, "context"));

@@ -38,3 +38,8 @@ struct ctxgen_session_options {
 struct ctxgen_session {
   std::shared_ptr<const ctxgen::capi::LoadedModel> model;
 };
+
+struct ctxgen_state {
+  std::shared_ptr<const ctxgen::capi::LoadedModel> model;  // outlives the state
+  std::unique_ptr<ctxgen::ModelState> state;
+};

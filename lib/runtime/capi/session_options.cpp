@@ -124,4 +124,12 @@ ctxgen_status* ctxgen_session_options_add_bin(ctxgen_session_options* options, c
       options, [&](ctxgen_session_options& o) { return add_bytes(o.bins, name, data, size); });
 }
 
+ctxgen_status* ctxgen_session_options_add_state(ctxgen_session_options* options, const char* pair) {
+  return change_options(options, [&](ctxgen_session_options& o) -> Status {
+    CTXGEN_CHECK(not_null(pair, "pair"));
+    o.options.states.emplace_back(pair);
+    return {};
+  });
+}
+
 }  // extern "C"

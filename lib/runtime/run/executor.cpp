@@ -51,6 +51,12 @@ class GraphExecutor::PartitionOutputs final : public OutputAllocator {
     return data;
   }
 
+  Result<std::optional<CachePlace>> keep(std::size_t cache, const Dims& dims) override {
+    if (executor_.is_body_ || state_.keeper == nullptr) return std::nullopt;
+    return state_.keeper->keep(static_cast<std::size_t>(&step_ - executor_.steps_.data()), cache,
+                               dims);
+  }
+
  private:
   const GraphExecutor& executor_;
   const Step& step_;
@@ -141,6 +147,7 @@ Status GraphExecutor::check_outputs(const Step& step, RunState& state) const {
   for (const ValueId id : step.outputs) {
     if (!id.valid()) continue;
     RuntimeValue& output = state.values[id.index];
+    if (is_kept(state, id)) continue;
     if (!output.defined())
       return fail(ErrorCode::kInternal, "output \"{}\" was not written", graph_->value(id).name);
     if (output.is_tensor() && output.tensor().is_string())
@@ -214,6 +221,10 @@ Status GraphExecutor::collect(const RunState& state, Values& outputs) const {
   outputs.reserve(graph_->outputs.size());
   for (const ValueId id : graph_->outputs) {
     const RuntimeValue& output = value(state, id);
+    if (is_kept(state, id)) {
+      outputs.emplace_back();
+      continue;
+    }
     if (!output.defined())
       return fail(ErrorCode::kInvalidGraph, "output \"{}\" has no value", graph_->value(id).name);
     outputs.push_back(output);
@@ -273,6 +284,32 @@ void GraphExecutor::see_constants(const std::function<void(const RuntimeValue&)>
     if (constant.defined()) see(constant);
   for (const Step& step : steps_)
     for (const Body& body : step.bodies) body.executor->see_constants(see);
+}
+
+std::optional<PlacedCache> GraphExecutor::find_cache(ValueId input, ValueId output) const {
+  std::optional<PlacedCache> found;
+  if (std::ranges::contains(graph_->outputs, input) ||
+      std::ranges::count(graph_->outputs, output) != 1)
+    return std::nullopt;
+  std::size_t readers = 0;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    for (const ValueId id : graph_->node(step.node).captures)
+      if (id == input || id == output) return std::nullopt;
+    readers += static_cast<std::size_t>(std::ranges::count(step.inputs, input));
+    if (std::ranges::contains(step.inputs, output)) return std::nullopt;
+    if (step.executable == nullptr) continue;
+    const auto caches = step.executable->caches();
+    for (std::size_t k = 0; k < caches.size(); ++k)
+      if (step.inputs[caches[k].input] == input && step.outputs[caches[k].output] == output)
+        found = PlacedCache{.step = i,
+                            .cache = k,
+                            .axis = caches[k].axis,
+                            .op = caches[k].op,
+                            .of_op = static_cast<std::size_t>(
+                                std::ranges::count(caches, caches[k].op, &CachePair::op))};
+  }
+  return readers == 1 ? found : std::nullopt;
 }
 
 PlanStatistics GraphExecutor::plan_statistics() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,25 @@ struct OutputMemory {
   std::uint64_t size_bytes = 0;
 };
 
+/// A cache of a partition's in the main graph: Executable::caches()[cache] of a step.
+struct PlacedCache {
+  std::size_t step = 0, cache = 0;
+  std::size_t axis = 0;   // that grows
+  std::size_t op = 0;     // of the step: its caches are kept together
+  std::size_t of_op = 0;  // how many those are
+};
+
+/// Keeps caches of partitions from run to run, in memory of its own.
+class CacheKeeper {
+ public:
+  virtual ~CacheKeeper() = default;
+  /// As OutputAllocator::keep().
+  [[nodiscard]] virtual Result<std::optional<CachePlace>> keep(std::size_t step, std::size_t cache,
+                                                               const Dims& dims) = 0;
+  /// Whether it keeps this value, which then has none after its step.
+  [[nodiscard]] virtual bool keeps(ValueId output) const = 0;
+};
+
 /// What one run of a graph needs of its own.
 class RunState {
  public:
@@ -60,6 +80,17 @@ class RunState {
   std::vector<std::int64_t> symbols;                        // scratch: sizes seen per symbol
   std::shared_ptr<TensorPool> pool;                         // shared with the bodies
   std::span<const OutputMemory> output_memory;              // by output; empty: none is given
+  CacheKeeper* keeper = nullptr;                            // of the main graph; null: none is kept
+
+  /// Of partitions here and in bodies; the pool counts its own.
+  [[nodiscard]] std::uint64_t allocated_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& execution : executions)
+      if (execution != nullptr) bytes += execution->allocated_bytes();
+    for (const auto& body : bodies)
+      if (body != nullptr) bytes += body->allocated_bytes();
+    return bytes;
+  }
 };
 
 /// Runs the nodes of one graph in order: partitions by their executables, the others by CPU kernels.
@@ -87,6 +118,12 @@ class GraphExecutor {
   [[nodiscard]] Status run_into(RunState& state, std::span<const Binding> bindings,
                                 const RunControl& control,
                                 std::vector<RuntimeValue>& outputs) const;
+  /// Where an input of the graph is a cache whose output is `output`, that nothing else reads or writes.
+  [[nodiscard]] std::optional<PlacedCache> find_cache(ValueId input, ValueId output) const;
+  /// Whether find_cache() finds the graph's output `output` for this input.
+  [[nodiscard]] bool has_cache(ValueId input, std::size_t output) const {
+    return find_cache(input, graph_->outputs[output]).has_value();
+  }
   /// Steps of this graph and of the bodies in it.
   [[nodiscard]] std::size_t step_count() const;
   [[nodiscard]] PlanStatistics plan_statistics() const;
@@ -128,6 +165,10 @@ class GraphExecutor {
                                      const RunControl& control) const;
   [[nodiscard]] Status run_step(std::size_t index, RunState& state,
                                 const RunControl& control) const;
+  /// Whether the value is in the keeper's memory and not in `state`.
+  [[nodiscard]] bool is_kept(const RunState& state, ValueId id) const {
+    return !is_body_ && state.keeper != nullptr && state.keeper->keeps(id);
+  }
   [[nodiscard]] Status check_outputs(const Step& step, RunState& state) const;
   void show_outputs(const Step& step, RunState& state, const ValueObserver& observer) const;
   [[nodiscard]] Status run_steps(RunState& state, const RunControl& control) const;

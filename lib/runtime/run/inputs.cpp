@@ -161,6 +161,19 @@ Status InputTable::bind_all(std::span<const RuntimeValue> values, std::vector<Bi
   return complete(bindings);
 }
 
+void InputTable::read_symbols(std::span<const RuntimeValue> values,
+                              std::vector<std::int64_t>& symbols) const {
+  symbols.assign(model_->symbol_count(), -1);
+  for (std::size_t i = 0; i < std::min(values.size(), infos_.size()); ++i) {
+    const ValueType& type = infos_[i].type;
+    if (!values[i].is_tensor() || !type.has_rank() || type.rank() != values[i].tensor().rank())
+      continue;
+    for (std::size_t axis = 0; axis < type.rank(); ++axis)
+      if (const Dim& dim = (*type.shape)[axis]; dim.is_symbol())
+        symbols[dim.symbol().index] = values[i].tensor().dims()[axis];
+  }
+}
+
 /// What was not given: an error, a default, or an empty optional.
 Status InputTable::complete(std::vector<Binding>& bindings) const {
   for (std::size_t i = 0; i < infos_.size(); ++i) {

@@ -25,6 +25,10 @@ class InputTable {
   [[nodiscard]] static Result<InputTable> build(const Model& model);
 
   [[nodiscard]] std::span<const IoInfo> infos() const { return infos_; }
+  [[nodiscard]] ValueId id(std::size_t input) const { return ids_[input]; }
+  /// Sizes of the model's symbols as the values say, by position in infos(); -1: none does. Where two
+  /// differ, the last one: bind_all() finds that.
+  void read_symbols(std::span<const RuntimeValue> values, std::vector<std::int64_t>& symbols) const;
   /// Checks names, types, ranks, fixed dims, and that equal symbols have equal sizes.
   /// Errors  INVALID_ARGUMENT naming the input, found and expected.
   [[nodiscard]] Status bind(std::span<const GivenInput> given, std::vector<Binding>& bindings,

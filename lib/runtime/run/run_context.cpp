@@ -73,10 +73,12 @@ Result<RuntimeValue> owned(const RuntimeValue& value, TensorPool& pool) {
 }  // namespace
 
 SessionContext::SessionContext(const InputTable& inputs, std::span<const IoInfo> outputs,
-                               const GraphExecutor& executor, std::uint64_t max_run_bytes)
+                               const GraphExecutor& executor, std::span<const KeptPair> pairs,
+                               std::uint64_t max_run_bytes)
     : inputs_(inputs),
       outputs_(outputs),
       executor_(executor),
+      pairs_(pairs),
       max_run_bytes_(max_run_bytes),
       given_(inputs.infos().size()),
       memory_(outputs.size()) {}
@@ -96,12 +98,22 @@ Status SessionContext::set_output(std::size_t index, std::span<std::byte> memory
   return {};
 }
 
-/// An op may write an output before all of the inputs have been read.
+Status SessionContext::set_state(ModelState* state) {
+  auto* kept = dynamic_cast<KeptState*>(state);
+  if (state != nullptr && (kept == nullptr || kept->pairs().data() != pairs_.data()))
+    return fail(ErrorCode::kInvalidArgument, "a state of another session");
+  kept_ = kept;
+  return {};
+}
+
+/// An op may write an output before all of the inputs have been read, but for a cache in one place.
 Status SessionContext::check_overlaps() const {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const auto bytes = bytes_of(memory_[i]);
     for (std::size_t k = 0; k < given_.size(); ++k)
-      if (overlaps(given_[k], bytes))
+      if (overlaps(given_[k], bytes) &&
+          !(given_[k].is_tensor() && given_[k].tensor().bytes().data() == bytes.data() &&
+            executor_.has_cache(inputs_.id(k), i)))
         return fail(ErrorCode::kInvalidArgument, "memory of output \"{}\" and input \"{}\" overlap",
                     outputs_[i].name, inputs_.infos()[k].name);
     for (std::size_t k = 0; k < i; ++k)
@@ -118,13 +130,39 @@ void SessionContext::prepare() {
   for (RuntimeValue& result : results_) state_->pool->release(std::move(result));
   results_.clear();
   state_->pool->end_run();
-  state_->output_memory = memory_;
+  written_ = memory_;
+  state_->output_memory = written_;
+  state_->keeper = kept_;
+}
+
+/// What a state has is not the caller's to give.
+Status SessionContext::check_unstated() const {
+  for (const KeptPair& pair : pairs_) {
+    if (given_[pair.names.input_index].defined())
+      return fail(ErrorCode::kInvalidArgument, "input \"{}\" is given, and part of the state",
+                  pair.names.input);
+    if (memory_[pair.names.output_index].data != nullptr)
+      return fail(ErrorCode::kInvalidArgument, "output \"{}\" has memory, and is part of the state",
+                  pair.names.output);
+  }
+  return {};
+}
+
+Status SessionContext::give_state() {
+  std::vector<std::int64_t>& symbols = state_->symbols;
+  inputs_.read_symbols(given_, symbols);
+  return kept_->give(given_, symbols, written_);
+}
+
+void SessionContext::end_state() {
+  for (const KeptPair& pair : pairs_) given_[pair.names.input_index] = RuntimeValue();
+  kept_->end();
 }
 
 /// An output may be an input that passed through, or hold one: its bytes are the caller's.
 Status SessionContext::keep_outputs() {
   for (std::size_t i = 0; i < results_.size(); ++i)
-    if (memory_[i].data == nullptr && is_borrowed(results_[i]))
+    if (written_[i].data == nullptr && is_borrowed(results_[i]))
       results_[i] = CTXGEN_TRY(owned(results_[i], *state_->pool));
   return {};
 }
@@ -132,17 +170,38 @@ Status SessionContext::keep_outputs() {
 Status SessionContext::run_bound(const RunControl& control) {
   CTXGEN_CHECK(check_overlaps());
   prepare();
+  if (kept_ != nullptr) CTXGEN_CHECK(give_state());
   CTXGEN_CHECK(inputs_.bind_all(given_, bindings_, state_->symbols));
   CTXGEN_CHECK(executor_.run_into(*state_, bindings_, control, results_));
   for (Binding& binding : bindings_) binding.value = RuntimeValue();
-  return keep_outputs();
+  CTXGEN_CHECK(keep_outputs());
+  if (kept_ == nullptr) return {};
+  for (const KeptPair& pair : pairs_) given_[pair.names.input_index] = RuntimeValue();
+  kept_->take(results_, *state_->pool);
+  return {};
+}
+
+Status SessionContext::run_stated(const RunControl& control) {
+  if (kept_ == nullptr) return run_bound(control);
+  CTXGEN_CHECK(check_unstated());
+  CTXGEN_CHECK(kept_->begin());
+  Status status = at_boundary("running", [&] { return run_bound(control); });
+  if (!status) bindings_.clear();
+  end_state();
+  return status;
+}
+
+std::uint64_t SessionContext::allocated_bytes() const {
+  if (state_ == nullptr) return 0;
+  return state_->allocated_bytes() + state_->pool->allocated_bytes() +
+         (kept_ == nullptr ? 0 : kept_->allocated_bytes());
 }
 
 Status SessionContext::run(std::vector<OpTiming>* timings) {
   if (running_.exchange(true))
     return fail(ErrorCode::kInvalidArgument, "the context is in use by another run");
   Status status =
-      at_boundary("running", [&] { return run_bound({.timings = timings, .stop = &stop_}); });
+      at_boundary("running", [&] { return run_stated({.timings = timings, .stop = &stop_}); });
   if (!status) {  // the state, or that of a body, may be half changed
     if (status.error().code == ErrorCode::kCancelled) stop_ = false;
     results_.clear();

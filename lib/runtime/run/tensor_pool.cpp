@@ -64,6 +64,7 @@ Result<std::shared_ptr<const void>> TensorPool::new_memory(std::uint64_t capacit
     return fail(ErrorCode::kResourceLimit, "out of memory for a tensor of {} bytes",
                 capacity_bytes);
   }
+  allocated_bytes_ += capacity_bytes;
   return std::shared_ptr<const void>(memory, PoolDeleter{capacity_bytes, account_});
 }
 

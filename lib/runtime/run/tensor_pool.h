@@ -38,6 +38,8 @@ class TensorPool {
   /// What kernels need while they run: not counted, but bounded by the limit, too.
   [[nodiscard]] cpu::Scratch& scratch() { return scratch_; }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+  /// Of tensors other than strings, in all.
+  [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_bytes_; }
   [[nodiscard]] std::size_t free_buffers() const { return free_.size(); }
 
  private:
@@ -54,6 +56,7 @@ class TensorPool {
   cpu::Scratch scratch_;
   std::uint64_t run_ = 0;
   std::uint64_t allocations_ = 0;
+  std::uint64_t allocated_bytes_ = 0;
 };
 
 }  // namespace ctxgen

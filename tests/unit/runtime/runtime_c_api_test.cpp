@@ -406,6 +406,61 @@ TEST_F(RuntimeCApi, SetConfig) {
   EXPECT_EQ(open(kAdd).code, CTXGEN_NOT_SATISFIED) << "both nodes run on the CPU";
 }
 
+constexpr const char* kSum = R"(g (float[n, 2] x, float[1, 2] state) => (float[1, 2] new_state) {
+  s = ReduceSum (x)
+  new_state = Add (state, s)
+})";
+
+TEST_F(RuntimeCApi, States) {
+  set_options();
+  ASSERT_DONE(ctxgen_session_options_add_state(options, "auto"));
+  ASSERT_EQ(open(kSum).code, CTXGEN_OK);
+  ASSERT_EQ(ctxgen_session_state_count(session), 1U);
+  ctxgen_state_info info{};
+  EXPECT_EQ(code(ctxgen_session_state(session, 0, &info)), CTXGEN_INVALID_ARGUMENT);
+  info.struct_size = sizeof info;
+  EXPECT_EQ(code(ctxgen_session_state(session, 1, &info)), CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_session_state(session, 0, &info));
+  EXPECT_STREQ(info.input, "state");
+  EXPECT_STREQ(info.output, "new_state");
+  EXPECT_EQ(info.grows, 0);
+  EXPECT_EQ(info.in_place, 0);
+  ctxgen_state *state = nullptr, *copy = nullptr;
+  ctxgen_value* value = nullptr;
+  ASSERT_DONE(ctxgen_state_create(session, &state));
+  EXPECT_EQ(code(ctxgen_state_create_value(state, 0, &value)), CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_run_context_set_state(context, state));
+  const float x[] = {1, 2};
+  const ctxgen_tensor in = tensor(x, kOneRow, 2);
+  ASSERT_DONE(ctxgen_run_context_set_input(context, 0, &in));
+  ASSERT_DONE(ctxgen_run_context_run(context));
+  ASSERT_DONE(ctxgen_state_fork(state, &copy));
+  ASSERT_DONE(ctxgen_run_context_run(context));
+  const auto first_of = [&](ctxgen_state* one) {
+    ctxgen_tensor out{};
+    out.struct_size = sizeof out;
+    EXPECT_EQ(code(ctxgen_state_create_value(one, 0, &value)), CTXGEN_OK);
+    EXPECT_EQ(code(ctxgen_value_tensor(value, &out)), CTXGEN_OK);
+    float first = 0;
+    std::memcpy(&first, out.data, sizeof first);
+    ctxgen_value_release(value);
+    return first;
+  };
+  EXPECT_EQ(first_of(state), 6);
+  EXPECT_EQ(first_of(copy), 3);
+  ASSERT_DONE(ctxgen_state_reset(state));
+  ASSERT_DONE(ctxgen_state_reserve(state, 5));
+  EXPECT_EQ(code(ctxgen_state_reserve(state, -1)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_state_rewind(state, 1)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(ctxgen_state_length(state), 0);
+  EXPECT_GE(ctxgen_state_bytes(copy), 8U);
+  EXPECT_EQ(ctxgen_state_bytes(nullptr), 0U);
+  EXPECT_EQ(code(ctxgen_state_reset(nullptr)), CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_run_context_set_state(context, nullptr));
+  ctxgen_state_release(copy);
+  ctxgen_state_release(state);
+}
+
 TEST_F(RuntimeCApi, SetThreadsAndKeptPlans) {
   set_options();
   EXPECT_EQ(code(ctxgen_session_options_set_threads(options, -1)), CTXGEN_INVALID_ARGUMENT);

@@ -92,6 +92,12 @@ CTXGEN_API ctxgen_status* ctxgen_session_options_add_bin(ctxgen_session_options*
                                                          const char* name, const void* data,
                                                          size_t size);
 
+/* A value that runs may hand on to the next (ctxgen_state): "past=present", names of an input and of the
+ * output that the next run takes as it; "auto": all with the usual names of such pairs (docs/runtime.md). May
+ * be called several times. */
+CTXGEN_API ctxgen_status* ctxgen_session_options_add_state(ctxgen_session_options* options,
+                                                           const char* pair);
+
 /* ---- sessions ----------------------------------------------------------------------------- */
 
 typedef struct ctxgen_session ctxgen_session;
@@ -253,6 +259,50 @@ CTXGEN_API ctxgen_status* ctxgen_run_context_write_profile(ctxgen_run_context* c
 /* Ends the run that is under way with CTXGEN_CANCELLED, before its next operator; where none is, the
  * next one. */
 CTXGEN_API void ctxgen_run_context_stop(ctxgen_run_context* context);
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+/* What a sequence of runs hands on from one to the next: a value per pair of ctxgen_session_options_add_state.
+ * A new one, and one that was reset, holds nothing: values that grow (caches of keys and values) have length
+ * 0, others are zeros. Caches of compiled attention grow in place. Each state is used by one run or call at a
+ * time, else CTXGEN_INVALID_ARGUMENT; any number may be used at the same time. Memory of one is bounded by
+ * ctxgen_session_options_set_max_run_bytes. A run that fails leaves it as it was. */
+typedef struct ctxgen_state ctxgen_state;
+
+typedef struct ctxgen_state_info {
+  size_t struct_size; /* in: sizeof(ctxgen_state_info) */
+  const char* input;
+  const char* output;
+  int grows;    /* nonzero: it has a length, and can be rewound */
+  int in_place; /* nonzero: runs append to it where it is */
+} ctxgen_state_info;
+
+CTXGEN_API size_t ctxgen_session_state_count(const ctxgen_session* session);
+CTXGEN_API ctxgen_status* ctxgen_session_state(const ctxgen_session* session, size_t index,
+                                               ctxgen_state_info* info);
+
+CTXGEN_API ctxgen_status* ctxgen_state_create(const ctxgen_session* session, ctxgen_state** state);
+CTXGEN_API void ctxgen_state_release(ctxgen_state* state);
+/* The longest of the values that grow, in rows; 0 for NULL. */
+CTXGEN_API int64_t ctxgen_state_length(const ctxgen_state* state);
+/* Memory that it has; 0 for NULL. */
+CTXGEN_API uint64_t ctxgen_state_bytes(const ctxgen_state* state);
+/* Room for so many rows, taken when a run first needs some, so that later ones take none. */
+CTXGEN_API ctxgen_status* ctxgen_state_reserve(ctxgen_state* state, int64_t length);
+/* As new; keeps its memory. */
+CTXGEN_API ctxgen_status* ctxgen_state_reset(ctxgen_state* state);
+/* Forgets what follows the first `length` rows. CTXGEN_INVALID_ARGUMENT: it is shorter;
+ * CTXGEN_NOT_IMPLEMENTED: a value of it does not grow. */
+CTXGEN_API ctxgen_status* ctxgen_state_rewind(ctxgen_state* state, int64_t length);
+/* Another one with a copy of the values. */
+CTXGEN_API ctxgen_status* ctxgen_state_fork(ctxgen_state* state, ctxgen_state** copy);
+/* A copy of value `index`, as in ctxgen_session_state. The caller releases it. */
+CTXGEN_API ctxgen_status* ctxgen_state_create_value(ctxgen_state* state, size_t index,
+                                                    ctxgen_value** value);
+/* What the runs to come of the context continue: inputs and outputs of the pairs are the state's, the caller
+ * gives none. NULL: no longer. The state must live until then. */
+CTXGEN_API ctxgen_status* ctxgen_run_context_set_state(ctxgen_run_context* context,
+                                                       ctxgen_state* state);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
+#include "ctxgen/runtime/model_state.h"
 #include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/run_context.h"
 
@@ -65,6 +66,9 @@ struct SessionOptions {
   /// Refuse (NOT_SATISFIED) a model with a node that a CPU kernel would run
   /// (session.disable_cpu_ep_fallback).
   bool disable_cpu_fallback = false;
+  /// What runs may hand on to the next (Session::make_state()): "past=present" pairs of an input and an
+  /// output, "auto" all with the usual names of such pairs (docs/runtime.md).
+  std::vector<std::string> states;
   /// Load sides to use instead of the built-in ones (tests; not owned).
   std::vector<const ProgramLoader*> loaders;
 };
@@ -143,6 +147,10 @@ class Session {
       std::span<const NamedValue> inputs, const RunOptions& options = {}) const = 0;
   /// A context for many runs; see there.
   [[nodiscard]] virtual Result<std::unique_ptr<RunContext>> make_context() const = 0;
+  /// Of SessionOptions::states.
+  [[nodiscard]] virtual std::span<const StatePair> state_pairs() const = 0;
+  /// A state for contexts of this session. Errors  INVALID_ARGUMENT: there are no pairs.
+  [[nodiscard]] virtual Result<std::unique_ptr<ModelState>> make_state() const = 0;
   [[nodiscard]] virtual const SessionStatistics& statistics() const = 0;
   /// What runs so far made of their shapes, summed over the partitions.
   [[nodiscard]] virtual PlanStatistics plan_statistics() const = 0;
