@@ -12,22 +12,13 @@
 #include "ctxgen/runtime/session.h"
 
 #include "counting_malloc.h"
+#include "need.h"
 
 using namespace ctxgen;
 
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (result) return std::move(*result);
-  std::println(stderr, "{}", result.error().message);
-  std::exit(1);
-}
-void need(const Status& status) {
-  if (status) return;
-  std::println(stderr, "{}", status.error().message);
-  std::exit(1);
-}
+using test::need;
 
 void set_inputs(const Session& session, RunContext& context) {
   for (std::size_t i = 0; i < session.inputs().size(); ++i) {

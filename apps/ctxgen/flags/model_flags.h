@@ -22,6 +22,7 @@ struct ModelFlags {
   std::vector<std::string> fix_dims;
   std::string isas;
   std::int64_t kept_plans = 8;
+  std::vector<std::string> states;  // SessionOptions::states
   std::optional<VerifyBlobs> verify_blobs;
 };
 

@@ -31,13 +31,6 @@ using Clock = std::chrono::steady_clock;
 /// Runs behind the per-op table.
 constexpr std::size_t kProfiledRuns = 10;
 
-/// The value that `share` of the sorted samples do not pass (nearest rank).
-double percentile(const std::vector<double>& sorted, double share) {
-  const double rank = share * static_cast<double>(sorted.size());
-  const auto at = static_cast<std::size_t>(std::max(rank - 0.5, 0.0));
-  return sorted[std::min(at, sorted.size() - 1)];
-}
-
 std::vector<InputSize> sizes_of(std::span<const IoInfo> infos, std::span<const NamedTensor> tensors,
                                 std::span<const ShapeProfile> profiles) {
   std::vector<NamedValue> values;
@@ -161,15 +154,6 @@ bool receive(int pipe, Message& message) {
   return true;
 }
 
-/// As the first provider that can measure them finds them; zeros if none can.
-Result<MachinePeaks> machine_peaks(int threads) {
-  for (const std::string& name : default_providers()) {
-    const auto provider = CTXGEN_TRY(make_provider(name));
-    if (const auto peaks = CTXGEN_TRY(provider->peaks(threads))) return *peaks;
-  }
-  return MachinePeaks{};
-}
-
 MachinePeaks best_of(const MachinePeaks& a, const MachinePeaks& b) {
   return {.gflops = std::max(a.gflops, b.gflops),
           .int8_gops = std::max(a.int8_gops, b.int8_gops),
@@ -178,6 +162,20 @@ MachinePeaks best_of(const MachinePeaks& a, const MachinePeaks& b) {
 }
 
 }  // namespace
+
+double percentile(std::span<const double> sorted, double share) {
+  const double rank = share * static_cast<double>(sorted.size());
+  const auto at = static_cast<std::size_t>(std::max(rank - 0.5, 0.0));
+  return sorted[std::min(at, sorted.size() - 1)];
+}
+
+Result<MachinePeaks> machine_peaks(int threads) {
+  for (const std::string& name : default_providers()) {
+    const auto provider = CTXGEN_TRY(make_provider(name));
+    if (const auto peaks = CTXGEN_TRY(provider->peaks(threads))) return *peaks;
+  }
+  return MachinePeaks{};
+}
 
 Result<BenchResult> measure(const BenchRequest& request) {
   const auto profiles = CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));

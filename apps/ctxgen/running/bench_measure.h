@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,11 @@ struct BenchResult {
   std::vector<InputSize> inputs;
   std::string inputs_text;  // as input_sizes_text()
 };
+
+/// The value that `share` of the sorted samples do not pass (nearest rank).
+[[nodiscard]] double percentile(std::span<const double> sorted, double share);
+/// As the first provider that can measure them finds them; zeros if none can.
+[[nodiscard]] Result<MachinePeaks> machine_peaks(int threads);
 
 /// Loads and runs a model in this process.
 [[nodiscard]] Result<BenchResult> measure(const BenchRequest& request);

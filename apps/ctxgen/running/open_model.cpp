@@ -89,6 +89,7 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
   SessionOptions options;
   options.threads = flags.options.threads;
   options.kept_plans = static_cast<std::size_t>(flags.kept_plans);
+  options.states = flags.states;
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument,
                 "a model from stdin (-) can only be compiled, not run");

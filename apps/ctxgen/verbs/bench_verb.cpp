@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <format>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "flags/value_checks.h"
 #include "io/run_files.h"
 #include "running/bench_measure.h"
+#include "running/decode_measure.h"
 #include "running/open_model.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -24,10 +26,12 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  ctxgen bench model_ctx.onnx\n"
     "  ctxgen bench model_ctx.onnx --compare other_ctx.onnx --iterations 200\n"
-    "  ctxgen bench model.onnx --dim batch=8 -v     with a table of operators\n";
+    "  ctxgen bench model.onnx --dim batch=8 -v     with a table of operators\n"
+    "  ctxgen bench decoder_ctx.onnx --decode 64,512     a prompt of 64 tokens, then 512 steps\n";
 
 struct Flags {
   BenchRequest request;
+  std::string decode;
   std::string other;
   std::string options_file;
   bool json = false;
@@ -72,6 +76,7 @@ void write_numbers(JsonWriter& json, const std::string& model, const BenchNumber
       .begin_object()
       .field("stored", numbers.plans.stored)
       .field("made", numbers.plans.made)
+      .field("primitives_made", numbers.plans.primitives_made)
       .field("kept", numbers.plans.kept)
       .field("dropped", numbers.plans.dropped)
       .field("repacked_weights", numbers.plans.repacked_weights)
@@ -273,8 +278,115 @@ Result<int> bench_two(const Flags& flags) {
   return 0;
 }
 
-Result<int> run(const Flags& flags) {
+void write_pairs(JsonWriter& json, std::span<const StatePair> pairs) {
+  json.key("state").begin_array();
+  for (const StatePair& pair : pairs)
+    json.begin_object()
+        .field("input", pair.input)
+        .field("output", pair.output)
+        .field("grows", pair.grows)
+        .field("in_place", pair.in_place)
+        .end_object();
+  json.end_array();
+}
+
+double tokens_per_second(const DecodeResult& result) { return ratio(1e3, result.step_p50_ms); }
+double step_gbytes(const DecodeResult& result) {
+  return ratio(static_cast<double>(result.step_bytes), result.step_p50_ms) / 1e6;
+}
+
+std::string decode_json(const Flags& flags, const DecodeRequest& decode,
+                        const DecodeResult& result) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", flags.request.model)
+      .field("compile_ms", result.compile_ms)
+      .field("load_ms", result.load_ms)
+      .field("nodes", result.nodes)
+      .field("partitions", result.partitions)
+      .key("decode")
+      .begin_object()
+      .field("prompt", static_cast<std::uint64_t>(decode.prompt))
+      .field("steps", static_cast<std::uint64_t>(decode.steps))
+      .field("first_prefill_ms", result.first_prefill_ms)
+      .field("prefill_ms", result.prefill_ms)
+      .field("first_step_ms", result.first_step_ms)
+      .key("step_ms")
+      .begin_object()
+      .field("min", result.step_min_ms)
+      .field("p50", result.step_p50_ms)
+      .field("p99", result.step_p99_ms)
+      .field("max", result.step_max_ms)
+      .end_object()
+      .field("tokens_per_second", tokens_per_second(result))
+      .field("step_bytes", result.step_bytes)
+      .field("gbytes_per_second", step_gbytes(result))
+      .field("read_gbytes_per_second", result.read_gbytes)
+      .field("cache_bytes", result.cache_bytes)
+      .field("cache_memory_bytes", result.cache_memory_bytes)
+      .key("from_third_step")
+      .begin_object()
+      .field("plans_made", result.plans_made)
+      .field("primitives_made", result.primitives_made)
+      .field("bytes_allocated", result.bytes_allocated)
+      .end_object();
+  write_pairs(json, result.pairs);
+  json.end_object().end_object();
+  return json.finish();
+}
+
+std::string decode_text(const DecodeRequest& decode, const DecodeResult& result) {
+  TextTable table({1});
+  const auto row = [&](const std::string& name, double value, const char* unit) {
+    table.row({name, std::format("{:.3f}", value), unit});
+  };
+  row("load", result.load_ms, "ms");
+  row("first prefill", result.first_prefill_ms, "ms");
+  row(std::format("prefill of {}", decode.prompt), result.prefill_ms, "ms");
+  row("first step", result.first_step_ms, "ms");
+  row("step p50", result.step_p50_ms, "ms");
+  row("step p99", result.step_p99_ms, "ms");
+  row("step max", result.step_max_ms, "ms");
+  row("tokens per second", tokens_per_second(result), "");
+  row("read by a step", double(result.step_bytes) / 0x1p20, "MiB");
+  table.row({"reading", rate_text(step_gbytes(result), result.read_gbytes), "GB/s"});
+  row("caches", double(result.cache_bytes) / 0x1p20, "MiB");
+  std::string text = table.text();
+  for (const StatePair& pair : result.pairs)
+    text += std::format("state: {} = {}{}\n", pair.input, pair.output,
+                        pair.in_place ? ", in place" : "");
+  return text + std::format("from the third step on: {}, {}, {} bytes allocated\n",
+                            count_text(result.plans_made, "plan"),
+                            count_text(result.primitives_made, "primitive"),
+                            result.bytes_allocated);
+}
+
+Result<int> bench_decoder(const Flags& flags) {
+  const DecodeRequest decode = CTXGEN_TRY(parse_decode(flags.decode));
+  const DecodeResult result = CTXGEN_TRY(measure_decode(flags.request, decode));
+  CTXGEN_CHECK(
+      print(flags.json ? decode_json(flags, decode, result) : decode_text(decode, result)));
+  return 0;
+}
+
+/// Options that say nothing about steps, or nothing without them.
+Status check_decode(const Flags& flags) {
+  const bool decodes = !flags.decode.empty();
+  if (!decodes && !flags.request.flags.states.empty())
+    return fail(ErrorCode::kInvalidArgument, "--state has no effect without --decode");
+  const char* other = !flags.other.empty()             ? "--compare"
+                      : flags.request.contexts > 0     ? "--contexts"
+                      : !flags.request.profile.empty() ? "--profile"
+                      : flags.request.per_op           ? "-v"
+                                                       : nullptr;
+  if (decodes && other != nullptr)
+    return fail(ErrorCode::kInvalidArgument, "--decode cannot be combined with {}", other);
+  return {};
+}
+
+Result<int> run(Flags& flags) {
   apply(flags.verbosity);
+  CTXGEN_CHECK(check_decode(flags));
   const auto profiles =
       CTXGEN_TRY(parse_profiles(flags.request.flags.dims, flags.request.flags.shapes));
   if (profiles.size() > 1)
@@ -290,7 +402,9 @@ Result<int> run(const Flags& flags) {
        .profile = flags.request.profile,
        .output_file = {},
        .output_folder = {}}));
-  return bench_one(flags);
+  if (flags.decode.empty()) return bench_one(flags);
+  if (flags.request.flags.states.empty()) flags.request.flags.states = {"auto"};
+  return bench_decoder(flags);
 }
 
 }  // namespace
@@ -313,6 +427,15 @@ void add_bench(Cli& cli) {
                    "also measure the throughput of N run contexts, each in its own thread")
       ->type_name("N")
       ->transform(whole_number(1, 1024));
+  verb->add_option(
+          "--decode", flags->decode,
+          "instead, measure a decoder: a prompt of so many tokens, then steps of one, which "
+          "continue the state of the run before")
+      ->type_name("PROMPT,STEPS");
+  verb->add_option("--state", flags->request.flags.states,
+                   "with --decode: an input and the output that the next run takes as it "
+                   "(past=present), or auto for all that have usual names; default auto")
+      ->type_name("PAIR");
   verb->add_option("--profile", flags->request.profile,
                    "write the time of each primitive and kernel, for chrome://tracing and Perfetto")
       ->type_name("FILE.json");
