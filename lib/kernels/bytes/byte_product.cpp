@@ -158,47 +158,100 @@ HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std:
     hn::StoreN(value, d, p.out + at, count);
 }
 
-/// `kRows` rows from `row` on times a tile.
-template <class Bytes_, std::size_t kRows>
-HWY_NOINLINE void multiply_byte_tile(const ByteProduct& p, const PreparedBytes& rows,
-                                     std::int64_t row, std::int64_t tile) {
-  constexpr std::size_t kVectors = kRows == 1 ? std::min<std::size_t>(kByteVectors, 4) : 2;
+/// What tasks multiply: rows from `row` on by columns from `column` on of a tile.
+struct BytePlace {
+  std::int64_t row, tile;
+  std::size_t column;
+};
+
+/// `kRows` rows times `kVectors` vectors of columns, whose words begin at `words`.
+template <class Bytes_, std::size_t kRows, std::size_t kVectors>
+HWY_NOINLINE void multiply_byte_columns(const ByteProduct& p, const PreparedBytes& rows,
+                                        const BytePlace& at, const std::byte* words) {
   const ByteLayout layout(p.matrix);
-  const std::byte* from = p.packed + tile * layout.tile_bytes;
-  const std::int64_t first = tile * kByteColumns;
+  const std::int64_t first = at.tile * kByteColumns;
   const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
-  for (std::size_t column = 0; column < columns; column += kVectors * kByteLanes) {
-    hn::Vec<Ints> sum[kRows][kVectors];
-    sum_columns<Bytes_, kRows, kVectors>(
-        layout.groups, {rows.rows + row * rows.stride, static_cast<std::size_t>(rows.stride)},
-        from + column * 4, sum);
-    HWY_UNROLL(8)
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t c = column + v * kByteLanes;
-      if (c >= columns) break;
-      const ByteColumn factors = load_column(p, rows, from, first, c);
-      HWY_UNROLL(16)
-      for (std::size_t r = 0; r < kRows; ++r) {
-        const std::int64_t to = row + static_cast<std::int64_t>(r);
-        write_sums(p, rows, to, factors, sum[r][v],
-                   to * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
-      }
+  hn::Vec<Ints> sum[kRows][kVectors];
+  sum_columns<Bytes_, kRows, kVectors>(
+      layout.groups, {rows.rows + at.row * rows.stride, static_cast<std::size_t>(rows.stride)},
+      words, sum);
+  HWY_UNROLL(8)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const std::size_t c = at.column + v * kByteLanes;
+    if (c >= columns) break;
+    const ByteColumn factors =
+        load_column(p, rows, p.packed + at.tile * layout.tile_bytes, first, c);
+    HWY_UNROLL(16)
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const std::int64_t to = at.row + static_cast<std::int64_t>(r);
+      write_sums(p, rows, to, factors, sum[r][v],
+                 to * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
     }
   }
+}
+
+/// Calls take<kRows>(row) for rows [row, end), as many at once as there are.
+template <class Take>
+HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& take) {
+  const auto take_all = [&]<std::size_t kRows>() HWY_ATTR {
+    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
+      take.template operator()<kRows>(row);
+  };
+  take_all.template operator()<kMostByteRows>();
+  if constexpr (kMostByteRows > 8) take_all.template operator()<8>();
+  if constexpr (kMostByteRows > 4) take_all.template operator()<4>();
+  take_all.template operator()<2>();
+  take_all.template operator()<1>();
 }
 
 template <class Bytes_>
 HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& rows,
                                    std::int64_t row, std::int64_t end, std::int64_t tile) {
-  const auto take = [&]<std::size_t kRows>() HWY_ATTR {
-    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
-      multiply_byte_tile<Bytes_, kRows>(p, rows, row, tile);
-  };
-  take.template operator()<kMostByteRows>();
-  if constexpr (kMostByteRows > 8) take.template operator()<8>();
-  if constexpr (kMostByteRows > 4) take.template operator()<4>();
-  take.template operator()<2>();
-  take.template operator()<1>();
+  const ByteLayout layout(p.matrix);
+  const std::byte* from = p.packed + tile * layout.tile_bytes;
+  const auto columns =
+      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
+  for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+    constexpr std::size_t kVectors = kRows == 1 ? std::min<std::size_t>(kByteVectors, 4) : 2;
+    for (std::size_t column = 0; column < columns; column += kVectors * kByteLanes)
+      multiply_byte_columns<Bytes_, kRows, kVectors>(p, rows, {at, tile, column},
+                                                     from + column * 4);
+  });
+}
+
+/// Rows of which so many share the widened words of a tile, where those fit into memory on the stack.
+constexpr std::int64_t kRowsOfWidened = 4 * kMostByteRows;
+constexpr std::size_t kWidenedBytes = std::size_t{96} * 1024;
+
+HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedBytes& rows,
+                                        std::int64_t row, std::int64_t end, std::int64_t tile) {
+  constexpr std::size_t kVectors = WidenedBytes::kVectorsOfWords;
+  HWY_ALIGN std::byte widened[kWidenedBytes];
+  const ByteLayout layout(p.matrix);
+  const auto columns =
+      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
+  for (std::size_t column = 0; column < columns; column += kVectors * kByteLanes) {
+    const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
+    for (std::int64_t group = 0; group < layout.groups; ++group)
+      WideBytes::widen<kVectors>(
+          words + group * static_cast<std::int64_t>(kByteWordRow),
+          widened + group * static_cast<std::int64_t>(WidenedBytes::kWordRow));
+    for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+      multiply_byte_columns<WidenedBytes, kRows, kVectors>(p, rows, {at, tile, column}, widened);
+    });
+  }
+}
+
+template <class Bytes_>
+HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& rows,
+                                   std::int64_t row, std::int64_t end, std::int64_t tile) {
+  if constexpr (Bytes_::kGroupBytes == WideBytes::kGroupBytes) {
+    const auto bytes =
+        static_cast<std::size_t>(ByteLayout(p.matrix).groups) * WidenedBytes::kWordRow;
+    if (end - row >= kRowsOfWidened && bytes <= kWidenedBytes)
+      return multiply_widened_rows(p, rows, row, end, tile);
+  }
+  multiply_byte_rows<Bytes_>(p, rows, row, end, tile);
 }
 
 template <class Bytes_>
@@ -208,7 +261,7 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const std::int64_t parts = (p.rows + kByteRowsOfTask - 1) / kByteRowsOfTask;
   const auto part = [&](std::int64_t i) HWY_ATTR {
     const std::int64_t row = i % parts * kByteRowsOfTask;
-    multiply_byte_rows<Bytes_>(p, rows, row, std::min(row + kByteRowsOfTask, p.rows), i / parts);
+    multiply_byte_part<Bytes_>(p, rows, row, std::min(row + kByteRowsOfTask, p.rows), i / parts);
   };
   // Starting threads costs as much as a million products.
   constexpr std::int64_t kWorthThreads = 1024 * 1024;

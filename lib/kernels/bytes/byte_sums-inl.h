@@ -62,6 +62,7 @@ HWY_INLINE void for_sums(const RowPointers<kRows>& rows, std::size_t offset,
 /// 0, 2, 1 and 3 as 16-bit integers.
 struct WideBytes {
   static constexpr std::size_t kGroupBytes = 8;
+  static constexpr std::size_t kWordRow = kByteWordRow;
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
@@ -76,7 +77,21 @@ struct WideBytes {
     add_half(rows, 4, half, sum);
   }
 
- private:
+  /// The same halves as 16-bit integers, for WidenedBytes.
+  template <std::size_t kVectors>
+  static HWY_INLINE void widen(const std::byte* words, std::byte* to) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto word = load(words, v);
+      store(hn::ShiftRight<8>(hn::ShiftLeft<8>(word)), to, v);
+      store(hn::ShiftRight<8>(word), to, kVectors + v);
+    }
+  }
+
+ protected:
+  static HWY_INLINE void store(hn::Vec<Shorts> half, std::byte* to, std::size_t v) {
+    hn::StoreU(hn::BitCast(Words(), half), Words(),
+               reinterpret_cast<std::uint32_t*>(to) + v * kByteLanes);
+  }
   static HWY_INLINE hn::Vec<Shorts> load(const std::byte* words, std::size_t v) {
     return hn::BitCast(Shorts(), hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words) +
                                                         v * kByteLanes));
@@ -92,10 +107,29 @@ struct WideBytes {
   }
 };
 
+/// By words that WideBytes::widen() made: many rows share what it costs.
+struct WidenedBytes : WideBytes {
+  static constexpr std::size_t kVectorsOfWords = 2;
+  static constexpr std::size_t kWordRow = 2 * kVectorsOfWords * kByteLanes * 4;
+
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
+                             hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+    static_assert(kVectors == kVectorsOfWords);
+    for (std::size_t part = 0; part < 2; ++part) {
+      hn::Vec<Shorts> half[kVectors];
+      HWY_UNROLL(8)
+      for (std::size_t v = 0; v < kVectors; ++v) half[v] = load(words, part * kVectors + v);
+      add_half(rows, part * 4, half, sum);
+    }
+  }
+};
+
 #if CTXGEN_HAVE_VNNI
 /// A group of a row is four bytes.
 struct VnniBytes {
   static constexpr std::size_t kGroupBytes = 4;
+  static constexpr std::size_t kWordRow = kByteWordRow;
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
@@ -130,7 +164,7 @@ HWY_INLINE void sum_columns(std::int64_t groups, RowPointers<kRows> rows, const 
         for (std::size_t byte = 0; byte < kVectors * kByteLanes * 4; byte += 64)
           hwy::Prefetch(words + kAhead + byte);
       Bytes_::add(rows, words, chain[c]);
-      words += kByteWordRow;
+      words += Bytes_::kWordRow;
       rows.advance(Bytes_::kGroupBytes);
     }
   }

@@ -133,6 +133,12 @@ TEST(ByteProduct, IsExactInAllForms) {
               expect_exact({rows, k, n, a_signed, b_signed, zeros, a_zero}, ++seed);
 }
 
+/// Matrices that just fit into what is widened for many rows, and that do not, on each instruction set.
+TEST(ByteProduct, IsExactForManyRowsOfAnyLength) {
+  for (const std::int64_t k : {1536, 1537, 3072, 3073, 6144, 6145})
+    expect_exact({50, k, 33, true, true, Form::Zeros::kPerColumn, true}, 4);
+}
+
 TEST(ByteProduct, IsExactForAnyNumberOfRows) {
   for (std::int64_t rows = 0; rows <= 65; ++rows)
     for (const std::int64_t k : {100, 101})
