@@ -6,32 +6,58 @@
 namespace ctxgen::kernels {
 namespace {
 
-std::size_t bytes_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+/// Moves at most 16 bytes by two words that may overlap: a call of memcpy takes longer than that.
+template <class Word>
+void copy_ends(std::uint8_t* to, const std::uint8_t* from, std::int64_t count) {
+  Word first, last;
+  const std::int64_t end = count - static_cast<std::int64_t>(sizeof(Word));
+  std::memcpy(&first, from, sizeof first);
+  std::memcpy(&last, from + end, sizeof last);
+  std::memcpy(to, &first, sizeof first);
+  std::memcpy(to + end, &last, sizeof last);
+}
+
+void copy_bytes(std::uint8_t* to, const std::uint8_t* from, std::int64_t count) {
+  constexpr std::int64_t kFew = 16;
+  if (count > kFew)
+    std::memcpy(to, from, static_cast<std::size_t>(count));
+  else if (count >= 8)
+    copy_ends<std::uint64_t>(to, from, count);
+  else if (count >= 4)
+    copy_ends<std::uint32_t>(to, from, count);
+  else if (count >= 2)
+    copy_ends<std::uint16_t>(to, from, count);
+  else if (count == 1)
+    *to = *from;
+}
+
+void fill_bytes(std::uint8_t* to, std::uint8_t fill, std::int64_t count) {
+  if (count > 0) std::memset(to, fill, static_cast<std::size_t>(count));
+}
 
 /// A line of a window, which begins at column `x` of the image's line; null: outside.
 void gather_line(const Windows& w, const std::uint8_t* line, std::int64_t x, std::uint8_t fill,
                  std::uint8_t* to) {
   const std::int64_t dilation = w.dilation[1], kernel = w.kernel[1];
   if (line == nullptr) {
-    std::memset(to, fill, bytes_of(kernel * w.channels));
-    return;
+    return fill_bytes(to, fill, kernel * w.channels);
   }
   // Positions [first, end) of the kernel are inside.
   const std::int64_t first = x < 0 ? std::min((-x + dilation - 1) / dilation, kernel) : 0;
   const std::int64_t end =
       x < w.size[1] ? std::min((w.size[1] - x + dilation - 1) / dilation, kernel) : 0;
   if (first >= end) return gather_line(w, nullptr, 0, fill, to);
-  std::memset(to, fill, bytes_of(first * w.channels));
+  fill_bytes(to, fill, first * w.channels);
   to += first * w.channels;
   const std::uint8_t* from = line + (x + first * dilation) * w.pitch;
   if (dilation == 1 && w.pitch == w.channels) {
-    std::memcpy(to, from, bytes_of((end - first) * w.channels));
+    copy_bytes(to, from, (end - first) * w.channels);
     to += (end - first) * w.channels;
   } else {
     for (std::int64_t i = first; i < end; ++i, to += w.channels, from += dilation * w.pitch)
-      std::memcpy(to, from, bytes_of(w.channels));
+      copy_bytes(to, from, w.channels);
   }
-  std::memset(to, fill, bytes_of((kernel - end) * w.channels));
+  fill_bytes(to, fill, (kernel - end) * w.channels);
 }
 
 }  // namespace
