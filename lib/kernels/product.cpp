@@ -12,15 +12,36 @@
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
+/// What is multiplied next, which tiles ask for on their way: the hardware does not see that it comes,
+/// a panel's chunks are far apart.
+struct Ahead {
+  const float* at;
+  std::int64_t second;         // floats to the unit's other panel; 0: there is none
+  std::int64_t lines;          // of 16 floats, in a panel
+  std::int64_t lines_per_row;  // of the part
+
+  HWY_INLINE void prefetch(std::int64_t rows) {
+    std::int64_t count = HWY_MIN(lines, rows * lines_per_row);
+    lines -= count;
+    for (; count > 0; --count, at += 16) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+      __builtin_prefetch(at, 0, 2);
+      if (second != 0) __builtin_prefetch(at + second, 0, 2);
+#endif
+    }
+  }
+};
+
 /// The rows of a group times kVectors vectors of columns, of which the result has `columns`, in tiles
 /// of about as many rows each.
 template <std::size_t kVectors>
-HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns) {
+HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns, Ahead& ahead) {
   constexpr auto kMost = static_cast<std::int64_t>(kRowsOf<kVectors>);
   const bool whole = columns >= static_cast<std::int64_t>(kVectors * kLanes);
   for (std::int64_t tiles = (rows + kMost - 1) / kMost; tiles > 0; --tiles) {
     const std::int64_t count = (rows + tiles - 1) / tiles;
     const TileFunction multiply = kTiles<kVectors>[static_cast<std::size_t>(count - 1)];
+    ahead.prefetch(count);
     if (whole)
       multiply(tile);
     else
@@ -31,64 +52,104 @@ HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns
   }
 }
 
-/// Vectors of a tile, as the block divides. Four where there are registers for many rows, or where few
-/// rows need no more: an element of a row is then loaded for more products. Else two.
-HWY_INLINE std::size_t vectors_of(std::int64_t block, std::int64_t rows) {
-  const auto vectors = static_cast<std::size_t>(block) / kLanes;
+/// Columns that a group's rows take before the next group's: of a panel, or of two narrow ones.
+HWY_INLINE std::int64_t columns_of_unit(std::int64_t block) {
+  return block == static_cast<std::int64_t>(2 * kLanes) ? 2 * block : block;
+}
+
+/// Vectors of a tile, as the columns divide. Four where there are registers for many rows, or where few
+/// rows need no more: an element of a row is then loaded for more products, and sums wait less for each
+/// other. Else two.
+HWY_INLINE std::size_t vectors_of(std::int64_t columns, std::int64_t rows) {
+  const auto vectors = static_cast<std::size_t>(columns) / kLanes;
   const bool four = kLanes >= 16 || rows <= static_cast<std::int64_t>(kRowsOf<4>);
   if (vectors % 4 == 0 && four) return 4;
   if (vectors % 2 == 0) return 2;
   return vectors % 3 == 0 ? 3 : 1;
 }
 
+/// Elements of a row that are multiplied before the next rows': narrow tiles keep a panel's part in the
+/// first cache, wide ones read it from the second.
+inline constexpr std::int64_t kPanelChunk = kLanes >= 16 ? kChunk : kChunk / 2;
+
 /// Which of the chunks of a product's depth it is.
 struct Chunk {
   bool first, last;
 };
 
-/// A group's rows times the part's columns, one chunk of the depth. `tile` has what all tiles share.
-HWY_INLINE void multiply_group(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
-                               Tile tile, std::int64_t rows) {
-  const std::size_t vectors = vectors_of(p.matrix.block, rows);
+/// A group's rows times the columns of a unit from `column` on, one chunk of the depth. `tile` has what
+/// all tiles share.
+HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
+                              Tile tile, std::int64_t rows, std::int64_t column, Ahead& ahead) {
+  const std::int64_t block = p.matrix.block;
+  const std::int64_t end = std::min(column + columns_of_unit(block), part.column + part.columns);
+  // Where the last panel is alone it is a unit of its own.
+  const std::size_t vectors = vectors_of(
+      std::min(columns_of_unit(block), (end - column + block - 1) / block * block), rows);
   const auto step = static_cast<std::int64_t>(vectors * kLanes);
-  const std::int64_t end = part.column + part.columns;
   const float* from = chunk.first ? p.finish.start : p.result;
   tile.from_pitch = chunk.first ? p.finish.start_pitch : p.result_pitch;
-  for (std::int64_t column = part.column; column < end; column += step) {
-    tile.panel =
-        p.matrix.panels + column / p.matrix.block * p.matrix.panel_floats + column % p.matrix.block;
-    tile.from = from == nullptr ? nullptr : from + part.row * tile.from_pitch + column;
-    tile.to = p.result + part.row * p.result_pitch + column;
-    tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + column;
+  for (std::int64_t at = column; at < end; at += step) {
+    tile.panel = p.matrix.panels + at / block * p.matrix.panel_floats + at % block;
+    tile.from = from == nullptr ? nullptr : from + part.row * tile.from_pitch + at;
+    tile.to = p.result + part.row * p.result_pitch + at;
+    tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
     switch (vectors) {
-      case 4: multiply_rows<4>(tile, rows, end - column); break;
-      case 3: multiply_rows<3>(tile, rows, end - column); break;
-      case 2: multiply_rows<2>(tile, rows, end - column); break;
-      default: multiply_rows<1>(tile, rows, end - column); break;
+      case 4: multiply_rows<4>(tile, rows, end - at, ahead); break;
+      case 3: multiply_rows<3>(tile, rows, end - at, ahead); break;
+      case 2: multiply_rows<2>(tile, rows, end - at, ahead); break;
+      default: multiply_rows<1>(tile, rows, end - at, ahead); break;
     }
   }
 }
 
+/// The chunk after that of the unit at the part's column i: the next unit's, or the first one's next.
+HWY_INLINE Ahead next_chunk(const PanelProduct& p, const ProductPart& part, std::int64_t k,
+                            std::int64_t i) {
+  if (kLanes >= 16) return {};  // measured: it does not help there
+  const std::int64_t block = p.matrix.block, unit = columns_of_unit(block);
+  if (i + unit < part.columns) {
+    i += unit;
+  } else {
+    i = 0;
+    k += kPanelChunk;
+  }
+  const std::int64_t count = HWY_MIN(kPanelChunk, p.windows.depth() - k);
+  if (count <= 0) return {};
+  const std::int64_t lines = count * block / 16;
+  const bool two = unit > block && i + block < part.columns;
+  const float* panel = p.matrix.panels + (part.column + i) / block * p.matrix.panel_floats;
+  return {panel + k * block, two ? p.matrix.panel_floats : 0, lines, lines / part.rows + 1};
+}
+
+/// A panel's chunk stays in the nearest cache that holds it while all groups of rows take it.
 HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) {
   const WindowRows rows(p.windows, part.row, part.rows);
   Runs runs;
-  const std::int64_t depth = p.windows.depth();
+  const std::int64_t depth = p.windows.depth(), unit = columns_of_unit(p.matrix.block);
   Tile tile{};
   tile.src = p.src;
   tile.runs = runs.data();
   tile.block = p.matrix.block;
+  tile.half = p.matrix.block == static_cast<std::int64_t>(2 * kLanes)
+                  ? p.matrix.panel_floats
+                  : static_cast<std::int64_t>(2 * kLanes);
   tile.to_pitch = p.result_pitch;
   tile.clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
                  p.finish.high < std::numeric_limits<float>::infinity();
-  for (std::int64_t k = 0; k == 0 || k < depth; k += kChunk) {
-    const Chunk chunk{k == 0, k + kChunk >= depth};
+  for (std::int64_t k = 0; k == 0 || k < depth; k += kPanelChunk) {
+    const Chunk chunk{k == 0, k + kPanelChunk >= depth};
     tile.finish = chunk.last ? &p.finish : nullptr;
-    for (const WindowRows::Group& group : rows.groups()) {
-      tile.offsets = rows.offsets() + group.first;
-      tile.numbers = rows.numbers() + group.first;
-      tile.run_count = find_runs(p.windows, group.cover, k, kChunk, runs);
-      if (tile.run_count > 0 || chunk.first || chunk.last)
-        multiply_group(p, part, chunk, tile, group.count);
+    for (std::int64_t i = 0; i < part.columns; i += unit) {
+      Ahead ahead = next_chunk(p, part, k, i);
+      for (const WindowRows::Group& group : rows.groups()) {
+        tile.offsets = rows.offsets() + group.first;
+        tile.numbers = rows.numbers() + group.first;
+        if (i == 0 || rows.groups().size() > 1)
+          tile.run_count = find_runs(p.windows, group.cover, k, kPanelChunk, runs);
+        if (tile.run_count > 0 || chunk.first || chunk.last)
+          multiply_unit(p, part, chunk, tile, group.count, part.column + i, ahead);
+      }
     }
   }
 }

@@ -39,6 +39,7 @@ struct Tile {
   std::size_t run_count;
   const float* panel;  // at the tile's first column
   std::int64_t block;
+  std::int64_t half;  // of four vectors: floats to the third one, which may be in another panel
   const std::int64_t* numbers;  // of its rows in what follows, which is at its first column, too
   const float* from;            // the sums so far; null: none
   std::int64_t from_pitch;
@@ -98,6 +99,7 @@ HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
 template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   const Floats d;
+  [[maybe_unused]] const std::int64_t half = t.half;
   for (std::size_t i = 0; i < t.run_count; ++i) {
     const Run& run = t.runs[i];
     const float* HWY_RESTRICT b = t.panel + run.depth * t.block;
@@ -105,8 +107,10 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
     for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {
       FloatVector columns[kVectors];
-      unrolled<kVectors>([&](auto v)
-                             CTXGEN_UNROLLED { columns[v] = hn::LoadU(d, b + v * kLanes); });
+      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+        const float* from = kVectors == 4 && v >= 2 ? b + half + (v - 2) * kLanes : b + v * kLanes;
+        columns[v] = hn::LoadU(d, from);
+      });
       unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
         const FloatVector x = hn::Set(d, a[r][k]);
         unrolled<kVectors>(

@@ -9,6 +9,8 @@ namespace {
 /// The positions p in [0, kernel) for which 0 <= start + p * dilation < size.
 std::array<std::int64_t, 2> inside(std::int64_t start, std::int64_t kernel, std::int64_t dilation,
                                    std::int64_t size) {
+  if (start >= 0 && start + (kernel - 1) * dilation < size)
+    return {0, kernel};  // most do not divide
   const auto up = [&](std::int64_t distance) { return (distance + dilation - 1) / dilation; };
   const std::int64_t first = start < 0 ? std::min(up(-start), kernel) : 0;
   const std::int64_t end = start < size ? std::min(up(size - start), kernel) : 0;
@@ -37,40 +39,53 @@ void WindowRows::take_matrix(const Windows& windows, std::int64_t row, std::int6
 }
 
 void WindowRows::take_windows(const Windows& w, std::int64_t row, std::int64_t rows) {
-  std::array<Place, kMostPartRows> places;
+  std::array<std::int64_t, kMostPartRows> places;  // offsets in the order of the rows
+  std::array<std::int64_t, kMostPartRows> group_of;
   std::int64_t column = row % w.result[1], line = row / w.result[1] % w.result[0];
   std::int64_t image = row / w.result[1] / w.result[0];
+  std::array<std::int64_t, 2> lines{};
+  std::int64_t y = 0, last = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t y = line * w.stride[0] - w.pad[0], x = column * w.stride[1] - w.pad[1];
-    const auto lines = inside(y, w.kernel[0], w.dilation[0], w.size[0]);
+    if (i == 0 || column == 0) {
+      y = line * w.stride[0] - w.pad[0];
+      lines = inside(y, w.kernel[0], w.dilation[0], w.size[0]);
+    }
+    const std::int64_t x = column * w.stride[1] - w.pad[1];
     const auto columns = inside(x, w.kernel[1], w.dilation[1], w.size[1]);
-    const Cover cover{lines[0], lines[1], columns[0], columns[1]};
-    places[i].cover = cover.empty() ? Cover{} : cover;
-    places[i].offset = cover.empty()
-                           ? 0
-                           : ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] + x +
-                              columns[0] * w.dilation[1]) *
-                                 w.pitch;
+    Cover cover{lines[0], lines[1], columns[0], columns[1]};
+    places[i] = 0;
+    if (cover.empty())
+      cover = Cover{};
+    else
+      places[i] = ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] + x +
+                   columns[0] * w.dilation[1]) *
+                  w.pitch;
+    last = group_with(cover, last);
+    group_of[i] = last;
+    ++groups_[last].count;
     if (++column < w.result[1]) continue;
     column = 0;
     if (++line < w.result[0]) continue;
     line = 0;
     ++image;
   }
-  std::array<bool, kMostPartRows> taken{};
-  std::int64_t next = 0;
+  std::array<std::int64_t, kMostPartRows> next;  // of each group
+  for (std::int64_t g = 0, first = 0; g < group_count_; first += groups_[g++].count)
+    next[g] = groups_[g].first = first;
   for (std::int64_t i = 0; i < rows; ++i) {
-    if (taken[i]) continue;
-    Group group{next, 0, places[i].cover};
-    for (std::int64_t j = i; j < rows; ++j) {
-      if (taken[j] || places[j].cover != group.cover) continue;
-      taken[j] = true;
-      offsets_[next] = places[j].offset;
-      numbers_[next++] = j;
-    }
-    group.count = next - group.first;
-    groups_[group_count_++] = group;
+    const std::int64_t at = next[group_of[i]]++;
+    offsets_[at] = places[i];
+    numbers_[at] = i;
   }
+}
+
+/// The number of the group with the cover, a new one if there is none. Neighbours mostly have `last`.
+std::int64_t WindowRows::group_with(const Cover& cover, std::int64_t last) {
+  if (last < group_count_ && groups_[last].cover == cover) return last;
+  for (std::int64_t g = 0; g < group_count_; ++g)
+    if (groups_[g].cover == cover) return g;
+  groups_[group_count_] = {0, 0, cover};
+  return group_count_++;
 }
 
 std::size_t find_runs(const Windows& w, const Cover& cover, std::int64_t depth, std::int64_t count,

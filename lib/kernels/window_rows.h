@@ -10,7 +10,7 @@ namespace ctxgen::kernels {
 
 /// Rows of a part at most.
 inline constexpr std::int64_t kMostPartRows = 224;
-/// Elements of a row that are multiplied before the next rows': a panel's part stays in the first cache.
+/// Elements of a row that are multiplied before the next rows' at most.
 inline constexpr std::int64_t kChunk = 768;
 
 /// Consecutive elements of a row that lie in the image, and where their factors are.
@@ -49,12 +49,9 @@ class WindowRows {
   [[nodiscard]] const std::int64_t* numbers() const { return numbers_.data(); }
 
  private:
-  struct Place {
-    Cover cover;
-    std::int64_t offset;
-  };
   void take_matrix(const Windows& windows, std::int64_t row, std::int64_t rows);
   void take_windows(const Windows& windows, std::int64_t row, std::int64_t rows);
+  std::int64_t group_with(const Cover& cover, std::int64_t last);
 
   std::int64_t group_count_ = 0;
   std::array<Group, kMostPartRows> groups_;
