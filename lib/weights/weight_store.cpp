@@ -57,8 +57,7 @@ struct WeightStore::Impl {
   CacheFolder* cache;
   DedupTable table;
   std::atomic<std::uint64_t> bytes_packed = 0, bytes_cached = 0;
-  mutable std::mutex mutex;  // guards what follows
-  std::map<Hash128, std::vector<std::vector<std::byte>>> layouts;
+  mutable std::mutex mutex;             // guards what follows
   std::map<StoreId, Hash128> contents;  // of packed blobs
   std::map<Hash128, StoreId> packed;    // by key
 };
@@ -113,18 +112,6 @@ std::uint64_t WeightStore::bytes_added() const { return impl_->table.bytes_added
 std::uint64_t WeightStore::bytes_stored() const { return impl_->table.bytes_stored(); }
 std::uint64_t WeightStore::bytes_packed() const { return impl_->bytes_packed; }
 std::uint64_t WeightStore::bytes_cached() const { return impl_->bytes_cached; }
-
-std::vector<std::vector<std::byte>> WeightStore::layouts_of(Hash128 content) const {
-  const std::lock_guard lock(impl_->mutex);
-  const auto known = impl_->layouts.find(content);
-  return known == impl_->layouts.end() ? std::vector<std::vector<std::byte>>() : known->second;
-}
-
-void WeightStore::note_layout(Hash128 content, std::vector<std::byte> layout) {
-  const std::lock_guard lock(impl_->mutex);
-  auto& known = impl_->layouts[content];
-  if (std::ranges::find(known, layout) == known.end()) known.push_back(std::move(layout));
-}
 
 Hash128 WeightStore::content_of(StoreId id) const {
   {

@@ -127,9 +127,7 @@ class ChainLoader final : public ProgramLoader {
     return std::make_unique<ChainExecutable>(std::move(program), std::move(weights));
   }
 
-  [[nodiscard]] std::string fingerprint(int /*threads*/) const override {
-    return std::string(kFingerprint);
-  }
+  [[nodiscard]] std::string fingerprint() const override { return std::string(kFingerprint); }
 
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int /*threads*/) const override {

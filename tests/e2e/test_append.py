@@ -1,6 +1,7 @@
 """--append: a context binary grows, and whoever used it before goes on."""
 
 import os
+import shutil
 import signal
 import subprocess
 
@@ -78,11 +79,18 @@ def test_another_target_is_refused_by_name(group):
     message = refused(2, "INVALID_GRAPH", "compile", group / "b.onnx", "--append", group / BIN, "--portable", names=["isa portable"])
     for part in context_of(group / BIN)["fingerprint"].split(";")[1:]:  # what each is for, in words
         assert part.replace("=", " ") in message
-    refused(2, "INVALID_GRAPH", "compile", group / "b.onnx", "--append", group / BIN, "--threads", 7, names=["threads 7"])
     done("compile", group / "c.onnx", "--portable")
     refused(2, "INVALID_GRAPH", "compile", group / "b.onnx", "--append", group / "c_dnnl.bin", names=["isa portable"])
     done("compile", group / "b.onnx", "--append", group / "c_dnnl.bin", "--portable")
     assert (group / BIN).read_bytes() == before
+
+
+def test_threads_are_no_target(group, tmp_path):
+    alone = tmp_path / "alone"
+    shutil.copytree(group, alone)
+    done("compile", group / "b.onnx", "--append", group / BIN, "--threads", 7)
+    done("compile", alone / "b.onnx", "--append", alone / BIN, "--threads", 1)
+    assert (group / BIN).read_bytes() == (alone / BIN).read_bytes()
 
 
 def test_a_bin_of_another_version_is_refused(group):

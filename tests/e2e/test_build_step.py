@@ -62,7 +62,7 @@ def test_contents_count_and_not_times(model):
 
 
 @pytest.mark.parametrize("options", [
-    ["--dim", "batch=2"], ["--node-prefix", "p_"], ["--strict"], ["--threads", "3"], ["--embed"], ["--provider", "cpu"],
+    ["--dim", "batch=2"], ["--node-prefix", "p_"], ["--strict"], ["--embed"], ["--provider", "cpu"],
     ["--external-initializers", "w.data"], ["--bin", "BIN"], ["--portable"], ["--isa", "sse41"], ["--isa", "sse41,avx2"],
 ])
 def test_other_options_are_another_compile(model, options):
@@ -73,9 +73,10 @@ def test_other_options_are_another_compile(model, options):
     assert not is_current(model)
 
 
-def test_jobs_are_no_other_compile(model):
+def test_jobs_and_threads_are_no_other_compile(model):
     done("compile", model, "-j", "1")
     assert is_current(model, "-j", "2")
+    assert is_current(model, "--threads", "3")
 
 
 @pytest.mark.parametrize("damage", ["missing bin", "missing model", "truncated bin", "other bin", "no context model"])

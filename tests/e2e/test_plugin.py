@@ -352,8 +352,11 @@ def made_for(binary, key, value):
     Gives what is there now: `value` in the length of what was there."""
     data = bytearray(binary.read_bytes())
     header_size = int.from_bytes(data[12:16], "little")
-    begin = data.index(key.encode() + b"=", 0, header_size) + len(key) + 1
-    end = data.index(b";", begin, header_size)
+    source_size, fingerprint_size = (int.from_bytes(data[at : at + 4], "little") for at in (80, 84))
+    fingerprint_end = 92 + source_size + fingerprint_size
+    begin = data.index(key.encode() + b"=", 92 + source_size, fingerprint_end) + len(key) + 1
+    end = data.find(b";", begin, fingerprint_end)
+    end = fingerprint_end if end < 0 else end
     value = value.ljust(end - begin, "_")[: end - begin]
     data[begin:end] = value.encode()
     data[16:32] = bytes(16)

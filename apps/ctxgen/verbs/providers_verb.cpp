@@ -44,7 +44,7 @@ Result<std::vector<Row>> collect() {
             .info = provider->info(),
             .isas = provider->instruction_sets(),
             .options = provider->option_names()};
-    if (provider->loader() != nullptr) row.fingerprint = provider->loader()->fingerprint(0);
+    if (provider->loader() != nullptr) row.fingerprint = provider->loader()->fingerprint();
     rows.push_back(std::move(row));
   }
   return rows;

@@ -70,15 +70,14 @@ void add_model(KeyHasher& key, const ImportedModel& imported) {
 }
 
 /// The list of providers as it was understood: names in another spelling are the same request.
-void add_providers(KeyHasher& key, const ProviderList& providers, const CompileTarget& target,
-                   int threads) {
+void add_providers(KeyHasher& key, const ProviderList& providers, const CompileTarget& target) {
   std::size_t index = 0;
   key.add_list(providers.all(), [&](const Provider* provider) {
     key.add(provider->name());
     key.add(provider->source());
     const ProgramLoader* loader = provider->loader();
     key.add(loader == nullptr ? std::string()
-                              : loader->fingerprint_of(target, threads).value_or(std::string()));
+                              : loader->fingerprint_of(target).value_or(std::string()));
     key.add_list(providers.options(index++), [&](const auto& option) {
       key.add(option.first);
       key.add(option.second);
@@ -149,7 +148,7 @@ KeyOfCompile key_of(std::span<const ImportedModel> models, const ProviderList& p
   add_versions(of_versions);
   of_models.add_list(models,
                      [&](const ImportedModel& imported) { add_model(of_models, imported); });
-  add_providers(of_target, providers, target, options.threads);
+  add_providers(of_target, providers, target);
   of_options.add_list(bin_references,
                       [&](const std::string& reference) { of_options.add(reference); });
   add_options(of_options, options);

@@ -42,12 +42,9 @@ std::string name_of(const CompileTarget& target) {
 
 }  // namespace
 
-ContextBuilder::ContextBuilder(std::span<const Provider* const> providers, int threads,
+ContextBuilder::ContextBuilder(std::span<const Provider* const> providers,
                                const CompileTarget& target, SpillFile* spill, CacheFolder* cache)
-    : providers_(providers.begin(), providers.end()),
-      cache_(cache),
-      threads_(threads),
-      target_(target) {
+    : providers_(providers.begin(), providers.end()), cache_(cache), target_(target) {
   for (std::size_t p = 0; p < providers_.size(); ++p)
     bins_.push_back(std::make_unique<Bin>(spill, cache));
 }
@@ -87,8 +84,7 @@ Result<std::string> ContextBuilder::add_program(std::size_t provider, Program pr
 /// One program per partition, of the cache where it has them.
 Result<std::vector<Program>> ContextBuilder::compile(std::size_t provider, const GraphView& view,
                                                      std::span<const Partition> partitions,
-                                                     const ProviderCompileOptions& options,
-                                                     Hash128 preferred_layouts) {
+                                                     const ProviderCompileOptions& options) {
   Bin& bin = *bins_[provider];
   const ProgramLoader* loader = providers_[provider]->loader();
   CacheFolder* const cache = loader == nullptr ? nullptr : cache_;
@@ -103,12 +99,12 @@ Result<std::vector<Program>> ContextBuilder::compile(std::size_t provider, const
     if (!of_graph)
       of_graph = std::make_unique<GraphHashes>(hash_structure(view.model(), view.graph()));
     hashes = of_graph.get();
-    fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_, threads_));
+    fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_));
   }
   for (std::size_t i = 0; i < partitions.size(); ++i) {
     if (cache != nullptr) {
       keys.push_back(key_of_partition(view, partitions[i], *providers_[provider], options,
-                                      fingerprint, *hashes, preferred_layouts));
+                                      fingerprint, *hashes));
       if (auto found = CTXGEN_TRY(find_program(*cache, keys[i], bin.store))) {
         counts_.programs_cached += 1;
         counts_.bytes_cached += found->weight_bytes;
@@ -134,11 +130,11 @@ Result<std::vector<Program>> ContextBuilder::compile(std::size_t provider, const
   return programs;
 }
 
-/// Enters the program of a job into its bin, and what its EPContext node says into `built`.
-Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
-  const Provider& provider = *providers_[job.provider];
-  Bin& bin = *bins_[job.provider];
-  Program program = job.program;
+/// Enters a program into its bin, and what its EPContext node says into `built`.
+Status ContextBuilder::settle(Program program, std::string_view prefix, std::size_t ordinal,
+                              BuiltPartition& built) {
+  const Provider& provider = *providers_[built.provider];
+  Bin& bin = *bins_[built.provider];
   program.source = provider.source();
   CTXGEN_CHECK(refer_to_sources(program, bin.store));
   built.attributes = provider.context_nodes(std::span(&program, 1)).front();
@@ -150,9 +146,9 @@ Status ContextBuilder::settle(const Job& job, BuiltPartition& built) {
   bin.bytes_added += built.weight_bytes;
   const std::string hash =
       hash_program(program, [&](BlobRef blob) { return bin.store.hash(blob.store_id()); }).hex();
-  built.attributes.partition_name = CTXGEN_TRY(add_program(
-      job.provider, std::move(program),
-      std::format("{}{}_{}_{}", job.prefix, provider.name(), hash.substr(0, 16), job.ordinal)));
+  built.attributes.partition_name = CTXGEN_TRY(
+      add_program(built.provider, std::move(program),
+                  std::format("{}{}_{}_{}", prefix, provider.name(), hash.substr(0, 16), ordinal)));
   built.attributes.source = provider.source();
   built.attributes.notes = built.attributes.notes.empty()
                                ? std::format("hash={}", hash)
@@ -167,27 +163,20 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
   CTXGEN_ASSERT(options.size() == providers_.size());
   const GraphView view(model, graph, target_);
   std::vector<BuiltPartition> built;
-  std::vector<Job> jobs;
+  std::vector<std::vector<Program>> programs(providers_.size());
   for (std::size_t p = 0; p < providers_.size(); ++p) {
     const std::vector<Partition>& partitions = assignment.partitions[p];
     if (partitions.empty()) continue;
-    std::vector<Program> programs = CTXGEN_TRY(compile(p, view, partitions, options[p], {}));
-    for (std::size_t i = 0; i < partitions.size(); ++i) {
-      built.push_back({.provider = p, .partition = i, .attributes = {}, .job = jobs.size()});
-      jobs.push_back({p, &model, &graph, partitions[i], options[p], std::string(prefix), 0,
-                      std::move(programs[i])});
-    }
+    programs[p] = CTXGEN_TRY(compile(p, view, partitions, options[p]));
+    for (std::size_t i = 0; i < partitions.size(); ++i)
+      built.push_back({.provider = p, .partition = i, .attributes = {}});
   }
   std::ranges::sort(built, {}, [&](const BuiltPartition& b) {
     return assignment.partitions[b.provider][b.partition].nodes.back();
   });
-  for (BuiltPartition& one : built) {
-    Job& job = jobs[one.job];
-    job.ordinal = first_ordinal++;
-    CTXGEN_CHECK(settle(job, one));
-    one.job = jobs_.size();
-    jobs_.push_back(std::move(job));
-  }
+  for (BuiltPartition& one : built)
+    CTXGEN_CHECK(
+        settle(std::move(programs[one.provider][one.partition]), prefix, first_ordinal++, one));
   return built;
 }
 
@@ -199,12 +188,6 @@ const Program* ContextBuilder::Bin::find(std::string_view name) const {
 void ContextBuilder::Bin::add(Program program) {
   index.try_emplace(program.name, programs.size());
   programs.push_back(std::move(program));
-}
-
-void ContextBuilder::Bin::keep_adopted_only() {
-  programs.resize(adopted);
-  std::erase_if(index, [&](const auto& entry) { return entry.second >= adopted; });
-  bytes_added = adopted_bytes;
 }
 
 Hash128 ContextBuilder::Bin::content_of(StoreId id) const {
@@ -220,8 +203,6 @@ Status ContextBuilder::adopt(std::size_t provider, const ContextReader& reader) 
     bin.bytes_added += packed_bytes(program, bin.store);
     bin.add(std::move(program));
   }
-  bin.adopted = bin.programs.size();
-  bin.adopted_bytes = bin.bytes_added;
   return {};
 }
 
@@ -258,7 +239,7 @@ Result<std::optional<ContextContent>> ContextBuilder::content(std::size_t provid
   if (loader == nullptr)
     return fail(ErrorCode::kInternal, "provider \"{}\" compiles but has no loader",
                 providers_[provider]->name());
-  content.fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_, threads_));
+  content.fingerprint = CTXGEN_TRY(loader->fingerprint_of(target_));
   BlobTable table(bin.store);
   for (Program program : bin.programs) {
     if (target_.isas.size() > 1 && program.variant_of.empty()) program.isa = target_.isas.front();

@@ -194,17 +194,13 @@ GraphHashes hash_structure(const Model& model, const Graph& graph) {
 
 ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
                             const Provider& provider, const ProviderCompileOptions& options,
-                            std::string_view fingerprint, GraphHashes& hashes,
-                            Hash128 preferred_layouts) {
+                            std::string_view fingerprint, GraphHashes& hashes) {
   Hasher hasher;
   for (const std::string_view part : {std::string_view("ctxgen program"), build_identity(),
                                       provider.name(), provider.source(), fingerprint})
     hasher.add(part);
-  for (const Hash128 hash : {hashes.structure, preferred_layouts}) {
-    hasher.add(hash.high);
-    hasher.add(hash.low);
-  }
-  hasher.add(static_cast<std::uint64_t>(options.threads));
+  hasher.add(hashes.structure.high);
+  hasher.add(hashes.structure.low);
   hasher.add(std::uint64_t{options.provider_options.size()});
   for (const auto& [key, value] : options.provider_options) {
     hasher.add(key);

@@ -26,11 +26,10 @@ struct ProgramKey {
 
 /// `hashes`: of the view's graph. In the key too: the contents of all constants that the partition
 /// reads, directly or through folded nodes; the provider, its options, the shapes to plan for; the
-/// target (`fingerprint`) and the build of ctxgen. Layouts that `store` is to prefer for weights.
+/// target (`fingerprint`) and the build of ctxgen.
 [[nodiscard]] ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
                                           const Provider& provider,
                                           const ProviderCompileOptions& options,
-                                          std::string_view fingerprint, GraphHashes& hashes,
-                                          Hash128 preferred_layouts);
+                                          std::string_view fingerprint, GraphHashes& hashes);
 
 }  // namespace ctxgen

@@ -95,10 +95,11 @@ constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(compress_level), .in_key = InKey::kYes, .flag = "--compress", .value = "[=LEVEL]",
      .setter = "set_compression",
      .help = "store weights compressed (1 to 19): a smaller file, not used in place"},
+    {CTXGEN_FIELD(threads), .flag = "--threads", .value = "N", .setter = "set_threads",
+     .help =
+         "threads of the runs of --verify, and of the compile without -j (default: physical cores "
+         "allowed here); never changes the output"},
     // In the fingerprints of the target, where a provider depends on them.
-    {CTXGEN_FIELD(threads), .in_key = InKey::kByItsEffect, .flag = "--threads", .value = "N",
-     .setter = "set_threads",
-     .help = "threads to plan for and to run with (default: physical cores allowed here)"},
     {CTXGEN_FIELD(portable), .in_key = InKey::kByItsEffect, .flag = "--portable",
      .setter = "set_portable",
      .help = "programs for any x86-64 machine: weights are stored plain and packed at load"},

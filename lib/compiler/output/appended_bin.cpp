@@ -66,7 +66,8 @@ std::string value_of(const Fields& fields, std::string_view key) {
   return at == fields.end() ? "none" : at->second;
 }
 
-/// "it is for threads 1, this compile for threads 4: add --threads 1".
+/// "it is for isa avx2, this compile for isa avx512_core: add --isa avx2". Files of earlier releases are
+/// for threads and caches, too.
 std::string differences(std::string_view found, std::string_view expected,
                         const CompileOptions& options) {
   const Fields of_bin = fields_of(found), here = fields_of(expected);
@@ -76,8 +77,6 @@ std::string differences(std::string_view found, std::string_view expected,
     if (theirs == mine) continue;
     its += std::format("{}{} {}", its.empty() ? "" : ", ", key, theirs);
     ours += std::format("{}{} {}", ours.empty() ? "" : ", ", key, mine);
-    if (key == "threads" && theirs != "none")
-      advice += " " + option_name(options, &CompileOptions::threads) + " " + theirs;
     if (key == "isa")
       advice +=
           " " + (theirs == "portable" ? option_name(options, &CompileOptions::portable)

@@ -195,8 +195,7 @@ void report_weights(BuiltModels& built) {
 Status check_appendable(const ContextReader& bin, const CompileEnv& env) {
   const std::size_t p = CTXGEN_TRY(writer_of(bin, env));
   const ProgramLoader& loader = *env.providers.all()[p]->loader();
-  const std::string fingerprint =
-      CTXGEN_TRY(loader.fingerprint_of(env.target, env.options.threads));
+  const std::string fingerprint = CTXGEN_TRY(loader.fingerprint_of(env.target));
   return check_same_target(bin, fingerprint, env.options);
 }
 
@@ -206,8 +205,8 @@ Result<BuiltModels> build_models(PreparedModels& prepared, const ContextReader* 
   built.report.key = prepared.sources.key.hash;
   built.report.key_parts = prepared.sources.key.parts;
   built.report.files_read = prepared.sources.files_read;
-  built.builder = std::make_unique<ContextBuilder>(env.providers.all(), env.options.threads,
-                                                   env.target, env.spill.get(), env.cache.get());
+  built.builder = std::make_unique<ContextBuilder>(env.providers.all(), env.target, env.spill.get(),
+                                                   env.cache.get());
   ContextBuilder& builder = *built.builder;
   if (appended != nullptr) {
     const std::size_t p = CTXGEN_TRY(writer_of(*appended, env));
@@ -224,7 +223,6 @@ Result<BuiltModels> build_models(PreparedModels& prepared, const ContextReader* 
                                               static_cast<double>(prepared.models.size())));
     built.partitions.push_back(CTXGEN_TRY(build_model(builder, model, sources, env)));
   }
-  CTXGEN_CHECK(builder.share_layouts(built.partitions));
   CTXGEN_CHECK(report_models(built, prepared, env));
   CTXGEN_CHECK(add_variants(built, prepared, env));
   for (std::size_t p = 0; p < env.providers.all().size(); ++p)

@@ -240,8 +240,7 @@ std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepar
   for (std::size_t p = 0; p < providers.all().size(); ++p) {
     ProviderCompileOptions one;
     if (main) one.profiles = options.profiles;
-    one.threads = options.threads;
-    one.jobs = options.jobs;
+    one.jobs = options.jobs > 0 ? options.jobs : options.threads;
     one.profile_dims = [&prepared](std::size_t profile, ValueId value) -> std::optional<Dims> {
       return prepared.profile_dims[profile][value.index];
     };

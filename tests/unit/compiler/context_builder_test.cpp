@@ -33,7 +33,7 @@ class ContextBuilderTest : public testing::Test {
   ToyProvider toy{"toy", {"Abs", "Add"}};
   const Provider* list[1] = {&toy};
   std::vector<ProviderCompileOptions> options = std::vector<ProviderCompileOptions>(1);
-  ContextBuilder builder{list, 1};
+  ContextBuilder builder{list};
 
   std::string add(const Model& model, std::string_view prefix = "") {
     const auto assignment = partition_graph(model, model.graph, list);

@@ -24,7 +24,7 @@ class ToyLoader : public ProgramLoader {
       weights.push_back(CTXGEN_TRY(blobs(weight.packed.at(0).blob.bin_index())));
     return std::make_unique<ToyExecutable>(*program, std::move(weights));
   }
-  std::string fingerprint(int) const override { return "toy=1"; }
+  std::string fingerprint() const override { return "toy=1"; }
   CompatibilityVerdict compatibility(std::string_view text, int) const override {
     if (text == "toy=1") return {Compatibility::kOptimal, ""};
     return {Compatibility::kUnsupported, "not a toy"};

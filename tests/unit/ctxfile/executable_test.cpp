@@ -15,7 +15,7 @@ class PlainLoader final : public ProgramLoader {
                                            const LoadOptions&, LoadStatistics*) const override {
     return fail(ErrorCode::kUnsupported, "loads nothing");
   }
-  std::string fingerprint(int) const override { return "plain=1"; }
+  std::string fingerprint() const override { return "plain=1"; }
   CompatibilityVerdict compatibility(std::string_view, int) const override { return {}; }
 };
 
@@ -63,7 +63,7 @@ TEST(ProgramLoaderDefaults, ProgramsAreTheSameForEveryTarget) {
   for (const CompileTarget& target :
        {CompileTarget{}, CompileTarget{.portable = true, .isas = {}},
         CompileTarget{.portable = false, .isas = {"avx2", "avx512_core"}}})
-    EXPECT_EQ(kLoader.fingerprint_of(target, 2), kLoader.fingerprint(2));
+    EXPECT_EQ(kLoader.fingerprint_of(target), kLoader.fingerprint());
 }
 
 // A limit holds for a process for good.

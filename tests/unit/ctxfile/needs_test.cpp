@@ -20,7 +20,7 @@ class Loader : public ProgramLoader {
                                            const LoadOptions&, LoadStatistics*) const override {
     return fail(ErrorCode::kInternal, "not for this test");
   }
-  std::string fingerprint(int) const override { return "fits"; }
+  std::string fingerprint() const override { return "fits"; }
   CompatibilityVerdict compatibility(std::string_view fingerprint, int) const override {
     return {fingerprint == "fits" ? Compatibility::kOptimal : Compatibility::kPreferRecompilation,
             ""};

@@ -150,7 +150,7 @@ TEST(ExecAttention, GivesTheSameOnSeveralThreads) {
     form.kv_heads = 4;
     Maker maker = attention(form);
     const Outputs one = compile_and_run(maker).value();
-    const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
+    const Packed packed = pack(maker, {maker.input_dims()}).value();
     const auto executable =
         loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
     EXPECT_EQ(run(*executable, maker.inputs()).value(), one);

@@ -87,7 +87,7 @@ TEST(ExecByteConv, GivesTheSameOnSeveralThreads) {
   for (const Dims& src : {Dims{1, 3, 8, 8}, Dims{2, 3, 40, 50}}) {
     Maker maker = byte_conv({.src = src, .pads = {1, 1, 1, 1}});
     const Outputs one = compile_and_run(maker).value();
-    const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
+    const Packed packed = pack(maker, {maker.input_dims()}).value();
     const auto executable =
         loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
     EXPECT_EQ(run(*executable, maker.inputs()).value(), one);

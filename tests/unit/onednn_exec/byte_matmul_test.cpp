@@ -147,7 +147,7 @@ TEST(ExecByteMatmul, StoresItsMatrixOnceAndRepacksNothing) {
   for (const bool portable : {false, true}) {
     Maker maker = product({});
     const Packed packed =
-        pack(maker, {{{1, kRowsK}, {}, {}}, {{4, 64, kRowsK}, {}, {}}}, 1, portable).value();
+        pack(maker, {{{1, kRowsK}, {}, {}}, {{4, 64, kRowsK}, {}, {}}}, portable).value();
     for (const ProgramWeight& weight : packed.program.weights) EXPECT_EQ(weight.packed.size(), 1U);
     LoadStatistics statistics;
     const auto executable =

@@ -79,7 +79,7 @@ TEST(ExecLookup, GivesTheSameOnSeveralThreads) {
   Maker maker = lookup(numbered_table(DataType::kFloat, Dims{10, 21}),
                        indices_of<std::int64_t>({4000}, indices));
   const Outputs one = compile_and_run(maker).value();
-  const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
+  const Packed packed = pack(maker, {maker.input_dims()}).value();
   const auto executable =
       loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
   EXPECT_EQ(run(*executable, maker.inputs()).value(), one);

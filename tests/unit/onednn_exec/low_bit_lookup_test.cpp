@@ -84,7 +84,7 @@ TEST(ExecLowBitLookup, GivesTheSameOnSeveralThreads) {
     indices[i] = static_cast<std::int64_t>(i * 7 % 37);
   Maker maker = low_bit_lookup(places<std::int64_t>({4000}, indices));
   const Outputs one = compile_and_run(maker).value();
-  const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
+  const Packed packed = pack(maker, {maker.input_dims()}).value();
   const auto executable =
       loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
   EXPECT_EQ(run(*executable, maker.inputs()).value(), one);

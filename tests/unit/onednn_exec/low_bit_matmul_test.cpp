@@ -121,7 +121,7 @@ TEST(ExecLowBitMatmul, OfNoRowsIsEmpty) {
 TEST(ExecLowBitMatmul, StoresItsMatrixOnceAndRepacksNothing) {
   for (const bool portable : {false, true}) {
     Maker maker = product({.compute = "int8"});
-    const Packed packed = pack(maker, {{{1, 1, 70}}, {{4, 64, 70}}}, 1, portable).value();
+    const Packed packed = pack(maker, {{{1, 1, 70}}, {{4, 64, 70}}}, portable).value();
     for (const ProgramWeight& weight : packed.program.weights) EXPECT_EQ(weight.packed.size(), 1U);
     EXPECT_EQ(packed.blobs()(packed.program.weights[0].packed[0].blob.bin_index())->bytes.size(),
               maker.weights()[0].bytes().size());
@@ -142,7 +142,7 @@ TEST(ExecLowBitMatmul, GivesTheSameOnSeveralThreads) {
                              .bias = {1100},
                              .compute = compute});
       const Outputs one = compile_and_run(maker).value();
-      const Packed packed = pack(maker, {maker.input_dims()}, 2).value();
+      const Packed packed = pack(maker, {maker.input_dims()}).value();
       const auto executable =
           loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
       EXPECT_EQ(run(*executable, maker.inputs()).value(), one);

@@ -14,7 +14,7 @@ namespace ctxgen::onednn {
 namespace {
 
 using Floats = std::vector<float>;
-using test::random_floats;
+using ctxgen::test::random_floats;
 
 std::byte* bytes_of(const Floats& list) {
   return reinterpret_cast<std::byte*>(const_cast<float*>(list.data()));

@@ -164,42 +164,6 @@ TEST(OwnProduct, AddsInPlace) {
   }
 }
 
-/// The stored form of a convolution's weight depends on neither pixels nor threads, and serves all.
-TEST(OwnProduct, OneFormServesEverySizeAndNumberOfThreads) {
-  if (simd_level() < SimdLevel::kAvx512) GTEST_SKIP() << "oneDNN chooses the form";
-  const auto network = [](std::int64_t size) {
-    Maker maker(6);
-    const Operand x = maker.input(Dims{1, 3, size, size});
-    const std::vector<Param> same{ints("pads", {1, 1, 1, 1})};
-    Operand y = maker.op(kind::kConv, {x, maker.weight(Dims{64, 3, 7, 7})},
-                         {ints("pads", {3, 3, 3, 3}), ints("strides", {2, 2})});
-    y = maker.op(kind::kConv, {y, maker.weight(Dims{80, 64, 3, 3})}, same, {unary("relu")});
-    const std::vector<Param> groups{ints("pads", {1, 1, 1, 1}), integer("group", 2)};
-    maker.output(maker.op(kind::kConv, {y, maker.weight(Dims{128, 40, 3, 3})}, groups));
-    return maker;
-  };
-  std::vector<std::vector<std::byte>> first;
-  for (const std::int64_t size : {7, 28, 80})
-    for (const int threads : {1, 3}) {
-      Maker maker = network(size);
-      const Packed packed = pack(maker, {maker.input_dims()}, threads).value();
-      std::vector<std::vector<std::byte>> layouts;
-      for (const ProgramWeight& weight : packed.program.weights) {
-        ASSERT_EQ(weight.packed.size(), 1U);
-        layouts.push_back(weight.packed[0].layout);
-      }
-      if (first.empty()) first = layouts;
-      EXPECT_EQ(layouts, first) << size << " pixels, " << threads << " threads";
-      for (const int other : {1, 2, 16, 64}) {
-        const auto loaded =
-            loader().load(packed.shared(), packed.blobs(), LoadOptions{other}, nullptr).value();
-        Maker larger = network(size + 6);
-        ASSERT_TRUE(run(*loaded, larger.inputs()));  // a size that was not planned
-        EXPECT_EQ(loaded->plan_statistics().repacked_weights, 0U) << other << " threads";
-      }
-    }
-}
-
 TEST(OwnProduct, PanelColumns) {
   EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::Acdb32a}), 32);
   EXPECT_EQ(panel_columns({{2, 40, 100, 3, 3}, kF32, Tag::aBdec64b}), 64);

@@ -177,7 +177,7 @@ TEST(ExecPlan, OwnKernelsRunOnTheWorkersOfTheCaller) {
 TEST(ExecPlan, MoreOpenMpThreadsGiveTheSameResult) {
   Maker maker(6);
   make_network(maker, 2, 40);
-  const Packed packed = pack(maker, {{maker.input_dims()}}, 2).value();
+  const Packed packed = pack(maker, {{maker.input_dims()}}).value();
   const auto executable = load(packed, nullptr, 2).value();
   const Outputs actual = run(*executable, maker.inputs()).value();
   const auto expected = reference(maker);
@@ -255,7 +255,7 @@ TEST(ExecPlan, UnknownKindsAndTypesAreUnsupported) {
 }
 
 TEST(ExecMachine, FingerprintVerdicts) {
-  const std::string here = loader().fingerprint(2);
+  const std::string here = loader().fingerprint();
   const auto verdict = [&](std::string_view from, std::string_view to) {
     std::string text = here;
     const std::size_t at = text.find(from);
@@ -265,7 +265,7 @@ TEST(ExecMachine, FingerprintVerdicts) {
   };
   EXPECT_EQ(loader().compatibility(here, 2).verdict, Compatibility::kOptimal);
   EXPECT_EQ(loader().compatibility(here, 2).reason, "");
-  EXPECT_EQ(loader().compatibility(here, 3).verdict, Compatibility::kPreferRecompilation);
+  EXPECT_EQ(loader().compatibility(here, 3).verdict, Compatibility::kOptimal);
   EXPECT_EQ(verdict("format=1", "format=2").verdict, Compatibility::kUnsupported);
   EXPECT_EQ(verdict("onednn=" + library_version(), "onednn=2.7.0").verdict,
             Compatibility::kUnsupported);
@@ -273,13 +273,23 @@ TEST(ExecMachine, FingerprintVerdicts) {
             Compatibility::kUnsupported);
   EXPECT_EQ(verdict("isa=" + isa_name(), "isa=sse41").verdict,
             isa_name() == "sse41" ? Compatibility::kOptimal : Compatibility::kPreferRecompilation);
-  EXPECT_EQ(verdict("cache=", "cache=7").verdict, Compatibility::kPreferRecompilation);
   EXPECT_EQ(loader().compatibility("", 2).verdict, Compatibility::kUnsupported);
   EXPECT_GE(default_threads(), 1);
 }
 
+/// Older files hold what oneDNN chose for these threads and caches.
+TEST(ExecMachine, FingerprintsOfOlderFilesNameThreadsAndCaches) {
+  const std::string older = loader().fingerprint() + ";threads=2";
+  EXPECT_EQ(loader().compatibility(older, 2).verdict, Compatibility::kOptimal);
+  const auto other = loader().compatibility(older, 3);
+  EXPECT_EQ(other.verdict, Compatibility::kPreferRecompilation);
+  EXPECT_NE(other.reason.find("threads is \"2\", here \"3\""), std::string::npos) << other.reason;
+  EXPECT_EQ(loader().compatibility(older + ";cache=7/7/7", 2).verdict,
+            Compatibility::kPreferRecompilation);
+}
+
 TEST(ExecMachine, PortableRunsWhereTheMajorVersionIsTheSame) {
-  const std::string portable = loader().fingerprint_of({.portable = true, .isas = {}}, 2).value();
+  const std::string portable = loader().fingerprint_of({.portable = true, .isas = {}}).value();
   EXPECT_EQ(portable.find(isa_name()), std::string::npos) << portable;
   const auto found = loader().compatibility(portable, 2);
   EXPECT_EQ(found.verdict, Compatibility::kPreferRecompilation);
@@ -294,7 +304,7 @@ TEST(ExecPlan, PortableProgramsHoldPlainWeightsAndNoChoices) {
   Maker maker(12);
   make_network(maker, 1, 16);
   const Packed native = pack(maker, {{maker.input_dims()}}).value();
-  const Packed portable = pack(maker, {{maker.input_dims()}}, 1, true).value();
+  const Packed portable = pack(maker, {{maker.input_dims()}}, true).value();
   for (const ProgramWeight& weight : portable.program.weights) {
     ASSERT_EQ(weight.packed.size(), 1U);
     EXPECT_TRUE(weight.packed[0].layout.empty());

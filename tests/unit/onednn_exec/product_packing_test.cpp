@@ -40,24 +40,6 @@ TEST(ProductPacking, IsChosenByInstructionSet) {
   EXPECT_EQ(product_packing(768, 3072, DataType::kFloat16, InstructionSet::kAvx2), std::nullopt);
 }
 
-TEST(ProductPacking, OfWindowsIsWhatOneDnnChoosesForOneThread) {
-  const auto block = [](std::int64_t m, InstructionSet usable) {
-    return window_packing(m, 1, usable);
-  };
-  constexpr auto kAvx512 = InstructionSet::kAvx512Core;
-  EXPECT_EQ(block(12, kAvx512), Tag::Acdb16a);
-  EXPECT_EQ(block(24, kAvx512), Tag::Acdb32a);
-  EXPECT_EQ(block(40, kAvx512), Tag::Acdb48a);  // others would store 64 channels
-  EXPECT_EQ(block(64, kAvx512), Tag::Acdb64a);
-  EXPECT_EQ(block(80, kAvx512), Tag::Acdb32a);
-  EXPECT_EQ(block(128, kAvx512), Tag::Acdb64a);
-  EXPECT_EQ(block(192, kAvx512), Tag::Acdb48a);
-  EXPECT_EQ(block(256, kAvx512), Tag::Acdb32a);
-  EXPECT_EQ(block(768, kAvx512), Tag::Acdb32a);
-  EXPECT_EQ(block(256, InstructionSet::kAvx2), std::nullopt);
-  EXPECT_EQ(window_packing(64, 2, kAvx512), Tag::aBdec64b);
-}
-
 /// [rows, 96] times a constant [96, 200], or its transpose.
 Maker product(std::int64_t rows, bool transposed) {
   Maker maker(5);
@@ -72,20 +54,20 @@ Maker product(std::int64_t rows, bool transposed) {
 TEST(ProductPacking, IsTheSameForEveryNumberOfRowsAndThreads) {
   for (const bool transposed : {false, true}) {
     std::vector<PackedWeight> first;
-    for (const std::int64_t rows : {1, 2, 31, 500})
-      for (const int threads : {1, 2, 7}) {
-        Maker maker = product(rows, transposed);
-        const Packed packed = pack(maker, {maker.input_dims()}, threads).value();
-        const std::vector<PackedWeight>& forms = packed.program.weights[0].packed;
-        ASSERT_EQ(forms.size(), 1U);
-        if (first.empty()) first = forms;
-        EXPECT_EQ(forms[0].layout, first[0].layout) << rows << " rows, " << threads << " threads";
+    for (const std::int64_t rows : {1, 2, 31, 500}) {
+      Maker maker = product(rows, transposed);
+      const Packed packed = pack(maker, {maker.input_dims()}).value();
+      const std::vector<PackedWeight>& forms = packed.program.weights[0].packed;
+      ASSERT_EQ(forms.size(), 1U);
+      if (first.empty()) first = forms;
+      EXPECT_EQ(forms[0].layout, first[0].layout) << rows << " rows";
+      for (const int threads : {1, 2, 7, 64}) {
         LoadStatistics statistics;
-        LoadOptions options;
-        options.threads = threads + 1;
-        ASSERT_TRUE(loader().load(packed.shared(), packed.blobs(), options, &statistics));
-        EXPECT_EQ(statistics.repacked_weights, 0U);
+        ASSERT_TRUE(
+            loader().load(packed.shared(), packed.blobs(), LoadOptions{threads}, &statistics));
+        EXPECT_EQ(statistics.repacked_weights, 0U) << threads << " threads";
       }
+    }
   }
 }
 
@@ -103,13 +85,13 @@ TEST(ProductPacking, ServesPointwiseConvolutionsOfEverySizeAndNumberOfThreads) {
   for (const std::int64_t size : {1, 7, 30})
     for (const int threads : {1, 3}) {
       Maker maker = pointwise(2, size);
-      const Packed packed = pack(maker, {maker.input_dims()}, threads).value();
+      const Packed packed = pack(maker, {maker.input_dims()}).value();
       const std::vector<PackedWeight>& forms = packed.program.weights[0].packed;
       ASSERT_EQ(forms.size(), 1U);
       if (first.empty()) first = forms[0].layout;
-      EXPECT_EQ(forms[0].layout, first) << size << " pixels, " << threads << " threads";
+      EXPECT_EQ(forms[0].layout, first) << size << " pixels";
       const auto loaded =
-          loader().load(packed.shared(), packed.blobs(), LoadOptions{threads + 1}, nullptr).value();
+          loader().load(packed.shared(), packed.blobs(), LoadOptions{threads}, nullptr).value();
       ASSERT_TRUE(run(*loaded, pointwise(1, size + 5).inputs()));  // a size that was not planned
       EXPECT_EQ(loaded->plan_statistics().repacked_weights, 0U);
     }

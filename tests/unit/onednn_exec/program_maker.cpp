@@ -84,13 +84,12 @@ BlobSource Packed::blobs() const {
   };
 }
 
-Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, int threads,
-                    bool portable) {
+Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, bool portable) {
   Packed packed{maker.program(), std::make_shared<WeightStore>()};
-  CTXGEN_CHECK(plan_and_pack(
-      packed.program, maker.weights(),
-      PackOptions{.profiles = std::move(profiles), .threads = threads, .portable = portable},
-      *packed.store));
+  CTXGEN_CHECK(
+      plan_and_pack(packed.program, maker.weights(),
+                    PackOptions{.profiles = std::move(profiles), .jobs = 1, .portable = portable},
+                    *packed.store));
   for (ProgramWeight& weight : packed.program.weights)
     for (PackedWeight& form : weight.packed) form.blob = BlobIndex{form.blob.store_id().value};
   return packed;

@@ -84,7 +84,7 @@ struct Packed {
   }
 };
 [[nodiscard]] Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles,
-                                  int threads = 1, bool portable = false);
+                                  bool portable = false);
 [[nodiscard]] Result<Outputs> run(const Executable& executable, const std::vector<Tensor>& inputs,
                                   std::vector<OpTiming>* timings = nullptr);
 /// Pack for the maker's input dims, load, run.

@@ -56,7 +56,7 @@ class ToyLoader final : public ProgramLoader {
     std::memcpy(&summand, blob.bytes.data(), 4);
     return std::make_unique<ToyExecutable>(program->outputs.size(), summand);
   }
-  std::string fingerprint(int) const override { return "toy-1"; }
+  std::string fingerprint() const override { return "toy-1"; }
   CompatibilityVerdict compatibility(std::string_view fingerprint, int) const override {
     if (fingerprint == "toy-1") return {Compatibility::kOptimal, ""};
     if (fingerprint == "toy-0") return {Compatibility::kPreferRecompilation, "toy-0, have toy-1"};

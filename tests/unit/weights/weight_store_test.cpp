@@ -79,15 +79,6 @@ TEST(WeightStore, KnowsWhatABlobWasPackedFrom) {
   EXPECT_EQ(store.content_of(plain), hash_bytes(as_bytes("plain")));
   EXPECT_EQ(store.content_of(one), store.content_of(plain));
   EXPECT_EQ(store.content_of(two), store.content_of(plain));
-  const auto layout = [](std::string_view text) {
-    const auto bytes = as_bytes(text);
-    return std::vector<std::byte>(bytes.begin(), bytes.end());
-  };
-  for (const char* wanted : {"L", "M", "L"})
-    store.note_layout(store.content_of(one), layout(wanted));
-  ASSERT_EQ(store.layouts_of(store.content_of(two)).size(), 2U);
-  EXPECT_EQ(as_text(store.layouts_of(store.content_of(one))[1]), "M");
-  EXPECT_TRUE(store.layouts_of(hash_bytes(as_bytes("unknown"))).empty());
 }
 
 TEST(WeightStore, PacksOnceForAllCompilesWithACache) {

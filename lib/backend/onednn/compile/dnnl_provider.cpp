@@ -90,7 +90,6 @@ Result<Program> compile_seen(const GraphView& view, const Partition& partition,
   lowered.low_bit_weights = wanted.dnnl.weights;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
-                         .threads = options.threads,
                          .jobs = options.jobs,
                          .portable = view.target().portable,
                          .stays_plain = options.stays_plain};

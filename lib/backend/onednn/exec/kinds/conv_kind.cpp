@@ -6,7 +6,7 @@
 #include "kinds/kind_rows.h"
 #include "kinds/own_product.h"
 #include "kinds/pointwise_conv.h"
-#include "layout/product_packing.h"
+#include "layout/conv_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -30,16 +30,8 @@ double conv_flops(const Dims& weights, const Dims& dst) {
   return flops;
 }
 
-/// While packing: layouts of these weights that other shapes or programs need.
-std::vector<memory::desc> preferred_forms(const NodeBuilder& builder, std::uint32_t weight,
-                                          const memory::desc& logical) {
-  std::vector<memory::desc> list;
-  const BuildContext& context = builder.context();
-  if (weight == kNone || context.create_primitives || context.forms == nullptr) return list;
-  for (const WeightForm& form : (*context.forms)[weight])
-    if (!form.plain && !form.transposed && form.md.get_dims() == logical.get_dims())
-      list.push_back(form.md);
-  return list;
+bool is_unsupported(const Status& status) {
+  return !status && status.error().code == ErrorCode::kUnsupported;
 }
 
 Result<ShapeOutputs> conv_shape(const ProgramOp& op, ShapeInputs in) {
@@ -55,25 +47,20 @@ Result<ShapeOutputs> qconv_shape(const ProgramOp& op, ShapeInputs in) {
   return out;
 }
 
-/// Whether the weights are stored in panels: a function of what the form may depend on.
-bool takes_panels(const Dims& weights, std::int64_t group) {
-  constexpr std::int64_t kLeastResults = 8, kLeastOfGroup = 16;
-  if (group == 1) return weights[0] >= kLeastResults;
-  return weights[1] >= kLeastOfGroup && weights[0] / group >= kLeastOfGroup;
-}
-
-/// The panels in which the file has the weights, else those that they are to be packed in; nothing
-/// where they have another form.
-std::optional<memory::desc> panels_of(const NodeBuilder& builder, const ConvOperands& conv,
-                                      std::int64_t group) {
-  if (conv.rank > 4 || !takes_own_product(builder)) return std::nullopt;
-  const Dims& onnx = builder.weight_dims();
-  const Dims wide = weight_dims(onnx, group);
-  if (const auto stored = own_panels(builder, wide)) return stored;
-  if (is_stored_packed(builder, conv.weight) || !takes_panels(onnx, group)) return std::nullopt;
-  const auto tag = window_packing(onnx[0] / group, group, usable_instruction_set());
+/// The form for this machine; nothing where oneDNN is to choose.
+std::optional<memory::desc> form_of(const NodeBuilder& builder, const ConvOperands& conv,
+                                    std::int64_t group) {
+  const Dims dims = weight_dims(builder.weight_dims(), group);
+  const bool quantised = traits_of(builder.op()).quantised;
+  const auto steps = quantised ? decode<QuantisedParams>(builder.op()) : QuantisedParams{};
+  if (!steps || steps->in_zero != 0) return std::nullopt;  // sums of the weights go with them
+  const auto tag = conv_packing({.dims = dims,
+                                 .grouped = group != 1,
+                                 .type = builder.weight_type(),
+                                 .source = builder.input(0).type},
+                                usable_instruction_set());
   if (!tag) return std::nullopt;
-  return memory::desc(to_dnnl(wide), memory::data_type::f32, *tag);
+  return memory::desc(to_dnnl(dims), conv.logical.get_data_type(), *tag);
 }
 
 Status build_conv(NodeBuilder& builder) {
@@ -94,40 +81,39 @@ Status build_conv(NodeBuilder& builder) {
     return add_conv<dnnl::convolution_forward>(builder, conv, weights, describe,
                                                conv_flops(onnx, builder.output().dims));
   };
-  const auto unsupported = [](const Status& status) {
-    return !status && status.error().code == ErrorCode::kUnsupported;
+  const auto build_own = [&](const memory::desc& panels) {
+    return add_own_product(builder,
+                           {.windows = windows_of(builder.input(0).dims, window, params.group),
+                            .weight = {kNone, conv.weight, false, conv.logical, panels},
+                            .groups = params.group,
+                            .columns = builder.output().dims[1] / params.group,
+                            .column_axis = 1});
   };
-  // A stored packing is tried as the plan chose it: that asks oneDNN for one kernel, not for all.
-  const auto stored = chosen_form(builder, conv.weight, conv.logical, false);
-  if (stored) {
-    const Status status = build_with(*stored);
-    if (!unsupported(status)) return status;
+  // oneDNN has a kernel for panels only if it would choose them for these threads, caches and pixels.
+  const auto build_in = [&](const memory::desc& form) {
+    const bool own = conv.rank <= 4 && takes_own_product(builder) && panel_columns(form);
+    const bool own_first = own && prefers_own_product(volume(onnx, 1));
+    const Status first = own_first ? build_own(form) : build_with(form);
+    if (!own || !is_unsupported(first)) return first;
+    return own_first ? build_with(form) : build_own(form);
+  };
+  // A stored form is tried as the plan chose it: that asks oneDNN for one kernel, not for all.
+  if (const auto chosen = chosen_form(builder, conv.weight, conv.logical, false)) {
+    const Status status = build_in(*chosen);
+    if (!is_unsupported(status)) return status;
   }
   if (is_pointwise(builder, window, params.group)) {
     const Status status = build_pointwise_conv(builder, conv_flops(onnx, builder.output().dims));
-    if (!unsupported(status)) return status;
+    if (!is_unsupported(status)) return status;
   }
-  if (const auto panels = panels_of(builder, conv, params.group)) {
-    // oneDNN has a kernel for them if it would choose them for these threads, caches and pixels.
-    const Status theirs =
-        stored == panels ? fail(ErrorCode::kUnsupported, "as stored") : build_with(*panels);
-    if (!unsupported(theirs)) return theirs;
-    const Status own = add_own_product(
-        builder, {.windows = windows_of(builder.input(0).dims, window, params.group),
-                  .weight = {kNone, conv.weight, false, conv.logical, *panels},
-                  .groups = params.group,
-                  .columns = builder.output().dims[1] / params.group,
-                  .column_axis = 1});
-    if (!unsupported(own)) return own;
-  }
-  for (const memory::desc& preferred : preferred_forms(builder, conv.weight, conv.logical)) {
-    // Blockings of one kernel are within a few percent of each other; another kernel may be far off.
-    const auto same_kernel = guarded(label(op), [&] {
-      const dnnl::primitive_attr attr;
-      return std::string_view(describe(preferred, attr).impl_info_str()) ==
-             describe(conv.any, attr).impl_info_str();
-    });
-    if (same_kernel && *same_kernel) return build_with(preferred);
+  const auto any_form = [](const memory::desc&) { return true; };
+  const Dims dims = weight_dims(onnx, params.group);
+  const auto stored = stored_packing(builder, conv.weight, dims, false, any_form);
+  const auto wanted = form_of(builder, conv, params.group);
+  for (const auto& form : {stored, wanted}) {
+    if (!form) continue;
+    const Status status = build_in(*form);
+    if (!is_unsupported(status)) return status;
   }
   return build_with(conv.any);
 }

@@ -1,7 +1,9 @@
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
+#include "layout/conv_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -110,6 +112,13 @@ Status build_deconv(NodeBuilder& builder) {
   };
   if (const auto stored = chosen_form(builder, conv.weight, conv.logical, false)) {
     const Status status = build_with(*stored);
+    if (status || status.error().code != ErrorCode::kUnsupported) return status;
+  }
+  const Dims dims = weight_dims(onnx, group);
+  const auto tag = conv_packing({.dims = dims, .grouped = group != 1, .transposed = true},
+                                usable_instruction_set());
+  if (tag) {
+    const Status status = build_with(memory::desc(to_dnnl(dims), memory::data_type::f32, *tag));
     if (status || status.error().code != ErrorCode::kUnsupported) return status;
   }
   return build_with(conv.any);

@@ -95,7 +95,8 @@ bool takes_packings(const NodeBuilder& builder, const Product& p) {
   return builder.input(0).type == DataType::kUint8 && steps && steps->in_zero == 0;
 }
 
-/// Weight layouts to try in order; the last one leaves the choice to oneDNN.
+/// Weight layouts to try in order; the last one leaves the choice to oneDNN, and is for what no table
+/// names and for files of other machines only.
 std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Product& p,
                                             std::uint32_t weight, const memory::desc& logical) {
   std::vector<memory::desc> list;
@@ -106,6 +107,8 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
     const DataType type = builder.context().program.weights[weight].type;
     if (const auto tag = product_packing(p.b[0], p.b[1], type, usable_instruction_set()))
       list.emplace_back(to_dnnl(p.b), logical.get_data_type(), *tag);
+    else if (type == DataType::kFloat)
+      list.push_back(logical_md(p.b, false));  // small: read as it is
   }
   list.emplace_back(to_dnnl(p.b), logical.get_data_type(), memory::format_tag::any);
   return list;
@@ -210,8 +213,8 @@ Status build_matmul(NodeBuilder& builder) {
       std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, a_md, a),
                             builder.slot_arg(DNNL_ARG_DST, dst_md, dst)};
       if (weight != kNone)
-        list.push_back(builder.packed_arg(
-            DNNL_ARG_WEIGHTS, {kNone, weight, p.trans_b, b_logical, pd.weights_desc()}));
+        list.push_back(builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, weight, p.trans_b, b_logical,
+                                                             pd.weights_desc(), is_any(b_md)}));
       else
         list.push_back(builder.slot_arg(DNNL_ARG_WEIGHTS, b_md, builder.input(1)));
       if (builder.has_input(2))

@@ -7,8 +7,7 @@
 #include "ctxgen/base/instruction_set.h"
 
 #include "kernels/kernel_product.h"
-#include "layout/product_packing.h"
-#include "layout/weight_layout.h"
+#include "layout/conv_packing.h"
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
@@ -151,9 +150,8 @@ bool takes_own_product(const NodeBuilder& builder) {
          builder.weight_type() == DataType::kFloat;
 }
 
-std::optional<memory::desc> own_panels(const NodeBuilder& builder, const Dims& dims) {
-  return stored_packing(builder, builder.node().packed_weight, dims, false,
-                        [](const memory::desc& md) { return panel_columns(md).has_value(); });
+bool prefers_own_product(std::int64_t depth) {
+  return depth >= kShortDepth && !includes(usable_instruction_set(), InstructionSet::kAvx512Core);
 }
 
 Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {

@@ -16,9 +16,9 @@ namespace ctxgen::onednn {
 /// Whether kernels::multiply_panels() is for the node: its instruction set, a constant weight, all in f32.
 [[nodiscard]] bool takes_own_product(const NodeBuilder& builder);
 
-/// The panels in which the file has the node's weight, as oneDNN's dims.
-[[nodiscard]] std::optional<dnnl::memory::desc> own_panels(const NodeBuilder& builder,
-                                                           const Dims& dims);
+/// Whether it comes first for rows of `depth` elements, where oneDNN may take the panels too: with AVX2
+/// it is as fast and takes no time to create.
+[[nodiscard]] bool prefers_own_product(std::int64_t depth);
 
 /// A product of the node's weight.
 struct OwnProduct {

@@ -72,6 +72,10 @@ std::optional<Dims> reshaped_strides(const Dims& dims, const Dims& strides, cons
 
 dnnl::memory::dims to_dnnl(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
+bool is_any(const dnnl::memory::desc& md) {
+  return md.get_format_kind() == dnnl::memory::format_kind::any;
+}
+
 dnnl::memory::data_type dnnl_type(DataType type) {
   using dnnl_data = dnnl::memory::data_type;
   switch (type) {

@@ -46,6 +46,8 @@ inline constexpr std::size_t kLayouts = 2;
 [[nodiscard]] dnnl::memory::desc make_md(const Dims& dims, const Dims& strides,
                                          DataType type = DataType::kFloat);
 [[nodiscard]] dnnl::memory::dims to_dnnl(const Dims& dims);
+/// Whether oneDNN is to choose the layout.
+[[nodiscard]] bool is_any(const dnnl::memory::desc& md);
 
 /// Product of dims as a signed number; the caller has checked that it fits.
 [[nodiscard]] std::int64_t volume(const Dims& dims, std::size_t first = 0);

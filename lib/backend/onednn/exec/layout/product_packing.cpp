@@ -39,36 +39,6 @@ std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, DataType type
   return least_padding(n, kBlocks);
 }
 
-namespace {
-
-/// What oneDNN's kernels choose with one thread at sizes that are common for so many channels, of the
-/// blocks that pad them least.
-std::int64_t window_block(std::int64_t m) {
-  if (m <= 16) return 16;
-  const auto padded = [&](std::int64_t block) { return (m + block - 1) / block * block; };
-  const std::int64_t least = std::min({padded(64), padded(48), padded(32)});
-  if (m <= 128 && padded(64) == least) return 64;
-  const bool even = m < 512 && m % 48 == 0;
-  return padded(48) == least && (even || padded(32) != least) ? 48 : 32;
-}
-
-}  // namespace
-
-std::optional<Tag> window_packing(std::int64_t m, std::int64_t groups, InstructionSet usable) {
-  if (!includes(usable, InstructionSet::kAvx512Core)) return std::nullopt;
-  const auto packing =
-      std::ranges::find(window_packings(), window_block(m), &WindowPacking::columns);
-  return groups == 1 ? packing->one : packing->grouped;
-}
-
-std::span<const WindowPacking> window_packings() {
-  static constexpr std::array kPackings{WindowPacking{16, Tag::Acdb16a, Tag::aBdec16b},
-                                        WindowPacking{32, Tag::Acdb32a, Tag::aBdec32b},
-                                        WindowPacking{48, Tag::Acdb48a, Tag::aBdec48b},
-                                        WindowPacking{64, Tag::Acdb64a, Tag::aBdec64b}};
-  return kPackings;
-}
-
 std::span<const Tag> product_packings() {
   static constexpr std::array kPackings{Tag::BA16a16b, Tag::BA16a32b, Tag::BA16a48b, Tag::BA16a64b,
                                         Tag::BA16a64b4a};

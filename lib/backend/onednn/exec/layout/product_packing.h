@@ -19,23 +19,9 @@ namespace ctxgen::onednn {
                                                                       std::int64_t n, DataType type,
                                                                       InstructionSet usable);
 
-/// How the weights of a 2-D convolution are stored, in f32: panels of the `m` channels of each group's
-/// result, Acdb{16,32,48,64}a or aBdec{16,32,48,64}b. As above; nothing without AVX-512, where oneDNN's
-/// own choice changes with the image and is often a block of 24.
-[[nodiscard]] std::optional<dnnl::memory::format_tag> window_packing(std::int64_t m,
-                                                                     std::int64_t groups,
-                                                                     InstructionSet usable);
-
 /// The packings that oneDNN's product kernels take for every number of rows, f32's first: a file may
 /// hold any of them.
 [[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
 [[nodiscard]] bool is_product_packing(const dnnl::memory::desc& md);
-
-/// The packings of convolutions' weights in panels of so many results: of one group, of several.
-struct WindowPacking {
-  std::int64_t columns;
-  dnnl::memory::format_tag one, grouped;
-};
-[[nodiscard]] std::span<const WindowPacking> window_packings();
 
 }  // namespace ctxgen::onednn

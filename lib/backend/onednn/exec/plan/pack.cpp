@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <format>
 #include <optional>
-#include <set>
 
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_params.h"
@@ -15,6 +14,10 @@
 
 namespace ctxgen::onednn {
 namespace {
+
+/// Where oneDNN chooses a form, it chooses the one for a single thread: a file does not depend on how
+/// many will run it.
+constexpr int kPlanningThreads = 1;
 
 /// Adds stored forms to the weights of a program as plans ask for them.
 class Packer {
@@ -66,15 +69,6 @@ class Packer {
     return append(use.weight, *layout, CTXGEN_TRY(store_.add_packed(from, reorder)));
   }
 
-  /// Layouts that the store prefers: others have the same weights in them.
-  Result<WeightForms> preferred() {
-    WeightForms forms(program_.weights.size());
-    for (std::uint32_t w = 0; w < forms.size(); ++w)
-      for (const auto& layout : store_.layouts_of(content_of(w)))
-        if (auto form = decode_layout(layout, program_.weights[w])) forms[w].push_back(*form);
-    return forms;
-  }
-
  private:
   Hash128 content_of(std::uint32_t weight) {
     auto& known = contents_[weight];
@@ -112,60 +106,25 @@ Status check_weights(const Program& program, std::span<const Tensor> plain) {
 
 /// A plan of which only the shapes are stored. It is made all the same: what no kernel takes here is
 /// to be refused.
-Status add_portable_profile(Program& program, std::span<const Dims> input_dims, int threads) {
+Status add_portable_profile(Program& program, std::span<const Dims> input_dims) {
   const Plan plan = CTXGEN_TRY(make_plan({.program = program,
                                           .input_dims = input_dims,
                                           .forms = nullptr,
                                           .choices = {},
-                                          .threads = threads,
+                                          .threads = kPlanningThreads,
                                           .create_primitives = false}));
   const std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
   program.plans.push_back(StoredPlan{plan.input_dims, 0, 0, encode_choices(choices)});
   return {};
 }
 
-Result<Plan> plan_profile(const Program& program, std::span<const Dims> input_dims, int threads,
-                          const WeightForms& preferred) {
+Result<Plan> plan_profile(const Program& program, std::span<const Dims> input_dims) {
   return make_plan({.program = program,
                     .input_dims = input_dims,
-                    .forms = &preferred,
+                    .forms = nullptr,
                     .choices = {},
-                    .threads = threads,
+                    .threads = kPlanningThreads,
                     .create_primitives = false});
-}
-
-/// The layouts that plans want for weights, where one weight has several (its plain form is none).
-Result<bool> add_wishes(std::span<const Plan> plans, const Program& program,
-                        WeightForms& preferred) {
-  std::vector<std::set<std::vector<std::byte>>> wanted(program.weights.size());
-  for (const Plan& plan : plans)
-    for (const PackedUse& use : plan.packed) {
-      const bool plain = use.wanted == use.logical;
-      wanted[use.weight].insert(
-          plain ? std::vector<std::byte>()
-                : encode_layout(use.wanted, use.transposed).value_or(std::vector<std::byte>()));
-    }
-  bool several = false;
-  for (std::size_t w = 0; w < wanted.size(); ++w) {
-    if (wanted[w].size() < 2) continue;
-    several = true;
-    for (const std::vector<std::byte>& layout : wanted[w])
-      if (!layout.empty())
-        preferred[w].push_back(CTXGEN_TRY(decode_layout(layout, program.weights[w])));
-  }
-  return several;
-}
-
-/// Plans for all profiles. Where they want a weight in several layouts, they are made again: a kernel
-/// that is as good with a layout that another one needs takes that.
-Result<std::vector<Plan>> plan_profiles(const Program& program, const PackOptions& options,
-                                        int threads, WeightForms& preferred) {
-  for (bool first = true;; first = false) {
-    std::vector<Plan> plans;
-    for (const std::vector<Dims>& profile : options.profiles)
-      plans.push_back(CTXGEN_TRY(plan_profile(program, profile, threads, preferred)));
-    if (!first || !CTXGEN_TRY(add_wishes(plans, program, preferred))) return plans;
-  }
 }
 
 Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
@@ -198,22 +157,19 @@ Result<Dims> typical_source(const Program& program, const ProgramOp& op) {
 }
 
 /// Packs the weight of one op for shapes that are not known yet, by planning the op alone.
-Status pack_typical(const Program& program, const ProgramOp& op, int threads,
-                    const WeightForms& preferred, Packer& packer) {
+Status pack_typical(const Program& program, const ProgramOp& op, Packer& packer) {
   const KindTraits& traits = traits_of(op);
   const bool packs = traits.product && op.inputs.size() >= 2 &&
                      op.inputs[0].kind == Operand::Kind::kValue &&
                      op.inputs[1].kind == Operand::Kind::kWeight;
   if (!packs || program.weights[op.inputs[1].index].dims.size() < 2) return {};
   if (traits.matrix && program.weights[op.inputs[1].index].dims.size() != 2) return {};
-  Program alone;                       // with the weights that it reads, and the forms of those
+  Program alone;                       // with the weights that it reads
   std::vector<std::uint32_t> weights;  // of `alone`, as indices in `program`
-  WeightForms forms;
   const auto move_in = [&](Operand operand) {
     if (operand.kind != Operand::Kind::kWeight) return operand;
     weights.push_back(operand.index);
     alone.weights.push_back(program.weights[operand.index]);
-    forms.push_back(preferred[operand.index]);
     return Operand::weight(static_cast<std::uint32_t>(weights.size() - 1));
   };
   const auto type_of = [&](const Operand& value) { return program.values[value.index].type; };
@@ -232,12 +188,7 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads,
   std::erase_if(alone.ops[0].params,
                 [](const ProgramParam& param) { return param.name == "trans_a"; });
   const Dims source = CTXGEN_TRY(typical_source(program, op));
-  const auto plan = make_plan({.program = alone,
-                               .input_dims = std::span(&source, 1),
-                               .forms = &forms,
-                               .choices = {},
-                               .threads = threads,
-                               .create_primitives = false});
+  const auto plan = plan_profile(alone, std::span(&source, 1));
   // An op that does not plan here may plan with its real shapes; its weight is stored plain.
   if (!plan) return {};
   for (PackedUse use : plan->packed) {
@@ -252,24 +203,22 @@ Status pack_typical(const Program& program, const ProgramOp& op, int threads,
 Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
                      const PackOptions& options, WeightStore& store) {
   CTXGEN_CHECK(check_weights(program, plain_weights));
-  const int threads = options.threads > 0 ? options.threads : default_threads();
-  const OmpThreads scope(threads);
-  Packer packer(program, plain_weights, options, options.jobs > 0 ? options.jobs : threads, store);
-  if (options.portable) {
-    for (const std::vector<Dims>& profile : options.profiles)
-      CTXGEN_CHECK(add_portable_profile(program, profile, threads));
+  const OmpThreads scope(kPlanningThreads);
+  Packer packer(program, plain_weights, options,
+                options.jobs > 0 ? options.jobs : default_threads(), store);
+  std::vector<Plan> plans;
+  for (const std::vector<Dims>& profile : options.profiles) {
+    if (options.portable)
+      CTXGEN_CHECK(add_portable_profile(program, profile));
+    else
+      plans.push_back(CTXGEN_TRY(plan_profile(program, profile)));
   }
-  WeightForms preferred(program.weights.size());
-  if (!options.portable) {
-    preferred = CTXGEN_TRY(packer.preferred());
-    const std::vector<Plan> plans = CTXGEN_TRY(plan_profiles(program, options, threads, preferred));
-    for (const Plan& plan : plans) CTXGEN_CHECK(pack_plan(program, plan, packer));
-  }
+  for (const Plan& plan : plans) CTXGEN_CHECK(pack_plan(program, plan, packer));
   for (const ProgramOp& op : program.ops) {
     const bool open = !options.portable && op.inputs.size() >= 2 &&
                       op.inputs[1].kind == Operand::Kind::kWeight &&
                       program.weights[op.inputs[1].index].packed.empty();
-    if (open) CTXGEN_CHECK(pack_typical(program, op, threads, preferred, packer));
+    if (open) CTXGEN_CHECK(pack_typical(program, op, packer));
   }
   for (std::uint32_t i = 0; i < program.weights.size(); ++i)
     if (program.weights[i].packed.empty()) (void)CTXGEN_TRY(packer.add_plain(i));

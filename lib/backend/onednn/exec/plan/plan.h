@@ -104,6 +104,7 @@ struct PackedUse {
   bool transposed = false;     // the stored tensor has its last two dims swapped
   dnnl::memory::desc logical;  // the plain bytes seen with the primitive's dims
   dnnl::memory::desc wanted;
+  bool library_choice = false;  // oneDNN chose it, for these threads, caches and shapes
 };
 
 /// A program specialised for concrete input dims. Immutable once made.

@@ -4,6 +4,7 @@
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "plan/omp_workers.h"
 #include "plan/planner.h"
 
 namespace ctxgen::onednn {
@@ -51,11 +52,12 @@ bool runs_fast(const Program& program, const ProgramOp& op) {
     alone.outputs.push_back(output);
   }
   if (!known) return false;
+  const OmpThreads scope(1);  // the answer does not depend on how many will run it
   return make_plan({.program = alone,
                     .input_dims = input_dims,
                     .forms = nullptr,
                     .choices = {},
-                    .threads = default_threads(),
+                    .threads = 1,
                     .create_primitives = false})
       .has_value();
 }

@@ -43,10 +43,11 @@ template <class Primitive, class Describe>
   const Slot& dst = builder.output();
   const auto make = [&](const dnnl::primitive_attr& attr) { return describe(weights, attr); };
   const auto args = [&](const typename Primitive::primitive_desc& pd) {
-    std::vector<Arg> list{builder.slot_arg(DNNL_ARG_SRC, conv.src, builder.input(0)),
-                          builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, conv.weight, false,
-                                                                conv.logical, pd.weights_desc()}),
-                          builder.slot_arg(DNNL_ARG_DST, conv.dst, dst)};
+    std::vector<Arg> list{
+        builder.slot_arg(DNNL_ARG_SRC, conv.src, builder.input(0)),
+        builder.packed_arg(DNNL_ARG_WEIGHTS, {kNone, conv.weight, false, conv.logical,
+                                              pd.weights_desc(), is_any(weights)}),
+        builder.slot_arg(DNNL_ARG_DST, conv.dst, dst)};
     if (builder.has_input(2))
       list.push_back(builder.slot_arg(DNNL_ARG_BIAS, conv.bias, builder.input(2)));
     return list;

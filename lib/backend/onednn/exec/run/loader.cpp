@@ -52,12 +52,9 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding, public Kn
     return CTXGEN_TRY(OnednnExecutable::load(std::move(program), blobs, resolved, statistics));
   }
 
-  [[nodiscard]] std::string fingerprint(int threads) const override {
-    return make_fingerprint(threads);
-  }
-  [[nodiscard]] Result<std::string> fingerprint_of(const CompileTarget& target,
-                                                   int threads) const override {
-    return target.portable ? portable_fingerprint() : make_fingerprint(threads, target.isas);
+  [[nodiscard]] std::string fingerprint() const override { return make_fingerprint(); }
+  [[nodiscard]] Result<std::string> fingerprint_of(const CompileTarget& target) const override {
+    return target.portable ? portable_fingerprint() : make_fingerprint(target.isas);
   }
   [[nodiscard]] Status use_isa(std::string_view isa) const override { return onednn::use_isa(isa); }
   [[nodiscard]] std::optional<std::size_t> best_isa(

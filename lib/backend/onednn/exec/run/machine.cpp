@@ -66,12 +66,11 @@ std::string library_version() {
 
 int default_threads() { return usable_cores(); }
 
-std::string make_fingerprint(int threads, std::span<const std::string> isas) {
+std::string make_fingerprint(std::span<const std::string> isas) {
   std::string names;
   for (const std::string& isa : isas) names += (names.empty() ? "" : ",") + isa;
-  return std::format("format={};onednn={};isa={};threads={};cache={}", kFormatMajor,
-                     library_version(), names.empty() ? isa_name() : names,
-                     threads > 0 ? threads : default_threads(), cache_sizes());
+  return std::format("format={};onednn={};isa={}", kFormatMajor, library_version(),
+                     names.empty() ? isa_name() : names);
 }
 
 std::string portable_fingerprint() {
@@ -85,7 +84,7 @@ CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
     return verdict(Compatibility::kPreferRecompilation,
                    std::format("it is portable: each load packs its weights for {}", isa_name()));
   }
-  const std::string here = make_fingerprint(threads);
+  const std::string here = make_fingerprint();
   if (found == here) return verdict(Compatibility::kOptimal, "");
   if (auto refused = unsupported_key(found, here, {"format", "onednn"})) return std::move(*refused);
   const std::vector<std::string> isas = split_isas(field(found, "isa"));
@@ -95,12 +94,17 @@ CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
                    std::format("instruction set is \"{}\", this machine has \"{}\"",
                                field(found, "isa"), field(here, "isa")));
   std::string reason;
-  for (const std::string_view key : {"isa", "threads", "cache"}) {
-    const std::string value = key == "isa" ? isas[*best] : field(found, key);
-    if (value != field(here, key))
-      reason += std::format("{}{} is \"{}\", here \"{}\"", reason.empty() ? "" : "; ", key, value,
-                            field(here, key));
-  }
+  const auto compare = [&](std::string_view key, const std::string& value,
+                           const std::string& ours) {
+    if (value != ours)
+      reason +=
+          std::format("{}{} is \"{}\", here \"{}\"", reason.empty() ? "" : "; ", key, value, ours);
+  };
+  compare("isa", isas[*best], field(here, "isa"));
+  if (const std::string theirs = field(found, "threads"); !theirs.empty())
+    compare("threads", theirs, std::to_string(threads > 0 ? threads : default_threads()));
+  if (const std::string theirs = field(found, "cache"); !theirs.empty())
+    compare("cache", theirs, cache_sizes());
   if (reason.empty()) return verdict(Compatibility::kOptimal, "");
   return verdict(Compatibility::kPreferRecompilation, std::move(reason));
 }

@@ -8,10 +8,11 @@
 
 namespace ctxgen::onednn {
 
-/// "format=1;onednn=3.12.1;isa=avx512_core_bf16;threads=2;cache=48/1024/32768": what oneDNN's
-/// choice of layouts depends on. Cache sizes in KiB, levels 1 to 3.
+/// "format=1;onednn=3.12.1;isa=avx512_core_bf16": what programs and layouts depend on. Older
+/// files add ";threads=2;cache=48/1024/32768" (sizes in KiB, levels 1 to 3): oneDNN's own choice of
+/// layouts, which they hold, depends on these, too.
 /// `isas`: what the programs were made for, if not for this process.
-[[nodiscard]] std::string make_fingerprint(int threads, std::span<const std::string> isas = {});
+[[nodiscard]] std::string make_fingerprint(std::span<const std::string> isas = {});
 
 /// "format=1;onednn=3;isa=portable": nothing in the file depends on a machine, or on more of
 /// oneDNN's version than its major number.
@@ -20,7 +21,8 @@ namespace ctxgen::onednn {
 /// A portable file runs wherever format and oneDNN's major number are the same, and packs its
 /// weights at each load: recompiling would pay.
 /// Another format or oneDNN version, or an instruction set that this machine lacks: unsupported.
-/// Other threads, caches or a smaller instruction set: it runs, recompiling would pay. Of several
+/// A smaller instruction set, or other threads or caches where it names them: it runs, recompiling would
+/// pay. Of several
 /// instruction sets the best one that the machine has counts.
 [[nodiscard]] CompatibilityVerdict compare_fingerprint(std::string_view found, int threads);
 

@@ -142,7 +142,7 @@ struct CompileOptions {
   std::function<Result<InitializerLocation>(const InitializerInfo&)> initializer_location;
   WeightlessMode weightless = WeightlessMode::kNone;
   int compress_level = 0;  // 1 to 19: weights that shrink are stored as zstd; 0: none is
-  int threads = 0;         // target threads of the plans
+  int threads = 0;         // of the compile without `jobs`; never changes the bytes
   /// Programs for any x86-64 machine and any oneDNN of the same major version: weights are stored
   /// plain and packed at each load; 8-bit products stay out, which not every machine has.
   bool portable = false;

@@ -32,7 +32,6 @@ struct BuiltPartition {
   std::uint64_t weight_bytes = 0;       // of the program, before deduplication
   std::size_t plans = 0;                // made ahead
   std::vector<std::string> notes = {};  // Provider::notes() of the program
-  std::size_t job = 0;                  // ContextBuilder's
 };
 
 /// Collects the programs of one or several models into one context binary per provider, with the
@@ -40,12 +39,11 @@ struct BuiltPartition {
 class ContextBuilder {
  public:
   /// `providers` and what it points to must outlive the builder, and so must the models, whose graphs
-  /// must not change once they are added. `threads`: of the target. `spill` keeps weights that are
-  /// made (null: memory does), `cache` gives and takes programs and weights (null: there is none);
+  /// must not change once they are added. `spill` keeps weights that are made (null: memory does), `cache` gives and takes programs and weights (null: there is none);
   /// neither is owned.
-  ContextBuilder(std::span<const Provider* const> providers, int threads,
-                 const CompileTarget& target = {}, SpillFile* spill = nullptr,
-                 CacheFolder* cache = nullptr);
+  explicit ContextBuilder(std::span<const Provider* const> providers,
+                          const CompileTarget& target = {}, SpillFile* spill = nullptr,
+                          CacheFolder* cache = nullptr);
   ~ContextBuilder();
 
   /// Weights which stay in the sources' files, by their bytes and the hash of these; nothing: all are
@@ -61,12 +59,6 @@ class ContextBuilder {
       const Model& model, const Graph& graph, const Assignment& assignment,
       std::span<const ProviderCompileOptions> options, std::string_view prefix,
       std::size_t first_ordinal = 0);
-
-  /// Weights that are equal before packing, and that programs want in different layouts: compiles
-  /// those programs again, so that all take one layout where their kernels are as good with it. To
-  /// be called once, after all models and before variants; `built` is everything that add_model returned, of which
-  /// names and other attributes may change.
-  [[nodiscard]] Status share_layouts(std::span<std::vector<BuiltPartition>> built);
 
   /// Takes over all programs of a bin of provider p, with their names and weights, before any model
   /// is added. Requires  it was made for this builder's target.  Lifetime  keeps what `reader` maps.
@@ -84,7 +76,7 @@ class ContextBuilder {
   [[nodiscard]] std::uint64_t weight_bytes_added() const;
   [[nodiscard]] std::uint64_t weight_bytes_stored() const;
   [[nodiscard]] BuildCounts counts() const;
-  /// What share_layouts() could not bring into one layout.
+  /// Weights that are equal before packing and that programs want in different layouts.
   [[nodiscard]] std::vector<SplitWeights> split_weights(std::size_t provider) const;
 
  private:
@@ -94,43 +86,26 @@ class ContextBuilder {
     /// The program of that name; null if there is none.
     [[nodiscard]] const Program* find(std::string_view name) const;
     void add(Program program);
-    void keep_adopted_only();
     std::vector<Program> programs;  // blobs are those of `store`
     std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>>
         index;  // by name, the first
     WeightStore store;
     std::map<StoreId, Hash128> contents;  // of packed blobs from cached programs
     std::uint64_t bytes_added = 0;
-    std::size_t adopted = 0;  // programs: the first ones are those of the adopted bin
-    std::uint64_t adopted_bytes = 0;
-  };
-  /// A partition to compile, and what became of it.
-  struct Job {
-    std::size_t provider;
-    const Model* model;
-    const Graph* graph;
-    Partition partition;
-    ProviderCompileOptions options;
-    std::string prefix;
-    std::size_t ordinal;
-    Program program;
   };
   [[nodiscard]] Result<std::vector<Program>> compile(std::size_t provider, const GraphView& view,
                                                      std::span<const Partition> partitions,
-                                                     const ProviderCompileOptions& options,
-                                                     Hash128 preferred_layouts);
-  [[nodiscard]] Status settle(const Job& job, BuiltPartition& built);
-  [[nodiscard]] Result<bool> recompile(std::size_t provider);
+                                                     const ProviderCompileOptions& options);
+  [[nodiscard]] Status settle(Program program, std::string_view prefix, std::size_t ordinal,
+                              BuiltPartition& built);
   [[nodiscard]] Status refer_to_sources(Program& program, WeightStore& store) const;
   [[nodiscard]] Result<std::string> add_program(std::size_t provider, Program program,
                                                 std::string_view base_name);
   std::vector<const Provider*> providers_;
   std::vector<std::unique_ptr<Bin>> bins_;
-  std::vector<Job> jobs_;
   std::map<const Graph*, std::unique_ptr<GraphHashes>> hashes_;  // where there is a cache
   CacheFolder* cache_;
   BuildCounts counts_;
-  int threads_;
   CompileTarget target_;
   ReferenceOf reference_of_;
 };

@@ -195,13 +195,12 @@ class ProgramLoader {
   [[nodiscard]] virtual Result<std::unique_ptr<Executable>> load(
       std::shared_ptr<const Program> program, const BlobSource& blobs, const LoadOptions& options,
       LoadStatistics* statistics) const = 0;
-  /// The fingerprint of what this process would write now (format, library, ISA, threads, caches).
-  [[nodiscard]] virtual std::string fingerprint(int threads) const = 0;
+  /// The fingerprint of what this process would write now (format, library, ISA).
+  [[nodiscard]] virtual std::string fingerprint() const = 0;
   /// The fingerprint of programs for `target`. Default: that of any other.
   /// Errors  INVALID_ARGUMENT: the provider has no programs for such a target.
-  [[nodiscard]] virtual Result<std::string> fingerprint_of(const CompileTarget& /*target*/,
-                                                           int threads) const {
-    return fingerprint(threads);
+  [[nodiscard]] virtual Result<std::string> fingerprint_of(const CompileTarget& /*target*/) const {
+    return fingerprint();
   }
   /// Names of instruction sets, each once, one that another includes before it: for all providers of
   /// a compile the same order. Default: those of ctxgen/base/instruction_set.h.
@@ -224,6 +223,7 @@ class ProgramLoader {
     return best_instruction_set(isas, usable_instruction_set());
   }
   /// Compares a fingerprint from a model's metadata or a context binary with this machine.
+  /// `threads`: of the run, which fingerprints of older files name.
   [[nodiscard]] virtual CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                            int threads) const = 0;
 };

@@ -78,8 +78,7 @@ struct Partition {
 
 struct ProviderCompileOptions {
   std::vector<ShapeProfile> profiles;  // empty: plan if every partition input has fixed dims
-  int threads = 0;                     // of the machine that will run the programs
-  int jobs = 0;                        // threads that compile; 0: as `threads`
+  int jobs = 0;                        // threads that compile; 0: what the process may use
   /// Dims of `value` under profile `index`, found by shape inference; nothing if still unknown.
   std::function<std::optional<Dims>(std::size_t profile, ValueId value)> profile_dims;
   std::vector<std::pair<std::string, std::string>> provider_options;  // of this provider

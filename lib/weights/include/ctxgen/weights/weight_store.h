@@ -54,10 +54,6 @@ class WeightStore {
   [[nodiscard]] std::uint64_t bytes_packed() const;  // made by `pack`
   [[nodiscard]] std::uint64_t bytes_cached() const;  // found in the cache instead
 
-  /// Layouts that were wanted for weights of this content (note_layout), in order of first
-  /// mention.
-  [[nodiscard]] std::vector<std::vector<std::byte>> layouts_of(Hash128 content) const;
-  void note_layout(Hash128 content, std::vector<std::byte> layout);
   /// The hash of the plain tensor that a blob was packed from; of the blob itself where it is plain.
   [[nodiscard]] Hash128 content_of(StoreId id) const;
 

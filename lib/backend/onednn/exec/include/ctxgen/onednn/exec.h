@@ -19,17 +19,17 @@ inline constexpr std::string_view kSource = "CtxgenDnnlExecutionProvider";
 
 struct PackOptions {
   std::vector<std::vector<Dims>> profiles;  // input dims (order of Program::inputs) per profile
-  int threads = 0;                          // as LoadOptions::threads
-  int jobs = 0;                             // threads that pack; 0: as threads
+  int jobs = 0;                             // threads that pack; 0: default_threads()
   bool portable = false;                    // nothing of the result depends on this machine
   /// Weights that are stored plain whatever plans want, and packed at load. Empty: none.
   std::function<bool(std::span<const std::byte> plain)> stays_plain = {};
 };
 
 /// Compile-time planning: for each profile chooses layouts, packs the weights that the plan wants
-/// (once per distinct layout, into `store`) and appends a StoredPlan. Weights that no plan packs
-/// are packed for unknown shapes (matmul: a packing that serves every M; convolution: the choice
-/// for a typical size) or stored plain. Portable: all weights are stored plain, and of a plan only
+/// (once per distinct layout, into `store`) and appends a StoredPlan, whose sizes are those of a run
+/// on one thread. Weights that no plan packs are packed for unknown shapes or stored plain. Layouts
+/// depend on neither threads nor caches where a table has them (layout/product_packing,
+/// layout/conv_packing); elsewhere they are oneDNN's choice for one thread. Portable: all weights are stored plain, and of a plan only
 /// its shapes: loading makes the rest.
 ///
 /// In       program: complete but for weights[i].packed and plans; weights[i] is plain_weights[i],
