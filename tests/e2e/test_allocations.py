@@ -14,12 +14,12 @@ if not COUNTER.exists():
     pytest.skip("a sanitizer's allocator cannot be counted", allow_module_level=True)
 
 # Compiled whole; the weights of the second half may be overridden unless they are frozen.
-COMPILED = ["fastestdet", "firered_vad_stream", "gtcrn_stream_simplified", "light_shufflenet", "micro_kws_qdq", "micro_kws_qoperator", "mnist_cntk",
+COMPILED = ["fastestdet", "firered_vad_stream", "gtcrn_stream_simplified", "light_shufflenet", "micro_kws_qdq", "micro_kws_qoperator", "mnist_cntk", "mnist_convinteger",
             "mnist_external", "palm_detection_lite", "portrait_prisma", "ppocrv3_det", "squeezenet_fp16", "super_resolution", "wakeword_hey_snips"]
 FROZEN = ["rfb320_face", "rfb320_face_nopost"]  # and as they are: their initializers are inputs with defaults
 # Those that CPU kernels run in part or whole: int8, float16, sequences, Loop, Scan, If, trees. Inputs are zeros.
 WITH_KERNELS = ["basic_pitch", "bert_mlm_small", "crop_and_resize_loop", "fused_gemm_contrib", "gtcrn_stream", "lstm_scan_cntk", "magika_v3_3",
-                "mnist_convinteger", "qwen_like_fp16_gqa", "xgboost_regressor"]
+                "qwen_like_fp16_gqa", "xgboost_regressor"]
 
 
 def count(model, how):
