@@ -63,7 +63,7 @@ const Case kCases[] = {
      [] { return small_text().substr(0, small_text().size() / 2); }},
     {"Text", ErrorCode::kInvalidGraph, "bad.onnx", [] { return std::string("hello, world\n"); }},
     {"Cycle", ErrorCode::kInvalidGraph, "first", cycle},
-    {"Opset26", ErrorCode::kUnsupported, "opset 26", [] { return of_opset(26); }},
+    {"Opset28", ErrorCode::kUnsupported, "opset 28", [] { return of_opset(28); }},
     {"OpsetHuge", ErrorCode::kUnsupported, "9223372036854775807",
      [] { return of_opset(INT64_MAX); }},
     {"OpsetNegative", ErrorCode::kInvalidGraph, "opset -1", [] { return of_opset(-1); }},

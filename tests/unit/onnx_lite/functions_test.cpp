@@ -121,7 +121,8 @@ TEST(Functions, NodesHaveTheVersionsOfTheFunction) {
   const auto model = read({call("Old", {"x"}, {"y"})}, {old});
   ASSERT_EQ(code_of(model), test::kOk);
   EXPECT_EQ(model->graph.node(NodeId{0}).opset, 13);
-  const Proto future = function("New", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})}, 26);
+  const Proto future =
+      function("New", {"a"}, {"b"}, {}, {node("Neg", {"a"}, {"b"})}, kMaxOpset + 1);
   EXPECT_EQ(code_of(read({call("New", {"x"}, {"y"})}, {future})), ErrorCode::kUnsupported);
 }
 

@@ -243,9 +243,9 @@ TEST(ReadModel, ChecksVersions) {
   const auto with_opset = [&main](std::vector<Proto> imports) {
     return code_of(read(test::model(main, std::move(imports))));
   };
-  EXPECT_EQ(with_opset({opset("", 25)}), test::kOk);
-  EXPECT_EQ(with_opset({opset("", 26)}), ErrorCode::kUnsupported);
-  EXPECT_EQ(with_opset({opset("ai.onnx", 26)}), ErrorCode::kUnsupported);
+  EXPECT_EQ(with_opset({opset("", kMaxOpset)}), test::kOk);
+  EXPECT_EQ(with_opset({opset("", kMaxOpset + 1)}), ErrorCode::kUnsupported);
+  EXPECT_EQ(with_opset({opset("ai.onnx", kMaxOpset + 1)}), ErrorCode::kUnsupported);
   EXPECT_EQ(with_opset({opset("", 0)}), ErrorCode::kInvalidGraph);
   EXPECT_EQ(with_opset({opset("", 18), opset("other", 99)}), test::kOk);
   EXPECT_EQ(with_opset({}), ErrorCode::kInvalidGraph) << "the default domain is used";
