@@ -113,6 +113,7 @@ void add_softmax() {
 
 void add_norms();
 void add_recurrent();
+void add_states();
 
 }  // namespace ctxgen::bench
 
@@ -122,6 +123,7 @@ int main(int argc, char** argv) {
   ctxgen::bench::add_softmax();
   ctxgen::bench::add_norms();
   ctxgen::bench::add_recurrent();
+  ctxgen::bench::add_states();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

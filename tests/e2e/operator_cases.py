@@ -467,6 +467,54 @@ def group_query_attention(case, variant):
     case.exact = exact
 
 
+@family("LinearAttention", variants=3)
+@family("LinearAttention", variants=4, domain=MS)
+def linear_attention(case, variant):
+    rule, heads, states, size, width, steps = [
+        ("gated_delta", 4, 2, 16, 24, 5), ("linear", 2, 2, 8, 40, 1), ("gated", 3, 3, 5, 9, 70), ("gated_delta", 2, 6, 16, 16, 1)][variant]  # fmt: skip
+    batch, most = 2, max(heads, states)
+    names = [case.real(batch, steps, n, low=-1.0, high=1.0) for n in (heads * size, states * size, states * width)]
+    names.append(case.real(batch, states, size, width) if variant != 2 else "")
+    decays, corrects = rule.startswith("gated"), rule.endswith("delta")
+    names += [case.real(batch, steps, states * (size if variant == 2 else 1), low=-1.0, high=0.0) if decays else ""]
+    names += [case.real(batch, steps, states, low=0.0, high=0.3)] if corrects else []
+    case.test(names[:4] if rule == "linear" else names, 2, update_rule=rule, q_num_heads=heads, kv_num_heads=states, **({"scale": 0.4} if variant == 1 else {}))
+    case.unknown_to_onnxruntime = True
+
+    def exact(q, k, v, *more):
+        more = list(more)
+        split = lambda x, n: x.reshape(batch, steps, n, -1)
+        state = more.pop(0) if variant != 2 else np.zeros((batch, states, size, width))
+        q, k, v = split(q, heads), split(k, states), split(v, states)
+        factors = np.exp(split(more.pop(0), states)) if decays else None
+        each = lambda x: x if x is None else np.repeat(x, most // states, 2)
+        rates = more.pop(0) if corrects else None
+        y, _ = references.recurrence(
+            np.repeat(q, most // heads, 2), each(k), each(v), np.repeat(state, most // states, 1), each(factors), each(rates), 0.4 if variant == 1 else size**-0.5)
+        _, state = references.recurrence(k, k, v, state, factors, rates, 1)
+        return [y.reshape(batch, steps, -1), state]
+
+    case.exact = exact
+
+
+@family("CausalConvWithState", variants=3)
+@family("CausalConvWithState", variants=3, domain=MS)
+def causal_conv(case, variant):
+    batch, channels, length, taps = [(2, 6, 5, 4), (1, 40, 1, 4), (2, 3, 30, 3)][variant]
+    x = case.real(batch, channels, length)
+    weights, bias = case.reals(channels, 1, taps), case.reals(channels)
+    past = [case.real(batch, channels, taps - 1)] if variant < 2 else []
+    case.test([x, case.constant(weights), case.constant(bias), *past], 2, **({} if variant == 0 else {"activation": "silu"}))
+    case.unknown_to_onnxruntime = True
+
+    def exact(x, before=np.zeros((batch, channels, taps - 1))):
+        whole = np.concatenate([before, x], 2)
+        y = bias[:, None] + sum(weights[:, 0, i : i + 1] * whole[:, :, i : i + length] for i in range(taps))
+        return [y if variant == 0 else y * sigmoid(y), whole[:, :, length:]]
+
+    case.exact = exact
+
+
 @family("Gemm", variants=3)
 def gemm(case, variant):
     attributes = [{}, {"transB": 1, "alpha": 0.5, "beta": 2.0}, {"transA": 1}][variant]

@@ -76,6 +76,20 @@ def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbo
     return [result, *presents]
 
 
+def recurrence(q, k, v, state, factors, rates, scale):
+    """LinearAttention of heads [B, T, heads, size] as states pass by: result [B, T, heads, width], state. `factors` [B, T, heads, 1 or size] and
+    `rates` [B, T, heads] are None where there are none."""
+    results = []
+    for t in range(q.shape[1]):
+        if factors is not None:
+            state = state * factors[:, t, :, :, None]
+        row = k[:, t, :, None, :]
+        change = v[:, t] if rates is None else rates[:, t, :, None] * (v[:, t] - (row @ state)[:, :, 0])
+        state = state + k[:, t, :, :, None] * change[:, :, None, :]
+        results.append((q[:, t, :, None, :] @ state)[:, :, 0] * scale)
+    return np.stack(results, 1), state
+
+
 def rms(x, epsilon=1e-5):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
 

@@ -127,6 +127,8 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kDynamicQuantize, check_params<NoParams>},
     {kind::kByteConv, check_params<ByteConvParams>},
     {kind::kLowBitLookup, check_params<LowBitLookupParams>},
+    {kind::kLinearAttention, check_params<LinearAttentionParams>},
+    {kind::kCausalConv, check_params<CausalConvParams>},
     {kind::kLowBitMatmul, check_params<LowBitMatmulParams>},
     {kind::kResize, check_params<ResizeParams>},
     {kind::kBlocks, check_params<BlocksParams>},

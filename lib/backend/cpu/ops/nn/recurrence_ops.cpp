@@ -15,20 +15,21 @@ namespace {
 
 bool is_onnx(const Node& node) { return node.domain.empty(); }
 
-/// A float tensor that stands for output `index` of `type` until finish().
+/// A float tensor that stands for output `index` of `type` until finish(), or for one that is not wanted.
 class WideOutput {
  public:
   static Result<WideOutput> make(KernelContext& context, std::size_t index, DataType type,
                                  const Dims& dims) {
     WideOutput output;
-    output.target_ = CTXGEN_TRY(context.make_output(index, type, dims));
-    if (type != DataType::kFloat)
+    const bool wanted = index < context.output_count() && context.output_wanted(index);
+    if (wanted) output.target_ = CTXGEN_TRY(context.make_output(index, type, dims));
+    if (!wanted || type != DataType::kFloat)
       output.wide_ = CTXGEN_TRY(context.make_tensor(DataType::kFloat, dims));
     return output;
   }
   [[nodiscard]] float* data() { return mutable_data_of<float>(wide_.defined() ? wide_ : *target_); }
   void finish() {
-    if (wide_.defined()) narrow_into(wide_, *target_);
+    if (wide_.defined() && target_ != nullptr) narrow_into(wide_, *target_);
   }
 
  private:

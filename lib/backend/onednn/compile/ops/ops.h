@@ -100,6 +100,10 @@ LowerFunction lower_attention, lower_multi_head;
 CheckFunction check_group_query;
 LowerFunction lower_group_query;
 
+// recurrence.cpp
+CheckFunction check_linear_attention, check_causal_conv;
+LowerFunction lower_linear_attention, lower_causal_conv;
+
 // low_bit.cpp
 CheckFunction check_matmul_nbits, check_gather_blocks;
 LowerFunction lower_matmul_nbits, lower_gather_blocks;

@@ -88,7 +88,8 @@ struct KindRow {
                           row(kReduceRow) row(kRmsNormRow) row(kGroupNormRow) row(kRnnRow)         \
                               row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)          \
                                   row(kDefaultsRow) row(kByteMatmulRow) row(kDynamicQuantizeRow)   \
-                                      row(kAttentionRow) row(kLowBitLookupRow) row(kByteConvRow)
+                                      row(kAttentionRow) row(kLowBitLookupRow) row(kByteConvRow)   \
+                                          row(kLinearAttentionRow) row(kCausalConvRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

@@ -106,24 +106,6 @@ std::int64_t rnn_terms(const Program& program, const ProgramOp& op) {
       kMostTerms);
 }
 
-Status place_rnn(Placement& pass, std::uint32_t op) {
-  const ProgramOp& rnn = pass.program().ops[op];
-  std::vector<SlotId> inputs, outputs;
-  for (const Operand& operand : rnn.inputs)
-    inputs.push_back(operand.kind == Operand::Kind::kNone
-                         ? kNone
-                         : pass.need(operand, Layout::kPlain, Placement::Density::kDense, op));
-  for (const std::uint32_t value : rnn.outputs) {
-    outputs.push_back(
-        pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
-    pass.set_value(value, Layout::kPlain, outputs.back());
-  }
-  Node& node = pass.add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  return {};
-}
-
 /// Whether our own loops are faster than oneDNN's, measured by bench/kernels (docs/onednn.md, "Recurrent
 /// networks"). With AVX-512 they are for batches, and for the GRU whose products depend on each other.
 bool runs_in_loops(RnnCell cell, std::int64_t batch) {
@@ -217,7 +199,7 @@ constinit const KindRow kRnnRow{
     .types = check_f32_types,
     .shape = rnn_shape,
     .terms = rnn_terms,
-    .place = place_rnn,
+    .place = place_dense,
     .build = build_rnn,
 };
 

@@ -48,6 +48,24 @@ Status place_computed_conv(Placement& pass, std::uint32_t op) {
   return {};
 }
 
+Status place_dense(Placement& pass, std::uint32_t op) {
+  const ProgramOp& given = pass.program().ops[op];
+  std::vector<SlotId> inputs, outputs;
+  for (const Operand& operand : given.inputs)
+    inputs.push_back(operand.kind == Operand::Kind::kNone
+                         ? kNone
+                         : pass.need(operand, Layout::kPlain, Placement::Density::kDense, op));
+  for (const std::uint32_t value : given.outputs) {
+    outputs.push_back(
+        pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
+    pass.set_value(value, Layout::kPlain, outputs.back());
+  }
+  Node& node = pass.add_node(op);
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return {};
+}
+
 Status place_plain(Placement& pass, std::uint32_t op) {
   std::vector<SlotId> inputs;
   for (const Operand& operand : pass.program().ops[op].inputs)

@@ -14,6 +14,8 @@ PlaceRule place_conv;
 PlaceRule place_computed_conv;
 /// All inputs and the result plain and dense.
 PlaceRule place_plain;
+/// All inputs that there are and any number of results plain and dense, each in memory of its own.
+PlaceRule place_dense;
 /// In the source's layout; vectors plain. Overwrites a source that dies.
 PlaceRule place_eltwise;
 /// The same for loops that walk the growing buffer of a concatenation as it is.

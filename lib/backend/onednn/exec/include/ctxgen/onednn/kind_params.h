@@ -404,6 +404,23 @@ struct RnnParams {
   bool operator==(const RnnParams&) const = default;
 };
 
+struct LinearAttentionParams {
+  std::int64_t heads = 0, states = 0;
+  double scale = 0;
+  static void fields(auto& p, auto& codec) {
+    codec("heads", p.heads);
+    codec("states", p.states);
+    codec("scale", p.scale);
+  }
+  bool operator==(const LinearAttentionParams&) const = default;
+};
+
+struct CausalConvParams {
+  bool swish = false;
+  static void fields(auto& p, auto& codec) { codec("swish", p.swish); }
+  bool operator==(const CausalConvParams&) const = default;
+};
+
 struct DefaultsParams {
   IntList inputs = {}, high = {}, low = {};
   static void fields(auto& p, auto& codec) {

@@ -164,6 +164,16 @@ inline constexpr std::string_view kByteMatmul = "byte_matmul";
 inline constexpr std::string_view kByteConv = "byte_conv";
 /// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
 inline constexpr std::string_view kDynamicQuantize = "dynamic_quantize";
+/// q [B, T, heads * size], k [B, T, some of the states * size], v [B, T, states * width], past? [B, states,
+/// size, width], decay? [B, T, states] or [B, T, states * size], rate? [B, T, states] or [B, T, 1]
+///   -> result [B, T, max(heads, states) * width], present [B, states, size, width]: ONNX's
+/// LinearAttention (ctxgen/kernels/linear_attention.h); decay is the logarithm of a factor, without
+/// rate nothing is corrected. params: heads, states, scale (0: 1 / sqrt(size)). No post_ops.
+inline constexpr std::string_view kLinearAttention = "linear_attention";
+/// x [B, C, L], weights [C, 1, K], bias? [C], past? [B, C, K - 1] -> result [B, C, L], present
+/// [B, C, K - 1]: ONNX's CausalConvWithState. params: swish (0/1: result / (1 + exp(-result))). No
+/// post_ops.
+inline constexpr std::string_view kCausalConv = "causal_conv";
 
 }  // namespace ctxgen::onednn::kind
 
