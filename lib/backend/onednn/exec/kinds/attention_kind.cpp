@@ -6,7 +6,6 @@
 
 #include "kernels/kernels_attention.h"
 #include "kinds/kind_rows.h"
-#include "layout/placement.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
 #include "rules/placement_rules.h"
@@ -225,24 +224,6 @@ std::int64_t attention_terms(const Program& program, const ProgramOp& op) {
   return std::clamp<std::int64_t>(size + rows, 1, kMostTerms);
 }
 
-Status place_attention(Placement& pass, std::uint32_t op) {
-  const ProgramOp& attention = pass.program().ops[op];
-  std::vector<SlotId> inputs, outputs;
-  for (const Operand& operand : attention.inputs)
-    inputs.push_back(operand.kind == Operand::Kind::kNone
-                         ? kNone
-                         : pass.need(operand, Layout::kPlain, Placement::Density::kDense, op));
-  for (const std::uint32_t value : attention.outputs) {
-    outputs.push_back(
-        pass.new_slot(pass.dims(value), Layout::kPlain, pass.program().values[value].type));
-    pass.set_value(value, Layout::kPlain, outputs.back());
-  }
-  Node& node = pass.add_node(op);
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  return {};
-}
-
 Status build_attention(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
   std::vector<ShapeInput> in(kInputs);
@@ -294,7 +275,7 @@ constinit const KindRow kAttentionRow{
     .types = check_attention_types,
     .shape = attention_shape,
     .terms = attention_terms,
-    .place = place_attention,
+    .place = place_dense,
     .build = build_attention,
     .lengths = &kLengthRule,
 };
