@@ -226,9 +226,7 @@ std::int64_t attention_terms(const Program& program, const ProgramOp& op) {
 
 Status build_attention(NodeBuilder& builder) {
   const ProgramOp& op = builder.op();
-  std::vector<ShapeInput> in(kInputs);
-  for (std::size_t i = 0; i < kInputs; ++i)
-    if (builder.has_input(i)) in[i] = {builder.input(i).dims, true};
+  const std::vector<ShapeInput> in = shape_inputs(builder, kInputs);
   AttentionWork work = CTXGEN_TRY(describe_attention(op, in));
   kernels::AttentionSizes& s = work.attend.sizes;
   work.bias_is_bool = work.has_bias && builder.input(kBias).type == DataType::kBool;
@@ -244,11 +242,7 @@ Status build_attention(NodeBuilder& builder) {
   constexpr std::int64_t kPlannedKeys = 4096;
   const std::uint64_t scratch =
       CTXGEN_TRY(work.scratch_bytes(work.has_present ? std::max(s.keys, kPlannedKeys) : s.keys));
-  std::vector<Arg> args;
-  for (std::size_t i = 0; i < kInputs; ++i)
-    if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
-  for (std::size_t i = 0; i < builder.node().outputs.size(); ++i)
-    args.push_back(builder.slot_arg(builder.output(i)));
+  std::vector<Arg> args = builder.operand_args();
   args.push_back(numbers_arg(builder));
   args.push_back(scratch_arg());
   const double pairs = static_cast<double>(s.images * s.heads) * static_cast<double>(s.queries) *

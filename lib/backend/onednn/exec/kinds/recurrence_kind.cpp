@@ -9,6 +9,7 @@
 #include "plan/params.h"
 #include "rules/placement_rules.h"
 #include "rules/rounding.h"
+#include "rules/shape_rules.h"
 #include "rules/type_rules.h"
 
 // Linear attention and causal convolutions: a state of one size goes in and comes out, by our own kernels.
@@ -28,20 +29,9 @@ std::vector<ShapeInput> padded(ShapeInputs given, std::size_t count) {
   return in;
 }
 
-std::vector<ShapeInput> inputs_of(const NodeBuilder& builder, std::size_t count) {
-  std::vector<ShapeInput> in(count);
-  for (std::size_t i = 0; i < count; ++i)
-    if (builder.has_input(i)) in[i] = {builder.input(i).dims, true};
-  return in;
-}
-
-/// All inputs that there are, the results, and scratch.
-std::vector<Arg> arguments_of(const NodeBuilder& builder, std::size_t inputs, bool scratch) {
-  std::vector<Arg> args;
-  for (std::size_t i = 0; i < inputs; ++i)
-    if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
-  for (std::size_t i = 0; i < builder.node().outputs.size(); ++i)
-    args.push_back(builder.slot_arg(builder.output(i)));
+/// With scratch, if the kernel works in some.
+std::vector<Arg> arguments_of(const NodeBuilder& builder, bool scratch) {
+  std::vector<Arg> args = builder.operand_args();
   if (scratch) args.push_back(scratch_arg());
   return args;
 }
@@ -124,14 +114,14 @@ std::int64_t linear_terms(const Program& program, const ProgramOp& op) {
 
 Status build_linear(NodeBuilder& builder) {
   const LinearAttentionWork work =
-      CTXGEN_TRY(describe_linear(builder.op(), inputs_of(builder, kLinearInputs)));
+      CTXGEN_TRY(describe_linear(builder.op(), shape_inputs(builder, kLinearInputs)));
   const kernels::LinearAttention& a = work.attend;
   const auto scratch = static_cast<std::uint64_t>(work.decay_count()) * sizeof(float);
   const double elements =
       static_cast<double>(a.images * a.states) * static_cast<double>(a.size * a.width);
   builder.add_kernel(
       "loop:linear_attention", make_linear_attention_kernel(work),
-      arguments_of(builder, kLinearInputs, work.has_decay),
+      arguments_of(builder, work.has_decay),
       {.flops = 7 * elements * static_cast<double>(a.steps), .scratch_bytes = scratch});
   return {};
 }
@@ -176,14 +166,13 @@ std::int64_t causal_terms(const Program& program, const ProgramOp& op) {
 
 Status build_causal(NodeBuilder& builder) {
   const CausalConvWork work =
-      CTXGEN_TRY(describe_causal(builder.op(), inputs_of(builder, kConvInputs)));
+      CTXGEN_TRY(describe_causal(builder.op(), shape_inputs(builder, kConvInputs)));
   if (work.scratch_bytes() > kMaxTensorBytes)
     return fail(ErrorCode::kResourceLimit, "{}: {} bytes to work in", label(builder.op()),
                 work.scratch_bytes());
   const double elements =
       static_cast<double>(work.images * work.conv.channels) * static_cast<double>(work.conv.length);
-  builder.add_kernel("loop:causal_conv", make_causal_conv_kernel(work),
-                     arguments_of(builder, kConvInputs, true),
+  builder.add_kernel("loop:causal_conv", make_causal_conv_kernel(work), arguments_of(builder, true),
                      {.flops = 2 * elements * static_cast<double>(work.conv.taps),
                       .scratch_bytes = work.scratch_bytes()});
   return {};

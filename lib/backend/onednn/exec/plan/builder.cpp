@@ -78,6 +78,14 @@ Arg NodeBuilder::slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot
            static_cast<std::uint64_t>(slot.offset) * element_bytes(slot.type)}};
 }
 
+std::vector<Arg> NodeBuilder::operand_args() const {
+  std::vector<Arg> args;
+  for (std::size_t i = 0; i < node_.inputs.size(); ++i)
+    if (has_input(i)) args.push_back(slot_arg(input(i)));
+  for (std::size_t i = 0; i < node_.outputs.size(); ++i) args.push_back(slot_arg(output(i)));
+  return args;
+}
+
 const Dims& NodeBuilder::weight_dims() const {
   const std::uint32_t weight = node_.packed_weight;
   return weight != kNone ? context_.program.weights[weight].dims : input(1).dims;

@@ -89,6 +89,8 @@ class NodeBuilder {
   [[nodiscard]] Arg slot_arg(int id, const dnnl::memory::desc& md, const Slot& slot) const;
   /// An argument of an own kernel.
   [[nodiscard]] Arg slot_arg(const Slot& slot) const { return slot_arg(0, no_descriptor(), slot); }
+  /// All inputs that there are, then the results, as arguments of an own kernel.
+  [[nodiscard]] std::vector<Arg> operand_args() const;
   /// The weight of a product, packed at load; where the node's second input is a value instead
   /// (use.weight is kNone), in each run, by a step before the next one.
   [[nodiscard]] Arg packed_arg(int id, PackedUse use);

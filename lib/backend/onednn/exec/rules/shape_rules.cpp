@@ -10,6 +10,13 @@ ShapeOutputs one_shape(const Dims& dims) {
   return outputs;
 }
 
+std::vector<ShapeInput> shape_inputs(const NodeBuilder& builder, std::size_t count) {
+  std::vector<ShapeInput> in(count);
+  for (std::size_t i = 0; i < count; ++i)
+    if (builder.has_input(i)) in[i] = {builder.input(i).dims, true};
+  return in;
+}
+
 Status require_spatial(const ProgramOp& op, const Dims& src) {
   if (src.size() < 3 || src.size() > 5)
     return fail(ErrorCode::kUnsupported, "{}: source {} has rank {}, expected 3 to 5", label(op),
