@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from cli_support import attributes, conv_model, dnnl_provider, done, ep_nodes, has_isa, into, isa_here, json_of, make_model, save
+from context_support import made_for, metadata_made_for
 from onnx import TensorProto, helper, numpy_helper
 
 SMALLER = [isa for isa in ("sse41", "avx2", "avx512_core") if has_isa(isa)]
@@ -127,6 +128,43 @@ def test_another_major_version_is_refused(tmp_path):
     (tmp_path / "net_ctx.onnx").write_bytes(data[:at] + b"onednn=4;isa=portable" + data[at + 21 :])
     check = on_isa(None, "check", tmp_path / "net_ctx.onnx", check=False)
     assert check.returncode == 2
+
+
+def grouped_model():
+    """Groups with more results than channels: the one form of a weight that oneDNN chooses where it has no panels."""
+    rng = np.random.default_rng(3)
+    weights = [numpy_helper.from_array(rng.standard_normal(dims, dtype=np.float32), name) for name, dims in (("grouped", (16, 2, 3, 3)), ("dense", (32, 16, 3, 3)))]
+    nodes = [helper.make_node("Conv", ["x", "grouped"], ["h"], group=4), helper.make_node("Conv", ["h", "dense"], ["y"])]
+    value = helper.make_tensor_value_info
+    x, y = value("x", TensorProto.FLOAT, [1, 8, 20, 20]), value("y", TensorProto.FLOAT, [1, 32, 16, 16])
+    return make_model(helper.make_graph(nodes, "grouped", [x], [y], weights))
+
+
+def test_another_minor_version_is_judged_by_what_it_takes(tmp_path):
+    done("compile", save(conv_model(batch=1), tmp_path / "net.onnx"))
+    expected = outputs(None, tmp_path / "net_ctx.onnx", tmp_path / "expected")
+    made_for(tmp_path / "net_dnnl.bin", "onednn", "3.0.0")
+    metadata_made_for(tmp_path / "net_ctx.onnx", "onednn", "3.0.0")
+    told = json.loads(on_isa(None, "check", tmp_path / "net_ctx.onnx", "--json").stdout)
+    assert told["verdict"] == "optimal", told
+    assert_close(outputs(None, tmp_path / "net_ctx.onnx", tmp_path / "found"), expected)
+    made_for(tmp_path / "net_dnnl.bin", "onednn", "2.7.0")
+    refused = on_isa(None, "run", tmp_path / "net_ctx.onnx", check=False)
+    assert refused.returncode == 2 and "onednn is" in refused.stderr, refused.stderr
+
+
+def test_weights_that_loads_pack_are_named(tmp_path):
+    """The line of the summary, and the verdict on a file of another version, name what a load packs; bench counts the same."""
+    done("compile", save(grouped_model(), tmp_path / "net.onnx"), "--report", tmp_path / "report.json")
+    notes = json.loads((tmp_path / "report.json").read_text())["models"][0]["partitions"][0]["notes"]
+    packed = {threads: json_of("bench", tmp_path / "net_ctx.onnx", "--iterations", 1, "--threads", threads)["plans"]["repacked_weights"] for threads in (1, 2, 8)}
+    if any(packed.values()):
+        assert any("grouped" in note for note in notes), (packed, notes)
+    made_for(tmp_path / "net_dnnl.bin", "onednn", "3.0.0")
+    for threads, count in packed.items():
+        told = json.loads(on_isa(None, "check", tmp_path / "net_ctx.onnx", "--json", "--threads", threads, check=False).stdout)
+        assert told["verdict"] == ("prefer recompilation" if count else "optimal"), (threads, count, told)
+        assert ("grouped" in told["reason"]) == bool(count), told
 
 
 @pytest.mark.skipif("CTXGEN_MODELS" not in os.environ, reason="CTXGEN_MODELS is not set")

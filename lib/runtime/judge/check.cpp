@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/ctxfile/needs.h"
+#include "ctxgen/ctxfile/packed_at_load.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
@@ -45,14 +47,28 @@ void check_metadata(const Metadata& metadata, std::span<const ProgramLoader* con
   }
 }
 
+/// Of a context of another version of its library: whether its programs are taken as they are stored.
+Result<CompatibilityVerdict> judge_programs(const ContextSet& set, std::size_t index, int threads) {
+  const OpenContext& context = set.contexts[index];
+  CompatibilityVerdict verdict = fitness_of(context.reader->info(), *context.loader, threads);
+  if (verdict.verdict != Compatibility::kOptimal) return verdict;
+  std::set<std::size_t> used;  // many nodes may name one program
+  for (const ResolvedNode& node : set.nodes)
+    if (node.context == index) used.insert(node.program);
+  std::vector<const Program*> programs;
+  for (const std::size_t program : used) programs.push_back(&context.reader->programs()[program]);
+  return fitness_of_programs(context.reader->info(), programs, *context.loader, threads);
+}
+
 /// What opening the contexts as a session would says, without loading a program.
 Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPlaces& places,
                       std::span<const ProgramLoader* const> loaders, int threads,
                       ContextCheck& check) {
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders));
-  for (const OpenContext& context : set.contexts)
-    add(check, {context.name, context.source,
-                fitness_of(context.reader->info(), *context.loader, threads)});
+  for (std::size_t i = 0; i < set.contexts.size(); ++i) {
+    const OpenContext& context = set.contexts[i];
+    add(check, {context.name, context.source, CTXGEN_TRY(judge_programs(set, i, threads))});
+  }
   for (const ResolvedNode& node : set.nodes) {
     const auto signature =
         bind_signature(*node.graph, node.graph->node(node.node),

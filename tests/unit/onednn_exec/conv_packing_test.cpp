@@ -132,6 +132,8 @@ TEST(ConvPacking, OneFormServesEverySizeAndNumberOfThreads) {
 
 /// What oneDNN is left to choose would depend on the machine that compiles.
 TEST(ConvPacking, LeavesNothingToOneDnn) {
+  if (!includes(usable_instruction_set(), InstructionSet::kAvx2))
+    GTEST_SKIP() << "tables begin at AVX2";
   for (const int threads : {1, 3, 64}) {
     Maker maker = network(56);
     const OmpThreads scope(threads);

@@ -269,6 +269,10 @@ TEST(ExecMachine, FingerprintVerdicts) {
   EXPECT_EQ(verdict("format=1", "format=2").verdict, Compatibility::kUnsupported);
   EXPECT_EQ(verdict("onednn=" + library_version(), "onednn=2.7.0").verdict,
             Compatibility::kUnsupported);
+  for (const std::string_view same_major : {"3.0.0", "3.999.0"})
+    EXPECT_EQ(verdict(library_version(), same_major).verdict, Compatibility::kOptimal);
+  for (const std::string_view other : {"", "4.0.0", "30.1.0", "x"})
+    EXPECT_EQ(verdict(library_version(), other).verdict, Compatibility::kUnsupported) << other;
   EXPECT_EQ(verdict("isa=" + isa_name(), "isa=avx512_core_quantum").verdict,
             Compatibility::kUnsupported);
   EXPECT_EQ(verdict("isa=" + isa_name(), "isa=sse41").verdict,

@@ -221,8 +221,16 @@ std::vector<InstructionSetState> DnnlProvider::instruction_sets() const {
   return sets;
 }
 
+/// Weights that not every load takes as they are stored.
+std::optional<std::string> packing_note(const Program& program) {
+  if (!program.isa.empty() && program.isa != isa_name()) return std::nullopt;  // of a variant
+  const auto packed = packed_at_some_loads(program);
+  if (!packed || packed->empty()) return std::nullopt;
+  return std::format("loads with other numbers of threads may pack {}", to_string(*packed));
+}
+
 /// What became of weights that the user wanted in fewer bits.
-std::vector<std::string> DnnlProvider::notes(const Program& program) const {
+std::optional<std::string> low_bit_note(const Program& program) {
   std::size_t made = 0, left = 0;
   LowBitMatmulParams worst;
   std::string_view name;
@@ -235,11 +243,18 @@ std::vector<std::string> DnnlProvider::notes(const Program& program) const {
     worst = *std::move(params);
     name = op.name;
   }
-  if (made == 0) return {};
-  return {std::format(
+  if (made == 0) return std::nullopt;
+  return std::format(
       "{} product{} with s{} weights in blocks of {}: their errors are at most {:.2g} (op \"{}\"), {} stay{} f32",
       made, made == 1 ? "" : "s", worst.bits, worst.block, *worst.weight_error, name, left,
-      left == 1 ? "s" : "")};
+      left == 1 ? "s" : "");
+}
+
+std::vector<std::string> DnnlProvider::notes(const Program& program) const {
+  std::vector<std::string> notes;
+  for (auto& note : {low_bit_note(program), packing_note(program)})
+    if (note) notes.push_back(*note);
+  return notes;
 }
 
 std::vector<OperatorInfo> DnnlProvider::operators() const {

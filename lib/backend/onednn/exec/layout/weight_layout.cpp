@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/ctxfile/weight_reference.h"
+#include "ctxgen/onednn/exec.h"
 
 #include "plan/dnnl_error.h"
 
@@ -72,9 +73,10 @@ Result<WeightForm> decode_layout(std::span<const std::byte> layout, const Progra
   const std::uint8_t transposed = CTXGEN_TRY(reader.u8());
   const std::uint16_t tag = CTXGEN_TRY(reader.u16());
   const std::uint8_t rank = CTXGEN_TRY(reader.u8());
-  if (version == kLayoutVersion && tag >= kOwnPackings && !knows_packing(tag))
+  if (version == kLayoutVersion && tag >= kEndOfTags && !knows_packing(tag))
     return fail(ErrorCode::kVersionMismatch,
-                "weight \"{}\": packing {} is not known to this release", weight.name, tag);
+                "weight \"{}\": packing {} is not known to this release with oneDNN {}",
+                weight.name, tag, library_version());
   if (version != kLayoutVersion || transposed > 1 || rank < 1 + transposed || rank > kMaxRank ||
       !knows_packing(tag) || tag == kPlainPacking)
     return fail(ErrorCode::kCorruptContext, "weight \"{}\": layout version {}, tag {}, rank {}",
@@ -129,6 +131,18 @@ std::optional<memory::desc> stored_packing(const NodeBuilder& builder, std::uint
         takes(form.md))
       return form.md;
   return std::nullopt;
+}
+
+std::optional<std::size_t> form_of_use(std::span<const WeightForm> forms, const PackedUse& use) {
+  const auto found = std::ranges::find_if(forms, [&](const WeightForm& form) {
+    return !form.plain && form.transposed == use.transposed && form.md == use.wanted;
+  });
+  if (found == forms.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - forms.begin());
+}
+
+bool has_plain_form(std::span<const WeightForm> forms) {
+  return std::ranges::any_of(forms, &WeightForm::plain);
 }
 
 bool is_stored_packed(const NodeBuilder& builder, std::uint32_t weight) {

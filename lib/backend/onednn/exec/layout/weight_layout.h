@@ -49,6 +49,11 @@ using TakesPacking = bool(const dnnl::memory::desc&);
                                                                std::uint32_t weight,
                                                                const Dims& dims, bool transposed,
                                                                TakesPacking* takes);
+/// The stored form of its weight that is what `use` wants, as an index into `forms`: those of the
+/// weight. None for the plain one, and where there is no such form.
+[[nodiscard]] std::optional<std::size_t> form_of_use(std::span<const WeightForm> forms,
+                                                     const PackedUse& use);
+[[nodiscard]] bool has_plain_form(std::span<const WeightForm> forms);
 /// Whether the file has the op's weight in any packing.
 [[nodiscard]] bool is_stored_packed(const NodeBuilder& builder, std::uint32_t weight);
 

@@ -12,6 +12,7 @@
 #include "run/executable.h"
 #include "run/isa.h"
 #include "run/machine.h"
+#include "run/packed_weights.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -34,7 +35,10 @@ bool since_1_1(const Need& need) {
   return need.group == Need::kOpKind ? need.number <= kKindsOf1_1 : need.number < kOwnPackings;
 }
 
-class OnednnLoader final : public ProgramLoader, public KnowsRounding, public KnowsNeeds {
+class OnednnLoader final : public ProgramLoader,
+                           public KnowsRounding,
+                           public KnowsNeeds,
+                           public PredictsPacking {
  public:
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
@@ -81,6 +85,10 @@ class OnednnLoader final : public ProgramLoader, public KnowsRounding, public Kn
     return need.group == Need::kOpKind && std::ranges::any_of(kind_rows(), [&](const KindRow* row) {
              return row->number == need.number;
            });
+  }
+  [[nodiscard]] Result<std::vector<PackedAtLoad>> packed_at_load(const Program& program,
+                                                                 int threads) const override {
+    return onednn::packed_at_load(program, threads);
   }
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int threads) const override {

@@ -45,6 +45,9 @@ CompatibilityVerdict verdict(Compatibility value, std::string reason) {
 
 constexpr std::string_view kPortable = "portable";
 
+/// "3" of "3.12.1".
+std::string major_of(const std::string& version) { return version.substr(0, version.find('.')); }
+
 /// The first key of which `found` and `expected` say different things.
 std::optional<CompatibilityVerdict> unsupported_key(std::string_view found,
                                                     std::string_view expected,
@@ -86,7 +89,11 @@ CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
   }
   const std::string here = make_fingerprint();
   if (found == here) return verdict(Compatibility::kOptimal, "");
-  if (auto refused = unsupported_key(found, here, {"format", "onednn"})) return std::move(*refused);
+  if (auto refused = unsupported_key(found, here, {"format"})) return std::move(*refused);
+  // Numbers of format tags stay the same within a major version, and which forms weights have is
+  // ctxgen's choice.
+  if (major_of(field(found, "onednn")) != major_of(field(here, "onednn")))
+    return std::move(*unsupported_key(found, here, {"onednn"}));
   const std::vector<std::string> isas = split_isas(field(found, "isa"));
   const auto best = best_isa(isas);
   if (!best)

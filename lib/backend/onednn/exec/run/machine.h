@@ -20,9 +20,10 @@ namespace ctxgen::onednn {
 
 /// A portable file runs wherever format and oneDNN's major number are the same, and packs its
 /// weights at each load: recompiling would pay.
-/// Another format or oneDNN version, or an instruction set that this machine lacks: unsupported.
-/// A smaller instruction set, or other threads or caches where it names them: it runs, recompiling would
-/// pay. Of several
+/// Another format, another major version of oneDNN, or an instruction set that this machine lacks:
+/// unsupported. A smaller instruction set, or other threads or caches where it names them: it runs,
+/// recompiling would pay. Another minor version of oneDNN counts as the same: what it does not take as
+/// it is stored is packed at load, which only planning shows (PredictsPacking). Of several
 /// instruction sets the best one that the machine has counts.
 [[nodiscard]] CompatibilityVerdict compare_fingerprint(std::string_view found, int threads);
 

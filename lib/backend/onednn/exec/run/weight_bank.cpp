@@ -97,10 +97,8 @@ Result<const std::byte*> WeightBank::aligned_plain(std::uint32_t weight) {
 }
 
 Result<const std::byte*> WeightBank::packed(const PackedUse& use) {
-  const auto& forms = forms_[use.weight];
-  for (std::size_t f = 0; f < forms.size(); ++f)
-    if (!forms[f].plain && forms[f].transposed == use.transposed && forms[f].md == use.wanted)
-      return blobs_[use.weight][f].bytes.data();
+  if (const auto form = form_of_use(forms_[use.weight], use))
+    return blobs_[use.weight][*form].bytes.data();
   for (const Repacked& kept : repacked_)
     if (!kept.plain && kept.weight == use.weight && kept.transposed == use.transposed &&
         kept.md == use.wanted)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/ctxfile/packed_at_load.h"
 #include "ctxgen/ctxfile/program.h"
 #include "ctxgen/weights/weight_store.h"
 
@@ -39,6 +40,10 @@ struct PackOptions {
 ///          that is slower than a plain loop; RESOURCE_LIMIT; BACKEND_ERROR.
 [[nodiscard]] Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
                                    const PackOptions& options, WeightStore& store);
+
+/// What loads of a program that plan_and_pack() has made pack with one, two, eight or 64 threads, each
+/// weight once: those whose form oneDNN chose, for one thread, or has no name for. Reads no weight.
+[[nodiscard]] Result<std::vector<PackedAtLoad>> packed_at_some_loads(const Program& program);
 
 /// Dims of every program value for given input dims (the shape functions of all kinds).
 [[nodiscard]] Result<std::vector<Dims>> infer_value_dims(const Program& program,
