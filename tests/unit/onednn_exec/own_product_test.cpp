@@ -164,10 +164,55 @@ TEST(OwnProduct, AddsInPlace) {
   }
 }
 
+/// Constant matrices times few rows, as the table packs them; the steps that ran by streams.
+std::size_t streams_of(Maker& maker) {
+  std::vector<OpTiming> timings;
+  const Outputs outputs = compile_and_run(maker, &timings).value();
+  expect_close(outputs, reference(maker));
+  return static_cast<std::size_t>(std::ranges::count_if(timings, [](const OpTiming& timing) {
+    return timing.implementation == "loop:product" && timing.bytes > 16 * 8 * sizeof(float);
+  }));
+}
+
+TEST(OwnProduct, FewRowsReadTheirMatrixInOneStream) {
+  for (const std::int64_t rows : {1, 2, 3, 5, 7, 40})
+    for (const std::int64_t columns : {8, 16, 50, 96, 130})
+      for (const bool trans_b : {false, true}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(columns) + " columns");
+        Maker maker(static_cast<unsigned>(rows * 1000 + columns));
+        const Operand x = maker.input(Dims{1, rows, 70});
+        const Operand seventy = maker.weight(trans_b ? Dims{columns, 70} : Dims{70, columns});
+        const Operand y = maker.op(kind::kMatmul, {x, seventy, maker.weight(Dims{columns})},
+                                   {integer("trans_b", trans_b)}, {unary("gelu_erf")});
+        const Operand more = maker.input(Dims{1, rows, columns});
+        maker.output(maker.op(kind::kMatmul, {y, maker.weight(Dims{columns, columns})}, {},
+                              {binary("add", more), unary("relu")}));
+        const bool streams = has_own_products() && rows <= kernels::most_stream_rows();
+        // The second matrix is too small to be packed where its rows are fewer than 16.
+        EXPECT_EQ(streams_of(maker), streams ? (columns < 16 ? 1U : 2U) : 0U);
+      }
+}
+
+/// Not in this way: a transposed source, and a batch of matrices.
+TEST(OwnProduct, StreamsAreForRowsOnly) {
+  Maker transposed(8);
+  const Operand x = transposed.input(Dims{64, 2});
+  transposed.output(
+      transposed.op(kind::kMatmul, {x, transposed.weight(Dims{64, 40})}, {integer("trans_a", 1)}));
+  EXPECT_EQ(streams_of(transposed), 0U);
+  Maker batch(9);
+  const Operand b = batch.input(Dims{3, 1, 64});
+  batch.output(batch.op(kind::kMatmul, {b, batch.weight(Dims{3, 64, 40})}));
+  EXPECT_EQ(streams_of(batch), 0U);
+}
+
 TEST(OwnProduct, PanelColumns) {
   EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::Acdb32a}), 32);
   EXPECT_EQ(panel_columns({{2, 40, 100, 3, 3}, kF32, Tag::aBdec64b}), 64);
-  EXPECT_EQ(panel_columns({{40, 100}, kF32, Tag::BA16a48b}), std::nullopt);
+  EXPECT_EQ(panel_columns({{40, 100}, kF32, Tag::BA16a48b}), 48);
+  EXPECT_EQ(panel_columns({{40, 100}, kF32, Tag::BA8a8b}), std::nullopt);
+  EXPECT_EQ(panel_columns({{40, 100}, kF32, Tag::ab}), std::nullopt);
+  EXPECT_EQ(panel_columns({{40, 100}, kF32, Tag::any}), std::nullopt);
   EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::ABcd16b16a}), std::nullopt);
   EXPECT_EQ(panel_columns({{40, 100, 3}, kF32, Tag::Acb32a}), std::nullopt);
   const dnnl::memory::desc half({40, 100, 3, 3}, dnnl::memory::data_type::f16, Tag::Acdb32a);

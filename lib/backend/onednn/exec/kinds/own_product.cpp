@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_product.h"
 #include "layout/conv_packing.h"
+#include "layout/product_packing.h"
 #include "plan/params.h"
 
 namespace ctxgen::onednn {
@@ -137,6 +138,7 @@ std::optional<std::int64_t> panel_columns(const memory::desc& md) {
       md.get_data_type() != memory::data_type::f32)
     return std::nullopt;
   const memory::dims dims = md.get_dims();
+  if (dims.size() == 2) return packed_columns(md);
   if (dims.size() != 4 && dims.size() != 5) return std::nullopt;
   for (const auto& [columns, one, grouped] : window_packings())
     if (md == memory::desc(dims, memory::data_type::f32, dims.size() == 4 ? one : grouped))
@@ -153,6 +155,8 @@ bool takes_own_product(const NodeBuilder& builder) {
 bool prefers_own_product(std::int64_t depth) {
   return depth >= kShortDepth && !includes(usable_instruction_set(), InstructionSet::kAvx512Core);
 }
+
+bool prefers_stream(std::int64_t rows) { return rows <= kernels::most_stream_rows(); }
 
 Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {
   return Assembly(builder, product).add();

@@ -10,7 +10,8 @@
 namespace ctxgen::onednn {
 
 /// Columns of a panel, where `md` is f32 in one of the packings that kernels::multiply_panels() reads:
-/// Acdb{16,32,48,64}a of a 2-D convolution's weights, aBdec{16,32,48,64}b of one in groups.
+/// Acdb{16,32,48,64}a of a 2-D convolution's weights, aBdec{16,32,48,64}b of one in groups,
+/// BA16a{16,32,48,64}b of a matrix.
 [[nodiscard]] std::optional<std::int64_t> panel_columns(const dnnl::memory::desc& md);
 
 /// Whether kernels::multiply_panels() is for the node: its instruction set, a constant weight, all in f32.
@@ -19,6 +20,10 @@ namespace ctxgen::onednn {
 /// Whether it comes first for rows of `depth` elements, where oneDNN may take the panels too: with AVX2
 /// it is as fast and takes no time to create.
 [[nodiscard]] bool prefers_own_product(std::int64_t depth);
+
+/// Whether it comes first for a matrix of `rows` rows: it reads its panels in one stream then, which
+/// oneDNN's kernels do not, and reading takes longer than multiplying.
+[[nodiscard]] bool prefers_stream(std::int64_t rows);
 
 /// A product of the node's weight.
 struct OwnProduct {

@@ -52,4 +52,15 @@ bool is_product_packing(const dnnl::memory::desc& md) {
          });
 }
 
+std::optional<std::int64_t> packed_columns(const dnnl::memory::desc& md) {
+  using dnnl::memory;
+  static constexpr std::array kBlocks{Block{16, Tag::BA16a16b}, Block{32, Tag::BA16a32b},
+                                      Block{48, Tag::BA16a48b}, Block{64, Tag::BA16a64b}};
+  const memory::dims dims = md.get_dims();
+  if (dims.size() != 2 || md.get_data_type() != memory::data_type::f32) return std::nullopt;
+  for (const Block& block : kBlocks)
+    if (md == memory::desc(dims, memory::data_type::f32, block.tag)) return block.columns;
+  return std::nullopt;
+}
+
 }  // namespace ctxgen::onednn

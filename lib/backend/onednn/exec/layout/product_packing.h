@@ -24,4 +24,7 @@ namespace ctxgen::onednn {
 [[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
 [[nodiscard]] bool is_product_packing(const dnnl::memory::desc& md);
 
+/// Columns of a panel, where `md` is an f32 matrix in one of product_packings().
+[[nodiscard]] std::optional<std::int64_t> packed_columns(const dnnl::memory::desc& md);
+
 }  // namespace ctxgen::onednn

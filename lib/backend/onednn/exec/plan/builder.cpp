@@ -247,9 +247,11 @@ void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const K
   step.implementation = std::move(implementation);
   step.kernel = std::move(kernel);
   step.args = std::move(args);
-  for (const Arg& arg : step.args)
+  for (const Arg& arg : step.args) {
     if (arg.location.kind == Location::Kind::kBuffer)
       step.bytes += context_.graph.buffers[arg.location.index].bytes;
+    if (arg.location.kind == Location::Kind::kPacked) step.bytes += arg.md.get_size();
+  }
   build_.steps.push_back(std::move(step));
 }
 

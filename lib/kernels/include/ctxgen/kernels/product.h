@@ -80,6 +80,10 @@ struct ProductParts {
 [[nodiscard]] ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
                                          std::int64_t wanted);
 
+/// Rows of a matrix, in one part, for which multiply_panels() reads panels of any block once, in the order
+/// in which they are stored. Parts of more rows take chunks of the panels that stay in a cache.
+[[nodiscard]] std::int64_t most_stream_rows();
+
 /// Computes a part. Each element is one chain of fused multiply-adds in the order of the depth (with
 /// instruction sets that have them), so it depends neither on the parts nor on the instruction set.
 /// No memory outside of the images, panels and the part is read or written. Source and result do not
