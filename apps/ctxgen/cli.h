@@ -30,6 +30,7 @@ void add_check(Cli& cli);
 void add_inspect(Cli& cli);
 void add_explain(Cli& cli);
 void add_bench(Cli& cli);
+void add_report(Cli& cli);
 void add_providers(Cli& cli);
 void add_cache(Cli& cli);
 

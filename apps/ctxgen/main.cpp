@@ -60,6 +60,7 @@ constexpr const char* kExamples =
     "  ctxgen bench model_ctx.onnx --compare model.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
     "  ctxgen explain model.onnx            which provider runs each node, and why\n"
+    "  ctxgen report model.onnx             the same and more as a page with pictures\n"
     "  ctxgen help COMMAND                  options and examples of a command\n";
 
 /// No option takes an empty value for "not given", but for those that say so.
@@ -88,6 +89,7 @@ void declare(Cli& cli) {
   add_inspect(cli);
   add_explain(cli);
   add_bench(cli);
+  add_report(cli);
   add_providers(cli);
   add_cache(cli);
   add_documents(cli);

@@ -11,7 +11,7 @@ import pytest
 from cli_support import conv_model, ctxgen, done, json_of, refused, save, unknown_model
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-VERBS = ["compile", "run", "verify", "check", "inspect", "explain", "bench", "providers", "cache"]
+VERBS = ["compile", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache"]
 
 
 @pytest.fixture

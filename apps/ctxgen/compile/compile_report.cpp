@@ -178,7 +178,15 @@ void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
 std::string report_json(const CompileReport& report,
                         std::span<const std::vector<VerificationRun>> verifications) {
   JsonWriter json;
-  json.begin_object().key("models").begin_array();
+  json.begin_object();
+  write_report_fields(json, report, verifications);
+  json.end_object();
+  return json.finish();
+}
+
+void write_report_fields(JsonWriter& json, const CompileReport& report,
+                         std::span<const std::vector<VerificationRun>> verifications) {
+  json.key("models").begin_array();
   for (std::size_t m = 0; m < report.models.size(); ++m)
     write_model(json, report.models[m], m < verifications.size() ? &verifications[m] : nullptr);
   json.end_array().key("bins").begin_array();
@@ -215,8 +223,7 @@ std::string report_json(const CompileReport& report,
       .key("files_read")
       .begin_array();
   for (const auto& file : report.files_read) json.value(file.string());
-  json.end_array().field("seconds", report.seconds).end_object();
-  return json.finish();
+  json.end_array().field("seconds", report.seconds);
 }
 
 std::string report_text(const CompileReport& report,

@@ -19,6 +19,10 @@ namespace ctxgen::cli {
                                       std::span<const std::vector<VerificationRun>> verifications,
                                       bool verbose);
 
+/// The same fields in an object that is open.
+void write_report_fields(JsonWriter& json, const CompileReport& report,
+                         std::span<const std::vector<VerificationRun>> verifications = {});
+
 /// One entry per node: name, op_type, provider (null: none), partition (null: none), folded,
 /// reasons.
 void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes);

@@ -19,7 +19,6 @@
 #include "ctxgen/runtime/trace.h"
 
 #include "flags/arguments.h"
-#include "running/open_model.h"
 #include "running/random_inputs.h"
 #include "term/process_memory.h"
 
@@ -178,9 +177,13 @@ Result<MachinePeaks> machine_peaks(int threads) {
 }
 
 Result<BenchResult> measure(const BenchRequest& request) {
+  (void)CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));  // before any work
+  return measure_open(CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag)),
+                      request);
+}
+
+Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& request) {
   const auto profiles = CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));
-  const OpenModel model =
-      CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
   const Session& session = *model.session;
   const std::vector<NamedTensor> inputs = CTXGEN_TRY(
       random_inputs(session.inputs(), {}, profiles.empty() ? ShapeProfile{} : profiles.front(), 0));

@@ -10,6 +10,7 @@
 
 #include "flags/model_flags.h"
 #include "running/input_sizes.h"
+#include "running/open_model.h"
 
 namespace ctxgen::cli {
 
@@ -52,6 +53,8 @@ struct BenchResult {
 
 /// Loads and runs a model in this process.
 [[nodiscard]] Result<BenchResult> measure(const BenchRequest& request);
+/// Runs a model that was just opened, by nothing else so far.
+[[nodiscard]] Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& request);
 
 /// The same in a separate process, so that memory and first-use costs are the model's; no ops.
 /// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).

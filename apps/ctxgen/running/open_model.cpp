@@ -60,7 +60,7 @@ Result<OpenModel> compile_and_open(const std::string& path, const CompileOptions
   start = Clock::now();
   model.session = CTXGEN_TRY(Session::open_memory(compiled.model, options));
   model.load_ms = milliseconds_since(start);
-  model.report = std::move(compiled.report);
+  model.compiled = std::move(compiled);
   return model;
 }
 

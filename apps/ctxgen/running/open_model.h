@@ -14,8 +14,8 @@ namespace ctxgen::cli {
 /// A model ready to run.
 struct OpenModel {
   std::unique_ptr<Session> session;
-  bool is_context = false;              // it was a context model already
-  std::optional<CompileReport> report;  // compiled in memory just now
+  bool is_context = false;                // it was a context model already
+  std::optional<CompiledModel> compiled;  // in memory just now
   double compile_ms = 0;
   double load_ms = 0;  // Session::open alone
 };

@@ -400,6 +400,7 @@ Result<int> run(Flags& flags) {
        .inputs = {},
        .test_data = {},
        .profile = flags.request.profile,
+       .report = {},
        .output_file = {},
        .output_folder = {}}));
   if (flags.decode.empty()) return bench_one(flags);

@@ -26,6 +26,9 @@
 #include "flags/options_file.h"
 #include "flags/planned.h"
 #include "flags/value_checks.h"
+#include "report/gather_report.h"
+#include "report/report_page.h"
+#include "report/write_report.h"
 #include "running/verify_runs.h"
 #include "term/console.h"
 #include "term/interrupt.h"
@@ -53,7 +56,7 @@ struct Flags {
   std::string output;
   std::string compress;  // the level, as given
   bool compresses = false;
-  std::string report_file;
+  std::string report_file, page_file;
   std::vector<std::string> config;
   OldArguments old;
   std::string options_file;
@@ -64,6 +67,24 @@ struct Flags {
   bool json = false;
   Verbosity verbosity;
 };
+
+/// The page is made from what was written.
+Status check_page(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
+  if (flags.page_file.empty()) return {};
+  if (plan.inputs.size() > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "--html shows one model, got {}: use ctxgen report for each", plan.inputs.size());
+  const char* const other = plan.to_stdout          ? "-o -"
+                            : options.dry_run       ? "--dry-run"
+                            : flags.build.if_needed ? "--if-needed"
+                                                    : nullptr;
+  if (other != nullptr)
+    return fail(ErrorCode::kInvalidArgument,
+                "--html cannot be combined with {}: the page shows files that were just written "
+                "(ctxgen report shows others)",
+                other);
+  return {};
+}
 
 Status check_flags(const Flags& flags, const CompileOptions& options, const OutputPlan& plan) {
   CTXGEN_CHECK(check_options(options, plan.inputs.size()));
@@ -87,6 +108,7 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
+  CTXGEN_CHECK(check_page(flags, options, plan));
   return check_build_flags(flags.build, options, plan, flags.verify);
 }
 
@@ -105,6 +127,7 @@ std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
   using How = FileUse::How;
   std::vector<FileUse> files;
   if (!flags.report_file.empty()) files.push_back({How::kWritten, flags.report_file, "--report"});
+  if (!flags.page_file.empty()) files.push_back({How::kWritten, flags.page_file, "--html"});
   if (const fs::path depfile = depfile_of(flags.build, plan); !depfile.empty())
     files.push_back({How::kWritten, depfile, "the dependency file"});
   if (!flags.options_file.empty()) files.push_back({How::kRead, flags.options_file, "--options"});
@@ -121,6 +144,19 @@ Status write_report(const std::string& path, const CompileReport& report,
   if (path.empty()) return {};
   AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
   CTXGEN_CHECK(file.write(as_bytes(report_json(report, verifications))));
+  return file.commit();
+}
+
+Status write_page(const Flags& flags, const CompileReport& report, const OutputPlan& plan,
+                  const ModelInput& input, const CompileOptions& options,
+                  const std::vector<std::vector<VerificationRun>>& verifications) {
+  if (flags.page_file.empty()) return {};
+  ReportData data = CTXGEN_TRY(gather_written(report, 0, input, plan.outputs.front(), options));
+  if (!verifications.empty()) data.verification = verifications.front();
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(flags.page_file));
+  const std::string json = report_data_json(data);
+  CTXGEN_CHECK(file.write(as_bytes(
+      report_page(plan.outputs.front().filename().string(), sentence_of(data), {&json, 1}))));
   return file.commit();
 }
 
@@ -259,6 +295,7 @@ Result<int> run(const Flags& flags, const std::vector<std::string>& arguments) {
   const Depfile depfile = CTXGEN_TRY(make_depfile(flags.build, plan, *report));
   Verifications verifications;
   if (flags.verify) verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
+  CTXGEN_CHECK(write_page(flags, *report, plan, inputs.front(), options, verifications));
   CTXGEN_CHECK(summarise(flags, plan, *report, verifications));
   CTXGEN_CHECK(check_verifications(plan, verifications));
   CTXGEN_CHECK(write_depfile(depfile));
@@ -309,6 +346,10 @@ void add_compile(Cli& cli) {
   add_option_flag(verb, options, &CompileOptions::jobs);
   verb.add_option("--report", flags->report_file, "write the summary as JSON")
       ->type_name("FILE.json");
+  verb.add_option(
+          "--html", flags->page_file,
+          "write a page that shows what became of the model, as ctxgen report --no-run does")
+      ->type_name("FILE.html");
   verb.add_flag("--json", flags->json, "print the summary as JSON");
   add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);

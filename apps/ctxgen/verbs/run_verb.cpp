@@ -139,7 +139,7 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
   const auto infos = model.session->inputs();
   std::vector<NamedValue> inputs = CTXGEN_TRY(read_inputs(flags.inputs, infos, shapes));
   CTXGEN_CHECK(check_sizes_used(
-      infos, {inputs, raw_inputs(flags.inputs, infos), model.report.has_value()}, shapes));
+      infos, {inputs, raw_inputs(flags.inputs, infos), model.compiled.has_value()}, shapes));
   std::vector<std::string> given;
   for (const NamedValue& input : inputs) given.push_back(input.name);
   for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, given, shapes, flags.seed)))
@@ -251,10 +251,11 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
                        .inputs = flags.inputs,
                        .test_data = flags.test_data,
                        .profile = flags.profile,
+                       .report = {},
                        .output_file = flags.output_file,
                        .output_folder = flags.output_folder}));
   const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
-  if (!flags.test_data.empty() && !model.report && !profiles.empty())
+  if (!flags.test_data.empty() && !model.compiled && !profiles.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "--dim and --shape plan ahead while compiling and size random inputs: with "
                 "--test-data and nothing to compile they have no effect");

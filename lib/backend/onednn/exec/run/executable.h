@@ -28,6 +28,10 @@ class OnednnExecutable final : public Executable {
   [[nodiscard]] PlanStatistics plan_statistics() const override;
   [[nodiscard]] std::span<const CachePair> caches() const override { return caches_; }
   [[nodiscard]] std::size_t input_count() const { return program_->inputs.size(); }
+  /// In the order of Program::plans.
+  [[nodiscard]] std::span<const std::shared_ptr<const Plan>> stored_plans() const {
+    return stored_;
+  }
 
  private:
   OnednnExecutable(std::shared_ptr<const Program> program, const LoadOptions& options);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ctxgen/ctxfile/needs.h"
+#include "ctxgen/ctxfile/plan_view.h"
 #include "ctxgen/onednn/exec.h"
 
 #include "kinds/kind_rows.h"
@@ -13,6 +14,7 @@
 #include "run/isa.h"
 #include "run/machine.h"
 #include "run/packed_weights.h"
+#include "run/show_plan.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -38,7 +40,8 @@ bool since_1_1(const Need& need) {
 class OnednnLoader final : public ProgramLoader,
                            public KnowsRounding,
                            public KnowsNeeds,
-                           public PredictsPacking {
+                           public PredictsPacking,
+                           public ShowsPlans {
  public:
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
@@ -89,6 +92,25 @@ class OnednnLoader final : public ProgramLoader,
   [[nodiscard]] Result<std::vector<PackedAtLoad>> packed_at_load(const Program& program,
                                                                  int threads) const override {
     return onednn::packed_at_load(program, threads);
+  }
+  /// Of a program with overridable initializers, those of the way that its defaults go.
+  [[nodiscard]] Result<ShownProgram> show_plans(std::shared_ptr<const Program> program,
+                                                const BlobSource& blobs,
+                                                const LoadOptions& options) const override {
+    CTXGEN_CHECK(check_instructions(*program));
+    LoadOptions resolved = options;
+    if (resolved.threads <= 0) resolved.threads = default_threads();
+    if (auto split = CTXGEN_TRY(split_defaults(*program)))
+      program = std::make_shared<const Program>(std::move(split->by_default));
+    const auto executable = CTXGEN_TRY(OnednnExecutable::load(program, blobs, resolved, nullptr));
+    ShownProgram shown{.program = program, .plans = {}};
+    for (const auto& plan : executable->stored_plans())
+      shown.plans.push_back(view_of(*program, *plan));
+    return shown;
+  }
+  [[nodiscard]] std::string layout_name(const ProgramWeight& weight,
+                                        const PackedWeight& packed) const override {
+    return onednn::layout_name(weight, packed);
   }
   [[nodiscard]] CompatibilityVerdict compatibility(std::string_view fingerprint,
                                                    int threads) const override {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "ctxgen/base/status.h"
+
+#include "report/report_data.h"
+
+namespace ctxgen::cli {
+
+struct ReportRequest {
+  std::string model;  // a plain model, compiled in memory, or a context model
+  ModelFlags flags;
+  std::string compile_flag;  // as open_model
+  std::string against;       // the source of a context model, to compare outputs with; "": none
+  bool verify = false;       // a plain model: compare with itself on CPU kernels
+  bool runs = true;          // measure on this machine
+  std::uint64_t iterations = 20;
+};
+
+/// Gathers the report of one model; compiles, runs and compares it as asked.
+/// Errors  those of compiling, opening, running and comparing.
+[[nodiscard]] Result<ReportData> gather_report(const ReportRequest& request);
+
+/// The report of what was just written: model `index` of `report` and the context model at `context`.
+[[nodiscard]] Result<ReportData> gather_written(const CompileReport& report, std::size_t index,
+                                                const ModelInput& source,
+                                                const std::filesystem::path& context,
+                                                const CompileOptions& options);
+
+}  // namespace ctxgen::cli
