@@ -33,6 +33,7 @@ void add_bench(Cli& cli);
 void add_report(Cli& cli);
 void add_providers(Cli& cli);
 void add_cache(Cli& cli);
+void add_doctor(Cli& cli);
 
 /// -q and -v, which every verb of the help takes.
 struct Verbosity {

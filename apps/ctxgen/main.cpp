@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <format>
 #include <new>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +55,16 @@ std::string errors_text() {
   return "Exit status and error codes:\n" + table.text("  ");
 }
 
+namespace fs = std::filesystem;
+
+/// Can be copied into a shell as it is.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '-' && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
 constexpr const char* kExamples =
     "Examples:\n"
     "  ctxgen compile model.onnx            model_ctx.onnx and model_dnnl.bin\n"
@@ -62,6 +74,29 @@ constexpr const char* kExamples =
     "  ctxgen explain model.onnx            which provider runs each node, and why\n"
     "  ctxgen report model.onnx             the same and more as a page with pictures\n"
     "  ctxgen help COMMAND                  options and examples of a command\n";
+
+/// The first steps after an installation: with a model of the current folder, if there is one.
+std::string next_text() {
+  std::set<std::string> models;
+  std::error_code error;
+  for (fs::directory_iterator entry(".", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.extension() == ".onnx" && !path.stem().string().ends_with("_ctx") &&
+        is_plain_name(path.stem().string()))
+      models.insert(path.stem().string());
+  }
+  const std::string stem = models.empty() ? "MODEL" : *models.begin();
+  TextTable table;
+  table.row({"ctxgen doctor", "is this machine ready, and how fast is it?"});
+  table.row(
+      {std::format("ctxgen report {}.onnx", stem), "a page that shows what becomes of the model"});
+  table.row({std::format("ctxgen compile {}.onnx", stem),
+             std::format("{0}_ctx.onnx and {0}_dnnl.bin", stem)});
+  table.row({std::format("ctxgen bench {}_ctx.onnx", stem), "how fast it loads and runs"});
+  return "ctxgen compiles ONNX models ahead of time and runs the result.\n\n" + table.text("  ") +
+         "\nctxgen --help lists all commands, ctxgen help COMMAND explains one.\n";
+}
 
 /// No option takes an empty value for "not given", but for those that say so.
 void refuse_empty_values(CLI::App& app, const std::set<const CLI::Option*>& may_be_empty) {
@@ -92,6 +127,7 @@ void declare(Cli& cli) {
   add_report(cli);
   add_providers(cli);
   add_cache(cli);
+  add_doctor(cli);
   add_documents(cli);
   refuse_empty_values(app, cli.may_be_empty);
 }
@@ -136,6 +172,10 @@ Result<int> run(int argc, char** argv) {
   std::vector<std::string> words = with_long_names(arguments.subspan(arguments.empty() ? 0 : 1));
   print_errors_as_json(asks_for_json(cli, words));
   CTXGEN_CHECK(refuse_planned(arguments));
+  if (words.empty()) {
+    CTXGEN_CHECK(print(next_text()));
+    return 0;
+  }
   bool finished = false;
   const int status = CTXGEN_TRY(parse(cli, std::move(words), finished));
   if (finished) return status;

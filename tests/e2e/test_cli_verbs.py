@@ -11,7 +11,7 @@ import pytest
 from cli_support import conv_model, ctxgen, done, json_of, refused, save, unknown_model
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-VERBS = ["compile", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache"]
+VERBS = ["compile", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache", "doctor"]
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_cli_document_has_every_option():
             assert option in document, f"{verb} {option}"
 
 
-@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["run"], ["--frobnicate"]])
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["run"], ["--frobnicate"]])
 def test_wrong_usage(arguments):
     refused(1, "INVALID_ARGUMENT", *arguments)
 
