@@ -57,7 +57,7 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
     ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
     CTXGEN_CHECK(check_files(inputs, {outputs}, env.providers, imported.models, env.options));
     ModelSources& sources = imported.sources;
-    return CompileKey{sources.key.hash, std::move(sources.key.parts),
+    return CompileKey{sources.key, std::move(sources.keys), std::move(sources.bin_references),
                       std::move(sources.files_read)};
   });
 }

@@ -6,6 +6,7 @@
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/runtime/check.h"
+#include "ctxgen/weights/external_file.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -26,6 +27,34 @@ bool is_ours(const Node& node) {
          node.string_or("source", "").starts_with("Ctxgen");
 }
 
+/// Why the nodes of a graph, and of the bodies in it, do not have their programs where this compile would put them;
+/// empty: they do.
+std::string other_place(const Graph& graph, const CompileOptions& options, const CompileKey& key) {
+  for (const Node& node : graph.nodes()) {
+    for (const Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs)
+        if (std::string why = other_place(*body, options, key); !why.empty()) return why;
+    if (!is_ours(node) || node.int_or("main_context", 1) == 0) continue;
+    const bool embedded = node.int_or("embed_mode", 1) == 1;
+    if (embedded != options.embed)
+      return embedded ? "its context binary is inside it" : "its context binary is not inside it";
+    const std::string_view bin = node.string_or("ep_cache_context", "");
+    if (!embedded && !std::ranges::contains(key.bin_references, bin))
+      return std::format("it names another context binary, \"{}\"", bin);
+  }
+  return "";
+}
+
+/// The same for initializers that are in a file of their own.
+std::string other_initializers(const Model& model, const CompileOptions& options) {
+  const auto entry = std::ranges::find(model.metadata, kExternalFileKey,
+                                       &std::pair<std::string, std::string>::first);
+  if (entry == model.metadata.end()) return "";
+  const std::string_view name = std::string_view(entry->second).substr(0, entry->second.rfind(':'));
+  if (name == options.external_initializers) return "";
+  return std::format("its initializers are in another file, \"{}\"", name);
+}
+
 /// The bins that a graph and the bodies in it name.
 void add_bins(std::vector<FileReport>& files, const Graph& graph, const fs::path& folder) {
   for (const Node& node : graph.nodes()) {
@@ -40,7 +69,7 @@ struct KeyPart {
   std::string_view name, meaning;
 };
 constexpr KeyPart kKeyParts[] = {
-    {"models", "another model (or other external data)"},
+    {"model", "another model (or other external data)"},
     {"options", "other options"},
     {"target", "another target (providers, instruction set, threads, caches)"},
     {"versions", "other versions of ctxgen, its format or onnx"},
@@ -56,8 +85,8 @@ std::string_view part_of(std::string_view parts, std::string_view name) {
   return {};
 }
 
-/// How the compile that made a model differs from the one that `key` identifies.
-std::string other_parts(const Model& model, const CompileKey& key) {
+/// How the compile that made a model differs from the one that has `key`.
+std::string other_parts(const Model& model, const ModelKey& key) {
   const auto entry = std::ranges::find(model.metadata, kCompileKeyPartsMetadata,
                                        &std::pair<std::string, std::string>::first);
   std::string others;
@@ -70,7 +99,8 @@ std::string other_parts(const Model& model, const CompileKey& key) {
 }
 
 std::string why_not_current(const fs::path& output, const CompileOptions& options,
-                            const CompileKey& key, std::vector<FileReport>& files) {
+                            const CompileKey& key, const ModelKey& model_key,
+                            std::vector<FileReport>& files) {
   std::error_code ignored;
   if (!fs::exists(output, ignored)) return "it does not exist";
   const auto model = read_model_file(output);
@@ -79,7 +109,9 @@ std::string why_not_current(const fs::path& output, const CompileOptions& option
                                        &std::pair<std::string, std::string>::first);
   if (entry == model->metadata.end())
     return "it was not compiled by ctxgen, or by an older version";
-  if (entry->second != key.hash.hex()) return other_parts(*model, key);
+  if (entry->second != model_key.hash.hex()) return other_parts(*model, model_key);
+  if (std::string why = other_place(model->graph, options, key); !why.empty()) return why;
+  if (std::string why = other_initializers(*model, options); !why.empty()) return why;
   SessionOptions session;
   session.threads = options.threads;
   const auto check = check_context(output, session);
@@ -101,9 +133,11 @@ std::string why_not_current(const fs::path& output, const CompileOptions& option
 Currency look_at_outputs(const std::vector<fs::path>& outputs, const CompileOptions& options,
                          const CompileKey& key) {
   Currency currency;
-  for (const fs::path& output : outputs)
-    if (const std::string why = why_not_current(output, options, key, currency.files); !why.empty())
-      return {std::format("\"{}\": {}", output.string(), why), {}};
+  for (std::size_t m = 0; m < outputs.size(); ++m)
+    if (const std::string why =
+            why_not_current(outputs[m], options, key, key.models[m], currency.files);
+        !why.empty())
+      return {std::format("\"{}\": {}", outputs[m].string(), why), {}};
   for (const fs::path& output : outputs) add_file(currency.files, output, Kind::kModel);
   return currency;
 }

@@ -238,7 +238,6 @@ Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelIn
   CompileReport report;
   report.up_to_date = true;
   report.key = key.hash;
-  report.key_parts = std::move(key.parts);
   report.files_read = std::move(key.files_read);
   report.files = std::move(currency.files);
   return report;

@@ -2,7 +2,6 @@
 
 #include <format>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -21,7 +20,7 @@ namespace {
 
 /// Raised when the same request comes to mean other bytes within one release: an output of before is
 /// then never taken for current.
-constexpr std::uint64_t kRevision = 4;
+constexpr std::uint64_t kRevision = 5;
 
 class KeyHasher {
  public:
@@ -30,12 +29,11 @@ class KeyHasher {
   void add(bool flag) { hasher_.add(std::uint64_t{flag ? 1U : 0U}); }
   void add(std::uint64_t number) { hasher_.add(number); }
   void add(std::int64_t number) { hasher_.add(static_cast<std::uint64_t>(number)); }
-  void add_content(const Blob& blob) {
-    const auto [at, added] = known_.try_emplace({blob.bytes.data(), blob.bytes.size()}, Hash128{});
-    if (added) at->second = hash_bytes(blob.bytes);  // a file of several models is read once
+  void add_content(const Blob& blob, FileHashes& files) {
+    const Hash128 hash = files.of(blob);
     hasher_.add(std::uint64_t{blob.bytes.size()});
-    hasher_.add(at->second.high);
-    hasher_.add(at->second.low);
+    hasher_.add(hash.high);
+    hasher_.add(hash.low);
   }
   template <class List, class AddItem>
   void add_list(const List& list, AddItem add_item) {
@@ -46,7 +44,6 @@ class KeyHasher {
 
  private:
   Hasher hasher_;
-  std::map<std::pair<const std::byte*, std::size_t>, Hash128> known_;
 };
 
 void add_versions(KeyHasher& key) {
@@ -58,14 +55,15 @@ void add_versions(KeyHasher& key) {
   key.add(onnx_version());
 }
 
-void add_model(KeyHasher& key, const ImportedModel& imported) {
+void add_model(KeyHasher& key, const ImportedModel& imported, FileHashes& files) {
   key.add(imported.name);
-  key.add_content(imported.model.source);
+  key.add_content(imported.model.source, files);
   // The model says where each stands; only the content is news.
-  key.add_list(imported.external_files, [&](const FileRead& file) { key.add_content(file.bytes); });
+  key.add_list(imported.external_files,
+               [&](const FileRead& file) { key.add_content(file.bytes, files); });
   key.add_list(imported.foreign_bins, [&](const auto& bin) {
     key.add(bin.first);
-    key.add_content(bin.second.bytes);
+    key.add_content(bin.second.bytes, files);
   });
 }
 
@@ -122,11 +120,11 @@ void add_value(KeyHasher& key, const std::function<Signature>& function) {
   key.add(static_cast<bool>(function));
 }
 
-/// What the table of options has as part of the key.
-void add_options(KeyHasher& key, const CompileOptions& options) {
+/// What the table of options has as that part of the key.
+void add_options(KeyHasher& key, const CompileOptions& options, InKey part) {
   const OptionSlot threshold = &CompileOptions::external_threshold;
   for (const OptionRow& row : option_rows()) {
-    if (row.in_key != InKey::kYes) continue;
+    if (row.in_key != part) continue;
     if (row.slot == threshold && options.external_initializers.empty()) continue;
     std::visit(
         [&]([[maybe_unused]] auto slot) {
@@ -141,20 +139,25 @@ void add_options(KeyHasher& key, const CompileOptions& options) {
 
 }  // namespace
 
-KeyOfCompile key_of(std::span<const ImportedModel> models, const ProviderList& providers,
-                    const CompileTarget& target, std::span<const std::string> bin_references,
-                    const CompileOptions& options) {
-  KeyHasher of_versions, of_models, of_target, of_options;
+Hash128 FileHashes::of(const Blob& file) {
+  const auto [at, added] = known_.try_emplace({file.bytes.data(), file.bytes.size()}, Hash128{});
+  if (added) at->second = hash_bytes(file.bytes);
+  return at->second;
+}
+
+ModelKey key_of(const ImportedModel& model, const ProviderList& providers,
+                const CompileTarget& target, std::span<const std::string> source_files,
+                const CompileOptions& options, FileHashes& files) {
+  KeyHasher of_versions, of_model, of_target, of_options;
   add_versions(of_versions);
-  of_models.add_list(models,
-                     [&](const ImportedModel& imported) { add_model(of_models, imported); });
+  add_model(of_model, model, files);
   add_providers(of_target, providers, target);
-  of_options.add_list(bin_references,
-                      [&](const std::string& reference) { of_options.add(reference); });
-  add_options(of_options, options);
-  KeyOfCompile key;
+  of_options.add_list(source_files, [&](const std::string& file) { of_options.add(file); });
+  of_options.add(!options.external_initializers.empty());
+  add_options(of_options, options, InKey::kYes);
+  ModelKey key;
   KeyHasher whole;
-  for (const auto& [name, part] : {std::pair("models", of_models.finish()),
+  for (const auto& [name, part] : {std::pair("model", of_model.finish()),
                                    {"options", of_options.finish()},
                                    {"target", of_target.finish()},
                                    {"versions", of_versions.finish()}}) {
@@ -165,6 +168,18 @@ KeyOfCompile key_of(std::span<const ImportedModel> models, const ProviderList& p
   }
   key.hash = whole.finish();
   return key;
+}
+
+Hash128 key_of_group(std::span<const ModelKey> models, std::span<const std::string> bin_references,
+                     const CompileOptions& options) {
+  KeyHasher whole;
+  whole.add_list(models, [&](const ModelKey& model) {
+    whole.add(model.hash.high);
+    whole.add(model.hash.low);
+  });
+  whole.add_list(bin_references, [&](const std::string& reference) { whole.add(reference); });
+  add_options(whole, options, InKey::kOfForm);
+  return whole.finish();
 }
 
 }  // namespace ctxgen

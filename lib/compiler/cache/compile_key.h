@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "ctxgen/base/hash.h"
 #include "ctxgen/compiler/compile.h"
@@ -12,21 +15,31 @@
 
 namespace ctxgen {
 
-/// The key of a compile: one hash over everything that decides the bytes of its outputs and whether it
-/// succeeds. Equal keys mean equal outputs: content of the models and of what was read for them,
-/// the names that stand in the outputs, options, versions, and the target (each provider's
-/// fingerprint). No paths, no number of jobs.
-///
-/// `bin_references`: how the context models name the bin, per provider, empty where there is none; then
-/// the files of the sources that they need.
-/// Cost: one pass over all files; nothing is inferred or compiled.
-struct KeyOfCompile {
-  Hash128 hash;
-  std::string parts;  // CompileReport::key_parts
+/// Hashes of files: one that several models need is read once.
+class FileHashes {
+ public:
+  [[nodiscard]] Hash128 of(const Blob& file);
+
+ private:
+  std::map<std::pair<const std::byte*, std::size_t>, Hash128> known_;  // by place in memory
 };
-[[nodiscard]] KeyOfCompile key_of(std::span<const ImportedModel> models,
-                                  const ProviderList& providers, const CompileTarget& target,
-                                  std::span<const std::string> bin_references,
-                                  const CompileOptions& options);
+
+/// The key of one model of a compile: content of the model and of what was read for it, options,
+/// versions, and the target (each provider's fingerprint). No paths, no number of jobs, no other model.
+///
+/// `source_files`: files of the source that the context model needs, as it names them.
+/// Cost: one pass over the model's files; nothing is inferred or compiled.
+[[nodiscard]] ModelKey key_of(const ImportedModel& model, const ProviderList& providers,
+                              const CompileTarget& target,
+                              std::span<const std::string> source_files,
+                              const CompileOptions& options, FileHashes& files);
+
+/// The key of a compile: one hash over everything that decides the bytes of its outputs and whether it
+/// succeeds. Equal keys mean equal outputs: the keys of all models, in order, and into which files they go.
+///
+/// `bin_references`: how the context models name the bin, per provider, empty where there is none.
+[[nodiscard]] Hash128 key_of_group(std::span<const ModelKey> models,
+                                   std::span<const std::string> bin_references,
+                                   const CompileOptions& options);
 
 }  // namespace ctxgen

@@ -32,6 +32,16 @@ Status take_over_weights(Program& program, const ContextReader& reader, WeightSt
   return {};
 }
 
+/// The content hash leaves names out, which readers of a program bind by: those of one name must not differ in them, in
+/// whatever batch they meet.
+Hash128 hash_with_names(const Program& program, std::string_view content_hash) {
+  Hasher hasher;
+  hasher.add(content_hash);
+  for (const ProgramValue& value : program.values) hasher.add(std::string_view(value.name));
+  for (const ProgramWeight& weight : program.weights) hasher.add(std::string_view(weight.name));
+  return hasher.finish();
+}
+
 /// "portable", "avx2,avx512_core"; empty where it is this machine.
 std::string name_of(const CompileTarget& target) {
   if (target.portable) return "portable";
@@ -66,19 +76,14 @@ Status ContextBuilder::refer_to_sources(Program& program, WeightStore& store) co
   return {};
 }
 
-Result<std::string> ContextBuilder::add_program(std::size_t provider, Program program,
-                                                std::string_view base_name) {
+Status ContextBuilder::add_program(std::size_t provider, Program program) {
   Bin& bin = *bins_[provider];
-  // The interface's names are not part of the content hash, so two programs of one hash may differ
-  // in them; then the later one gets a name of its own.
-  for (int attempt = 0;; ++attempt) {
-    program.name = attempt == 0 ? std::string(base_name) : std::format("{}_{}", base_name, attempt);
-    const Program* same_name = bin.find(program.name);
-    if (same_name != nullptr && *same_name != program) continue;
-    std::string name = program.name;
-    if (same_name == nullptr) bin.add(std::move(program));
-    return name;
-  }
+  const Program* same_name = bin.find(program.name);
+  if (same_name == nullptr)
+    bin.add(std::move(program));
+  else if (*same_name != program)
+    return fail(ErrorCode::kInternal, "two different programs \"{}\"", program.name);
+  return {};
 }
 
 /// One program per partition, of the cache where it has them.
@@ -146,9 +151,10 @@ Status ContextBuilder::settle(Program program, std::string_view prefix, std::siz
   bin.bytes_added += built.weight_bytes;
   const std::string hash =
       hash_program(program, [&](BlobRef blob) { return bin.store.hash(blob.store_id()); }).hex();
-  built.attributes.partition_name = CTXGEN_TRY(
-      add_program(built.provider, std::move(program),
-                  std::format("{}{}_{}_{}", prefix, provider.name(), hash.substr(0, 16), ordinal)));
+  program.name = std::format("{}{}_{}_{}", prefix, provider.name(),
+                             hash_with_names(program, hash).hex().substr(0, 16), ordinal);
+  built.attributes.partition_name = program.name;
+  CTXGEN_CHECK(add_program(built.provider, std::move(program)));
   built.attributes.source = provider.source();
   built.attributes.notes = built.attributes.notes.empty()
                                ? std::format("hash={}", hash)

@@ -47,7 +47,7 @@ Result<std::optional<CompileReport>> OutputTransaction::replay(const ImportedMod
       check_files(*inputs_, {env_->outputs}, env_->providers, imported.models, env_->options));
   read_ = imported.bytes();
   users_ = find_bin_users(env_->providers, env_->outputs, env_->outputs, env_->options);
-  key_ = output_key(imported.sources.key.hash, env_->outputs, env_->options);
+  key_ = output_key(imported.sources.key, env_->outputs, env_->options);
   CacheFolder* cache = output_cache();
   if (cache == nullptr) return std::nullopt;
   auto kept = find_outputs(*cache, key_, read_, env_->outputs, env_->options);
@@ -66,7 +66,7 @@ Result<CompileReport> OutputTransaction::write_kept(KeptOutputs kept,
   report.files = CTXGEN_TRY(write_files(kept.files, env_->options));
   report.dry_run = env_->options.dry_run;
   CTXGEN_CHECK(env_->enter(CompileStage::kWrite, 1));
-  report.key = sources.key.hash;
+  report.key = sources.key;
   report.files_read = sources.files_read;
   report.counts.outputs_cached = true;
   report.counts.bytes_cached = report.bytes_stored;

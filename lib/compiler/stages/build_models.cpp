@@ -202,8 +202,7 @@ Status check_appendable(const ContextReader& bin, const CompileEnv& env) {
 Result<BuiltModels> build_models(PreparedModels& prepared, const ContextReader* appended,
                                  const CompileEnv& env) {
   BuiltModels built;
-  built.report.key = prepared.sources.key.hash;
-  built.report.key_parts = prepared.sources.key.parts;
+  built.report.key = prepared.sources.key;
   built.report.files_read = prepared.sources.files_read;
   built.builder = std::make_unique<ContextBuilder>(env.providers.all(), env.target, env.spill.get(),
                                                    env.cache.get());

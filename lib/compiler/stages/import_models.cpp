@@ -1,8 +1,5 @@
 #include "stages/import_models.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "ctxgen/partition/provider.h"
 
 namespace ctxgen {
@@ -33,9 +30,12 @@ Result<ImportedModels> import_models(const std::vector<ModelInput>& inputs, cons
                                    folder ? &*folder : nullptr));
   }
   CTXGEN_CHECK(check_external_data_folder(imported.models, env.options));
-  std::vector<std::string> references = sources.bin_references;
-  std::ranges::move(sources.index.files(), std::back_inserter(references));
-  sources.key = key_of(imported.models, env.providers, env.target, references, env.options);
+  const std::vector<std::string> source_files = sources.index.files();
+  FileHashes hashes;
+  for (const ImportedModel& model : imported.models)
+    sources.keys.push_back(
+        key_of(model, env.providers, env.target, source_files, env.options, hashes));
+  sources.key = key_of_group(sources.keys, sources.bin_references, env.options);
   sources.files_read = files_read(imported.models);
   return imported;
 }

@@ -19,7 +19,8 @@ struct ModelSources {
   std::vector<std::vector<std::pair<std::string, Blob>>> external_data;  // of the inputs, in memory
   std::vector<std::string> bin_references;  // by provider; "" where there is no bin to name
   SourceIndex index;                        // empty unless weightless
-  KeyOfCompile key;
+  std::vector<ModelKey> keys;               // by model
+  Hash128 key;                              // of the compile
   std::vector<std::filesystem::path> files_read;
 };
 

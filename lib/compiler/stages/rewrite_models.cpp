@@ -46,6 +46,7 @@ class ModelPlan {
       : env_(env),
         built_(built),
         sources_(prepared.sources),
+        key_(prepared.sources.keys[m]),
         model_(prepared.models[m]),
         partitions_(built.partitions[m]) {}
 
@@ -63,8 +64,8 @@ class ModelPlan {
  private:
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> metadata() const {
     std::vector<std::pair<std::string, std::string>> metadata{
-        {std::string(kCompileKeyMetadata), sources_.key.hash.hex()},
-        {std::string(kCompileKeyPartsMetadata), sources_.key.parts}};
+        {std::string(kCompileKeyMetadata), key_.hash.hex()},
+        {std::string(kCompileKeyPartsMetadata), key_.parts}};
     std::set<std::size_t> named;
     for (const BuiltPartition& built : partitions_)
       if (named.insert(built.provider).second)
@@ -120,6 +121,7 @@ class ModelPlan {
   const CompileEnv& env_;
   const BuiltModels& built_;
   const ModelSources& sources_;
+  const ModelKey& key_;
   const PreparedModel& model_;
   const std::vector<BuiltPartition>& partitions_;
 };

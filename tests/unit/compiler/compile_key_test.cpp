@@ -167,7 +167,7 @@ TEST_F(CompileKeys, DependOnExternalDataWhereverItLies) {
   EXPECT_NE(key({file(temp_ / "b/net.onnx")}, options), base);
 }
 
-TEST_F(CompileKeys, StandInEveryModelOfTheCompile) {
+TEST_F(CompileKeys, OfModelsStandInThem) {
   const auto a = file(temp_.write("a.onnx", external_model("w.bin")));
   const auto b = file(temp_.write("b.onnx", external_model("w.bin")));
   temp_.write("w.bin", "12345678");
@@ -179,11 +179,42 @@ TEST_F(CompileKeys, StandInEveryModelOfTheCompile) {
   EXPECT_EQ(report->key, found->hash);
   EXPECT_EQ(report->files_read, found->files_read);
   EXPECT_THAT(report->files_read, ElementsAre(a.path, temp_ / "w.bin", b.path));
-  for (const fs::path& output : outputs) {
-    const auto model = read_model_file(output);
+  ASSERT_EQ(found->models.size(), outputs.size());
+  for (std::size_t m = 0; m < outputs.size(); ++m) {
+    const auto model = read_model_file(outputs[m]);
     ASSERT_EQ(code_of(model), test::kOk);
-    EXPECT_THAT(model->metadata, testing::Contains(Pair(kCompileKeyMetadata, found->hash.hex())));
+    EXPECT_THAT(model->metadata,
+                testing::Contains(Pair(kCompileKeyMetadata, found->models[m].hash.hex())));
+    EXPECT_THAT(model->metadata,
+                testing::Contains(Pair(kCompileKeyPartsMetadata, found->models[m].parts)));
   }
+}
+
+// What merging and splitting change is in the key of the compile, not in that of the model.
+TEST_F(CompileKeys, OfModelsDependNeitherOnOthersNorOnTheFilesTheyShare) {
+  const auto of_models = [&](const std::vector<ModelInput>& inputs, const CompileOptions& options) {
+    std::vector<fs::path> outputs;
+    for (const ModelInput& input : inputs) outputs.push_back(default_output_name(input.name));
+    std::vector<Hash128> hashes;
+    const auto found = compile_key(inputs, outputs, options);
+    EXPECT_EQ(code_of(found), test::kOk);
+    for (const ModelKey& one : found->models) hashes.push_back(one.hash);
+    return hashes;
+  };
+  const Hash128 alone = of_models({net("b.onnx")}, {}).front();
+  EXPECT_THAT(of_models({net("a.onnx"), net("b.onnx")}, {}), ElementsAre(testing::_, alone));
+  CompileOptions options;
+  options.bin = "other.bin";
+  EXPECT_THAT(of_models({net("b.onnx")}, options), ElementsAre(alone));
+  options = {};
+  options.embed = true;
+  EXPECT_THAT(of_models({net("b.onnx")}, options), ElementsAre(alone));
+  options = {};
+  options.external_initializers = "one";
+  const Hash128 external = of_models({net("b.onnx")}, options).front();
+  EXPECT_NE(external, alone);
+  options.external_initializers = "two";
+  EXPECT_THAT(of_models({net("b.onnx")}, options), ElementsAre(external));
 }
 
 TEST_F(CompileKeys, ReportRelativeFilesAsTheyAreGiven) {

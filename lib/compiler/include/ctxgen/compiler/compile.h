@@ -234,12 +234,8 @@ struct CompileReport {
   std::vector<FileReport> files;  // of a compile to files, in the order of writing
   bool dry_run = false;           // nothing was written
   bool up_to_date = false;        // for callers that find that there is nothing to do
-  /// Identifies what was asked for (compile_key()); the context models hold it as metadata
-  /// (kCompileKeyMetadata, ctxgen/ctxfile/ep_context.h).
+  /// Identifies what was asked for (compile_key()).
   Hash128 key;
-  /// What the key is made of, "models=<16 hex digits>;options=...;target=...;versions=...", so that one can say what
-  /// became different; the context models hold it as metadata, too.
-  std::string key_parts;
   /// Every file that the compile read, as the caller spells it: the models in their order, each
   /// followed by its external data and the context binaries of its foreign EPContext nodes.
   std::vector<std::filesystem::path> files_read;
@@ -249,7 +245,7 @@ struct CompileReport {
   double seconds = 0;
 };
 
-/// Metadata key under which context models hold CompileReport::key_parts.
+/// Metadata key under which context models hold ModelKey::parts.
 inline constexpr std::string_view kCompileKeyPartsMetadata = "ctxgen.compile_key_parts";
 
 /// A compiled model in memory: the context model and the bins it names.
@@ -272,15 +268,26 @@ struct CompiledModel {
     const std::vector<ModelInput>& inputs, const std::vector<std::filesystem::path>& outputs,
     const CompileOptions& options);
 
+/// Of one model in a compile: everything that decides what its context model and its programs are, whatever
+/// the other models of the compile are and into which files all of it goes. The context model holds it as
+/// metadata (kCompileKeyMetadata, ctxgen/ctxfile/ep_context.h).
+struct ModelKey {
+  Hash128 hash;
+  /// What it is made of, "model=<16 hex digits>;options=...;target=...;versions=...", so that one can say what
+  /// became different; metadata, too.
+  std::string parts;
+};
+
 struct CompileKey {
   Hash128 hash;                                   // as CompileReport::key
-  std::string parts;                              // as CompileReport::key_parts
+  std::vector<ModelKey> models;                   // in the order of the inputs
+  std::vector<std::string> bin_references;        // how the context models name their bins
   std::vector<std::filesystem::path> files_read;  // as CompileReport::files_read
 };
 
-/// The key that compile_to_files() with these arguments would write, found by reading the inputs:
-/// one hash over everything that decides the outputs (contents of all files read, options,
-/// versions, target). Equal keys mean equal outputs.
+/// The key of what compile_to_files() with these arguments would do, found by reading the inputs: one
+/// hash over everything that decides the outputs, the keys of the models (contents of all files
+/// read, options, versions, target) and how files are named. Equal keys mean equal outputs.
 [[nodiscard]] Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
                                              const std::vector<std::filesystem::path>& outputs,
                                              const CompileOptions& options);

@@ -52,8 +52,9 @@ class ContextBuilder {
       std::function<std::optional<WeightReference>(std::span<const std::byte>, Hash128)>;
   void set_references(ReferenceOf reference_of) { reference_of_ = std::move(reference_of); }
   /// Compiles every partition of one graph of a model. `options[p]` belongs to provider p. Programs
-  /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; one
-  /// that is there already, equal in everything, is shared.
+  /// get partition names `<prefix><provider>_<hash>_<ordinal>`, counted from `first_ordinal`; the hash is over
+  /// the content and all names, so a name does not depend on what is there already. One that is, equal
+  /// in everything, is shared.
   /// Returns the partitions in the order in which their nodes stand in the model.
   [[nodiscard]] Result<std::vector<BuiltPartition>> add_model(
       const Model& model, const Graph& graph, const Assignment& assignment,
@@ -99,8 +100,7 @@ class ContextBuilder {
   [[nodiscard]] Status settle(Program program, std::string_view prefix, std::size_t ordinal,
                               BuiltPartition& built);
   [[nodiscard]] Status refer_to_sources(Program& program, WeightStore& store) const;
-  [[nodiscard]] Result<std::string> add_program(std::size_t provider, Program program,
-                                                std::string_view base_name);
+  [[nodiscard]] Status add_program(std::size_t provider, Program program);
   std::vector<const Provider*> providers_;
   std::vector<std::unique_ptr<Bin>> bins_;
   std::map<const Graph*, std::unique_ptr<GraphHashes>> hashes_;  // where there is a cache

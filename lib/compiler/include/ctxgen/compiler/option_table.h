@@ -32,6 +32,7 @@ using OptionSlot = std::variant<
 /// Whether a field decides the key of a compile (compile_key()).
 enum class InKey {
   kYes,
+  kOfForm,  // in that of the compile, not in a model's own: says into which files content is divided
   kByItsEffect,  // what it leads to is in the key: the providers, the target, references to files
   kNo,           // changes no byte of the outputs
 };
