@@ -24,6 +24,10 @@ struct Cli {
 };
 
 void add_compile(Cli& cli);
+void add_merge(Cli& cli);
+void add_split(Cli& cli);
+void add_embed(Cli& cli);
+void add_extract(Cli& cli);
 void add_run(Cli& cli);
 void add_verify(Cli& cli);
 void add_check(Cli& cli);

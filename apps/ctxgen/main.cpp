@@ -118,6 +118,10 @@ void declare(Cli& cli) {
   app.set_version_flag("--version", version_text,
                        "versions of ctxgen, its file format, oneDNN and onnx");
   add_compile(cli);
+  add_merge(cli);
+  add_split(cli);
+  add_embed(cli);
+  add_extract(cli);
   add_run(cli);
   add_verify(cli);
   add_check(cli);

@@ -9,11 +9,11 @@ CHUNK = 4 << 20  # floats
 class LargeModel:
     """Chains layers over rows of `width` values; every weight is different."""
 
-    def __init__(self, folder, name, width, rows=8):
+    def __init__(self, folder, name, width, rows=8, seed=4):
         self.folder, self.name, self.width, self.rows = folder, name, width, rows
         self.nodes, self.initializers, self.value = [], [], "x"
         self.largest = self.bytes = 0
-        self.random = np.random.default_rng(4)
+        self.random = np.random.default_rng(seed)
         self.data = (folder / f"{name}.data").open("wb")
 
     def weight(self, *dims):
@@ -85,9 +85,9 @@ class LargeModel:
         return path
 
 
-def write_large_model(folder, total_bytes, width, inner):
+def write_large_model(folder, total_bytes, width, inner, name="large", seed=4):
     """A model of about `total_bytes`, half of it in a few tensors of `width` x `inner`, the rest in many small ones."""
-    model = LargeModel(folder, "large", width)
+    model = LargeModel(folder, name, width, seed=seed)
     while model.bytes < total_bytes // 2:
         model.wide(inner)
     kinds = [model.product, model.gemm, lambda: model.convolution(width // 16, True), lambda: model.convolution(width // 64, False)]

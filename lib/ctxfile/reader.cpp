@@ -176,11 +176,16 @@ Result<Blob> ContextReader::blob(BlobIndex index) const {
   return found;
 }
 
+Blob ContextReader::stored(BlobIndex index) const {
+  const BlobEntry& entry = blobs_[index.value];
+  return file_.slice(entry.offset, entry.stored);
+}
+
 Result<Blob> ContextReader::content(BlobIndex index) const {
   const BlobEntry& entry = blobs_[index.value];
-  Blob stored = file_.slice(entry.offset, entry.stored);
-  if (entry.encoding == BlobEncoding::kNone) return stored;
-  return cache_->get(index, entry, stored.bytes);
+  Blob as_stored = stored(index);
+  if (entry.encoding == BlobEncoding::kNone) return as_stored;
+  return cache_->get(index, entry, as_stored.bytes);
 }
 
 Status ContextReader::decompress_blobs(std::span<const BlobIndex> indices, int threads) const {

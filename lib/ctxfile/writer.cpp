@@ -31,6 +31,11 @@ Status check_content(const ContextContent& content) {
   if (!content.compressed.empty() && content.compressed.size() != content.blobs.size())
     return fail(ErrorCode::kInternal, "{} blobs, {} of them compressed", content.blobs.size(),
                 content.compressed.size());
+  if (!content.compressed_sizes.empty() &&
+      (content.compressed_sizes.size() != content.blobs.size() ||
+       content.compressed.size() != content.blobs.size()))
+    return fail(ErrorCode::kInternal, "{} blobs, {} with the size of what is compressed",
+                content.blobs.size(), content.compressed_sizes.size());
   if (std::ranges::adjacent_find(content.needs, std::greater_equal()) != content.needs.end())
     return fail(ErrorCode::kInternal, "needs of a context must ascend");
   std::set<std::string_view> names;
@@ -68,7 +73,8 @@ Result<std::vector<ManifestBlob>> place_blobs(const ContextContent& content) {
     blob = {.offset = offset, .size = size, .hash = content.blob_hashes[i]};
     if (compressed) {
       blob.encoding = static_cast<std::uint32_t>(BlobEncoding::kZstd);
-      blob.content_size = content.blobs[i].bytes.size();
+      blob.content_size = content.compressed_sizes.empty() ? content.blobs[i].bytes.size()
+                                                           : content.compressed_sizes[i];
     }
     end = *next;
   }

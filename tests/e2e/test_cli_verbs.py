@@ -11,7 +11,9 @@ import pytest
 from cli_support import conv_model, ctxgen, done, json_of, refused, save, unknown_model
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-VERBS = ["compile", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache", "doctor"]
+VERBS = [
+    "compile", "merge", "split", "embed", "extract", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache", "doctor",
+]
 
 
 @pytest.fixture

@@ -130,7 +130,9 @@ std::string_view state_text(FileReport::State state) {
   return "written";
 }
 
-void write_files(JsonWriter& json, const std::vector<FileReport>& files) {
+}  // namespace
+
+void write_outputs(JsonWriter& json, std::span<const FileReport> files) {
   json.begin_array();
   for (const FileReport& file : files)
     json.begin_object()
@@ -142,11 +144,10 @@ void write_files(JsonWriter& json, const std::vector<FileReport>& files) {
   json.end_array();
 }
 
-/// What became of the outputs, where that is not that they were written.
-std::string files_text(const CompileReport& report) {
+std::string outputs_text(std::span<const FileReport> files, bool up_to_date) {
   std::string text;
-  for (const FileReport& file : report.files) {
-    const char* const what = report.up_to_date                             ? "up to date"
+  for (const FileReport& file : files) {
+    const char* const what = up_to_date                                    ? "up to date"
                              : file.state == FileReport::State::kUnchanged ? "unchanged"
                              : file.state == FileReport::State::kPlanned   ? "would be written"
                                                                            : nullptr;
@@ -155,8 +156,6 @@ std::string files_text(const CompileReport& report) {
   }
   return text;
 }
-
-}  // namespace
 
 void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
   json.begin_array();
@@ -206,7 +205,7 @@ void write_report_fields(JsonWriter& json, const CompileReport& report,
         .field("bytes", report.external->bytes)
         .field("tensors", report.external->tensors)
         .end_object();
-  write_files(json.key("files"), report.files);
+  write_outputs(json.key("files"), report.files);
   write_sharing(json.key("sharing"), report.sharing);
   write_split(json.key("split_layouts"), report.split);
   json.field("up_to_date", report.up_to_date)
@@ -257,7 +256,7 @@ std::string report_text(const CompileReport& report,
         "from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,
         count_text(report.counts.programs_cached + report.counts.programs_compiled, "program"),
         size_text(report.counts.bytes_cached));
-  text += files_text(report);
+  text += outputs_text(report.files, report.up_to_date);
   return report.up_to_date ? text : text + std::format("{:.2f} s\n", report.seconds);
 }
 

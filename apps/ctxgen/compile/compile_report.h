@@ -22,6 +22,10 @@ namespace ctxgen::cli {
 /// The same fields in an object that is open.
 void write_report_fields(JsonWriter& json, const CompileReport& report,
                          std::span<const std::vector<VerificationRun>> verifications = {});
+/// One entry per output.
+void write_outputs(JsonWriter& json, std::span<const FileReport> files);
+/// What became of outputs, where that is not that they were written.
+[[nodiscard]] std::string outputs_text(std::span<const FileReport> files, bool up_to_date);
 
 /// One entry per node: name, op_type, provider (null: none), partition (null: none), folded,
 /// reasons.

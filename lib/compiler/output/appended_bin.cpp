@@ -19,6 +19,8 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/compiler/option_table.h"
 
+#include "output/target_fields.h"
+
 namespace ctxgen {
 namespace {
 
@@ -46,46 +48,17 @@ Result<std::shared_ptr<const void>> try_lock(const std::filesystem::path& path) 
   return file;
 }
 
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
-/// "format=1;onednn=3.12.1;isa=avx2" as pairs.
-Fields fields_of(std::string_view fingerprint) {
-  Fields fields;
-  while (!fingerprint.empty()) {
-    const std::string_view item = fingerprint.substr(0, fingerprint.find(';'));
-    const std::size_t equals = item.find('=');
-    if (equals != std::string_view::npos)
-      fields.emplace_back(item.substr(0, equals), item.substr(equals + 1));
-    fingerprint.remove_prefix(std::min(item.size() + 1, fingerprint.size()));
-  }
-  return fields;
-}
-
-std::string value_of(const Fields& fields, std::string_view key) {
-  const auto at = std::ranges::find(fields, key, &Fields::value_type::first);
-  return at == fields.end() ? "none" : at->second;
-}
-
-/// "it is for isa avx2, this compile for isa avx512_core: add --isa avx2". Files of earlier releases are
-/// for threads and caches, too.
+/// "it is for isa avx2, this compile for isa avx512_core: add --isa avx2".
 std::string differences(std::string_view found, std::string_view expected,
                         const CompileOptions& options) {
-  const Fields of_bin = fields_of(found), here = fields_of(expected);
-  std::string its, ours, advice;
-  for (const std::string key : {"format", "onednn", "isa", "threads", "cache"}) {
-    const std::string theirs = value_of(of_bin, key), mine = value_of(here, key);
-    if (theirs == mine) continue;
-    its += std::format("{}{} {}", its.empty() ? "" : ", ", key, theirs);
-    ours += std::format("{}{} {}", ours.empty() ? "" : ", ", key, mine);
-    if (key == "isa")
-      advice +=
-          " " + (theirs == "portable" ? option_name(options, &CompileOptions::portable)
-                                      : option_name(options, &CompileOptions::isas) + " " + theirs);
-  }
-  if (its.empty()) return std::format("it is for \"{}\", this compile for \"{}\"", found, expected);
-  return std::format(
-      "it is for {}, this compile for {}{}", its, ours,
-      advice.empty() ? "; compile the models of the bin together again" : "; add" + advice);
+  const TargetDifference difference = difference_of(found, expected);
+  const std::string& isa = difference.found_isa;
+  const std::string advice =
+      isa.empty()         ? "; compile the models of the bin together again"
+      : isa == "portable" ? "; add " + option_name(options, &CompileOptions::portable)
+                          : "; add " + option_name(options, &CompileOptions::isas) + " " + isa;
+  return std::format("it is for {}, this compile for {}{}", difference.found, difference.expected,
+                     advice);
 }
 
 }  // namespace

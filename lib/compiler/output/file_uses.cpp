@@ -60,7 +60,19 @@ void add_foreign_bins(std::span<const ImportedModel> models, const PlannedOutput
     }
 }
 
-/// A load finds what is next to a model without following a link out of its folder.
+Status check_streams(const PlannedOutputs& outputs, const CompileOptions& options) {
+  if (!outputs.models_are_files) return {};
+  for (const fs::path& model : outputs.models)
+    if (is_stream(model) && (!options.embed || !options.external_initializers.empty()))
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "\"{}\" is a device or a pipe, so no file can be next to it: {} keeps the context binary inside the model",
+          model.string(), option_name(options, &CompileOptions::embed));
+  return {};
+}
+
+}  // namespace
+
 Status check_found_from(const fs::path& folder, const FileUse& use) {
   const fs::path relative = fs::absolute(use.path).lexically_normal().lexically_relative(
       fs::absolute(folder / "x").lexically_normal().parent_path());
@@ -76,19 +88,6 @@ Status check_found_from(const fs::path& folder, const FileUse& use) {
                   use.path.string(), found.error().message);
   return {};
 }
-
-Status check_streams(const PlannedOutputs& outputs, const CompileOptions& options) {
-  if (!outputs.models_are_files) return {};
-  for (const fs::path& model : outputs.models)
-    if (is_stream(model) && (!options.embed || !options.external_initializers.empty()))
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "\"{}\" is a device or a pipe, so no file can be next to it: {} keeps the context binary inside the model",
-          model.string(), option_name(options, &CompileOptions::embed));
-  return {};
-}
-
-}  // namespace
 
 std::vector<FileUse> file_uses(const std::vector<ModelInput>& inputs, const PlannedOutputs& outputs,
                                const ProviderList& providers,

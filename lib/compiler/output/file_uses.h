@@ -37,6 +37,10 @@ struct PlannedOutputs {
                                  std::span<const ImportedModel> imported,
                                  const CompileOptions& options);
 
+/// Whether a load finds a file next to the models in `folder`: without following a link out of it.
+/// Errors  INVALID_ARGUMENT.
+[[nodiscard]] Status check_found_from(const std::filesystem::path& folder, const FileUse& use);
+
 /// Whether every folder takes the files. One that is still to be made (make_folder) was looked at when
 /// it was planned; outputs that may be left alone (keep_unchanged) are not asked for.
 /// Errors  IO_ERROR.

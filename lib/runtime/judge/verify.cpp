@@ -12,6 +12,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/weight_reference.h"
+#include "ctxgen/onnx_lite/context_node.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/weights/external_file.h"
 

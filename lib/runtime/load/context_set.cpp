@@ -4,31 +4,13 @@
 #include <format>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/onnx_lite/context_node.h"
 #include "ctxgen/registry/loaders.h"
 #include "ctxgen/runtime/session.h"
 #include "ctxgen/weights/external_file.h"
 
 namespace ctxgen {
 namespace {
-
-Result<std::int64_t> flag_attribute(const Node& node, std::string_view name) {
-  const Attribute* attribute = node.attribute(name);
-  if (attribute == nullptr) return 1;  // the schema's default of both flags
-  if (attribute->kind != AttributeKind::kInt || (attribute->i != 0 && attribute->i != 1))
-    return fail(ErrorCode::kInvalidGraph, "{}: attribute \"{}\" is not 0 or 1", node.describe(),
-                name);
-  return attribute->i;
-}
-
-Status text_attribute(const Node& node, std::string_view name, std::string& text) {
-  const Attribute* attribute = node.attribute(name);
-  if (attribute == nullptr) return {};
-  if (attribute->kind != AttributeKind::kString)
-    return fail(ErrorCode::kInvalidGraph, "{}: attribute \"{}\" is not a string", node.describe(),
-                name);
-  text = attribute->s;
-  return {};
-}
 
 /// The embedded payload, kept alive by the model.
 Result<Blob> payload(const std::shared_ptr<const Model>& model, const Node& node) {
@@ -85,10 +67,6 @@ std::span<const ProgramLoader* const> loaders_of(const SessionOptions& options) 
   return options.loaders.empty() ? default_loaders() : std::span(options.loaders);
 }
 
-bool is_ep_context(const Node& node) {
-  return node.op_type == kEpContextOpType && node.domain == kMicrosoftDomain;
-}
-
 std::size_t count_ep_contexts(const Graph& graph) {
   std::size_t count = 0;
   for (const Node& node : graph.nodes()) {
@@ -103,22 +81,6 @@ bool is_compiled(const Model& model) {
   return std::ranges::contains(model.metadata, kCompileKeyMetadata,
                                &std::pair<std::string, std::string>::first) ||
          count_ep_contexts(model.graph) > 0;
-}
-
-Result<EpContextAttributes> read_ep_context(const Node& node) {
-  EpContextAttributes result;
-  result.main_context = CTXGEN_TRY(flag_attribute(node, "main_context"));
-  result.embed_mode = CTXGEN_TRY(flag_attribute(node, "embed_mode"));
-  if (result.embed_mode == 0)
-    CTXGEN_CHECK(text_attribute(node, "ep_cache_context", result.ep_cache_context));
-  CTXGEN_CHECK(text_attribute(node, "ep_sdk_version", result.ep_sdk_version));
-  CTXGEN_CHECK(text_attribute(node, "onnx_model_filename", result.onnx_model_filename));
-  CTXGEN_CHECK(text_attribute(node, "hardware_architecture", result.hardware_architecture));
-  CTXGEN_CHECK(text_attribute(node, "partition_name", result.partition_name));
-  CTXGEN_CHECK(text_attribute(node, "source", result.source));
-  CTXGEN_CHECK(text_attribute(node, "notes", result.notes));
-  result.max_size = node.int_or("max_size", 0);
-  return result;
 }
 
 Result<ContextSet> open_contexts(const std::shared_ptr<const Model>& model,

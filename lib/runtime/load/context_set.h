@@ -35,19 +35,12 @@ struct ContextSet {
   std::vector<ResolvedNode> nodes;
 };
 
-[[nodiscard]] bool is_ep_context(const Node& node);
-
 /// How many EPContext nodes a graph and the bodies in it have, of whatever source.
 [[nodiscard]] std::size_t count_ep_contexts(const Graph& graph);
 
 /// Whether a compile wrote the model: it has EPContext nodes, or the key of a compile that found nothing
 /// to compile.
 [[nodiscard]] bool is_compiled(const Model& model);
-
-/// The attributes of an EPContext node but for an embedded payload, which stays where it is; what
-/// is absent has the schema's default.
-/// Errors  INVALID_GRAPH (wrong kind or value).
-[[nodiscard]] Result<EpContextAttributes> read_ep_context(const Node& node);
 
 /// Opens the context binaries of all EPContext nodes of the model, those in bodies of If, Loop and Scan
 /// too, and finds each node's program: primary nodes (main_context=1) first, then the others through all primary contexts.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ctxgen/ctxfile/op_rounding.h"
+#include "ctxgen/onnx_lite/context_node.h"
 #include "ctxgen/runtime/elements.h"
 
 #include "load/context_set.h"

@@ -179,9 +179,8 @@ Status write_model(const Model& model, const ModelRewrite& rewrite, const ModelS
   return pieces.write(sink);
 }
 
-ModelRewrite identity_rewrite(const Model& model) {
-  ModelRewrite rewrite;
-  const Graph& graph = model.graph;
+GraphRewrite identity_rewrite(const Graph& graph) {
+  GraphRewrite rewrite;
   std::vector<bool> call_written(graph.calls().size());
   const auto add_call = [&](std::size_t call) {
     if (!call_written[call])
@@ -200,6 +199,7 @@ ModelRewrite identity_rewrite(const Model& model) {
   rewrite.inputs = graph.inputs;
   for (std::uint32_t i = 0; i < graph.value_count(); ++i) {
     const ValueId id{i};
+    if (graph.value(id).is_outer) continue;
     if (graph.value(id).initializer) rewrite.initializers.push_back(id);
     if (!graph.value(id).info_source().empty()) rewrite.value_infos.push_back(id);
   }
@@ -208,6 +208,12 @@ ModelRewrite identity_rewrite(const Model& model) {
   };
   std::ranges::stable_sort(rewrite.initializers, {}, by_source(&Value::initializer_source));
   std::ranges::stable_sort(rewrite.value_infos, {}, by_source(&Value::info_source));
+  return rewrite;
+}
+
+ModelRewrite identity_rewrite(const Model& model) {
+  ModelRewrite rewrite;
+  static_cast<GraphRewrite&>(rewrite) = identity_rewrite(model.graph);
   for (std::size_t i = 0; i < model.functions.size(); ++i) rewrite.functions.push_back(i);
   return rewrite;
 }

@@ -80,6 +80,8 @@ class ContextReader {
   /// Errors  kCorruptContext, RESOURCE_LIMIT (decompressed weights of the process pass the
   ///         memory that it may use).
   [[nodiscard]] Result<Blob> blob(BlobIndex index) const;
+  /// A blob as it is in the file. Requires  index is in range.
+  [[nodiscard]] Blob stored(BlobIndex index) const;
   /// Decompresses these blobs, where they are compressed, on up to `threads` threads; blob() then has
   /// them at hand.
   [[nodiscard]] Status decompress_blobs(std::span<const BlobIndex> indices, int threads) const;
@@ -121,6 +123,9 @@ struct ContextContent {
   std::vector<Need> needs = {};  // needs_of() of the programs
   /// Of compress_blobs(): empty, or one per blob, without an owner where it is stored as it is.
   std::vector<Blob> compressed = {};
+  /// Empty, or one per blob: the bytes of its content where that is not in `blobs` but only, compressed, in
+  /// `compressed`.
+  std::vector<std::uint64_t> compressed_sizes = {};
 };
 
 /// Has each blob that shrinks by it stored as zstd. `threads` never change the bytes.

@@ -96,7 +96,9 @@ inline constexpr std::uint64_t kMaxModelBytes = (std::uint64_t{1} << 31) - 1;
 [[nodiscard]] std::vector<std::size_t> functions_in_use(const Model& model,
                                                         std::span<const NodeToWrite> nodes);
 
-/// A rewrite that keeps the whole model as it is.
+/// A rewrite that keeps a graph as it is, the main one or a body.
+[[nodiscard]] GraphRewrite identity_rewrite(const Graph& graph);
+/// The same for the whole model.
 [[nodiscard]] ModelRewrite identity_rewrite(const Model& model);
 
 }  // namespace ctxgen
