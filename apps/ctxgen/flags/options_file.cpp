@@ -15,15 +15,8 @@ namespace {
 constexpr const char* kFlag = "--options";
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 
-struct Word {
-  std::string text;
-  std::size_t line = 1;
-};
-
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/// Cuts a file into words: blanks part them; '...' and "..." hold them together; a backslash takes the
-/// next character as it is, but not inside of '...'; "#" where a word would begin starts a comment.
 class Splitter {
  public:
   Splitter(std::string_view text, const std::string& name) : text_(text), name_(name) {}
@@ -167,6 +160,10 @@ class OptionsFile {
 
 }  // namespace
 
+Result<std::vector<Word>> split_words(std::string_view text, const std::string& name) {
+  return Splitter(text, name).split();
+}
+
 void add_options_file(CLI::App& verb, std::string& file) {
   verb.add_option(kFlag, file,
                   "read more options from a file; the command line takes precedence (docs/cli.md)")
@@ -174,7 +171,7 @@ void add_options_file(CLI::App& verb, std::string& file) {
 }
 
 Status apply_options_text(CLI::App& verb, std::string_view text, const std::string& name) {
-  const std::vector<Word> words = CTXGEN_TRY(Splitter(text, name).split());
+  const std::vector<Word> words = CTXGEN_TRY(split_words(text, name));
   return OptionsFile(verb, name).apply(words);
 }
 

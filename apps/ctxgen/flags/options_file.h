@@ -1,13 +1,26 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "ctxgen/base/status.h"
 
 namespace ctxgen::cli {
+
+/// A word of an options file and the like.
+struct Word {
+  std::string text;
+  std::size_t line = 1;  // where it begins
+};
+
+/// Cuts a file into words: blanks part them; '...' and "..." hold them together; a backslash takes the
+/// next character as it is, but not inside of '...'; "#" where a word would begin starts a comment.
+/// Errors  INVALID_ARGUMENT naming `name` and line (an open quote, a zero byte).
+[[nodiscard]] Result<std::vector<Word>> split_words(std::string_view text, const std::string& name);
 
 /// --options FILE: more options of the verb, as docs/cli.md says. `file` keeps the name.
 void add_options_file(CLI::App& verb, std::string& file);

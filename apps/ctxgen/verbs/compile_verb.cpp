@@ -3,7 +3,10 @@
 #include <format>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/base/file.h"
@@ -15,6 +18,8 @@
 #include "cli.h"
 #include "compile/compile_outputs.h"
 #include "compile/compile_report.h"
+#include "compile/list_run.h"
+#include "compile/model_list.h"
 #include "compile/progress.h"
 #include "compile/up_to_date.h"
 #include "compile/variant_process.h"
@@ -49,10 +54,15 @@ constexpr const char* kExamples =
     "  ctxgen compile model.onnx --strict --report report.json\n"
     "  ctxgen compile model.onnx --if-needed --depfile model.d\n"
     "      does nothing if the outputs are current; model.d is for make and ninja\n"
-    "  ctxgen compile model.onnx --cache-dir ~/.cache/ctxgen/compile\n";
+    "  ctxgen compile model.onnx --cache-dir ~/.cache/ctxgen/compile\n"
+    "  ctxgen compile --list models.txt -o out -j 8 --json\n"
+    "      each line of models.txt is a model and, after it, options of its own; a rerun\n"
+    "      compiles what failed or changed. --shard 3/20 on the third of 20 machines\n";
 
 struct Flags {
   std::vector<std::string> models;
+  std::string list, shard;
+  int shard_by_weights = 0;
   std::string output;
   std::string compress;  // the level, as given
   bool compresses = false;
@@ -268,10 +278,63 @@ Result<int> compile_variant(const Flags& flags) {
   return run_variant(inputs, options);
 }
 
-Result<int> run(const Flags& flags, const std::vector<std::string>& arguments) {
+/// What names one file, and a list has many models.
+Status check_list_flags(const Flags& flags, const CompileOptions& options) {
+  const std::pair<bool, std::string_view> ruled_out[] = {
+      {!flags.models.empty(), "a model"},
+      {!options.bin.empty() && options.append.empty(), "--bin"},
+      {!options.append.empty(), "--append"},
+      {!flags.report_file.empty(), "--report"},
+      {!flags.build.depfile.empty() || flags.build.gcc_depfile, "--depfile"},
+      {options.no_clobber, "--no-clobber"},
+      {flags.output == "-", "-o -"},
+      {!options.context_file_path.empty(), "ep.context_file_path"},
+  };
+  for (const auto& [given, name] : ruled_out)
+    if (given)
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "--list cannot be combined with {}: each model of the list is compiled on its own", name);
+  std::error_code ignored;
+  if (!flags.output.empty() && fs::exists(flags.output, ignored) &&
+      !fs::is_directory(flags.output, ignored))
+    return fail(ErrorCode::kInvalidArgument, "-o: a list needs a folder, \"{}\" is a file",
+                flags.output);
+  return {};
+}
+
+Result<int> compile_list(const CLI::App& verb, const Flags& flags, const CompileOptions& options,
+                         std::span<const std::string> words) {
+  CTXGEN_CHECK(check_list_flags(flags, options));
+  const Shard shard = CTXGEN_TRY(parse_shard(flags.shard, flags.shard_by_weights != 0));
+  std::vector<GivenOption> common = CTXGEN_TRY(options_of_models(verb, words));
+  const std::vector<ListedModel> models =
+      take_shard(CTXGEN_TRY(read_model_list(verb, flags.list, flags.output)), shard);
+  if (!flags.output.empty() && !options.dry_run) {
+    std::error_code error;
+    fs::create_directory(flags.output, error);
+    if (error) return fail(ErrorCode::kIoError, "folder \"{}\": {}", flags.output, error.message());
+  }
+  handle_interrupts(Interrupt::kCooperative);
+  return run_list(models, {.file = flags.list,
+                           .common = std::move(common),
+                           .processes = static_cast<std::size_t>(options.jobs),
+                           .json = flags.json,
+                           .verbosity = flags.verbosity});
+}
+
+Result<int> run(const CLI::App& verb, const Flags& flags,
+                const std::vector<std::string>& arguments) {
   apply(flags.verbosity);
   if (!flags.variant.empty()) return compile_variant(flags);
   CompileOptions options = CTXGEN_TRY(all_options(flags));
+  if (!flags.list.empty())
+    return compile_list(verb, flags, options, std::span(arguments).subspan(2));
+  if (flags.models.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "compile needs MODEL[,MODEL...] or --list FILE (ctxgen compile --help)");
+  if (!flags.shard.empty() || verb.count("--shard-by") > 0)
+    return fail(ErrorCode::kInvalidArgument, "--shard needs --list: a share of a list of models");
   const OutputPlan plan = CTXGEN_TRY(plan_outputs(
       flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
   CTXGEN_CHECK(check_flags(flags, options, plan));
@@ -309,8 +372,20 @@ void add_compile(Cli& cli) {
   verb.add_option("model", flags->models,
                   "ONNX models, separated by commas or blanks; - is stdin. Several share one "
                   "context binary")
-      ->type_name("MODEL[,MODEL...]")
-      ->required();
+      ->type_name("MODEL[,MODEL...]");
+  verb.add_option(
+          "--list", flags->list,
+          "compile each model of this file on its own, -j of them at a time: on each line a model "
+          "and options of its own (docs/cli.md)")
+      ->type_name("FILE");
+  verb.add_option("--shard", flags->shard, "only a share of the list: the Ith of N")
+      ->type_name("I/N");
+  verb.add_option(
+          "--shard-by", flags->shard_by_weights,
+          "what decides the share of a model: its path in the list, or which weights it has in common "
+          "with others (default: path)")
+      ->type_name("path|weights")
+      ->transform(one_word_of({{"path", 0}, {"weights", 1}}));
   verb.add_option("-o,--output", flags->output,
                   "the context model, or a folder; - is stdout (default: MODEL_ctx.onnx)")
       ->type_name("OUT");
@@ -357,7 +432,7 @@ void add_compile(Cli& cli) {
   verb.add_option("--variant", flags->variant)->group("");  // not for users
   verb.callback([&cli, &verb, flags] {
     flags->compresses = verb.count("--compress") > 0;
-    cli.action = [&cli, flags] { return run(*flags, cli.arguments); };
+    cli.action = [&cli, &verb, flags] { return run(verb, *flags, cli.arguments); };
   });
 }
 
