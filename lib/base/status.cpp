@@ -13,7 +13,7 @@ constexpr std::array<ErrorInfo, 11> kErrors{{
     {ErrorCode::kInvalidGraph, "INVALID_GRAPH", 2, "the model breaks the rules of ONNX"},
     {ErrorCode::kCorruptContext, "INVALID_GRAPH", 2, "the context binary is missing or damaged"},
     {ErrorCode::kVersionMismatch, "INVALID_GRAPH", 2,
-     "the context was made for another format, oneDNN version or instruction set"},
+     "the context was made for another format, major version of oneDNN or instruction set"},
     {ErrorCode::kUnsupported, "NOT_IMPLEMENTED", 2, "a valid model uses something not supported"},
     {ErrorCode::kResourceLimit, "RESOURCE_LIMIT", 2, "a declared size exceeds a limit"},
     {ErrorCode::kNotSatisfied, "NOT_SATISFIED", 4,
