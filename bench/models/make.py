@@ -28,6 +28,7 @@ import diffusion
 import dynamic_int8
 import efficientnet
 import encoders
+import past_decoders
 import pyramids
 import speech
 import t5
@@ -63,6 +64,7 @@ MODELS = {
     "wav2vec2_base": speech.wav2vec2_base,
     "gpt2_prefill": transformers.gpt2_prefill,
     "gpt2_decode": transformers.gpt2_decode,
+    "llama_past_symbolic": past_decoders.llama_past_symbolic,
     "int4_60m_decode": functools.partial(decoders.decoder, size="60m"),
     "int4_60m_decode_f32": functools.partial(decoders.decoder, size="60m", level=0),
     "int4_60m_prefill": functools.partial(decoders.decoder, size="60m", tokens=64, past=0),

@@ -143,8 +143,8 @@ class Gpt2(Transformer):
     layers = 12
     context = 1024
 
-    def __init__(self, name, opset, tokens, past):
-        super().__init__(name, opset, width=768, heads=12)
+    def __init__(self, name, opset, tokens, past, width=768, heads=12):
+        super().__init__(name, opset, width, heads)
         self.past = past
         tokens_dim, past_dim = "sequence_length", "past_sequence_length"
         self.total_dim = f"{past_dim} + {tokens_dim}" if past else tokens_dim

@@ -1,9 +1,10 @@
-// Decodes greedily with a model as ONNX Runtime GenAI's builder writes it (input_ids, attention_mask, logits):
-//   decode_tokens MODEL HOW PROMPT STEPS
+// Decodes greedily with a model of input_ids, attention_mask, perhaps position_ids, and logits:
+//   decode_tokens MODEL HOW PROMPT STEPS [LOGITS]
 // HOW  state     caches stay in a state
 //      feedback  presents are given back as pasts
 //      forks     eight threads fork a state, rewind and decode in their own way, again and again
 //      states    a thousand states, forked and released at random
+// LOGITS: a file for the last logits of each run, as bytes
 // Prints a JSON object: the tokens, plans made and allocations from the third step on, and what `forks` found.
 #include <algorithm>
 #include <atomic>
@@ -11,8 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <print>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -34,16 +38,24 @@ using test::need;
 
 using Tokens = std::vector<std::int64_t>;
 
+std::FILE* logits_file = nullptr;
+
 Tokens prompt_of(std::int64_t count) {
   Tokens tokens;
   for (std::int64_t i = 0; i < count; ++i) tokens.push_back((i * 37 + 11) % 97);
   return tokens;
 }
 
-std::size_t input_of(const Session& session, std::string_view name) {
+std::optional<std::size_t> find_input(const Session& session, std::string_view name) {
   const auto found = std::ranges::find(session.inputs(), name, &IoInfo::name);
-  if (found == session.inputs().end()) std::exit(3);
+  if (found == session.inputs().end()) return std::nullopt;
   return static_cast<std::size_t>(found - session.inputs().begin());
+}
+
+std::size_t input_of(const Session& session, std::string_view name) {
+  const auto found = find_input(session, name);
+  if (!found) std::exit(3);
+  return *found;
 }
 
 /// Runs of one thread. Its memory is there before it decodes.
@@ -53,7 +65,11 @@ class Decoder {
       : context_(need(session.make_context())),
         ids_(input_of(session, "input_ids")),
         mask_(input_of(session, "attention_mask")),
-        ones_(longest, 1) {}
+        positions_(find_input(session, "position_ids")),
+        ones_(longest, 1),
+        places_(longest) {
+    std::iota(places_.begin(), places_.end(), 0);
+  }
 
   RunContext& context() { return *context_; }
 
@@ -61,24 +77,29 @@ class Decoder {
   std::int64_t next(const Tokens& tokens, std::int64_t past) {
     const auto count = static_cast<std::int64_t>(tokens.size());
     given_ = tokens;
-    set(ids_, given_, count);
-    set(mask_, ones_, past + count);
+    set(ids_, given_);
+    set(mask_, std::span(ones_).first(static_cast<std::size_t>(past + count)));
+    if (positions_)
+      set(*positions_, std::span(places_).subspan(static_cast<std::size_t>(past), tokens.size()));
     need(context_->run());
     const Tensor& logits = context_->outputs()[0].tensor();
     const std::int64_t words = logits.dims().back();
     const float* last = reinterpret_cast<const float*>(logits.bytes().data()) + (count - 1) * words;
+    if (logits_file != nullptr) std::fwrite(last, sizeof(float), words, logits_file);
     return std::max_element(last, last + words) - last;
   }
 
  private:
-  void set(std::size_t input, const Tokens& values, std::int64_t count) {
-    const auto bytes = std::as_bytes(std::span(values)).first(static_cast<std::size_t>(count) * 8);
-    need(context_->set_input(input, Tensor::borrow(DataType::kInt64, {1, count}, nullptr, bytes)));
+  void set(std::size_t input, std::span<const std::int64_t> values) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    need(context_->set_input(
+        input, Tensor::borrow(DataType::kInt64, {1, count}, nullptr, std::as_bytes(values))));
   }
 
   std::unique_ptr<RunContext> context_;
   std::size_t ids_, mask_;
-  Tokens ones_, given_;
+  std::optional<std::size_t> positions_;
+  Tokens ones_, places_, given_;
 };
 
 struct Task {
@@ -232,7 +253,8 @@ void with_states(const Session& session, const Task& task) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 6) return 2;
+  if (argc == 6 && (logits_file = std::fopen(argv[5], "wb")) == nullptr) return 2;
   const Task task{.prompt = std::stoll(argv[3]), .steps = std::stoll(argv[4])};
   SessionOptions options;
   options.threads = 1;
@@ -243,5 +265,5 @@ int main(int argc, char** argv) {
   if (how == "feedback") with_feedback(*session, task);
   if (how == "forks") with_forks(*session, task);
   if (how == "states") with_states(*session, task);
-  return 0;
+  return logits_file == nullptr || std::fclose(logits_file) == 0 ? 0 : 3;
 }

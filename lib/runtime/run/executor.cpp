@@ -296,7 +296,9 @@ std::optional<PlacedCache> GraphExecutor::find_cache(ValueId input, ValueId outp
     const Step& step = steps_[i];
     for (const ValueId id : graph_->node(step.node).captures)
       if (id == input || id == output) return std::nullopt;
-    readers += static_cast<std::size_t>(std::ranges::count(step.inputs, input));
+    const Node& node = graph_->node(step.node);
+    const bool reads_size = node.op_type == "Shape" && node.domain.empty();
+    if (!reads_size) readers += static_cast<std::size_t>(std::ranges::count(step.inputs, input));
     if (std::ranges::contains(step.inputs, output)) return std::nullopt;
     if (step.executable == nullptr) continue;
     const auto caches = step.executable->caches();

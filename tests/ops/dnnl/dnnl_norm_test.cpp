@@ -1,3 +1,5 @@
+#include <format>
+
 #include "reference.h"
 
 namespace ctxgen::testing {
@@ -198,6 +200,33 @@ TEST(DnnlNorm, RmsNormalization) {
   g.output(g.add("RMSNormalization", {g.input("x", {2, 3, 16}), g.input("s", {3, 16})},
                  {attr("axis", 1)}));
   expect_same(g, 1e-5);
+}
+
+TEST(DnnlNorm, RmsNormalizationNodeByNode) {
+  for (const bool power : {false, true})
+    for (const std::string how : {"divide", "inverse", "reciprocal"}) {
+      SCOPED_TRACE(std::format("power {}, {}", power, how));
+      TestGraph g(17);
+      const std::string x = g.input("x", {2, 3, 45}), scale = g.constant({45});
+      const std::string square = power ? g.add("Pow", {x, g.constant({}, std::vector<float>{2.0F})})
+                                       : g.add("Mul", {x, x});
+      const std::string mean = g.add("ReduceMean", {square}, {attr("axes", List{-1})});
+      const std::string root =
+          g.add("Sqrt", {g.add("Add", {mean, g.constant({}, std::vector<float>{1e-3F})})});
+      std::string normal;
+      if (how == "divide")
+        normal = g.add("Div", {x, root});
+      else if (how == "inverse")
+        normal = g.add("Mul", {x, g.add("Div", {g.constant({}, std::vector<float>{1.0F}), root})});
+      else
+        normal = g.add("Mul", {x, g.add("Reciprocal", {root})});
+      const std::string y = g.add("Mul", {scale, normal});
+      g.output(y);
+      Program program;
+      const std::vector<Tensor> results = compiled_results(g, &program);
+      EXPECT_EQ(summary(program), std::vector<std::string>{"rms_norm"});
+      EXPECT_LE(difference(results.at(0), g.value(y)), 1e-5);
+    }
 }
 
 TEST(DnnlNorm, LayerNormalizationReference) {

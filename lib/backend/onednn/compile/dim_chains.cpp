@@ -3,40 +3,66 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "dim_list.h"
 
 namespace ctxgen::onednn {
 
+namespace {
+
+constexpr int kMostFolded = 16;  // nodes one after the other
+
+/// Whether all results of a node are constants: it reads nothing in a run.
+bool is_folded(const GraphView& view, NodeId id) {
+  return std::ranges::all_of(view.graph().node(id).outputs, [&](ValueId output) {
+    return !output.valid() || view.constant(output) != nullptr;
+  });
+}
+
+}  // namespace
+
 DimChains::DimChains(const GraphView& view, const NodeScope& scope,
                      const std::vector<bool>& allowed, const std::vector<NodeId>& readers,
-                     const std::vector<bool>& taken)
+                     const std::vector<bool>& taken,
+                     const std::vector<std::vector<NodeId>>& together)
     : view_(view),
       scope_(scope),
       allowed_(allowed),
+      taken_(taken),
       vanishes_(scope.size()),
       reads_(scope.size()),
       level_(scope.size(), 0),
       readers_(readers) {
   for (const NodeId reader : readers_) reads_[scope_.place(reader)] = true;
   for (const NodeId reader : readers_) collect(reader);
-  find_levels(taken);
+  find_levels(taken, together);
   settle();
-  make_groups();
+  make_groups(together);
 }
 
-/// Nodes of one level have no node of others on a way between them.
-void DimChains::find_levels(const std::vector<bool>& taken) {
+/// Nodes of one level have no node of others on a way between them. What is taken together is of one level.
+void DimChains::find_levels(const std::vector<bool>& taken,
+                            const std::vector<std::vector<NodeId>>& together) {
   const Graph& graph = view_.graph();
   const auto ours = [&](std::size_t n) { return taken[n] || vanishes_[n]; };
-  for (std::size_t n = 0; n < level_.size(); ++n)
-    for (const ValueId output : graph.node(scope_.at(n)).outputs)
-      if (output.valid() && view_.constant(output) == nullptr)
-        for (const NodeId consumer : graph.value(output).consumers) {
-          const std::size_t to = scope_.place(consumer);
-          if (to < level_.size())
-            level_[to] = std::max(level_[to], level_[n] + (ours(n) && !ours(to) ? 1 : 0));
-        }
+  for (bool changed = true; changed;) {
+    for (std::size_t n = 0; n < level_.size(); ++n)
+      for (const ValueId output : graph.node(scope_.at(n)).outputs)
+        if (output.valid() && view_.constant(output) == nullptr)
+          for (const NodeId consumer : graph.value(output).consumers) {
+            const std::size_t to = scope_.place(consumer);
+            if (to < level_.size())
+              level_[to] = std::max(level_[to], level_[n] + (ours(n) && !ours(to) ? 1 : 0));
+          }
+    changed = false;
+    for (const std::vector<NodeId>& nodes : together) {
+      std::uint32_t level = 0;
+      for (const NodeId id : nodes) level = std::max(level, level_[scope_.place(id)]);
+      for (const NodeId id : nodes)
+        changed = std::exchange(level_[scope_.place(id)], level) != level || changed;
+    }
+  }
 }
 
 /// Marks all nodes that the reader's sizes come from.
@@ -59,6 +85,20 @@ void DimChains::collect(NodeId reader) {
   }
 }
 
+/// Whether a node whose results are constants has readers that take them as such only: then nothing reads
+/// its inputs. What was so in the whole graph is in its partitions, which do not see all readers.
+bool DimChains::is_unread(NodeId folded, int depth) const {
+  if (scope_.size() != view_.graph().node_count()) return true;
+  return depth > 0 && std::ranges::all_of(view_.graph().node(folded).outputs, [&](ValueId output) {
+           if (!output.valid()) return true;
+           const Value& value = view_.graph().value(output);
+           return !value.is_output && std::ranges::all_of(value.consumers, [&](NodeId consumer) {
+             if (is_folded(view_, consumer)) return is_unread(consumer, depth - 1);
+             return vanishes(consumer) || reads(consumer) || scope_.marked(taken_, consumer);
+           });
+         });
+}
+
 /// Whether a list is there without a node that stays.
 bool DimChains::is_inside(ValueId list) const {
   if (!list.valid() || view_.constant(list) != nullptr) return true;
@@ -74,6 +114,7 @@ bool DimChains::may_vanish(NodeId id) const {
     if (!output.valid()) return true;
     const Value& value = view_.graph().value(output);
     return !value.is_output && std::ranges::all_of(value.consumers, [&](NodeId consumer) {
+      if (is_folded(view_, consumer)) return is_unread(consumer, kMostFolded);
       const std::size_t reader = scope_.place(consumer);
       if (reader == scope_.size() || level_[reader] != level_[scope_.place(id)]) return false;
       if (vanishes_[reader]) return true;
@@ -128,7 +169,7 @@ Refusal DimChains::refusal(NodeId reader) const {
   return "the sizes that it needs are also read outside the partition";
 }
 
-void DimChains::make_groups() {
+void DimChains::make_groups(const std::vector<std::vector<NodeId>>& together) {
   std::vector<std::uint32_t> parent(vanishes_.size());
   std::iota(parent.begin(), parent.end(), 0U);
   const auto find = [&](std::uint32_t n) {
@@ -140,11 +181,20 @@ void DimChains::make_groups() {
     for (const ValueId output : view_.graph().node(scope_.at(i)).outputs)
       if (output.valid())  // those that read it vanish or are readers, so they are in the scope
         for (const NodeId consumer : view_.graph().value(output).consumers)
-          parent[find(i)] = find(static_cast<std::uint32_t>(scope_.place(consumer)));
+          if (!is_folded(view_, consumer))
+            parent[find(i)] = find(static_cast<std::uint32_t>(scope_.place(consumer)));
   }
+  std::vector<bool> joined(vanishes_.size(), false);
+  for (const std::vector<NodeId>& nodes : together)
+    for (const NodeId id : nodes) {
+      const std::size_t at = scope_.place(id);
+      parent[find(static_cast<std::uint32_t>(at))] =
+          find(static_cast<std::uint32_t>(scope_.place(nodes.front())));
+      joined[at] = true;
+    }
   std::map<std::uint32_t, std::vector<NodeId>> members;
   for (std::uint32_t i = 0; i < vanishes_.size(); ++i)
-    if (vanishes_[i] || reads_[i]) members[find(i)].push_back(scope_.at(i));
+    if (vanishes_[i] || reads_[i] || joined[i]) members[find(i)].push_back(scope_.at(i));
   for (auto& [root, nodes] : members) groups_.push_back(std::move(nodes));
 }
 

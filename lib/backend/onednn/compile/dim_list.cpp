@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace ctxgen::onednn {
 
@@ -22,9 +23,9 @@ Number number(std::int64_t value) {
   return {{static_cast<std::int64_t>(DimWord::kNumber), value, 0}};
 }
 
-constexpr std::array<std::string_view, 12> kDimOps{"Add",    "Cast",     "Concat",  "Div",
-                                                   "Gather", "Identity", "Mul",     "Reshape",
-                                                   "Shape",  "Slice",    "Squeeze", "Sub"};
+constexpr std::array<std::string_view, 15> kDimOps{
+    "Add", "Cast",    "Concat", "ConstantOfShape", "Div",     "Equal", "Gather", "Identity",
+    "Mul", "Reshape", "Shape",  "Slice",           "Squeeze", "Sub",   "Where"};
 
 bool is_integer(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32; }
 
@@ -61,6 +62,8 @@ class Reader {
     const std::string_view op = n.node().op_type;
     if (op == "Shape") return read_sizes(n);
     if (op == "Concat") return read_concat(n, depth);
+    if (op == "ConstantOfShape") return read_filled(n, depth);
+    if (op == "Where") return read_where(n, depth);
     Numbers numbers = CTXGEN_TRY(read(n, 0, depth));
     if (op == "Gather") return gather(n, numbers);
     if (op == "Slice") return slice(n, numbers);
@@ -117,6 +120,69 @@ class Reader {
         return refuse("shape input has more than {} numbers", kMaxNumbers);
     }
     return all;
+  }
+
+  Read<Numbers> read_filled(const NodeView& n, int depth) {
+    const Numbers shape = CTXGEN_TRY(read(n, 0, depth));
+    const auto count = shape.size() == 1 ? constant_of(shape[0]) : std::nullopt;
+    const Attribute* value = n.node().attribute("value");
+    if (!count || *count < 0 || std::cmp_greater(*count, kMaxNumbers) || value == nullptr ||
+        value->tensors.size() != 1)
+      return refuse("shape input is computed by ConstantOfShape");
+    const auto filling = CTXGEN_TRY(ints_of(value->tensors[0], "a filling"));
+    if (filling.size() != 1) return refuse("shape input is filled with {} numbers", filling.size());
+    return Numbers(static_cast<std::size_t>(*count), number(filling[0]));
+  }
+
+  /// Where(Equal(a, b), c, d), if all numbers of a and b are known to be equal or not: exporters replace
+  /// -1 in shapes so, and no size is negative.
+  Read<Numbers> read_where(const NodeView& n, int depth) {
+    const ValueId condition = n.input(0);
+    const NodeId producer = condition.valid() ? view_.graph().value(condition).producer : NodeId{};
+    if (!producer.valid() || view_.graph().node(producer).op_type != "Equal" ||
+        !view_.graph().node(producer).domain.empty() || !is_list(condition))
+      return refuse("shape input is computed by Where");
+    const NodeView equal(view_, view_.graph().node(producer));
+    const Numbers a = CTXGEN_TRY(read(equal, 0, depth + 1)),
+                  b = CTXGEN_TRY(read(equal, 1, depth + 1));
+    const Numbers yes = CTXGEN_TRY(read(n, 1, depth)), no = CTXGEN_TRY(read(n, 2, depth));
+    const std::size_t count = std::max({a.size(), b.size(), yes.size(), no.size()});
+    for (const Numbers* list : {&a, &b, &yes, &no})
+      if (list->size() != 1 && list->size() != count)
+        return refuse("shape input is chosen from {} and {} numbers", list->size(), count);
+    const auto at = [](const Numbers& list, std::size_t i) -> const Number& {
+      return list[list.size() == 1 ? 0 : i];
+    };
+    Numbers chosen;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto same = equal_numbers(at(a, i), at(b, i));
+      if (!same) return refuse("shape input depends on how large sizes are");
+      chosen.push_back(*same ? at(yes, i) : at(no, i));
+    }
+    return chosen;
+  }
+
+  /// Whether the value is a tensor of rank 0 or 1.
+  [[nodiscard]] bool is_list(ValueId id) const {
+    const ValueType& type = view_.graph().value(id).type;
+    return type.has_rank() && type.rank() <= 1;
+  }
+
+  static std::optional<std::int64_t> constant_of(const Number& code) {
+    if (code.size() != 1 || code[0][0] != static_cast<std::int64_t>(DimWord::kNumber))
+      return std::nullopt;
+    return code[0][1];
+  }
+
+  /// Nothing where it depends on the run.
+  static std::optional<bool> equal_numbers(const Number& a, const Number& b) {
+    const auto x = constant_of(a), y = constant_of(b);
+    if (x && y) return *x == *y;
+    const auto is_size = [](const Number& code) {
+      return code.size() == 1 && code[0][0] == static_cast<std::int64_t>(DimWord::kDim);
+    };
+    if ((x && *x < 0 && is_size(b)) || (y && *y < 0 && is_size(a))) return false;
+    return std::nullopt;
   }
 
   static Read<Numbers> gather(const NodeView& n, const Numbers& from) {
@@ -193,8 +259,9 @@ bool is_dim_node(const Node& node) {
 std::vector<ValueId> dim_inputs(const Node& node) {
   if (node.op_type == "Shape") return {};
   if (node.op_type == "Concat") return node.inputs;
+  if (node.op_type == "Where") return {node.input(0), node.input(1), node.input(2)};
   if (node.op_type == "Add" || node.op_type == "Sub" || node.op_type == "Mul" ||
-      node.op_type == "Div")
+      node.op_type == "Div" || node.op_type == "Equal")
     return {node.input(0), node.input(1)};
   return {node.input(0)};
 }

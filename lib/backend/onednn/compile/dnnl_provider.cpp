@@ -15,11 +15,10 @@
 #include "ctxgen/onednn/provider.h"
 #include "ctxgen/onednn/target_costs.h"
 
-#include "dim_chains.h"
 #include "fuse/fuse.h"
 #include "lower_partition.h"
+#include "node_choice.h"
 #include "op_row.h"
-#include "patterns/patterns.h"
 #include "provider_options.h"
 
 namespace ctxgen::onednn {
@@ -275,40 +274,27 @@ Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   const std::size_t count = all.size();
   std::vector<bool> free(count);
   for (std::uint32_t i = 0; i < count; ++i) free[i] = !view.taken(NodeId{i});
-  std::vector<bool> in_pattern(count, false);
-  for (PatternMatch& match : find_patterns(view, all, free)) {
-    for (const NodeId id : match.nodes) in_pattern[id.index] = true;
-    capabilities.claims.push_back({.nodes = std::move(match.nodes), .glue = false});
-  }
-  for (std::uint32_t i = 0; i < count; ++i) free[i] = free[i] && !in_pattern[i];
-  std::vector<Refusal> refusals(count);
-  std::vector<NodeId> readers;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (!free[i]) continue;
-    const Node& node = view.graph().node(NodeId{i});
-    refusals[i] = check_node(NodeView(view, node));
-    if (!refusals[i] && reads_dims(view, node)) readers.push_back(NodeId{i});
-  }
-  std::vector<bool> taken = in_pattern;
-  for (std::uint32_t i = 0; i < count; ++i) taken[i] = taken[i] || (free[i] && !refusals[i]);
-  const DimChains chains(view, all, free, readers, taken);
-  for (const NodeId reader : readers) refusals[reader.index] = chains.refusal(reader);
+  const NodeChoice choice(view, all, free, [](const NodeView& n) { return check_node(n); });
   std::vector<bool> grouped(count, false);
-  for (const std::vector<NodeId>& group : chains.groups()) {
+  for (const std::vector<NodeId>& group : choice.chains().groups()) {
     bool glue = true;
     for (const NodeId id : group) {
       grouped[id.index] = true;
-      glue = glue && (chains.vanishes(id) || find_row(view.graph().node(id))->glue);
+      glue = glue && !choice.in_pattern(id) &&
+             (choice.chains().vanishes(id) || find_row(view.graph().node(id))->glue);
     }
     capabilities.claims.push_back({.nodes = group, .glue = glue});
   }
+  for (const PatternMatch& match : choice.patterns())
+    if (!grouped[match.nodes.front().index])
+      capabilities.claims.push_back({.nodes = match.nodes, .glue = false});
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (in_pattern[i] || grouped[i]) continue;
     const NodeId id{i};
+    if (choice.in_pattern(id) || grouped[i]) continue;
     if (!free[i])
       capabilities.rejections.push_back({id, "taken by another provider"});
-    else if (refusals[i])
-      capabilities.rejections.push_back({id, std::move(*refusals[i])});
+    else if (Refusal refusal = choice.refusal(id))
+      capabilities.rejections.push_back({id, *std::move(refusal)});
     else
       capabilities.claims.push_back({.nodes = {id}, .glue = find_row(view.graph().node(id))->glue});
   }

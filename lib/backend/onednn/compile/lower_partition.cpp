@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "dim_chains.h"
+#include "node_choice.h"
 #include "op_row.h"
-#include "patterns/patterns.h"
 
 namespace ctxgen::onednn {
 
@@ -32,25 +31,18 @@ Result<Lowered> lower_partition(const GraphView& view, const Partition& partitio
   std::ranges::copy_if(partition.nodes, std::back_inserter(nodes),
                        [&](NodeId id) { return !is_constant(view, view.graph().node(id)); });
   const NodeScope scope(nodes);
-  const std::vector<bool> all(scope.size(), true);
-  std::vector<bool> alone = all;  // in no pattern
+  const NodeChoice choice(view, scope, std::vector<bool>(scope.size(), true),
+                          [](const NodeView&) { return Refusal(); });
 
   // A pattern is lowered where its last node is; its other nodes vanish.
   std::unordered_map<NodeId, const PatternMatch*> last_nodes;
-  const std::vector<PatternMatch> patterns = find_patterns(view, scope, all);
-  for (const PatternMatch& match : patterns) {
+  for (const PatternMatch& match : choice.patterns())
     last_nodes.emplace(match.nodes.back(), &match);
-    for (const NodeId id : match.nodes) alone[scope.place(id)] = false;
-  }
-  std::vector<NodeId> readers;
-  for (const NodeId id : nodes)
-    if (scope.marked(alone, id) && reads_dims(view, view.graph().node(id))) readers.push_back(id);
-  const DimChains chains(view, scope, alone, readers, all);
   for (const NodeId id : nodes) {
     if (const auto found = last_nodes.find(id); found != last_nodes.end()) {
       CTXGEN_CHECK(lower_pattern(view, *found->second, builder));
     }
-    if (!scope.marked(alone, id) || chains.vanishes(id)) continue;
+    if (choice.in_pattern(id) || choice.chains().vanishes(id)) continue;
     const NodeView n(view, view.graph().node(id));
     if (const Refusal refusal = check_node(n)) {
       // With defaults as constants it may be one that folding should have taken, but could not.

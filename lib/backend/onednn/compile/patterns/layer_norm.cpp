@@ -27,16 +27,18 @@ bool means_last_axis(const GraphView& view, NodeId id) {
   return axes[0] == -1 || axes[0] + 1 == static_cast<std::int64_t>(type.rank());
 }
 
+/// Whether the node is Pow(value, 2) or Mul(value, value).
+bool is_square(const PatternWalk& walk, NodeId id, ValueId value) {
+  const Node& node = walk.node(id);
+  if (!node.domain.empty() || node.input(0) != value) return false;
+  if (node.op_type == "Pow") return walk.scalar(node.input(1)) == 2.0F;
+  return node.op_type == "Mul" && node.input(1) == value;
+}
+
 /// The square of `value`: Pow(value, 2) or Mul(value, value). Gives the node.
 NodeId square_of(const PatternWalk& walk, ValueId value) {
-  for (const NodeId id : walk.graph().value(value).consumers) {
-    const Node& node = walk.node(id);
-    if (!node.domain.empty()) continue;
-    if (node.op_type == "Pow" && node.input(0) == value && walk.scalar(node.input(1)) == 2.0F) {
-      return id;
-    }
-    if (node.op_type == "Mul" && node.input(0) == value && node.input(1) == value) return id;
-  }
+  for (const NodeId id : walk.graph().value(value).consumers)
+    if (is_square(walk, id, value)) return id;
   return {};
 }
 
@@ -125,6 +127,52 @@ std::optional<PatternMatch> match_layer_norm(const GraphView& view, NodeId mean)
     }
   }
   if (!walk.is_data(match.result)) return std::nullopt;
+  match.nodes = walk.nodes();
+  return match;
+}
+
+/// {Pow -> ReduceMean -> Add -> Sqrt} -> Div, or a Mul by the reciprocal -> Mul, as exporters write
+/// RMSNormalization.
+std::optional<PatternMatch> match_rms_norm(const GraphView& view, NodeId mean) {
+  PatternWalk walk(view);
+  if (!means_last_axis(view, mean)) return std::nullopt;
+  const ValueId squares = walk.node(mean).input(0);
+  const NodeId square = squares.valid() ? walk.graph().value(squares).producer : NodeId{};
+  if (!square.valid() || walk.only_consumer(squares, "ReduceMean") != mean) return std::nullopt;
+  const ValueId x = walk.node(square).input(0);
+  if (!walk.is_data(x) || !is_square(walk, square, x)) return std::nullopt;
+  const ValueId average = walk.node(mean).output(0);
+  const NodeId add = walk.only_consumer(average, "Add");
+  if (!add.valid()) return std::nullopt;
+  const auto epsilon = walk.scalar(walk.other(add, average));
+  const NodeId root = walk.only_consumer(walk.node(add).output(0), "Sqrt");
+  if (!epsilon || !root.valid()) return std::nullopt;
+  for (const NodeId id : {square, mean, add, root}) walk.take(id);
+  const ValueId deviation = walk.node(root).output(0);
+  const NodeId inverse = walk.only_consumer(deviation, "");
+  if (!inverse.valid()) return std::nullopt;
+  walk.take(inverse);
+  NodeId scaled = inverse;  // x / deviation
+  if (walk.node(inverse).op_type == "Reciprocal" ||
+      (walk.node(inverse).op_type == "Div" && walk.scalar(walk.node(inverse).input(0)) == 1.0F)) {
+    const ValueId factor = walk.node(inverse).output(0);
+    scaled = walk.only_consumer(factor, "Mul");
+    if (!scaled.valid() || walk.other(scaled, factor) != x) return std::nullopt;
+    walk.take(scaled);
+  } else if (walk.node(inverse).op_type != "Div" || walk.node(inverse).input(0) != x) {
+    return std::nullopt;
+  }
+  PatternMatch match;
+  match.kind = kind::kRmsNorm;
+  match.src = x;
+  match.epsilon = *epsilon;
+  const ValueId normalized = walk.node(scaled).output(0);
+  const NodeId gain = walk.only_consumer(normalized, "Mul");
+  if (!gain.valid()) return std::nullopt;
+  match.scale = vector_operand(view, walk, gain, normalized);
+  walk.take(gain);
+  match.result = walk.node(gain).output(0);
+  if (!match.scale.valid() || !walk.is_data(match.result)) return std::nullopt;
   match.nodes = walk.nodes();
   return match;
 }

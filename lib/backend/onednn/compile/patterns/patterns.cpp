@@ -14,13 +14,27 @@ std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Erf") return match_gelu_erf(view, id);
   if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
+  if (node.op_type == "Softmax") return match_attention(view, id);
   if (node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
     return match_dynamic_product(view, id);
-  if (node.op_type == "ReduceMean") return match_layer_norm(view, id);
+  if (node.op_type == "ReduceMean") {
+    auto norm = match_layer_norm(view, id);
+    return norm ? norm : match_rms_norm(view, id);
+  }
   return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<PatternMatch> match_attention(const GraphView& view, NodeId softmax) {
+  auto found = find_attention_chain(view, softmax);
+  if (!found) return std::nullopt;
+  PatternMatch match;
+  match.kind = kind::kAttention;
+  match.nodes = std::move(found->nodes);
+  match.attention = std::make_shared<const AttentionChain>(std::move(found->chain));
+  return match;
+}
 
 std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& scope,
                                         const std::vector<bool>& allowed) {
@@ -45,13 +59,14 @@ Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBu
   ProgramOp op = builder.op(match.kind, last);
   if (match.kind == kind::kByteMatmul || match.kind == kind::kByteConv)
     return lower_dynamic_product(view, match, std::move(op), builder);
+  if (match.attention) return lower_attention_chain(*match.attention, std::move(op), builder);
   if (match.kind == kind::kLowBitMatmul)
     return lower_low_bit_product(view, match, std::move(op), builder);
   std::vector<Operand> inputs = {builder.operand(match.src)};
-  if (match.kind == kind::kLayerNorm) {
+  if (match.kind == kind::kLayerNorm || match.kind == kind::kRmsNorm) {
     encode(NormParams{.axis = match.axis, .epsilon = double{match.epsilon}}, op);
     inputs.push_back(builder.operand(match.scale));
-    inputs.push_back(builder.operand(match.shift));
+    if (match.kind == kind::kLayerNorm) inputs.push_back(builder.operand(match.shift));
   } else {
     set_eltwise(op, match.alg, 0.0F, 0.0F);
   }

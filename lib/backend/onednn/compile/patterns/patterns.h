@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "../node_scope.h"
 #include "../node_view.h"
 #include "../program_builder.h"
+#include "attention_chain.h"
 
 namespace ctxgen::onednn {
 
@@ -18,13 +20,14 @@ struct PatternMatch {
   ValueId result;
   std::string alg;  // eltwise: algorithm
   ValueId scale,
-      shift;  // layer_norm: constants, may be absent; byte_matmul, byte_conv: of the source, bias;
+      shift;  // layer_norm: constants, may be absent; rms_norm: scale, a constant; byte_matmul, byte_conv: of the source, bias;
               // low_bit_matmul: bias
   ValueId factors;  // byte_matmul, byte_conv: scales of the weights
   NodeId
       anchor;  // byte_matmul, byte_conv: the node that multiplies; low_bit_matmul: DequantizeLinear
-  std::int64_t axis = -1;  // layer_norm
-  float epsilon = 0.0F;    // layer_norm
+  std::int64_t axis = -1;                           // layer_norm, rms_norm
+  float epsilon = 0.0F;                             // layer_norm, rms_norm
+  std::shared_ptr<const AttentionChain> attention;  // attention
 };
 
 /// Finds all patterns made of allowed nodes (by place in `scope`), in order of their last node; no
@@ -39,6 +42,8 @@ struct PatternMatch {
 [[nodiscard]] std::optional<PatternMatch> match_gelu_erf(const GraphView& view, NodeId erf);
 [[nodiscard]] std::optional<PatternMatch> match_gelu_tanh(const GraphView& view, NodeId tanh);
 [[nodiscard]] std::optional<PatternMatch> match_layer_norm(const GraphView& view, NodeId mean);
+
+[[nodiscard]] std::optional<PatternMatch> match_rms_norm(const GraphView& view, NodeId mean);
 
 [[nodiscard]] std::optional<PatternMatch> match_dynamic_product(const GraphView& view,
                                                                 NodeId product);
@@ -55,6 +60,9 @@ struct PatternMatch {
 /// What a match of match_low_bit_product() becomes, as `op`.
 [[nodiscard]] Status lower_low_bit_product(const GraphView& view, const PatternMatch& match,
                                            ProgramOp op, ProgramBuilder& builder);
+
+/// An attention with a past, around a Softmax.
+[[nodiscard]] std::optional<PatternMatch> match_attention(const GraphView& view, NodeId softmax);
 
 [[nodiscard]] Status lower_pattern(const GraphView& view, const PatternMatch& match,
                                    ProgramBuilder& builder);

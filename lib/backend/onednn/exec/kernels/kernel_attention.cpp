@@ -93,6 +93,9 @@ class AttentionKernel final : public Kernel {
       attend.bias.addends = reinterpret_cast<const float*>(a.bias);
     attend.scratch = a.scratch + places.attend;
     kernels::attend(attend, workers);
+    if (work_.has_bias && !work_.bias_is_bool && attend.window == 0 && attend.softcap == 0 &&
+        !attend.extra_zero && work_.lengths == AttentionLengths::kAll)
+      attend_hidden_rows(attend, work_.finite_causal);
     return {};
   }
 
@@ -266,7 +269,8 @@ Result<AttentionSpan> AttentionWork::span_of(const AttentionNumbers& numbers) co
 Result<kernels::AttentionBias> AttentionWork::bias_of(std::int64_t bias_keys,
                                                       std::int64_t keys) const {
   const bool pads = short_bias && bias_keys <= keys;
-  if (bias_keys != 1 && bias_keys != keys && !pads)
+  const bool goes_on = long_bias && bias_keys > keys;
+  if (bias_keys != 1 && bias_keys != keys && !pads && !goes_on)
     return fail(ErrorCode::kInvalidGraph, "{}: a bias for {} keys of {}", name, bias_keys, keys);
   kernels::AttentionBias bias;
   if (bias_keys != 1) bias.key = 1;

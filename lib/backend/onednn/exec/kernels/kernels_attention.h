@@ -49,6 +49,8 @@ struct AttentionWork {
   std::array<std::int64_t, 4> bias_dims{1, 1, 1,
                                         1};  // images, heads, queries; the last is a number
   bool short_bias = false;                   // keys beyond those of the bias are hidden
+  bool long_bias = false;                    // it may go on after the keys
+  bool finite_causal = false;  // keys after a query have the lowest logit, not -infinity
   AttentionLengths lengths = AttentionLengths::kAll;
   kernels::RotaryPairs pairs = kernels::RotaryPairs::kHalves;
   std::int64_t positions = 0, half = 0;  // dims of cos and sin
@@ -66,6 +68,13 @@ struct AttentionWork {
   [[nodiscard]] Result<kernels::AttentionBias> bias_of(std::int64_t bias_keys,
                                                        std::int64_t keys) const;
 };
+
+/// Computes again the rows that a bias of numbers like the lowest float hides all keys from: attend() works with
+/// logarithms to base 2, in which such numbers overflow. `finite_causal`: keys after a query count as having the lowest
+/// float as logit. Rows whose logits are all -infinity stay.
+///
+/// Requires  a bias of numbers; no window, softcap, lengths or extra logit.
+void attend_hidden_rows(const kernels::Attention& a, bool finite_causal);
 
 /// Appends new keys and values to past ones, turned by their positions, and attends to all of them. Args:
 /// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, where there are

@@ -84,6 +84,9 @@ Status read_words(const ProgramOp& op, const AttentionParams& params, AttentionW
 Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
                   AttentionWork& work) {
   constexpr std::int64_t kMostHeads = std::int64_t{1} << 20U;
+  if (params.finite_causal && (!params.causal || params.window > 0 || params.softcap != 0 ||
+                               params.smooth || params.short_bias || !params.lengths.empty()))
+    return fail(ErrorCode::kInvalidGraph, "{}: finite_causal with another mask", label(op));
   if (params.heads < 1 || params.kv_heads < 1 || params.heads > kMostHeads ||
       params.heads % params.kv_heads != 0 || params.window < 0)
     return fail(ErrorCode::kInvalidGraph, "{}: {} heads, {} of keys, window {}", label(op),
@@ -179,6 +182,8 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   a.window = params.window;
   work.has_bias = in[kBias].present;
   work.short_bias = params.short_bias;
+  work.long_bias = params.long_bias;
+  work.finite_causal = params.finite_causal;
   if (work.has_bias) CTXGEN_CHECK(read_bias(op, in[kBias].dims, work));
   a.sizes.keys = CTXGEN_TRY(work.span_of(work.planned)).keys;
   return work;

@@ -352,7 +352,7 @@ struct LowBitLookupParams {
 struct AttentionParams {
   std::int64_t heads = 0, kv_heads = 0, window = 0;
   double scale = 0, softcap = 0;
-  bool causal = false, smooth = false, short_bias = false;
+  bool causal = false, smooth = false, short_bias = false, long_bias = false, finite_causal = false;
   std::string lengths = "", rotary = "";
   IntList total = {};
   static void fields(auto& p, auto& codec) {
@@ -364,6 +364,8 @@ struct AttentionParams {
     codec("causal", p.causal);
     codec("smooth", p.smooth);
     codec("short_bias", p.short_bias);
+    codec("long_bias", p.long_bias);
+    codec("finite_causal", p.finite_causal);
     codec("lengths", p.lengths);
     codec("rotary", p.rotary);
     codec("total", p.total);

@@ -141,12 +141,15 @@ inline constexpr std::string_view kComputedConv = "computed_conv";
 /// lengths: with `lengths` "last" int32 [B], each the place of a sequence's last key (queries == total: not
 /// read), new keys end there; with "count" int64 [B], how many keys a sequence has. A run fails with
 /// INVALID_ARGUMENT if a last key or a position is outside. bias f32 or bool (false hides), its dims
-/// broadcast to [B, heads, rows, keys]; with short_bias its last dim may be less: keys beyond are hidden.
+/// broadcast to [B, heads, rows, keys]; with short_bias its last dim may be less: keys beyond are hidden; with
+/// long_bias it may be more, and what is beyond the keys is not read. finite_causal: the logit of a key after
+/// its query is the lowest float, to which a bias (f32) is added, instead of -infinity: only a query from which the bias
+/// hides all other keys sees the difference.
 /// cos, sin [positions, half]: the first 2 half elements of each head of q and k are turned by their position,
 /// in pairs as `rotary` says ("halves", "neighbours"); only with present outputs.
 /// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
 /// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
-/// short_bias (0/1). No post_ops.
+/// short_bias, long_bias, finite_causal (0/1). No post_ops.
 inline constexpr std::string_view kAttention = "attention";
 /// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
 /// the first values while the inputs of the program that `inputs` lists hold their defaults, whose

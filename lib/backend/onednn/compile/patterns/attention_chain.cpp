@@ -1,0 +1,436 @@
+#include "attention_chain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ctxgen/onednn/op_kinds.h"
+
+#include "../dim_list.h"
+#include "chain_sizes.h"
+
+namespace ctxgen::onednn {
+
+namespace {
+
+constexpr std::size_t kRank = 4;
+constexpr SizeSum kBatch{.batch = 1}, kPast{.past = 1}, kAdded{.added = 1}, kQueries{.queries = 1},
+    kKeys{.past = 1, .added = 1};
+
+/// Follows one chain. Every step gives an invalid id, or false, where the graph is another one.
+class ChainWalk {
+ public:
+  explicit ChainWalk(const GraphView& view) : view_(view), graph_(view.graph()), sizes_(view) {}
+
+  [[nodiscard]] std::optional<FoundAttention> find(NodeId softmax);
+
+ private:
+  /// A present, and how many heads read each of its heads.
+  struct Cache {
+    ValueId past, added, present;
+    std::int64_t copies = 1;
+  };
+
+  [[nodiscard]] const Node& node(NodeId id) const { return graph_.node(id); }
+  [[nodiscard]] const ValueType& type(ValueId id) const { return graph_.value(id).type; }
+  [[nodiscard]] bool is_a(NodeId id, std::string_view op) const {
+    return id.valid() && node(id).op_type == op && node(id).domain.empty();
+  }
+  [[nodiscard]] NodeId producer(ValueId value) const {
+    return value.valid() ? graph_.value(value).producer : NodeId{};
+  }
+  [[nodiscard]] bool is_tensor(ValueId value, std::size_t rank) const {
+    if (!value.valid() || view_.constant(value) != nullptr) return false;
+    const ValueType& t = type(value);
+    return t.is_tensor() && t.has_rank() && t.rank() == rank &&
+           (t.element == DataType::kFloat || t.element == DataType::kFloat16);
+  }
+  [[nodiscard]] std::int64_t fixed(ValueId value, std::size_t axis) const {
+    const Dim& dim = (*type(value).shape)[axis];
+    return dim.is_fixed() ? dim.value() : -1;
+  }
+
+  [[nodiscard]] std::optional<double> scalar(ValueId value) const {
+    const Tensor* tensor = view_.constant(value);
+    if (tensor == nullptr || tensor->element_count() != 1 || tensor->rank() > kRank ||
+        (tensor->type() != DataType::kFloat && tensor->type() != DataType::kFloat16))
+      return std::nullopt;
+    return double{floats_of(*tensor)[0]};
+  }
+
+  /// The one node that reads more than the size of a value.
+  [[nodiscard]] NodeId reader(ValueId value) const {
+    NodeId found;
+    for (const NodeId consumer : graph_.value(value).consumers) {
+      if (is_a(consumer, "Shape")) continue;
+      if (found.valid() || !node(consumer).captures.empty()) return {};
+      found = consumer;
+    }
+    return found;
+  }
+  /// Nothing outside of the chain reads the value.
+  bool enclose(ValueId value) {
+    if (graph_.value(value).is_output || !reader(value).valid()) return false;
+    chain_.inside.push_back(value);
+    for (const NodeId consumer : graph_.value(value).consumers)
+      if (is_a(consumer, "Shape") && view_.constant(node(consumer).output(0)) == nullptr)
+        chain_.shapes.push_back(consumer);
+    return true;
+  }
+  NodeId take(NodeId id) {
+    nodes_.push_back(id);
+    return id;
+  }
+
+  /// A Cast that changes nothing.
+  [[nodiscard]] bool is_idle(NodeId id) const {
+    return is_a(id, "Cast") && type(node(id).input(0)).element == type(node(id).output(0)).element;
+  }
+  /// The other operand of a Mul or Div by a constant; what it multiplies by.
+  struct Scaled {
+    ValueId value;
+    double factor = 1;
+  };
+  [[nodiscard]] std::optional<Scaled> scaled(NodeId id) const {
+    const bool divides = is_a(id, "Div");
+    if (!divides && !is_a(id, "Mul")) return std::nullopt;
+    if (const auto factor = scalar(node(id).input(1)); factor && *factor != 0)
+      return Scaled{node(id).input(0), divides ? 1 / *factor : *factor};
+    if (const auto factor = scalar(node(id).input(0)); factor && !divides)
+      return Scaled{node(id).input(1), *factor};
+    return std::nullopt;
+  }
+  /// Goes back over constant factors, as long as nothing but the chain reads them.
+  ValueId unscale(ValueId value) {
+    while (const auto step = scaled(producer(value))) {
+      if (!enclose(value)) break;
+      take(producer(value));
+      chain_.params.scale *= step->factor;
+      value = step->value;
+    }
+    return value;
+  }
+  /// Whether constant factors, a Where and Casts lead to a product of two values.
+  [[nodiscard]] bool is_logits(ValueId value) const;
+
+  NodeId follow_logits(ValueId value);
+  std::optional<Cache> follow_cache(ValueId value);
+  std::optional<Cache> follow_concat(ValueId present);
+  bool expect_copies(ValueId value);
+  bool expect_causal();
+  void cut_bias();
+
+  const GraphView& view_;
+  const Graph& graph_;
+  ChainSizes sizes_;
+  std::vector<NodeId> nodes_;
+  ValueId condition_;  // of the Where over logits
+  AttentionChain chain_;
+};
+
+bool ChainWalk::is_logits(ValueId value) const {
+  for (int steps = 0; steps < 8; ++steps) {
+    const NodeId id = producer(value);
+    if (is_a(id, "MatMul"))
+      return is_tensor(node(id).input(0), kRank) && is_tensor(node(id).input(1), kRank);
+    if (const auto step = id.valid() ? scaled(id) : std::nullopt)
+      value = step->value;
+    else if (is_a(id, "Where"))
+      value = node(id).input(1);
+    else if (is_idle(id))
+      value = node(id).input(0);
+    else
+      return false;
+  }
+  return false;
+}
+
+/// From what Softmax reads back to the product of queries and keys.
+NodeId ChainWalk::follow_logits(ValueId value) {
+  bool is_scaled = false;
+  for (int steps = 0; steps < 8; ++steps) {
+    const NodeId id = producer(value);
+    if (!id.valid() || !enclose(value)) return {};
+    if (is_a(id, "MatMul")) return take(id);
+    const Node& n = node(id);
+    if (is_idle(id)) {
+      value = n.input(0);
+    } else if (const auto step = scaled(id)) {
+      is_scaled = true;
+      chain_.params.scale *= step->factor;
+      value = step->value;
+    } else if (is_a(id, "Add") && !chain_.bias.valid() && !condition_.valid() && !is_scaled) {
+      const bool first = is_logits(n.input(0));
+      if (first == is_logits(n.input(1))) return {};
+      value = n.input(first ? 0 : 1);
+      chain_.bias = n.input(first ? 1 : 0);
+    } else if (is_a(id, "Where") && !condition_.valid() && !is_scaled) {
+      constexpr double kHidden = -1e30;  // no logit of a model is near
+      const auto low = scalar(n.input(2));
+      if (!low || *low > kHidden) return {};
+      chain_.params.finite_causal = std::isfinite(*low);
+      condition_ = n.input(0);
+      value = n.input(1);
+    } else {
+      return {};
+    }
+    take(id);
+  }
+  return {};
+}
+
+/// From what a product reads back to a Concat of past and new rows.
+std::optional<ChainWalk::Cache> ChainWalk::follow_cache(ValueId value) {
+  if (!is_a(producer(value), "Reshape")) return follow_concat(value);
+  const NodeId reshape = producer(value);
+  const ValueId wide = node(reshape).input(0);
+  const NodeId expand = producer(wide);
+  if (!is_a(expand, "Expand") || !is_tensor(wide, kRank + 1) || !is_tensor(value, kRank))
+    return std::nullopt;
+  const ValueId lifted = node(expand).input(0);
+  const NodeId unsqueeze = producer(lifted);
+  if (!is_a(unsqueeze, "Unsqueeze") || !is_tensor(lifted, kRank + 1)) return std::nullopt;
+  for (const ValueId inner : {value, wide, lifted})
+    if (!enclose(inner)) return std::nullopt;
+  for (const NodeId id : {unsqueeze, expand, reshape}) take(id);
+  const auto axes = NodeView(view_, node(unsqueeze)).has_input(1)
+                        ? constant_ints(NodeView(view_, node(unsqueeze)), 1, "axes")
+                        : Read<std::vector<std::int64_t>>(std::unexpected(std::string()));
+  if (!axes || axes->size() != 1 || (*axes)[0] != 2) return std::nullopt;
+  auto cache = follow_concat(node(unsqueeze).input(0));
+  if (!cache) return std::nullopt;
+  const std::int64_t heads = fixed(value, 1), own = fixed(cache->present, 1);
+  if (heads < 1 || own < 1 || heads % own != 0) return std::nullopt;
+  cache->copies = heads / own;
+  return cache;
+}
+
+std::optional<ChainWalk::Cache> ChainWalk::follow_concat(ValueId present) {
+  const NodeId id = producer(present);
+  if (!is_a(id, "Concat") || node(id).inputs.size() != 2 || !is_tensor(present, kRank) ||
+      !reader(present).valid())
+    return std::nullopt;
+  const std::int64_t axis = node(id).int_or("axis", 0);
+  if (axis != 2 && axis != -2) return std::nullopt;
+  const Cache cache{node(id).input(0), node(id).input(1), present, 1};
+  for (const ValueId part : {cache.past, cache.added})
+    if (!is_tensor(part, kRank) || fixed(part, 2) == 0 || fixed(part, 1) < 1 ||
+        fixed(part, 1) != fixed(present, 1) || fixed(part, 3) < 1 ||
+        fixed(part, 3) != fixed(present, 3))
+      return std::nullopt;
+  take(id);
+  return cache;
+}
+
+/// Whether the Expand and the Reshape of a cache do no more than to repeat its heads.
+bool ChainWalk::expect_copies(ValueId value) {
+  const Node& reshape = node(producer(value));
+  const Node& expand = node(producer(reshape.input(0)));
+  const ValueId lifted = expand.input(0);
+  const std::int64_t own = fixed(lifted, 1), size = fixed(lifted, 4), heads = fixed(value, 1);
+  const auto is = [](const SizeSum& sum, std::int64_t number) {
+    return sum == SizeSum{.number = number};
+  };
+  const auto is_dim = [&](const SizeSum& sum, const SizeSum& expected, std::size_t axis) {
+    return sum == expected || (fixed(value, axis) >= 0 && is(sum, fixed(value, axis)));
+  };
+  const auto wide = sizes_.list(expand, 1);
+  if (!wide || wide->size() != kRank + 1) return false;
+  const auto& w = *wide;
+  if ((!is_dim(w[0], kBatch, 0) && !is(w[0], 1)) || (!is(w[1], own) && !is(w[1], 1)) ||
+      !is(w[2], heads / own) || (!is_dim(w[3], kKeys, 2) && !is(w[3], 1)) ||
+      (!is(w[4], size) && !is(w[4], 1)))
+    return false;
+  const auto flat = sizes_.list(reshape, 1);
+  if (!flat || flat->size() != kRank) return false;
+  const auto& f = *flat;
+  return (is_dim(f[0], kBatch, 0) || is(f[0], 0)) && is(f[1], heads) &&
+         (is_dim(f[2], kKeys, 2) || is(f[2], -1)) && is(f[3], size);
+}
+
+/// Whether the condition of the Where is [tokens, keys] of a lower triangle, whose last row is the last
+/// key's.
+bool ChainWalk::expect_causal() {
+  std::optional<std::vector<SizeSum>> from[2], to[2];  // of rows and columns
+  ValueId value = condition_;
+  while (is_a(producer(value), "Slice")) {
+    const NodeId id = producer(value);
+    const NodeView n(view_, node(id));
+    if (!enclose(value) || !type(value).has_rank() || node(id).opset < 10) return false;
+    const auto rank = static_cast<std::int64_t>(type(value).rank());
+    const auto axes = constant_ints(n, 3, "axes");
+    if (!axes || axes->size() != 1) return false;
+    if (n.has_input(4)) {
+      const auto steps = constant_ints(n, 4, "steps");
+      if (!steps || *steps != std::vector<std::int64_t>{1}) return false;
+    }
+    const std::int64_t back = (*axes)[0] < 0 ? -(*axes)[0] : rank - (*axes)[0];
+    if (back < 1 || back > 2 || from[2 - back]) return false;
+    from[2 - back] = sizes_.list(node(id), 1);
+    to[2 - back] = sizes_.list(node(id), 2);
+    take(id);
+    chain_.readers.push_back(id);
+    value = node(id).input(0);
+  }
+  constexpr SizeSum kFirst{.past = 1, .added = 1, .queries = -1};
+  using Sums = std::vector<SizeSum>;
+  const auto same = [](const std::optional<Sums>& list, const SizeSum& sum) {
+    return list && *list == Sums{sum};
+  };
+  const bool first =
+      same(from[0], kFirst) || (same(from[0], kPast) && sizes_.size(chain_.q, 2) == kAdded);
+  if (!first || !same(to[0], kKeys) || !same(from[1], {}) || !same(to[1], kKeys)) return false;
+  const Tensor* triangle = view_.constant(value);
+  if (triangle == nullptr || triangle->rank() < 2 || triangle->type() != DataType::kBool)
+    return false;
+  const std::int64_t n = triangle->dims().back();
+  if (triangle->dims()[triangle->rank() - 2] != n || triangle->element_count() != n * n)
+    return false;
+  const std::span<const std::byte> bytes = triangle->bytes();
+  for (std::int64_t row = 0; row < n; ++row) {
+    const auto line = bytes.subspan(static_cast<std::size_t>(row * n), static_cast<std::size_t>(n));
+    const auto middle = static_cast<std::size_t>(row) + 1;
+    if (std::ranges::contains(line.first(middle), std::byte{0}) ||
+        !std::ranges::all_of(line.subspan(middle), [](std::byte b) { return b == std::byte{0}; }))
+      return false;
+  }
+  chain_.params.causal = true;
+  return true;
+}
+
+/// A mask that is cut to the number of keys is read as it is: the op reads no more than that.
+void ChainWalk::cut_bias() {
+  const NodeId id = producer(chain_.bias);
+  if (!is_a(id, "Slice") || node(id).opset < 10 || graph_.value(chain_.bias).is_output ||
+      graph_.value(chain_.bias).consumers.size() != 1)
+    return;
+  const NodeView n(view_, node(id));
+  const auto axes = constant_ints(n, 3, "axes"), starts = constant_ints(n, 1, "starts");
+  if (!axes || axes->size() != 1 || !starts || *starts != std::vector<std::int64_t>{0}) return;
+  if (n.has_input(4)) {
+    const auto steps = constant_ints(n, 4, "steps");
+    if (!steps || *steps != std::vector<std::int64_t>{1}) return;
+  }
+  const ValueId whole = node(id).input(0);
+  if (!is_tensor(whole, kRank) || ((*axes)[0] != 3 && (*axes)[0] != -1)) return;
+  const auto ends = sizes_.list(node(id), 2);
+  const std::int64_t keys = fixed(chain_.present_key, 2);
+  if (!ends || ends->size() != 1 ||
+      ((*ends)[0] != kKeys && (keys < 0 || (*ends)[0] != SizeSum{.number = keys})))
+    return;
+  chain_.inside.push_back(chain_.bias);
+  take(id);
+  chain_.readers.push_back(id);
+  chain_.bias = whole;
+  chain_.params.long_bias = true;
+}
+
+std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
+  const Node& norm = node(softmax);
+  if (!is_tensor(norm.input(0), kRank)) return std::nullopt;
+  const std::int64_t axis = norm.int_or("axis", norm.opset >= 13 ? -1 : 1);
+  if (axis != -1 && axis != 3) return std::nullopt;
+  chain_.params.scale = 1;
+  take(softmax);
+  const NodeId product = follow_logits(norm.input(0));
+  if (!product.valid()) return std::nullopt;
+
+  ValueId weights = norm.output(0);
+  if (!enclose(weights)) return std::nullopt;
+  while (is_idle(reader(weights))) {
+    weights = node(take(reader(weights))).output(0);
+    if (!enclose(weights)) return std::nullopt;
+  }
+  const NodeId sum = reader(weights);
+  if (!is_a(sum, "MatMul") || node(sum).input(0) != weights) return std::nullopt;
+  take(sum);
+  chain_.result = node(sum).output(0);
+
+  const ValueId q = unscale(node(product).input(0));
+  const ValueId turned = unscale(node(product).input(1));
+  if (!is_tensor(q, kRank) || !is_a(producer(turned), "Transpose") || !enclose(turned))
+    return std::nullopt;
+  const NodeId transpose = take(producer(turned));
+  const auto perm = node(transpose).ints("perm");
+  if (!perm || !std::ranges::equal(*perm, std::array<std::int64_t, 4>{0, 1, 3, 2}))
+    return std::nullopt;
+  const ValueId keys = node(transpose).input(0), values = node(sum).input(1);
+  const auto key = follow_cache(keys), value = follow_cache(values);
+  if (!key || !value || key->present == value->present) return std::nullopt;
+  chain_.q = q;
+  chain_.key = key->added;
+  chain_.value = value->added;
+  chain_.past_key = key->past;
+  chain_.past_value = value->past;
+  chain_.present_key = key->present;
+  chain_.present_value = value->present;
+  AttentionParams& params = chain_.params;
+  params.heads = fixed(q, 1);
+  params.kv_heads = fixed(key->present, 1);
+  if (params.heads < 1 || fixed(value->present, 1) != params.kv_heads ||
+      fixed(q, 3) != fixed(key->present, 3) || key->copies != value->copies ||
+      params.heads != params.kv_heads * key->copies || params.scale == 0)
+    return std::nullopt;
+
+  for (const Cache* cache : {&*key, &*value}) {
+    sizes_.set(cache->past, 0, kBatch);
+    sizes_.set(cache->past, 2, kPast);
+    sizes_.set(cache->added, 0, kBatch);
+    sizes_.set(cache->added, 2, kAdded);
+    sizes_.set(cache->present, 0, kBatch);
+    sizes_.set(cache->present, 2, kKeys);
+  }
+  sizes_.set(q, 0, kBatch);
+  sizes_.set(q, 2, kQueries);  // or as many as are added, where that is known
+  for (const ValueId repeated : {keys, values}) {
+    sizes_.set(repeated, 0, kBatch);
+    sizes_.set(repeated, 2, kKeys);
+    if (!is_a(producer(repeated), "Reshape")) continue;
+    const NodeId reshape = producer(repeated), expand = producer(node(reshape).input(0));
+    for (const ValueId lifted : {node(expand).input(0), node(reshape).input(0)}) {
+      sizes_.set(lifted, 0, kBatch);
+      sizes_.set(lifted, 3, kKeys);
+    }
+    if (!expect_copies(repeated)) return std::nullopt;
+    for (const NodeId id : {expand, reshape}) chain_.readers.push_back(id);
+  }
+  sizes_.set(turned, 3, kKeys);
+  sizes_.set(node(product).output(0), 3, kKeys);
+  if (condition_.valid() && !expect_causal()) return std::nullopt;
+  if (chain_.bias.valid()) {
+    if (!type(chain_.bias).is_tensor() || !type(chain_.bias).has_rank() ||
+        type(chain_.bias).rank() < 1 || type(chain_.bias).rank() > kRank)
+      return std::nullopt;
+    cut_bias();
+  }
+  params.finite_causal = params.finite_causal && params.causal && chain_.bias.valid();
+  std::erase_if(chain_.readers,
+                [&](NodeId id) { return dim_list_inputs(view_, node(id)).empty(); });
+  std::ranges::sort(nodes_);
+  nodes_.erase(std::ranges::unique(nodes_).begin(), nodes_.end());
+  return FoundAttention{std::move(nodes_), std::move(chain_)};
+}
+
+}  // namespace
+
+std::optional<FoundAttention> find_attention_chain(const GraphView& view, NodeId softmax) {
+  return ChainWalk(view).find(softmax);
+}
+
+Status lower_attention_chain(const AttentionChain& chain, ProgramOp op, ProgramBuilder& builder) {
+  encode(chain.params, op);
+  std::vector<Operand> inputs;
+  for (const ValueId id : {chain.q, chain.key, chain.value, chain.past_key, chain.past_value})
+    inputs.push_back(builder.operand(id));
+  if (chain.bias.valid()) {
+    inputs.emplace_back();  // lengths
+    inputs.push_back(builder.operand(chain.bias));
+  }
+  const std::array outputs{builder.value(chain.result), builder.value(chain.present_key),
+                           builder.value(chain.present_value)};
+  builder.add(std::move(op), SmallList<Operand>(inputs.begin(), inputs.end()),
+              SmallList<std::uint32_t>(outputs.begin(), outputs.end()));
+  return {};
+}
+
+}  // namespace ctxgen::onednn

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ctxgen/onednn/kind_params.h"
+
+#include "../node_view.h"
+#include "../program_builder.h"
+
+namespace ctxgen::onednn {
+
+/// Attention with a past, as exporters write it node by node: keys and values grow by Concat, heads of
+/// queries share keys by Expand and Reshape, MatMul, a scale, a mask, Softmax, MatMul.
+struct AttentionChain {
+  ValueId q, key, value;  // [batch, heads, rows, size]
+  ValueId past_key, past_value, present_key, present_value;
+  ValueId bias, result;  // bias: may be absent
+  AttentionParams params;
+  std::vector<NodeId> readers;  // nodes of the chain that read lists of sizes
+  std::vector<NodeId> shapes;   // that read values which nothing computes any more
+  std::vector<ValueId> inside;  // those values
+};
+
+/// The chain around a Softmax.
+struct FoundAttention {
+  std::vector<NodeId> nodes;  // ascending
+  AttentionChain chain;
+};
+[[nodiscard]] std::optional<FoundAttention> find_attention_chain(const GraphView& view,
+                                                                 NodeId softmax);
+
+/// What the chain becomes, as `op`.
+[[nodiscard]] Status lower_attention_chain(const AttentionChain& chain, ProgramOp op,
+                                           ProgramBuilder& builder);
+
+}  // namespace ctxgen::onednn
