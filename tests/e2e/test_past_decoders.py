@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from cli_support import done, ep_nodes, json_of, run_arrays
+from cli_support import ctxgen, done, ep_nodes, json_of, run_arrays
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "models"))
 import past_decoders
@@ -111,3 +111,37 @@ def test_padded_batches_and_rows_that_see_no_key(models, tmp_path, name, past):
     found = run_arrays(models / f"{name}_ctx.onnx", given, tmp_path)
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-4 * np.abs(value).max(), err_msg=key)
+
+
+def save_data_set(folder, inputs, outputs):
+    folder.mkdir(parents=True)
+    for kind, values in (("input", inputs), ("output", outputs)):
+        for index, value in enumerate(values):
+            (folder / f"{kind}_{index}.pb").write_bytes(onnx.numpy_helper.from_array(value).SerializeToString())
+
+
+def test_run_from_a_state(models, tmp_path):
+    """Data sets continue each other, whatever they say of pasts; without a state their pasts count."""
+    session, compiled = onnx_runtime(models / "tiny_llama.onnx"), models / "tiny_llama_ctx.onnx"
+    names = [one.name for one in session.get_outputs()]
+    first = feeds(session, np.arange(5)[None] * 31, np.ones([1, 5], np.int64), 0)
+    expected = session.run(None, first)
+    given = {name: first[name] for name in ("input_ids", "attention_mask")}
+    found = run_arrays(compiled, given, tmp_path / "run", "--state", "auto")
+    for name, value in zip(names, expected, strict=True):
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4 * np.abs(value).max(), err_msg=name)
+
+    pasts = {name.replace("present", "past_key_values"): value for name, value in zip(names[1:], expected[1:], strict=True)}
+    second = feeds(session, np.array([[7]]), np.ones([1, 6], np.int64), pasts)
+    save_data_set(tmp_path / "data" / "test_data_set_0", first.values(), expected)
+    outputs = session.run(None, second)
+    wrong = {name: value if name in given else value + 1 for name, value in second.items()}
+    save_data_set(tmp_path / "data" / "test_data_set_1", wrong.values(), outputs)
+    flags = ["--test-data", tmp_path / "data", "--rtol", "1e-3", "--atol", "1e-3"]
+    done("run", compiled, "--state", "auto", *flags)
+    assert ctxgen("run", compiled, *flags).returncode == 4
+
+    np.save(tmp_path / "past.npy", second["past_key_values.0.key"])
+    finished = ctxgen("run", compiled, "--state", "auto", "--input", f"past_key_values.0.key={tmp_path / 'past.npy'}")
+    assert finished.returncode == 1 and "comes from the state" in finished.stderr
+    assert ctxgen("run", compiled, "--state", "past_key_values.0.key").returncode == 1

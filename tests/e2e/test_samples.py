@@ -214,6 +214,39 @@ def test_provider(prefix, tmp_path):
     assert finished.returncode != 0 and finished.stderr.startswith("chain: ")
 
 
+def test_generate(prefix, tmp_path):
+    """Greedily the tokens of ONNX Runtime, among the likeliest the same for the same seed, and what is wrong is named."""
+    sys.path.insert(0, str(SOURCE / "bench" / "models"))
+    import past_decoders
+
+    folder = SOURCE / "samples" / "generate"
+    run("cmake", "-G", "Ninja", "-S", folder, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "build")
+    program = tmp_path / "build" / "generate"
+    for make in (past_decoders.tiny_llama, past_decoders.tiny_gpt2):
+        model = tmp_path / f"{make.__name__}.onnx"
+        onnx.save(make().model(), model)
+        run(prefix / "bin" / "ctxgen", "compile", "-q", model)
+        context = model.with_name(model.stem + "_ctx.onnx")
+        tokens = run(program, context, "--steps", 24, 5, 7, 11).split()
+        assert len(tokens) == 24 and len(set(tokens)) > 1
+        expected = subprocess.run([sys.executable, folder / "onnxruntime_loop.py", model, "24", "5", "7", "11"], capture_output=True, text=True, check=True)
+        assert tokens == expected.stdout.split()
+    assert run(program, context, "--steps", 24, "--stop", tokens[8], 5, 7, 11).split() == tokens[: tokens.index(tokens[8])]
+
+    def chosen(*options):
+        return run(program, context, "--steps", 24, "--top-k", 40, *options, 5, 7, 11).split()
+
+    assert chosen("--seed", 1) == chosen("--seed", 1)
+    assert len({tuple(chosen("--seed", seed)) for seed in range(4)}) == 4
+    assert chosen("--temperature", 1e-6) == tokens
+    for wrong in (["--top-k", 0], ["--steps", -1], ["--seed"], ["--none", 1], ["x"], ["--temperature", "nan"], []):
+        finished = subprocess.run([str(part) for part in [program, context, *wrong]], capture_output=True, text=True, check=False)
+        assert finished.returncode == 1 and finished.stderr, wrong
+    finished = subprocess.run([program, tmp_path / "none.onnx", "1"], capture_output=True, text=True, check=False)
+    assert finished.returncode == 1 and "none.onnx" in finished.stderr
+
+
 def test_ci(prefix, models, tmp_path):
     def step():
         return run(SOURCE / "samples" / "ci" / "compile-models.sh", models, tmp_path / "out", "--require-compiled",

@@ -24,6 +24,7 @@
 #include "running/input_sizes.h"
 #include "running/open_model.h"
 #include "running/random_inputs.h"
+#include "running/run_sequence.h"
 #include "running/verify_runs.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -36,7 +37,8 @@ constexpr const char* kExamples =
     "  ctxgen run model_ctx.onnx                        random inputs, seeded\n"
     "  ctxgen run model.onnx --input x=x.npy --output-dir out/\n"
     "  ctxgen run model.onnx --test-data test_data_set_0\n"
-    "  ctxgen run model.onnx --provider cpu --test-data .\n";
+    "  ctxgen run model.onnx --provider cpu --test-data .\n"
+    "  ctxgen run decoder.onnx --state auto --input input_ids=ids.npy\n";
 
 struct Flags {
   std::string model;
@@ -80,11 +82,12 @@ void write_dims(JsonWriter& json, const Dims& dims) {
 }
 
 /// Runs, and adds what was measured to `trace` if a profile is wanted.
-Result<std::vector<RuntimeValue>> run_model(const Flags& flags, const OpenModel& model,
+Result<std::vector<RuntimeValue>> run_model(const Flags& flags, RunSequence& runs,
                                             std::span<const NamedValue> inputs, Trace& trace) {
-  if (flags.profile.empty()) return model.session->run_values(inputs);
+  const bool test_data = !flags.test_data.empty();
+  if (flags.profile.empty()) return runs.run(inputs, test_data, nullptr);
   std::vector<OpTiming> timings;
-  auto outputs = CTXGEN_TRY(model.session->run_values(inputs, {.timings = &timings}));
+  auto outputs = CTXGEN_TRY(runs.run(inputs, test_data, &timings));
   trace.add_run(1, timings);
   return outputs;
 }
@@ -141,12 +144,14 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
   CTXGEN_CHECK(check_sizes_used(
       infos, {inputs, raw_inputs(flags.inputs, infos), model.compiled.has_value()}, shapes));
   std::vector<std::string> given;
+  RunSequence runs = CTXGEN_TRY(RunSequence::start(*model.session));
   for (const NamedValue& input : inputs) given.push_back(input.name);
+  for (std::string& name : runs.kept_inputs()) given.push_back(std::move(name));
   for (NamedTensor& random : CTXGEN_TRY(random_inputs(infos, given, shapes, flags.seed)))
     inputs.push_back({std::move(random.name), std::move(random.tensor)});
   const std::vector<InputSize> sizes = input_sizes(infos, inputs, given, shapes);
   Trace trace;
-  const auto run = run_model(flags, model, inputs, trace);
+  const auto run = run_model(flags, runs, inputs, trace);
   if (!run) return std::unexpected(with_assumed_sizes(run.error(), sizes));
   const std::vector<RuntimeValue>& outputs = *run;
   CTXGEN_CHECK(write_profile(flags, trace));
@@ -203,11 +208,12 @@ std::string comparison_text(std::span<const OutputResult> results) {
 Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
   std::vector<OutputResult> results;
   const NumericPaths paths = model.session->numeric_paths();
+  RunSequence runs = CTXGEN_TRY(RunSequence::start(*model.session));
   Trace trace;
   for (const auto& folder : CTXGEN_TRY(find_data_sets(flags.test_data))) {
     const TestDataSet set =
         CTXGEN_TRY(read_data_set(folder, model.session->inputs(), model.session->outputs()));
-    const auto outputs = CTXGEN_TRY(run_model(flags, model, set.inputs, trace));
+    const auto outputs = CTXGEN_TRY(run_model(flags, runs, set.inputs, trace));
     for (std::size_t i = 0; i < set.outputs.size(); ++i)
       results.push_back({set.name, model.session->outputs()[i].name,
                          compare(outputs[i], set.outputs[i], paths.outputs[i], flags.tolerance)});
@@ -289,6 +295,13 @@ void add_run(Cli& cli) {
       ->capture_default_str();
   verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
       ->type_name("DIR");
+  verb->add_option(
+          "--state", flags->options.states,
+          "an input that an empty state gives, and the output that it keeps (past=present), or auto "
+          "for all that have usual names; with --test-data each data set continues the one before; may be "
+          "repeated")
+      ->type_name("PAIR")
+      ->allow_extra_args(false);
   verb->add_option("--profile", flags->profile,
                    "write the time of each primitive and kernel, for chrome://tracing and Perfetto")
       ->type_name("FILE.json");
