@@ -211,6 +211,18 @@ void leave_out_place(CompileReport& report, bool measured) {
   if (!measured) report.seconds = 0;
 }
 
+Status measure_as_asked(ReportData& data, const OpenModel& open, const ReportRequest& request) {
+  data.iterations = request.iterations;
+  if (!request.runs) return {};
+  data.measured = CTXGEN_TRY(measure_open(open, {.model = request.model,
+                                                 .flags = request.flags,
+                                                 .compile_flag = {},
+                                                 .iterations = request.iterations,
+                                                 .per_op = true,
+                                                 .profile = {}}));
+  return {};
+}
+
 /// All that is read from the models, in the order of the report.
 Status gather(ReportData& data, const Model& context, const Model* source,
               ResolvedContexts contexts, int threads) {
@@ -243,17 +255,10 @@ void add_files(ReportData& data, const fs::path& path) {
 
 Result<ReportData> report_context(const ReportRequest& request) {
   ReportData data;
-  data.iterations = request.iterations;
   if (request.runs || !request.against.empty()) {
     const OpenModel open =
         CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
-    if (request.runs)
-      data.measured = CTXGEN_TRY(measure_open(open, {.model = request.model,
-                                                     .flags = request.flags,
-                                                     .compile_flag = {},
-                                                     .iterations = request.iterations,
-                                                     .per_op = true,
-                                                     .profile = {}}));
+    CTXGEN_CHECK(measure_as_asked(data, open, request));
     if (!request.against.empty())
       CTXGEN_CHECK(compare_with(data, *open.session, request.against, request));
   } else if (!request.compile_flag.empty()) {
@@ -275,17 +280,10 @@ Result<ReportData> report_source(const ReportRequest& request) {
   const CompileOptions options = CTXGEN_TRY(compile_options(request.flags));
   const ModelInput input = CTXGEN_TRY(model_input(request.model));
   ReportData data;
-  data.iterations = request.iterations;
   CompiledModel compiled;
   if (request.runs || request.verify) {
     OpenModel open = CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
-    if (request.runs)
-      data.measured = CTXGEN_TRY(measure_open(open, {.model = request.model,
-                                                     .flags = request.flags,
-                                                     .compile_flag = {},
-                                                     .iterations = request.iterations,
-                                                     .per_op = true,
-                                                     .profile = {}}));
+    CTXGEN_CHECK(measure_as_asked(data, open, request));
     if (request.verify) CTXGEN_CHECK(compare_with(data, *open.session, request.model, request));
     compiled =
         open.compiled ? std::move(*open.compiled) : CTXGEN_TRY(compile_in_memory(input, options));

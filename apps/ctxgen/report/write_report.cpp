@@ -217,29 +217,17 @@ void write_measured(JsonWriter& json, const ReportData& data) {
     return;
   }
   const BenchNumbers& numbers = data.measured->numbers;
-  const MachinePeaks& peaks = data.measured->peaks;
   json.begin_object()
       .field("iterations", data.iterations)
       .field("compile_ms", numbers.compile_ms)
       .field("load_ms", numbers.load_ms)
-      .field("first_run_ms", numbers.first_run_ms)
-      .key("latency_ms")
-      .begin_object()
-      .field("min", numbers.latency_min_ms)
-      .field("p50", numbers.latency_p50_ms)
-      .field("p99", numbers.latency_p99_ms)
-      .end_object()
-      .field("primitive_creation_ms", numbers.primitive_creation_ms)
+      .field("first_run_ms", numbers.first_run_ms);
+  write_latencies(json, numbers);
+  json.field("primitive_creation_ms", numbers.primitive_creation_ms)
       .field("primitives", numbers.primitives)
       .field("resident_bytes", numbers.resident_bytes)
-      .field("private_bytes", numbers.private_bytes)
-      .key("peaks")
-      .begin_object()
-      .field("gflops_per_second", peaks.gflops)
-      .field("int8_gops_per_second", peaks.int8_gops)
-      .field("bf16_gflops_per_second", peaks.bf16_gflops)
-      .field("gbytes_per_second", peaks.gbytes)
-      .end_object();
+      .field("private_bytes", numbers.private_bytes);
+  write_peaks(json, data.measured->peaks);
   write_input_sizes(json.key("inputs"), data.measured->inputs);
   // By kind of what ran, also where no plan was made ahead and steps have no times of their own.
   json.key("ops").begin_array();

@@ -176,6 +176,25 @@ Result<MachinePeaks> machine_peaks(int threads) {
   return MachinePeaks{};
 }
 
+void write_peaks(JsonWriter& json, const MachinePeaks& peaks) {
+  json.key("peaks")
+      .begin_object()
+      .field("gflops_per_second", peaks.gflops)
+      .field("int8_gops_per_second", peaks.int8_gops)
+      .field("bf16_gflops_per_second", peaks.bf16_gflops)
+      .field("gbytes_per_second", peaks.gbytes)
+      .end_object();
+}
+
+void write_latencies(JsonWriter& json, const BenchNumbers& numbers) {
+  json.key("latency_ms")
+      .begin_object()
+      .field("min", numbers.latency_min_ms)
+      .field("p50", numbers.latency_p50_ms)
+      .field("p99", numbers.latency_p99_ms)
+      .end_object();
+}
+
 Result<BenchResult> measure(const BenchRequest& request) {
   (void)CTXGEN_TRY(parse_profiles(request.flags.dims, request.flags.shapes));  // before any work
   return measure_open(CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag)),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ctxgen/base/json.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/partition/provider_info.h"
 
@@ -50,6 +51,11 @@ struct BenchResult {
 [[nodiscard]] double percentile(std::span<const double> sorted, double share);
 /// As the first provider that can measure them finds them; zeros if none can.
 [[nodiscard]] Result<MachinePeaks> machine_peaks(int threads);
+
+/// The field peaks of an object that is open.
+void write_peaks(JsonWriter& json, const MachinePeaks& peaks);
+/// The field latency_ms of an object that is open.
+void write_latencies(JsonWriter& json, const BenchNumbers& numbers);
 
 /// Loads and runs a model in this process.
 [[nodiscard]] Result<BenchResult> measure(const BenchRequest& request);

@@ -57,14 +57,9 @@ void write_throughput(JsonWriter& json, const BenchRequest& request, const Bench
 void write_numbers(JsonWriter& json, const std::string& model, const BenchNumbers& numbers) {
   json.field("model", model)
       .field("load_ms", numbers.load_ms)
-      .field("first_run_ms", numbers.first_run_ms)
-      .key("latency_ms")
-      .begin_object()
-      .field("min", numbers.latency_min_ms)
-      .field("p50", numbers.latency_p50_ms)
-      .field("p99", numbers.latency_p99_ms)
-      .end_object()
-      .field("primitive_creation_ms", numbers.primitive_creation_ms)
+      .field("first_run_ms", numbers.first_run_ms);
+  write_latencies(json, numbers);
+  json.field("primitive_creation_ms", numbers.primitive_creation_ms)
       .field("resident_bytes", numbers.resident_bytes)
       .field("private_bytes", numbers.private_bytes)
       .field("shared_bytes", shared_bytes(numbers))
@@ -92,13 +87,7 @@ double gbytes_of(const OpTiming& op) {
 }
 
 void write_ops(JsonWriter& json, const BenchResult& result) {
-  json.key("peaks")
-      .begin_object()
-      .field("gflops_per_second", result.peaks.gflops)
-      .field("int8_gops_per_second", result.peaks.int8_gops)
-      .field("bf16_gflops_per_second", result.peaks.bf16_gflops)
-      .field("gbytes_per_second", result.peaks.gbytes)
-      .end_object();
+  write_peaks(json, result.peaks);
   json.key("ops").begin_array();
   for (const OpTiming& op : result.ops)
     json.begin_object()

@@ -118,15 +118,9 @@ std::string json_text(const Diagnosis& d) {
       .begin_array();
   for (const auto& [name, usable] : d.isas)
     json.begin_object().field("name", name).field("usable", usable).end_object();
-  json.end_array()
-      .key("peaks")
-      .begin_object()
-      .field("gflops_per_second", d.peaks.gflops)
-      .field("int8_gops_per_second", d.peaks.int8_gops)
-      .field("bf16_gflops_per_second", d.peaks.bf16_gflops)
-      .field("gbytes_per_second", d.peaks.gbytes)
-      .end_object()
-      .key("cache")
+  json.end_array();
+  write_peaks(json, d.peaks);
+  json.key("cache")
       .begin_object()
       .field("folder", d.cache.folder)
       .field("there", d.cache.there)
