@@ -71,6 +71,41 @@ HWY_INLINE std::size_t vectors_of(std::int64_t columns, std::int64_t rows) {
 /// Elements of a row that are multiplied before the next rows': narrow tiles keep a panel's part in the
 /// first cache, wide ones read it from the second.
 inline constexpr std::int64_t kPanelChunk = kLanes >= 16 ? kChunk : kChunk / 2;
+/// Of narrow panels, whose part is widened into memory of its own first.
+inline constexpr std::int64_t kNarrowChunk = 256;
+
+template <class Narrow>
+HWY_INLINE void widen(const std::uint16_t* HWY_RESTRICT from, std::int64_t count,
+                      float* HWY_RESTRICT to) {
+  const Floats d;
+  const hn::Rebind<std::uint16_t, Floats> half;
+  const hn::Rebind<Narrow, Floats> narrow;
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(kLanes))
+    hn::Store(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(half, from + i))), d, to + i);
+}
+
+/// Panels as tiles read them: the matrix's own, or a unit's rows of a chunk, widened.
+struct Panels {
+  const float* first;
+  std::int64_t pitch;   // floats from a panel to the next one
+  std::int64_t column;  // of the first one
+};
+
+/// A unit's rows [k, k + count) of the panels from `column` on.
+HWY_NOINLINE Panels widen_unit(const PackedMatrix& matrix, std::int64_t k, std::int64_t count,
+                               std::int64_t column, std::int64_t columns, float* to) {
+  const auto* first = reinterpret_cast<const std::uint16_t*>(matrix.panels) +
+                      column / matrix.block * matrix.panel_elements + k * matrix.block;
+  const std::int64_t pitch = kNarrowChunk * matrix.block, elements = count * matrix.block;
+  for (std::int64_t i = 0; i * matrix.block < columns; ++i) {
+    const std::uint16_t* from = first + i * matrix.panel_elements;
+    if (matrix.type == PanelType::kBfloat16)
+      widen<hwy::bfloat16_t>(from, elements, to + i * pitch);
+    else
+      widen<hwy::float16_t>(from, elements, to + i * pitch);
+  }
+  return {to, pitch, column};
+}
 
 /// Which of the chunks of a product's depth it is.
 struct Chunk {
@@ -80,7 +115,8 @@ struct Chunk {
 /// A group's rows times the columns of a unit from `column` on, one chunk of the depth. `tile` has what
 /// all tiles share.
 HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
-                              Tile tile, std::int64_t rows, std::int64_t column, Ahead& ahead) {
+                              const Panels& panels, Tile tile, std::int64_t rows,
+                              std::int64_t column, Ahead& ahead) {
   const std::int64_t block = p.matrix.block;
   const std::int64_t end = std::min(column + columns_of_unit(block), part.column + part.columns);
   // Where the last panel is alone it is a unit of its own.
@@ -90,7 +126,7 @@ HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, co
   const float* from = chunk.first ? p.finish.start : p.result;
   tile.from_pitch = chunk.first ? p.finish.start_pitch : p.result_pitch;
   for (std::int64_t at = column; at < end; at += step) {
-    tile.panel = p.matrix.panels + at / block * p.matrix.panel_floats + at % block;
+    tile.panel = panels.first + (at - panels.column) / block * panels.pitch + at % block;
     tile.from = from == nullptr ? nullptr : from + part.row * tile.from_pitch + at;
     tile.to = p.result + part.row * p.result_pitch + at;
     tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
@@ -106,7 +142,8 @@ HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, co
 /// The chunk after that of the unit at the part's column i: the next unit's, or the first one's next.
 HWY_INLINE Ahead next_chunk(const PanelProduct& p, const ProductPart& part, std::int64_t k,
                             std::int64_t i) {
-  if (kLanes >= 16) return {};  // measured: it does not help there
+  // Measured: it does not help there. Narrow panels are read in order.
+  if (kLanes >= 16 || p.matrix.type != PanelType::kFloat) return {};
   const std::int64_t block = p.matrix.block, unit = columns_of_unit(block);
   if (i + unit < part.columns) {
     i += unit;
@@ -118,8 +155,9 @@ HWY_INLINE Ahead next_chunk(const PanelProduct& p, const ProductPart& part, std:
   if (count <= 0) return {};
   const std::int64_t lines = count * block / 16;
   const bool two = unit > block && i + block < part.columns;
-  const float* panel = p.matrix.panels + (part.column + i) / block * p.matrix.panel_floats;
-  return {panel + k * block, two ? p.matrix.panel_floats : 0, lines, lines / part.rows + 1};
+  const float* panel = reinterpret_cast<const float*>(p.matrix.panels) +
+                       (part.column + i) / block * p.matrix.panel_elements;
+  return {panel + k * block, two ? p.matrix.panel_elements : 0, lines, lines / part.rows + 1};
 }
 
 /// What all tiles of a part share.
@@ -131,7 +169,7 @@ HWY_INLINE Tile tile_of(const PanelProduct& p, const WindowRows& rows, const Run
   tile.numbers = rows.numbers();
   tile.block = p.matrix.block;
   tile.half = p.matrix.block == static_cast<std::int64_t>(2 * kLanes)
-                  ? p.matrix.panel_floats
+                  ? p.matrix.panel_elements
                   : static_cast<std::int64_t>(2 * kLanes);
   tile.to_pitch = p.result_pitch;
   tile.clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
@@ -157,7 +195,9 @@ HWY_INLINE std::size_t stream_vectors(std::int64_t block) {
 
 /// Whether the part has so few rows that reading the panels takes longer than multiplying.
 HWY_INLINE bool is_streamed(const PanelProduct& p, const WindowRows& rows) {
-  if (p.windows.kernel != Windows::Pair{1, 1} || rows.groups().size() != 1) return false;
+  if (p.matrix.type != PanelType::kFloat || p.windows.kernel != Windows::Pair{1, 1} ||
+      rows.groups().size() != 1)
+    return false;
   const WindowRows::Group& group = rows.groups().front();
   if (group.cover.empty()) return false;
   const auto count = static_cast<std::size_t>(group.count);
@@ -183,8 +223,8 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
   const auto step = static_cast<std::int64_t>(vectors * kLanes);
   for (std::int64_t i = 0; i < part.columns; i += step) {
     const std::int64_t at = part.column + i;
-    tile.panel =
-        p.matrix.panels + at / p.matrix.block * p.matrix.panel_floats + at % p.matrix.block;
+    tile.panel = reinterpret_cast<const float*>(p.matrix.panels) +
+                 at / p.matrix.block * p.matrix.panel_elements + at % p.matrix.block;
     tile.from =
         p.finish.start == nullptr ? nullptr : p.finish.start + part.row * tile.from_pitch + at;
     tile.to = p.result + part.row * p.result_pitch + at;
@@ -198,25 +238,38 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
   }
 }
 
+/// What narrow panels become: of a unit's columns.
+inline constexpr std::int64_t kWidenedColumns = 64;
+
 /// A panel's chunk stays in the nearest cache that holds it while all groups of rows take it.
 HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) {
   const WindowRows rows(p.windows, part.row, part.rows);
   if (is_streamed(p, rows)) return stream_part(p, part, rows);
   Runs runs;
   const std::int64_t depth = p.windows.depth(), unit = columns_of_unit(p.matrix.block);
+  const bool narrow = p.matrix.type != PanelType::kFloat;
+  const std::int64_t chunk_depth = narrow ? kNarrowChunk : kPanelChunk;
+  HWY_ALIGN float widened[kNarrowChunk * kWidenedColumns];
+  Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels),
+                narrow ? kNarrowChunk * p.matrix.block : p.matrix.panel_elements, 0};
   Tile tile = tile_of(p, rows, runs.data());
-  for (std::int64_t k = 0; k == 0 || k < depth; k += kPanelChunk) {
-    const Chunk chunk{k == 0, k + kPanelChunk >= depth};
+  if (p.matrix.block == static_cast<std::int64_t>(2 * kLanes)) tile.half = panels.pitch;
+  for (std::int64_t k = 0; k == 0 || k < depth; k += chunk_depth) {
+    const Chunk chunk{k == 0, k + chunk_depth >= depth};
     tile.finish = chunk.last ? &p.finish : nullptr;
+    tile.first = narrow ? k : 0;
     for (std::int64_t i = 0; i < part.columns; i += unit) {
+      if (narrow)
+        panels = widen_unit(p.matrix, k, std::min(chunk_depth, depth - k), part.column + i,
+                            std::min(unit, part.columns - i), widened);
       Ahead ahead = next_chunk(p, part, k, i);
       for (const WindowRows::Group& group : rows.groups()) {
         tile.offsets = rows.offsets() + group.first;
         tile.numbers = rows.numbers() + group.first;
         if (i == 0 || rows.groups().size() > 1)
-          tile.run_count = find_runs(p.windows, group.cover, k, kPanelChunk, runs);
+          tile.run_count = find_runs(p.windows, group.cover, k, chunk_depth, runs);
         if (tile.run_count > 0 || chunk.first || chunk.last)
-          multiply_unit(p, part, chunk, tile, group.count, part.column + i, ahead);
+          multiply_unit(p, part, chunk, panels, tile, group.count, part.column + i, ahead);
       }
     }
   }

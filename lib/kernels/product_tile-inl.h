@@ -37,7 +37,8 @@ struct Tile {
   const std::int64_t* offsets;  // of its rows
   const Run* runs;
   std::size_t run_count;
-  const float* panel;  // at the tile's first column
+  const float* panel;  // at the tile's first column, with the rows from `first` on
+  std::int64_t first;
   std::int64_t block;
   std::int64_t half;  // of four vectors: floats to the third one, which may be in another panel
   const std::int64_t* numbers;  // of its rows in what follows, which is at its first column, too
@@ -102,7 +103,7 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   [[maybe_unused]] const std::int64_t half = t.half;
   for (std::size_t i = 0; i < t.run_count; ++i) {
     const Run& run = t.runs[i];
-    const float* HWY_RESTRICT b = t.panel + run.depth * t.block;
+    const float* HWY_RESTRICT b = t.panel + (run.depth - t.first) * t.block;
     const float* a[kRows];
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
     for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {

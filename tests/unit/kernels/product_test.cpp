@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "ctxgen/base/half.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -30,11 +33,12 @@ Floats uniform(std::int64_t count, unsigned seed) {
 struct Trial {
   Windows windows;
   std::int64_t columns = 1, block = 32, extra_pitch = 0;
+  PanelType type = PanelType::kFloat;
   bool bias = false, start = false;
   float low = -kInfinity, high = kInfinity;
 
-  Floats src = {}, weights = {}, panels = {}, biases = {},
-         starts = {};  // weights: [depth, columns]
+  Floats src = {}, weights = {}, biases = {}, starts = {};  // weights: [depth, columns]
+  std::vector<std::byte> panels = {};
   PanelProduct product = {};
 
   void prepare() {
@@ -55,15 +59,28 @@ struct Trial {
                       .high = high};
   }
 
+  /// Weights are what the panels' type holds of them.
   void pack() {
     const std::int64_t depth = windows.depth(), count = (columns + block - 1) / block;
-    product.matrix = {nullptr, columns, block, (depth + 1) * block};
-    panels.assign(static_cast<std::size_t>(count * product.matrix.panel_floats), 0);
+    product.matrix = {nullptr, type, columns, block, (depth + 1) * block};
+    const std::size_t width = type == PanelType::kFloat ? 4 : 2;
+    panels.assign(static_cast<std::size_t>(count * product.matrix.panel_elements) * width, {});
     for (std::int64_t k = 0; k < depth; ++k)
-      for (std::int64_t n = 0; n < columns; ++n)
-        panels[static_cast<std::size_t>(n / block * product.matrix.panel_floats + k * block +
-                                        n % block)] =
-            weights[static_cast<std::size_t>(k * columns + n)];
+      for (std::int64_t n = 0; n < columns; ++n) {
+        float& weight = weights[static_cast<std::size_t>(k * columns + n)];
+        std::byte* at =
+            panels.data() + static_cast<std::size_t>(n / block * product.matrix.panel_elements +
+                                                     k * block + n % block) *
+                                width;
+        if (type == PanelType::kFloat) {
+          std::memcpy(at, &weight, sizeof weight);
+          continue;
+        }
+        const bool brain = type == PanelType::kBfloat16;
+        const std::uint16_t bits = brain ? float_to_bfloat16(weight) : float_to_float16(weight);
+        weight = brain ? bfloat16_to_float(bits) : float16_to_float(bits);
+        std::memcpy(at, &bits, sizeof bits);
+      }
     product.matrix.panels = panels.data();
   }
 
@@ -133,6 +150,7 @@ TEST(PanelProduct, OfMatricesIsCloseToDoublePrecision) {
                 .columns = one_of({1, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 100, 130}),
                 .block = one_of({16, 32, 48, 64}),
                 .extra_pitch = one_of({0, 3}),
+                .type = static_cast<PanelType>(one_of({0, 1, 2})),
                 .bias = one_of({0, 1}) == 1,
                 .start = one_of({0, 1}) == 1};
     if (one_of({0, 1}) == 1) trial.low = 0;
@@ -167,6 +185,7 @@ TEST(PanelProduct, OfWindowsIsCloseToDoublePrecision) {
     Trial trial{.windows = w,
                 .columns = 1 + up_to(70),
                 .block = 16 * (1 + up_to(3)),
+                .type = static_cast<PanelType>(i % 3),
                 .bias = up_to(1) == 1,
                 .start = up_to(1) == 1};
     trial.prepare();
@@ -176,21 +195,24 @@ TEST(PanelProduct, OfWindowsIsCloseToDoublePrecision) {
 }
 
 TEST(PanelProduct, IsTheSameByAnyParts) {
-  Trial trial{.windows = {.images = 2,
-                          .size = {11, 9},
-                          .result = {11, 9},
-                          .kernel = {3, 3},
-                          .pad = {1, 1},
-                          .channels = 100,
-                          .pitch = 100},
-              .columns = 100,
-              .block = 32,
-              .bias = true,
-              .start = true};
-  trial.prepare();
-  const Floats whole = trial.run(224, 8);
-  for (const std::int64_t rows : {1, 2, 5, 14, 17, 100})
-    for (const std::int64_t blocks : {1, 2, 4}) EXPECT_EQ(trial.run(rows, blocks), whole) << rows;
+  for (const PanelType type : {PanelType::kFloat, PanelType::kBfloat16, PanelType::kFloat16}) {
+    Trial trial{.windows = {.images = 2,
+                            .size = {11, 9},
+                            .result = {11, 9},
+                            .kernel = {3, 3},
+                            .pad = {1, 1},
+                            .channels = 100,
+                            .pitch = 100},
+                .columns = 100,
+                .block = 32,
+                .type = type,
+                .bias = true,
+                .start = true};
+    trial.prepare();
+    const Floats whole = trial.run(224, 8);
+    for (const std::int64_t rows : {1, 2, 5, 14, 17, 100})
+      for (const std::int64_t blocks : {1, 2, 4}) EXPECT_EQ(trial.run(rows, blocks), whole) << rows;
+  }
 }
 
 TEST(PanelProduct, MayStartFromItsResult) {
@@ -226,7 +248,7 @@ TEST(PanelProduct, PartsCoverTheResultOnce) {
       for (const std::int64_t block : {16, 48, 64}) {
         const std::int64_t wanted = block == 16 ? 1 : 16;
         const Windows windows = matrix_rows(rows, 300, 300);
-        const PackedMatrix matrix{nullptr, columns, block, 300 * block};
+        const PackedMatrix matrix{nullptr, PanelType::kFloat, columns, block, 300 * block};
         const ProductParts parts = product_parts(windows, matrix, wanted);
         std::int64_t covered = 0;
         for (std::int64_t i = 0; i < parts.count(); ++i) {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ctxgen/base/half.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "code_of.h"
@@ -98,6 +99,29 @@ TEST(ExecLookup, FailsWhereAnIndexIsOutside) {
   }
 }
 
+TEST(ExecLookup, WidensNarrowTables) {
+  const Tensor indices = indices_of<std::int32_t>({3}, {4, -10, 4});
+  for (const DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
+    const bool brain = type == DataType::kBfloat16;
+    const auto element = [&](std::size_t i) {
+      return 0.5F * static_cast<float>(i);
+    };  // both hold it
+    Tensor table = Tensor::allocate(type, Dims{10, 19}).value();
+    for (std::size_t i = 0; i < 190; ++i) {
+      const std::uint16_t bits =
+          brain ? float_to_bfloat16(element(i)) : float_to_float16(element(i));
+      std::memcpy(table.mutable_bytes().data() + 2 * i, &bits, 2);
+    }
+    Maker maker = lookup(std::move(table), indices);
+    maker.program().values.back().type = DataType::kFloat;
+    const auto results = compile_and_run(maker);
+    ASSERT_TRUE(results) << results.error().message;
+    ASSERT_EQ(results->front().size(), 57U);
+    for (std::size_t i = 0; i < 57; ++i)
+      EXPECT_EQ((*results)[0][i], element((i / 19 == 1 ? 0 : 4 * 19) + i % 19)) << i;
+  }
+}
+
 TEST(ExecLookup, OfNothingIsEmpty) {
   Maker maker =
       lookup(numbered_table(DataType::kFloat, {10, 4}), indices_of<std::int64_t>({0}, {}));
@@ -119,8 +143,10 @@ TEST(ExecLookup, RefusesOtherTypesAndTables) {
   const Operand table = computed.input(Dims{10, 4});
   computed.output(computed.op(kind::kLookup, {table, computed.input(indices)}));
   EXPECT_EQ(code(std::move(computed)), ErrorCode::kUnsupported);
-  Maker other = lookup(numbered_table(DataType::kFloat16, {10, 4}), indices);
+  Maker other = lookup(numbered_table(DataType::kUint8, {10, 4}), indices);
   other.program().values.back().type = DataType::kFloat;  // the result's type is the table's
+  EXPECT_EQ(code(std::move(other)), ErrorCode::kUnsupported);
+  other = lookup(numbered_table(DataType::kBfloat16, {10, 4}), indices);  // read as f32 only
   EXPECT_EQ(code(std::move(other)), ErrorCode::kUnsupported);
 }
 

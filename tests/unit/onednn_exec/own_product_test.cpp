@@ -216,7 +216,9 @@ TEST(OwnProduct, PanelColumns) {
   EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::ABcd16b16a}), std::nullopt);
   EXPECT_EQ(panel_columns({{40, 100, 3}, kF32, Tag::Acb32a}), std::nullopt);
   const dnnl::memory::desc half({40, 100, 3, 3}, dnnl::memory::data_type::f16, Tag::Acdb32a);
-  EXPECT_EQ(panel_columns(half), std::nullopt);
+  EXPECT_EQ(panel_columns(half), 32);
+  const dnnl::memory::desc bytes({40, 100, 3, 3}, dnnl::memory::data_type::s8, Tag::Acdb32a);
+  EXPECT_EQ(panel_columns(bytes), std::nullopt);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST(ProductPacking, IsChosenByInstructionSet) {
   EXPECT_EQ(narrow(160, InstructionSet::kAvx512Core), Tag::BA16a32b);  // and 192 for these
   EXPECT_EQ(narrow(1000, InstructionSet::kAvx512Core), Tag::BA16a48b);
   EXPECT_EQ(product_packing(8, 3072, DataType::kFloat, InstructionSet::kAvx2), std::nullopt);
-  EXPECT_EQ(product_packing(768, 3072, DataType::kFloat16, InstructionSet::kAvx2), std::nullopt);
+  EXPECT_EQ(product_packing(768, 3072, DataType::kInt32, InstructionSet::kAvx2), std::nullopt);
 }
 
 /// [rows, 96] times a constant [96, 200], or its transpose.

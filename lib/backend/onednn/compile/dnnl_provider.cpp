@@ -4,11 +4,13 @@
 #include <unordered_set>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/defaults.h"
 #include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 #include "ctxgen/onednn/op_table.h"
 #include "ctxgen/onednn/peaks.h"
@@ -80,13 +82,20 @@ Result<Wanted> read_wanted(const ProviderCompileOptions& options) {
   return Wanted{options, CTXGEN_TRY(read_dnnl_options(options.provider_options))};
 }
 
+/// Whether the target widens bf16 and f16 fast; a portable context is for all that do.
+bool has_narrow_kernels(bool portable) {
+  return portable || includes(usable_instruction_set(), InstructionSet::kAvx2);
+}
+
 /// With the constants that `view` has.
 Result<Program> compile_seen(const GraphView& view, const Partition& partition,
                              const Wanted& wanted, WeightStore& store) {
   const ProviderCompileOptions& options = wanted.options;
   Lowered lowered = CTXGEN_TRY(lower_partition(view, partition, store.spill()));
   lowered.integer_products = !view.target().portable;
-  lowered.low_bit_weights = wanted.dnnl.weights;
+  lowered.low_bit_weights = wanted.dnnl.low_bit_weights;
+  lowered.narrow_weights = wanted.dnnl.narrow_weights;
+  lowered.narrow_kernels = has_narrow_kernels(view.target().portable);
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .jobs = options.jobs,
@@ -228,6 +237,27 @@ std::optional<std::string> packing_note(const Program& program) {
   return std::format("loads with other numbers of threads may pack {}", to_string(*packed));
 }
 
+/// What the narrow operands of a program's ops are, and how many have f32 ones.
+std::optional<std::string> note_of_narrow(const Program& program) {
+  std::size_t bf16 = 0, f16 = 0, left = 0;
+  for (const ProgramOp& op : program.ops) {
+    const bool lookup = op.kind == kind::kLookup;
+    const std::size_t place = lookup ? 0 : 1;
+    if ((!lookup && !traits_of(op).product) || op.inputs[place].kind != Operand::Kind::kWeight)
+      continue;
+    switch (program.weights[op.inputs[place].index].type) {
+      case DataType::kBfloat16: ++bf16; break;
+      case DataType::kFloat16: ++f16; break;
+      case DataType::kFloat: ++left; break;
+      default: break;
+    }
+  }
+  if (bf16 + f16 == 0) return std::nullopt;
+  std::string types = bf16 > 0 ? std::format("{} with bf16", bf16) : "";
+  if (f16 > 0) types += std::format("{}{} with f16", types.empty() ? "" : ", ", f16);
+  return std::format("products, convolutions and lookups: {} weights, {} with f32", types, left);
+}
+
 /// What became of weights that the user wanted in fewer bits.
 std::optional<std::string> low_bit_note(const Program& program) {
   std::size_t made = 0, left = 0;
@@ -251,7 +281,7 @@ std::optional<std::string> low_bit_note(const Program& program) {
 
 std::vector<std::string> DnnlProvider::notes(const Program& program) const {
   std::vector<std::string> notes;
-  for (auto& note : {low_bit_note(program), packing_note(program)})
+  for (auto& note : {note_of_narrow(program), low_bit_note(program), packing_note(program)})
     if (note) notes.push_back(*note);
   return notes;
 }
@@ -308,9 +338,13 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& vi
                                                              const ProviderCompileOptions& options,
                                                              WeightStore& store) const {
   const Wanted wanted = CTXGEN_TRY(read_wanted(options));
-  if (wanted.dnnl.weights && options.stays_plain)
+  if ((wanted.dnnl.low_bit_weights || wanted.dnnl.narrow_weights) && options.stays_plain)
     return fail(ErrorCode::kInvalidArgument,
                 "dnnl:weights makes new weights, which cannot stay in the source's files");
+  if (wanted.dnnl.narrow_weights && !has_narrow_kernels(view.target().portable))
+    return fail(ErrorCode::kInvalidArgument,
+                "dnnl:weights={}: instruction set {} has no kernels for such weights, avx2 has",
+                *wanted.dnnl.narrow_weights == DataType::kBfloat16 ? "bf16" : "f16", isa_name());
   std::vector<CompiledPartition> compiled;
   for (const Partition& partition : partitions)
     compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, wanted, store))});

@@ -32,7 +32,11 @@ struct Lowered {
   std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
   bool integer_products = true;  // false: not every machine of the target has instructions for them
   std::optional<LowBitWeights> low_bit_weights = {};  // what the user wants them to become
-  SpillFile* spill = nullptr;                         // keeps the weights that are made (not owned)
+  std::optional<DataType> narrow_weights = {};        // or bf16, f16
+  bool narrow_kernels = true;                         // false: the target has none that are fast
+  /// Of f32 weights whose constant in the model is bf16 or f16, which they came from unchanged: that type.
+  std::unordered_map<std::uint32_t, DataType> source_types;
+  SpillFile* spill = nullptr;  // keeps the weights that are made (not owned)
 };
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.

@@ -75,7 +75,10 @@ Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
                             : Result<Tensor>(tensor);
   if (made) made = keep_in(lowered_.spill, std::move(*made));
   if (!made && status_) status_ = std::unexpected(made.error());
-  return stored_weight(name, made ? *made : tensor);
+  const Operand stored = stored_weight(name, made ? *made : tensor);
+  if (tensor.type() == DataType::kFloat16)
+    lowered_.source_types.emplace(stored.index, tensor.type());
+  return stored;
 }
 
 Operand ProgramBuilder::stored_weight(std::string_view name, Tensor tensor) {

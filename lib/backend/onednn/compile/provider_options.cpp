@@ -48,6 +48,12 @@ std::optional<LowBitWeights> read_weights(std::string_view text) {
   return weights;
 }
 
+std::optional<DataType> narrow_type(std::string_view text) {
+  if (text == "bf16") return DataType::kBfloat16;
+  if (text == "f16") return DataType::kFloat16;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string> dnnl_option_names() { return {std::string(kWeights)}; }
@@ -58,14 +64,17 @@ Result<DnnlOptions> read_dnnl_options(
   for (const auto& [key, value] : options) {
     if (key != kWeights)
       return fail(ErrorCode::kInvalidArgument, "provider dnnl has no option \"{}\"", key);
-    if (read.weights)
+    if (read.low_bit_weights || read.narrow_weights)
       return fail(ErrorCode::kInvalidArgument, "option dnnl:{} is given twice", key);
-    read.weights = read_weights(value);
-    if (!read.weights || value.ends_with(':'))
-      return fail(ErrorCode::kInvalidArgument,
-                  "dnnl:{}={}: expected s8 or s4, then maybe a block size (:16, :32, :64, :128 or "
-                  ":256) and :search, as in s4:64:search",
-                  key, value);
+    read.narrow_weights = narrow_type(value);
+    if (read.narrow_weights) continue;
+    read.low_bit_weights = read_weights(value);
+    if (!read.low_bit_weights || value.ends_with(':'))
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "dnnl:{}={}: expected bf16 or f16, or s8 or s4, then maybe a block size (:16, :32, "
+          ":64, :128 or :256) and :search, as in s4:64:search",
+          key, value);
   }
   return read;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ctxgen/base/data_type.h"
 #include "ctxgen/base/status.h"
 
 namespace ctxgen::onednn {
@@ -22,7 +23,8 @@ struct LowBitWeights {
 
 /// The options of the provider dnnl (docs/options.md).
 struct DnnlOptions {
-  std::optional<LowBitWeights> weights;
+  std::optional<LowBitWeights> low_bit_weights;
+  std::optional<DataType> narrow_weights;  // bf16 or f16, where low_bit_weights is not there
 };
 
 [[nodiscard]] std::vector<std::string> dnnl_option_names();

@@ -33,7 +33,7 @@ class ProductKernel final : public Kernel {
     kernels::PanelProduct product = form_.product;
     std::size_t next = 3;
     product.src = reinterpret_cast<const float*>(args[0]);
-    product.matrix.panels = reinterpret_cast<const float*>(args[1]);
+    product.matrix.panels = args[1];
     product.result = reinterpret_cast<float*>(args[2]);
     if (form_.has_bias) product.finish.bias = reinterpret_cast<const float*>(args[next++]);
     if (form_.has_start) product.finish.start = reinterpret_cast<const float*>(args[next++]);
@@ -56,7 +56,8 @@ class ProductKernel final : public Kernel {
     const std::int64_t panels = (parts_.columns + product.matrix.block - 1) / product.matrix.block;
     const std::int64_t column = group * parts_.columns;
     product.src += group * product.windows.channels;
-    product.matrix.panels += group * panels * product.matrix.panel_floats;
+    const std::int64_t bytes = product.matrix.type == kernels::PanelType::kFloat ? 4 : 2;
+    product.matrix.panels += group * panels * product.matrix.panel_elements * bytes;
     product.result += column;
     if (product.finish.bias != nullptr) product.finish.bias += column;
     if (product.finish.start != nullptr) product.finish.start += column;

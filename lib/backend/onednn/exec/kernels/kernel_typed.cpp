@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-// Element-wise work over u8, s8, s32 and f16: rows are brought to f32, changed there, and stored.
+// Element-wise work over u8, s8, s32, f16 and bf16: rows are brought to f32, changed there, and stored.
 namespace ctxgen::onednn {
 namespace {
 
@@ -75,6 +75,15 @@ void store_halves(std::int64_t n, const float* in, std::uint16_t* out) {
     out[i] = float_to_float16(in[i]);
 }
 
+constexpr auto load_bfloats =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const std::uint16_t* in, float* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = bfloat16_to_float(in[i]);
+    });
+constexpr auto store_bfloats =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, std::uint16_t* out) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = float_to_bfloat16(in[i]);
+    });
+
 /// One element, wherever it is.
 float load_one(const Stored& from, const std::byte* at) {
   const auto read = [&]<class T>(T value) {
@@ -88,6 +97,7 @@ float load_one(const Stored& from, const std::byte* at) {
     case DataType::kInt32:
       return (static_cast<float>(read(std::int32_t{})) - from.zero) * from.scale;
     case DataType::kFloat16: return float16_to_float(read(std::uint16_t{}));
+    case DataType::kBfloat16: return bfloat16_to_float(read(std::uint16_t{}));
     default: return read(0.0F);
   }
 }
@@ -186,6 +196,8 @@ void load_row(const Stored& from, std::int64_t n, const std::byte* in, std::int6
       return load_integers(n, reinterpret_cast<const std::int32_t*>(in), from.scale, from.zero,
                            out);
     case DataType::kFloat16: return load_halves(n, reinterpret_cast<const std::uint16_t*>(in), out);
+    case DataType::kBfloat16:
+      return load_bfloats(n, reinterpret_cast<const std::uint16_t*>(in), out);
     default: std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
   }
 }
@@ -199,6 +211,7 @@ void store_row(const Stored& to, std::int64_t n, const float* in, std::byte* out
       return store_integers(n, in, to.scale, to.zero, -128.0F - to.zero, 127.0F - to.zero,
                             reinterpret_cast<std::int8_t*>(out));
     case DataType::kFloat16: return store_halves(n, in, reinterpret_cast<std::uint16_t*>(out));
+    case DataType::kBfloat16: return store_bfloats(n, in, reinterpret_cast<std::uint16_t*>(out));
     default: std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
   }
 }

@@ -92,6 +92,9 @@ Status build_conv(NodeBuilder& builder) {
   // oneDNN has a kernel for panels only if it would choose them for these threads, caches and pixels.
   const auto build_in = [&](const memory::desc& form) {
     const bool own = conv.rank <= 4 && takes_own_product(builder) && panel_columns(form);
+    if (widens_weight(builder))
+      return own ? build_own(form)
+                 : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
     const bool own_first = own && prefers_own_product(volume(onnx, 1));
     const Status first = own_first ? build_own(form) : build_with(form);
     if (!own || !is_unsupported(first)) return first;
@@ -115,6 +118,8 @@ Status build_conv(NodeBuilder& builder) {
     const Status status = build_in(*form);
     if (!is_unsupported(status)) return status;
   }
+  if (widens_weight(builder))
+    return fail(ErrorCode::kUnsupported, "{}: no kernel widens its weights", label(op));
   return build_with(conv.any);
 }
 
@@ -125,7 +130,7 @@ constinit const KindRow kConvRow{
     .number = 1,
     .inputs = {2, 3},
     .traits = {.product = true, .absorbs_eltwise = true, .absorbs_binary = true},
-    .types = check_f32_types,
+    .types = check_float_product_types,
     .shape = conv_shape,
     .terms = conv_terms,
     .place = place_conv,

@@ -4,6 +4,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/kernel_loops.h"
+#include "kernels/kernels.h"
 #include "kinds/kind_rows.h"
 #include "layout/placement.h"
 #include "plan/builder_fused.h"
@@ -15,16 +16,20 @@ namespace ctxgen::onednn {
 
 namespace {
 
-/// The same for all element types: slices are moved as bytes.
+/// Slices are moved as bytes, or widened from bf16 and f16 to f32.
 Status check_lookup_types(const Program& program, const ProgramOp& op) {
-  CTXGEN_CHECK(
-      expect_type(program, op, op.inputs[0],
-                  {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8}));
+  CTXGEN_CHECK(expect_type(program, op, op.inputs[0],
+                           {DataType::kFloat, DataType::kBfloat16, DataType::kFloat16,
+                            DataType::kUint8, DataType::kInt8}));
   CTXGEN_CHECK(expect_type(program, op, op.inputs[1], {DataType::kInt32, DataType::kInt64}));
   if (op.inputs[0].kind != Operand::Kind::kWeight)
     return fail(ErrorCode::kUnsupported, "{}: the table is not a weight", label(op));
-  return expect_type(program, op, Operand::value(op.outputs[0]),
-                     {operand_type(program, op.inputs[0])});
+  const DataType table = operand_type(program, op.inputs[0]);
+  const Operand result = Operand::value(op.outputs[0]);
+  if (table == DataType::kBfloat16) return expect_type(program, op, result, {DataType::kFloat});
+  if (table == DataType::kFloat16)
+    return expect_type(program, op, result, {DataType::kFloat, DataType::kFloat16});
+  return expect_type(program, op, result, {table});
 }
 
 Result<ShapeOutputs> lookup_shape(const ProgramOp& op, ShapeInputs in) {
@@ -47,12 +52,22 @@ Status place_lookup(Placement& pass, std::uint32_t op) {
   return {};
 }
 
+struct Slices {
+  std::int64_t elements = 0;  // of a slice
+  DataType stored = DataType::kFloat, result = DataType::kFloat;
+};
+
 /// Args: table, indices, dst. Index: std::int32_t or std::int64_t.
 template <class Index>
 class LookupKernel final : public Kernel {
  public:
-  LookupKernel(std::string name, std::int64_t count, std::int64_t length, std::int64_t slice_bytes)
-      : name_(std::move(name)), count_(count), length_(length), slice_bytes_(slice_bytes) {}
+  LookupKernel(std::string name, std::int64_t count, std::int64_t length, const Slices& slices)
+      : name_(std::move(name)),
+        count_(count),
+        length_(length),
+        slices_(slices),
+        stored_bytes_(slices.elements * static_cast<std::int64_t>(element_bytes(slices.stored))),
+        slice_bytes_(slices.elements * static_cast<std::int64_t>(element_bytes(slices.result))) {}
 
   Status run(std::byte* const* args, Workers& workers) const override {
     const auto* indices = reinterpret_cast<const Index*>(args[1]);
@@ -63,9 +78,12 @@ class LookupKernel final : public Kernel {
         outside = i;
         return;
       }
-      std::memcpy(args[2] + i * slice_bytes_,
-                  args[0] + (index < 0 ? index + length_ : index) * slice_bytes_,
-                  static_cast<std::size_t>(slice_bytes_));
+      std::byte* to = args[2] + i * slice_bytes_;
+      const std::byte* from = args[0] + (index < 0 ? index + length_ : index) * stored_bytes_;
+      if (slices_.stored == slices_.result)
+        std::memcpy(to, from, static_cast<std::size_t>(slice_bytes_));
+      else
+        load_row({slices_.stored, 1, 0}, slices_.elements, from, 1, reinterpret_cast<float*>(to));
     });
     if (outside == count_) return {};
     return fail(ErrorCode::kInvalidArgument, "{}: index {} is outside of [{}, {}]", name_,
@@ -76,7 +94,9 @@ class LookupKernel final : public Kernel {
   static constexpr std::int64_t kFloatBytes = sizeof(float);
 
   std::string name_;
-  std::int64_t count_, length_, slice_bytes_;
+  std::int64_t count_, length_;
+  Slices slices_;
+  std::int64_t stored_bytes_, slice_bytes_;
 };
 
 Status build_lookup(NodeBuilder& builder) {
@@ -85,7 +105,7 @@ Status build_lookup(NodeBuilder& builder) {
   const auto make = [&]<class Index>(Index) {
     return std::make_shared<const LookupKernel<Index>>(
         label(builder.op()), volume(indices.dims), table.dims[0],
-        volume(table.dims, 1) * static_cast<std::int64_t>(element_bytes(table.type)));
+        Slices{volume(table.dims, 1), table.type, builder.output().type});
   };
   std::shared_ptr<const Kernel> kernel;
   if (indices.type == DataType::kInt32)

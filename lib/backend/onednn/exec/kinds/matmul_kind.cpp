@@ -132,6 +132,28 @@ Status build_stream(NodeBuilder& builder, const Product& p, const PackedUse& wei
                                    .column_axis = builder.output().dims.size() - 1});
 }
 
+/// The product of f32 rows by a weight that is widened. Requires widens_weight().
+Status build_widened(NodeBuilder& builder, const Product& p, const memory::desc& logical) {
+  const std::uint32_t weight = builder.node().packed_weight;
+  const Slot& a = builder.input(0);
+  if (weight == kNone || !p.tall || p.trans_a || !is_layout(a.dims, a.strides, Layout::kPlain))
+    return fail(ErrorCode::kUnsupported, "{}: no kernel widens its weights", label(builder.op()));
+  const auto in_panels = [](const memory::desc& md) { return panel_columns(md).has_value(); };
+  auto panels = chosen_form(builder, weight, logical, p.trans_b);
+  if (!panels || !in_panels(*panels))
+    panels = stored_packing(builder, weight, p.b, p.trans_b, in_panels);
+  if (!panels) {
+    const DataType type = builder.weight_type();
+    const auto tag = product_packing(p.b[0], p.b[1], type, usable_instruction_set());
+    panels = memory::desc(to_dnnl(p.b), logical.get_data_type(),
+                          tag.value_or(memory::format_tag::BA16a16b));
+  }
+  return add_own_product(builder, {.windows = kernels::matrix_rows(p.a[0], p.a[1], p.a[1]),
+                                   .weight = {kNone, weight, p.trans_b, logical, *panels},
+                                   .columns = p.b[1],
+                                   .column_axis = builder.output().dims.size() - 1});
+}
+
 Result<ShapeOutputs> matmul_shape(const ProgramOp& op, ShapeInputs in) {
   const auto params = CTXGEN_TRY(decode<MatmulParams>(op));
   if (in[0].dims.size() < 2 || in[1].dims.size() < 2)
@@ -183,8 +205,11 @@ Status place_matmul(Placement& pass, std::uint32_t op) {
   // Rows of several batches form one tall matrix only if they are dense.
   const Dims& right = pass.dims_of(matmul.inputs[1]);
   const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
-  const SlotId a = product_operand(pass, matmul.inputs[0],
-                                   batches || pass.dims_of(matmul.inputs[0]).size() == 2, op);
+  const DataType stored = pass.type_of(matmul.inputs[1]);
+  const bool widened = stored == DataType::kBfloat16 || stored == DataType::kFloat16;
+  const SlotId a =
+      product_operand(pass, matmul.inputs[0],
+                      !widened && (batches || pass.dims_of(matmul.inputs[0]).size() == 2), op);
   // A constant of more than two dims, or after a transposed batch, is read as it is.
   const bool batch_of_transposed = pass.dims_of(matmul.inputs[0]).size() > 2 && params.trans_a;
   const bool packs = matmul.inputs[1].kind == Operand::Kind::kWeight &&
@@ -211,6 +236,7 @@ Status build_matmul(NodeBuilder& builder) {
   const memory::desc a_md = operand_md(a, p.a, p.trans_a);
   const memory::desc b_logical = weight != kNone ? logical_md(p.b, p.trans_b, b_type)
                                                  : operand_md(builder.input(1), p.b, p.trans_b);
+  if (widens_weight(builder)) return build_widened(builder, p, b_logical);
   const memory::desc dst_md = make_md(p.dst, plain_strides(p.dst), dst.type);
   memory::desc bias_md;
   if (builder.has_input(2)) {
@@ -264,7 +290,7 @@ constinit const KindRow kMatmulRow{
                .absorbs_eltwise = true,
                .absorbs_binary = true,
                .strided_operands = 2},
-    .types = check_f32_types,
+    .types = check_float_product_types,
     .shape = matmul_shape,
     .terms = matmul_terms,
     .place = place_matmul,

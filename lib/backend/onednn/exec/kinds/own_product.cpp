@@ -16,6 +16,17 @@ namespace ctxgen::onednn {
 namespace {
 
 using dnnl::memory;
+using kernels::PanelType;
+
+std::optional<PanelType> panel_type(memory::data_type type) {
+  switch (type) {
+    case memory::data_type::f32: return PanelType::kFloat;
+    case memory::data_type::bf16: return PanelType::kBfloat16;
+    case memory::data_type::f16: return PanelType::kFloat16;
+    default: return std::nullopt;
+  }
+}
+
 /// Distances between neighbours in an operand, over rows and columns of a result.
 struct Distances {
   std::int64_t row = 0, column = 0;
@@ -44,9 +55,11 @@ class Assembly {
     const memory::desc& wanted = product.weight.wanted;
     const std::int64_t block = panel_columns(wanted).value_or(0);
     const std::int64_t panels = product.groups * ((product.columns + block - 1) / block);
-    const auto floats = static_cast<std::int64_t>(wanted.get_size() / sizeof(float));
+    const std::size_t element = dnnl::memory::data_type_size(wanted.get_data_type());
+    const auto elements = static_cast<std::int64_t>(wanted.get_size() / element);
     form_.product.windows = product.windows;
-    form_.product.matrix = {nullptr, product.columns, block, floats / panels};
+    form_.product.matrix = {nullptr, panel_type(wanted.get_data_type()).value_or(PanelType::kFloat),
+                            product.columns, block, elements / panels};
     form_.product.result_pitch = product.groups * product.columns;
     form_.groups = product.groups;
     form_.has_bias = builder.has_input(2);
@@ -134,22 +147,28 @@ class Assembly {
 }  // namespace
 
 std::optional<std::int64_t> panel_columns(const memory::desc& md) {
-  if (md.get_format_kind() != memory::format_kind::blocked ||
-      md.get_data_type() != memory::data_type::f32)
+  const memory::data_type type = md.get_data_type();
+  if (md.get_format_kind() != memory::format_kind::blocked || !panel_type(type))
     return std::nullopt;
   const memory::dims dims = md.get_dims();
   if (dims.size() == 2) return packed_columns(md);
   if (dims.size() != 4 && dims.size() != 5) return std::nullopt;
   for (const auto& [columns, one, grouped] : window_packings())
-    if (md == memory::desc(dims, memory::data_type::f32, dims.size() == 4 ? one : grouped))
-      return columns;
+    if (md == memory::desc(dims, type, dims.size() == 4 ? one : grouped)) return columns;
   return std::nullopt;
 }
 
 bool takes_own_product(const NodeBuilder& builder) {
-  if (simd_level() < SimdLevel::kAvx2 || builder.node().packed_weight == kNone) return false;
+  if (builder.node().packed_weight == kNone) return false;
+  if (simd_level() < SimdLevel::kAvx2 && !widens_weight(builder)) return false;
   return builder.input(0).type == DataType::kFloat && builder.output().type == DataType::kFloat &&
-         builder.weight_type() == DataType::kFloat;
+         panel_type(dnnl_type(builder.weight_type())).has_value();
+}
+
+bool widens_weight(const NodeBuilder& builder) {
+  const DataType type = builder.weight_type();
+  return builder.input(0).type == DataType::kFloat &&
+         (type == DataType::kBfloat16 || type == DataType::kFloat16);
 }
 
 bool prefers_own_product(std::int64_t depth) {

@@ -9,13 +9,19 @@
 
 namespace ctxgen::onednn {
 
-/// Columns of a panel, where `md` is f32 in one of the packings that kernels::multiply_panels() reads:
-/// Acdb{16,32,48,64}a of a 2-D convolution's weights, aBdec{16,32,48,64}b of one in groups,
-/// BA16a{16,32,48,64}b of a matrix.
+/// Columns of a panel, where `md` is f32, bf16 or f16 in one of the packings that
+/// kernels::multiply_panels() reads: BA16a{16,32,48,64}b of a matrix, Acdb{16,32,48,64}a of a 2-D
+/// convolution's weights, aBdec{16,32,48,64}b of one in groups.
 [[nodiscard]] std::optional<std::int64_t> panel_columns(const dnnl::memory::desc& md);
 
-/// Whether kernels::multiply_panels() is for the node: its instruction set, a constant weight, all in f32.
+/// Whether kernels::multiply_panels() is for the node: its instruction set, a constant weight of a type
+/// that panels have, all else in f32.
 [[nodiscard]] bool takes_own_product(const NodeBuilder& builder);
+
+/// Whether the node's weight is bf16 or f16 under an f32 source. kernels::multiply_panels() alone runs such
+/// nodes: with weights in packings, oneDNN 3.12 gives wrong sums once it splits a row (more than 512
+/// elements with AVX-512, 1,024 with AVX2; docs/onednn.md).
+[[nodiscard]] bool widens_weight(const NodeBuilder& builder);
 
 /// Whether it comes first for rows of `depth` elements, where oneDNN may take the panels too: with AVX2
 /// it is as fast and takes no time to create.

@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/instruction_set.h"
 
+#include "kinds/own_product.h"
 #include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
@@ -41,7 +42,7 @@ std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const 
   const auto tag =
       product_packing(matrix[0], matrix[1], builder.weight_type(), usable_instruction_set());
   if (!tag) return std::nullopt;
-  return memory::desc(to_dnnl(matrix), memory::data_type::f32, *tag);
+  return memory::desc(to_dnnl(matrix), dnnl_type(builder.weight_type()), *tag);
 }
 
 }  // namespace
@@ -56,13 +57,19 @@ Status build_pointwise_conv(NodeBuilder& builder, double flops) {
   const std::uint32_t weight = builder.node().packed_weight;
   const Dims& stored = builder.weight_dims();
   const Dims matrix{stored[1], stored[0]};
-  const memory::desc logical = logical_md(matrix, true);
+  const memory::desc logical = logical_md(matrix, true, builder.weight_type());
   const auto packed = packing_of_weight(builder, matrix);
   if (!packed) return fail(ErrorCode::kUnsupported, "{}: no packing", label(builder.op()));
 
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const Dims src_rows = as_rows(src.dims), dst_rows = as_rows(dst.dims);
+  if (widens_weight(builder))
+    return add_own_product(builder,
+                           {.windows = kernels::matrix_rows(src_rows[0], matrix[0], matrix[0]),
+                            .weight = {kNone, weight, true, logical, *packed},
+                            .columns = matrix[1],
+                            .column_axis = 1});
   const memory::desc src_md = make_md(src_rows, plain_strides(src_rows));
   const memory::desc dst_md = make_md(dst_rows, plain_strides(dst_rows));
   const Dims bias{1, matrix[1]};

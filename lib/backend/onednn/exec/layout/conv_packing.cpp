@@ -93,14 +93,16 @@ std::span<const WindowPacking> window_packings() {
 }
 
 std::optional<Tag> conv_packing(const ConvWeights& weights, InstructionSet usable) {
-  if (!includes(usable, InstructionSet::kAvx2)) return std::nullopt;
+  const bool narrow = weights.type == DataType::kBfloat16 || weights.type == DataType::kFloat16;
+  if (!includes(usable, InstructionSet::kAvx2) && !narrow) return std::nullopt;
   const std::size_t first = weights.grouped ? 1 : 0;
   const std::size_t kernel_dims = weights.dims.size() - first - 2;
   const std::int64_t m = weights.dims[first], c = weights.dims[first + 1];
   if (kernel_dims != 2 && (kernel_dims != 3 || weights.grouped)) return std::nullopt;
   if (weights.type == DataType::kInt8)
     return kernel_dims == 2 && !weights.transposed ? of_bytes(weights, m, usable) : std::nullopt;
-  if (weights.type != DataType::kFloat) return std::nullopt;
+  // Narrow types in f32's packings, from which own kernels widen them.
+  if (weights.type != DataType::kFloat && !narrow) return std::nullopt;
   if (weights.transposed)
     return weights.grouped || kernel_dims != 2 ? std::nullopt
                                                : tag_of(kFloatPlane, library_block(m, usable));
@@ -109,7 +111,7 @@ std::optional<Tag> conv_packing(const ConvWeights& weights, InstructionSet usabl
     if (m == 1 && c == 1) return depthwise(usable);
     if (m < 16 || c < 16) return narrow_groups(m, c, usable);
   } else if (m < 8) {
-    return wide_vectors(usable) ? Tag::Acdb16a : Tag::Acdb8a;
+    return wide_vectors(usable) || narrow ? Tag::Acdb16a : Tag::Acdb8a;
   }
   const std::int64_t depth = volume(weights.dims, first + 1);
   const auto panels =

@@ -81,6 +81,7 @@ dnnl::memory::data_type dnnl_type(DataType type) {
   switch (type) {
     case DataType::kFloat: return dnnl_data::f32;
     case DataType::kFloat16: return dnnl_data::f16;
+    case DataType::kBfloat16: return dnnl_data::bf16;
     case DataType::kBool:  // reorders only move it
     case DataType::kUint8: return dnnl_data::u8;
     case DataType::kInt8: return dnnl_data::s8;

@@ -362,8 +362,12 @@ void Placement::place_post_operands(Node& node, std::uint32_t op, Layout layout)
 std::uint32_t Placement::in_place_sum(std::uint32_t op, Layout layout) {
   const ProgramOp& program_op = program_.ops[op];
   if (!options_.in_place_sums) return kNone;
+  const DataType weight = type_of(program_op.inputs[1]);
+  const bool widened = weight == DataType::kBfloat16 || weight == DataType::kFloat16;
   for (std::uint32_t i = 0; i < program_op.post_ops.size(); ++i) {
     const PostOp& post = program_op.post_ops[i];
+    // Own products start from what they add to: it comes first.
+    if (widened && i > 0) return kNone;
     // A sum in place reads the operand in the result's type and without its scale.
     if (type_of(Operand::value(program_op.outputs[0])) != DataType::kFloat) return kNone;
     if (post.kind != "add" || post.operand.kind != Operand::Kind::kValue ||

@@ -30,7 +30,9 @@ std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, DataType type
   if (k < 16 || n < 8) return std::nullopt;
   if (type == DataType::kInt8)  // without VNNI there are no such products
     return n < 64 ? std::nullopt : std::optional(Tag::BA16a64b4a);
-  if (type != DataType::kFloat) return std::nullopt;
+  // Narrow types in f32's packings, from which own kernels widen them.
+  if (type != DataType::kFloat && type != DataType::kBfloat16 && type != DataType::kFloat16)
+    return std::nullopt;
   // Measured by bench/layouts/product_layouts.cpp; docs/onednn.md, "Packed weights".
   if (n <= 16) return Tag::BA16a16b;
   if (!includes(usable, InstructionSet::kAvx512Core)) return Tag::BA16a32b;
@@ -57,9 +59,9 @@ std::optional<std::int64_t> packed_columns(const dnnl::memory::desc& md) {
   static constexpr std::array kBlocks{Block{16, Tag::BA16a16b}, Block{32, Tag::BA16a32b},
                                       Block{48, Tag::BA16a48b}, Block{64, Tag::BA16a64b}};
   const memory::dims dims = md.get_dims();
-  if (dims.size() != 2 || md.get_data_type() != memory::data_type::f32) return std::nullopt;
+  if (dims.size() != 2) return std::nullopt;
   for (const Block& block : kBlocks)
-    if (md == memory::desc(dims, memory::data_type::f32, block.tag)) return block.columns;
+    if (md == memory::desc(dims, md.get_data_type(), block.tag)) return block.columns;
   return std::nullopt;
 }
 

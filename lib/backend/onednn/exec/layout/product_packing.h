@@ -13,8 +13,8 @@ namespace ctxgen::onednn {
 
 /// How the constant matrix [k, n] of a product is stored: a function of these arguments alone, not of
 /// rows, threads or caches, so that one file serves all machines of an instruction set. `type` is the
-/// weight's (f32, or s8 under a u8 source without zero point); nothing where no packing serves every
-/// number of rows, and oneDNN is to choose.
+/// weight's (f32, bf16 or f16 under an f32 source, or s8 under a u8 source without zero point); nothing where
+/// no packing serves every number of rows, and oneDNN is to choose.
 [[nodiscard]] std::optional<dnnl::memory::format_tag> product_packing(std::int64_t k,
                                                                       std::int64_t n, DataType type,
                                                                       InstructionSet usable);
@@ -24,7 +24,7 @@ namespace ctxgen::onednn {
 [[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
 [[nodiscard]] bool is_product_packing(const dnnl::memory::desc& md);
 
-/// Columns of a panel, where `md` is an f32 matrix in one of product_packings().
+/// Columns of a panel, where `md` is a matrix in one of product_packings() but those of pairs and bytes.
 [[nodiscard]] std::optional<std::int64_t> packed_columns(const dnnl::memory::desc& md);
 
 }  // namespace ctxgen::onednn

@@ -8,6 +8,7 @@ namespace ctxgen::onednn {
 namespace {
 
 constexpr Types kFloatOnly = {DataType::kFloat};
+constexpr Types kWeightTypes = {DataType::kFloat, DataType::kBfloat16, DataType::kFloat16};
 constexpr Types kBytes = {DataType::kUint8, DataType::kInt8};
 constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
                             DataType::kInt8,  DataType::kInt32,   DataType::kBool};
@@ -55,6 +56,16 @@ Status check_f32_types(const Program& program, const ProgramOp& op) {
   return {};
 }
 
+Status check_float_product_types(const Program& program, const ProgramOp& op) {
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const bool weight = i == 1 && op.inputs[i].kind == Operand::Kind::kWeight;
+    CTXGEN_CHECK(expect_type(program, op, op.inputs[i], weight ? kWeightTypes : kFloatOnly));
+  }
+  for (const std::uint32_t value : op.outputs)
+    CTXGEN_CHECK(expect_type(program, op, Operand::value(value), kFloatOnly));
+  return {};
+}
+
 Status check_movable_types(const Program& program, const ProgramOp& op) {
   return check_uniform(program, op, kMovable);
 }
@@ -86,7 +97,8 @@ Status check_types(const Program& program) {
       return fail(ErrorCode::kUnsupported, "value \"{}\": type {}", value.name,
                   name_of(value.type));
   for (const ProgramWeight& weight : program.weights)
-    if (std::ranges::find(kMovable, weight.type) == kMovable.end())
+    if (std::ranges::find(kMovable, weight.type) == kMovable.end() &&
+        weight.type != DataType::kBfloat16)
       return fail(ErrorCode::kUnsupported, "weight \"{}\": type {}", weight.name,
                   name_of(weight.type));
   for (const ProgramOp& op : program.ops) {

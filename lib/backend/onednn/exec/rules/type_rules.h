@@ -27,6 +27,8 @@ TypeRule check_f32_types;
 TypeRule check_movable_types;
 /// Pools: the same over f32 and bytes.
 TypeRule check_pool_types;
+/// f32, but for a constant second input, which may be stored as bf16 or f16.
+TypeRule check_float_product_types;
 /// Products of 8-bit integers.
 TypeRule check_product_types;
 

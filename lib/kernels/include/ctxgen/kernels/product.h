@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -32,15 +33,19 @@ struct Windows {
   return {.size = {rows, 1}, .result = {rows, 1}, .channels = depth, .pitch = pitch};
 }
 
+/// How the elements of panels are stored. Narrow ones are widened, which is exact, and multiplied in f32.
+enum class PanelType : std::uint8_t { kFloat, kBfloat16, kFloat16 };
+
 /// A product's right matrix of depth x columns, stored as panels of `block` columns: each holds the
 /// `block` elements of row 0, those of row 1, and so on; what is missing from the last panel is stored
-/// as zeros. oneDNN calls this BA16a{block}b (panel_floats counts rows up to a multiple of 16) and, of
+/// as zeros. oneDNN calls this BA16a{block}b (panel_elements counts rows up to a multiple of 16) and, of
 /// a convolution's weights OIHW, Acdb{block}a.
 struct PackedMatrix {
-  const float* panels = nullptr;
+  const std::byte* panels = nullptr;
+  PanelType type = PanelType::kFloat;
   std::int64_t columns = 0;
-  std::int64_t block = 0;         // a multiple of 16, at most 64
-  std::int64_t panel_floats = 0;  // from a panel to the next one, at least depth x block
+  std::int64_t block = 0;           // a multiple of 16, at most 64
+  std::int64_t panel_elements = 0;  // from a panel to the next one, at least depth x block
 };
 
 /// What becomes of the sums: result = clamp(start + sums + bias, low, high). NaN stays NaN.
