@@ -81,6 +81,28 @@ std::map<std::string, std::uint64_t> kinds(const Program& program) {
   return counts;
 }
 
+/// What an op reads first, a weight or another operand, and what it gives.
+std::string types_of(const Program& program, const ProgramOp& op) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, op.inputs.size()); ++i) {
+    const Operand& operand = op.inputs[i];
+    if (operand.kind == Operand::Kind::kNone) continue;
+    const DataType type = operand.kind == Operand::Kind::kWeight
+                              ? program.weights[operand.index].type
+                              : program.values[operand.index].type;
+    text += std::format("{}{}", text.empty() ? "" : ", ", name_of(type));
+  }
+  if (op.outputs.empty()) return text;
+  return std::format("{} -> {}", text, name_of(program.values[op.outputs[0]].type));
+}
+
+using KindTypes = std::map<std::string, std::map<std::string, std::uint64_t>>;
+KindTypes kind_types(const Program& program) {
+  KindTypes counts;
+  for (const ProgramOp& op : program.ops) ++counts[op.kind.str()][types_of(program, op)];
+  return counts;
+}
+
 std::string plan_text(const StoredPlan& plan) {
   std::string dims;
   for (const Dims& input : plan.input_dims) dims += (dims.empty() ? "" : " ") + to_string(input);
@@ -103,6 +125,10 @@ std::string program_text(const ContextReader& reader, std::size_t index, bool ve
   for (const std::uint32_t id : program.outputs)
     text += "  output  " + value_text(program, id) + "\n";
   for (const auto& [kind, count] : kinds(program)) text += std::format("  {:5} {}\n", count, kind);
+  for (const auto& [kind, types] : kind_types(program))
+    for (const auto& [signature, count] : types)
+      if (signature.contains("float16"))
+        text += std::format("  types   {} {} of {}\n", signature, count, kind);
   for (const StoredPlan& plan : program.plans) text += "  plan    " + plan_text(plan) + "\n";
   if (!verbose) return text;
   for (const ProgramWeight& weight : program.weights)
@@ -128,6 +154,12 @@ void write_program(JsonWriter& json, const ContextReader& reader, std::size_t in
   for (const std::uint32_t id : program.outputs) json.value(value_text(program, id));
   json.end_array().key("ops").begin_object();
   for (const auto& [kind, count] : kinds(program)) json.field(kind, count);
+  json.end_object().key("types").begin_object();
+  for (const auto& [kind, types] : kind_types(program)) {
+    json.key(kind).begin_object();
+    for (const auto& [signature, count] : types) json.field(signature, count);
+    json.end_object();
+  }
   json.end_object().key("plans").begin_array();
   for (const StoredPlan& plan : program.plans) {
     json.begin_object().key("input_dims").begin_array();

@@ -18,15 +18,13 @@ namespace {
 using Tag = dnnl::memory::format_tag;
 
 TEST(ProductPacking, IsChosenByInstructionSet) {
-  const auto packing = [](InstructionSet usable) {
-    return product_packing(768, 3072, DataType::kFloat, usable);
-  };
+  const auto packing = [](InstructionSet usable) { return product_packing(768, 3072, {}, usable); };
   EXPECT_EQ(packing(InstructionSet::kAvx2), Tag::BA16a32b);
   EXPECT_EQ(packing(InstructionSet::kAvx2Vnni2), Tag::BA16a32b);
   EXPECT_EQ(packing(InstructionSet::kAvx512Core), Tag::BA16a64b);
   EXPECT_EQ(packing(InstructionSet::kAvx512CoreAmx), Tag::BA16a64b);
   const auto narrow = [](std::int64_t n, InstructionSet usable) {
-    return product_packing(768, n, DataType::kFloat, usable);
+    return product_packing(768, n, {}, usable);
   };
   EXPECT_EQ(narrow(4, InstructionSet::kAvx2), std::nullopt);
   EXPECT_EQ(narrow(10, InstructionSet::kAvx512Core), Tag::BA16a16b);
@@ -36,8 +34,8 @@ TEST(ProductPacking, IsChosenByInstructionSet) {
   EXPECT_EQ(narrow(96, InstructionSet::kAvx512Core), Tag::BA16a48b);   // 64 would store 128 columns
   EXPECT_EQ(narrow(160, InstructionSet::kAvx512Core), Tag::BA16a32b);  // and 192 for these
   EXPECT_EQ(narrow(1000, InstructionSet::kAvx512Core), Tag::BA16a48b);
-  EXPECT_EQ(product_packing(8, 3072, DataType::kFloat, InstructionSet::kAvx2), std::nullopt);
-  EXPECT_EQ(product_packing(768, 3072, DataType::kInt32, InstructionSet::kAvx2), std::nullopt);
+  EXPECT_EQ(product_packing(8, 3072, {}, InstructionSet::kAvx2), std::nullopt);
+  EXPECT_EQ(product_packing(768, 3072, {DataType::kInt32}, InstructionSet::kAvx2), std::nullopt);
 }
 
 /// [rows, 96] times a constant [96, 200], or its transpose.

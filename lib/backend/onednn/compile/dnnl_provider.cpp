@@ -96,6 +96,7 @@ Result<Program> compile_seen(const GraphView& view, const Partition& partition,
   lowered.low_bit_weights = wanted.dnnl.low_bit_weights;
   lowered.narrow_weights = wanted.dnnl.narrow_weights;
   lowered.narrow_kernels = has_narrow_kernels(view.target().portable);
+  lowered.arithmetic = wanted.dnnl.arithmetic;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .jobs = options.jobs,
@@ -258,6 +259,28 @@ std::optional<std::string> note_of_narrow(const Program& program) {
   return std::format("products, convolutions and lookups: {} weights, {} with f32", types, left);
 }
 
+/// How many products multiply narrow numbers.
+std::optional<std::string> note_of_arithmetic(const Program& program) {
+  std::size_t bf16 = 0, f16 = 0, left = 0;
+  for (const ProgramOp& op : program.ops) {
+    if (!traits_of(op).product || op.inputs[0].kind != Operand::Kind::kValue) continue;
+    switch (program.values[op.inputs[0].index].type) {
+      case DataType::kBfloat16: ++bf16; break;
+      case DataType::kFloat16: ++f16; break;
+      case DataType::kFloat: ++left; break;
+      default: break;
+    }
+  }
+  if (bf16 + f16 == 0) return std::nullopt;
+  const auto narrow = [](const ProgramValue& value) {
+    return value.type == DataType::kBfloat16 || value.type == DataType::kFloat16;
+  };
+  return std::format("products and convolutions: {} in {}, {} in f32; {} of {} values are {}",
+                     bf16 + f16, bf16 > 0 ? "bf16" : "f16", left,
+                     std::ranges::count_if(program.values, narrow), program.values.size(),
+                     bf16 > 0 ? "bf16" : "f16");
+}
+
 /// What became of weights that the user wanted in fewer bits.
 std::optional<std::string> low_bit_note(const Program& program) {
   std::size_t made = 0, left = 0;
@@ -281,7 +304,8 @@ std::optional<std::string> low_bit_note(const Program& program) {
 
 std::vector<std::string> DnnlProvider::notes(const Program& program) const {
   std::vector<std::string> notes;
-  for (auto& note : {note_of_narrow(program), low_bit_note(program), packing_note(program)})
+  for (auto& note : {note_of_arithmetic(program), note_of_narrow(program), low_bit_note(program),
+                     packing_note(program)})
     if (note) notes.push_back(*note);
   return notes;
 }
@@ -338,9 +362,14 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& vi
                                                              const ProviderCompileOptions& options,
                                                              WeightStore& store) const {
   const Wanted wanted = CTXGEN_TRY(read_wanted(options));
-  if ((wanted.dnnl.low_bit_weights || wanted.dnnl.narrow_weights) && options.stays_plain)
-    return fail(ErrorCode::kInvalidArgument,
-                "dnnl:weights makes new weights, which cannot stay in the source's files");
+  const bool changes_weights =
+      wanted.dnnl.low_bit_weights || wanted.dnnl.narrow_weights || wanted.dnnl.arithmetic;
+  if (changes_weights && options.stays_plain)
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "dnnl:weights, dnnl:precision and dnnl:fpmath make new weights, which cannot stay in "
+        "the source's files");
+  CTXGEN_CHECK(check_arithmetic(wanted.dnnl, view.target().portable));
   if (wanted.dnnl.narrow_weights && !has_narrow_kernels(view.target().portable))
     return fail(ErrorCode::kInvalidArgument,
                 "dnnl:weights={}: instruction set {} has no kernels for such weights, avx2 has",

@@ -33,7 +33,8 @@ struct Lowered {
   bool integer_products = true;  // false: not every machine of the target has instructions for them
   std::optional<LowBitWeights> low_bit_weights = {};  // what the user wants them to become
   std::optional<DataType> narrow_weights = {};        // or bf16, f16
-  bool narrow_kernels = true;                         // false: the target has none that are fast
+  std::optional<NarrowArithmetic> arithmetic = {};
+  bool narrow_kernels = true;  // false: the target has none that are fast
   /// Of f32 weights whose constant in the model is bf16 or f16, which they came from unchanged: that type.
   std::unordered_map<std::uint32_t, DataType> source_types;
   SpillFile* spill = nullptr;  // keeps the weights that are made (not owned)

@@ -21,10 +21,17 @@ struct LowBitWeights {
   bool search = false;  // the scale of least squared error instead of the one that covers the block
 };
 
+/// Products and convolutions multiply numbers of a narrow type, and sum up in f32.
+struct NarrowArithmetic {
+  DataType type = DataType::kBfloat16;  // or f16
+  bool values = false;                  // values between them are stored so, too
+};
+
 /// The options of the provider dnnl (docs/options.md).
 struct DnnlOptions {
   std::optional<LowBitWeights> low_bit_weights;
-  std::optional<DataType> narrow_weights;  // bf16 or f16, where low_bit_weights is not there
+  std::optional<DataType> narrow_weights;      // bf16 or f16, where low_bit_weights is not there
+  std::optional<NarrowArithmetic> arithmetic;  // of precision or fpmath
 };
 
 [[nodiscard]] std::vector<std::string> dnnl_option_names();
@@ -32,5 +39,9 @@ struct DnnlOptions {
 /// Errors  INVALID_ARGUMENT naming option, value and what is expected.
 [[nodiscard]] Result<DnnlOptions> read_dnnl_options(
     std::span<const std::pair<std::string, std::string>> options);
+
+/// Whether programs with such arithmetic run on every machine that a compile is for.
+/// Errors  INVALID_ARGUMENT naming the option and the instruction set.
+[[nodiscard]] Status check_arithmetic(const DnnlOptions& options, bool portable);
 
 }  // namespace ctxgen::onednn

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -70,6 +71,10 @@ void for_each_operand(Op& op, const Visit& visit) {
   for (auto& operand : op.inputs) visit(operand);
   for (auto& post : op.post_ops) visit(post.operand);
 }
+
+/// An element-wise op as kind point, which reads and writes other types than f32, too; nothing if it is none,
+/// or no operand has the result's dims.
+[[nodiscard]] std::optional<ProgramOp> as_point(const Program& program, const ProgramOp& op);
 
 /// The parameters of an eltwise op as a step after another op.
 [[nodiscard]] PostOp post_op_of(const ProgramOp& eltwise);

@@ -37,6 +37,7 @@ Status fuse(Lowered& lowered) {
   CTXGEN_CHECK(make_integer_products(lowered));
   move_quantize_up(lowered);
   store_products_as_bytes(lowered);
+  CTXGEN_CHECK(narrow_arithmetic(lowered));
   CTXGEN_CHECK(narrow_weights(lowered));
   join_points(lowered);
   drop_identities(lowered);

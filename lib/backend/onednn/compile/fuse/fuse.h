@@ -32,6 +32,9 @@ void match_activations(Lowered& lowered);
 /// Where Lowered::low_bit_weights asks for it: constant matrices of products become integers.
 /// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
 [[nodiscard]] Status quantise_weights(Lowered& lowered);
+/// Where Lowered::arithmetic asks for it: products and convolutions multiply bf16 or f16.
+/// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
+[[nodiscard]] Status narrow_arithmetic(Lowered& lowered);
 /// Where Lowered::narrow_weights asks for it, or Lowered::source_types says that a model has them so: constant
 /// operands of products, convolutions and lookups become bf16 or f16. Those that the type does not hold stay.
 /// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.

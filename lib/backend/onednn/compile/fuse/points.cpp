@@ -29,13 +29,16 @@ bool has_table(std::string_view word) {
 }
 
 /// The binary op as a first step over one of its operands; nothing if none has the result's dims.
-std::optional<ProgramOp> binary_as_point(const ProgramEditor& editor, const ProgramOp& op) {
+std::optional<ProgramOp> binary_as_point(const Program& program, const ProgramOp& op) {
   const std::string alg = params_of<BinaryParams>(op).alg;
   const bool commutes = alg == "add" || alg == "mul" || alg == "max" || alg == "min";
-  const auto result = editor.dims(Operand::value(op.outputs[0]));
+  const ProgramValue& result = program.values[op.outputs[0]];
   for (std::size_t i = 0; i < (commutes ? 2U : 1U); ++i) {
     const Operand src = op.inputs[i];
-    if (src.kind != Operand::Kind::kValue || !surely_equal(editor.dims(src), result)) continue;
+    if (src.kind != Operand::Kind::kValue || !result.has_rank ||
+        !program.values[src.index].has_rank ||
+        !surely_equal(program.values[src.index].dims, result.dims))
+      continue;
     ProgramOp point = op;
     point.kind = kind::kPoint;
     point.params.clear();
@@ -44,17 +47,6 @@ std::optional<ProgramOp> binary_as_point(const ProgramEditor& editor, const Prog
     return point;
   }
   return std::nullopt;
-}
-
-std::optional<ProgramOp> as_point(const ProgramEditor& editor, const ProgramOp& op) {
-  if (op.kind == kind::kPoint) return op;
-  if (op.kind == kind::kBinary) return binary_as_point(editor, op);
-  if (op.kind != kind::kEltwise) return std::nullopt;
-  ProgramOp point = op;
-  point.kind = kind::kPoint;
-  point.params.clear();
-  point.post_ops.insert(point.post_ops.begin(), post_op_of(op));
-  return point;
 }
 
 /// Whether onednn/exec has a loop, or a table, for the op.
@@ -84,14 +76,14 @@ ProgramOp joined(const ProgramOp& first, const ProgramOp& second) {
 
 /// Joins the op at `index` with the one that computes its source, where one of them converts.
 bool join_source(ProgramEditor& editor, std::uint32_t index) {
-  const auto second = as_point(editor, editor.op(index));
+  const auto second = as_point(editor.program(), editor.op(index));
   if (!second) return false;
   const Operand src = second->inputs[0];
   const std::uint32_t before = editor.producer(src);
   if (before == ProgramEditor::kNoOp || type_of(editor, src) != DataType::kFloat) return false;
   const ProgramOp& producer = editor.op(before);
   if (producer.kind != kind::kPoint && editor.op(index).kind != kind::kPoint) return false;
-  const auto first = as_point(editor, producer);
+  const auto first = as_point(editor.program(), producer);
   if (!first) return false;
   // What others read as well may be done twice if it is a conversion only.
   const bool alone = editor.sole_producer(src) == before;
@@ -124,6 +116,17 @@ bool changes_nothing(const ProgramEditor& editor, const ProgramOp& op) {
 }
 
 }  // namespace
+
+std::optional<ProgramOp> as_point(const Program& program, const ProgramOp& op) {
+  if (op.kind == kind::kPoint) return op;
+  if (op.kind == kind::kBinary) return binary_as_point(program, op);
+  if (op.kind != kind::kEltwise) return std::nullopt;
+  ProgramOp point = op;
+  point.kind = kind::kPoint;
+  point.params.clear();
+  point.post_ops.insert(point.post_ops.begin(), post_op_of(op));
+  return point;
+}
 
 void join_points(Lowered& lowered) {
   ProgramEditor editor(lowered);

@@ -109,8 +109,12 @@ Status build_scale_shift(NodeBuilder& builder) {
   Dims src_strides = src.strides;
   for (std::size_t i = 0; i < src_strides.size(); ++i)
     if (src.dims[i] == 1) src_strides[i] = 0;
+  const bool narrow = src.type != DataType::kFloat || dst.type != DataType::kFloat;
   builder.add_kernel("loop:scale_shift",
-                     make_point_kernel(dst.dims, src_strides, dst.strides, std::move(stages)),
+                     narrow
+                         ? make_typed_kernel(dst.dims, src_strides, dst.strides, std::move(stages),
+                                             {src.type}, {dst.type}, {Stored(), Stored()})
+                         : make_point_kernel(dst.dims, src_strides, dst.strides, std::move(stages)),
                      std::move(args));
   return builder.add_chain(dst, dst, rest);
 }
@@ -144,7 +148,7 @@ constinit const KindRow kScaleShiftRow{
     .number = 7,
     .inputs = {3, 3},
     .traits = {.keeps_dims = true, .absorbs_eltwise = true, .reads_growing_concat = true},
-    .types = check_f32_types,
+    .types = check_scaled_types,
     .shape = scale_shift_shape,
     .place = place_walking,
     .build = build_scale_shift,

@@ -79,12 +79,12 @@ std::optional<memory::desc> matmul_operand(const Slot& operand, const Dims& op_d
                                            const Product& p) {
   if (!is_layout(operand.dims, operand.strides, Layout::kPlain)) return std::nullopt;
   const Dims wide = widen(operand.dims, op_dst.size());
-  if (!p.tall) return make_md(wide, plain_strides(wide));
+  if (!p.tall) return make_md(wide, plain_strides(wide), operand.type);
   const Dims rows(wide.span().first(wide.size() - 1));
   const Dims op_rows(op_dst.span().first(op_dst.size() - 1));
   if (volume(rows) != 1 && rows != op_rows) return std::nullopt;
   const Dims seen{volume(rows), wide.back()};
-  return make_md(seen, plain_strides(seen));
+  return make_md(seen, plain_strides(seen), operand.type);
 }
 
 /// Whether a packing of product_packings() may hold the weight: other 8-bit sources need sums of the
@@ -106,7 +106,8 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
     if (const auto stored = stored_packing(builder, weight, p.b, p.trans_b, is_product_packing))
       list.push_back(*stored);
     const DataType type = builder.context().program.weights[weight].type;
-    if (const auto tag = product_packing(p.b[0], p.b[1], type, usable_instruction_set()))
+    if (const auto tag = product_packing(p.b[0], p.b[1], {type, builder.input(0).type},
+                                         usable_instruction_set()))
       list.emplace_back(to_dnnl(p.b), logical.get_data_type(), *tag);
     else if (type == DataType::kFloat)
       list.push_back(logical_md(p.b, false));  // small: read as it is
@@ -143,8 +144,8 @@ Status build_widened(NodeBuilder& builder, const Product& p, const memory::desc&
   if (!panels || !in_panels(*panels))
     panels = stored_packing(builder, weight, p.b, p.trans_b, in_panels);
   if (!panels) {
-    const DataType type = builder.weight_type();
-    const auto tag = product_packing(p.b[0], p.b[1], type, usable_instruction_set());
+    const ProductTypes types{builder.weight_type(), DataType::kFloat};
+    const auto tag = product_packing(p.b[0], p.b[1], types, usable_instruction_set());
     panels = memory::desc(to_dnnl(p.b), logical.get_data_type(),
                           tag.value_or(memory::format_tag::BA16a16b));
   }
@@ -206,7 +207,8 @@ Status place_matmul(Placement& pass, std::uint32_t op) {
   const Dims& right = pass.dims_of(matmul.inputs[1]);
   const bool batches = volume(Dims(right.span().first(right.size() - 2))) != 1;
   const DataType stored = pass.type_of(matmul.inputs[1]);
-  const bool widened = stored == DataType::kBfloat16 || stored == DataType::kFloat16;
+  const bool widened = (stored == DataType::kBfloat16 || stored == DataType::kFloat16) &&
+                       pass.type_of(matmul.inputs[0]) == DataType::kFloat;
   const SlotId a =
       product_operand(pass, matmul.inputs[0],
                       !widened && (batches || pass.dims_of(matmul.inputs[0]).size() == 2), op);

@@ -11,7 +11,7 @@
 #include "rules/shape_rules.h"
 #include "rules/type_rules.h"
 
-// "point": element-wise work over quantised and f16 tensors.
+// "point": element-wise work over quantised, f16 and bf16 tensors.
 namespace ctxgen::onednn {
 
 namespace {
@@ -47,7 +47,8 @@ std::optional<double> evaluate(const PostOp& step, double x) {
 Result<Stored> stored_of(const NodeBuilder& builder, DataType type, std::string_view which,
                          double scale, double zero) {
   Stored stored{type, static_cast<float>(scale), static_cast<float>(zero)};
-  if (type == DataType::kFloat || type == DataType::kFloat16) return stored;
+  if (type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16)
+    return stored;
   if (!(stored.scale > 0) || !std::isfinite(stored.scale) || !(std::fabs(zero) <= 255))
     return fail(ErrorCode::kCorruptContext, "{}: {} scale {} and zero point {}",
                 label(builder.op()), which, scale, zero);
@@ -58,8 +59,7 @@ Result<Stored> stored_of(const NodeBuilder& builder, DataType type, std::string_
 Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& to) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  if (!is_byte(src.type) || src.strides != dst.strides || to.type == DataType::kFloat16)
-    return false;
+  if (!is_byte(src.type) || src.strides != dst.strides || element_bytes(to.type) == 2) return false;
   std::vector<std::byte> table(256 * element_bytes(dst.type));
   for (std::size_t i = 0; i < 256; ++i) {
     const int code =
@@ -80,9 +80,9 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
 }
 
 Status check_point_types(const Program& program, const ProgramOp& op) {
-  CTXGEN_CHECK(expect_type(
-      program, op, op.inputs[0],
-      {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8, DataType::kInt32}));
+  CTXGEN_CHECK(expect_type(program, op, op.inputs[0],
+                           {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                            DataType::kUint8, DataType::kInt8, DataType::kInt32}));
   return expect_type(program, op, Operand::value(op.outputs[0]), kStoredTypes);
 }
 

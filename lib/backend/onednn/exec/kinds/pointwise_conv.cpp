@@ -29,7 +29,7 @@ std::optional<memory::desc> row_operand(const Slot& operand, const Dims& dst) {
   if (!seen) return std::nullopt;
   const memory::dims dims = seen->get_dims();
   const Dims rows = volume(operand.dims) == volume(dst) ? as_rows(dst) : Dims{1, dims[1]};
-  return make_md(rows, plain_strides(rows));
+  return make_md(rows, plain_strides(rows), operand.type);
 }
 
 /// The packing that the file has, else the one for this machine; nothing where the file has the
@@ -40,7 +40,8 @@ std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const 
     return stored;
   if (is_stored_packed(builder, weight)) return std::nullopt;
   const auto tag =
-      product_packing(matrix[0], matrix[1], builder.weight_type(), usable_instruction_set());
+      product_packing(matrix[0], matrix[1], {builder.weight_type(), builder.input(0).type},
+                      usable_instruction_set());
   if (!tag) return std::nullopt;
   return memory::desc(to_dnnl(matrix), dnnl_type(builder.weight_type()), *tag);
 }
@@ -50,7 +51,7 @@ std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const 
 bool is_pointwise(const NodeBuilder& builder, const Window& window, std::int64_t group) {
   return group == 1 && all_are(window.kernel, 1) && all_are(window.strides, 1) &&
          all_are(window.pad_begin, 0) && all_are(window.pad_end, 0) &&
-         builder.input(0).type == DataType::kFloat && builder.output().type == DataType::kFloat;
+         !traits_of(builder.op()).quantised;
 }
 
 Status build_pointwise_conv(NodeBuilder& builder, double flops) {
@@ -70,8 +71,8 @@ Status build_pointwise_conv(NodeBuilder& builder, double flops) {
                             .weight = {kNone, weight, true, logical, *packed},
                             .columns = matrix[1],
                             .column_axis = 1});
-  const memory::desc src_md = make_md(src_rows, plain_strides(src_rows));
-  const memory::desc dst_md = make_md(dst_rows, plain_strides(dst_rows));
+  const memory::desc src_md = make_md(src_rows, plain_strides(src_rows), src.type);
+  const memory::desc dst_md = make_md(dst_rows, plain_strides(dst_rows), dst.type);
   const Dims bias{1, matrix[1]};
   const bool has_bias = builder.has_input(2);
   const memory::desc bias_md = has_bias ? make_md(bias, plain_strides(bias)) : memory::desc();

@@ -8,7 +8,7 @@
 namespace ctxgen::onednn {
 
 /// Whether a convolution multiplies each pixel's channels by one matrix: kernel 1, stride 1, no pads,
-/// one group, all in f32.
+/// one group, real numbers.
 [[nodiscard]] bool is_pointwise(const NodeBuilder& builder, const Window& window,
                                 std::int64_t group);
 

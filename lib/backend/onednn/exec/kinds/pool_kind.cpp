@@ -69,12 +69,13 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
 Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
-  if (src.type != DataType::kFloat && mode != PoolMode::kMax)
+  const bool narrow = src.type == DataType::kBfloat16 || src.type == DataType::kFloat16;
+  if (src.type != DataType::kFloat && !narrow && mode != PoolMode::kMax)
     return fail(ErrorCode::kUnsupported, "{}: average of {}", label(builder.op()),
                 name_of(src.type));
   Status status = fail(ErrorCode::kUnsupported, "own loop");
   if (onednn_agrees(w, mode)) status = build_onednn(builder, w, mode);
-  if (!status && status.error().code != ErrorCode::kUnsupported) return status;
+  if (!status && (narrow || status.error().code != ErrorCode::kUnsupported)) return status;
   if (!status)
     builder.add_kernel("loop:pool", make_pool_kernel(src.dims, w, mode, src.type),
                        {builder.slot_arg(src), builder.slot_arg(dst)});

@@ -60,6 +60,11 @@ constexpr std::array kBytePlane{BlockTag{8, Tag::AcdB8a4b},   BlockTag{16, Tag::
                                 BlockTag{24, Tag::AcdB24a4b}, BlockTag{32, Tag::AcdB32a4b},
                                 BlockTag{48, Tag::AcdB48a4b}, BlockTag{64, Tag::AcdB64a4b}};
 
+constexpr std::array kPairPlane{BlockTag{16, Tag::AcdB16a2b}, BlockTag{32, Tag::AcdB32a2b},
+                                BlockTag{48, Tag::AcdB48a2b}, BlockTag{64, Tag::AcdB64a2b}};
+constexpr std::array kPairGroups{BlockTag{16, Tag::aBdeC16b2c}, BlockTag{32, Tag::aBdeC32b2c},
+                                 BlockTag{48, Tag::aBdeC48b2c}, BlockTag{64, Tag::aBdeC64b2c}};
+
 /// One weight per channel and position: one kernel at all numbers of threads.
 Tag depthwise(InstructionSet usable) { return wide_vectors(usable) ? Tag::decbA16a : Tag::decbA8a; }
 
@@ -101,6 +106,11 @@ std::optional<Tag> conv_packing(const ConvWeights& weights, InstructionSet usabl
   if (kernel_dims != 2 && (kernel_dims != 3 || weights.grouped)) return std::nullopt;
   if (weights.type == DataType::kInt8)
     return kernel_dims == 2 && !weights.transposed ? of_bytes(weights, m, usable) : std::nullopt;
+  if (weights.type != DataType::kFloat && weights.source == weights.type) {  // pairs of channels
+    if (weights.transposed || kernel_dims != 2 || m < 8 || (weights.grouped && (m < 16 || c < 16)))
+      return std::nullopt;
+    return tag_of(weights.grouped ? kPairGroups : kPairPlane, panel_block(m, kShortDepth, usable));
+  }
   // Narrow types in f32's packings, from which own kernels widen them.
   if (weights.type != DataType::kFloat && !narrow) return std::nullopt;
   if (weights.transposed)

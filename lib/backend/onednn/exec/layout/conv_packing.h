@@ -18,8 +18,9 @@ struct ConvWeights {
   Dims dims;                // as oneDNN sees them: [G, M/G, C/G, K1..Kk], k in 2..3, or without G
   bool grouped = false;     // dims have G
   bool transposed = false;  // of a transposed convolution
-  DataType type = DataType::kFloat;    // f32, or s8
-  DataType source = DataType::kFloat;  // of the other operand: f32, or u8 whose zero point is 0
+  DataType type = DataType::kFloat;  // f32, bf16, f16, or s8
+  /// Of the other operand: f32, bf16 or f16 as the weights, or u8 whose zero point is 0.
+  DataType source = DataType::kFloat;
 };
 
 /// The form in which such weights are stored; nothing where no tag serves, and oneDNN is to choose.

@@ -363,15 +363,18 @@ std::uint32_t Placement::in_place_sum(std::uint32_t op, Layout layout) {
   const ProgramOp& program_op = program_.ops[op];
   if (!options_.in_place_sums) return kNone;
   const DataType weight = type_of(program_op.inputs[1]);
-  const bool widened = weight == DataType::kBfloat16 || weight == DataType::kFloat16;
+  const bool widened = (weight == DataType::kBfloat16 || weight == DataType::kFloat16) &&
+                       type_of(program_op.inputs[0]) == DataType::kFloat;
   for (std::uint32_t i = 0; i < program_op.post_ops.size(); ++i) {
     const PostOp& post = program_op.post_ops[i];
     // Own products start from what they add to: it comes first.
     if (widened && i > 0) return kNone;
     // A sum in place reads the operand in the result's type and without its scale.
-    if (type_of(Operand::value(program_op.outputs[0])) != DataType::kFloat) return kNone;
+    const DataType type = type_of(Operand::value(program_op.outputs[0]));
+    if (type == DataType::kUint8 || type == DataType::kInt8 || type == DataType::kInt32)
+      return kNone;
     if (post.kind != "add" || post.operand.kind != Operand::Kind::kValue ||
-        dims_of(post.operand) != dims_[program_op.outputs[0]])
+        type_of(post.operand) != type || dims_of(post.operand) != dims_[program_op.outputs[0]])
       continue;
     const SlotId slot = need(post.operand, layout, Density::kDense, op);
     if (may_overwrite(post.operand, slot, op)) return i;

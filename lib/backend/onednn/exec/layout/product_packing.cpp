@@ -24,12 +24,19 @@ Tag least_padding(std::int64_t n, std::span<const Block> blocks) {
 
 }  // namespace
 
-std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, DataType type,
+std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, const ProductTypes& types,
                                    InstructionSet usable) {
+  const DataType type = types.weight;
   // Rows come in blocks of 16, columns in those of the tag: small matrices would grow.
   if (k < 16 || n < 8) return std::nullopt;
   if (type == DataType::kInt8)  // without VNNI there are no such products
     return n < 64 ? std::nullopt : std::optional(Tag::BA16a64b4a);
+  if (types.source != DataType::kFloat) {  // pairs of rows, as instructions multiply them
+    if (n <= 16) return Tag::BA16a16b2a;
+    static constexpr std::array kPairs{Block{64, Tag::BA16a64b2a}, Block{48, Tag::BA16a48b2a},
+                                       Block{32, Tag::BA16a32b2a}};
+    return least_padding(n, kPairs);
+  }
   // Narrow types in f32's packings, from which own kernels widen them.
   if (type != DataType::kFloat && type != DataType::kBfloat16 && type != DataType::kFloat16)
     return std::nullopt;
@@ -42,8 +49,9 @@ std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, DataType type
 }
 
 std::span<const Tag> product_packings() {
-  static constexpr std::array kPackings{Tag::BA16a16b, Tag::BA16a32b, Tag::BA16a48b, Tag::BA16a64b,
-                                        Tag::BA16a64b4a};
+  static constexpr std::array kPackings{Tag::BA16a16b,   Tag::BA16a32b,   Tag::BA16a48b,
+                                        Tag::BA16a64b,   Tag::BA16a64b4a, Tag::BA16a16b2a,
+                                        Tag::BA16a32b2a, Tag::BA16a48b2a, Tag::BA16a64b2a};
   return kPackings;
 }
 

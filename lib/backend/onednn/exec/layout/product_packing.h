@@ -11,12 +11,19 @@
 
 namespace ctxgen::onednn {
 
+/// Of a product's operands.
+struct ProductTypes {
+  DataType weight = DataType::kFloat;
+  DataType source = DataType::kFloat;
+};
+
 /// How the constant matrix [k, n] of a product is stored: a function of these arguments alone, not of
-/// rows, threads or caches, so that one file serves all machines of an instruction set. `type` is the
-/// weight's (f32, bf16 or f16 under an f32 source, or s8 under a u8 source without zero point); nothing where
-/// no packing serves every number of rows, and oneDNN is to choose.
+/// rows, threads or caches, so that one file serves all machines of an instruction set. Weights are f32,
+/// bf16 or f16 under an f32 source, bf16 or f16 under one of that type, or s8 under a u8 source
+/// without zero point; nothing where no packing serves every number of rows, and oneDNN is to choose.
 [[nodiscard]] std::optional<dnnl::memory::format_tag> product_packing(std::int64_t k,
-                                                                      std::int64_t n, DataType type,
+                                                                      std::int64_t n,
+                                                                      const ProductTypes& types,
                                                                       InstructionSet usable);
 
 /// The packings that oneDNN's product kernels take for every number of rows, f32's first: a file may

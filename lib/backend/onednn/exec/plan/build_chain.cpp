@@ -26,6 +26,8 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
   std::size_t next = 0;
   while (next < stages.size() || (stages.empty() && from == &src && &src != &dst)) {
     std::vector<PointStage> points;
+    std::vector<Stored> operands;
+    bool narrow = from->type != DataType::kFloat || dst.type != DataType::kFloat;
     std::vector<Arg> args{slot_arg(*from), slot_arg(dst)};
     while (next < stages.size() && points.size() < kMostStages) {
       const NodePostOp& stage = stages[next];
@@ -37,6 +39,8 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
           return fail(ErrorCode::kCorruptContext, "{}: post-op {} has no operand", label(op()),
                       stage.post->kind);
         added.strides = broadcast_strides(slot(stage.operand), dst.dims);
+        operands.push_back({slot(stage.operand).type});
+        narrow = narrow || operands.back().type != DataType::kFloat;
         args.push_back(slot_arg(slot(stage.operand)));
       }
       points.push_back(added);
@@ -44,7 +48,16 @@ Status NodeBuilder::add_chain(const Slot& src, const Slot& dst,
     }
     // oneDNN's element-wise kernels want dense tensors: a source of another form is loaded first.
     const bool same_form = from->strides == dst.strides;
-    if (!points.empty() || next == stages.size() || (from == &src && !same_form))
+    if (narrow && next < stages.size() && points.empty())
+      return fail(ErrorCode::kUnsupported, "{}: no loop for \"{}\" over {}", label(op()),
+                  stages[next].post->kind, name_of(dst.type));
+    if (narrow)
+      add_kernel(
+          "loop:typed",
+          make_typed_kernel(dst.dims, broadcast_strides(*from, dst.dims), dst.strides,
+                            std::move(points), {from->type}, {dst.type}, std::move(operands)),
+          std::move(args));
+    else if (!points.empty() || next == stages.size() || (from == &src && !same_form))
       add_kernel("loop:pointwise",
                  make_point_kernel(dst.dims, broadcast_strides(*from, dst.dims), dst.strides,
                                    std::move(points)),

@@ -29,7 +29,8 @@ Status NodeBuilder::add_fused(
     for (std::size_t i = count; i < node_.post_ops.size(); ++i)
       loses_sum |= node_.post_ops[i].in_place_sum;
     // Nor can a step over real numbers once they are stored as integers.
-    if (loses_sum || (count < node_.post_ops.size() && output().type != DataType::kFloat)) break;
+    const bool integers = output().type == DataType::kUint8 || output().type == DataType::kInt8;
+    if (loses_sum || (count < node_.post_ops.size() && integers)) break;
     std::vector<Arg> post_args;
     const auto attr = make_attr(count, operand_view, post_args);
     if (!attr) continue;

@@ -38,10 +38,11 @@ std::optional<memory::desc> spatial_operand(const Slot& operand, const Dims& dst
   for (std::size_t i = 0; i < operand.dims.size(); ++i) dims[skip + i] = operand.dims[i];
   // An operand of a lower rank keeps its layout, not channels-last.
   const bool lies_so = operand.dims.size() == dst.size() || layouts_coincide(dst);
-  if (dims == dst) return lies_so ? std::optional(channels_last_md(dst)) : std::nullopt;
+  if (dims == dst)
+    return lies_so ? std::optional(channels_last_md(dst, operand.type)) : std::nullopt;
   if (dims[1] != volume(dims)) return std::nullopt;
   const Dims wide = as_2d(dims);
-  return make_md(wide, plain_strides(wide));
+  return make_md(wide, plain_strides(wide), operand.type);
 }
 
 }  // namespace ctxgen::onednn

@@ -8,13 +8,15 @@ namespace ctxgen::onednn {
 namespace {
 
 constexpr Types kFloatOnly = {DataType::kFloat};
-constexpr Types kWeightTypes = {DataType::kFloat, DataType::kBfloat16, DataType::kFloat16};
 constexpr Types kBytes = {DataType::kUint8, DataType::kInt8};
-constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
-                            DataType::kInt8,  DataType::kInt32,   DataType::kBool};
-constexpr Types kValues = {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8,
-                           DataType::kInt32, DataType::kInt64,   DataType::kBool};
-constexpr Types kPooled = {DataType::kFloat, DataType::kUint8, DataType::kInt8};
+constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                            DataType::kUint8, DataType::kInt8,    DataType::kInt32,
+                            DataType::kBool};
+constexpr Types kValues = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                           DataType::kUint8, DataType::kInt8,    DataType::kInt32,
+                           DataType::kInt64, DataType::kBool};
+constexpr Types kPooled = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                           DataType::kUint8, DataType::kInt8};
 
 /// All inputs and outputs of one type out of `types`.
 Status check_uniform(const Program& program, const ProgramOp& op, Types types) {
@@ -57,13 +59,25 @@ Status check_f32_types(const Program& program, const ProgramOp& op) {
 }
 
 Status check_float_product_types(const Program& program, const ProgramOp& op) {
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-    const bool weight = i == 1 && op.inputs[i].kind == Operand::Kind::kWeight;
-    CTXGEN_CHECK(expect_type(program, op, op.inputs[i], weight ? kWeightTypes : kFloatOnly));
+  const auto input = [&](std::size_t i) { return i < op.inputs.size() ? op.inputs[i] : Operand{}; };
+  CTXGEN_CHECK(expect_type(program, op, input(0), kFloatTypes));
+  CTXGEN_CHECK(expect_type(program, op, input(2), kFloatOnly));
+  const DataType source = operand_type(program, op.inputs[0]);
+  const Operand result = Operand::value(op.outputs[0]);
+  if (source == DataType::kFloat) {
+    const bool constant = input(1).kind == Operand::Kind::kWeight;
+    CTXGEN_CHECK(expect_type(program, op, input(1), constant ? kFloatTypes : kFloatOnly));
+    return expect_type(program, op, result, kFloatOnly);
   }
-  for (const std::uint32_t value : op.outputs)
-    CTXGEN_CHECK(expect_type(program, op, Operand::value(value), kFloatOnly));
-  return {};
+  CTXGEN_CHECK(expect_type(program, op, input(1), {source}));
+  return expect_type(program, op, result, {DataType::kFloat, source});
+}
+
+Status check_scaled_types(const Program& program, const ProgramOp& op) {
+  for (std::size_t i = 1; i < op.inputs.size(); ++i)
+    CTXGEN_CHECK(expect_type(program, op, op.inputs[i], kFloatOnly));
+  CTXGEN_CHECK(expect_type(program, op, op.inputs[0], kFloatTypes));
+  return expect_type(program, op, Operand::value(op.outputs[0]), kFloatTypes);
 }
 
 Status check_movable_types(const Program& program, const ProgramOp& op) {
@@ -105,7 +119,10 @@ Status check_types(const Program& program) {
     const KindRow* row = find_kind(op.kind);
     if (row == nullptr) return fail(ErrorCode::kUnsupported, "{}: unknown kind", label(op));
     CTXGEN_CHECK(row->types(program, op));
-    const Types operands = row->traits.typed_operands ? kStoredTypes : kFloatOnly;
+    const bool narrow = row->traits.product && !row->traits.quantised;
+    const Types operands = row->traits.typed_operands ? kStoredTypes
+                           : narrow                   ? kFloatTypes
+                                                      : kFloatOnly;
     for (const PostOp& post : op.post_ops)
       CTXGEN_CHECK(expect_type(program, op, post.operand, operands));
   }

@@ -11,8 +11,10 @@ namespace ctxgen::onednn {
 
 using Types = std::initializer_list<DataType>;
 /// What own loops read and write besides f32: rounded or quantised.
-inline constexpr Types kStoredTypes = {DataType::kFloat, DataType::kFloat16, DataType::kUint8,
-                                       DataType::kInt8};
+inline constexpr Types kStoredTypes = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                                       DataType::kUint8, DataType::kInt8};
+/// Real numbers, of products and between them.
+inline constexpr Types kFloatTypes = {DataType::kFloat, DataType::kBfloat16, DataType::kFloat16};
 
 [[nodiscard]] DataType operand_type(const Program& program, const Operand& operand);
 
@@ -27,8 +29,11 @@ TypeRule check_f32_types;
 TypeRule check_movable_types;
 /// Pools: the same over f32 and bytes.
 TypeRule check_pool_types;
-/// f32, but for a constant second input, which may be stored as bf16 or f16.
+/// Products of real numbers: f32, but for a constant second input, which may be stored as bf16 or f16; or
+/// two operands of bf16 or f16, multiplied so, and a result of their type or f32. The bias is f32.
 TypeRule check_float_product_types;
+/// A source and a result of real numbers, all else in f32.
+TypeRule check_scaled_types;
 /// Products of 8-bit integers.
 TypeRule check_product_types;
 

@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/ctxfile/plan_view.h"
 #include "ctxgen/onednn/exec.h"
@@ -19,8 +20,27 @@
 namespace ctxgen::onednn {
 namespace {
 
+/// bf16 and f16 are multiplied by instructions, or not at all.
+Status check_narrow_products(const Program& program) {
+  const InstructionSet usable = usable_instruction_set();
+  for (const ProgramOp& op : program.ops) {
+    if (!traits_of(op).product || op.inputs.empty() || op.inputs[0].kind != Operand::Kind::kValue)
+      continue;
+    const DataType type = program.values[op.inputs[0].index].type;
+    const InstructionSet needed = type == DataType::kBfloat16  ? InstructionSet::kAvx512CoreBf16
+                                  : type == DataType::kFloat16 ? InstructionSet::kAvx512CoreFp16
+                                                               : InstructionSet::kBaseline;
+    if (!includes(usable, needed))
+      return fail(ErrorCode::kVersionMismatch,
+                  "program \"{}\": op \"{}\" multiplies {}, instruction set {} cannot, {} can",
+                  program.name, op.name, name_of(type), isa_name(), instruction_set_name(needed));
+  }
+  return {};
+}
+
 /// Without VNNI oneDNN's kernels would give other integers than ONNX asks for.
 Status check_instructions(const Program& program) {
+  CTXGEN_CHECK(check_narrow_products(program));
   if (has_fast_int8()) return {};
   for (const ProgramOp& op : program.ops)
     if (traits_of(op).quantised)
