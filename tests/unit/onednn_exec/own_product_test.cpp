@@ -193,6 +193,14 @@ TEST(OwnProduct, FewRowsReadTheirMatrixInOneStream) {
       }
 }
 
+TEST(OwnProduct, ComesFirstForDeepMatricesWithAvx512) {
+  Maker maker(12);
+  const Operand x = maker.input(Dims{2, 30, 300});
+  const Operand y = maker.op(kind::kMatmul, {x, maker.weight(Dims{300, 70})});
+  maker.output(maker.op(kind::kMatmul, {y, maker.weight(Dims{70, 40})}));
+  EXPECT_EQ(streams_of(maker), simd_level() >= SimdLevel::kAvx512 ? 1U : 0U);
+}
+
 /// Not in this way: a transposed source, and a batch of matrices.
 TEST(OwnProduct, StreamsAreForRowsOnly) {
   Maker transposed(8);

@@ -81,13 +81,14 @@ Status build_conv(NodeBuilder& builder) {
     return add_conv<dnnl::convolution_forward>(builder, conv, weights, describe,
                                                conv_flops(onnx, builder.output().dims));
   };
+  const kernels::Windows windows =
+      conv.rank <= 4 ? windows_of(builder.input(0).dims, window, params.group) : kernels::Windows();
   const auto build_own = [&](const memory::desc& panels) {
-    return add_own_product(builder,
-                           {.windows = windows_of(builder.input(0).dims, window, params.group),
-                            .weight = {kNone, conv.weight, false, conv.logical, panels},
-                            .groups = params.group,
-                            .columns = builder.output().dims[1] / params.group,
-                            .column_axis = 1});
+    return add_own_product(builder, {.windows = windows,
+                                     .weight = {kNone, conv.weight, false, conv.logical, panels},
+                                     .groups = params.group,
+                                     .columns = builder.output().dims[1] / params.group,
+                                     .column_axis = 1});
   };
   // oneDNN has a kernel for panels only if it would choose them for these threads, caches and pixels.
   const auto build_in = [&](const memory::desc& form) {
@@ -95,7 +96,7 @@ Status build_conv(NodeBuilder& builder) {
     if (widens_weight(builder))
       return own ? build_own(form)
                  : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
-    const bool own_first = own && prefers_own_product(volume(onnx, 1));
+    const bool own_first = own && prefers_own_windows(windows);
     const Status first = own_first ? build_own(form) : build_with(form);
     if (!own || !is_unsupported(first)) return first;
     return own_first ? build_with(form) : build_own(form);

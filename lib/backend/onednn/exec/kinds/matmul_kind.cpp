@@ -116,16 +116,16 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
   return list;
 }
 
-/// A constant matrix times few rows.
-Status build_stream(NodeBuilder& builder, const Product& p, const PackedUse& weight) {
+/// By the own kernel, where it comes first.
+Status build_own(NodeBuilder& builder, const Product& p, const PackedUse& weight) {
   const Slot& a = builder.input(0);
   const std::size_t rank = a.strides.size();
   const bool rows_first =
       is_layout(a.dims, a.strides, Layout::kPlain) || (p.tall && rank == 2 && a.strides[1] == 1);
   const bool fits = p.tall && !p.trans_a && rank >= 2 && rows_first && p.a[1] > 0 &&
-                    takes_own_product(builder) && prefers_stream(p.a[0]) &&
+                    takes_own_product(builder) && prefers_own_rows(p.a[0], p.a[1]) &&
                     panel_columns(weight.wanted).has_value();
-  if (!fits) return fail(ErrorCode::kUnsupported, "{}: no stream", label(builder.op()));
+  if (!fits) return fail(ErrorCode::kUnsupported, "{}: oneDNN comes first", label(builder.op()));
   const std::int64_t pitch = rank == 2 ? a.strides[0] : p.a[1];
   return add_own_product(builder, {.windows = kernels::matrix_rows(p.a[0], p.a[1], pitch),
                                    .weight = weight,
@@ -274,7 +274,7 @@ Status build_matmul(NodeBuilder& builder) {
   if (weight == kNone) return build_with(b_logical);
   Status status;
   for (const memory::desc& candidate : weight_candidates(builder, p, weight, b_logical)) {
-    status = build_stream(builder, p, {kNone, weight, p.trans_b, b_logical, candidate});
+    status = build_own(builder, p, {kNone, weight, p.trans_b, b_logical, candidate});
     if (!status && status.error().code == ErrorCode::kUnsupported) status = build_with(candidate);
     if (status || status.error().code != ErrorCode::kUnsupported) return status;
   }

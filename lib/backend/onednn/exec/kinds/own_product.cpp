@@ -171,11 +171,21 @@ bool widens_weight(const NodeBuilder& builder) {
          (type == DataType::kBfloat16 || type == DataType::kFloat16);
 }
 
-bool prefers_own_product(std::int64_t depth) {
-  return depth >= kShortDepth && !includes(usable_instruction_set(), InstructionSet::kAvx512Core);
+// Measured: docs/onednn.md, "Packed weights".
+bool prefers_own_windows(const kernels::Windows& windows) {
+  constexpr std::int64_t kLongDepth = 1024;
+  if (!includes(usable_instruction_set(), InstructionSet::kAvx512Core))
+    return windows.depth() >= kShortDepth;
+  const bool one_line = windows.size[0] == 1 && windows.kernel[0] == 1 && windows.kernel[1] > 1;
+  return one_line && windows.depth() >= kLongDepth;
 }
 
-bool prefers_stream(std::int64_t rows) { return rows <= kernels::most_stream_rows(); }
+bool prefers_own_rows(std::int64_t rows, std::int64_t depth) {
+  constexpr std::int64_t kMostRows = 512, kLeastDepth = 256;
+  if (rows <= kernels::most_stream_rows()) return true;
+  return includes(usable_instruction_set(), InstructionSet::kAvx512Core) && rows <= kMostRows &&
+         depth >= kLeastDepth;
+}
 
 Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {
   return Assembly(builder, product).add();

@@ -23,13 +23,13 @@ namespace ctxgen::onednn {
 /// elements with AVX-512, 1,024 with AVX2; docs/onednn.md).
 [[nodiscard]] bool widens_weight(const NodeBuilder& builder);
 
-/// Whether it comes first for rows of `depth` elements, where oneDNN may take the panels too: with AVX2
-/// it is as fast and takes no time to create.
-[[nodiscard]] bool prefers_own_product(std::int64_t depth);
+/// Whether it comes first for the windows of a convolution, where oneDNN may take the panels, too: it is
+/// at least as fast, and takes no time to create.
+[[nodiscard]] bool prefers_own_windows(const kernels::Windows& windows);
 
-/// Whether it comes first for a matrix of `rows` rows: it reads its panels in one stream then, which
-/// oneDNN's kernels do not, and reading takes longer than multiplying.
-[[nodiscard]] bool prefers_stream(std::int64_t rows);
+/// The same for a matrix. Few rows take as long as reading the panels, which oneDNN's kernels do not read
+/// in one stream.
+[[nodiscard]] bool prefers_own_rows(std::int64_t rows, std::int64_t depth);
 
 /// A product of the node's weight.
 struct OwnProduct {
