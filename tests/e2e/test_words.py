@@ -310,6 +310,8 @@ def test_no_option_takes_an_empty_value(tmp_path):
         if command == ["compile"] and option == "--cache-dir":
             continue  # "" is no cache, as the manual says
         arguments = [] if command[0] in ("cache", "providers") else ["model.onnx"]
+        if command == ["extract"] and option not in ("-o", "--output"):
+            arguments += ["--output", tmp_path / "out.onnx"]  # required
         spellings = [[option, ""]] + ([[option + "="]] if option.startswith("--") else [])
         for words in spellings:
             message = refused(1, "INVALID_ARGUMENT", *command, *arguments, *words)
