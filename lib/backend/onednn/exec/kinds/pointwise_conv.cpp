@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/instruction_set.h"
+#include "ctxgen/onednn/kind_traits.h"
 
 #include "kinds/own_product.h"
 #include "layout/product_packing.h"
