@@ -110,14 +110,14 @@ def readme_commands():
 def test_five_minute_example_of_the_readme_works(tmp_path):
     commands = readme_commands()
     assert [words[1] for words in commands if words[0] == "ctxgen"] == [
-        "explain", "compile", "run", "inspect", "check", "verify", "bench",
+        "explain", "compile", "run", "inspect", "check", "verify", "bench", "report",
     ]  # fmt: skip
     for words in commands:
         program = os.environ["CTXGEN_BIN"] if words[0] == "ctxgen" else words[0]
         finished = subprocess.run([program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert finished.returncode == 0, f"{' '.join(words)}: {finished.stdout}{finished.stderr}"
     assert {path.name for path in tmp_path.iterdir()} == {
-        "squeezenet.onnx", "squeezenet_ctx.onnx", "squeezenet_dnnl.bin",
+        "squeezenet.onnx", "squeezenet_ctx.onnx", "squeezenet_dnnl.bin", "squeezenet_report.html",
     }  # fmt: skip
 
 

@@ -126,7 +126,7 @@ TEST(DnnlProvider, OptionsThatItDoesNotHaveAreRefused) {
   const TestGraph g = small_network();
   WeightStore store;
   ProviderCompileOptions options;
-  options.provider_options = {{"precision", "bf16"}};
+  options.provider_options = {{"precision", "bf15"}};
   const auto compiled = compile(g, store, options);
   ASSERT_FALSE(compiled.has_value());
   EXPECT_EQ(compiled.error().code, ErrorCode::kInvalidArgument);
