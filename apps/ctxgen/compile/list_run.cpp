@@ -23,6 +23,7 @@
 
 #include "term/console.h"
 #include "term/interrupt.h"
+#include "term/program_file.h"
 
 extern char** environ;
 
@@ -138,7 +139,7 @@ class ListRunner {
     posix_spawn_file_actions_adddup2(&actions, errors.descriptor(), STDERR_FILENO);
     pid_t process = 0;
     const int failed =
-        posix_spawn(&process, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+        posix_spawn(&process, program_file().c_str(), &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     if (failed != 0)
       return fail(ErrorCode::kIoError, "starting ctxgen for \"{}\": {}", model.model,

@@ -19,6 +19,8 @@
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/base/file.h"
 
+#include "term/program_file.h"
+
 extern char** environ;
 
 namespace ctxgen::cli {
@@ -224,7 +226,7 @@ Result<std::unique_ptr<VariantProcess>> start_variant(const std::string& isa,
   argv.push_back(nullptr);
   pid_t process = 0;
   const int failed =
-      posix_spawn(&process, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+      posix_spawn(&process, program_file().c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0)
     return fail(ErrorCode::kIoError, "starting ctxgen for \"{}\": {}", isa, std::strerror(failed));

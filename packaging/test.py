@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Installs the packages as users would, in fresh minimal root file systems without the environment of ./dev: `./dev package-test`.
+
+Debian packages: compile, run and verify a model from nothing (timed), the Make sample, C programs over pkg-config and CMake, the CMake
+sample with its C++ program, the plugin in Python. The wheel in a virtual environment, here and in an older suite. The archive, which brings
+its own loader, in older suites. Everything that was run is in test.log next to the packages.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from fresh_root import Failed, FreshRoot, make_base
+from shared_objects import version_key
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MOST_SECONDS = 60  # from a bare system to the first compiled model
+COMPONENT = """\
+cmake_minimum_required(VERSION 3.25)
+project(consumer C)
+set(CMAKE_C_STANDARD 99)
+find_package(ctxgen 0.1 CONFIG REQUIRED COMPONENTS runtime)
+add_executable(runner runner.c)
+target_link_libraries(runner PRIVATE ctxgen::runtime_c)
+"""
+TESTS = {}
+
+
+def installed_test(function):
+    TESTS[function.__name__] = function
+    return function
+
+
+class Roots:
+    """Fresh roots by suite, and what goes into them: packages and models."""
+
+    def __init__(self, packages, models, scratch, log):
+        self.packages, self.models, self.scratch, self.log = packages, models, scratch, log
+        self.bases = {}
+
+    def fresh(self, suite):
+        if suite not in self.bases:
+            self.bases[suite] = make_base(suite, self.scratch / f"base-{suite}", self.log)
+        root = FreshRoot(self.bases[suite], self.scratch / f"root-{suite}", self.log)
+        root.put(self.packages, "/packages")
+        root.put(self.models, "/models")
+        return root
+
+    def file(self, pattern):
+        (path,) = self.packages.glob(pattern)
+        return f"/packages/{path.name}"
+
+
+def compile_and_verify(root, command="ctxgen"):
+    root.run(command, "compile", "/models/classifier.onnx", "-o", "/tmp/classifier_ctx.onnx")
+    root.run(command, "verify", "/tmp/classifier_ctx.onnx", "--against", "/models/classifier.onnx", "--dim", "batch=2")
+    root.run(command, "check", "/tmp/classifier_ctx.onnx")
+    return root.run(command, "run", "/tmp/classifier_ctx.onnx", "--dim", "batch=2")
+
+
+@installed_test
+def program(roots, suite):
+    """The command line, from nothing, against the clock; then the Make sample."""
+    with roots.fresh(suite) as root:
+        started = time.monotonic()
+        root.run("apt-get", "update", "-q")
+        root.install(roots.file("ctxgen_*.deb"))
+        root.run("ctxgen", "compile", "/models/squeezenet.onnx")
+        seconds = time.monotonic() - started
+        root.run("ctxgen", "verify", "/models/squeezenet_ctx.onnx", "--against", "/models/squeezenet.onnx")
+        compile_and_verify(root)
+        root.run("ctxgen", "doctor")
+        root.shell("test -s /usr/share/man/man1/ctxgen-compile.1* && test -s /usr/share/bash-completion/completions/ctxgen && test -s /usr/share/doc/ctxgen/copyright")
+        root.install("make")
+        root.put(ROOT / "samples/make", "/make")
+        root.run("make", "-C", "/make", "MODELS=/models", "OUT=/tmp/out")
+        root.run("ctxgen", "check", "/tmp/out/group/decoder_ctx.onnx")
+        root.run("apt-get", "purge", "-y", "-q", "ctxgen")
+        root.shell("! command -v ctxgen")
+    if seconds > MOST_SECONDS:
+        raise Failed(f"{seconds:.0f} s from nothing to the first compiled model, at most {MOST_SECONDS}")
+    return f"from nothing to the first compiled model: {seconds:.0f} s"
+
+
+@installed_test
+def c_program(roots, suite):
+    """A C program over the runtime: pkg-config and CMake, with nothing but its own -dev package."""
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install(roots.file("ctxgen_*.deb"), roots.file("libctxgen-runtime1_*.deb"), roots.file("libctxgen-runtime-dev_*.deb"), "gcc", "libc6-dev", "pkg-config", "cmake", "make")
+        root.put(ROOT / "tests/build/runner.c", "/c/runner.c")
+        (root.folder / "c/CMakeLists.txt").write_text(COMPONENT)
+        compile_and_verify(root)
+        root.shell("cc -std=c99 -Wall -Werror /c/runner.c $(pkg-config --cflags --libs ctxgen-runtime) -o /c/by-pkg-config")
+        root.shell("cmake -S /c -B /c/build && cmake --build /c/build")
+        root.run("/c/by-pkg-config", "/tmp/classifier_ctx.onnx", "/tmp/y1")
+        root.run("/c/build/runner", "/tmp/classifier_ctx.onnx", "/tmp/y2")
+        root.shell("test -s /tmp/y1 && cmp /tmp/y1 /tmp/y2")
+        return root.run("stat", "-c", "%s bytes of output, the same from both", "/tmp/y1").strip()
+
+
+@installed_test
+def cxx_program(roots, suite):
+    """The CMake sample: ctxgen_compile() and a C++ program that carries its model."""
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        names = ("ctxgen_*", "libctxgen-runtime1_*", "libctxgen-runtime-dev_*", "libctxgen-compiler1_*", "libctxgen-dev_*")
+        root.install(*[roots.file(f"{name}.deb") for name in names], "g++", "cmake", "make")
+        root.put(ROOT / "samples/cmake", "/cmake")
+        root.shell("cmake -S /cmake -B /cmake/build -DMODELS=/models && cmake --build /cmake/build")
+        return root.run("/cmake/build/classify").strip().splitlines()[-1]
+
+
+@installed_test
+def plugin(roots, suite):
+    """The plugin in ONNX Runtime for Python, from the Debian package and from the wheel."""
+    if suite == "trixie":
+        return "skipped: its ONNX Runtime (1.21) takes no plugins"
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install(roots.file("ctxgen_*.deb"), roots.file("onnxruntime-ep-ctxgen_*.deb"), "python3-onnxruntime", "python3-numpy", "python3-venv", "python3-pip")
+        root.put(ROOT / "samples/onnxruntime/run.py", "/run.py")
+        compile_and_verify(root)
+        says = root.shell("python3 /run.py /tmp/classifier_ctx.onnx 2>/dev/null").strip()
+        root.run("apt-get", "purge", "-y", "-q", "onnxruntime-ep-ctxgen")
+        root.shell("! python3 /run.py /tmp/classifier_ctx.onnx 2>/dev/null")
+        root.shell(f"python3 -m venv --system-site-packages /venv && /venv/bin/pip install --no-index --no-deps {roots.file('*.whl')}")
+        again = root.shell("/venv/bin/python /run.py /tmp/classifier_ctx.onnx 2>/dev/null").strip()
+        if again != says:
+            raise Failed(f"the wheel gives {again}, the Debian package {says}")
+    return f"{says}, the same with the wheel"
+
+
+@installed_test
+def symbol_versions(roots, suite):
+    """The newest symbols that the wheel's files ask for are those of the releases that README names."""
+    lines = json.loads((roots.packages / "symbol-versions.json").read_text())
+    wheel = [line for line in lines if line["package"].endswith(".whl")]
+    glibc = max((line["glibc"] for line in wheel if "glibc" in line), key=version_key)
+    said = re.search(r"\.whl` \| glibc ([\d.]+) and later", (ROOT / "README.md").read_text())[1]
+    if not wheel or glibc != said:
+        raise Failed(f"the wheel needs glibc {glibc}, README says {said}")
+    compiler = max((line.get("glibcxx", "0") for line in wheel), key=version_key)
+    if version_key(compiler) > version_key("3.4.33"):  # Debian 13
+        raise Failed(f"the wheel needs GLIBCXX_{compiler}")
+    return f"glibc {glibc}, GLIBCXX_{compiler}"
+
+
+@installed_test
+def wheel_loads(roots, suite):
+    """The wheel's libraries load in a Python that has nothing else."""
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install("python3", "python3-venv", "libstdc++6")
+        code = "import ctypes, onnxruntime_ep_ctxgen as e; ctypes.CDLL(e.get_library_path()); print(e.get_library_path())"
+        venv = f"python3 -m venv /venv && /venv/bin/pip install --no-index --no-deps {roots.file('*.whl')}"
+        if suite == "bookworm":  # its glibc is older than the wheel's floor
+            text = root.shell(f"{venv} && exit 1 || true")
+            if "is not a supported wheel on this platform" not in text:
+                raise Failed(f"pip took a wheel for a newer glibc\n{text}")
+            return "refused by pip: glibc 2.36"
+        return root.shell(f"{venv} && /venv/bin/python -c '{code}'").strip().splitlines()[-1]
+
+
+@installed_test
+def archive(roots, suite):
+    """The archive of the command line, with nothing installed."""
+    with roots.fresh(suite) as root:
+        folder = roots.file("*.tar.xz").removeprefix("/packages/").removesuffix(".tar.xz")
+        (name,) = roots.packages.glob("*.tar.xz")
+        subprocess.run(["tar", "-xf", name, "-C", root.folder / "opt"], check=True)  # bare roots have no xz
+        root.shell(f"ln -s /opt/{folder}/bin/ctxgen /usr/local/bin/ctxgen")
+        compile_and_verify(root)
+        root.run("ctxgen", "compile", "/models/squeezenet.onnx", "-o", "/tmp/squeezenet_ctx.onnx")
+        root.shell("printf '/models/encoder.onnx\\n/models/decoder.onnx\\n' > /tmp/list && ctxgen compile --list /tmp/list -o /tmp/listed -j 2 && test -s /tmp/listed/encoder_ctx.onnx")
+        data = (root.folder / "tmp/squeezenet_dnnl.bin").read_bytes()
+        glibc = root.shell("ldd --version | head -1").strip().split()[-1]
+        return f"glibc {glibc}, context binary {hashlib.sha256(data).hexdigest()[:16]}"
+
+
+# What is run in which suite: packages are for one, the wheel and the archive for older ones too.
+PLAN = {
+    "forky": [("program", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"),
+              ("archive", "forky"), ("archive", "trixie"), ("archive", "bookworm")],
+    "trixie": [("program", "trixie"), ("c_program", "trixie"), ("cxx_program", "trixie")],
+}  # fmt: skip
+
+
+def write_models(folder):
+    subprocess.run([sys.executable, ROOT / "samples/models.py", folder], check=True)
+    shutil.copy("/usr/share/libonnx-testdata/data/light/light_squeezenet.onnx", folder / "squeezenet.onnx")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev package-test", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--for", dest="suite", choices=sorted(PLAN), default="forky", help="packages of this suite (default: forky)")
+    parser.add_argument("--packages", type=pathlib.Path, metavar="DIR", help="where they are (default: build/packages/SUITE)")
+    parser.add_argument("-k", metavar="WORD", default="", help=f"only tests whose name has WORD: {', '.join(TESTS)}")
+    arguments = parser.parse_args()
+    packages = (arguments.packages or ROOT / "build/packages" / arguments.suite).resolve()
+    if not list(packages.glob("*.deb")):
+        sys.exit(f"package-test: no packages in {packages}; ./dev package makes them")
+    plan = [step for step in PLAN[arguments.suite] if arguments.k in step[0]]
+    passed, failed = 0, 0
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch_name, (packages / "test.log").open("w") as log:
+        scratch = pathlib.Path(scratch_name)
+        write_models(scratch / "models")
+        roots = Roots(packages, scratch / "models", scratch, log)
+        for file in sorted(packages.iterdir()):
+            line = f"{file.name}: {file.stat().st_size / 1e6:.2f} MB"
+            log.write(line + "\n")
+        for name, suite in plan:
+            log.write(f"==== {name} in {suite}\n")
+            started = time.monotonic()
+            try:
+                says = TESTS[name](roots, suite)
+                passed += 1
+                line = f"ok      {name} in {suite} ({time.monotonic() - started:.0f} s): {says}"
+            except (Failed, subprocess.SubprocessError, OSError, ValueError) as error:
+                failed += 1
+                line = f"FAILED  {name} in {suite}: {error}"
+            log.write(line + "\n")
+            print(line, flush=True)
+    print(f"{passed} passed, {failed} failed; {packages / 'test.log'} has all that was run")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    os.environ["LC_ALL"] = "C.UTF-8"
+    sys.exit(main())
