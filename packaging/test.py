@@ -45,6 +45,7 @@ class Roots:
     def __init__(self, packages, models, scratch, log):
         self.packages, self.models, self.scratch, self.log = packages, models, scratch, log
         self.bases = {}
+        self.digest = None  # of what the archive compiled in the first suite
 
     def fresh(self, suite):
         if suite not in self.bases:
@@ -183,7 +184,11 @@ def archive(roots, suite):
         root.shell("printf '/models/encoder.onnx\\n/models/decoder.onnx\\n' > /tmp/list && ctxgen compile --list /tmp/list -o /tmp/listed -j 2 && test -s /tmp/listed/encoder_ctx.onnx")
         data = (root.folder / "tmp/squeezenet_dnnl.bin").read_bytes()
         glibc = root.shell("ldd --version | head -1").strip().split()[-1]
-        return f"glibc {glibc}, context binary {hashlib.sha256(data).hexdigest()[:16]}"
+        digest = hashlib.sha256(data).hexdigest()[:16]
+        if roots.digest not in (None, digest):
+            raise Failed(f"the context binary differs from that of another suite: {digest}, {roots.digest}")
+        roots.digest = digest
+        return f"glibc {glibc}, context binary {digest}"
 
 
 # What is run in which suite: packages are for one, the wheel and the archive for older ones too.
