@@ -1,9 +1,10 @@
 #include "doctor/machine_traps.h"
 
 #include <algorithm>
-#include <charconv>
 #include <format>
 #include <string_view>
+
+#include "ctxgen/base/usable_cores.h"
 
 #include "term/console.h"
 
@@ -36,18 +37,11 @@ constexpr Variable kVariables[] = {
     {"LD_PRELOAD", "other code runs in each process, such as another allocator"},
 };
 
-std::optional<int> number_of(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end == text.data() || number < 1) return std::nullopt;
-  return number;
-}
-
 void add_threads(const MachineFacts& facts, const Environment& environment,
                  std::vector<Trap>& traps) {
   const char* const text = environment("OMP_NUM_THREADS");
   if (text == nullptr) return;
-  const auto threads = number_of(text);
+  const auto threads = threads_of_openmp(text);
   const std::string what = std::format("OMP_NUM_THREADS={}", text);
   if (!threads)
     traps.push_back({what, "it has no effect: not a number", "unset it, or use --threads"});

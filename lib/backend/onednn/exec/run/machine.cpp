@@ -9,11 +9,11 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "ctxgen/base/usable_cores.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/onednn/exec.h"
 
 #include "run/isa.h"
-#include "run/usable_cores.h"
 
 namespace ctxgen::onednn {
 namespace {

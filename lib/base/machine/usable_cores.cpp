@@ -1,18 +1,17 @@
-#include "run/usable_cores.h"
+#include "ctxgen/base/usable_cores.h"
 
 #include <sched.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
-#include <climits>
-
-namespace ctxgen::onednn {
+namespace ctxgen {
 namespace {
 
 constexpr int kMostOpenMpThreads = 1 << 16;
@@ -39,27 +38,27 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
 
 bool is_space(std::string_view text) { return text.find_first_not_of(" \t\n") == text.npos; }
 
-std::optional<int> cores_of(std::string_view quota, std::string_view period) {
+std::optional<double> ratio_of(std::string_view quota, std::string_view period) {
   const auto time = take_number(quota), of = take_number(period);
   if (!time || !of || *time <= 0 || *of <= 0) return std::nullopt;  // "max", -1: no limit
   if (!is_space(quota) || !is_space(period)) return std::nullopt;
-  return static_cast<int>(std::clamp<std::int64_t>((*time - 1) / *of + 1, 1, INT_MAX));
+  return static_cast<double>(*time) / static_cast<double>(*of);
 }
 
-std::optional<int> quota_of(const std::filesystem::path& folder) {
+std::optional<double> quota_of(const std::filesystem::path& folder) {
   if (const std::string line = read_start(folder / "cpu.max"); !line.empty()) {
     const std::size_t space = std::min(line.find(' '), line.size());
-    return cores_of(std::string_view(line).substr(0, space), std::string_view(line).substr(space));
+    return ratio_of(std::string_view(line).substr(0, space), std::string_view(line).substr(space));
   }
-  return cores_of(read_start(folder / "cpu.cfs_quota_us"),
+  return ratio_of(read_start(folder / "cpu.cfs_quota_us"),
                   read_start(folder / "cpu.cfs_period_us"));
 }
 
 /// The least quota of a group and of those above it.
-std::optional<int> least_quota(const std::filesystem::path& hierarchy, std::string_view group) {
-  std::optional<int> least;
+std::optional<double> least_quota(const std::filesystem::path& hierarchy, std::string_view group) {
+  std::optional<double> least;
   const auto take = [&](const std::filesystem::path& folder) {
-    if (const auto cores = quota_of(folder)) least = std::min(least.value_or(INT_MAX), *cores);
+    if (const auto quota = quota_of(folder)) least = std::min(least.value_or(*quota), *quota);
   };
   std::filesystem::path folder = hierarchy;
   take(folder);
@@ -78,11 +77,14 @@ std::string topology(int cpu, std::string_view name) {
   return text;
 }
 
-struct Allowed {
-  int processors = 1, cores = 1;
-};
+int within_quota(int threads) {
+  const double quota = std::ceil(processor_quota().value_or(threads));
+  return std::max(1, static_cast<int>(std::min<double>(threads, quota)));
+}
 
-Allowed allowed_processors() {
+}  // namespace
+
+AllowedProcessors allowed_processors() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return {};
@@ -97,8 +99,6 @@ Allowed allowed_processors() {
   return {std::max(1, CPU_COUNT(&allowed)), std::max(1, static_cast<int>(cores.size()))};
 }
 
-}  // namespace
-
 std::optional<int> threads_of_openmp(std::string_view text) {
   const auto number = take_number(text);
   if (!number || *number < 1) return std::nullopt;
@@ -107,8 +107,9 @@ std::optional<int> threads_of_openmp(std::string_view text) {
   return static_cast<int>(std::min<std::int64_t>(*number, kMostOpenMpThreads));
 }
 
-std::optional<int> cores_of_quota(std::string_view groups, const std::filesystem::path& mount) {
-  std::optional<int> least;
+std::optional<double> quota_of_groups(std::string_view groups,
+                                      const std::filesystem::path& mount) {
+  std::optional<double> least;
   while (!groups.empty()) {
     const std::size_t end = std::min(groups.find('\n'), groups.size());
     const std::string_view line = groups.substr(0, end);  // "0::/path", "4:cpu,cpuacct:/path"
@@ -121,21 +122,28 @@ std::optional<int> cores_of_quota(std::string_view groups, const std::filesystem
     const bool has_cpu = ("," + std::string(controllers) + ",").contains(",cpu,");
     if (!controllers.empty() && !has_cpu) continue;
     const auto quota = least_quota(mount / controllers, group);
-    if (quota) least = std::min(least.value_or(INT_MAX), *quota);
+    if (quota) least = std::min(least.value_or(*quota), *quota);
   }
   return least;
 }
 
+std::optional<double> processor_quota() {
+  return quota_of_groups(read_start("/proc/self/cgroup"), "/sys/fs/cgroup");
+}
+
+int available_cores() {
+  static const int count = within_quota(allowed_processors().cores);
+  return count;
+}
+
 int usable_cores() {
   static const int count = [] {
-    const Allowed allowed = allowed_processors();
-    int threads = allowed.cores;
-    if (const char* text = std::getenv("OMP_NUM_THREADS"))
-      threads = std::min(threads_of_openmp(text).value_or(threads), allowed.processors);
-    const auto quota = cores_of_quota(read_start("/proc/self/cgroup"), "/sys/fs/cgroup");
-    return std::max(1, std::min(threads, quota.value_or(threads)));
+    const char* const text = std::getenv("OMP_NUM_THREADS");
+    const auto wanted = text == nullptr ? std::nullopt : threads_of_openmp(text);
+    if (!wanted) return available_cores();
+    return within_quota(std::min(*wanted, allowed_processors().processors));
   }();
   return count;
 }
 
-}  // namespace ctxgen::onednn
+}  // namespace ctxgen
