@@ -4,6 +4,7 @@
 #include <format>
 
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/needs.h"
 
 namespace ctxgen {
 namespace {
@@ -33,10 +34,10 @@ std::string to_string(std::span<const PackedAtLoad> packed) {
 Result<CompatibilityVerdict> fitness_of_programs(const ContextInfo& info,
                                                  std::span<const Program* const> programs,
                                                  const ProgramLoader& loader, int threads) {
-  CompatibilityVerdict verdict = loader.compatibility(info.fingerprint, threads);
+  CompatibilityVerdict verdict = fitness_of(info, loader, threads);
   const auto* predicts = dynamic_cast<const PredictsPacking*>(&loader);
   if (predicts == nullptr || verdict.verdict != Compatibility::kOptimal ||
-      info.fingerprint == loader.fingerprint())
+      predicts->is_of_this_library(info.fingerprint))
     return verdict;
   std::vector<PackedAtLoad> packed;
   for (const Program* program : programs) {

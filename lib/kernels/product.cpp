@@ -168,9 +168,7 @@ HWY_INLINE Tile tile_of(const PanelProduct& p, const WindowRows& rows, const Run
   tile.offsets = rows.offsets();
   tile.numbers = rows.numbers();
   tile.block = p.matrix.block;
-  tile.half = p.matrix.block == static_cast<std::int64_t>(2 * kLanes)
-                  ? p.matrix.panel_elements
-                  : static_cast<std::int64_t>(2 * kLanes);
+  tile.half = 2 * kLanes;
   tile.to_pitch = p.result_pitch;
   tile.clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
                  p.finish.high < std::numeric_limits<float>::infinity();
@@ -216,7 +214,6 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
   const Run whole{0, 0, p.windows.depth()};
   Tile tile = tile_of(p, rows, &whole);
   tile.run_count = whole.count > 0 ? 1 : 0;
-  tile.half = 2 * kLanes;
   tile.finish = &p.finish;
   tile.from_pitch = p.finish.start_pitch;
   const std::size_t vectors = stream_vectors(p.matrix.block);

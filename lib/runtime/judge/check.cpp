@@ -50,8 +50,6 @@ void check_metadata(const Metadata& metadata, std::span<const ProgramLoader* con
 /// Of a context of another version of its library: whether its programs are taken as they are stored.
 Result<CompatibilityVerdict> judge_programs(const ContextSet& set, std::size_t index, int threads) {
   const OpenContext& context = set.contexts[index];
-  CompatibilityVerdict verdict = fitness_of(context.reader->info(), *context.loader, threads);
-  if (verdict.verdict != Compatibility::kOptimal) return verdict;
   std::set<std::size_t> used;  // many nodes may name one program
   for (const ResolvedNode& node : set.nodes)
     if (node.context == index) used.insert(node.program);

@@ -109,6 +109,9 @@ class OnednnLoader final : public ProgramLoader,
              return row->number == need.number;
            });
   }
+  [[nodiscard]] bool is_of_this_library(std::string_view fingerprint) const override {
+    return onednn::is_of_this_library(fingerprint);
+  }
   [[nodiscard]] Result<std::vector<PackedAtLoad>> packed_at_load(const Program& program,
                                                                  int threads) const override {
     return onednn::packed_at_load(program, threads);

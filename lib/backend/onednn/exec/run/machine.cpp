@@ -80,6 +80,10 @@ std::string portable_fingerprint() {
   return std::format("format={};onednn={};isa={}", kFormatMajor, dnnl_version()->major, kPortable);
 }
 
+bool is_of_this_library(std::string_view found) {
+  return field(found, "onednn") == library_version();
+}
+
 CompatibilityVerdict compare_fingerprint(std::string_view found, int threads) {
   if (field(found, "isa") == kPortable) {
     if (auto refused = unsupported_key(found, portable_fingerprint(), {"format", "onednn"}))

@@ -27,4 +27,7 @@ namespace ctxgen::onednn {
 /// instruction sets the best one that the machine has counts.
 [[nodiscard]] CompatibilityVerdict compare_fingerprint(std::string_view found, int threads);
 
+/// Whether `found` names this version of oneDNN, whatever the instruction set.
+[[nodiscard]] bool is_of_this_library(std::string_view found);
+
 }  // namespace ctxgen::onednn

@@ -80,16 +80,6 @@ bool is_settled(const PackedUse& use, const WeightForms& forms,
   return !use.library_choice && form_of_use(forms[use.weight], use).has_value();
 }
 
-}  // namespace
-
-Result<std::vector<PackedAtLoad>> packed_at_load(const Program& program, int threads) {
-  if (threads <= 0) threads = default_threads();
-  const auto split = CTXGEN_TRY(split_defaults(program));
-  return packed_by_plans(split ? split->by_default : program, threads);
-}
-
-namespace {
-
 /// Whether loads of a program that was compiled here may pack weights: because oneDNN chose a form
 /// (for one thread), or its choice has no format tag.
 Result<bool> may_pack_at_load(const Program& program) {
@@ -111,6 +101,12 @@ Result<bool> may_pack_at_load(const Program& program) {
 }
 
 }  // namespace
+
+Result<std::vector<PackedAtLoad>> packed_at_load(const Program& program, int threads) {
+  if (threads <= 0) threads = default_threads();
+  const auto split = CTXGEN_TRY(split_defaults(program));
+  return packed_by_plans(split ? split->by_default : program, threads);
+}
 
 Result<std::vector<PackedAtLoad>> packed_at_some_loads(const Program& program) {
   std::vector<PackedAtLoad> all;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
@@ -22,6 +23,9 @@ struct PackedAtLoad {
 class PredictsPacking {
  public:
   virtual ~PredictsPacking() = default;
+  /// Whether a fingerprint names the version of the provider's library that is here: its files were
+  /// packed for it, and a load packs nothing that compiling again would change.
+  [[nodiscard]] virtual bool is_of_this_library(std::string_view fingerprint) const = 0;
   /// What loading the stored plans of `program` with so many threads packs, in order of its ops, each
   /// weight once for each form. Reads no weight; takes the time of a load without packing.
   /// Requires  validate() has passed `program`. Errors  those of ProgramLoader::load.
@@ -33,9 +37,8 @@ class PredictsPacking {
 /// there are.
 [[nodiscard]] std::string to_string(std::span<const PackedAtLoad> packed);
 
-/// What ProgramLoader::compatibility says of the fingerprint of `info`, or, where that is optimal but
-/// of another version of the provider's library, kPreferRecompilation if a load packs weights of
-/// `programs`.
+/// fitness_of(), or, where that is optimal but of another version of the provider's library,
+/// kPreferRecompilation if a load packs weights of `programs`.
 /// Errors  as PredictsPacking.
 [[nodiscard]] Result<CompatibilityVerdict> fitness_of_programs(
     const ContextInfo& info, std::span<const Program* const> programs, const ProgramLoader& loader,
