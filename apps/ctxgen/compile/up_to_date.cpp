@@ -71,19 +71,9 @@ struct KeyPart {
 constexpr KeyPart kKeyParts[] = {
     {"model", "another model (or other external data)"},
     {"options", "other options"},
-    {"target", "another target (providers, instruction set, threads, caches)"},
+    {"target", "another target (providers or instruction set)"},
     {"versions", "other versions of ctxgen, its format or onnx"},
 };
-
-/// "models=1234" of "models=1234;options=5678".
-std::string_view part_of(std::string_view parts, std::string_view name) {
-  while (!parts.empty()) {
-    const std::string_view part = parts.substr(0, parts.find(';'));
-    if (part.starts_with(name) && part.substr(name.size()).starts_with('=')) return part;
-    parts.remove_prefix(std::min(part.size() + 1, parts.size()));
-  }
-  return {};
-}
 
 /// How the compile that made a model differs from the one that has `key`.
 std::string other_parts(const Model& model, const ModelKey& key) {
@@ -92,7 +82,7 @@ std::string other_parts(const Model& model, const ModelKey& key) {
   std::string others;
   if (entry != model.metadata.end())
     for (const auto& [name, meaning] : kKeyParts)
-      if (part_of(entry->second, name) != part_of(key.parts, name))
+      if (key_part(entry->second, name) != key_part(key.parts, name))
         others += std::format("{}{}", others.empty() ? "" : ", ", meaning);
   return "it was compiled from different inputs: " +
          (others.empty() ? "model, options, target or versions" : others);

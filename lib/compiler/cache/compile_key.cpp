@@ -1,5 +1,6 @@
 #include "cache/compile_key.h"
 
+#include <algorithm>
 #include <format>
 #include <functional>
 #include <optional>
@@ -168,6 +169,16 @@ ModelKey key_of(const ImportedModel& model, const ProviderList& providers,
   }
   key.hash = whole.finish();
   return key;
+}
+
+std::optional<std::string_view> key_part(std::string_view parts, std::string_view name) {
+  while (!parts.empty()) {
+    const std::string_view part = parts.substr(0, parts.find(';'));
+    if (part.starts_with(name) && part.substr(name.size()).starts_with('='))
+      return part.substr(name.size() + 1);
+    parts.remove_prefix(std::min(part.size() + 1, parts.size()));
+  }
+  return std::nullopt;
 }
 
 Hash128 key_of_group(std::span<const ModelKey> models, std::span<const std::string> bin_references,

@@ -57,16 +57,6 @@ constexpr KeyPart kCommonParts[] = {
     {"versions", "versions (ctxgen, its format, onnx)"},
 };
 
-std::string_view part_of(std::string_view parts, std::string_view name) {
-  while (!parts.empty()) {
-    const std::string_view part = parts.substr(0, parts.find(';'));
-    if (part.starts_with(name) && part.substr(name.size()).starts_with('='))
-      return part.substr(name.size() + 1);
-    parts.remove_prefix(std::min(part.size() + 1, parts.size()));
-  }
-  return "none";
-}
-
 /// One run of regroup().
 class Regrouping {
  public:
@@ -148,14 +138,15 @@ class Regrouping {
     const KeptModel& first = models_.front();
     for (const KeptModel& model : std::span(models_).subspan(1))
       for (const auto& [part, meaning] : kCommonParts) {
-        const std::string_view found = part_of(model.key_parts, part);
-        const std::string_view expected = part_of(first.key_parts, part);
+        const auto found = key_part(model.key_parts, part);
+        const auto expected = key_part(first.key_parts, part);
         if (found == expected) continue;
         const bool versions = part != std::string_view("options");
         return fail(
             versions ? ErrorCode::kVersionMismatch : ErrorCode::kInvalidArgument,
             "{} was compiled with other {} than {}, so no compile has both: found {}={}, expected {}",
-            model.name, meaning, first.name, part, found, expected);
+            model.name, meaning, first.name, part, found.value_or("none"),
+            expected.value_or("none"));
       }
     return {};
   }

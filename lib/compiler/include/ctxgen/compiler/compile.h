@@ -278,6 +278,10 @@ struct ModelKey {
   std::string parts;
 };
 
+/// "1234" of "model=1234;options=5678" for "model"; nothing where ModelKey::parts has no such part.
+[[nodiscard]] std::optional<std::string_view> key_part(std::string_view parts,
+                                                       std::string_view name);
+
 struct CompileKey {
   Hash128 hash;                                   // as CompileReport::key
   std::vector<ModelKey> models;                   // in the order of the inputs
