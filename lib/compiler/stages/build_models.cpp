@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/compiler/build_graph.h"
 #include "ctxgen/partition/partitioner.h"
 
 #include "output/appended_bin.h"
@@ -47,29 +48,6 @@ Status check_nothing_to_compile(const PreparedModel& prepared, const CompileEnv&
   return check(prepared.model.graph, prepared.assignment);
 }
 
-/// What a provider claimed and then cannot compile goes to the next one: the nodes are left out and
-/// the graph is partitioned again.
-Result<std::vector<BuiltPartition>> build_graph(ContextBuilder& builder, const Model& model,
-                                                const Graph& graph, Assignment& assignment,
-                                                std::span<const ProviderCompileOptions> options,
-                                                std::size_t first_ordinal, const CompileEnv& env) {
-  std::vector<Exclusion> exclusions;
-  while (true) {
-    auto built = builder.add_model(model, graph, assignment, options, env.options.node_prefix,
-                                   first_ordinal);
-    if (built) return built;
-    const GraphView view(model, graph, env.target);
-    const std::size_t before = exclusions.size();
-    for (std::size_t p = 0; p < env.providers.all().size(); ++p)
-      for (Rejection& rejection :
-           env.providers.all()[p]->refused_after_all(view, assignment.partitions[p], options[p]))
-        exclusions.push_back({p, std::move(rejection)});
-    if (exclusions.size() == before) return built;
-    assignment =
-        CTXGEN_TRY(partition_graph(model, graph, env.providers.all(), exclusions, env.target));
-  }
-}
-
 /// Programs of all partitions, of the main graph first.
 Result<std::vector<BuiltPartition>> build_model(ContextBuilder& builder, PreparedModel& prepared,
                                                 const SourceIndex& sources, const CompileEnv& env) {
@@ -83,12 +61,20 @@ Result<std::vector<BuiltPartition>> build_model(ContextBuilder& builder, Prepare
     }
     return options;
   };
+  const auto build_of = [&](std::span<const ProviderCompileOptions> options, std::size_t ordinal) {
+    return GraphBuild{.providers = env.providers.all(),
+                      .options = options,
+                      .target = env.target,
+                      .prefix = env.options.node_prefix,
+                      .first_ordinal = ordinal};
+  };
+  const auto main_options = options_of(true), body_options = options_of(false);
   std::vector<BuiltPartition> all = CTXGEN_TRY(
-      build_graph(builder, model, model.graph, prepared.assignment, options_of(true), 0, env));
+      build_graph(builder, model, model.graph, prepared.assignment, build_of(main_options, 0)));
   for (std::size_t b = 0; b < prepared.bodies.size(); ++b) {
     PreparedBody& body = prepared.bodies[b];
-    auto built = build_graph(builder, model, *body.graph, body.assignment, options_of(false),
-                             all.size(), env);
+    auto built = build_graph(builder, model, *body.graph, body.assignment,
+                             build_of(body_options, all.size()));
     if (!built) return std::unexpected(with_context(std::move(built).error(), body.name));
     for (BuiltPartition& one : *built) {
       one.body = static_cast<int>(b);

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ctxgen/compiler/context_builder.h"
+
+namespace ctxgen {
+
+/// How the main graph of a model whose types are known is compiled for one provider.
+struct GraphCompileOptions {
+  std::vector<std::pair<std::string, std::string>> provider_options;
+  std::string prefix;                    // of partition names
+  int jobs = 0;                          // threads that compile; 0: what the process may use
+  SpillFile* spill = nullptr;            // keeps what is made (null: memory does); not owned
+  CacheFolder* cache = nullptr;          // of programs and weights; not owned
+  const ContextReader* added = nullptr;  // a bin whose programs come first; not owned
+};
+
+/// Which nodes a provider takes, by partition in topological order, and why not the others.
+struct ClaimedGraph {
+  Assignment assignment;
+  std::size_t folded_nodes = 0;
+};
+
+/// What became of them.
+struct CompiledGraph {
+  Assignment assignment;
+  std::vector<BuiltPartition> partitions;  // in the order in which their nodes stand in the model
+  std::optional<ContextContent> content;   // nothing: no program
+};
+
+/// Computes what is constant in the main graph and asks `provider` what it takes, as the command line
+/// does, but for what needs the onnx package: types are those that `model` comes with, operators with a
+/// body and no kernel stay what they are.
+/// Errors  IO_ERROR of `spill`.
+[[nodiscard]] Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider,
+                                               SpillFile* spill = nullptr);
+
+/// Compiles what claim_graph() gave.
+/// Lifetime  blobs of the content may be those of the model's initializers.
+[[nodiscard]] Result<CompiledGraph> compile_graph(const Model& model, ClaimedGraph claimed,
+                                                  const Provider& provider,
+                                                  const GraphCompileOptions& options);
+
+/// Everything that decides what the two make of `model` on this machine, as one hash. To be found before
+/// claim_graph(). Reads all initializers.
+/// Errors  those of ProgramLoader::fingerprint_of().
+[[nodiscard]] Result<Hash128> graph_key(const Model& model, const Provider& provider,
+                                        const GraphCompileOptions& options);
+
+}  // namespace ctxgen
