@@ -1,9 +1,13 @@
 #include "ep_options.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "ctxgen/base/suggest.h"
 
 namespace ctxgen::plugin {
 namespace {
@@ -20,8 +24,9 @@ Result<bool> parse_flag(std::string_view key, std::string_view value) {
   return fail(ErrorCode::kInvalidArgument, "option \"{}\" is \"{}\", expected 0 or 1", key, value);
 }
 
-Result<int> parse_number(std::string_view key, std::string_view value, int least, int greatest) {
-  int number = 0;
+template <class T>
+Result<T> parse_number(std::string_view key, std::string_view value, T least, T greatest) {
+  T number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < least ||
       number > greatest)
@@ -30,47 +35,68 @@ Result<int> parse_number(std::string_view key, std::string_view value, int least
   return number;
 }
 
-Status set_own(EpOptions& options, std::string_view ep, std::string_view key,
+Result<VerifyBlobs> parse_verify(std::string_view value) {
+  if (value == "auto") return VerifyBlobs::kAuto;
+  if (value == "always") return VerifyBlobs::kAlways;
+  if (value == "never") return VerifyBlobs::kNever;
+  return fail(ErrorCode::kInvalidArgument,
+              "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
+}
+
+constexpr std::string_view kOwnOptions[] = {"threads", "kept_plans", "verify_blobs", "cache_dir",
+                                            "cache_max_bytes"};
+
+auto unknown_option(const Provider& provider, std::string_view key) {
+  std::vector<std::string> names(std::begin(kOwnOptions), std::end(kOwnOptions));
+  std::ranges::copy(provider.option_names(), std::back_inserter(names));
+  return fail(ErrorCode::kInvalidArgument, "{} has no option \"{}\"{}; it has {}",
+              provider.source(), key, did_you_mean(key, names), list_text(names));
+}
+
+Status set_own(EpOptions& options, const Provider& provider, std::string_view key,
                std::string_view value) {
   if (key == "threads") {
     options.threads = CTXGEN_TRY(parse_number(key, value, 0, 4096));
   } else if (key == "kept_plans") {
     options.kept_plans = static_cast<std::size_t>(CTXGEN_TRY(parse_number(key, value, 1, 4096)));
   } else if (key == "verify_blobs") {
-    if (value == "auto")
-      options.verify_blobs = VerifyBlobs::kAuto;
-    else if (value == "always")
-      options.verify_blobs = VerifyBlobs::kAlways;
-    else if (value == "never")
-      options.verify_blobs = VerifyBlobs::kNever;
-    else
-      return fail(ErrorCode::kInvalidArgument,
-                  "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
+    options.verify_blobs = CTXGEN_TRY(parse_verify(value));
+  } else if (key == "cache_dir") {
+    options.cache_dir = value;
+  } else if (key == "cache_max_bytes") {
+    options.cache_max_bytes = CTXGEN_TRY(parse_number<std::uint64_t>(key, value, 0, UINT64_MAX));
+  } else if (std::ranges::contains(provider.option_names(), key)) {
+    options.provider_options.emplace_back(key, value);
   } else {
-    return fail(ErrorCode::kInvalidArgument,
-                "{} has no option \"{}\"; it has threads, kept_plans, verify_blobs", ep, key);
+    return unknown_option(provider, key);
   }
   return {};
 }
 
-Status set(EpOptions& options, std::string_view ep, std::string_view key, std::string_view value) {
-  if (const std::string prefix = prefix_of(ep); key.starts_with(prefix))
-    return set_own(options, ep, key.substr(prefix.size()), value);
+Status set(EpOptions& options, const Provider& provider, std::string_view key,
+           std::string_view value) {
+  if (const std::string prefix = prefix_of(provider.source()); key.starts_with(prefix))
+    return set_own(options, provider, key.substr(prefix.size()), value);
+  const std::pair<std::string_view, bool*> flags[] = {
+      {"ep.context_enable", &options.generates},
+      {"ep.context_embed_mode", &options.embeds},
+      {"ep.share_ep_contexts", &options.share_ep_contexts},
+      {"ep.stop_share_ep_contexts", &options.stop_share_ep_contexts},
+      {"session.fail_on_suboptimal_compiled_model", &options.fail_on_suboptimal},
+      {"session.disable_model_compile", &options.disable_compile},
+  };
+  for (const auto& [name, flag] : flags)
+    if (key == name) *flag = CTXGEN_TRY(parse_flag(key, value));
   if (key == "ep.context_file_path") options.context_file_path = value;
+  if (key == "ep.context_node_name_prefix") options.node_prefix = value;
   if (key == "session.model_external_initializers_file_folder_path")
     options.external_data_folder = value;
-  if (key == "ep.context_enable") options.generates = CTXGEN_TRY(parse_flag(key, value));
-  if (key == "ep.share_ep_contexts") options.share_ep_contexts = CTXGEN_TRY(parse_flag(key, value));
-  if (key == "ep.stop_share_ep_contexts")
-    options.stop_share_ep_contexts = CTXGEN_TRY(parse_flag(key, value));
-  if (key == "session.fail_on_suboptimal_compiled_model")
-    options.fail_on_suboptimal = CTXGEN_TRY(parse_flag(key, value));
   return {};  // the others are ONNX Runtime's
 }
 
 }  // namespace
 
-Result<EpOptions> read_options(const OrtApis& ort, std::string_view ep,
+Result<EpOptions> read_options(const OrtApis& ort, const Provider& provider,
                                const OrtSessionOptions& session) {
   OrtKeyValuePairs* pairs = nullptr;
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetSessionOptionsConfigEntries(&session, &pairs)));
@@ -81,7 +107,8 @@ Result<EpOptions> read_options(const OrtApis& ort, std::string_view ep,
   std::size_t count = 0;
   ort.api->GetKeyValuePairs(pairs, &keys, &values, &count);
   EpOptions options;
-  for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, ep, keys[i], values[i]));
+  for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, provider, keys[i], values[i]));
+  CTXGEN_CHECK(provider.check_options(options.provider_options));
   if (options.stop_share_ep_contexts && !options.share_ep_contexts)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/partition/provider.h"
 
 #include "ort_edge.h"
 
@@ -25,11 +30,17 @@ struct EpOptions {
   int threads = 0;                      // threads: 0: physical cores that the process may use
   std::size_t kept_plans = 8;           // kept_plans
   VerifyBlobs verify_blobs = VerifyBlobs::kAuto;  // verify_blobs: auto, always, never
+  bool disable_compile = false;                   // session.disable_model_compile
+  bool embeds = false;                            // ep.context_embed_mode
+  std::string node_prefix;                        // ep.context_node_name_prefix
+  std::filesystem::path cache_dir;                // cache_dir: of programs of earlier sessions
+  std::uint64_t cache_max_bytes = CacheFolder::kDefaultMaxBytes;           // cache_max_bytes
+  std::vector<std::pair<std::string, std::string>> provider_options = {};  // the provider's own
 };
 
-/// `ep`: the name of the EP.
+/// `provider`: whose name the EP has; its options are options of the EP.
 /// Errors  INVALID_ARGUMENT: an unknown option of the EP, or a value that is none of its values.
-[[nodiscard]] Result<EpOptions> read_options(const OrtApis& ort, std::string_view ep,
+[[nodiscard]] Result<EpOptions> read_options(const OrtApis& ort, const Provider& provider,
                                              const OrtSessionOptions& options);
 
 /// Options that are set while the session lives. There are none of ours; ONNX Runtime's hint about

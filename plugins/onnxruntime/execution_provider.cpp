@@ -1,5 +1,7 @@
 #include "execution_provider.h"
 
+#include <algorithm>
+#include <format>
 #include <utility>
 
 namespace ctxgen::plugin {
@@ -27,9 +29,14 @@ Result<ResolvedContexts> open_contexts(std::span<const ContextNode> nodes,
 
 }  // namespace
 
-ExecutionProvider::ExecutionProvider(OrtApis ort, std::string name, Result<EpOptions> options,
-                                     const OrtLogger* logger)
-    : EpTable{}, ort_(ort), name_(std::move(name)), logger_(logger), watch_(ort.terminate_flag) {
+ExecutionProvider::ExecutionProvider(OrtApis ort, std::unique_ptr<Provider> provider,
+                                     Result<EpOptions> options, const OrtLogger* logger)
+    : EpTable{},
+      ort_(ort),
+      provider_(std::move(provider)),
+      name_(provider_->source()),
+      logger_(logger),
+      watch_(ort.terminate_flag) {
   if (options) {
     options_ = *std::move(options);
   } else {
@@ -38,6 +45,7 @@ ExecutionProvider::ExecutionProvider(OrtApis ort, std::string name, Result<EpOpt
   }
   if (options_.share_ep_contexts) group_ = Workspace::join();
   if (options_.stop_share_ep_contexts) Workspace::stop(group_);
+  if (options_.generates) fingerprint_ = provider_->loader()->fingerprint();
   ort_version_supported = ort_.tables_version;
   OrtEp::GetName = [](const OrtEp* self) noexcept {
     return static_cast<const ExecutionProvider*>(self)->name_.c_str();
@@ -55,11 +63,15 @@ void ExecutionProvider::fill_compiling() noexcept {
   };
   OrtEp::Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused,
                       std::size_t count, OrtNodeComputeInfo** kernels,
-                      OrtNode**) noexcept -> OrtStatus* {
+                      OrtNode** context_nodes) noexcept -> OrtStatus* {
     auto& ep = *static_cast<ExecutionProvider*>(self);
-    return guarded(*ep.ort_.api, "loading a context", [&] {
-      return ep.compile(std::span(graphs, count), std::span(fused, count), kernels);
+    return guarded(*ep.ort_.api, "loading what was compiled", [&] {
+      return ep.compile(std::span(graphs, count), std::span(fused, count), kernels, context_nodes);
     });
+  };
+  // Asked for what goes into the metadata of a context model.
+  OrtEp::GetCompiledModelCompatibilityInfo = [](OrtEp* self, const OrtGraph*) noexcept {
+    return static_cast<const ExecutionProvider*>(self)->fingerprint_.c_str();
   };
   OrtEp::ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** kernels,
                                       std::size_t count) noexcept {
@@ -87,7 +99,7 @@ void ExecutionProvider::fill_running() noexcept {
   };
 }
 
-Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) const {
+Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) {
   const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
                                     .drop_constant_initializers = false};
   const auto nodes = CTXGEN_TRY(nodes_of(ort_, graph));
@@ -98,14 +110,76 @@ Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& in
         from_ort(*ort_.api, ort_.ep->EpGraphSupportInfo_AddNodesToFuse(&info, &node, 1, &fusion)));
     any = true;
   }
-  return any ? Status{} : claim_to_refuse(nodes, info);
+  if (any) return {};
+  if (!options_status_) return claim_to_refuse(nodes, info);
+  if (CTXGEN_TRY(is_body(ort_, graph))) return {};
+  if (compiled_graphs_ == 0 || ort_.minor_version >= kFirstWithSeveralGraphs)
+    return claim_ordinary(graph, info);
+  log_message(
+      ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
+      std::format("{}: a body of a node is compiled, its model is not: ONNX Runtime 1.{} takes "
+                  "compiled nodes in one graph only",
+                  name_, ort_.minor_version));
+  return {};
+}
+
+/// With session.disable_model_compile ONNX Runtime refuses what is claimed, so nothing is compiled.
+Result<SessionPrograms> ExecutionProvider::compile_ordinary(const OrtGraph& source,
+                                                            SessionGraph& graph) {
+  const SessionCompiler compiler(*provider_, options_);
+  if (options_.disable_compile) return compiler.claim(graph);
+  if (!options_.generates) return compiler.compile(graph);
+  const auto path = CTXGEN_TRY(model_path(ort_, source));
+  context_ = CTXGEN_TRY(GeneratedContext::plan(options_, path, provider_->name()));
+  const auto& earlier = context_->earlier();
+  return compiler.compile_for_file(graph, earlier ? &*earlier : nullptr);
+}
+
+/// What cannot be compiled stays with ONNX Runtime's CPU provider: a model runs that ran without us.
+Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSupportInfo& info) {
+  const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
+                                    .drop_constant_initializers = true};
+  auto read = read_session_graph(ort_, graph);
+  auto programs = read ? compile_ordinary(graph, *read)
+                       : Result<SessionPrograms>(std::unexpected(read.error()));
+  if (!programs && options_.generates) {
+    generated_status_ = std::unexpected(std::move(programs).error());
+    return claim_to_refuse(CTXGEN_TRY(nodes_of(ort_, graph)), info);
+  }
+  if (!programs) {
+    log_message(
+        ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
+        std::format("{}: nothing is compiled, ONNX Runtime's CPU provider runs the model: {}",
+                    name_, programs.error().message));
+    return {};
+  }
+  made_.clear();
+  made_blobs_ = std::move(programs->blobs);
+  if (options_.generates) made_content_ = std::move(programs->content);
+  std::size_t compiled = 0;
+  for (SessionPartition& partition : programs->partitions) {
+    std::vector<const OrtNode*> nodes;
+    for (const NodeId id : partition.nodes) nodes.push_back(read->nodes[id.index]);
+    CTXGEN_CHECK(from_ort(*ort_.api, ort_.ep->EpGraphSupportInfo_AddNodesToFuse(
+                                         &info, nodes.data(), nodes.size(), &fusion)));
+    made_.push_back({read->model.graph.node(partition.nodes.front()).first_output_name,
+                     std::move(partition.program), std::move(partition.attributes)});
+    compiled += nodes.size();
+  }
+  for (const std::string& refusal : programs->refusals)
+    log_message(ort_, logger_, ORT_LOGGING_LEVEL_VERBOSE,
+                std::format("{}: left: {}", name_, refusal));
+  log_message(ort_, logger_, ORT_LOGGING_LEVEL_INFO,
+              std::format("{}: {} of {} nodes in {} partitions{}", name_, compiled, programs->nodes,
+                          made_.size(), programs->cached ? ", from the cache" : ""));
+  return {};
 }
 
 /// What the session asks for in vain would be no error where no node is ours: Compile, which gives
 /// it, would not be called. So one node is claimed then.
 Status ExecutionProvider::claim_to_refuse(std::span<const OrtNode* const> nodes,
                                           OrtEpGraphSupportInfo& info) const {
-  if (options_status_ && !options_.generates) return {};
+  if (options_status_ && generated_status_) return {};
   const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
                                     .drop_constant_initializers = false};
   for (const OrtNode* node : nodes) {
@@ -127,10 +201,7 @@ Status ExecutionProvider::check_options(std::span<const OrtGraph* const> graphs)
         return fail(ErrorCode::kInvalidArgument,
                     "the model is already compiled, for {}: load it without ep.context_enable=1",
                     name_);
-  return fail(ErrorCode::kUnsupported,
-              "{} does not compile models inside ONNX Runtime (ep.context_enable=1, CompileModel) "
-              "yet; \"ctxgen compile\" does",
-              name_);
+  return generated_status_;
 }
 
 Status ExecutionProvider::check_graph_count() {
@@ -188,12 +259,67 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(
                                            std::move(bindings));
 }
 
+Result<const ExecutionProvider::Made*> ExecutionProvider::find_made(const OrtGraph& graph) const {
+  for (const OrtNode* node : CTXGEN_TRY(nodes_of(ort_, graph)))
+    for (const std::string& output : CTXGEN_TRY(output_names(ort_, *node))) {
+      const auto found = std::ranges::find(made_, output, &Made::output);
+      if (found != made_.end() && found->program != nullptr) return &*found;
+    }
+  return fail(ErrorCode::kInternal, "ONNX Runtime asks for nodes that were not compiled");
+}
+
+Status ExecutionProvider::generate(std::span<const OrtGraph* const> graphs,
+                                   std::span<const OrtNode* const> fused_nodes,
+                                   OrtNode** context_nodes) {
+  CTXGEN_CHECK(context_->write(*made_content_));
+  made_content_.reset();
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    const Made* made = CTXGEN_TRY(find_made(*graphs[i]));
+    context_nodes[i] = CTXGEN_TRY(make_context_node(
+        ort_, *fused_nodes[i], context_->complete(made->attributes, made == made_.data())));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load_ordinary(
+    const OrtGraph& graph, const OrtNode& fused) const {
+  const Made* made = CTXGEN_TRY(find_made(graph));
+  const Program& program = *made->program;
+  PartitionKernel::NodeNames names, fused_names;
+  for (const std::uint32_t value : program.inputs)
+    names.inputs.push_back(program.values[value].name);
+  for (const std::uint32_t value : program.outputs)
+    names.outputs.push_back(program.values[value].name);
+  fused_names.inputs = CTXGEN_TRY(input_names(ort_, fused));
+  fused_names.outputs = CTXGEN_TRY(output_names(ort_, fused));
+  const std::string where = std::format("partition \"{}\"", program.name);
+  auto bindings = CTXGEN_TRY_AT(PartitionKernel::bind(program, names, fused_names), "{}", where);
+  const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
+  auto executable = CTXGEN_TRY_AT(
+      provider_->loader()->load(made->program, made_blobs_, load, nullptr), "{}", where);
+  return std::make_unique<PartitionKernel>(ort_, watch_, where, std::move(executable),
+                                           std::move(bindings));
+}
+
 Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
                                   std::span<const OrtNode* const> fused_nodes,
-                                  OrtNodeComputeInfo** kernels) {
+                                  OrtNodeComputeInfo** kernels, OrtNode** context_nodes) {
   if (graphs.empty()) return {};
   CTXGEN_CHECK(check_options(graphs));
   CTXGEN_CHECK(check_graph_count());
+  if (made_.empty()) return load_contexts(graphs, fused_nodes, kernels);
+  // What is stored is ONNX Runtime's, also where a later node fails.
+  for (std::size_t i = 0; i < graphs.size(); ++i)
+    kernels[i] = CTXGEN_TRY(load_ordinary(*graphs[i], *fused_nodes[i])).release();
+  if (made_content_) CTXGEN_CHECK(generate(graphs, fused_nodes, context_nodes));
+  made_.clear();
+  made_blobs_ = nullptr;
+  return {};
+}
+
+Status ExecutionProvider::load_contexts(std::span<const OrtGraph* const> graphs,
+                                        std::span<const OrtNode* const> fused_nodes,
+                                        OrtNodeComputeInfo** kernels) const {
   std::vector<const OrtNode*> sources;
   std::vector<ContextNode> nodes;
   for (const OrtGraph* graph : graphs) {

@@ -1,18 +1,23 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
+#include "ctxgen/partition/provider.h"
 
 #include "ep_options.h"
+#include "generated_context.h"
 #include "graph_nodes.h"
 #include "ort_edge.h"
 #include "ort_tables.h"
 #include "partition_kernel.h"
 #include "run_watch.h"
+#include "session_compiler.h"
 
 namespace ctxgen::plugin {
 
@@ -20,18 +25,39 @@ namespace ctxgen::plugin {
 /// unregister the library while sessions live.
 class ExecutionProvider final : public EpTable {
  public:
-  /// `name`: the `source` of the EPContext nodes that it runs. `options`: an error in them is logged now and returned by Compile: ONNX Runtime's Python package
+  /// `provider`: runs EPContext nodes whose `source` is its name, and compiles other nodes. `options`: an error in them is logged now and returned by Compile: ONNX Runtime's Python package
   /// would answer an error from here by a session without the EP.
-  ExecutionProvider(OrtApis ort, std::string name, Result<EpOptions> options,
+  ExecutionProvider(OrtApis ort, std::unique_ptr<Provider> provider, Result<EpOptions> options,
                     const OrtLogger* logger);
 
  private:
+  /// Compiled when it was claimed: what ONNX Runtime gave for that is gone when it asks for the kernel.
+  struct Made {
+    std::string output;  // a value that only its nodes make
+    std::shared_ptr<const Program> program;
+    EpContextAttributes attributes;
+  };
+
   void fill_compiling() noexcept;
   void fill_running() noexcept;
-  [[nodiscard]] Status claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) const;
+  [[nodiscard]] Status claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
+  [[nodiscard]] Status claim_ordinary(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
+  [[nodiscard]] Result<SessionPrograms> compile_ordinary(const OrtGraph& source,
+                                                         SessionGraph& graph);
+  /// Writes the context of a context model, and makes its nodes.
+  [[nodiscard]] Status generate(std::span<const OrtGraph* const> graphs,
+                                std::span<const OrtNode* const> fused_nodes,
+                                OrtNode** context_nodes);
+  [[nodiscard]] Result<const Made*> find_made(const OrtGraph& graph) const;
   [[nodiscard]] Status compile(std::span<const OrtGraph* const> graphs,
                                std::span<const OrtNode* const> fused_nodes,
-                               OrtNodeComputeInfo** kernels);
+                               OrtNodeComputeInfo** kernels, OrtNode** context_nodes);
+  /// One of an ordinary model.
+  [[nodiscard]] Result<std::unique_ptr<PartitionKernel>> load_ordinary(const OrtGraph& graph,
+                                                                       const OrtNode& fused) const;
+  [[nodiscard]] Status load_contexts(std::span<const OrtGraph* const> graphs,
+                                     std::span<const OrtNode* const> fused_nodes,
+                                     OrtNodeComputeInfo** kernels) const;
   [[nodiscard]] Status claim_to_refuse(std::span<const OrtNode* const> nodes,
                                        OrtEpGraphSupportInfo& info) const;
   [[nodiscard]] Status check_options(std::span<const OrtGraph* const> graphs) const;
@@ -43,6 +69,7 @@ class ExecutionProvider final : public EpTable {
       const OpenContext& context, std::size_t program, SourceWeights& sources) const;
 
   OrtApis ort_;
+  std::unique_ptr<Provider> provider_;
   std::string name_;
   EpOptions options_;
   Status options_status_;
@@ -50,6 +77,12 @@ class ExecutionProvider final : public EpTable {
   RunWatch watch_;
   std::shared_ptr<Workspace> group_;
   int compiled_graphs_ = 0;
+  std::vector<Made> made_;
+  BlobSource made_blobs_;
+  std::optional<GeneratedContext> context_;
+  std::optional<ContextContent> made_content_;  // of the context
+  Status generated_status_;                     // why there is none
+  std::string fingerprint_;
 };
 
 }  // namespace ctxgen::plugin

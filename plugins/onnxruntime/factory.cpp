@@ -5,8 +5,10 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "ctxgen/base/version.h"
+#include "ctxgen/registry/providers.h"
 
 #include "execution_provider.h"
 
@@ -68,8 +70,9 @@ void Factory::fill_execution_providers() noexcept {
     auto& factory = *static_cast<Factory*>(self);
     *ep = nullptr;
     return guarded(*factory.ort_.api, "creating the execution provider", [&]() -> Status {
-      *ep = std::make_unique<ExecutionProvider>(factory.ort_, factory.name_,
-                                                read_options(factory.ort_, factory.name_, *options),
+      auto provider = CTXGEN_TRY(make_provider(factory.name_));
+      auto read = read_options(factory.ort_, *provider, *options);
+      *ep = std::make_unique<ExecutionProvider>(factory.ort_, std::move(provider), std::move(read),
                                                 logger)
                 .release();
       ++factory.owners_;

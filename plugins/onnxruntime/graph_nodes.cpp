@@ -50,17 +50,6 @@ Status read_flag(const OrtApis& ort, const OrtNode& node, const char* name, std:
   return fail(ErrorCode::kInvalidGraph, "attribute \"{}\" is {}, expected 0 or 1", name, flag);
 }
 
-Result<std::vector<std::string>> names_of(const OrtApis& ort,
-                                          const std::vector<const OrtValueInfo*>& values) {
-  std::vector<std::string> names;
-  for (const OrtValueInfo* value : values) {
-    const char* name = "";
-    if (value != nullptr) CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetValueInfoName(value, &name)));
-    names.emplace_back(name);
-  }
-  return names;
-}
-
 std::string describe(const OrtApis& ort, const OrtNode& node) {
   const char* name = "";
   if (OrtStatus* status = ort.api->Node_GetName(&node, &name)) ort.api->ReleaseStatus(status);
@@ -77,6 +66,17 @@ Status read_attributes(const OrtApis& ort, const OrtNode& node, EpContextAttribu
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> names_of(const OrtApis& ort,
+                                          const std::vector<const OrtValueInfo*>& values) {
+  std::vector<std::string> names;
+  for (const OrtValueInfo* value : values) {
+    const char* name = "";
+    if (value != nullptr) CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetValueInfoName(value, &name)));
+    names.emplace_back(name);
+  }
+  return names;
+}
 
 Result<std::vector<const OrtNode*>> nodes_of(const OrtApis& ort, const OrtGraph& graph) {
   std::size_t count = 0;

@@ -22,6 +22,10 @@ namespace ctxgen::plugin {
 /// Errors  INVALID_GRAPH (an attribute of another kind or with another value).
 [[nodiscard]] Result<ContextNode> read_context_node(const OrtApis& ort, const OrtNode& node);
 
+/// Names of values; "" for an absent one.
+[[nodiscard]] Result<std::vector<std::string>> names_of(
+    const OrtApis& ort, const std::vector<const OrtValueInfo*>& values);
+
 /// Names of a node's inputs or outputs; "" for an absent one.
 [[nodiscard]] Result<std::vector<std::string>> input_names(const OrtApis& ort, const OrtNode& node);
 [[nodiscard]] Result<std::vector<std::string>> output_names(const OrtApis& ort,

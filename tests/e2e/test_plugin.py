@@ -368,24 +368,6 @@ def test_unknown_options_and_values(compiled, options, texts):
     refused(2, *texts, model=compiled[0], ep_options=options)
 
 
-def test_generation_is_refused(compiled, tmp_path):
-    config = {"ep.context_enable": "1", "ep.context_file_path": str(tmp_path / "made.onnx")}
-    refused(9, "ep.context_enable", "ctxgen compile", model=tmp_path / "net.onnx", config=config)
-    refused(2, "already compiled", "ep.context_enable", model=compiled[0], config=config)
-    assert not (tmp_path / "made.onnx").exists()
-
-
-@pytest.mark.parametrize("data", [False, True], ids=["file", "memory"])
-def test_the_compile_api_is_refused(tmp_path, data):
-    source = save(conv_model(), tmp_path / "net.onnx")
-    options = onnxruntime.SessionOptions()
-    options.add_provider_for_devices(DEVICES, {})
-    compiler = onnxruntime.ModelCompiler(options, source.read_bytes() if data else str(source))
-    with pytest.raises(Exception, match="ctxgen compile"):
-        compiler.compile_to_file(str(tmp_path / "made.onnx"))
-    assert not (tmp_path / "made.onnx").exists()
-
-
 def test_options_are_checked_for_models_without_compiled_nodes(tmp_path):
     text = """<ir_version: 8, opset_import: ["" : 17]>
 branches (bool c, float[n, 4] x) => (float[n, 4] y) {
@@ -394,7 +376,6 @@ branches (bool c, float[n, 4] x) => (float[n, 4] y) {
     bodies = save(onnx.parser.parse_model(text), tmp_path / "branches.onnx")
     for model in (save(conv_model(), tmp_path / "net.onnx"), bodies):
         refused(2, "threadz", model=model, ep_options={"threadz": "2"})
-        refused(9, "ctxgen compile", model=model, config={"ep.context_enable": "1"})
         session(model)
 
 

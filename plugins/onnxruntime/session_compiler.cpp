@@ -1,0 +1,131 @@
+#include "session_compiler.h"
+
+#include <algorithm>
+#include <format>
+#include <map>
+#include <utility>
+
+#include "ctxgen/base/log.h"
+#include "ctxgen/base/spill_file.h"
+#include "ctxgen/cache/cache_folder.h"
+
+#include "session_entry.h"
+
+namespace ctxgen::plugin {
+namespace {
+
+std::vector<std::string> refusals_of(const Graph& graph, const Assignment& assignment) {
+  std::map<std::string, std::size_t> counts;
+  for (std::uint32_t n = 0; n < graph.node_count(); ++n)
+    for (const std::string& reason : assignment.nodes[n].reasons)
+      counts[std::format("{}: {}", graph.node(NodeId{n}).op_type, reason)] += 1;
+  std::vector<std::string> lines;
+  for (const auto& [line, count] : counts) lines.push_back(std::format("{} x {}", count, line));
+  return lines;
+}
+
+SessionPrograms programs_of(const Graph& graph, const Assignment& assignment) {
+  SessionPrograms programs;
+  programs.nodes = graph.node_count();
+  programs.refusals = refusals_of(graph, assignment);
+  for (const Partition& partition : assignment.partitions.front())
+    programs.partitions.push_back({.nodes = partition.nodes, .program = {}, .attributes = {}});
+  return programs;
+}
+
+/// Weights that are ONNX Runtime's memory get memory of their own: it lets go of them.
+Status own_blobs(ContextContent& content) {
+  for (Blob& blob : content.blobs) {
+    if (blob.owner != nullptr || blob.bytes.empty()) continue;
+    Tensor copy = CTXGEN_TRY(
+        Tensor::allocate(DataType::kUint8, {static_cast<std::int64_t>(blob.bytes.size())}));
+    std::ranges::copy(blob.bytes, copy.mutable_bytes().begin());
+    blob = Blob{copy.owner(), copy.bytes()};
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const Program>> program_of(
+    const std::shared_ptr<const std::vector<Program>>& programs, std::string_view name,
+    std::size_t blobs) {
+  const auto found = std::ranges::find(*programs, name, &Program::name);
+  if (found == programs->end())
+    return fail(ErrorCode::kInternal, "no program \"{}\" was made", name);
+  CTXGEN_CHECK(validate(*found, blobs));
+  return std::shared_ptr<const Program>(programs, &*found);
+}
+
+}  // namespace
+
+GraphCompileOptions SessionCompiler::graph_options() const {
+  return {.provider_options = options_.provider_options,
+          .prefix = options_.node_prefix,
+          .jobs = options_.threads};
+}
+
+Result<SessionPrograms> SessionCompiler::claim(SessionGraph& graph) const {
+  const ClaimedGraph claimed = CTXGEN_TRY(claim_graph(graph.model, provider_));
+  return programs_of(graph.model.graph, claimed.assignment);
+}
+
+Result<SessionPrograms> SessionCompiler::compile_now(SessionGraph& graph,
+                                                     const GraphCompileOptions& options) const {
+  ClaimedGraph claimed = CTXGEN_TRY(claim_graph(graph.model, provider_, options.spill));
+  CompiledGraph compiled =
+      CTXGEN_TRY(compile_graph(graph.model, std::move(claimed), provider_, options));
+  SessionPrograms result;
+  result.nodes = graph.nodes.size();
+  result.refusals = refusals_of(graph.model.graph, compiled.assignment);
+  if (!compiled.content) return result;
+  CTXGEN_CHECK(own_blobs(*compiled.content));
+  result.content = std::move(compiled.content);
+  const auto programs = std::make_shared<const std::vector<Program>>(result.content->programs);
+  for (BuiltPartition& built : compiled.partitions)
+    result.partitions.push_back(
+        {.nodes = compiled.assignment.partitions[built.provider][built.partition].nodes,
+         .program = CTXGEN_TRY(
+             program_of(programs, built.attributes.partition_name, result.content->blobs.size())),
+         .attributes = std::move(built.attributes)});
+  result.blobs = [blobs = result.content->blobs](BlobIndex index) -> Result<Blob> {
+    return blobs[index.value];
+  };
+  return result;
+}
+
+Result<SessionPrograms> SessionCompiler::compile_for_file(SessionGraph& graph,
+                                                          const ContextReader* earlier) const {
+  GraphCompileOptions options = graph_options();
+  options.added = earlier;
+  if (options_.cache_dir.empty()) return compile_now(graph, options);
+  const auto cache = CTXGEN_TRY(CacheFolder::open(options_.cache_dir, options_.cache_max_bytes));
+  options.cache = cache.get();  // by program: the file needs what only a compile knows
+  return compile_now(graph, options);
+}
+
+Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
+  if (options_.cache_dir.empty()) return compile_now(graph, graph_options());
+  const auto cache = CTXGEN_TRY(CacheFolder::open(options_.cache_dir, options_.cache_max_bytes));
+  const Hash128 key = CTXGEN_TRY(graph_key(graph.model, provider_, graph_options()));
+  if (auto entry = cache->find(CacheKind::kOutput, key)) {
+    auto found = read_session_entry(*std::move(entry), graph.nodes.size());
+    if (found) return found;
+    log(LogLevel::kWarning, "an entry of the cache is not used: {}", found.error().message);
+  }
+  SpillFile spill(options_.cache_dir / "x", SpillFile::kDefaultMemoryBytes);
+  GraphCompileOptions with_spill = graph_options();
+  with_spill.spill = &spill;
+  SessionPrograms made = CTXGEN_TRY(compile_now(graph, with_spill));
+  if (!made.content) return made;  // so little work that it need not be kept
+  const std::vector<std::byte> entry = CTXGEN_TRY(write_session_entry(made));
+  if (!cache->add(CacheKind::kOutput, key, entry)) return made;
+  if (auto kept = cache->find(CacheKind::kOutput, key)) {
+    auto mapped = read_session_entry(*std::move(kept), graph.nodes.size());
+    if (mapped) {
+      mapped->cached = false;
+      return mapped;
+    }
+  }
+  return made;
+}
+
+}  // namespace ctxgen::plugin

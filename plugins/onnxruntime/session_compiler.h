@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ctxgen/compiler/compile_graph.h"
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/partition/provider.h"
+
+#include "ep_options.h"
+#include "ort_edge.h"
+#include "session_graph.h"
+
+namespace ctxgen::plugin {
+
+/// Nodes that become one program.
+struct SessionPartition {
+  std::vector<NodeId> nodes;               // in order
+  std::shared_ptr<const Program> program;  // null: only claimed
+  EpContextAttributes attributes;          // of a compile, not of the cache
+};
+
+/// What is compiled of a session's model.
+struct SessionPrograms {
+  std::vector<SessionPartition> partitions;
+  BlobSource blobs;                       // of the programs
+  std::optional<ContextContent> content;  // of a compile, not of the cache
+  std::size_t nodes = 0;                  // of the model
+  bool cached = false;
+  /// Why nodes stay with ONNX Runtime, of a claim or a compile: one line for each operator and reason.
+  std::vector<std::string> refusals;
+};
+
+/// Compiles the model of a session, or takes it from `options.cache_dir`.
+///
+/// Lifetime  the result holds no memory of ONNX Runtime's.
+class SessionCompiler {
+ public:
+  /// The two outlive it.
+  SessionCompiler(const Provider& provider, const EpOptions& options)
+      : provider_(provider), options_(options) {}
+
+  /// Only what would be compiled.
+  [[nodiscard]] Result<SessionPrograms> claim(SessionGraph& graph) const;
+  /// Errors  those of the provider; IO_ERROR: the cache's folder is something else.
+  [[nodiscard]] Result<SessionPrograms> compile(SessionGraph& graph) const;
+  /// The same for a context model: with content and attributes, after the programs of `earlier`, if any.
+  [[nodiscard]] Result<SessionPrograms> compile_for_file(SessionGraph& graph,
+                                                         const ContextReader* earlier) const;
+
+ private:
+  [[nodiscard]] GraphCompileOptions graph_options() const;
+  [[nodiscard]] Result<SessionPrograms> compile_now(SessionGraph& graph,
+                                                    const GraphCompileOptions& options) const;
+
+  const Provider& provider_;
+  const EpOptions& options_;
+};
+
+}  // namespace ctxgen::plugin

@@ -1,0 +1,152 @@
+"""Context models that ONNX Runtime makes with the plugin EP: ep.context_enable and its compile API."""
+
+import onnx
+import pytest
+from cli_support import conv_model, done, ep_nodes, save
+from test_plugin import DEVICES, EP, TRAINED, onnxruntime, refused, session
+from test_plugin_sessions import agree, numbers
+
+# Models of which ONNX Runtime gives another graph even with its optimizers off, and what is different.
+OTHER_GRAPHS = {}
+
+
+def config(output=None, **more):
+    given = {"ep.context_enable": "1", **{key.replace("__", "."): value for key, value in more.items()}}
+    return given if output is None else {**given, "ep.context_file_path": str(output)}
+
+
+def generate(model, output=None, ep_options=None, **more):
+    """With ONNX Runtime's optimizers off."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for key, value in config(output, **more).items():
+        options.add_session_config_entry(key, value)
+    options.add_provider_for_devices(DEVICES, ep_options or {})
+    return onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options)
+
+
+@pytest.fixture
+def net(tmp_path):
+    return save(conv_model(), tmp_path / "net.onnx")
+
+
+X = numbers(2, 3, 8, 8)
+
+
+def test_the_files_of_a_session(net, tmp_path):
+    """Its bin is the command line's, byte for byte, and so is what the node says."""
+    made = tmp_path / "made"
+    made.mkdir()
+    agree(net, {"x": X}, generate(net, made / "net_ctx.onnx"))
+    assert sorted(path.name for path in made.iterdir()) == ["net_ctx.onnx", "net_dnnl.bin"]
+    agree(net, {"x": X}, session(made / "net_ctx.onnx", config={"session.disable_model_compile": "1"}))
+    done("compile", "-q", net)
+    assert (made / "net_dnnl.bin").read_bytes() == (tmp_path / "net_dnnl.bin").read_bytes()
+    (ours,), (theirs,) = ep_nodes(made / "net_ctx.onnx"), ep_nodes(tmp_path / "net_ctx.onnx")
+    assert {a.name: onnx.helper.get_attribute_value(a) for a in ours.attribute} == {a.name: onnx.helper.get_attribute_value(a) for a in theirs.attribute}
+    key = f"ep_compatibility_info.{EP}"
+    said = [{one.key: one.value for one in onnx.load(folder / "net_ctx.onnx").metadata_props}[key] for folder in (made, tmp_path)]
+    assert said[0] == said[1]
+    done("check", made / "net_ctx.onnx")
+
+
+def test_names_by_default(net, tmp_path):
+    generate(net)
+    assert {path.name for path in tmp_path.iterdir()} == {"net.onnx", "net_ctx.onnx", "net_dnnl.bin"}
+
+
+def test_an_embedded_context(net, tmp_path):
+    output = tmp_path / "made.onnx"
+    generate(net.read_bytes(), output, ep__context_embed_mode="1")
+    assert {path.name for path in tmp_path.iterdir()} == {"net.onnx", "made.onnx"}
+    agree(net, {"x": X}, session(output.read_bytes()))
+
+
+@pytest.mark.parametrize("data", [False, True], ids=["file", "memory"])
+@pytest.mark.parametrize("embed", [False, True], ids=["bin", "embedded"])
+def test_the_compile_api(net, tmp_path, data, embed):
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(DEVICES, {})
+    output = tmp_path / "made.onnx"
+    source = net.read_bytes() if data else str(net)
+    onnxruntime.ModelCompiler(options, source, embed_compiled_data_into_model=embed).compile_to_file(str(output))
+    assert (tmp_path / "made_dnnl.bin").exists() is not embed
+    agree(net, {"x": X}, session(output, config={"session.disable_model_compile": "1"}))
+
+
+def test_the_compile_api_to_memory(net):
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(DEVICES, {})
+    made = onnxruntime.ModelCompiler(options, net.read_bytes(), embed_compiled_data_into_model=True).compile_to_bytes()
+    agree(net, {"x": X}, session(made))
+
+
+def test_a_model_from_memory_needs_a_path(net):
+    with pytest.raises(Exception, match="ep.context_file_path"):
+        generate(net.read_bytes())
+
+
+def test_a_prefix(net, tmp_path):
+    generate(net, tmp_path / "made.onnx", ep__context_node_name_prefix="own_")
+    (node,) = ep_nodes(tmp_path / "made.onnx")
+    names = [attribute.s.decode() for attribute in node.attribute if attribute.name == "partition_name"]
+    assert names[0].startswith("own_dnnl_")
+
+
+def test_a_compiled_model_is_refused(net, tmp_path):
+    done("compile", "-q", net)
+    refused(2, "already compiled", "ep.context_enable", model=tmp_path / "net_ctx.onnx", config=config(tmp_path / "made.onnx"))
+    assert not (tmp_path / "made.onnx").exists()
+
+
+def test_a_file_of_another_kind_is_not_replaced(net, tmp_path):
+    other = tmp_path / "made_dnnl.bin"
+    other.write_bytes(b"a user's own")
+    with pytest.raises(Exception, match="not a context binary"):
+        generate(net, tmp_path / "made.onnx")
+    assert other.read_bytes() == b"a user's own"
+    assert not (tmp_path / "made.onnx").exists()
+
+
+def test_models_share_a_bin(tmp_path):
+    """Two models give three files, those of the command line's batch."""
+    sources = [save(conv_model(), tmp_path / "a.onnx")]
+    changed = onnx.load(sources[0])
+    changed.graph.node.append(onnx.helper.make_node("Neg", [changed.graph.output[0].name], ["negative"]))
+    changed.graph.output.append(onnx.helper.make_tensor_value_info("negative", onnx.TensorProto.FLOAT, None))
+    sources.append(save(changed, tmp_path / "b.onnx"))
+    made, batch = tmp_path / "made", tmp_path / "batch"
+    made.mkdir()
+    generate(sources[0], made / "a_ctx.onnx", ep__share_ep_contexts="1")
+    generate(sources[1], made / "b_ctx.onnx", ep__share_ep_contexts="1", ep__stop_share_ep_contexts="1")
+    done("compile", "-q", *sources, "-o", batch)
+    assert sorted(path.name for path in made.iterdir()) == ["a_ctx.onnx", "a_dnnl.bin", "b_ctx.onnx"]
+    for name in ("a", "b"):
+        agree(tmp_path / f"{name}.onnx", {"x": X}, session(made / f"{name}_ctx.onnx"))
+    sizes = [(folder / "a_dnnl.bin").stat().st_size for folder in (made, batch)]
+    assert sizes[0] == sizes[1]
+    # The group has ended: the next one has a file of its own.
+    generate(sources[1], made / "c_ctx.onnx", ep__share_ep_contexts="1", ep__stop_share_ep_contexts="1")
+    assert (made / "c_dnnl.bin").exists()
+
+
+def test_options_reach_the_programs(net, tmp_path):
+    generate(net, tmp_path / "exact.onnx")
+    generate(net, tmp_path / "narrow.onnx", {"weights": "bf16"})
+    assert (tmp_path / "narrow_dnnl.bin").stat().st_size < (tmp_path / "exact_dnnl.bin").stat().st_size
+
+
+@pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
+def test_trained_models_give_the_bytes_of_the_command_line(folder, tmp_path):
+    made, by_hand = tmp_path / "made", tmp_path / "by_hand"
+    made.mkdir()
+    by_hand.mkdir()
+    generate(folder / "model.onnx", made / "m_ctx.onnx")
+    done("compile", "-q", folder / "model.onnx", "-o", by_hand / "m_ctx.onnx")
+    ours, theirs = made / "m_dnnl.bin", by_hand / "m_dnnl.bin"
+    assert ours.exists() == theirs.exists()
+    if not theirs.exists():
+        return
+    equal = ours.read_bytes() == theirs.read_bytes()
+    assert equal == (folder.name not in OTHER_GRAPHS), OTHER_GRAPHS.get(folder.name)

@@ -1,0 +1,157 @@
+"""Ordinary models in stock ONNX Runtime with the plugin EP: compiled when the session is created, and taken from a cache the next time."""
+
+import json
+import multiprocessing
+import threading
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+import test_overridable
+from cli_support import conv_model, save
+from test_plugin import TRAINED, check_data, onnxruntime, refused, session
+
+
+def numbers(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def plain(model):
+    return onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+
+
+def agree(model, given, ours, rtol=1e-4, atol=1e-5):
+    for found, expected in zip(ours.run(None, given), plain(model).run(None, given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+
+
+@pytest.fixture
+def net(tmp_path):
+    return save(conv_model(), tmp_path / "net.onnx")
+
+
+def entries(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
+def test_trained_models(folder, tmp_path):
+    """First compiled, then from the cache."""
+    tolerance = json.loads((folder / "meta.json").read_text())["tolerance"]
+    for _ in range(2):
+        check_data(session(folder / "model.onnx", {"cache_dir": str(tmp_path)}), folder, tolerance["rtol"], tolerance["atol"])
+
+
+def test_every_node_is_compiled(net):
+    x = numbers(2, 3, 8, 8)
+    agree(net, {"x": x}, session(net, config={"session.disable_cpu_ep_fallback": "1"}))
+    agree(net, {"x": x}, session(net.read_bytes(), config={"session.disable_cpu_ep_fallback": "1"}))
+
+
+def test_nodes_that_are_not_compiled_stay(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+mixed (float[n, 4] x, int64[n] i) => (float[n, 4] y, int64[n] j) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}> {
+  a = MatMul(x, w)
+  b = Relu(a)
+  r = Round(b)
+  y = MatMul(r, w)
+  j = BitShift <direction = "LEFT"> (i, i)
+}""".replace("int64[n] i", "uint64[n] i").replace("int64[n] j", "uint64[n] j")
+    model = save(onnx.parser.parse_model(text), tmp_path / "mixed.onnx")
+    ours = session(model)
+    for rows in (1, 5, 2):  # any number of rows: shapes are not known ahead
+        agree(model, {"x": numbers(rows, 4, seed=rows), "i": np.arange(rows, dtype=np.uint64)}, ours)
+
+
+def test_overrides_of_initializers_that_are_inputs(tmp_path):
+    model = save(test_overridable.network(), tmp_path / "net.onnx")
+    ours = session(model)
+    for given in test_overridable.givens():
+        agree(model, given, ours)
+
+
+def test_threads_share_a_session(net):
+    ours, x = session(net), numbers(2, 3, 8, 8)
+    expected, wrong = plain(net).run(None, {"x": x})[0], []
+
+    def work():
+        for _ in range(50):
+            if not np.allclose(ours.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-5):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_compiling_can_be_forbidden(net):
+    refused(13, model=net, config={"session.disable_model_compile": "1"})
+
+
+def test_options_of_the_provider(net):
+    x = numbers(2, 3, 8, 8)
+    exact, narrow = (session(net, options).run(None, {"x": x})[0] for options in ({}, {"weights": "bf16"}))
+    assert not np.array_equal(exact, narrow)
+    np.testing.assert_allclose(narrow, exact, rtol=0.1, atol=0.1)
+    refused(2, "sideways", model=net, ep_options={"precision": "sideways"})
+    refused(2, "precisionn", "did you mean", model=net, ep_options={"precisionn": "bf16"})
+    refused(2, "cache_max_bytes", model=net, ep_options={"cache_max_bytes": "-1"})
+
+
+def test_a_second_session_takes_the_first_ones_programs(net, tmp_path):
+    cache, x = tmp_path / "cache", numbers(2, 3, 8, 8)
+    agree(net, {"x": x}, session(net, {"cache_dir": str(cache)}))
+    (entry,) = entries(cache)
+    written = entry.stat().st_mtime_ns, entry.stat().st_ino
+    agree(net, {"x": x}, session(net, {"cache_dir": str(cache)}))
+    assert entries(cache) == [entry]
+    assert written[1] == entry.stat().st_ino
+    # What decides the programs decides the entry; threads do not.
+    session(net, {"cache_dir": str(cache), "threads": "1"})
+    assert entries(cache) == [entry]
+    session(net, {"cache_dir": str(cache), "weights": "bf16"})
+    assert len(entries(cache)) == 2
+    other = onnx.load(net)
+    weight = max(other.graph.initializer, key=lambda one: len(one.raw_data))
+    weight.raw_data = bytes(reversed(weight.raw_data))
+    session(save(other, tmp_path / "other.onnx"), {"cache_dir": str(cache)})
+    assert len(entries(cache)) == 3
+
+
+def test_damaged_entries_are_made_again(net, tmp_path):
+    cache, x = tmp_path / "cache", numbers(2, 3, 8, 8)
+    session(net, {"cache_dir": str(cache)})
+    (entry,) = entries(cache)
+    whole = entry.read_bytes()
+    for damaged in (whole[:-1], whole[: len(whole) // 2], b"", whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]):
+        entry.write_bytes(damaged)
+        agree(net, {"x": x}, session(net, {"cache_dir": str(cache)}))
+        assert entry.read_bytes() == whole
+
+
+def test_the_cache_stays_within_its_size(net, tmp_path):
+    cache, x = tmp_path / "cache", numbers(2, 3, 8, 8)
+    agree(net, {"x": x}, session(net, {"cache_dir": str(cache), "cache_max_bytes": "1"}))
+    assert not entries(cache)
+
+
+def create(model, cache, results):
+    ours = session(model, {"cache_dir": str(cache)})
+    results.put(float(np.abs(ours.run(None, {"x": numbers(2, 3, 8, 8)})[0]).sum()))
+
+
+def test_processes_share_a_cache(net, tmp_path):
+    cache, spawn = tmp_path / "cache", multiprocessing.get_context("spawn")
+    results = spawn.Queue()
+    workers = [spawn.Process(target=create, args=(net, cache, results)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    found = [results.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert len(set(found)) == 1
+    assert len(entries(cache)) == 1
