@@ -4,9 +4,11 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/stopwatch.h"
 #include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/option_table.h"
 
 #include "output/file_uses.h"
 #include "output/output_transaction.h"
+#include "stages/cut_model.h"
 #include "stages/report_model.h"
 
 namespace ctxgen {
@@ -59,6 +61,17 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
     ModelSources& sources = imported.sources;
     return CompileKey{sources.key, std::move(sources.keys), std::move(sources.bin_references),
                       std::move(sources.files_read)};
+  });
+}
+
+Result<Blob> part_of_model(const ModelInput& input, const CompileOptions& options) {
+  return at_boundary("cutting a model", [&]() -> Result<Blob> {
+    if (!asks_for_part(options))
+      return fail(ErrorCode::kInvalidArgument, "neither {} nor {} names a value",
+                  option_name(options, &CompileOptions::input_names),
+                  option_name(options, &CompileOptions::output_names));
+    const ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
+    return CTXGEN_TRY(import_model(input, options, providers)).model.source;
   });
 }
 

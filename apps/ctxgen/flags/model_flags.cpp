@@ -20,6 +20,19 @@ const std::vector<std::pair<std::string, int>> kVerifyBlobs = {
     {"never", static_cast<int>(VerifyBlobs::kNever)},
 };
 
+/// "a,b" and "c" are a, b, c.
+Result<std::vector<std::string>> names_in(const std::vector<std::string>& texts,
+                                          const char* option) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts)
+    for (std::string& name : split(text, ',')) {
+      if (name.empty())
+        return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" has an empty name", option, text);
+      names.push_back(std::move(name));
+    }
+  return names;
+}
+
 }  // namespace
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags) {
@@ -30,6 +43,8 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
       ->type_name("INPUT=1x3x224x224[,...]")
       ->allow_extra_args(false);
   add_text_flag(verb, flags.fix_dims, &CompileOptions::fix_dims);
+  add_text_flag(verb, flags.input_names, &CompileOptions::input_names);
+  add_text_flag(verb, flags.output_names, &CompileOptions::output_names);
   for (const OptionSlot slot :
        {OptionSlot(&CompileOptions::freeze_initializers),
         OptionSlot(&CompileOptions::graph_optimization), OptionSlot(&CompileOptions::subgraphs),
@@ -78,6 +93,8 @@ Result<CompileOptions> compile_options(const ModelFlags& flags) {
     const auto [name, value] = CTXGEN_TRY(parse_pair(text, "--fix-dim"));
     options.fix_dims.emplace_back(name, CTXGEN_TRY(parse_count(value, "--fix-dim")));
   }
+  options.input_names = CTXGEN_TRY(names_in(flags.input_names, "--input-names"));
+  options.output_names = CTXGEN_TRY(names_in(flags.output_names, "--output-names"));
   if (!flags.isas.empty()) options.isas = split(flags.isas, ',');
   return options;
 }
@@ -97,8 +114,9 @@ Result<ModelInput> model_input(const std::string& argument) {
 }
 
 std::string compile_only_flag(const CLI::App& verb) {
-  for (const char* name : {"--provider", "--provider-option", "--fix-dim", "--freeze-initializers",
-                           "--graph-optimization", "--subgraphs", "--external-data-dir"})
+  for (const char* name :
+       {"--provider", "--provider-option", "--fix-dim", "--input-names", "--output-names",
+        "--freeze-initializers", "--graph-optimization", "--subgraphs", "--external-data-dir"})
     if (verb.count(name) > 0) return name;
   return "";
 }

@@ -20,6 +20,7 @@ struct ModelFlags {
   std::vector<std::string> dims;
   std::vector<std::string> shapes;
   std::vector<std::string> fix_dims;
+  std::vector<std::string> input_names, output_names;
   std::string isas;
   std::int64_t kept_plans = 8;
   std::vector<std::string> states;  // SessionOptions::states

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <format>
+#include <iterator>
+#include <ranges>
 
 #include "flags/value_checks.h"
 #include "running/random_inputs.h"
@@ -209,6 +211,26 @@ std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
   return text;
 }
 
+Result<std::unique_ptr<Session>> open_reference(const Session& context, const ModelInput& source,
+                                                const SessionOptions& options) {
+  auto whole = CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, options)
+                                              : Session::open(source.path, options));
+  CompileOptions part;
+  part.external_data_folder = options.external_data_folder;
+  const auto name = [](const IoInfo& info) { return std::string(info.name); };
+  const bool other_inputs = std::ranges::any_of(context.inputs(), [&](const IoInfo& input) {
+    return !std::ranges::contains(whole->inputs(), input.name, &IoInfo::name);
+  });
+  if (!other_inputs && std::ranges::equal(context.outputs(), whole->outputs(), {}, name, name))
+    return whole;
+  if (other_inputs)
+    std::ranges::transform(context.inputs(), std::back_inserter(part.input_names), name);
+  std::ranges::transform(context.outputs(), std::back_inserter(part.output_names), name);
+  const auto cut = part_of_model(source, part);
+  if (!cut) return whole;  // another model: comparing says what differs
+  return Session::open_memory(*cut, options);
+}
+
 Result<std::vector<VerificationRun>> verify_against(const std::filesystem::path& context,
                                                     const ModelInput& source,
                                                     const CompileOptions& options) {
@@ -216,9 +238,7 @@ Result<std::vector<VerificationRun>> verify_against(const std::filesystem::path&
   session.threads = options.threads;
   const auto compiled = CTXGEN_TRY(Session::open(context, session));
   session.external_data_folder = options.external_data_folder;
-  const auto reference =
-      CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, session)
-                                     : Session::open(source.path, session));
+  const auto reference = CTXGEN_TRY(open_reference(*compiled, source, session));
   const auto inputs =
       CTXGEN_TRY(random_verification_inputs(compiled->inputs(), {}, options.profiles, 0, 1));
   return verify_runs(*compiled, *reference, inputs,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,6 +71,12 @@ void write_tolerance(JsonWriter& json, const Comparison& comparison);
 /// The worst of each output and partition output over all runs, as a table.
 [[nodiscard]] std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
                                     std::string_view indent = "");
+
+/// The source that a context model is compared with; of a context model of a part (--output-names), that part of the source.
+/// Errors  those of Session::open().
+[[nodiscard]] Result<std::unique_ptr<Session>> open_reference(const Session& context,
+                                                              const ModelInput& source,
+                                                              const SessionOptions& options);
 
 /// Runs a written context model next to its source: one seed for each profile.
 [[nodiscard]] Result<std::vector<VerificationRun>> verify_against(

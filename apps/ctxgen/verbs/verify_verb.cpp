@@ -87,7 +87,10 @@ Result<Comparisons> compare_with_source(const Flags& flags) {
   options.threads = static_cast<int>(flags.threads);
   const auto context = CTXGEN_TRY(Session::open(flags.context, options));
   options.external_data_folder = flags.external_data_folder;
-  const auto reference = CTXGEN_TRY(Session::open(flags.source, options));
+  ModelInput source;
+  source.path = flags.source;
+  source.name = source.path.filename().string();
+  const auto reference = CTXGEN_TRY(open_reference(*context, source, options));
   if (!flags.external_data_folder.empty())
     CTXGEN_CHECK(check_external_data(flags.source, flags.external_data_folder));
   const NumericPaths paths = CTXGEN_TRY(common_paths(*context, *reference));

@@ -111,6 +111,9 @@ void add_value(KeyHasher& key, const std::vector<std::pair<std::string, std::int
     key.add(dim.second);
   });
 }
+void add_value(KeyHasher& key, const std::vector<std::string>& names) {
+  key.add_list(names, [&](const std::string& name) { key.add(name); });
+}
 template <class T>
   requires std::is_enum_v<T>
 void add_value(KeyHasher& key, T value) {

@@ -267,6 +267,24 @@ ctxgen_status* ctxgen_compile_options_add_fixed_dim(ctxgen_compile_options* opti
   });
 }
 
+ctxgen_status* ctxgen_compile_options_add_input_name(ctxgen_compile_options* options,
+                                                     const char* name) {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
+    CTXGEN_CHECK(not_null(name, "name"));
+    o.options.input_names.emplace_back(name);
+    return {};
+  });
+}
+
+ctxgen_status* ctxgen_compile_options_add_output_name(ctxgen_compile_options* options,
+                                                      const char* name) {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
+    CTXGEN_CHECK(not_null(name, "name"));
+    o.options.output_names.emplace_back(name);
+    return {};
+  });
+}
+
 ctxgen_status* ctxgen_compile_options_set_freeze_initializers(ctxgen_compile_options* options,
                                                               int freeze) {
   return set_switch(options, freeze, &CompileOptions::freeze_initializers);

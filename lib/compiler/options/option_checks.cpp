@@ -50,6 +50,24 @@ Status check_context_path(const CompileOptions& options, std::size_t models) {
   return {};
 }
 
+/// A part's weights are in no file of the source.
+Status check_part(const CompileOptions& options, std::size_t models) {
+  if (options.input_names.empty() && options.output_names.empty()) return {};
+  const std::string name =
+      option_name(options, options.input_names.empty() ? OptionSlot(&CompileOptions::output_names)
+                                                       : OptionSlot(&CompileOptions::input_names));
+  if (models > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "{} cannot be combined with a batch of {} models: it names values of one", name,
+                models);
+  if (options.weightless != WeightlessMode::kNone)
+    return fail(ErrorCode::kInvalidArgument,
+                "{} cannot be combined with ep.enable_weightless_mode: weights of a part do not "
+                "stay in the source",
+                name);
+  return {};
+}
+
 }  // namespace
 
 Status check_options(const CompileOptions& options, std::size_t models) {
@@ -86,6 +104,7 @@ Status check_options(const CompileOptions& options, std::size_t models) {
                 "ep.enable_weightless_mode cannot be combined with {} of several instruction sets: "
                 "weights that stay in the sources are packed for none of them",
                 name(&CompileOptions::isas));
+  CTXGEN_CHECK(check_part(options, models));
   CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));

@@ -33,6 +33,12 @@ constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(fix_dims), .in_key = InKey::kYes, .flag = "--fix-dim", .value = "NAME=N",
      .setter = "add_fixed_dim",
      .help = "replace a symbolic dimension of the model by a number; may be repeated"},
+    {CTXGEN_FIELD(input_names), .in_key = InKey::kYes, .flag = "--input-names", .value = "A,B,...",
+     .setter = "add_input_name",
+     .help = "compile the part of the model after these values, which become its inputs"},
+    {CTXGEN_FIELD(output_names), .in_key = InKey::kYes, .flag = "--output-names",
+     .value = "A,B,...", .setter = "add_output_name",
+     .help = "compile the part of the model before these values, which become its outputs"},
     {CTXGEN_FIELD(freeze_initializers), .in_key = InKey::kYes, .flag = "--freeze-initializers",
      .setter = "set_freeze_initializers",
      .help = "treat initializers that are graph inputs as constants"},
@@ -135,10 +141,10 @@ consteval std::size_t field_count() {
   constexpr auto count = [](const CompileOptions& options) {
     const auto& [f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                  f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
-                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43] = options;
+                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45] = options;
     return std::tie(f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                     f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
-                    f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43);
+                    f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45);
   };
   return std::tuple_size_v<decltype(count(std::declval<CompileOptions>()))>;
 }

@@ -9,6 +9,8 @@
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/onnx_lite/read_model.h"
 
+#include "stages/cut_model.h"
+
 namespace ctxgen {
 namespace {
 
@@ -20,8 +22,16 @@ Result<Model> read(const ModelInput& input, const CompileOptions& options,
   how.external_data_folder = options.external_data_folder;
   how.external_buffers = input.external_data;
   how.external_files = &external_files;
-  if (input.path.empty()) return read_model(input.bytes, how);
-  return read_model_file(input.path, how);
+  Model model = input.path.empty() ? CTXGEN_TRY(read_model(input.bytes, how))
+                                   : CTXGEN_TRY(read_model_file(input.path, how));
+  if (!asks_for_part(options)) return model;
+  const Blob part = CTXGEN_TRY(cut_model(model, input, options));
+  ReadModelOptions again;  // all is inline now
+  again.spill = spill;
+  again.file_name = model.file_name;
+  Model cut = CTXGEN_TRY(read_model(part, again));
+  cut.folder = std::move(model.folder);
+  return cut;
 }
 
 /// Looks at the EPContext nodes of a model before anything is compiled.

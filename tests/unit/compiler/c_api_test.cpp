@@ -336,6 +336,21 @@ TEST_F(CApi, AddFixedDim) {
   EXPECT_EQ(m.graph.value(m.graph.inputs.front()).type.fixed_dims(), (Dims{5, 4}));
 }
 
+TEST_F(CApi, AddInputName) {
+  ASSERT_DONE(ctxgen_compile_options_add_input_name(options, "no such value"));
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_add_input_name(options, nullptr)), CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, AddOutputName) {
+  const std::string output = "y";
+  ASSERT_DONE(ctxgen_compile_options_add_output_name(options, output.c_str()));
+  ASSERT_EQ(compile().code, CTXGEN_OK);
+  const Model m = model();
+  ASSERT_EQ(m.graph.outputs.size(), 1U);
+  EXPECT_EQ(m.graph.value(m.graph.outputs.front()).name, output);
+}
+
 TEST_F(CApi, SetFreezeInitializers) {
   ASSERT_EQ(compile(kOverridable).code, CTXGEN_OK);
   EXPECT_EQ(model().graph.inputs.size(), 2U);

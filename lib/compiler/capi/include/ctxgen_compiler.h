@@ -119,6 +119,12 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_profile(
 /* Replaces a symbolic dimension in the model itself. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_fixed_dim(
     ctxgen_compile_options* options, const char* name, int64_t size);
+/* A part of the model: an input or output of it, by the name of a value. Without input names the part takes the inputs of the model
+ * that it needs, without output names it gives the model's outputs. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_input_name(
+    ctxgen_compile_options* options, const char* name);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_add_output_name(
+    ctxgen_compile_options* options, const char* name);
 
 /* Nonzero: initializers that are graph inputs become constants. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_freeze_initializers(

@@ -103,6 +103,9 @@ struct CompileOptions {
   std::string node_prefix;
   std::vector<ShapeProfile> profiles;
   std::vector<std::pair<std::string, std::int64_t>> fix_dims;
+  /// A part of the model (of one only): what computes these values from those. Values inside of bodies and functions have no
+  /// names here. None: the inputs that it needs; the model's outputs.
+  std::vector<std::string> input_names, output_names;
   bool freeze_initializers = false;
   GraphOptimization graph_optimization = GraphOptimization::kNone;
   bool subgraphs = false;         // compile in bodies of If, Loop and Scan too
@@ -168,6 +171,11 @@ struct CompileOptions {
   std::function<void(CompileStage, double fraction)> progress;
   std::function<bool()> cancelled;
 };
+
+/// The part of a model that CompileOptions::input_names and output_names name, as the bytes of a model of its own: what
+/// a compile with these options compiles.
+/// Errors  INVALID_ARGUMENT (no names, or names that give no part), those of reading the model.
+[[nodiscard]] Result<Blob> part_of_model(const ModelInput& input, const CompileOptions& options);
 
 /// Options that cannot be combined, or a compile of so many models, whatever is in these. Every
 /// compile checks this first.
