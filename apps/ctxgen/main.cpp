@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <format>
@@ -197,7 +198,9 @@ void apply(const Verbosity& verbosity) {
   LogLevel least = LogLevel::kWarning;
   if (verbosity.verbose > 0) least = verbosity.verbose > 1 ? LogLevel::kTrace : LogLevel::kInfo;
   if (verbosity.quiet) least = LogLevel::kError;
-  set_log_function(stderr_log_function(isatty(STDERR_FILENO) != 0), least);
+  const char* no_color = std::getenv("NO_COLOR");  // no-color.org
+  const bool color = isatty(STDERR_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+  set_log_function(stderr_log_function(color), least);
 }
 
 }  // namespace ctxgen::cli

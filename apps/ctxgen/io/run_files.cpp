@@ -105,7 +105,8 @@ Status check_run_files(const RunFiles& files) {
   std::vector<FileUse> uses;
   for (const auto& [path, role] :
        {std::pair(files.profile, "--profile"), std::pair(files.report, "-o"),
-        std::pair(files.output_file, "--output-file")})
+        std::pair(files.output_file, "--output-file"), std::pair(files.csv, "--csv"),
+        std::pair(files.plot, "--plot")})
     if (!path.empty()) uses.push_back({How::kWritten, path, role});
   if ((uses.empty() && files.output_folder.empty()) || files.model == "-") return {};
   std::vector<FileRead> external;
@@ -122,7 +123,8 @@ Status check_run_files(const RunFiles& files) {
   CTXGEN_CHECK(add_test_data(files.test_data, uses));
   add_outputs(model.graph, files.output_folder, uses);
   CTXGEN_CHECK(check_file_uses(uses));
-  for (const std::string& file : {files.profile, files.report, files.output_file})
+  for (const std::string& file :
+       {files.profile, files.report, files.output_file, files.csv, files.plot})
     if (!file.empty()) CTXGEN_CHECK(check_writable(file));
   return check_folder_writable(files.output_folder);
 }

@@ -14,7 +14,9 @@ struct RunFiles {
   std::string options_file;
   std::vector<std::string> inputs;  // --input
   std::string test_data;
-  std::string profile, report, output_file, output_folder;  // written
+  std::string profile, report, output_file;  // written, and those below
+  std::string csv = {}, plot = {};
+  std::string output_folder;
 };
 
 /// Whether all that is written may be, before the model is opened: against the model, its external data,

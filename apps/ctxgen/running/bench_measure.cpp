@@ -64,6 +64,36 @@ Result<std::vector<OpTiming>> profile(const Session& session, std::span<const Na
   return mean;
 }
 
+/// A long measurement keeps the times of so many runs and ends.
+constexpr std::size_t kMostSamples = 10'000'000;
+
+/// Runs until `milliseconds` have passed and at least `count` times.
+Result<std::vector<double>> timed_runs(const Session& session, std::span<const NamedTensor> inputs,
+                                       std::uint64_t count, std::uint64_t milliseconds) {
+  std::vector<double> samples;
+  const auto start = Clock::now();
+  while (samples.size() < kMostSamples &&
+         (samples.size() < count || milliseconds_since(start) < static_cast<double>(milliseconds)))
+    samples.push_back(CTXGEN_TRY(timed_run(session, inputs)));
+  return samples;
+}
+
+/// Requires  samples is not empty.
+void summarise(std::vector<double> samples, BenchNumbers& numbers) {
+  std::ranges::sort(samples);
+  double total = 0;
+  for (const double sample : samples) total += sample;
+  numbers.runs = samples.size();
+  numbers.latency_min_ms = samples.front();
+  numbers.latency_p50_ms = percentile(samples, 0.5);
+  numbers.latency_p90_ms = percentile(samples, 0.9);
+  numbers.latency_p95_ms = percentile(samples, 0.95);
+  numbers.latency_p99_ms = percentile(samples, 0.99);
+  numbers.latency_max_ms = samples.back();
+  numbers.latency_mean_ms = total / static_cast<double>(samples.size());
+  numbers.serial_runs_per_second = 1e3 / std::max(numbers.latency_mean_ms, 1e-9);
+}
+
 /// Runs one context until all have done `iterations`.
 Status run_often(RunContext& context, std::barrier<>& start, std::uint64_t iterations) {
   Status status = context.run();  // its memory is there from now on
@@ -190,8 +220,12 @@ void write_latencies(JsonWriter& json, const BenchNumbers& numbers) {
   json.key("latency_ms")
       .begin_object()
       .field("min", numbers.latency_min_ms)
+      .field("mean", numbers.latency_mean_ms)
       .field("p50", numbers.latency_p50_ms)
+      .field("p90", numbers.latency_p90_ms)
+      .field("p95", numbers.latency_p95_ms)
       .field("p99", numbers.latency_p99_ms)
+      .field("max", numbers.latency_max_ms)
       .end_object();
 }
 
@@ -215,13 +249,10 @@ Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& req
   const auto first = timed_run(session, inputs);
   if (!first) return std::unexpected(with_assumed_sizes(first.error(), result.inputs));
   numbers.first_run_ms = *first;
-  std::vector<double> samples;
-  for (std::uint64_t i = 0; i < request.iterations; ++i)
-    samples.push_back(CTXGEN_TRY(timed_run(session, inputs)));
-  std::ranges::sort(samples);
-  numbers.latency_min_ms = samples.front();
-  numbers.latency_p50_ms = percentile(samples, 0.5);
-  numbers.latency_p99_ms = percentile(samples, 0.99);
+  if (request.warmup_ms > 0) (void)CTXGEN_TRY(timed_runs(session, inputs, 0, request.warmup_ms));
+  result.samples_ms =
+      CTXGEN_TRY(timed_runs(session, inputs, request.iterations, request.duration_ms));
+  summarise(result.samples_ms, numbers);
   const SessionStatistics& statistics = session.statistics();
   numbers.primitive_creation_ms = statistics.load.primitive_creation_ms;
   numbers.primitives = statistics.load.primitives;

@@ -18,8 +18,11 @@ namespace ctxgen::cli {
 struct BenchRequest {
   std::string model;
   ModelFlags flags;
-  std::string compile_flag;  // as open_model
-  std::uint64_t iterations = 50;
+  std::string compile_flag;       // as open_model
+  std::uint64_t iterations = 50;  // measured runs, at least
+  std::uint64_t warmup_ms =
+      0;  // runs for so long after the first one, before those that are measured
+  std::uint64_t duration_ms = 0;  // goes on measuring for so long
   bool per_op = false;
   std::uint64_t contexts = 0;  // that run at the same time; 0: no throughput is measured
   std::string profile;         // a trace of the profiled runs; "": none
@@ -31,6 +34,9 @@ struct BenchNumbers {
   double load_ms = 0;
   double first_run_ms = 0;
   double latency_min_ms = 0, latency_p50_ms = 0, latency_p99_ms = 0;
+  double latency_mean_ms = 0, latency_p90_ms = 0, latency_p95_ms = 0, latency_max_ms = 0;
+  std::uint64_t runs = 0;             // measured, one after another
+  double serial_runs_per_second = 0;  // of these
   double primitive_creation_ms = 0;
   std::uint64_t resident_bytes = 0, private_bytes = 0;
   double runs_per_second = 0;  // of all contexts together
@@ -41,8 +47,9 @@ struct BenchNumbers {
 
 struct BenchResult {
   BenchNumbers numbers;
-  std::vector<OpTiming> ops;  // mean of some runs, in order; empty unless asked
-  MachinePeaks peaks;         // measured if ops are asked for
+  std::vector<double> samples_ms;  // of the measured runs, in their order
+  std::vector<OpTiming> ops;       // mean of some runs, in order; empty unless asked
+  MachinePeaks peaks;              // measured if ops are asked for
   std::vector<InputSize> inputs;
   std::string inputs_text;  // as input_sizes_text()
 };
@@ -64,7 +71,7 @@ void write_latencies(JsonWriter& json, const BenchNumbers& numbers);
 
 /// The same in a separate process, so that memory and first-use costs are the model's; no ops.
 /// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).
-/// Out  numbers and inputs_text.
+/// Out  numbers and inputs_text, no samples.
 [[nodiscard]] Result<BenchResult> measure_apart(const BenchRequest& request);
 
 }  // namespace ctxgen::cli

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <filesystem>
 #include <format>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ctxgen/base/file.h"
 #include "ctxgen/base/json.h"
 
 #include "cli.h"
@@ -14,6 +16,7 @@
 #include "flags/value_checks.h"
 #include "io/run_files.h"
 #include "running/bench_measure.h"
+#include "running/bench_samples.h"
 #include "running/decode_measure.h"
 #include "running/open_model.h"
 #include "term/console.h"
@@ -26,6 +29,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  ctxgen bench model_ctx.onnx\n"
     "  ctxgen bench model_ctx.onnx --compare other_ctx.onnx --iterations 200\n"
+    "  ctxgen bench model_ctx.onnx --warmup 200 --duration 3000 --plot latency.svg\n"
     "  ctxgen bench model.onnx --dim batch=8 -v     with a table of operators\n"
     "  ctxgen bench decoder_ctx.onnx --decode 64,512     a prompt of 64 tokens, then 512 steps\n";
 
@@ -33,6 +37,7 @@ struct Flags {
   BenchRequest request;
   std::string decode;
   std::string other;
+  std::string csv, plot;
   std::string options_file;
   bool json = false;
   Verbosity verbosity;
@@ -59,7 +64,9 @@ void write_numbers(JsonWriter& json, const std::string& model, const BenchNumber
       .field("load_ms", numbers.load_ms)
       .field("first_run_ms", numbers.first_run_ms);
   write_latencies(json, numbers);
-  json.field("primitive_creation_ms", numbers.primitive_creation_ms)
+  json.field("runs", numbers.runs)
+      .field("serial_runs_per_second", numbers.serial_runs_per_second)
+      .field("primitive_creation_ms", numbers.primitive_creation_ms)
       .field("resident_bytes", numbers.resident_bytes)
       .field("private_bytes", numbers.private_bytes)
       .field("shared_bytes", shared_bytes(numbers))
@@ -112,8 +119,12 @@ constexpr Line kTimes[] = {
     {"load", &BenchNumbers::load_ms},
     {"first run", &BenchNumbers::first_run_ms},
     {"latency min", &BenchNumbers::latency_min_ms},
+    {"latency mean", &BenchNumbers::latency_mean_ms},
     {"latency p50", &BenchNumbers::latency_p50_ms},
+    {"latency p90", &BenchNumbers::latency_p90_ms},
+    {"latency p95", &BenchNumbers::latency_p95_ms},
     {"latency p99", &BenchNumbers::latency_p99_ms},
+    {"latency max", &BenchNumbers::latency_max_ms},
     {"primitive creation", &BenchNumbers::primitive_creation_ms},
 };
 
@@ -130,6 +141,8 @@ std::string numbers_text(const BenchResult& result) {
       {"private memory", std::format("{:.1f}", double(numbers.private_bytes) / 0x1p20), "MiB"});
   table.row(
       {"shared memory", std::format("{:.1f}", double(shared_bytes(numbers)) / 0x1p20), "MiB"});
+  table.row({std::format("{}, one after another", count_text(numbers.runs, "run")),
+             std::format("{:.1f}", numbers.serial_runs_per_second), "runs/s"});
   if (numbers.runs_per_second > 0)
     table.row({"throughput", std::format("{:.1f}", numbers.runs_per_second), "runs/s"});
   return table.text() + result.inputs_text +
@@ -170,8 +183,20 @@ std::string ops_text(BenchResult result) {
              peaks_text(result.peaks), result.peaks.gbytes);
 }
 
+Status write_text(const std::string& path, const std::string& text) {
+  if (path.empty()) return {};
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  CTXGEN_CHECK(file.write(as_bytes(text)));
+  return file.commit();
+}
+
 Result<int> bench_one(const Flags& flags) {
   const BenchResult result = CTXGEN_TRY(measure(flags.request));
+  if (!flags.csv.empty()) CTXGEN_CHECK(write_text(flags.csv, samples_csv(result.samples_ms)));
+  if (!flags.plot.empty())
+    CTXGEN_CHECK(write_text(
+        flags.plot, samples_svg(result.samples_ms,
+                                std::filesystem::path(flags.request.model).filename().string())));
   if (!flags.json) {
     std::string text = numbers_text(result);
     if (flags.request.per_op) text += ops_text(result);
@@ -240,6 +265,10 @@ Result<int> bench_two(const Flags& flags) {
   if (!flags.request.profile.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "--profile cannot be combined with --compare: a profile is for one model");
+  if (!flags.csv.empty() || !flags.plot.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "{} cannot be combined with --compare: it shows the runs of one model",
+                flags.csv.empty() ? "--plot" : "--csv");
   // Flags about compiling are for the plain one of the two, --verify-blobs for the compiled one.
   const std::string data = flags.request.flags.options.external_data_folder.string();
   const bool first_compiled = CTXGEN_TRY(is_context_model(flags.request.model, data));
@@ -367,6 +396,10 @@ Status check_decode(const Flags& flags) {
                       : flags.request.contexts > 0     ? "--contexts"
                       : !flags.request.profile.empty() ? "--profile"
                       : flags.request.per_op           ? "-v"
+                      : flags.request.warmup_ms > 0    ? "--warmup"
+                      : flags.request.duration_ms > 0  ? "--duration"
+                      : !flags.csv.empty()             ? "--csv"
+                      : !flags.plot.empty()            ? "--plot"
                                                        : nullptr;
   if (decodes && other != nullptr)
     return fail(ErrorCode::kInvalidArgument, "--decode cannot be combined with {}", other);
@@ -391,6 +424,8 @@ Result<int> run(Flags& flags) {
        .profile = flags.request.profile,
        .report = {},
        .output_file = {},
+       .csv = flags.csv,
+       .plot = flags.plot,
        .output_folder = {}}));
   if (flags.decode.empty()) return bench_one(flags);
   if (flags.request.flags.states.empty()) flags.request.flags.states = {"auto"};
@@ -413,6 +448,18 @@ void add_bench(Cli& cli) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole_number(1, 1'000'000));
+  verb->add_option("--warmup", flags->request.warmup_ms,
+                   "run for at least so long after the first run, before the measured ones")
+      ->type_name("MS")
+      ->transform(whole_number(1, 3'600'000));
+  verb->add_option("--duration", flags->request.duration_ms,
+                   "go on measuring for at least so long, and --iterations runs")
+      ->type_name("MS")
+      ->transform(whole_number(1, 3'600'000));
+  verb->add_option("--csv", flags->csv, "write the latency of each measured run")
+      ->type_name("FILE.csv");
+  verb->add_option("--plot", flags->plot, "draw the latency of each measured run over time")
+      ->type_name("FILE.svg");
   verb->add_option("--contexts", flags->request.contexts,
                    "also measure the throughput of N run contexts, each in its own thread")
       ->type_name("N")
