@@ -292,9 +292,12 @@ def make_pages(folder, names):
     return pages
 
 
-def make_pictures(browser, page, folder):
-    """Small ones, for the pages in docs."""
+def make_pictures(browser, page, others, folder):
+    """Small ones, for the pages in docs: parts of one page, and the beginning of the others."""
     folder.mkdir(exist_ok=True)
+    for other in others:
+        browser.open(other)
+        browser.picture(folder / f"report-of-{other.stem.replace('_', '-')}.png", browser.one("#graph") if other.stem == "5000_nodes" else None, height=720)
     browser.open(page)
     browser.picture(folder / "report-summary.png")
     browser.picture(folder / "report-graph.png", browser.one("#graph"), height=720)
@@ -309,7 +312,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="resnet50", help="bench models, by commas; none: none (default: resnet50)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="keep models and pages there")
-    parser.add_argument("--pictures", action="store_true", help="make the pictures in docs/images from the first bench model")
+    parser.add_argument("--pictures", action="store_true", help="make the pictures in docs/images: of the first bench model, the beginning of the other ones and of 5,000 nodes")
     arguments = parser.parse_args()
     names = [] if arguments.models == "none" else arguments.models.split(",")
     if arguments.pictures and not names:
@@ -329,7 +332,8 @@ def main():
                 check_page(browser, checks, page)
             check_two(browser, checks, two)
             if arguments.pictures:
-                make_pictures(browser, pages[-len(names)], ROOT / "docs" / "images")
+                first = pages[-len(names)]
+                make_pictures(browser, first, [page for page in pages if page != first and (page.stem in names or page.stem == "5000_nodes")], ROOT / "docs" / "images")
         finally:
             browser.driver.quit()
     print(f"{checks.passed} passed, {len(checks.failed)} failed")
