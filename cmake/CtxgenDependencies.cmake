@@ -6,6 +6,7 @@
 #                            is not position-independent (thread-local storage), so no plugin can hold it.
 #   OpenMP::OpenMP_CXX       always GNU's runtime, the one that oneDNN runs on
 #   spdlog::spdlog  zstd::libzstd  xxHash::xxhash  CLI11::CLI11
+#   CURL::libcurl  OpenSSL::Crypto   the remote cache
 #   ctxgen_highway_headers   Highway's, for lib/kernels
 #   libzip::zip              .npz files; its own config wants programs that Debian packages apart
 #   ctxgen_onnxruntime_headers   ONNX Runtime's headers, if CTXGEN_HAVE_ONNXRUNTIME
@@ -49,6 +50,11 @@ ctxgen_need(CLI11 "${CLI11_FOUND}" "${CLI11_VERSION}" 2.4)
 
 find_package(zstd CONFIG QUIET)
 ctxgen_need(zstd "${zstd_FOUND}" "${zstd_VERSION}" 1.5)
+
+find_package(CURL QUIET)
+ctxgen_need(libcurl "${CURL_FOUND}" "${CURL_VERSION_STRING}" 7.85)
+find_package(OpenSSL QUIET COMPONENTS Crypto)
+ctxgen_need(OpenSSL "${OPENSSL_FOUND}" "${OPENSSL_VERSION}" 3.0)
 
 find_package(PkgConfig QUIET) # xxHash comes without a CMake config
 ctxgen_need(pkg-config "${PkgConfig_FOUND}" "${PKG_CONFIG_VERSION_STRING}" 0.29)

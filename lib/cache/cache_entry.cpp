@@ -12,15 +12,13 @@ constexpr std::uint32_t kVersion = 1;
 
 }  // namespace
 
-std::array<std::byte, kFooterBytes> make_footer(CacheKind kind, Hash128 key,
-                                                std::span<const std::byte> bytes) {
-  const Hash128 hash = hash_bytes(bytes);
+std::array<std::byte, kFooterBytes> make_footer(CacheKind kind, Hash128 key, std::uint64_t bytes,
+                                                Hash128 hash) {
   ByteWriter writer;
   writer.text(kMagic);
   writer.u32(kVersion);
   writer.u32(static_cast<std::uint32_t>(kind));
-  for (const std::uint64_t number :
-       {key.high, key.low, std::uint64_t{bytes.size()}, hash.high, hash.low})
+  for (const std::uint64_t number : {key.high, key.low, bytes, hash.high, hash.low})
     writer.u64(number);
   const Hash128 own = hash_bytes(writer.buffer());
   writer.u64(own.high);
@@ -42,7 +40,8 @@ std::optional<std::span<const std::byte>> bytes_of_entry(std::span<const std::by
   std::uint64_t size = 0;
   std::memcpy(&size, stands.data() + kBeforeHashes - sizeof size, sizeof size);
   if (size != bytes.size()) return std::nullopt;
-  if (!std::ranges::equal(stands, make_footer(kind, key, bytes))) return std::nullopt;
+  if (!std::ranges::equal(stands, make_footer(kind, key, size, hash_bytes(bytes))))
+    return std::nullopt;
   return bytes;
 }
 

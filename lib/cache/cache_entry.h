@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -13,8 +14,9 @@ namespace ctxgen {
 /// hash of all that. Bytes come first, so that they are page-aligned in the map.
 inline constexpr std::size_t kFooterBytes = 72;
 
+/// `hash`: of the bytes.
 [[nodiscard]] std::array<std::byte, kFooterBytes> make_footer(CacheKind kind, Hash128 key,
-                                                              std::span<const std::byte> bytes);
+                                                              std::uint64_t bytes, Hash128 hash);
 
 /// The bytes of an entry; nothing if the file is not a whole entry of that kind and key.
 [[nodiscard]] std::optional<std::span<const std::byte>> bytes_of_entry(

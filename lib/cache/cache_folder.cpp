@@ -90,8 +90,19 @@ std::optional<Blob> CacheFolder::find(CacheKind kind, Hash128 key) {
 
 bool CacheFolder::holds(CacheKind kind, Hash128 key) const { return mark_used(path_of(kind, key)); }
 
-Status CacheFolder::write(const fs::path& path, CacheKind kind, Hash128 key,
-                          std::span<const std::byte> bytes) const {
+Status CacheEntryWriter::write(std::span<const std::byte> bytes) {
+  hasher_.add(bytes);
+  size_ += bytes.size();
+  return file_.write(bytes);
+}
+
+Status CacheEntryWriter::finish() {
+  CTXGEN_CHECK(file_.write(make_footer(kind_, key_, size_, hash())));
+  return file_.commit_unflushed();  // what a power cut leaves of it does not fit its checksum
+}
+
+Result<CacheEntryWriter> CacheFolder::create(CacheKind kind, Hash128 key) const {
+  const fs::path path = path_of(kind, key);
   std::error_code error;
   const bool first = fs::create_directories(path_, error);
   if (!error) fs::create_directories(path.parent_path(), error);
@@ -104,15 +115,23 @@ Status CacheFolder::write(const fs::path& path, CacheKind kind, Hash128 key,
     CTXGEN_CHECK(tag.commit_unflushed());
   }
   // Others may write into the folder, too: a link that one of them left there leads nowhere.
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path, Links::kReplace));
-  CTXGEN_CHECK(file.write(bytes));
-  CTXGEN_CHECK(file.write(make_footer(kind, key, bytes)));
-  return file.commit_unflushed();  // what a power cut leaves of it does not fit its checksum
+  return CacheEntryWriter(CTXGEN_TRY(AtomicFile::create(path, Links::kReplace)), kind, key);
+}
+
+Result<CacheEntryWriter> CacheFolder::begin(CacheKind kind, Hash128 key) {
+  written_ = true;
+  return create(kind, key);
+}
+
+Status CacheFolder::write(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) const {
+  CacheEntryWriter entry = CTXGEN_TRY(create(kind, key));
+  CTXGEN_CHECK(entry.write(bytes));
+  return entry.finish();
 }
 
 bool CacheFolder::add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) {
   if (!writable_ || bytes.size() > max_bytes_) return false;
-  const Status status = write(path_of(kind, key), kind, key, bytes);
+  const Status status = write(kind, key, bytes);
   if (status) {
     written_ = true;
     return true;

@@ -59,6 +59,9 @@ Status check_without_files(const CompileOptions& options) {
         ErrorCode::kInvalidArgument,
         "keep_unchanged, dry_run and make_folder are about models in files, and these go to "
         "memory or functions");
+  if (!options.cache_url.empty())
+    return fail(ErrorCode::kInvalidArgument, "a remote cache ({}) is for models in files",
+                option_name(options, &CompileOptions::cache_url));
   if (!options.append.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "models that are not written to files cannot be added to a bin ({})",

@@ -6,6 +6,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/option_table.h"
 
+#include "cache/output_cache.h"
 #include "output/file_uses.h"
 #include "output/output_transaction.h"
 #include "stages/cut_model.h"
@@ -72,6 +73,34 @@ Result<Blob> part_of_model(const ModelInput& input, const CompileOptions& option
                   option_name(options, &CompileOptions::output_names));
     const ProviderList providers = CTXGEN_TRY(ProviderList::make(options));
     return CTXGEN_TRY(import_model(input, options, providers)).model.source;
+  });
+}
+
+Result<CacheLookup> look_up_compile(const std::vector<ModelInput>& inputs,
+                                    const std::vector<std::filesystem::path>& outputs,
+                                    const CompileOptions& options) {
+  return at_boundary("looking into caches", [&]() -> Result<CacheLookup> {
+    CompileEnv env = CTXGEN_TRY(CompileEnv::make(inputs, outputs, options));
+    CTXGEN_CHECK(env.start({}));
+    if (env.cache == nullptr)
+      return fail(ErrorCode::kInvalidArgument,
+                  "there is no cache to look into: give {} or set "
+                  "CTXGEN_CACHE_DIR",
+                  option_name(options, &CompileOptions::cache_dir));
+    if (!is_kept_whole(inputs, options))
+      return fail(ErrorCode::kInvalidArgument, "no cache keeps the outputs of such a compile");
+    const ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
+    const Hash128 key = output_key(imported.sources.key, env.outputs, options);
+    CacheLookup lookup;
+    lookup.key = imported.sources.key;
+    if (find_outputs(*env.cache, key, imported.bytes(), env.outputs, options)) {
+      lookup.place = CacheLookup::Place::kFolder;
+    } else if (env.remote != nullptr) {
+      if (env.remote->holds(remote_key(imported.sources.strong_key, key)))
+        lookup.place = CacheLookup::Place::kRemote;
+      lookup.remote = env.remote->finish();
+    }
+    return lookup;
   });
 }
 

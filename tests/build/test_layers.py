@@ -19,6 +19,7 @@ BACKEND = {"onednn_exec", "onednn_compile", "cpu", "loaders", "registry"}
 MAY_INCLUDE = {
     "base": set(),
     "cache": {"base"},
+    "remote": {"base", "cache"},
     "kernels": {"base"},
     "weights": {"base", "cache"},
     "ctxfile": {"base", "weights"},
@@ -32,7 +33,7 @@ MAY_INCLUDE = {
     "loaders": BELOW_BACKEND | {"onednn_exec", "cpu"},
     "registry": BELOW_BACKEND | BACKEND,
     "compiler_core": BELOW_BACKEND | BACKEND | {"cache"},  # no onnx: the plugin uses it
-    "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache"},
+    "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache", "remote"},
     "runtime": BELOW_BACKEND | BACKEND,  # no onnx: it loads context models
 }
 
@@ -46,6 +47,8 @@ CONFINED = {
     r"spdlog/|fmt/": ["lib/base/"],
     r"xxhash": ["lib/base/"],
     r"CLI/": ["apps/"],
+    r"curl/": ["lib/remote/"],
+    r"openssl/": ["lib/remote/"],
     r"onnxruntime": ["plugins/onnxruntime/"],
 }
 

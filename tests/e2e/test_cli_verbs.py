@@ -52,7 +52,7 @@ def test_help_of_every_verb_has_examples(verb):
     assert f"Examples:\n  ctxgen {verb}" in text
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "cache"] + ["cache stats", "cache clear", "cache trim"])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "cache"] + ["cache stats", "cache clear", "cache trim", "cache lookup"])
 def test_every_verb_takes_quiet_and_verbose(verb):
     text = done(*verb.split(), "--help").stdout
     assert re.search(r"-q, +--quiet", text) and re.search(r"-v, +--verbose", text)

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "show/remote_lines.h"
 #include "show/sharing_table.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -216,8 +217,9 @@ void write_report_fields(JsonWriter& json, const CompileReport& report,
       .field("programs_cached", report.counts.programs_cached)
       .field("bytes_packed", report.counts.bytes_packed)
       .field("bytes_cached", report.counts.bytes_cached)
-      .field("outputs_cached", report.counts.outputs_cached)
-      .field("weight_bytes_left_in_sources", report.bytes_left_in_sources)
+      .field("outputs_cached", report.counts.outputs_cached);
+  if (report.remote) write_remote(json.key("remote_cache"), *report.remote);
+  json.field("weight_bytes_left_in_sources", report.bytes_left_in_sources)
       .field("key", report.key.hex())
       .key("files_read")
       .begin_array();
@@ -256,6 +258,7 @@ std::string report_text(const CompileReport& report,
         "from the cache: {} of {}, {} of weights\n", report.counts.programs_cached,
         count_text(report.counts.programs_cached + report.counts.programs_compiled, "program"),
         size_text(report.counts.bytes_cached));
+  if (report.remote) text += remote_text(*report.remote);
   text += outputs_text(report.files, report.up_to_date);
   return report.up_to_date ? text : text + std::format("{:.2f} s\n", report.seconds);
 }

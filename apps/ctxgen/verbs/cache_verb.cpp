@@ -1,12 +1,21 @@
 #include <format>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/cache/cache_folder.h"
+#include "ctxgen/compiler/compile.h"
+#include "ctxgen/compiler/config_keys.h"
 
 #include "cli.h"
+#include "compile/compile_outputs.h"
+#include "flags/config_arguments.h"
+#include "flags/model_flags.h"
+#include "flags/option_flags.h"
 #include "flags/value_checks.h"
+#include "show/remote_lines.h"
 #include "term/console.h"
 #include "term/text_table.h"
 
@@ -17,7 +26,8 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  ctxgen cache stats --cache-dir ~/.cache/ctxgen/compile\n"
     "  CTXGEN_CACHE_DIR=cache ctxgen cache trim --cache-size 1GiB\n"
-    "  ctxgen cache clear --cache-dir cache --json\n";
+    "  ctxgen cache clear --cache-dir cache --json\n"
+    "  ctxgen cache lookup model.onnx --cache-dir cache --cache-url http://cache.local:8080\n";
 
 enum class Task { kStats, kClear, kTrim };
 
@@ -85,10 +95,95 @@ Result<int> run(Task task, const Flags& flags) {
   return 0;
 }
 
+struct LookupFlags {
+  std::vector<std::string> models;
+  std::string output;
+  std::vector<std::string> config;
+  ModelFlags model;
+  bool json = false;
+  Verbosity verbosity;
+};
+
+std::string_view name_of(CacheLookup::Place place) {
+  switch (place) {
+    case CacheLookup::Place::kFolder: return "folder";
+    case CacheLookup::Place::kRemote: return "remote";
+    case CacheLookup::Place::kNowhere: break;
+  }
+  return "nowhere";
+}
+
+Status show(const CacheLookup& lookup, const LookupFlags& flags) {
+  if (flags.json) {
+    JsonWriter json;
+    json.begin_object().field("place", name_of(lookup.place)).field("key", lookup.key.hex());
+    if (lookup.remote) write_remote(json.key("remote_cache"), *lookup.remote);
+    json.end_object();
+    return print(json.finish());
+  }
+  if (flags.verbosity.quiet) return {};
+  const std::string text = lookup.place == CacheLookup::Place::kFolder   ? "in the folder\n"
+                           : lookup.place == CacheLookup::Place::kRemote ? "in the remote cache\n"
+                                                                         : "in no cache\n";
+  return print(lookup.remote ? text + remote_text(*lookup.remote) : text);
+}
+
+Result<int> look_up(const LookupFlags& flags) {
+  apply(flags.verbosity);
+  CompileOptions options = CTXGEN_TRY(compile_options(flags.model));
+  CTXGEN_CHECK(apply_config(options, CTXGEN_TRY(parse_config(flags.config))));
+  if (!options.external_initializers.empty() && !options.external_threshold)
+    options.external_threshold = 0;  // as compile has it
+  const OutputPlan plan = CTXGEN_TRY(plan_outputs(
+      flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
+  if (plan.to_stdout)
+    return fail(ErrorCode::kInvalidArgument, "-o -: no cache keeps a compile to stdout");
+  std::vector<ModelInput> inputs;
+  for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
+  const CacheLookup lookup = CTXGEN_TRY(look_up_compile(inputs, plan.outputs, options));
+  CTXGEN_CHECK(show(lookup, flags));
+  return lookup.place == CacheLookup::Place::kNowhere
+             ? error_info(ErrorCode::kNotSatisfied).exit_status
+             : 0;
+}
+
+void add_lookup(Cli& cli, CLI::App& verb) {
+  const auto flags = std::make_shared<LookupFlags>();
+  CLI::App& one = *verb.add_subcommand(
+      "lookup", "say whether a compile of these models with these options would be served");
+  one.add_option("model", flags->models, "ONNX models, as compile takes them")
+      ->type_name("MODEL[,MODEL...]")
+      ->required();
+  one.add_option("-o,--output", flags->output,
+                 "where compile would write, which is part of what is looked for")
+      ->type_name("OUT");
+  CompileOptions& options = flags->model.options;
+  for (const OptionSlot slot :
+       {OptionSlot(&CompileOptions::embed), OptionSlot(&CompileOptions::bin),
+        OptionSlot(&CompileOptions::node_prefix),
+        OptionSlot(&CompileOptions::external_initializers),
+        OptionSlot(&CompileOptions::external_threshold), OptionSlot(&CompileOptions::strict),
+        OptionSlot(&CompileOptions::require_compiled),
+        OptionSlot(&CompileOptions::require_runnable), OptionSlot(&CompileOptions::cache_dir),
+        OptionSlot(&CompileOptions::cache_url), OptionSlot(&CompileOptions::cache_headers),
+        OptionSlot(&CompileOptions::cache_timeout_seconds)})
+    add_option_flag(one, options, slot);
+  one.add_option("--config", flags->config,
+                 "one of ONNX Runtime's session keys (docs/options.md); may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_model_flags(one, flags->model);
+  add_target_flags(one, flags->model);
+  one.add_flag("--json", flags->json, "print JSON");
+  add_verbosity(one, flags->verbosity);
+  one.footer(kExamples);
+  one.callback([&cli, flags] { cli.action = [flags] { return look_up(*flags); }; });
+}
+
 }  // namespace
 
 void add_cache(Cli& cli) {
-  CLI::App& verb = *cli.app.add_subcommand("cache", "inspect or shrink the compile cache");
+  CLI::App& verb = *cli.app.add_subcommand("cache", "inspect, search or shrink the compile cache");
   verb.require_subcommand(1);
   verb.footer(kExamples);
   const auto add = [&](Task task, const char* name, const char* about) {
@@ -110,6 +205,7 @@ void add_cache(Cli& cli) {
   add(Task::kStats, "stats", "show the number and size of the entries of each kind");
   add(Task::kClear, "clear", "remove every entry");
   add(Task::kTrim, "trim", "remove the least recently used entries");
+  add_lookup(cli, verb);
 }
 
 }  // namespace ctxgen::cli

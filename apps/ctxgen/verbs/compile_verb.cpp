@@ -402,7 +402,11 @@ void add_compile(Cli& cli) {
       ->allow_extra_args(false);
   add_option_flag(verb, options, &CompileOptions::weight_memory_bytes);
   cli.may_be_empty.insert(add_option_flag(verb, options, &CompileOptions::cache_dir));
-  add_option_flag(verb, options, &CompileOptions::cache_max_bytes);
+  for (const OptionSlot slot :
+       {OptionSlot(&CompileOptions::cache_max_bytes), OptionSlot(&CompileOptions::cache_url),
+        OptionSlot(&CompileOptions::cache_headers),
+        OptionSlot(&CompileOptions::cache_timeout_seconds)})
+    add_option_flag(verb, options, slot);
   add_model_flags(verb, flags->model);
   add_target_flags(verb, flags->model);
   const OptionRow& compress = option_row(&CompileOptions::compress_level);

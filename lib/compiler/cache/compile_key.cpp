@@ -25,26 +25,35 @@ constexpr std::uint64_t kRevision = 5;
 
 class KeyHasher {
  public:
-  void add(std::string_view text) { hasher_.add(text); }
-  void add(const char* text) { hasher_.add(std::string_view(text)); }
-  void add(bool flag) { hasher_.add(std::uint64_t{flag ? 1U : 0U}); }
-  void add(std::uint64_t number) { hasher_.add(number); }
-  void add(std::int64_t number) { hasher_.add(static_cast<std::uint64_t>(number)); }
+  explicit KeyHasher(Sha256* strong) : strong_(strong) {}
+  void add(std::string_view text) {
+    hasher_.add(text);
+    if (strong_ != nullptr) strong_->add(text);
+  }
+  void add(const char* text) { add(std::string_view(text)); }
+  void add(bool flag) { add(std::uint64_t{flag ? 1U : 0U}); }
+  void add(std::uint64_t number) {
+    hasher_.add(number);
+    if (strong_ != nullptr) strong_->add(number);
+  }
+  void add(std::int64_t number) { add(static_cast<std::uint64_t>(number)); }
   void add_content(const Blob& blob, FileHashes& files) {
     const Hash128 hash = files.of(blob);
-    hasher_.add(std::uint64_t{blob.bytes.size()});
+    add(std::uint64_t{blob.bytes.size()});
     hasher_.add(hash.high);
     hasher_.add(hash.low);
+    if (strong_ != nullptr) strong_->add(std::span<const std::byte>(files.strong_of(blob).bytes));
   }
   template <class List, class AddItem>
   void add_list(const List& list, AddItem add_item) {
-    hasher_.add(std::uint64_t{list.size()});
+    add(std::uint64_t{list.size()});
     for (const auto& item : list) add_item(item);
   }
   [[nodiscard]] Hash128 finish() const { return hasher_.finish(); }
 
  private:
   Hasher hasher_;
+  Sha256* strong_;
 };
 
 void add_versions(KeyHasher& key) {
@@ -149,10 +158,18 @@ Hash128 FileHashes::of(const Blob& file) {
   return at->second;
 }
 
+Sha256Digest FileHashes::strong_of(const Blob& file) {
+  const auto [at, added] =
+      strong_known_.try_emplace({file.bytes.data(), file.bytes.size()}, Sha256Digest{});
+  if (added) at->second = sha256_of(file.bytes);
+  return at->second;
+}
+
 ModelKey key_of(const ImportedModel& model, const ProviderList& providers,
                 const CompileTarget& target, std::span<const std::string> source_files,
                 const CompileOptions& options, FileHashes& files) {
-  KeyHasher of_versions, of_model, of_target, of_options;
+  Sha256* const strong = files.strong();
+  KeyHasher of_versions(strong), of_model(strong), of_target(strong), of_options(strong);
   add_versions(of_versions);
   add_model(of_model, model, files);
   add_providers(of_target, providers, target);
@@ -160,7 +177,7 @@ ModelKey key_of(const ImportedModel& model, const ProviderList& providers,
   of_options.add(!options.external_initializers.empty());
   add_options(of_options, options, InKey::kYes);
   ModelKey key;
-  KeyHasher whole;
+  Hasher whole;
   for (const auto& [name, part] : {std::pair("model", of_model.finish()),
                                    {"options", of_options.finish()},
                                    {"target", of_target.finish()},
@@ -185,8 +202,8 @@ std::optional<std::string_view> key_part(std::string_view parts, std::string_vie
 }
 
 Hash128 key_of_group(std::span<const ModelKey> models, std::span<const std::string> bin_references,
-                     const CompileOptions& options) {
-  KeyHasher whole;
+                     const CompileOptions& options, FileHashes& files) {
+  KeyHasher whole(files.strong());
   whole.add_list(models, [&](const ModelKey& model) {
     whole.add(model.hash.high);
     whole.add(model.hash.low);

@@ -9,6 +9,7 @@
 #include "ctxgen/base/hash.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/remote/sha256.h"
 
 #include "stages/import_model.h"
 #include "stages/provider_list.h"
@@ -18,9 +19,15 @@ namespace ctxgen {
 /// Hashes of files: one that several models need is read once.
 class FileHashes {
  public:
+  /// `strong`, where given, receives all that the keys are made of: the key of the same where others can write.
+  explicit FileHashes(Sha256* strong = nullptr) : strong_(strong) {}
   [[nodiscard]] Hash128 of(const Blob& file);
+  [[nodiscard]] Sha256* strong() const { return strong_; }
+  [[nodiscard]] Sha256Digest strong_of(const Blob& file);
 
  private:
+  Sha256* strong_;
+  std::map<std::pair<const std::byte*, std::size_t>, Sha256Digest> strong_known_;
   std::map<std::pair<const std::byte*, std::size_t>, Hash128> known_;  // by place in memory
 };
 
@@ -40,6 +47,6 @@ class FileHashes {
 /// `bin_references`: how the context models name the bin, per provider, empty where there is none.
 [[nodiscard]] Hash128 key_of_group(std::span<const ModelKey> models,
                                    std::span<const std::string> bin_references,
-                                   const CompileOptions& options);
+                                   const CompileOptions& options, FileHashes& files);
 
 }  // namespace ctxgen

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "ctxgen/base/byte_io.h"
 #include "ctxgen/cache/build_identity.h"
@@ -147,6 +148,47 @@ Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options) {
   return CacheFolder::open(folder, options.cache_max_bytes);
 }
 
+Result<std::unique_ptr<RemoteCache>> open_remote(const CompileOptions& options,
+                                                 CacheFolder* cache) {
+  const auto name = [&](OptionSlot slot) { return option_name(options, slot); };
+  const bool named = !options.cache_url.empty();
+  const bool has_details =
+      !options.cache_headers.empty() || options.cache_timeout_seconds != kDefaultCacheSeconds;
+  if (!named && has_details && cache_url_from_environment().empty())
+    return fail(ErrorCode::kInvalidArgument, "{} and {} need a remote cache: give {}",
+                name(&CompileOptions::cache_headers), name(&CompileOptions::cache_timeout_seconds),
+                name(&CompileOptions::cache_url));
+  if (named && cache == nullptr)
+    return fail(ErrorCode::kInvalidArgument,
+                "a remote cache ({}) needs a local one, too: give {} or set CTXGEN_CACHE_DIR",
+                name(&CompileOptions::cache_url), name(&CompileOptions::cache_dir));
+  const std::string url = named ? options.cache_url : cache_url_from_environment();
+  if (url.empty() || cache == nullptr) return nullptr;
+  if (options.cache_timeout_seconds < 1)
+    return fail(ErrorCode::kInvalidArgument, "{} must be 1 or more, got {}",
+                name(&CompileOptions::cache_timeout_seconds), options.cache_timeout_seconds);
+  return RemoteCache::open({.url = url,
+                            .headers = options.cache_headers,
+                            .seconds = static_cast<double>(options.cache_timeout_seconds),
+                            .cancelled = options.cancelled},
+                           *cache);
+}
+
+bool is_kept_whole(const std::vector<ModelInput>& inputs, const CompileOptions& options) {
+  return !options.initializer_location && options.append.empty() &&
+         std::ranges::all_of(inputs,
+                             [](const ModelInput& input) { return input.external_data.empty(); });
+}
+
+Sha256Digest remote_key(const Sha256Digest& strong_key, Hash128 output_key) {
+  Sha256 sha;
+  sha.add(std::string_view("ctxgen outputs"));
+  sha.add(std::span<const std::byte>(strong_key.bytes));
+  sha.add(output_key.high);
+  sha.add(output_key.low);
+  return sha.finish();
+}
+
 Hash128 output_key(Hash128 compile_key, const std::vector<fs::path>& outputs,
                    const CompileOptions& options) {
   const OutputPlace place(outputs, options);
@@ -184,6 +226,7 @@ struct OutputRecorder::Impl {
     FileReport::Kind kind = FileReport::Kind::kModel;
     ByteWriter pieces;
     std::uint32_t count = 0;
+    std::set<Hash128> blobs;  // that pieces are of
   };
 
   explicit Impl(CacheFolder& folder) : cache(folder) {}
@@ -207,6 +250,7 @@ struct OutputRecorder::Impl {
   void add_blob(File& file, Hash128 hash, std::uint64_t offset, std::uint64_t size) {
     file.pieces.u8(static_cast<std::uint8_t>(PieceKind::kBlob));
     write_hash(file.pieces, hash);
+    file.blobs.insert(hash);
     file.pieces.u64(offset);
     file.pieces.u64(size);
   }
@@ -265,6 +309,7 @@ std::vector<OutputFile> OutputRecorder::record(std::vector<OutputFile> files) {
     files[i].write = [this, &noted, write = std::move(files[i].write)](const ByteSink& sink) {
       noted.pieces = {};  // it may be called again: to compare, then to write
       noted.count = 0;
+      noted.blobs.clear();
       return write([&](std::span<const std::byte> bytes) -> Status {
         impl_->note(noted, bytes);
         return sink(bytes);
@@ -274,16 +319,19 @@ std::vector<OutputFile> OutputRecorder::record(std::vector<OutputFile> files) {
   return files;
 }
 
-void OutputRecorder::keep(Hash128 key, const std::vector<fs::path>& outputs,
-                          const CompileOptions& options, const CompileReport& report) {
-  if (!impl_->whole) return;
+std::optional<OutputRecorder::Kept> OutputRecorder::kept(const std::vector<fs::path>& outputs,
+                                                         const CompileOptions& options,
+                                                         const CompileReport& report) const {
+  if (!impl_->whole) return std::nullopt;
   const OutputPlace place(outputs, options);
   ByteWriter entry;
   const std::vector<std::byte> text = encode_report(report);
   entry.u64(text.size());
   entry.bytes(text);
   entry.u32(static_cast<std::uint32_t>(impl_->files.size()));
+  std::set<Hash128> blobs;
   for (Impl::File& file : impl_->files) {
+    blobs.insert(file.blobs.begin(), file.blobs.end());
     const std::string name = place.relative(file.path).string();
     entry.u32(static_cast<std::uint32_t>(name.size()));
     entry.text(name);
@@ -291,7 +339,7 @@ void OutputRecorder::keep(Hash128 key, const std::vector<fs::path>& outputs,
     entry.u32(file.count);
     entry.bytes(file.pieces.buffer());
   }
-  static_cast<void>(impl_->cache.add(CacheKind::kOutput, key, entry.buffer()));
+  return Kept{entry.release(), {blobs.begin(), blobs.end()}};
 }
 
 }  // namespace ctxgen

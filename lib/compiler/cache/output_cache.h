@@ -10,6 +10,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/remote/remote_cache.h"
 
 #include "output/write_outputs.h"
 
@@ -19,11 +20,23 @@ namespace ctxgen {
 /// Errors  INVALID_ARGUMENT (a size without a cache), IO_ERROR (not a folder).
 [[nodiscard]] Result<std::unique_ptr<CacheFolder>> open_cache(const CompileOptions& options);
 
+/// The cache on a server that the options or the environment name; null: none.
+/// Errors  INVALID_ARGUMENT: one without a cache in a folder, a URL or headers that cannot be; IO_ERROR: its header file.
+[[nodiscard]] Result<std::unique_ptr<RemoteCache>> open_remote(const CompileOptions& options,
+                                                               CacheFolder* cache);
+
+/// Whether the key of such a compile says all about its outputs, so that a cache may have them.
+[[nodiscard]] bool is_kept_whole(const std::vector<ModelInput>& inputs,
+                                 const CompileOptions& options);
+
 /// Where a whole compile stands in the cache: its key, and the files that it writes, as they are to
 /// each other.
 [[nodiscard]] Hash128 output_key(Hash128 compile_key,
                                  const std::vector<std::filesystem::path>& outputs,
                                  const CompileOptions& options);
+
+/// The same on a server.
+[[nodiscard]] Sha256Digest remote_key(const Sha256Digest& strong_key, Hash128 output_key);
 
 /// The outputs of an earlier compile. `report` lacks what is new in every compile.
 struct KeptOutputs {
@@ -47,9 +60,14 @@ class OutputRecorder {
   ~OutputRecorder();
   /// The same files, whose writing is noted. They must not outlive the recorder.
   [[nodiscard]] std::vector<OutputFile> record(std::vector<OutputFile> files);
-  /// To be called when all are written.
-  void keep(Hash128 key, const std::vector<std::filesystem::path>& outputs,
-            const CompileOptions& options, const CompileReport& report);
+  /// What to keep of them, once all are written; nothing if a part could not be noted.
+  struct Kept {
+    std::vector<std::byte> entry;
+    std::vector<Hash128> blobs;  // of the cache, which the entry refers to
+  };
+  [[nodiscard]] std::optional<Kept> kept(const std::vector<std::filesystem::path>& outputs,
+                                         const CompileOptions& options,
+                                         const CompileReport& report) const;
 
  private:
   struct Impl;

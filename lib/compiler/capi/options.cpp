@@ -379,6 +379,21 @@ ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
   });
 }
 
+ctxgen_status* ctxgen_compile_options_set_remote_cache(ctxgen_compile_options* options,
+                                                       const char* url, const char* headers_file,
+                                                       int timeout_seconds) {
+  return change_options(options, [&](ctxgen_compile_options& o) -> Status {
+    CTXGEN_CHECK(not_null(url, "url"));
+    if (timeout_seconds < 0)
+      return fail(ErrorCode::kInvalidArgument, "timeout: {} seconds", timeout_seconds);
+    o.options.cache_url = url;
+    o.options.cache_headers = headers_file == nullptr ? "" : headers_file;
+    o.options.cache_timeout_seconds =
+        timeout_seconds > 0 ? timeout_seconds : ctxgen::kDefaultCacheSeconds;
+    return {};
+  });
+}
+
 ctxgen_status* ctxgen_compile_options_set_weight_memory(ctxgen_compile_options* options,
                                                         uint64_t bytes) {
   return change_options(options, [&](ctxgen_compile_options& o) -> Status {

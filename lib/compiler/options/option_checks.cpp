@@ -30,6 +30,20 @@ Status check_sharing(const CompileOptions& options, std::size_t models) {
   return {};
 }
 
+/// A remote cache has whole compiles only; an option for it that would do nothing is refused.
+Status check_remote_cache(const CompileOptions& options) {
+  if (options.cache_url.empty()) return {};
+  const std::string url = option_name(options, &CompileOptions::cache_url);
+  if (!options.append.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "{} cannot be combined with {}: what comes of it depends on the bin", url,
+                option_name(options, &CompileOptions::append));
+  if (options.initializer_location)
+    return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}", url,
+                option_name(options, &CompileOptions::initializer_location));
+  return {};
+}
+
 /// ONNX Runtime's rule: a file name with an extension, else it is taken for a folder.
 Status check_context_path(const CompileOptions& options, std::size_t models) {
   const auto& path = options.context_file_path;
@@ -106,6 +120,7 @@ Status check_options(const CompileOptions& options, std::size_t models) {
                 name(&CompileOptions::isas));
   CTXGEN_CHECK(check_part(options, models));
   CTXGEN_CHECK(check_append_options(options));
+  CTXGEN_CHECK(check_remote_cache(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));
   return check_external_options(options);

@@ -130,6 +130,15 @@ constexpr OptionRow kOptions[] = {
          "cache programs and packed weights in this folder (default: CTXGEN_CACHE_DIR; \"\": no cache); never changes the output"},
     {CTXGEN_FIELD(cache_max_bytes), .flag = "--cache-size", .value = "BYTES", .setter = "set_cache",
      .help = "evict the least recently used cache entries above this size (default: 5GiB)"},
+    {CTXGEN_FIELD(cache_url), .flag = "--cache-url", .value = "URL", .setter = "set_remote_cache",
+     .help =
+         "share results of whole compiles with other machines by this HTTP server, which is asked after --cache-dir (default: CTXGEN_CACHE_URL); never changes the output"},
+    {CTXGEN_FIELD(cache_headers), .flag = "--cache-headers", .value = "FILE",
+     .setter = "set_remote_cache", .help = "lines \"Name: value\" for each request to --cache-url"},
+    {CTXGEN_FIELD(cache_timeout_seconds), .flag = "--cache-timeout", .value = "SECONDS",
+     .setter = "set_remote_cache",
+     .help =
+         "wait for --cache-url so long at most, and while it moves 4 MiB per second (default: 10)"},
     {CTXGEN_FIELD(progress), .setter = "set_progress_function"},
     {CTXGEN_FIELD(cancelled), .setter = "set_cancel_function"},
 };
@@ -141,10 +150,11 @@ consteval std::size_t field_count() {
   constexpr auto count = [](const CompileOptions& options) {
     const auto& [f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                  f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
-                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45] = options;
+                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47,
+                 f48] = options;
     return std::tie(f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                     f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
-                    f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45);
+                    f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47, f48);
   };
   return std::tuple_size_v<decltype(count(std::declval<CompileOptions>()))>;
 }

@@ -34,12 +34,9 @@ Result<OutputTransaction> OutputTransaction::begin(const std::vector<ModelInput>
 /// Null where the key of the compile does not say all about it, or the cache would not know which programs
 /// are in a bin.
 CacheFolder* OutputTransaction::output_cache() const {
-  const CompileOptions& options = env_->options;
-  const bool whole_key = !options.initializer_location && options.append.empty() &&
-                         std::ranges::all_of(*inputs_, [](const ModelInput& input) {
-                           return input.external_data.empty();
-                         });
-  return whole_key && std::ranges::all_of(users_, &BinUsers::empty) ? env_->cache.get() : nullptr;
+  return is_kept_whole(*inputs_, env_->options) && std::ranges::all_of(users_, &BinUsers::empty)
+             ? env_->cache.get()
+             : nullptr;
 }
 
 Result<std::optional<CompileReport>> OutputTransaction::replay(const ImportedModels& imported) {
@@ -50,9 +47,16 @@ Result<std::optional<CompileReport>> OutputTransaction::replay(const ImportedMod
   key_ = output_key(imported.sources.key, env_->outputs, env_->options);
   CacheFolder* cache = output_cache();
   if (cache == nullptr) return std::nullopt;
-  auto kept = find_outputs(*cache, key_, read_, env_->outputs, env_->options);
+  const auto find = [&] { return find_outputs(*cache, key_, read_, env_->outputs, env_->options); };
+  auto kept = find();
+  if (!kept && env_->remote != nullptr) {
+    remote_key_ = remote_key(imported.sources.strong_key, key_);
+    if (env_->remote->fetch(*remote_key_, CacheKind::kOutput, key_) && !(kept = find()))
+      env_->remote->reject();
+  }
   if (!kept) return std::nullopt;
   CompileReport report = CTXGEN_TRY(write_kept(std::move(*kept), imported.sources));
+  if (remote_key_) report.remote = env_->remote->finish();
   return report;
 }
 
@@ -104,10 +108,18 @@ Result<CompileReport> OutputTransaction::commit(const PreparedModels& prepared, 
     return {};
   };
   report.files = CTXGEN_TRY(write_files(files, options, add_nodes));
-  if (recorder) recorder->keep(key_, env_->outputs, options, report);
+  if (recorder) keep(*recorder, report);
   report.dry_run = options.dry_run;
   CTXGEN_CHECK(env_->enter(CompileStage::kWrite, 1));
+  if (remote_key_) report.remote = env_->remote->finish();
   return std::move(report);
+}
+
+void OutputTransaction::keep(const OutputRecorder& recorder, const CompileReport& report) const {
+  auto kept = recorder.kept(env_->outputs, env_->options, report);
+  if (!kept || !env_->cache->add(CacheKind::kOutput, key_, kept->entry)) return;
+  if (remote_key_)
+    env_->remote->store(*remote_key_, std::move(kept->entry), std::move(kept->blobs));
 }
 
 }  // namespace ctxgen

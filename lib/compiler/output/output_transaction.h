@@ -41,6 +41,7 @@ class OutputTransaction {
   [[nodiscard]] Result<CompileReport> write_kept(KeptOutputs kept,
                                                  const ModelSources& sources) const;
   [[nodiscard]] CacheFolder* output_cache() const;
+  void keep(const OutputRecorder& recorder, const CompileReport& report) const;
 
   const std::vector<ModelInput>* inputs_;
   const CompileEnv* env_;
@@ -48,7 +49,8 @@ class OutputTransaction {
   std::vector<Blob> read_;  // the bytes of all inputs
   std::vector<BinUsers> users_;
   std::optional<AppendedBin> appended_;
-  Hash128 key_;  // in the cache
+  Hash128 key_;                             // in the cache
+  std::optional<Sha256Digest> remote_key_;  // where a remote one was asked
 };
 
 /// The folder of the outputs while it is not there, but will be.

@@ -72,6 +72,7 @@ Result<CompileEnv> CompileEnv::make(const std::vector<ModelInput>& inputs,
 
 Status CompileEnv::start(const std::filesystem::path& beside) {
   cache = CTXGEN_TRY(open_cache(options));
+  remote = CTXGEN_TRY(open_remote(options, cache.get()));
   CTXGEN_CHECK(limit_process(target, providers));
   if (!beside.empty()) spill = std::make_unique<SpillFile>(beside, options.weight_memory_bytes);
   return {};

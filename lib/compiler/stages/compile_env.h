@@ -11,6 +11,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/remote/remote_cache.h"
 
 #include "stages/provider_list.h"
 
@@ -37,8 +38,9 @@ struct CompileEnv {
   Outputs kind = Outputs::kFiles;
   ProviderList providers;
   CompileTarget target;
-  std::unique_ptr<CacheFolder> cache = nullptr;  // null: there is none
-  std::unique_ptr<SpillFile> spill = nullptr;    // null: everything stays in memory
+  std::unique_ptr<CacheFolder> cache = nullptr;   // null: there is none
+  std::unique_ptr<RemoteCache> remote = nullptr;  // null: there is none; refers to `cache`
+  std::unique_ptr<SpillFile> spill = nullptr;     // null: everything stays in memory
 
   /// Errors  INVALID_ARGUMENT: inputs, outputs and options that cannot be combined (nothing is read for that).
   [[nodiscard]] static Result<CompileEnv> make(const std::vector<ModelInput>& inputs,

@@ -31,11 +31,13 @@ Result<ImportedModels> import_models(const std::vector<ModelInput>& inputs, cons
   }
   CTXGEN_CHECK(check_external_data_folder(imported.models, env.options));
   const std::vector<std::string> source_files = sources.index.files();
-  FileHashes hashes;
+  Sha256 strong;
+  FileHashes hashes(env.remote == nullptr ? nullptr : &strong);
   for (const ImportedModel& model : imported.models)
     sources.keys.push_back(
         key_of(model, env.providers, env.target, source_files, env.options, hashes));
-  sources.key = key_of_group(sources.keys, sources.bin_references, env.options);
+  sources.key = key_of_group(sources.keys, sources.bin_references, env.options, hashes);
+  sources.strong_key = strong.finish();
   sources.files_read = files_read(imported.models);
   return imported;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/remote/sha256.h"
 
 #include "cache/compile_key.h"
 #include "output/source_index.h"
@@ -21,6 +22,7 @@ struct ModelSources {
   SourceIndex index;                        // empty unless weightless
   std::vector<ModelKey> keys;               // by model
   Hash128 key;                              // of the compile
+  Sha256Digest strong_key;                  // the same; with a remote cache only
   std::vector<std::filesystem::path> files_read;
 };
 

@@ -543,6 +543,23 @@ TEST_F(CApi, SetCache) {
   EXPECT_FALSE(std::filesystem::exists(cache));
 }
 
+TEST_F(CApi, SetRemoteCache) {
+  const std::string cache = (folder.path() / "cache").string();
+  // There is no server, and there has to be a local cache: neither the one nor the other is passed over.
+  ASSERT_DONE(ctxgen_compile_options_set_remote_cache(options, "http://127.0.0.1:9", nullptr, 1));
+  const std::string net = write_source("net.onnx");
+  EXPECT_EQ(compile_file(net).code, CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_cache(options, cache.c_str(), 0));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_OK);
+  EXPECT_EQ(compile().code, CTXGEN_INVALID_ARGUMENT) << "what goes to memory is not shared";
+  ASSERT_DONE(ctxgen_compile_options_set_remote_cache(options, "ftp://127.0.0.1", nullptr, 0));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_INVALID_ARGUMENT);
+  ASSERT_DONE(ctxgen_compile_options_set_remote_cache(options, "", nullptr, 0));
+  EXPECT_EQ(compile_file(net).code, CTXGEN_OK);
+  EXPECT_EQ(code(ctxgen_compile_options_set_remote_cache(options, nullptr, nullptr, 0)),
+            CTXGEN_INVALID_ARGUMENT);
+}
+
 /// Whether this process has a file open that lies in `folder` under no name.
 bool has_unnamed_file(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

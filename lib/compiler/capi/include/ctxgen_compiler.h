@@ -193,6 +193,12 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
                                                                     const char* folder,
                                                                     uint64_t max_bytes);
+/* An HTTP server that keeps results of compiles to files for other machines, asked after that folder: http(s)://HOST[:PORT][/PATH].
+ * "": none, or what the environment's CTXGEN_CACHE_URL names. `headers_file` (may be NULL): lines "Name: value" for each
+ * request. A compile waits for it `timeout_seconds` (0: 10) at most, and while it moves 4 MiB per second. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_remote_cache(
+    ctxgen_compile_options* options, const char* url, const char* headers_file,
+    int timeout_seconds);
 /* Packed weights beyond this sum wait in an unnamed file next to the output (default: 64 MiB). */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_weight_memory(
     ctxgen_compile_options* options, uint64_t bytes);

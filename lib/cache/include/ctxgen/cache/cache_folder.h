@@ -7,9 +7,11 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/file.h"
 #include "ctxgen/base/hash.h"
 #include "ctxgen/base/status.h"
 
@@ -25,6 +27,26 @@ enum class CacheKind : std::uint8_t {
 inline constexpr std::size_t kCacheKinds = 4;
 /// "blob", "packed", ...
 [[nodiscard]] std::string_view name_of(CacheKind kind);
+
+/// An entry that is written in parts. It is there once finish() was called; destroyed before, it leaves nothing.
+class CacheEntryWriter {
+ public:
+  [[nodiscard]] Status write(std::span<const std::byte> bytes);
+  /// Of the bytes so far.
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] Hash128 hash() const { return hasher_.finish(); }
+  [[nodiscard]] Status finish();
+
+ private:
+  friend class CacheFolder;
+  CacheEntryWriter(AtomicFile file, CacheKind kind, Hash128 key)
+      : file_(std::move(file)), kind_(kind), key_(key) {}
+  AtomicFile file_;
+  CacheKind kind_;
+  Hash128 key_;
+  Hasher hasher_;
+  std::uint64_t size_ = 0;
+};
 
 /// A folder of results of earlier compiles, each found by a hash of everything that it depends on.
 ///
@@ -55,6 +77,9 @@ class CacheFolder {
   [[nodiscard]] bool holds(CacheKind kind, Hash128 key) const;
   /// Whether the entry was written. `bytes` above max_bytes are not.
   bool add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes);
+  /// The same for an entry that arrives in parts. The caller limits its size.
+  /// Errors  IO_ERROR.
+  [[nodiscard]] Result<CacheEntryWriter> begin(CacheKind kind, Hash128 key);
   /// The bytes as they are in the cache now, or `made` itself.
   [[nodiscard]] Blob add_and_map(CacheKind kind, Hash128 key, Blob made);
 
@@ -79,8 +104,8 @@ class CacheFolder {
   CacheFolder(std::filesystem::path path, std::uint64_t max_bytes)
       : path_(std::move(path)), max_bytes_(max_bytes) {}
   [[nodiscard]] std::filesystem::path path_of(CacheKind kind, Hash128 key) const;
-  [[nodiscard]] Status write(const std::filesystem::path& path, CacheKind kind, Hash128 key,
-                             std::span<const std::byte> bytes) const;
+  [[nodiscard]] Result<CacheEntryWriter> create(CacheKind kind, Hash128 key) const;
+  [[nodiscard]] Status write(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) const;
 
   std::filesystem::path path_;
   std::uint64_t max_bytes_;

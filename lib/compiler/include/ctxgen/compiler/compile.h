@@ -21,12 +21,14 @@
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/sharing.h"
 #include "ctxgen/partition/shape_profile.h"
+#include "ctxgen/remote/remote_counts.h"
 
 namespace ctxgen {
 
 class Provider;  // ctxgen/partition/provider.h, for those who bring their own
 
 inline constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{5} << 30;
+inline constexpr int kDefaultCacheSeconds = 10;
 
 /// Where a model to compile comes from.
 struct ModelInput {
@@ -168,6 +170,13 @@ struct CompileOptions {
   std::optional<std::filesystem::path> cache_dir;
   std::uint64_t cache_max_bytes =
       kDefaultCacheBytes;  // least recently used entries are evicted above this
+  /// A cache of whole compiles to files on an HTTP server, asked after that folder, without which there is none;
+  /// empty: what CTXGEN_CACHE_URL names, if it does. It never changes the bytes, and no failure of it is one of the
+  /// compile.
+  std::string cache_url;
+  std::filesystem::path cache_headers;  // lines "Name: value" for its requests
+  /// Of waiting for it in one compile, beyond what a transfer at 4 MiB/s takes.
+  int cache_timeout_seconds = kDefaultCacheSeconds;
   std::function<void(CompileStage, double fraction)> progress;
   std::function<bool()> cancelled;
 };
@@ -250,6 +259,7 @@ struct CompileReport {
   std::vector<SharedBlobs> sharing;  // users are "<model>: <partition>"
   std::vector<SplitWeights> split;
   BuildCounts counts;
+  std::optional<RemoteCounts> remote;  // where a remote cache was asked
   double seconds = 0;
 };
 
@@ -303,6 +313,19 @@ struct CompileKey {
 [[nodiscard]] Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
                                              const std::vector<std::filesystem::path>& outputs,
                                              const CompileOptions& options);
+
+/// Where the outputs of a compile could be taken from.
+struct CacheLookup {
+  enum class Place { kNowhere, kFolder, kRemote } place = Place::kNowhere;
+  Hash128 key;                         // as CompileReport::key
+  std::optional<RemoteCounts> remote;  // where a remote cache was asked
+};
+
+/// Looks for the outputs of a compile in the caches that its options name; reads the models, compiles and fetches nothing.
+/// Errors  as compile_key(); INVALID_ARGUMENT: no cache, or a compile whose outputs are in none.
+[[nodiscard]] Result<CacheLookup> look_up_compile(const std::vector<ModelInput>& inputs,
+                                                  const std::vector<std::filesystem::path>& outputs,
+                                                  const CompileOptions& options);
 
 /// The work of a process that CompileOptions::start_variant started. `isas` is the one instruction
 /// set. `request` is called when that was accepted and nothing else done.
