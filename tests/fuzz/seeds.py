@@ -1,6 +1,7 @@
 """Seeds of the fuzz targets, made at run time from libonnx-testdata and by the onnx package: `make(target, folder)`."""
 
 import io
+import itertools
 import pathlib
 import struct
 import subprocess
@@ -148,6 +149,9 @@ def make(target, folder, ctxgen=None):
         seeds = ((name, _with_constants(path)) for name, path in _models())
     elif target == "context_bin":
         seeds = ((name, content) for name, content in _bins(ctxgen) if len(content) <= 4 * MAX_BYTES)
+    elif target == "merged_bin":  # each with the one before
+        bins = [("none", b""), *((name, content) for name, content in _bins(ctxgen) if len(content) < 65536)]
+        seeds = ((name, len(before).to_bytes(2, "big") + before + content) for (_, before), (name, content) in itertools.pairwise(bins))
     elif target == "program":  # docs/format.md: where the manifest stands in the header
         seeds = ((name, content[slice(*_manifest(content))]) for name, content in _bins(ctxgen))
     else:

@@ -560,6 +560,55 @@ TEST_F(CApi, SetRemoteCache) {
             CTXGEN_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, Regroup) {
+  const std::string one = write_source("one.onnx"), two = write_source("two.onnx");
+  ASSERT_EQ(compile_file(one).code, CTXGEN_OK);
+  ASSERT_EQ(compile_file(two).code, CTXGEN_OK);
+  std::filesystem::create_directory(folder / "group");
+  const std::string models[] = {(folder / "one_ctx.onnx").string(),
+                                (folder / "two_ctx.onnx").string()};
+  const std::string outputs[] = {(folder / "group" / "one_ctx.onnx").string(),
+                                 (folder / "group" / "two_ctx.onnx").string()};
+  const char* in[] = {models[0].c_str(), models[1].c_str()};
+  const char* out[] = {outputs[0].c_str(), outputs[1].c_str()};
+  ASSERT_DONE(ctxgen_regroup(in, out, 2, nullptr));
+  EXPECT_TRUE(std::filesystem::exists(folder / "group" / "one_dnnl.bin"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "group" / "two_dnnl.bin"));
+  // Out again, into one file.
+  const std::string alone = (folder / "alone_ctx.onnx").string();
+  const char* second[] = {outputs[1].c_str()};
+  const char* single[] = {alone.c_str()};
+  ctxgen_regroup_options how{};
+  how.struct_size = sizeof how;
+  how.embed = 1;
+  ASSERT_DONE(ctxgen_regroup(second, single, 1, &how));
+  EXPECT_TRUE(std::filesystem::exists(alone));
+  EXPECT_FALSE(std::filesystem::exists(folder / "alone_dnnl.bin"));
+  how.no_clobber = 1;
+  EXPECT_EQ(code(ctxgen_regroup(second, single, 1, &how)), CTXGEN_INVALID_ARGUMENT);
+  how.struct_size = 3;
+  EXPECT_EQ(code(ctxgen_regroup(second, single, 1, &how)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_regroup(nullptr, single, 1, nullptr)), CTXGEN_INVALID_ARGUMENT);
+  const char* hole[] = {nullptr};
+  EXPECT_EQ(code(ctxgen_regroup(hole, single, 1, nullptr)), CTXGEN_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, Shards) {
+  const char* names[] = {"a.onnx", "b.onnx", "c.onnx", "d.onnx"};
+  size_t all[4] = {9, 9, 9, 9}, some[2] = {9, 9};
+  ASSERT_DONE(ctxgen_shards_by_name(names, 4, 3, all));
+  ASSERT_DONE(ctxgen_shards_by_name(names + 2, 2, 3, some));
+  EXPECT_EQ(all[2], some[0]) << "a name has its share in every list";
+  EXPECT_EQ(all[3], some[1]);
+  for (const size_t shard : all) EXPECT_LT(shard, 3U);
+  EXPECT_EQ(code(ctxgen_shards_by_name(names, 4, 0, all)), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_shards_by_name(names, 4, 3, nullptr)), CTXGEN_INVALID_ARGUMENT);
+  const std::string one = write_source("one.onnx"), two = write_source("two.onnx");
+  const char* files[] = {one.c_str(), two.c_str()};
+  ASSERT_DONE(ctxgen_shards_by_weights(files, 2, 2, some));
+  for (const size_t shard : some) EXPECT_LT(shard, 2U);
+}
+
 /// Whether this process has a file open that lies in `folder` under no name.
 bool has_unnamed_file(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -277,6 +277,30 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compiler_report(const ctxgen_compiler*
 CTXGEN_COMPILER_API const char* ctxgen_compiler_warning(const ctxgen_compiler* compiler,
                                                         size_t model, size_t index);
 
+/* ---- many models --------------------------------------------------------------------------- */
+
+/* How context models are written again. All zero but struct_size: one context binary next to the first output. */
+typedef struct ctxgen_regroup_options {
+  size_t struct_size;                /* in: sizeof(ctxgen_regroup_options) */
+  const char* bin;                   /* the context binary; NULL: next to the first model */
+  const char* external_initializers; /* base name of the file of initializers; NULL: as it was */
+  int embed; /* nonzero: the context binary inside the model, of which there is one */
+  int no_clobber, force, keep_unchanged, dry_run; /* as in a compile */
+} ctxgen_regroup_options;
+/* Writes `count` context models again, to as many outputs in one folder, with one context binary for all (merge), or one of
+ * them with a binary of its own (split, embed, extract), byte for byte what one compile of these models writes. NULL for the
+ * defaults. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_regroup(const char* const* models,
+                                                  const char* const* outputs, size_t count,
+                                                  const ctxgen_regroup_options* options);
+
+/* Divides models among `shards` machines: by names alone, or so that models with weights in common come to one machine.
+ * `shard_of` receives the shard of each, from 0. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_shards_by_name(const char* const* names, size_t count,
+                                                         size_t shards, size_t* shard_of);
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_shards_by_weights(const char* const* models, size_t count,
+                                                            size_t shards, size_t* shard_of);
+
 #ifdef __cplusplus
 }
 #endif
