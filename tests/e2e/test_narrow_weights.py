@@ -123,3 +123,66 @@ def test_a_target_without_kernels_is_refused(tmp_path):
     half = save(lookup_and_products(lambda name, values: values.astype(np.float16), TensorProto.FLOAT16), tmp_path / "half.onnx")
     [note] = json_of("compile", half, "-o", into(tmp_path / "half"), "--isa", "sse41")["models"][0]["partitions"][0]["notes"]
     assert note == "products, convolutions and lookups: 1 with f16 weights, 2 with f32"  # the table is read by bytes
+
+
+def brain(values, name):
+    """A constant of type bfloat16, which NumPy does not have."""
+    bits = (to_bf16(values).view(np.uint32) >> 16).astype(np.uint16)
+    return helper.make_tensor(name, TensorProto.BFLOAT16, values.shape, bits.tobytes(), raw=True)
+
+
+def brain_network():
+    """lookup_and_products() in bfloat16, with a Cast at its end."""
+    kept = [brain(values, name) for name, values in constants().items()]
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["x"]), helper.make_node("MatMul", ["x", "first"], ["h"]),
+             helper.make_node("Relu", ["h"], ["r"]), helper.make_node("Gemm", ["r", "second", "bias"], ["b"], transB=1),
+             helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT)]
+    return make_model(helper.make_graph(nodes, "net", [info("ids", TensorProto.INT64, ["rows"])], [info("y", TensorProto.FLOAT, ["rows", 64])], kept))
+
+
+@pytest.mark.parametrize("target", [(), ("--portable",), ("--isa", "avx2"), ("--isa", "sse41")])
+def test_bfloat16_models_run_everywhere_and_keep_their_weights(tmp_path, target):
+    context, notes = compiled(tmp_path, "--strict", *target, model=brain_network())
+    if "sse41" not in target:
+        assert notes == ["products, convolutions and lookups: 3 with bf16 weights, 0 with f32"]
+    ids, y = run(context, tmp_path)
+    expected = expected_of(ids, lambda name, values: to_bf16(values))
+    assert np.abs(y - expected).max() < 1e-5 * np.abs(expected).max()  # values between are f32
+    done("verify", context, "--against", tmp_path / "net.onnx", "--dim", "rows=4")
+
+
+def test_values_of_bfloat16_cross_the_boundary(tmp_path):
+    """Inputs and outputs are bfloat16; what is between them is not rounded."""
+    element = TensorProto.BFLOAT16
+    random = np.random.default_rng(6)
+    kernel, x = (0.1 * random.standard_normal((32, 16, 3, 3))).astype(np.float32), random.standard_normal((1, 16, 8, 8)).astype(np.float32)
+    nodes = [helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Softmax", ["c"], ["y"], axis=1)]
+    model = make_model(helper.make_graph(nodes, "net", [info("x", element, [1, 16, 8, 8])], [info("y", element, [1, 32, 8, 8])], [brain(kernel, "k")]))
+    context, _ = compiled(tmp_path, model=model)
+    (tmp_path / "x.pb").write_bytes(brain(x, "x").SerializeToString())
+    done("run", context, "--input", f"x={tmp_path / 'x.pb'}", "--output-dir", tmp_path / "results")
+    tensor = TensorProto.FromString((tmp_path / "results" / "y.pb").read_bytes())
+    assert tensor.data_type == element
+    y = (np.frombuffer(tensor.raw_data, np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(1, 32, 8, 8)
+    assert np.abs(y.sum(axis=1) - 1).max() < 0.02
+    done("verify", context, "--against", tmp_path / "net.onnx")
+
+
+def test_what_a_model_in_16_bits_is_computed_in_is_a_line(tmp_path):
+    source = save(brain_network(), tmp_path / "net.onnx")
+    [cost] = json_of("explain", source)["costs"]
+    assert "bfloat16" in cost
+    assert "float32" in cost
+    [model] = json_of("compile", source, "-o", into(tmp_path / "out"))["models"]
+    assert model["costs"] == [cost]
+
+
+def test_casts_to_bfloat16_round(tmp_path):
+    nodes = [helper.make_node("Cast", ["x"], ["b"], to=TensorProto.BFLOAT16), helper.make_node("Cast", ["b"], ["f"], to=TensorProto.FLOAT),
+             helper.make_node("Relu", ["f"], ["y"])]
+    model = make_model(helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [64])], [info("y", TensorProto.FLOAT, [64])]))
+    context, _ = compiled(tmp_path, "--strict", model=model)
+    x = np.random.default_rng(2).standard_normal(64).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    done("run", context, "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "results")
+    assert np.array_equal(np.load(tmp_path / "results" / "y.npy"), np.maximum(to_bf16(x), 0))

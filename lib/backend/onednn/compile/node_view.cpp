@@ -13,9 +13,9 @@ namespace {
 std::string shown(const Value& value) { return std::format("\"{}\"", value.name); }
 
 using Types = std::initializer_list<DataType>;
-constexpr Types kFloats = {DataType::kFloat, DataType::kFloat16};
-constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8,
-                            DataType::kBool};
+constexpr Types kFloats = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
+constexpr Types kMovable = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                            DataType::kUint8, DataType::kInt8,    DataType::kBool};
 
 bool contains(Types types, DataType type) { return std::ranges::find(types, type) != types.end(); }
 
@@ -213,11 +213,12 @@ Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end) {
 
 std::vector<float> floats_of(const Tensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.element_count()));
-  if (tensor.type() == DataType::kFloat16) {
+  if (is_half(tensor.type())) {
+    const bool brain = tensor.type() == DataType::kBfloat16;
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::uint16_t bits = 0;
       std::memcpy(&bits, tensor.bytes().data() + i * sizeof bits, sizeof bits);
-      values[i] = float16_to_float(bits);
+      values[i] = brain ? bfloat16_to_float(bits) : float16_to_float(bits);
     }
     return values;
   }

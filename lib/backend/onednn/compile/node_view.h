@@ -86,8 +86,8 @@ class NodeView {
 };
 
 /// Whether the listed inputs are present float32 tensors of known rank, the non-constant ones of
-/// rank 1 or more and not empty, and whether the first output is such a tensor too. A float16 tensor
-/// counts as float32: it is computed as one.
+/// rank 1 or more and not empty, and whether the first output is such a tensor too. A float16 or
+/// bfloat16 tensor counts as float32: it is computed as one.
 [[nodiscard]] Refusal require_f32(const NodeView& n, std::initializer_list<std::size_t> inputs);
 [[nodiscard]] Refusal require_f32(const NodeView& n, std::span<const std::size_t> inputs);
 /// The same for all inputs of a variadic operator.
@@ -103,7 +103,7 @@ class NodeView {
 /// Whether no output but the first is wanted.
 [[nodiscard]] Refusal require_one_output(const NodeView& n);
 
-/// A float32 or float16 constant input; `what` names it in the reason ("weights are not constant").
+/// A float32, float16 or bfloat16 constant input; `what` names it in the reason ("weights are not constant").
 [[nodiscard]] Read<const Tensor*> constant_f32(const NodeView& n, std::size_t i,
                                                std::string_view what);
 /// Dims of an input that may be computed: those of the constant, or of the type where all of them are
@@ -122,7 +122,17 @@ class NodeView {
 /// An axis attribute brought into [0, rank), or [0, rank] if `end` is allowed.
 [[nodiscard]] Read<std::int64_t> axis_of(std::int64_t axis, std::size_t rank, bool end = false);
 
-/// Elements of a float32 or float16 tensor, read at any alignment.
+/// float16 and bfloat16: types that values cross the boundary in and weights are stored in; programs compute
+/// with float32 in their place.
+[[nodiscard]] constexpr bool is_half(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+/// What is computed in float32.
+[[nodiscard]] constexpr bool is_real(DataType type) {
+  return type == DataType::kFloat || is_half(type);
+}
+
+/// Elements of a float32, float16 or bfloat16 tensor, read at any alignment.
 [[nodiscard]] std::vector<float> floats_of(const Tensor& tensor);
 /// A float32 tensor made of `values`.
 [[nodiscard]] Result<Tensor> tensor_of(const Dims& dims, std::span<const float> values);

@@ -33,8 +33,8 @@ std::uint32_t ProgramBuilder::value(ValueId id) {
   const auto found = values_.find(id);
   if (found != values_.end()) return found->second;
   const Value& value = view_->graph().value(id);
-  // float16 is what values cross the boundary in; inside, everything is computed in float32.
-  const bool half = value.type.element == DataType::kFloat16;
+  // float16 and bfloat16 are what values cross the boundary in; inside, everything is computed in float32.
+  const bool half = is_half(value.type.element);
   ProgramValue made{.name = value.name,
                     .type = half ? DataType::kFloat : value.type.element,
                     .dims = {},
@@ -70,14 +70,12 @@ Operand ProgramBuilder::operand(ValueId id) {
 }
 
 Operand ProgramBuilder::weight(std::string_view name, const Tensor& tensor) {
-  Result<Tensor> made = tensor.type() == DataType::kFloat16
-                            ? tensor_of(tensor.dims(), floats_of(tensor))
-                            : Result<Tensor>(tensor);
+  Result<Tensor> made =
+      is_half(tensor.type()) ? tensor_of(tensor.dims(), floats_of(tensor)) : Result<Tensor>(tensor);
   if (made) made = keep_in(lowered_.spill, std::move(*made));
   if (!made && status_) status_ = std::unexpected(made.error());
   const Operand stored = stored_weight(name, made ? *made : tensor);
-  if (tensor.type() == DataType::kFloat16)
-    lowered_.source_types.emplace(stored.index, tensor.type());
+  if (is_half(tensor.type())) lowered_.source_types.emplace(stored.index, tensor.type());
   return stored;
 }
 
@@ -93,10 +91,10 @@ void ProgramBuilder::note_quantized(Operand weight, QuantizedWeight quantized) {
   lowered_.quantized.emplace(weight.index, std::move(quantized));
 }
 
-/// The float16 value of the interface that stands for `inner`.
-std::uint32_t ProgramBuilder::half_of(std::uint32_t inner) {
+/// The value of the interface, of a type of 16 bits, that stands for `inner`.
+std::uint32_t ProgramBuilder::half_of(std::uint32_t inner, DataType type) {
   ProgramValue outer = at(inner);
-  outer.type = DataType::kFloat16;
+  outer.type = type;
   const auto index = static_cast<std::uint32_t>(lowered_.program.values.size());
   lowered_.program.values.push_back(std::move(outer));
   return index;
@@ -111,22 +109,24 @@ void ProgramBuilder::convert(std::uint32_t from, std::uint32_t to) {
 
 void ProgramBuilder::add_input(ValueId id) {
   const std::uint32_t inner = value(id);
-  if (view_->graph().value(id).type.element != DataType::kFloat16) {
+  const DataType type = view_->graph().value(id).type.element;
+  if (!is_half(type)) {
     lowered_.program.inputs.push_back(inner);
     return;
   }
-  const std::uint32_t outer = half_of(inner);
+  const std::uint32_t outer = half_of(inner, type);
   lowered_.program.inputs.push_back(outer);
   convert(outer, inner);
 }
 
 void ProgramBuilder::add_output(ValueId id) {
   const std::uint32_t inner = value(id);
-  if (view_->graph().value(id).type.element != DataType::kFloat16) {
+  const DataType type = view_->graph().value(id).type.element;
+  if (!is_half(type)) {
     lowered_.program.outputs.push_back(inner);
     return;
   }
-  const std::uint32_t outer = half_of(inner);
+  const std::uint32_t outer = half_of(inner, type);
   lowered_.program.outputs.push_back(outer);
   narrowed_.emplace_back(inner, outer);
 }

@@ -55,7 +55,7 @@ class ProgramBuilder {
   [[nodiscard]] Result<Lowered> finish() &&;
 
  private:
-  [[nodiscard]] std::uint32_t half_of(std::uint32_t inner);
+  [[nodiscard]] std::uint32_t half_of(std::uint32_t inner, DataType type);
   void convert(std::uint32_t from, std::uint32_t to);
   [[nodiscard]] ProgramDim dim(const Dim& dim);
 

@@ -1,10 +1,12 @@
 #include "ctxgen/onednn/target_costs.h"
 
 #include <format>
+#include <optional>
 #include <unordered_set>
 
 #include "ctxgen/onednn/exec.h"
 
+#include "node_view.h"
 #include "quantized_constant.h"
 
 namespace ctxgen::onednn {
@@ -21,12 +23,30 @@ bool is_dequantized(const GraphView& view, ValueId id) {
   return producer.valid() && view.graph().node(producer).op_type == "DequantizeLinear";
 }
 
+/// What a model in 16 bits is computed in.
+std::optional<std::string> cost_of_halves(const GraphView& view,
+                                          std::span<const Partition> partitions) {
+  std::size_t nodes = 0;
+  DataType type = DataType::kUndefined;
+  for (const Partition& partition : partitions)
+    for (const NodeId id : partition.nodes)
+      for (const ValueId output : view.graph().node(id).outputs) {
+        if (!output.valid()) continue;
+        const DataType element = view.graph().value(output).type.element;
+        if (!is_half(element)) continue;
+        type = element;
+        ++nodes;
+        break;
+      }
+  if (nodes == 0) return std::nullopt;
+  return std::format("{} operators of {} are computed in float32; weights stay in 16 bits", nodes,
+                     name_of(type));
+}
+
 double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
-}  // namespace
-
-std::vector<std::string> target_costs(const GraphView& view,
-                                      std::span<const Partition> partitions) {
+std::vector<std::string> costs_of_bytes(const GraphView& view,
+                                        std::span<const Partition> partitions) {
   if (has_fast_int8() && !view.target().portable) return {};
   std::unordered_set<ValueId> seen;
   std::uint64_t bytes = 0;
@@ -50,6 +70,15 @@ std::vector<std::string> target_costs(const GraphView& view,
       "8-bit weights of {:.1f} MiB are stored as float32, {:.1f} MiB, and their products computed in "
       "float32, which is slower: {}",
       mebibytes(bytes), mebibytes(4 * bytes), why)};
+}
+
+}  // namespace
+
+std::vector<std::string> target_costs(const GraphView& view,
+                                      std::span<const Partition> partitions) {
+  std::vector<std::string> costs = costs_of_bytes(view, partitions);
+  if (auto cost = cost_of_halves(view, partitions)) costs.push_back(*std::move(cost));
+  return costs;
 }
 
 }  // namespace ctxgen::onednn

@@ -4,6 +4,7 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "../node_view.h"
 #include "fuse.h"
 #include "quantized.h"
 
@@ -55,8 +56,7 @@ bool runs(const ProgramEditor& editor, const ProgramOp& point) {
   if (std::ranges::all_of(point.post_ops, [](const PostOp& step) { return has_loop(step.kind); })) {
     return true;
   }
-  return is_byte(type_of(editor, point.inputs[0])) &&
-         result_type(editor, point) != DataType::kFloat16 &&
+  return is_byte(type_of(editor, point.inputs[0])) && !is_half(result_type(editor, point)) &&
          std::ranges::all_of(point.post_ops, [](const PostOp& step) {
            return step.operand.kind == Operand::Kind::kNone &&
                   (has_loop(step.kind) || has_table(step.kind));

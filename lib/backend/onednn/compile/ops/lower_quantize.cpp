@@ -9,6 +9,9 @@ namespace ctxgen::onednn {
 
 namespace {
 
+constexpr std::initializer_list<DataType> kReals = {DataType::kFloat, DataType::kFloat16,
+                                                    DataType::kBfloat16};
+
 Refusal check_plain_form(const NodeView& n) {
   if (n.node().int_or("block_size", 0) != 0) return "scales in blocks";
   const std::int64_t precision = n.node().int_or("precision", 0);
@@ -19,7 +22,7 @@ Refusal check_plain_form(const NodeView& n) {
 }
 
 Read<Quantization> read_quantize(const NodeView& n) {
-  if (Refusal refusal = require_value(n, 0, {DataType::kFloat, DataType::kFloat16})) {
+  if (Refusal refusal = require_value(n, 0, kReals)) {
     return std::unexpected(*refusal);
   }
   CTXGEN_REFUSE(check_plain_form(n));
@@ -52,6 +55,7 @@ DataType cast_target(const NodeView& n) {
   if (to == nullptr) return DataType::kUndefined;
   if (to->kind == AttributeKind::kString) {
     if (to->s == "FLOAT") return DataType::kFloat;
+    if (to->s == "BFLOAT16") return DataType::kBfloat16;
     return to->s == "FLOAT16" ? DataType::kFloat16 : DataType::kUndefined;
   }
   return is_known_data_type(to->i) ? static_cast<DataType>(to->i) : DataType::kUndefined;
@@ -79,21 +83,21 @@ Status lower_dequantize(const NodeView& n, ProgramBuilder& builder) {
   return {};
 }
 
-/// Between float32 and float16, and from the sums of integer products to float32.
+/// Between float32, float16 and bfloat16, and from the sums of integer products to float32.
 Refusal check_cast(const NodeView& n) {
   const DataType to = cast_target(n);
-  if (to == DataType::kFloat16) {
-    if (Refusal refusal = require_value(n, 0, {DataType::kFloat, DataType::kFloat16})) {
+  if (is_half(to)) {
+    if (Refusal refusal = require_value(n, 0, kReals)) {
       return refusal;
     }
   } else if (to == DataType::kFloat) {
     if (Refusal refusal = require_value(n, 0,
-                                        {DataType::kFloat, DataType::kFloat16, DataType::kInt32,
-                                         DataType::kUint8, DataType::kInt8})) {
+                                        {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                                         DataType::kInt32, DataType::kUint8, DataType::kInt8})) {
       return refusal;
     }
   } else {
-    return "casts to another type than float32 or float16";
+    return "casts to another type than float32, float16 or bfloat16";
   }
   if (n.output_value(0).type.element != to) return "type of the result is not known";
   return std::nullopt;
@@ -103,7 +107,7 @@ Status lower_cast(const NodeView& n, ProgramBuilder& builder) {
   const Operand src = builder.operand(n.input(0));
   const std::uint32_t result = builder.value(n.output(0));
   const DataType from = n.input_value(0).type.element, to = cast_target(n);
-  if (from == to || from == DataType::kFloat16) {
+  if (from == to || (to == DataType::kFloat && is_half(from))) {
     builder.add(builder.op(kind::kIdentity, n), {src}, result);
     return {};
   }
@@ -111,9 +115,9 @@ Status lower_cast(const NodeView& n, ProgramBuilder& builder) {
     builder.add(builder.op(kind::kPoint, n), {src}, result);
     return {};
   }
-  // What is asked for is the rounding: through float16 and back.
-  const std::uint32_t half = builder.temporary(n.output_value(0).name + "/half",
-                                               builder.at(result).dims, DataType::kFloat16);
+  // What is asked for is the rounding: through the other type and back.
+  const std::uint32_t half =
+      builder.temporary(n.output_value(0).name + "/half", builder.at(result).dims, to);
   builder.add(builder.op(kind::kPoint, n), {src}, half);
   builder.add(builder.op(kind::kPoint, n), {Operand::value(half)}, result);
   return {};

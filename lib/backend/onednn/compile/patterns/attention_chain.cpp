@@ -42,8 +42,7 @@ class ChainWalk {
   [[nodiscard]] bool is_tensor(ValueId value, std::size_t rank) const {
     if (!value.valid() || view_.constant(value) != nullptr) return false;
     const ValueType& t = type(value);
-    return t.is_tensor() && t.has_rank() && t.rank() == rank &&
-           (t.element == DataType::kFloat || t.element == DataType::kFloat16);
+    return t.is_tensor() && t.has_rank() && t.rank() == rank && is_real(t.element);
   }
   [[nodiscard]] std::int64_t fixed(ValueId value, std::size_t axis) const {
     const Dim& dim = (*type(value).shape)[axis];
@@ -53,7 +52,7 @@ class ChainWalk {
   [[nodiscard]] std::optional<double> scalar(ValueId value) const {
     const Tensor* tensor = view_.constant(value);
     if (tensor == nullptr || tensor->element_count() != 1 || tensor->rank() > kRank ||
-        (tensor->type() != DataType::kFloat && tensor->type() != DataType::kFloat16))
+        !is_real(tensor->type()))
       return std::nullopt;
     return double{floats_of(*tensor)[0]};
   }

@@ -42,14 +42,12 @@ NodeId square_of(const PatternWalk& walk, ValueId value) {
   return {};
 }
 
-bool is_float(DataType type) { return type == DataType::kFloat || type == DataType::kFloat16; }
-
 /// A constant vector of the last dim's length that multiplies or is added to `value`.
 ValueId vector_operand(const GraphView& view, const PatternWalk& walk, NodeId id, ValueId value) {
   const ValueId operand = walk.other(id, value);
   const Tensor* tensor = operand.valid() ? view.constant(operand) : nullptr;
   const ValueType& type = view.graph().value(value).type;
-  if (tensor == nullptr || !is_float(tensor->type()) || tensor->rank() != 1) return {};
+  if (tensor == nullptr || !is_real(tensor->type()) || tensor->rank() != 1) return {};
   const Dim width = type.has_rank() && type.rank() > 0 ? type.shape->back() : Dim{};
   return width == Dim::fixed(tensor->dims()[0]) ? operand : ValueId{};
 }

@@ -53,7 +53,7 @@ bool is_plain_gemm(const Node& gemm) {
 
 /// The bias that C of a Gemm is: one number, or a row of `columns`.
 bool is_row(const Tensor& c, std::int64_t columns) {
-  if (c.type() != DataType::kFloat && c.type() != DataType::kFloat16) return false;
+  if (!is_real(c.type())) return false;
   if (c.rank() > 2) return false;
   return c.element_count() == 1 || (c.element_count() == columns && c.dims().back() == columns);
 }

@@ -5,13 +5,6 @@
 
 namespace ctxgen::onednn {
 
-namespace {
-
-/// What is computed in float32.
-bool is_float(DataType type) { return type == DataType::kFloat || type == DataType::kFloat16; }
-
-}  // namespace
-
 NodeId PatternWalk::producer(ValueId value, std::string_view op_type) const {
   if (!value.valid()) return {};
   const NodeId id = graph().value(value).producer;
@@ -38,7 +31,7 @@ ValueId PatternWalk::other(NodeId id, ValueId known) const {
 
 std::optional<float> PatternWalk::scalar(ValueId value) const {
   const Tensor* tensor = view_->constant(value);
-  if (tensor == nullptr || !is_float(tensor->type()) || tensor->element_count() != 1) {
+  if (tensor == nullptr || !is_real(tensor->type()) || tensor->element_count() != 1) {
     return std::nullopt;
   }
   if (tensor->rank() > 1) return std::nullopt;  // could raise the rank of the result
@@ -60,7 +53,7 @@ ValueId PatternWalk::without_scalar(NodeId id, double expected) const {
 bool PatternWalk::is_data(ValueId value) const {
   if (!value.valid() || view_->constant(value) != nullptr) return false;
   const ValueType& type = graph().value(value).type;
-  return type.is_tensor() && is_float(type.element) && type.has_rank() && type.rank() > 0 &&
+  return type.is_tensor() && is_real(type.element) && type.has_rank() && type.rank() > 0 &&
          std::ranges::none_of(*type.shape,
                               [](const Dim& dim) { return dim.is_fixed() && dim.value() == 0; });
 }

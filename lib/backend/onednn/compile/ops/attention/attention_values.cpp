@@ -7,12 +7,10 @@ namespace ctxgen::onednn {
 
 namespace {
 
-bool is_float(DataType type) { return type == DataType::kFloat || type == DataType::kFloat16; }
-
 Refusal check_tensor(const ValueType& type, std::string_view what,
                      std::initializer_list<std::size_t> ranks) {
   if (!type.is_tensor() || !type.has_rank()) return std::format("rank of {} is unknown", what);
-  if (!is_float(type.element))
+  if (!is_real(type.element))
     return std::format("{} has element type {}", what, name_of(type.element));
   if (std::ranges::find(ranks, type.rank()) == ranks.end())
     return std::format("{} has rank {}", what, type.rank());
@@ -26,7 +24,7 @@ Refusal require_ranked(const NodeView& n, std::size_t i, std::string_view what,
   if (!n.has_input(i)) return std::format("{} is absent", what);
   const Tensor* constant = n.constant(i);
   if (constant == nullptr) return check_tensor(n.input_value(i).type, what, ranks);
-  if (!is_float(constant->type()))
+  if (!is_real(constant->type()))
     return std::format("{} has element type {}", what, name_of(constant->type()));
   if (std::ranges::find(ranks, constant->rank()) == ranks.end())
     return std::format("{} has rank {}", what, constant->rank());

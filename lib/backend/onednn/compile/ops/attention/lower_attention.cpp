@@ -29,7 +29,7 @@ Refusal check_mask(const NodeView& n, std::size_t i) {
   const Tensor* constant = n.constant(i);
   const ValueType& type = n.input_value(i).type;
   const DataType element = constant != nullptr ? constant->type() : type.element;
-  if (element != DataType::kFloat && element != DataType::kFloat16 && element != DataType::kBool)
+  if (!is_real(element) && element != DataType::kBool)
     return std::format("mask has element type {}", name_of(element));
   if (constant == nullptr && !type.has_rank()) return "rank of mask is unknown";
   if (n.rank(i) < 1 || n.rank(i) > 4) return std::format("mask has rank {}", n.rank(i));

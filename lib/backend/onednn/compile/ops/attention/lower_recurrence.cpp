@@ -26,7 +26,7 @@ Refusal check_outputs(const NodeView& n, std::size_t state_rank) {
     const std::size_t rank = i == 0 ? n.rank(0) : state_rank;
     if (!type.is_tensor() || !type.has_rank() || type.rank() != rank)
       return std::format("output {} is not known to have rank {}", i, rank);
-    if (type.element != DataType::kFloat && type.element != DataType::kFloat16)
+    if (!is_real(type.element))
       return std::format("output {} has element type {}", i, name_of(type.element));
   }
   return std::nullopt;
