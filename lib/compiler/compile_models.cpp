@@ -113,6 +113,7 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   CTXGEN_CHECK(env.start(in_files ? env.outputs.front() : std::filesystem::path()));
   ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
   CTXGEN_CHECK(check_files(inputs, planned, env.providers, imported.models, options));
+  CTXGEN_CHECK(env.choose_precision());
   std::vector<BinUsers> users;
   if (in_files) users = find_bin_users(env.providers, env.outputs, {}, options);
   PreparedModels prepared = CTXGEN_TRY(prepare_models(std::move(imported), env));

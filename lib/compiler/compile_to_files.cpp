@@ -35,6 +35,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
       auto kept = CTXGEN_TRY(files.replay(imported));
       if (kept) return std::move(*kept);
+      CTXGEN_CHECK(env.choose_precision());
       const ContextReader* appended = CTXGEN_TRY(files.open_appended());
       PreparedModels prepared = CTXGEN_TRY(prepare_models(std::move(imported), env));
       BuiltModels built = CTXGEN_TRY(build_models(prepared, appended, env));

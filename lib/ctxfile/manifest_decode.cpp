@@ -39,6 +39,18 @@ Result<std::vector<std::uint32_t>> indices_of(const ManifestField& field) {
   return list;
 }
 
+Result<std::vector<Hash128>> hashes_of(const ManifestField& field) {
+  PackedNumbers numbers(CTXGEN_TRY(field.bytes()));
+  std::vector<Hash128> list;
+  while (!numbers.done()) {
+    Hash128 hash;
+    hash.high = CTXGEN_TRY(numbers.fixed64());
+    hash.low = CTXGEN_TRY(numbers.fixed64());
+    list.push_back(hash);
+  }
+  return list;
+}
+
 Result<Dims> shape_of(const ManifestField& field) {
   PackedNumbers numbers(CTXGEN_TRY(field.bytes()));
   Dims dims;
@@ -127,6 +139,7 @@ class Decoder {
         case 11: hash.low = CTXGEN_TRY(field.fixed64()); break;
         case 12: out.isa = text_of(CTXGEN_TRY(field.bytes())); break;
         case 13: out.variant_of = text_of(CTXGEN_TRY(field.bytes())); break;
+        case 14: out.certificate = CTXGEN_TRY(certificate(field)); break;
         default: break;
       }
       return {};
@@ -278,6 +291,39 @@ class Decoder {
         case 4: out.operand = CTXGEN_TRY(operand(field)); break;
         default: break;
       }
+      return {};
+    }));
+    return out;
+  }
+
+  Result<Certificate> certificate(const ManifestField& message) {
+    Certificate out;
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
+      switch (field.number) {
+        case 1: out.bound = CTXGEN_TRY(field.f64()); break;
+        case 2: out.norm = text_of(CTXGEN_TRY(field.bytes())); break;
+        case 3: out.samples.high = CTXGEN_TRY(field.fixed64()); break;
+        case 4: out.samples.low = CTXGEN_TRY(field.fixed64()); break;
+        case 5: out.searched = CTXGEN_TRY(field.varint()); break;
+        case 6: out.held_out = CTXGEN_TRY(field.varint()); break;
+        case 7: out.searched_error = CTXGEN_TRY(field.f64()); break;
+        case 8: out.held_out_error = CTXGEN_TRY(field.f64()); break;
+        case 9: out.producer = text_of(CTXGEN_TRY(field.bytes())); break;
+        case 10: out.fingerprint = text_of(CTXGEN_TRY(field.bytes())); break;
+        case 11: out.choices.push_back(CTXGEN_TRY(choice(field))); break;
+        case 12: out.programs = CTXGEN_TRY(hashes_of(field)); break;
+        default: break;
+      }
+      return {};
+    }));
+    return out;
+  }
+
+  Result<OpChoice> choice(const ManifestField& message) {
+    OpChoice out;
+    CTXGEN_CHECK(each_field_of(message, [&](const ManifestField& field) -> Status {
+      if (field.number == 1) out.op = text_of(CTXGEN_TRY(field.bytes()));
+      if (field.number == 2) out.choice = text_of(CTXGEN_TRY(field.bytes()));
       return {};
     }));
     return out;

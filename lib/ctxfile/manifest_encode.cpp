@@ -36,6 +36,7 @@ class Encoder {
     out.fixed64(11, hash.low);
     out.text(12, program.isa);
     out.text(13, program.variant_of);
+    if (program.certificate) out.message(14, certificate(*program.certificate));
     return out;
   }
 
@@ -146,6 +147,33 @@ class Encoder {
     out.f32(2, post_op.alpha);
     out.f32(3, post_op.beta);
     if (post_op.operand.kind != Operand::Kind::kNone) out.message(4, operand(post_op.operand));
+    return out;
+  }
+
+  ManifestWriter certificate(const Certificate& certificate) {
+    ManifestWriter out = begin();
+    out.f64(1, certificate.bound);
+    out.text(2, certificate.norm);
+    out.fixed64(3, certificate.samples.high);
+    out.fixed64(4, certificate.samples.low);
+    out.varint(5, certificate.searched);
+    out.varint(6, certificate.held_out);
+    out.f64(7, certificate.searched_error);
+    out.f64(8, certificate.held_out_error);
+    out.text(9, certificate.producer);
+    out.text(10, certificate.fingerprint);
+    for (const OpChoice& choice : certificate.choices) {
+      ManifestWriter one = begin();
+      one.text(1, choice.op);
+      one.text(2, choice.choice);
+      out.message(11, one);
+    }
+    ManifestWriter packed;
+    for (const Hash128& program : certificate.programs) {
+      packed.packed_fixed64(program.high);
+      packed.packed_fixed64(program.low);
+    }
+    out.bytes(12, packed.data());
     return out;
   }
 

@@ -94,6 +94,9 @@ Status check_programs(const Manifest& manifest) {
     if (found != manifest.program_hashes[i])
       return fail(ErrorCode::kCorruptContext, "program \"{}\": content hash is {}, expected {}",
                   program.name, found.hex(), manifest.program_hashes[i].hex());
+    if (program.certificate)
+      CTXGEN_CHECK_AT(check_certificate(*program.certificate, found), "program \"{}\"",
+                      program.name);
   }
   return check_variants(manifest.programs);
 }

@@ -83,6 +83,9 @@ Result<std::vector<ManifestBlob>> place_blobs(const ContextContent& content) {
 
 /// The oldest minor version that has all that the content needs.
 std::uint16_t minor_of(const ContextContent& content) {
+  constexpr std::uint16_t kCertificateMinor = 3;
+  for (const Program& program : content.programs)
+    if (program.certificate) return kCertificateMinor;
   if (!content.needs.empty()) return kNeedsMinor;
   for (std::size_t i = 0; i < content.compressed.size(); ++i)
     if (stored_form(content, i).second) return 1;

@@ -35,6 +35,7 @@ MAY_INCLUDE = {
     "compiler_core": BELOW_BACKEND | BACKEND | {"cache"},  # no onnx: the plugin uses it
     "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache", "remote"},
     "runtime": BELOW_BACKEND | BACKEND,  # no onnx: it loads context models
+    "tuning": BELOW_BACKEND | {"compiler_core", "compiler", "runtime", "loaders"},
 }
 
 # Packages, and the folders that may include their headers.

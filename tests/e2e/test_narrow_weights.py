@@ -145,6 +145,8 @@ def test_bfloat16_models_run_everywhere_and_keep_their_weights(tmp_path, target)
     context, notes = compiled(tmp_path, "--strict", *target, model=brain_network())
     if "sse41" not in target:
         assert notes == ["products, convolutions and lookups: 3 with bf16 weights, 0 with f32"]
+        assert json_of("check", context)["precisions"] == {"weights=bf16": 3}
+        assert "3 weights=bf16" in done("check", context).stdout
     ids, y = run(context, tmp_path)
     expected = expected_of(ids, lambda name, values: to_bf16(values))
     assert np.abs(y - expected).max() < 1e-5 * np.abs(expected).max()  # values between are f32

@@ -21,6 +21,7 @@ inline std::vector<std::byte> golden(std::string_view name) {
   return {file->bytes.begin(), file->bytes.end()};
 }
 
+inline constexpr std::string_view kGoldenV1_3 = "v1_3_certificate.ctx";
 inline constexpr std::string_view kGoldenV1_2 = "v1_2_needs.ctx";
 inline constexpr std::string_view kGoldenV1_1 = "v1_1_variant_zstd.ctx";
 inline constexpr std::string_view kGoldenV1 = "v1_two_partitions.ctx";

@@ -135,6 +135,22 @@ TEST(Golden, Of1_2IsWhatTheWriterWrites) {
   EXPECT_EQ(reader->program_hash(0).hex(), "244e7498c1bf08c5a7230512068a76de");
 }
 
+TEST(Golden, Of1_3IsWhatTheWriterWrites) {
+  const ContextContent content = test::sample_content_1_3();
+  const auto written = test::file_of(content);
+  if (std::getenv("CTXGEN_WRITE_GOLDEN") != nullptr) {
+    auto out = AtomicFile::create(test::golden_path(test::kGoldenV1_3)).value();
+    ASSERT_EQ(code_of(out.write(written)), test::kOk);
+    ASSERT_EQ(code_of(out.commit()), test::kOk);
+  }
+  EXPECT_TRUE(golden(test::kGoldenV1_3) == written) << "the format's bytes have changed";
+  const auto reader = ContextReader::open(borrowed(written), "golden", VerifyBlobs::kAlways);
+  ASSERT_EQ(code_of(reader), test::kOk);
+  EXPECT_EQ(reader->info().format_minor, 3);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(reader->programs()[i], content.programs[i]) << i;
+  EXPECT_EQ(reader->program_hash(0).hex(), "244e7498c1bf08c5a7230512068a76de");
+}
+
 class GoldenFlips : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(GoldenFlips, AreRefused) {
@@ -150,7 +166,8 @@ TEST_P(GoldenFlips, AreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, GoldenFlips,
-                         ::testing::Values(test::kGoldenV1_1, test::kGoldenV1_2));
+                         ::testing::Values(test::kGoldenV1_1, test::kGoldenV1_2,
+                                           test::kGoldenV1_3));
 
 }  // namespace
 }  // namespace ctxgen

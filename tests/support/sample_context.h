@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -114,6 +115,29 @@ inline ContextContent sample_content_1_2() {
   ContextContent content = sample_content();
   content.needs = {
       {Need::kOpKind, 2}, {Need::kOpKind, 999}, {Need::kPacking, 1}, {Need::kPacking, 0xf000}};
+  return content;
+}
+
+/// What came with 1.3: certificates. tests/format/golden/v1_3_certificate.ctx is this content.
+inline ContextContent sample_content_1_3() {
+  ContextContent content = sample_content();
+  Certificate certificate{.bound = 0.01,
+                          .norm = "max",
+                          .samples = {.high = 1, .low = 2},
+                          .searched = 3,
+                          .held_out = 1,
+                          .searched_error = 0.0075,
+                          .held_out_error = 0.0078125,
+                          .producer = content.producer,
+                          .fingerprint = content.fingerprint,
+                          .choices = {{"copy", "weights=f16"}, {"matmul", "weights=s4:32"}}};
+  for (const Program& program : content.programs)
+    certificate.programs.push_back(hash_program(
+        program, [&](BlobRef blob) { return content.blob_hashes[blob.bin_index().value]; }));
+  std::ranges::sort(certificate.programs);
+  content.programs[0].certificate = certificate;
+  certificate.choices.clear();
+  content.programs[1].certificate = certificate;
   return content;
 }
 

@@ -66,6 +66,30 @@ void write_model(JsonWriter& json, const ModelReport& model,
   json.end_object();
 }
 
+void write_search(JsonWriter& json, const PrecisionSearchReport& search) {
+  json.begin_object().key("ops").begin_object();
+  for (const auto& [precision, count] : search.ops) json.field(precision, std::uint64_t{count});
+  json.end_object()
+      .field("trials", search.trials)
+      .field("seconds", search.seconds)
+      .field("bytes_f32", search.bytes_f32)
+      .field("bytes", search.bytes)
+      .field("run_ms_f32", search.run_ms_f32)
+      .field("run_ms", search.run_ms)
+      .end_object();
+}
+
+std::string search_text(const PrecisionSearchReport& search) {
+  std::string ops;
+  for (const auto& [precision, count] : search.ops)
+    ops += std::format("{}{} {}", ops.empty() ? "" : ", ", count, precision);
+  return std::format(
+      "precision: {}; {} of {} in f32, a run {:.2f} ms of {:.2f}; found by {} in {:.1f} s\n",
+      ops.empty() ? "nothing to choose" : ops, size_text(search.bytes), size_text(search.bytes_f32),
+      search.run_ms, search.run_ms_f32,
+      count_text(static_cast<std::uint64_t>(search.trials), "trial"), search.seconds);
+}
+
 /// "Resize x2 (dnnl: mode cubic)", most frequent first.
 std::string fallback_text(const ModelReport& model) {
   struct Group {
@@ -206,6 +230,7 @@ void write_report_fields(JsonWriter& json, const CompileReport& report,
         .field("bytes", report.external->bytes)
         .field("tensors", report.external->tensors)
         .end_object();
+  if (report.precision_search) write_search(json.key("precision_search"), *report.precision_search);
   write_outputs(json.key("files"), report.files);
   write_sharing(json.key("sharing"), report.sharing);
   write_split(json.key("split_layouts"), report.split);
@@ -234,6 +259,7 @@ std::string report_text(const CompileReport& report,
     text += model_text(report.models[m], verbose);
     if (m < verifications.size()) text += runs_text(verifications[m], verbose, "  ");
   }
+  if (report.precision_search) text += search_text(*report.precision_search);
   for (const CompileReport::Bin& bin : report.bins)
     text += std::format("{} ({}): {}, {} of weights{}\n", bin.name, size_text(bin.bytes),
                         count_text(bin.blobs, "blob"), size_text(bin.weight_bytes),

@@ -46,6 +46,14 @@ void Progress::update(CompileStage stage, double fraction) {
   drawn_ = true;
 }
 
+void Progress::say(const std::string& text) {
+  if (mode_ == Mode::kNone) return;
+  if (mode_ == Mode::kLines) return note("ctxgen: " + text);
+  std::fputs(("\r\x1b[K" + text).c_str(), stderr);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
 void Progress::clear() {
   if (!std::exchange(drawn_, false)) return;
   std::fputs("\r\x1b[K", stderr);

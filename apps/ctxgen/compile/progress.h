@@ -16,6 +16,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(CompileStage stage, double fraction);
+  /// A line in the place of the bar, or one of its own.
+  void say(const std::string& text);
   void clear();
 
  private:

@@ -8,6 +8,7 @@
 
 #include "ctxgen/ctxfile/needs.h"
 
+#include "show/certificate_fields.h"
 #include "show/sharing_table.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -110,6 +111,15 @@ std::string plan_text(const StoredPlan& plan) {
                      size_text(plan.scratch_bytes));
 }
 
+std::string certificate_text(const Certificate& certificate, bool verbose) {
+  std::string text =
+      std::format("  proof   {}; samples {}\n", to_string(certificate), certificate.samples.hex());
+  if (verbose)
+    for (const auto& [op, choice] : certificate.choices)
+      text += std::format("  choice  {} {}\n", choice, op);
+  return text;
+}
+
 std::string program_text(const ContextReader& reader, std::size_t index, bool verbose) {
   const Program& program = reader.programs()[index];
   std::string text = std::format(
@@ -129,6 +139,7 @@ std::string program_text(const ContextReader& reader, std::size_t index, bool ve
     for (const auto& [signature, count] : types)
       if (signature.contains("float16"))
         text += std::format("  types   {} {} of {}\n", signature, count, kind);
+  if (program.certificate) text += certificate_text(*program.certificate, verbose);
   for (const StoredPlan& plan : program.plans) text += "  plan    " + plan_text(plan) + "\n";
   if (!verbose) return text;
   for (const ProgramWeight& weight : program.weights)
@@ -160,7 +171,15 @@ void write_program(JsonWriter& json, const ContextReader& reader, std::size_t in
     for (const auto& [signature, count] : types) json.field(signature, count);
     json.end_object();
   }
-  json.end_object().key("plans").begin_array();
+  json.end_object().key("certificate");
+  if (program.certificate) {
+    json.begin_object();
+    write_certificate_fields(json, *program.certificate);
+    json.end_object();
+  } else {
+    json.null();
+  }
+  json.key("plans").begin_array();
   for (const StoredPlan& plan : program.plans) {
     json.begin_object().key("input_dims").begin_array();
     for (const Dims& dims : plan.input_dims) {

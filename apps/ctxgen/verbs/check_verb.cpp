@@ -75,8 +75,22 @@ std::string json_text(const std::string& model, const ContextCheck& check) {
         .field("verdict", word(finding.verdict.verdict))
         .field("reason", finding.verdict.reason)
         .end_object();
-  json.end_array().end_object();
+  json.end_array().key("precisions").begin_object();
+  for (const auto& [precision, count] : check.precisions)
+    json.field(precision, std::uint64_t{count});
+  json.end_object().end_object();
   return json.finish();
+}
+
+/// Where not all of it is f32: what is in the way of comparing outputs with the source's.
+std::string precisions_text(const ContextCheck& check) {
+  std::string text;
+  bool narrow = false;
+  for (const auto& [precision, count] : check.precisions) {
+    text += std::format("{}{} {}", text.empty() ? "" : ", ", count, precision);
+    narrow = narrow || precision != "f32";
+  }
+  return narrow ? "operators with constant operands: " + text + "\n" : "";
 }
 
 std::string plain_text(const ContextCheck& check, bool verbose) {
@@ -84,7 +98,7 @@ std::string plain_text(const ContextCheck& check, bool verbose) {
   if (!reason_of(check).empty()) text += std::format(": {}", reason_of(check));
   if (check.is_compiled && check.partitions == 0)
     text += " (there was nothing to compile in this model)";
-  text += "\n";
+  text += "\n" + precisions_text(check);
   if (!verbose) return text;
   TextTable table;
   for (const ContextFinding& finding : check.findings)

@@ -14,6 +14,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/compile_models.h"
 #include "ctxgen/compiler/config_keys.h"
+#include "ctxgen/tuning/precision_search.h"
 
 #include "cli.h"
 #include "compile/compile_outputs.h"
@@ -34,6 +35,7 @@
 #include "report/gather_report.h"
 #include "report/report_page.h"
 #include "report/write_report.h"
+#include "running/sample_file.h"
 #include "running/verify_runs.h"
 #include "term/console.h"
 #include "term/interrupt.h"
@@ -72,6 +74,7 @@ struct Flags {
   std::string options_file;
   BuildFlags build;
   ModelFlags model;
+  std::string max_error, samples;
   bool verify = false;
   std::string variant;  // of variant_process.h
   bool json = false;
@@ -141,6 +144,7 @@ std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
   if (const fs::path depfile = depfile_of(flags.build, plan); !depfile.empty())
     files.push_back({How::kWritten, depfile, "the dependency file"});
   if (!flags.options_file.empty()) files.push_back({How::kRead, flags.options_file, "--options"});
+  if (!flags.samples.empty()) files.push_back({How::kRead, flags.samples, "--samples"});
   std::error_code ignored;
   if (plan.to_stdout && fs::exists("/dev/stdout", ignored))
     files.push_back({How::kWritten, "/dev/stdout", "the model on stdout"});
@@ -262,7 +266,30 @@ Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
     report = CTXGEN_TRY(plan.to_stdout ? compile_to_stdout(inputs.front(), options)
                                        : compile_to_files(inputs, plan.outputs, options));
   if (!flags.options_file.empty()) report->files_read.emplace_back(flags.options_file);
+  if (!flags.samples.empty()) report->files_read.emplace_back(flags.samples);
   return std::move(*report);
+}
+
+/// What --max-error and --samples ask for.
+Result<std::optional<PrecisionRequest>> read_budget(const Flags& flags) {
+  if (flags.max_error.empty() != flags.samples.empty())
+    return fail(ErrorCode::kInvalidArgument, "--max-error and --samples need each other");
+  if (flags.max_error.empty()) return std::nullopt;
+  auto bound = parse_error_bound(flags.max_error);
+  if (!bound) return std::unexpected(with_context(std::move(bound).error(), "--max-error"));
+  return PrecisionRequest{.bound = *bound, .samples = CTXGEN_TRY(read_sample_file(flags.samples))};
+}
+
+Result<PrecisionChoice> search_for(const ModelInput& input, const CompileOptions& options,
+                                   PrecisionRequest request, Progress& progress,
+                                   std::optional<PrecisionSearchReport>& report) {
+  request.progress = [&](const SearchProgress& at) {
+    progress.say(std::format("precision: trial {} of at most {}, {} of {} operators, error {:.3g}",
+                             at.trials, at.most_trials, at.narrow_ops, at.ops, at.error));
+  };
+  PrecisionFinding found = CTXGEN_TRY(search_precision(input, options, request));
+  report = std::move(found.report);
+  return std::move(found.choice);
 }
 
 /// This process compiles for one of several instruction sets; the one that started it does the rest.
@@ -287,6 +314,7 @@ Status check_list_flags(const Flags& flags, const CompileOptions& options) {
       {!flags.report_file.empty(), "--report"},
       {!flags.build.depfile.empty() || flags.build.gcc_depfile, "--depfile"},
       {options.no_clobber, "--no-clobber"},
+      {!flags.max_error.empty() || !flags.samples.empty(), "--max-error"},
       {flags.output == "-", "-o -"},
       {!options.context_file_path.empty(), "ep.context_file_path"},
   };
@@ -337,6 +365,8 @@ Result<int> run(const CLI::App& verb, const Flags& flags,
     return fail(ErrorCode::kInvalidArgument, "--shard needs --list: a share of a list of models");
   const OutputPlan plan = CTXGEN_TRY(plan_outputs(
       flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
+  const std::optional<PrecisionRequest> budget = CTXGEN_TRY(read_budget(flags));
+  if (budget) options.budget.request = describe(*budget);
   CTXGEN_CHECK(check_flags(flags, options, plan));
   Progress progress(flags.verbosity.quiet, flags.verbosity.verbose > 0);
   options.progress = [&progress](CompileStage stage, double fraction) {
@@ -351,8 +381,14 @@ Result<int> run(const CLI::App& verb, const Flags& flags,
   };
   handle_interrupts(Interrupt::kCooperative);  // not before: reading stdin does not check for them
   options.make_folder = !plan.new_folder.empty();
-  const auto report = compile(flags, plan, inputs, options);
+  std::optional<PrecisionSearchReport> search;
+  if (budget)
+    options.budget.search = [&] {
+      return search_for(inputs.front(), options, *budget, progress, search);
+    };
+  auto report = compile(flags, plan, inputs, options);
   progress.clear();
+  if (report) report->precision_search = std::move(search);
   if (!report) return std::unexpected(report.error());
   const Depfile depfile = CTXGEN_TRY(make_depfile(flags.build, plan, *report));
   Verifications verifications;
@@ -412,6 +448,12 @@ void add_compile(Cli& cli) {
   const OptionRow& compress = option_row(&CompileOptions::compress_level);
   verb.add_flag(std::string(compress.flag) + "{9}", flags->compress, std::string(compress.help))
       ->type_name(std::string(compress.value));
+  add_text_flag(verb, flags->max_error, &CompileOptions::budget);
+  verb.add_option(
+          "--samples", flags->samples,
+          "what --max-error is measured on: for each input an array of its name, the samples "
+          "one after the other")
+      ->type_name("FILE.npz");
   add_option_flag(verb, options, &CompileOptions::strict);
   add_option_flag(verb, options, &CompileOptions::require_compiled);
   add_option_flag(verb, options, &CompileOptions::require_runnable);

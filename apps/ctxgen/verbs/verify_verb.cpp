@@ -2,22 +2,27 @@
 #include <format>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/verify.h"
+#include "ctxgen/tuning/proof.h"
 
 #include "cli.h"
 #include "flags/arguments.h"
+#include "flags/model_flags.h"
 #include "flags/options_file.h"
 #include "flags/value_checks.h"
 #include "io/tensor_files.h"
 #include "io/test_data.h"
 #include "running/input_sizes.h"
 #include "running/open_model.h"
+#include "running/sample_file.h"
 #include "running/special_values.h"
 #include "running/verify_runs.h"
+#include "show/certificate_fields.h"
 #include "term/console.h"
 #include "term/text_table.h"
 
@@ -34,14 +39,16 @@ constexpr const char* kExamples =
     "  ctxgen verify model_ctx.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx --dim batch=1,8 --runs 5\n"
-    "  ctxgen verify model_ctx.onnx --against model.onnx --input x=x.npy --json\n";
+    "  ctxgen verify model_ctx.onnx --against model.onnx --input x=x.npy --json\n"
+    "  ctxgen verify model_ctx.onnx --against model.onnx --samples samples.npz\n"
+    "      of a model compiled with --max-error: repeats the proof of its errors\n";
 
 struct Flags {
   std::string context;
   std::string source;
   std::string external_data_folder;
   std::vector<std::string> inputs, dims, shapes;
-  std::string test_data;
+  std::string test_data, samples;
   std::uint64_t seed = 0, runs = 3;
   std::int64_t threads = 0;
   ToleranceOverrides tolerance;
@@ -104,6 +111,55 @@ Result<Comparisons> compare_with_source(const Flags& flags) {
   return all;
 }
 
+/// What became of the certificate of a context model that has one.
+struct CheckedCertificate {
+  Certificate certificate;
+  std::optional<RepeatedProof> repeated;
+};
+
+Result<std::optional<CheckedCertificate>> check_proof(const Flags& flags) {
+  SessionOptions session;
+  session.threads = static_cast<int>(flags.threads);
+  auto certificate = CTXGEN_TRY(certificate_of(flags.context, session));
+  if (!certificate && !flags.samples.empty())
+    return fail(ErrorCode::kNotSatisfied,
+                "--samples: the context model has no certificate of its errors");
+  if (!certificate) return std::nullopt;
+  CheckedCertificate checked{.certificate = *std::move(certificate), .repeated = std::nullopt};
+  if (flags.samples.empty() || flags.source.empty()) return checked;
+  CompileOptions options;
+  options.threads = session.threads;
+  options.external_data_folder = flags.external_data_folder;
+  const ModelInput source = CTXGEN_TRY(model_input(flags.source));
+  const SampleArrays samples = CTXGEN_TRY(read_sample_file(flags.samples));
+  checked.repeated =
+      CTXGEN_TRY(repeat_proof(flags.context, checked.certificate, source, options, samples));
+  return checked;
+}
+
+void write_proof(JsonWriter& json, const CheckedCertificate& checked) {
+  json.begin_object();
+  write_certificate_fields(json, checked.certificate);
+  json.key("repeated");
+  if (checked.repeated)
+    json.begin_object()
+        .field("searched_error", checked.repeated->searched_error)
+        .field("held_out_error", checked.repeated->held_out_error)
+        .end_object();
+  else
+    json.null();
+  json.end_object();
+}
+
+std::string certificate_text(const CheckedCertificate& checked) {
+  std::string text = "certificate: " + to_string(checked.certificate) + "\n";
+  if (checked.repeated)
+    text +=
+        std::format("  repeated: {:.3g} on the samples of the search, {:.3g} on those held out\n",
+                    checked.repeated->searched_error, checked.repeated->held_out_error);
+  return text;
+}
+
 std::string_view word(Integrity state) {
   switch (state) {
     case Integrity::kIntact: return "intact";
@@ -120,7 +176,7 @@ bool is_intact(const IntegrityFinding& finding) {
 }
 
 std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& findings,
-                      const Comparisons* comparisons) {
+                      const Comparisons* comparisons, const CheckedCertificate* proof) {
   JsonWriter json;
   json.begin_object().field("context", flags.context).key("against");
   flags.source.empty() ? json.null() : json.value(flags.source);
@@ -132,7 +188,11 @@ std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& f
         .field("state", word(finding.state))
         .field("detail", finding.detail)
         .end_object();
-  json.end_array();
+  json.end_array().key("certificate");
+  if (proof != nullptr)
+    write_proof(json, *proof);
+  else
+    json.null();
   if (comparisons != nullptr) {
     write_runs(json, comparisons->runs, comparisons->divergence(), flags.tolerance);
     write_special_runs(json, comparisons->special);
@@ -142,12 +202,13 @@ std::string json_text(const Flags& flags, const std::vector<IntegrityFinding>& f
 }
 
 std::string plain_text(const Flags& flags, const std::vector<IntegrityFinding>& findings,
-                       const Comparisons* comparisons) {
+                       const Comparisons* comparisons, const CheckedCertificate* proof) {
   TextTable table;
   for (const IntegrityFinding& finding : findings)
     table.row({finding.state == Integrity::kDamaged ? "DAMAGED" : std::string(word(finding.state)),
                finding.what, finding.detail});
   std::string text = table.text();
+  if (proof != nullptr) text += certificate_text(*proof);
   if (comparisons != nullptr)
     return text + runs_text(comparisons->runs, flags.verbosity.verbose > 0) +
            special_runs_text(comparisons->special);
@@ -162,19 +223,28 @@ Result<int> run(const Flags& flags) {
   const auto findings = CTXGEN_TRY(verify_integrity(flags.context, options));
   const auto& worst = std::ranges::max(findings, {}, &IntegrityFinding::state);
   Comparisons comparisons;
-  const bool compared =
-      !flags.source.empty() && (is_intact(worst) || worst.state == Integrity::kChanged);
+  const bool compared = !flags.source.empty() && flags.samples.empty() &&
+                        (is_intact(worst) || worst.state == Integrity::kChanged);
   if (compared) comparisons = CTXGEN_TRY(compare_with_source(flags));
   const auto* shown = compared ? &comparisons : nullptr;
+  std::optional<CheckedCertificate> proof;
+  if (is_intact(worst)) proof = CTXGEN_TRY(check_proof(flags));
+  const auto* proved = proof ? &*proof : nullptr;
   if (flags.json || !flags.verbosity.quiet)
-    CTXGEN_CHECK(
-        print(flags.json ? json_text(flags, findings, shown) : plain_text(flags, findings, shown)));
+    CTXGEN_CHECK(print(flags.json ? json_text(flags, findings, shown, proved)
+                                  : plain_text(flags, findings, shown, proved)));
   if (!is_intact(worst))
     return fail(
         worst.state == Integrity::kDamaged ? ErrorCode::kCorruptContext : ErrorCode::kNotSatisfied,
         "{}: {}", worst.what, worst.detail);
   if (const auto divergence = comparisons.divergence())
     return fail(ErrorCode::kNotSatisfied, "{}", divergence_text(*divergence));
+  if (proof && !proof->repeated && !compared)
+    return fail(
+        ErrorCode::kNotSatisfied,
+        "the proof of the model's errors cannot be repeated: --samples FILE.npz (hash {}) and "
+        "--against MODEL are needed",
+        proof->certificate.samples.hex());
   return 0;
 }
 
@@ -184,6 +254,12 @@ Status check_given(const CLI::App& verb) {
                            "--rtol", "--atol", "--external-data-dir", "--special-values"})
     if (verb.count("--against") == 0 && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} needs --against", name);
+  if (verb.count("--samples") > 0 && verb.count("--against") == 0)
+    return fail(ErrorCode::kInvalidArgument, "--samples needs --against");
+  for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs",
+                           "--rtol", "--atol", "--special-values"})
+    if (verb.count("--samples") > 0 && verb.count(name) > 0)
+      return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with --samples", name);
   if (const auto* words = verb.get_option("--special-values");
       words->count() > 1 && std::ranges::contains(words->results(), "none"))
     return fail(ErrorCode::kInvalidArgument,
@@ -241,6 +317,10 @@ void add_verify(Cli& cli) {
                    "folder of the source's external data (default: the source's folder)")
       ->type_name("DIR");
   add_input_flags(*verb, *flags);
+  verb->add_option("--samples", flags->samples,
+                   "repeat the proof of a model compiled with --max-error, on the same file of "
+                   "samples")
+      ->type_name("FILE.npz");
   add_tolerance_flags(*verb, flags->tolerance);
   verb->add_option("--threads", flags->threads, "threads to run with")
       ->type_name("N")

@@ -107,8 +107,7 @@ std::optional<int> threads_of_openmp(std::string_view text) {
   return static_cast<int>(std::min<std::int64_t>(*number, kMostOpenMpThreads));
 }
 
-std::optional<double> quota_of_groups(std::string_view groups,
-                                      const std::filesystem::path& mount) {
+std::optional<double> quota_of_groups(std::string_view groups, const std::filesystem::path& mount) {
   std::optional<double> least;
   while (!groups.empty()) {
     const std::size_t end = std::min(groups.find('\n'), groups.size());

@@ -123,6 +123,13 @@ void add_value(KeyHasher& key, const std::vector<std::pair<std::string, std::int
 void add_value(KeyHasher& key, const std::vector<std::string>& names) {
   key.add_list(names, [&](const std::string& name) { key.add(name); });
 }
+void add_value(KeyHasher& key, const PrecisionBudget& budget) { key.add(budget.request); }
+void add_value(KeyHasher& key, const PrecisionChoice& precision) {
+  key.add_list(precision.table, [&](const OpChoice& choice) {
+    key.add(choice.op);
+    key.add(choice.choice);
+  });
+}
 template <class T>
   requires std::is_enum_v<T>
 void add_value(KeyHasher& key, T value) {

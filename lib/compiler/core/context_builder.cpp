@@ -1,7 +1,11 @@
 #include "ctxgen/compiler/context_builder.h"
 
 #include <algorithm>
+#include <bit>
 #include <format>
+#include <iterator>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "ctxgen/base/checked.h"
@@ -39,6 +43,12 @@ Hash128 hash_with_names(const Program& program, std::string_view content_hash) {
   hasher.add(content_hash);
   for (const ProgramValue& value : program.values) hasher.add(std::string_view(value.name));
   for (const ProgramWeight& weight : program.weights) hasher.add(std::string_view(weight.name));
+  if (program.certificate) {  // programs with and without one may be in one bin
+    hasher.add(std::bit_cast<std::uint64_t>(program.certificate->bound));
+    hasher.add(std::string_view(program.certificate->norm));
+    hasher.add(program.certificate->samples.high);
+    hasher.add(program.certificate->samples.low);
+  }
   return hasher.finish();
 }
 
@@ -135,6 +145,30 @@ Result<std::vector<Program>> ContextBuilder::compile(std::size_t provider, const
   return programs;
 }
 
+/// Each program of a model gets what is known of all of them, and the choices that are its own.
+void ContextBuilder::certify(std::size_t provider, const Certificate& draft,
+                             std::vector<Program>& programs) const {
+  Certificate all = draft;
+  all.choices.clear();
+  all.programs.clear();
+  const WeightStore& store = bins_[provider]->store;
+  for (Program& program : programs) {
+    program.source = providers_[provider]->source();
+    all.programs.push_back(
+        hash_program(program, [&](BlobRef blob) { return store.hash(blob.store_id()); }));
+  }
+  std::ranges::sort(all.programs);
+  const auto doubled = std::ranges::unique(all.programs);
+  all.programs.erase(doubled.begin(), doubled.end());
+  for (Program& program : programs) {
+    Certificate& own = program.certificate.emplace(all);
+    std::set<std::string_view> ops;
+    for (const ProgramOp& op : program.ops) ops.insert(op.name);
+    std::ranges::copy_if(draft.choices, std::back_inserter(own.choices),
+                         [&](const OpChoice& choice) { return ops.contains(choice.op); });
+  }
+}
+
 /// Enters a program into its bin, and what its EPContext node says into `built`.
 Status ContextBuilder::settle(Program program, std::string_view prefix, std::size_t ordinal,
                               BuiltPartition& built) {
@@ -174,6 +208,7 @@ Result<std::vector<BuiltPartition>> ContextBuilder::add_model(
     const std::vector<Partition>& partitions = assignment.partitions[p];
     if (partitions.empty()) continue;
     programs[p] = CTXGEN_TRY(compile(p, view, partitions, options[p]));
+    if (options[p].certificate) certify(p, *options[p].certificate, programs[p]);
     for (std::size_t i = 0; i < partitions.size(); ++i)
       built.push_back({.provider = p, .partition = i, .attributes = {}});
   }

@@ -206,6 +206,11 @@ ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
     hasher.add(key);
     hasher.add(value);
   }
+  hasher.add(std::uint64_t{options.choices.size()});
+  for (const auto& [op, choice] : options.choices) {
+    hasher.add(op);
+    hasher.add(choice);
+  }
   add_shapes(hasher, partition, options);
   const auto add_ids = [&](const auto& ids) {
     hasher.add(std::uint64_t{ids.size()});

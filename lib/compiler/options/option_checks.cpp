@@ -44,6 +44,32 @@ Status check_remote_cache(const CompileOptions& options) {
   return {};
 }
 
+/// A search compares one model with what it is in f32.
+Status check_budget(const CompileOptions& options, std::size_t models) {
+  if (options.budget.request.empty()) return {};
+  const std::string budget = option_name(options, &CompileOptions::budget);
+  const std::pair<bool, OptionSlot> ruled_out[] = {
+      {options.subgraphs, &CompileOptions::subgraphs},
+      {options.isas.size() > 1, &CompileOptions::isas},
+      {options.weightless != WeightlessMode::kNone, &CompileOptions::weightless},
+  };
+  for (const auto& [given, slot] : ruled_out)
+    if (given)
+      return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}", budget,
+                  option_name(options, slot));
+  if (models > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "{} cannot be combined with a batch of {} models: samples are of one", budget,
+                models);
+  for (const auto& [provider, option] : options.provider_options)
+    if (option.first == "weights" || option.first == "precision" || option.first == "fpmath")
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} cannot be combined with {}:{}: one chooses for each operator, the other says "
+                  "it of all",
+                  budget, provider, option.first);
+  return {};
+}
+
 /// ONNX Runtime's rule: a file name with an extension, else it is taken for a folder.
 Status check_context_path(const CompileOptions& options, std::size_t models) {
   const auto& path = options.context_file_path;
@@ -119,6 +145,7 @@ Status check_options(const CompileOptions& options, std::size_t models) {
                 "weights that stay in the sources are packed for none of them",
                 name(&CompileOptions::isas));
   CTXGEN_CHECK(check_part(options, models));
+  CTXGEN_CHECK(check_budget(options, models));
   CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_remote_cache(options));
   CTXGEN_CHECK(check_sharing(options, models));

@@ -21,6 +21,12 @@ constexpr OptionRow kOptions[] = {
     {CTXGEN_FIELD(provider_options), .in_key = InKey::kByItsEffect, .flag = "--provider-option",
      .value = "NAME:KEY=VALUE", .setter = "add_provider_option",
      .help = "an option of one provider (ctxgen providers lists them); may be repeated"},
+    // What follows from it follows from the model, too.
+    {CTXGEN_FIELD(budget), .in_key = InKey::kYes, .flag = "--max-error", .value = "[NORM:]E",
+     .help =
+         "store weights of single operators in fewer bits as long as every output stays within E of "
+         "float32 on --samples"},
+    {CTXGEN_FIELD(precision), .in_key = InKey::kYes},
     {CTXGEN_FIELD(embed), .in_key = InKey::kOfForm, .flag = "--embed",
      .key = "ep.context_embed_mode", .setter = "set_embed",
      .help = "keep the context binary inside the model"},
@@ -150,11 +156,12 @@ consteval std::size_t field_count() {
   constexpr auto count = [](const CompileOptions& options) {
     const auto& [f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                  f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
-                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47,
-                 f48] = options;
+                 f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47, f48,
+                 f49, f50] = options;
     return std::tie(f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                     f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
-                    f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47, f48);
+                    f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47, f48,
+                    f49, f50);
   };
   return std::tuple_size_v<decltype(count(std::declval<CompileOptions>()))>;
 }

@@ -78,6 +78,11 @@ Status CompileEnv::start(const std::filesystem::path& beside) {
   return {};
 }
 
+Status CompileEnv::choose_precision() {
+  if (options.budget.search) options.precision = CTXGEN_TRY(options.budget.search());
+  return {};
+}
+
 Status CompileEnv::enter(CompileStage stage, double fraction) const {
   if (options.cancelled && options.cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
   if (options.progress) options.progress(stage, fraction);

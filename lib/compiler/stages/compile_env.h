@@ -50,6 +50,9 @@ struct CompileEnv {
   /// Opens the cache and limits this process: once it is known that the outputs may be written. `beside`: an
   /// output that is a file, next to which weights may wait; empty: they stay in memory.
   [[nodiscard]] Status start(const std::filesystem::path& beside);
+  /// Finds what a budget asks for, once outputs have to be made.
+  /// Errors  those of the search.
+  [[nodiscard]] Status choose_precision();
   /// Tells the caller where the compile is.
   /// Errors  CANCELLED.
   [[nodiscard]] Status enter(CompileStage stage, double fraction) const;

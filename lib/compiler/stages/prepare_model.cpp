@@ -246,6 +246,8 @@ std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepar
     };
     const auto given = providers.options(p);
     one.provider_options.assign(given.begin(), given.end());
+    one.choices = options.precision.table;
+    one.certificate = options.precision.certificate;
     all.push_back(std::move(one));
   }
   return all;

@@ -68,9 +68,11 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
     add(check, {context.name, context.source, CTXGEN_TRY(judge_programs(set, i, threads))});
   }
   for (const ResolvedNode& node : set.nodes) {
-    const auto signature =
-        bind_signature(*node.graph, node.graph->node(node.node),
-                       set.contexts[node.context].reader->programs()[node.program]);
+    const OpenContext& context = set.contexts[node.context];
+    const Program& program = context.reader->programs()[node.program];
+    for (const OpPrecision& op : context.loader->precisions(program))
+      ++check.precisions[op.precision];
+    const auto signature = bind_signature(*node.graph, node.graph->node(node.node), program);
     if (!signature) return std::unexpected(signature.error());
   }
   return {};

@@ -86,6 +86,23 @@ TEST(Manifest, IsWhatProtobufWritesOf1_1) {
   EXPECT_EQ(back.blobs, blobs);
 }
 
+TEST(Manifest, IsWhatProtobufWritesOf1_3) {
+  const ContextContent content = test::sample_content_1_3();
+  const std::vector<Hash128> hashes(content.programs.size());
+  const auto bytes = encode_manifest(content.programs, hashes, kBlobs).value();
+  manifest::Manifest message;
+  ASSERT_TRUE(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  EXPECT_EQ(as_text(bytes), message.SerializeAsString());
+  const manifest::Certificate& certificate = message.programs(0).certificate();
+  EXPECT_EQ(certificate.bound(), 0.01);
+  EXPECT_EQ(certificate.norm(), "max");
+  EXPECT_EQ(certificate.samples_low(), 2U);
+  EXPECT_EQ(certificate.held_out(), 1U);
+  EXPECT_EQ(certificate.choices(1).choice(), "weights=s4:32");
+  EXPECT_EQ(certificate.programs_size(), 4);
+  EXPECT_EQ(decode_manifest(bytes)->programs, content.programs);
+}
+
 TEST(Manifest, PassesOverFieldsOfNewerVersions) {
   auto bytes = sample_bytes();
   ManifestWriter unknown;

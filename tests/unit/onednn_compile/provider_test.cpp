@@ -101,7 +101,7 @@ TEST(DnnlProvider, ContextNodesDescribeThePrograms) {
   ASSERT_EQ(nodes.size(), 1U);
   EXPECT_EQ(nodes[0].source, "CtxgenDnnlExecutionProvider");
   EXPECT_THAT(nodes[0].ep_sdk_version, StartsWith("ctxgen "));
-  EXPECT_THAT(nodes[0].ep_sdk_version, HasSubstr("format 1.2 oneDNN " + onednn::library_version()));
+  EXPECT_THAT(nodes[0].ep_sdk_version, HasSubstr("format 1.3 oneDNN " + onednn::library_version()));
   EXPECT_EQ(nodes[0].hardware_architecture, onednn::isa_name());
   EXPECT_EQ(nodes[0].notes, "ops=1;weights=" + std::to_string(8 * 4 * 9 * 4));
   EXPECT_EQ(nodes[0].max_size, static_cast<std::int64_t>(program.plans[0].arena_bytes +

@@ -1,6 +1,11 @@
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +14,10 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "code_of.h"
+#include "golden.h"
+#include "program_maker.h"
 #include "reference.h"
+#include "sample_context.h"
 
 // Products and convolutions of f32 values by weights that are stored as bf16 or f16.
 namespace ctxgen::onednn::test {
@@ -133,6 +141,72 @@ TEST_P(NarrowWeights, OfConvolutions) {
 INSTANTIATE_TEST_SUITE_P(Types, NarrowWeights,
                          ::testing::Values(DataType::kBfloat16, DataType::kFloat16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
+
+constexpr std::string_view kGoldenNarrow = "v1_narrow_avx2.ctx";
+
+/// A convolution with bf16 weights and a product with f16 ones, and the same with the rounded numbers in f32.
+struct NarrowNetwork {
+  Maker rounded{78}, narrow{78};
+  NarrowNetwork() {
+    for (Maker* maker : {&rounded, &narrow}) {
+      const Operand x = maker->input(Dims{1, 8, 9, 9});
+      const Operand filter = maker->weight(Dims{16, 8, 3, 3});
+      maker->output(
+          maker->op(kind::kConv, {x, filter}, {ints("pads", {1, 1, 1, 1})}, {unary("relu")}));
+      const Operand rows = maker->input(Dims{5, 32});
+      const Operand matrix = maker->weight(Dims{32, 40});
+      maker->output(maker->op(kind::kMatmul, {rows, matrix}));
+      for (const auto& [weight, type] :
+           {std::pair(filter, DataType::kBfloat16), std::pair(matrix, DataType::kFloat16)}) {
+        Tensor stored = round_weight(maker->weights()[weight.index], type);
+        if (maker == &rounded) continue;
+        maker->weights()[weight.index] = std::move(stored);
+        maker->program().weights[weight.index].type = type;
+      }
+    }
+  }
+};
+
+void write_narrow_golden() {
+  NarrowNetwork network;
+  const Packed packed = pack(network.narrow, {network.narrow.input_dims()}).value();
+  ContextContent content{.source = std::string(kSource),
+                         .fingerprint = "format=1;onednn=3.12.1;isa=avx2",
+                         .programs = {packed.program},
+                         .blobs = {},
+                         .blob_hashes = {},
+                         .producer = "ctxgen 0.1.0"};
+  for (std::uint32_t i = 0; i < packed.store->size(); ++i) {
+    content.blobs.push_back(packed.store->blob(StoreId{i}));
+    content.blob_hashes.push_back(packed.store->hash(StoreId{i}));
+  }
+  auto out = AtomicFile::create(ctxgen::test::golden_path(kGoldenNarrow)).value();
+  ASSERT_TRUE(out.write(ctxgen::test::file_of(content)));
+  ASSERT_TRUE(out.commit());
+}
+
+// Run with CTXGEN_WRITE_GOLDEN=1 and ONEDNN_MAX_CPU_ISA=AVX2 to write the file anew.
+TEST(NarrowWeightTypes, AFileOfThemIsTakenAsItIsStored) {
+  if (std::getenv("CTXGEN_WRITE_GOLDEN") != nullptr && isa_name() == "avx2") write_narrow_golden();
+  if (!includes(usable_instruction_set(), InstructionSet::kAvx2))
+    GTEST_SKIP() << "the file is for AVX2";
+  const Blob file = map_file(ctxgen::test::golden_path(kGoldenNarrow)).value();
+  const auto reader = ContextReader::open(file, "golden", VerifyBlobs::kAlways).value();
+  const auto program = std::make_shared<const Program>(reader.programs().front());
+  const std::vector<OpPrecision> precisions = loader().precisions(*program);
+  ASSERT_EQ(precisions.size(), 2U);
+  EXPECT_EQ(precisions[0].precision, "weights=bf16");
+  EXPECT_EQ(precisions[1].precision, "weights=f16");
+  EXPECT_EQ(precisions[1].elements, 32U * 40);
+  NarrowNetwork network;
+  const auto expected = reference(network.rounded);
+  const BlobSource blobs = [&](BlobIndex index) { return reader.blob(index); };
+  const auto loaded = loader().load(program, blobs, LoadOptions{1}, nullptr).value();
+  const Outputs outputs = run(*loaded, network.rounded.inputs()).value();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    for (std::size_t j = 0; j < expected[i].size(); ++j)
+      ASSERT_NEAR(outputs[i][j], expected[i][j], 1e-4 * (1 + std::fabs(expected[i][j])));
+}
 
 TEST(NarrowWeightTypes, OtherProductsAreRefused) {
   const auto code = [](const Dims& source, const Dims& weights, std::string_view kind,

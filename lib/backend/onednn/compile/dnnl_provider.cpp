@@ -76,15 +76,40 @@ std::uint64_t plain_weight_bytes(const Program& program) {
 struct Wanted {
   const ProviderCompileOptions& options;
   DnnlOptions dnnl;
+  DnnlChoices choices;
+
+  /// The options of all ops.
+  [[nodiscard]] std::vector<DnnlOptions> all() const {
+    std::vector<DnnlOptions> all{dnnl};
+    for (const auto& [op, chosen] : choices) all.push_back(chosen);
+    return all;
+  }
 };
 
 Result<Wanted> read_wanted(const ProviderCompileOptions& options) {
-  return Wanted{options, CTXGEN_TRY(read_dnnl_options(options.provider_options))};
+  DnnlOptions dnnl = CTXGEN_TRY(read_dnnl_options(options.provider_options));
+  return Wanted{options, std::move(dnnl), CTXGEN_TRY(read_dnnl_choices(options.choices))};
 }
 
 /// Whether the target widens bf16 and f16 fast; a portable context is for all that do.
 bool has_narrow_kernels(bool portable) {
   return portable || includes(usable_instruction_set(), InstructionSet::kAvx2);
+}
+
+/// Errors  INVALID_ARGUMENT naming an option that the target lacks instructions for, or that cannot be combined
+///         with weights that stay in their files.
+Status check_possible(const DnnlOptions& wanted, bool portable, bool stays_plain) {
+  const bool changes_weights = wanted.low_bit_weights || wanted.narrow_weights || wanted.arithmetic;
+  if (changes_weights && stays_plain)
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "dnnl:weights, dnnl:precision and dnnl:fpmath make new weights, which cannot stay in "
+        "the source's files");
+  CTXGEN_CHECK(check_arithmetic(wanted, portable));
+  if (!wanted.narrow_weights || has_narrow_kernels(portable)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "dnnl:weights={}: instruction set {} has no kernels for such weights, avx2 has",
+              *wanted.narrow_weights == DataType::kBfloat16 ? "bf16" : "f16", isa_name());
 }
 
 /// With the constants that `view` has.
@@ -93,10 +118,9 @@ Result<Program> compile_seen(const GraphView& view, const Partition& partition,
   const ProviderCompileOptions& options = wanted.options;
   Lowered lowered = CTXGEN_TRY(lower_partition(view, partition, store.spill()));
   lowered.integer_products = !view.target().portable;
-  lowered.low_bit_weights = wanted.dnnl.low_bit_weights;
-  lowered.narrow_weights = wanted.dnnl.narrow_weights;
+  lowered.options = wanted.dnnl;
+  lowered.choices = wanted.choices;
   lowered.narrow_kernels = has_narrow_kernels(view.target().portable);
-  lowered.arithmetic = wanted.dnnl.arithmetic;
   CTXGEN_CHECK(fuse(lowered));
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .jobs = options.jobs,
@@ -304,6 +328,7 @@ std::optional<std::string> low_bit_note(const Program& program) {
 
 std::vector<std::string> DnnlProvider::notes(const Program& program) const {
   std::vector<std::string> notes;
+  if (program.certificate) notes.push_back(to_string(*program.certificate));
   for (auto& note : {note_of_arithmetic(program), note_of_narrow(program), low_bit_note(program),
                      packing_note(program)})
     if (note) notes.push_back(*note);
@@ -362,18 +387,8 @@ Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& vi
                                                              const ProviderCompileOptions& options,
                                                              WeightStore& store) const {
   const Wanted wanted = CTXGEN_TRY(read_wanted(options));
-  const bool changes_weights =
-      wanted.dnnl.low_bit_weights || wanted.dnnl.narrow_weights || wanted.dnnl.arithmetic;
-  if (changes_weights && options.stays_plain)
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "dnnl:weights, dnnl:precision and dnnl:fpmath make new weights, which cannot stay in "
-        "the source's files");
-  CTXGEN_CHECK(check_arithmetic(wanted.dnnl, view.target().portable));
-  if (wanted.dnnl.narrow_weights && !has_narrow_kernels(view.target().portable))
-    return fail(ErrorCode::kInvalidArgument,
-                "dnnl:weights={}: instruction set {} has no kernels for such weights, avx2 has",
-                *wanted.dnnl.narrow_weights == DataType::kBfloat16 ? "bf16" : "f16", isa_name());
+  for (const DnnlOptions& wanted_one : wanted.all())
+    CTXGEN_CHECK(check_possible(wanted_one, view.target().portable, bool(options.stays_plain)));
   std::vector<CompiledPartition> compiled;
   for (const Partition& partition : partitions)
     compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, wanted, store))});

@@ -6,6 +6,11 @@
 
 namespace ctxgen::onednn {
 
+const DnnlOptions& options_of(const Lowered& lowered, const ProgramOp& op) {
+  const auto own = lowered.choices.find(op.name);
+  return own == lowered.choices.end() ? lowered.options : own->second;
+}
+
 std::vector<ProgramDim> dims_of(const Program& program, Operand operand) {
   if (operand.kind == Operand::Kind::kValue) return program.values[operand.index].dims;
   std::vector<ProgramDim> dims;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -31,14 +32,23 @@ struct Lowered {
   std::vector<Tensor> weights;                                   // of program.weights, by index
   std::unordered_map<std::uint32_t, QuantizedWeight> quantized;  // by index, where it was one
   bool integer_products = true;  // false: not every machine of the target has instructions for them
-  std::optional<LowBitWeights> low_bit_weights = {};  // what the user wants them to become
-  std::optional<DataType> narrow_weights = {};        // or bf16, f16
-  std::optional<NarrowArithmetic> arithmetic = {};
-  bool narrow_kernels = true;  // false: the target has none that are fast
+  DnnlOptions options = {};      // what the user wants, of all ops
+  DnnlChoices choices = {};      // and of these
+  bool narrow_kernels = true;    // false: the target has none that are fast
   /// Of f32 weights whose constant in the model is bf16 or f16, which they came from unchanged: that type.
   std::unordered_map<std::uint32_t, DataType> source_types;
   SpillFile* spill = nullptr;  // keeps the weights that are made (not owned)
 };
+
+/// What the user wants an op to be.
+[[nodiscard]] const DnnlOptions& options_of(const Lowered& lowered, const ProgramOp& op);
+/// Whether that is anything, of any op, that `has` finds in its options.
+template <class Has>
+[[nodiscard]] bool any_options(const Lowered& lowered, const Has& has) {
+  return has(lowered.options) || std::ranges::any_of(lowered.choices, [&](const auto& choice) {
+           return has(choice.second);
+         });
+}
 
 /// Dims of an operand as far as they are known. Requires a value of known rank, or a weight.
 [[nodiscard]] std::vector<ProgramDim> dims_of(const Program& program, Operand operand);

@@ -130,4 +130,23 @@ Result<DnnlOptions> read_dnnl_options(
   return read;
 }
 
+Result<DnnlChoices> read_dnnl_choices(const ChoiceTable& table) {
+  DnnlChoices choices;
+  for (const auto& [op, choice] : table) {
+    DnnlOptions read;
+    if (choice != "f32") {
+      const std::size_t end = choice.find('=');
+      const std::pair<std::string, std::string> option{
+          choice.substr(0, end), end == choice.npos ? "" : choice.substr(end + 1)};
+      auto options = read_dnnl_options({&option, 1});
+      if (!options)
+        return std::unexpected(
+            with_context(std::move(options).error(), std::format("choice of op \"{}\"", op)));
+      read = *std::move(options);
+    }
+    choices.insert_or_assign(op, std::move(read));
+  }
+  return choices;
+}
+
 }  // namespace ctxgen::onednn

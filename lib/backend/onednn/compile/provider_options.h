@@ -5,11 +5,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "ctxgen/base/data_type.h"
 #include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/certificate.h"
 
 namespace ctxgen::onednn {
 
@@ -34,7 +36,14 @@ struct DnnlOptions {
   std::optional<NarrowArithmetic> arithmetic;  // of precision or fpmath
 };
 
+/// Ops that have options of their own, by name.
+using DnnlChoices = std::unordered_map<std::string, DnnlOptions>;
+
 [[nodiscard]] std::vector<std::string> dnnl_option_names();
+
+/// Each choice is "f32", or an option as "weights=bf16".
+/// Errors  INVALID_ARGUMENT naming op and choice.
+[[nodiscard]] Result<DnnlChoices> read_dnnl_choices(const ChoiceTable& table);
 
 /// Errors  INVALID_ARGUMENT naming option, value and what is expected.
 [[nodiscard]] Result<DnnlOptions> read_dnnl_options(

@@ -29,13 +29,13 @@ void simplify_scalars(Lowered& lowered);
 [[nodiscard]] Status fold_affine(Lowered& lowered);
 /// hardsigmoid, hardswish, swish and mish from their parts.
 void match_activations(Lowered& lowered);
-/// Where Lowered::low_bit_weights asks for it: constant matrices of products become integers.
+/// Where options ask for it: constant matrices of products become integers.
 /// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
 [[nodiscard]] Status quantise_weights(Lowered& lowered);
-/// Where Lowered::arithmetic asks for it: products and convolutions multiply bf16 or f16.
+/// Where options ask for it: products and convolutions multiply bf16 or f16.
 /// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
 [[nodiscard]] Status narrow_arithmetic(Lowered& lowered);
-/// Where Lowered::narrow_weights asks for it, or Lowered::source_types says that a model has them so: constant
+/// Where options ask for it, or Lowered::source_types says that a model has them so: constant
 /// operands of products, convolutions and lookups become bf16 or f16. Those that the type does not hold stay.
 /// Errors  RESOURCE_LIMIT, IO_ERROR of the spill file.
 [[nodiscard]] Status narrow_weights(Lowered& lowered);

@@ -208,10 +208,12 @@ Status quantise_product(ProgramEditor& editor, std::uint32_t index, const LowBit
 }  // namespace
 
 Status quantise_weights(Lowered& lowered) {
-  if (!lowered.low_bit_weights) return {};
+  if (!any_options(lowered, [](const DnnlOptions& o) { return o.low_bit_weights.has_value(); }))
+    return {};
   ProgramEditor editor(lowered);
   for (std::uint32_t i = 0; i < editor.op_count(); ++i)
-    CTXGEN_CHECK(quantise_product(editor, i, *lowered.low_bit_weights));
+    if (const auto& weights = options_of(lowered, editor.op(i)).low_bit_weights)
+      CTXGEN_CHECK(quantise_product(editor, i, *weights));
   return {};
 }
 

@@ -48,9 +48,10 @@ enum class Role : std::uint8_t {
 
 class Narrowing {
  public:
-  explicit Narrowing(Lowered& lowered)
+  Narrowing(Lowered& lowered, const NarrowArithmetic& arithmetic)
       : lowered_(lowered),
-        type_(lowered.arithmetic->type),
+        type_(arithmetic.type),
+        values_(arithmetic.values),
         weights_(lowered),
         roles_(lowered.program.ops.size(), Role::kOther),
         narrow_(lowered.program.values.size(), false) {}
@@ -58,7 +59,7 @@ class Narrowing {
   Status run() {
     CTXGEN_CHECK(find_products());
     if (std::ranges::find(roles_, Role::kProduct) == roles_.end()) return {};
-    if (lowered_.arithmetic->values) {
+    if (values_) {
       find_other_roles();
       find_values();
     }
@@ -95,10 +96,15 @@ class Narrowing {
     return runs_fast(trial, op);
   }
 
+  [[nodiscard]] bool wants(const ProgramOp& op) const {
+    const auto& wanted = options_of(lowered_, op).arithmetic;
+    return wanted && wanted->type == type_ && wanted->values == values_;
+  }
+
   Status find_products() {
     for (std::size_t i = 0; i < roles_.size(); ++i) {
       ProgramOp op = program().ops[i];
-      if (narrow_operand(lowered_, op) != std::size_t{1}) continue;
+      if (narrow_operand(lowered_, op) != std::size_t{1} || !wants(op)) continue;
       op.inputs[1] = CTXGEN_TRY(weights_.narrow(op.inputs[1], type_));
       if (program().weights[op.inputs[1].index].type != type_) continue;
       op.post_ops.clear();
@@ -267,6 +273,7 @@ class Narrowing {
 
   Lowered& lowered_;
   DataType type_;
+  bool values_;
   WeightNarrower weights_;
   std::vector<Role> roles_;   // of the ops
   std::vector<bool> narrow_;  // of the values
@@ -276,8 +283,15 @@ class Narrowing {
 }  // namespace
 
 Status narrow_arithmetic(Lowered& lowered) {
-  if (!lowered.arithmetic) return {};
-  return Narrowing(lowered).run();
+  for (const DataType type : {DataType::kBfloat16, DataType::kFloat16})
+    for (const bool values : {true, false}) {
+      const auto wants = [&](const DnnlOptions& o) {
+        return o.arithmetic && o.arithmetic->type == type && o.arithmetic->values == values;
+      };
+      if (any_options(lowered, wants))
+        CTXGEN_CHECK(Narrowing(lowered, {.type = type, .values = values}).run());
+    }
+  return {};
 }
 
 }  // namespace ctxgen::onednn

@@ -86,15 +86,16 @@ Result<Operand> WeightNarrower::narrow(Operand weight, DataType type) {
 }
 
 Status narrow_weights(Lowered& lowered) {
-  if (!lowered.narrow_kernels || (!lowered.narrow_weights && lowered.source_types.empty()))
+  const auto wants = [](const DnnlOptions& o) { return o.narrow_weights.has_value(); };
+  if (!lowered.narrow_kernels || (!any_options(lowered, wants) && lowered.source_types.empty()))
     return {};
   WeightNarrower narrower(lowered);
   for (ProgramOp& op : lowered.program.ops) {
     const auto place = narrow_operand(lowered, op);
     if (!place) continue;
     const auto source = lowered.source_types.find(op.inputs[*place].index);
-    const auto type =
-        source != lowered.source_types.end() ? source->second : lowered.narrow_weights;
+    const auto type = source != lowered.source_types.end() ? source->second
+                                                           : options_of(lowered, op).narrow_weights;
     if (type) op.inputs[*place] = CTXGEN_TRY(narrower.narrow(op.inputs[*place], *type));
   }
   return {};

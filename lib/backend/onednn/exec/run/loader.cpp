@@ -9,6 +9,7 @@
 
 #include "kinds/kind_rows.h"
 #include "layout/weight_layout.h"
+#include "rules/op_precision.h"
 #include "rules/rounding.h"
 #include "run/defaults_executable.h"
 #include "run/executable.h"
@@ -79,6 +80,9 @@ class OnednnLoader final : public ProgramLoader,
     return CTXGEN_TRY(OnednnExecutable::load(std::move(program), blobs, resolved, statistics));
   }
 
+  [[nodiscard]] std::vector<OpPrecision> precisions(const Program& program) const override {
+    return precisions_of(program);
+  }
   [[nodiscard]] std::string fingerprint() const override { return make_fingerprint(); }
   [[nodiscard]] Result<std::string> fingerprint_of(const CompileTarget& target) const override {
     return target.portable ? portable_fingerprint() : make_fingerprint(target.isas);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/compiler/build_counts.h"
+#include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/sharing.h"
 #include "ctxgen/partition/shape_profile.h"
@@ -87,6 +89,29 @@ class VariantProcess {
   [[nodiscard]] virtual Result<Blob> compile(std::span<const std::byte> request) = 0;
 };
 
+/// What single ops become in place of f32, whatever options say of all of them.
+struct PrecisionChoice {
+  ChoiceTable table;
+  /// What was measured of it; the compile enters its programs. None: nothing was.
+  std::optional<Certificate> certificate;
+};
+
+/// How a choice was found, and what it saves.
+struct PrecisionSearchReport {
+  std::map<std::string, std::size_t> ops;  // how many are of which precision, as OpPrecision has it
+  int trials = 0;
+  double seconds = 0;
+  std::uint64_t bytes_f32 = 0, bytes = 0;  // of context binaries
+  double run_ms_f32 = 0, run_ms = 0;       // of one sample, the least of several runs
+};
+
+/// A choice that is found while a model is compiled (ctxgen/tuning/error_budget.h).
+struct PrecisionBudget {
+  std::string request =
+      {};  // what the choice follows from, besides the model and other options; "": there is none
+  std::function<Result<PrecisionChoice>()> search = {};  // called once, if outputs have to be made
+};
+
 /// How errors call an option: by the names that the caller knows.
 enum class OptionNames {
   kFields,   // CompileOptions::embed
@@ -101,6 +126,8 @@ struct CompileOptions {
   /// Providers to use instead of the built-in ones of those names (tests; not owned).
   std::vector<const Provider*> extra_providers;
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> provider_options;
+  PrecisionBudget budget;
+  PrecisionChoice precision;
   bool embed = false;
   std::string node_prefix;
   std::vector<ShapeProfile> profiles;
@@ -259,7 +286,8 @@ struct CompileReport {
   std::vector<SharedBlobs> sharing;  // users are "<model>: <partition>"
   std::vector<SplitWeights> split;
   BuildCounts counts;
-  std::optional<RemoteCounts> remote;  // where a remote cache was asked
+  std::optional<RemoteCounts> remote;                     // where a remote cache was asked
+  std::optional<PrecisionSearchReport> precision_search;  // where there was one
   double seconds = 0;
 };
 

@@ -97,6 +97,8 @@ class ContextBuilder {
   [[nodiscard]] Result<std::vector<Program>> compile(std::size_t provider, const GraphView& view,
                                                      std::span<const Partition> partitions,
                                                      const ProviderCompileOptions& options);
+  void certify(std::size_t provider, const Certificate& draft,
+               std::vector<Program>& programs) const;
   [[nodiscard]] Status settle(Program program, std::string_view prefix, std::size_t ordinal,
                               BuiltPartition& built);
   [[nodiscard]] Status refer_to_sources(Program& program, WeightStore& store) const;

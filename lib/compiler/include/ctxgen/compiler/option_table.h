@@ -23,8 +23,8 @@ using OptionSlot = std::variant<
     OptionField<WeightlessMode>, OptionField<OptionNames>, OptionField<std::vector<ShapeProfile>>,
     OptionField<std::vector<FileUse>>, OptionField<std::vector<const Provider*>>,
     OptionField<decltype(CompileOptions::provider_options)>,
-    OptionField<decltype(CompileOptions::fix_dims)>,
-    OptionField<decltype(CompileOptions::initializer_location)>,
+    OptionField<decltype(CompileOptions::fix_dims)>, OptionField<PrecisionBudget>,
+    OptionField<PrecisionChoice>, OptionField<decltype(CompileOptions::initializer_location)>,
     OptionField<decltype(CompileOptions::start_variant)>,
     OptionField<decltype(CompileOptions::progress)>,
     OptionField<decltype(CompileOptions::cancelled)>>;

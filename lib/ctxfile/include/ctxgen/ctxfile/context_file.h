@@ -18,7 +18,7 @@ namespace ctxgen {
 
 /// The context binary (docs/format.md is normative).
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 2;  // written only where it is needed
+inline constexpr std::uint16_t kFormatMinor = 3;  // written only where it is needed
 
 /// Small facts that are in the header and can be read without the manifest.
 struct ContextInfo {

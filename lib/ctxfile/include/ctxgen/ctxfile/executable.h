@@ -178,6 +178,16 @@ struct LoadStatistics {
 /// Resolves a blob index of a program to its bytes (64-byte aligned if packed, alive with the owner).
 using BlobSource = std::function<Result<Blob>(BlobIndex index)>;
 
+/// In which precision an op with a constant matrix, filter or table works.
+struct OpPrecision {
+  std::string op;  // its name in the program
+  std::string
+      precision;  // "f32", "int8", or as OpChoice has it: "weights=bf16", "precision=bf16", "weights=s4:32"
+  std::uint64_t elements = 0;  // of the constant
+  std::vector<std::string> others =
+      {};  // what an f32 one could be on this machine, as OpChoice has it
+};
+
 /// The load side of a provider: needs ctxfile and below only, so that a process that runs contexts
 /// links no compiler.
 ///
@@ -187,6 +197,10 @@ using BlobSource = std::function<Result<Blob>(BlobIndex index)>;
 class ProgramLoader {
  public:
   virtual ~ProgramLoader() = default;
+  /// In the order of the program's ops; those without such a constant are left out.
+  [[nodiscard]] virtual std::vector<OpPrecision> precisions(const Program& /*program*/) const {
+    return {};
+  }
   [[nodiscard]] virtual std::string_view source() const = 0;  // EPContext `source`
   /// Makes `program` runnable; stored plans get their primitives here.
   /// Requires  validate() has passed it: those of a ContextReader it has.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "ctxgen/base/small_list.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/ctxfile/blob_ref.h"
+#include "ctxgen/ctxfile/certificate.h"
 
 namespace ctxgen {
 
@@ -112,6 +114,8 @@ struct Program {
   // smallest, has the partition's name; the others say so in variant_of. No part of the hash.
   std::string isa = {};         // the provider's word; empty: what the fingerprint says
   std::string variant_of = {};  // partition_name that this program is another form of
+  /// Where precision was chosen by a bound on errors; no part of the hash.
+  std::optional<Certificate> certificate = {};
   [[nodiscard]] bool operator==(const Program&) const = default;
 };
 

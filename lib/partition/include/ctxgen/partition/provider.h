@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ctxgen/base/status.h"
+#include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/ctxfile/program.h"
@@ -82,6 +83,10 @@ struct ProviderCompileOptions {
   /// Dims of `value` under profile `index`, found by shape inference; nothing if still unknown.
   std::function<std::optional<Dims>(std::size_t profile, ValueId value)> profile_dims;
   std::vector<std::pair<std::string, std::string>> provider_options;  // of this provider
+  /// Goes before provider_options for the ops in it.
+  ChoiceTable choices = {};
+  /// Belongs to `choices`: what is known of it before the programs are. None: choices are not by an error's bound.
+  std::optional<Certificate> certificate = {};
   SpillFile* spill = nullptr;  // for what is made outside the store (not owned)
   /// Weights (their very bytes) that programs must refer to in plain form only, because they are to
   /// stay where the source has them. Empty: none.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct ContextCheck {
   Compatibility verdict = Compatibility::kOptimal;  // the worst of the findings
   std::string reason;                               // of the worst finding
   std::vector<ContextFinding> findings;
+  /// Of ops with constant operands: how many are of which precision (OpPrecision); check_context() only.
+  std::map<std::string, std::size_t> precisions;
 };
 
 /// Judges a context model by its metadata, the headers of its context binaries and the names and

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/runtime/compare.h"
 #include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/session.h"
@@ -36,6 +38,14 @@ struct IntegrityFinding {
 ///         context is a finding.
 [[nodiscard]] Result<std::vector<IntegrityFinding>> verify_integrity(
     const std::filesystem::path& path, const SessionOptions& options = {});
+
+/// What was proved of a context model's errors when it was compiled, with the choices of all of its programs; nothing
+/// where nothing was. Touches no weights.
+///
+/// Errors  NOT_SATISFIED: the certificate is of other programs, of another compile or another version than what it is
+///         with, or of a version or an instruction set that this process is not; as those of a session else.
+[[nodiscard]] Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
+                                                                const SessionOptions& options = {});
 
 /// How a compiled model and its source round. Partitions compute in f32 where the source may round
 /// after each operator: of the two paths to an output of the model the coarser one counts.

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/base/version.h"
+#include "ctxgen/ctxfile/needs.h"
+#include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/runtime/verify.h"
+
+#include "load/context_set.h"
+
+namespace ctxgen {
+namespace {
+
+/// All but the choices, which are those of one program.
+bool is_same_proof(Certificate a, Certificate b) {
+  a.choices.clear();
+  b.choices.clear();
+  return a == b;
+}
+
+Status check_version(const Certificate& certificate, const OpenContext& context, int threads) {
+  const ContextInfo& info = context.reader->info();
+  if (certificate.fingerprint != info.fingerprint || certificate.producer != info.producer)
+    return fail(ErrorCode::kNotSatisfied,
+                "\"{}\": its certificate is of {} for {}, the context binary is by {} for {}",
+                context.name, certificate.producer, certificate.fingerprint, info.producer,
+                info.fingerprint);
+  if (certificate.producer != "ctxgen " CTXGEN_VERSION_STRING)
+    return fail(ErrorCode::kNotSatisfied,
+                "\"{}\": its certificate is of {}, this is ctxgen " CTXGEN_VERSION_STRING
+                ": compile the model again",
+                context.name, certificate.producer);
+  const CompatibilityVerdict verdict = fitness_of(info, *context.loader, threads);
+  if (verdict.verdict == Compatibility::kOptimal) return {};
+  return fail(ErrorCode::kNotSatisfied, "\"{}\": its certificate is of other versions: {}",
+              context.name, verdict.reason);
+}
+
+Result<std::optional<Certificate>> read_proof(const ContextSet& set, int threads) {
+  std::optional<Certificate> found;
+  std::vector<Hash128> programs;
+  for (const ResolvedNode& node : set.nodes) {
+    const OpenContext& context = set.contexts[node.context];
+    const Program& program = context.reader->programs()[node.program];
+    if (!program.certificate) continue;
+    CTXGEN_CHECK(check_version(*program.certificate, context, threads));
+    programs.push_back(context.reader->program_hash(node.program));
+    if (!found) {
+      found = program.certificate;
+      continue;
+    }
+    if (!is_same_proof(*found, *program.certificate))
+      return fail(ErrorCode::kNotSatisfied, "program \"{}\" has the certificate of another compile",
+                  program.name);
+    found->choices.insert(found->choices.end(), program.certificate->choices.begin(),
+                          program.certificate->choices.end());
+  }
+  if (!found) return found;
+  if (programs.size() != set.nodes.size())
+    return fail(ErrorCode::kNotSatisfied, "{} of {} programs have a certificate", programs.size(),
+                set.nodes.size());
+  std::ranges::sort(programs);
+  const auto doubled = std::ranges::unique(programs);
+  programs.erase(doubled.begin(), doubled.end());
+  if (programs != found->programs)
+    return fail(ErrorCode::kNotSatisfied,
+                "the certificate is of {} programs, the model has {} of them and others",
+                found->programs.size(), programs.size());
+  std::ranges::sort(found->choices, {}, &OpChoice::op);
+  return found;
+}
+
+}  // namespace
+
+Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
+                                                  const SessionOptions& options) {
+  return at_boundary("reading a certificate", [&]() -> Result<std::optional<Certificate>> {
+    const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
+    const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
+                               options.bin_source, VerifyBlobs::kNever};
+    const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
+    return read_proof(set, options.threads);
+  });
+}
+
+}  // namespace ctxgen

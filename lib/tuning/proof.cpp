@@ -1,0 +1,62 @@
+#include "ctxgen/tuning/proof.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/tuning/error_norm.h"
+
+#include "trial.h"
+
+namespace ctxgen {
+namespace {
+
+/// Sums in another order differ by some units of the last place of f32.
+constexpr double kShareApart = 0.05, kApart = 1e-5;
+
+Status check_error(std::string_view which, double found, double certified, double bound) {
+  if (found > bound)
+    return fail(ErrorCode::kNotSatisfied,
+                "certificate: on the {} an output is {:.3g} from f32, the "
+                "bound is {}",
+                which, found, bound);
+  if (std::fabs(found - certified) <= kShareApart * std::max(found, certified) + kApart) return {};
+  return fail(ErrorCode::kNotSatisfied,
+              "certificate: on the {} the largest error is {:.3g}, it says {:.3g}", which, found,
+              certified);
+}
+
+}  // namespace
+
+Result<RepeatedProof> repeat_proof(const std::filesystem::path& context,
+                                   const Certificate& certificate, const ModelInput& source,
+                                   const CompileOptions& options, const SampleArrays& arrays) {
+  return at_boundary("repeating a proof", [&]() -> Result<RepeatedProof> {
+    if (arrays.hash != certificate.samples)
+      return fail(ErrorCode::kNotSatisfied,
+                  "certificate: it is of the samples with hash {}, these have {}",
+                  certificate.samples.hex(), arrays.hash.hex());
+    const ErrorNorm norm = CTXGEN_TRY(norm_named(certificate.norm));
+    SessionOptions session;
+    session.threads = options.threads;
+    const auto narrow = CTXGEN_TRY(Session::open(context, session));
+    const Trial f32 = CTXGEN_TRY(make_trial(source, options, {}));
+    const Samples samples = CTXGEN_TRY(split_samples(arrays, narrow->inputs()));
+    const auto error_on = [&](const auto& share) -> Result<double> {
+      const auto outputs = CTXGEN_TRY(run_samples(*narrow, share));
+      return largest_error(outputs, CTXGEN_TRY(run_samples(*f32.session, share)), norm);
+    };
+    RepeatedProof proof;
+    proof.searched_error = CTXGEN_TRY(error_on(samples.searched));
+    proof.held_out_error = CTXGEN_TRY(error_on(samples.held_out));
+    CTXGEN_CHECK(check_error("samples of the search", proof.searched_error,
+                             certificate.searched_error, certificate.bound));
+    CTXGEN_CHECK(check_error("samples held out", proof.held_out_error, certificate.held_out_error,
+                             certificate.bound));
+    return proof;
+  });
+}
+
+}  // namespace ctxgen

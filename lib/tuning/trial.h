@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctxgen/base/runtime_value.h"
+#include "ctxgen/compiler/compile.h"
+#include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/runtime/session.h"
+#include "ctxgen/tuning/error_norm.h"
+
+namespace ctxgen {
+
+/// A model compiled in one way, in memory and ready to run.
+struct Trial {
+  std::unique_ptr<Session> session;
+  std::vector<OpPrecision> precisions;  // of all partitions
+  std::uint64_t bytes = 0;              // of context binaries
+  std::string fingerprint;              // of their target
+};
+
+/// Compiles `input` as `options` say, with these choices and without any output or cache.
+[[nodiscard]] Result<Trial> make_trial(const ModelInput& input, const CompileOptions& options,
+                                       const ChoiceTable& choices);
+
+using Outputs = std::vector<RuntimeValue>;
+[[nodiscard]] Result<std::vector<Outputs>> run_samples(
+    const Session& session, std::span<const std::vector<NamedValue>> samples);
+
+/// The largest error of an output.
+[[nodiscard]] Result<double> largest_error(std::span<const Outputs> outputs,
+                                           std::span<const Outputs> references, ErrorNorm norm);
+
+}  // namespace ctxgen

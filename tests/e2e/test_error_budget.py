@@ -1,0 +1,218 @@
+"""compile --max-error: weights of single operators in fewer bits, within a bound on the outputs' error, with a proof."""
+
+import numpy as np
+import pytest
+from cli_support import done, into, json_of, make_model, refused, save
+from onnx import TensorProto, helper, numpy_helper
+
+ROWS, DEPTH, WIDTH = 4, 256, 128
+info = helper.make_tensor_value_info
+
+
+def network(seed=7):
+    """Four products; the last has rows of very different sizes, so that few bits spoil it."""
+    random = np.random.default_rng(seed)
+    weights = {f"w{i}": (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+               for i, shape in enumerate([(DEPTH, WIDTH), (WIDTH, WIDTH), (WIDTH, DEPTH), (DEPTH, 16)])}
+    nodes, before = [], "x"
+    for i in range(4):
+        nodes.append(helper.make_node("MatMul", [before, f"w{i}"], [f"m{i}"], name=f"product{i}"))
+        before = f"m{i}"
+        if i < 3:
+            nodes.append(helper.make_node("Relu", [before], [f"r{i}"], name=f"relu{i}"))
+            before = f"r{i}"
+    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [ROWS, DEPTH])],
+                              [info(before, TensorProto.FLOAT, [ROWS, 16])],
+                              [numpy_helper.from_array(value, name) for name, value in weights.items()])
+    return make_model(graph)
+
+
+def samples(tmp_path, count=6, name="samples.npz", seed=3):
+    path = tmp_path / name
+    np.savez(path, x=np.random.default_rng(seed).standard_normal((count, ROWS, DEPTH)).astype(np.float32))
+    return path
+
+
+def compiled(tmp_path, bound, *more, name="out", model=None):
+    source = save(model or network(), tmp_path / "net.onnx")
+    data = tmp_path / "samples.npz"
+    if not data.exists():
+        samples(tmp_path)
+    report = json_of("compile", source, "-o", into(tmp_path / name), "--max-error", bound, "--samples", data, *more)
+    return tmp_path / name / "net_ctx.onnx", report
+
+
+def bin_of(context):
+    return context.parent / "net_dnnl.bin"
+
+
+def proof(tmp_path, context):
+    return json_of("verify", context, "--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz")["certificate"]
+
+
+@pytest.mark.parametrize("bound", ["1e-5", "1e-3", "2e-2", "rms:0.1", "mean:0.5"])
+def test_outputs_stay_within_the_bound(tmp_path, bound):
+    context, report = compiled(tmp_path, bound)
+    most = float(bound.rpartition(":")[2])
+    certificate = proof(tmp_path, context)
+    assert certificate["bound"] == most
+    assert certificate["norm"] == (bound.rpartition(":")[0] or "max")
+    assert certificate["searched_error"] <= 0.75 * most
+    assert certificate["held_out_error"] <= most
+    assert (certificate["searched"], certificate["held_out"]) == (4, 2)
+    assert certificate["repeated"]["searched_error"] == pytest.approx(certificate["searched_error"], rel=0.05, abs=1e-5)
+    search = report["precision_search"]
+    assert sum(search["ops"].values()) == 4
+    assert search["trials"] >= 1
+    assert bin_of(context).stat().st_size <= search["bytes_f32"]
+
+
+def test_wider_bounds_take_fewer_bits(tmp_path):
+    sizes, ops = [], []
+    for i, bound in enumerate(["1e-6", "1e-3", "3e-2", "0.9"]):
+        context, report = compiled(tmp_path, bound, name=f"out{i}")
+        sizes.append(bin_of(context).stat().st_size)
+        ops.append(report["precision_search"]["ops"])
+    assert sizes == sorted(sizes, reverse=True)
+    assert ops[0] == {"f32": 4}
+    assert ops[1] == {"weights=f16": 4}
+    assert ops[3] == {"weights=s4:32": 4}
+    assert "weights=s8:32" in ops[2]
+    assert sizes[3] < 0.3 * sizes[0]
+
+
+def test_errors_are_those_of_the_outputs(tmp_path):
+    context, _ = compiled(tmp_path, "2e-2")
+    data = np.load(tmp_path / "samples.npz")["x"]
+    plain = tmp_path / "plain"
+    done("compile", tmp_path / "net.onnx", "-o", into(plain))
+    errors = []
+    for sample in data:
+        np.save(tmp_path / "x.npy", sample)
+        outputs = []
+        for model in (context, plain / "net_ctx.onnx"):
+            done("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "results")
+            outputs.append(np.load(tmp_path / "results" / "m3.npy").astype(np.float64))
+        errors.append(np.abs(outputs[0] - outputs[1]).max() / np.abs(outputs[1]).max())
+    certificate = proof(tmp_path, context)
+    assert certificate["searched_error"] == pytest.approx(max(errors[i] for i in (0, 1, 2, 4)), rel=1e-6)
+    assert certificate["held_out_error"] == pytest.approx(max(errors[i] for i in (3, 5)), rel=1e-6)
+
+
+def test_the_same_request_gives_the_same_bytes(tmp_path):
+    first, _ = compiled(tmp_path, "2e-2", name="first")
+    second, _ = compiled(tmp_path, "2e-2", "-j", "2", name="second")
+    assert bin_of(first).read_bytes() == bin_of(second).read_bytes()
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_outputs_come_from_the_cache_without_a_search(tmp_path):
+    cache = ["--cache-dir", tmp_path / "cache"]
+    first, report = compiled(tmp_path, "2e-2", *cache, name="first")
+    assert "precision_search" in report
+    second, report = compiled(tmp_path, "2e-2", *cache, name="second")
+    assert report["outputs_cached"]
+    assert "precision_search" not in report
+    assert bin_of(first).read_bytes() == bin_of(second).read_bytes()
+    _, report = compiled(tmp_path, "1e-3", *cache, name="third")
+    assert not report["outputs_cached"]
+
+
+def test_if_needed_looks_at_the_bound_and_the_samples(tmp_path):
+    _, report = compiled(tmp_path, "2e-2", "--if-needed")
+    assert not report["up_to_date"]
+    assert str(tmp_path / "samples.npz") in report["files_read"]
+    assert compiled(tmp_path, "2e-2", "--if-needed")[1]["up_to_date"]
+    assert not compiled(tmp_path, "1e-3", "--if-needed")[1]["up_to_date"]
+    samples(tmp_path, seed=4)
+    assert not compiled(tmp_path, "1e-3", "--if-needed")[1]["up_to_date"]
+
+
+def test_readers_show_the_certificate(tmp_path):
+    context, report = compiled(tmp_path, "2e-2")
+    [note, *_] = report["models"][0]["partitions"][0]["notes"]
+    assert note.startswith("every output is within 0.02 of f32 by the norm max")
+    [program] = json_of("inspect", bin_of(context))["context"]["programs"]
+    assert program["certificate"]["bound"] == 0.02
+    assert program["certificate"]["programs"] == [program["hash"]]
+    assert set(program["certificate"]["choices"]) <= {f"product{i}" for i in range(4)}
+    check = json_of("check", context)
+    assert sum(check["precisions"].values()) == 4
+    assert check["precisions"] == report["precision_search"]["ops"]
+
+
+def test_a_proof_needs_its_samples_and_its_source(tmp_path):
+    context, _ = compiled(tmp_path, "2e-2")
+    refused(4, "NOT_SATISFIED", "verify", context, names=["--samples", "--against"])
+    other = samples(tmp_path, name="other.npz", seed=5)
+    refused(4, "NOT_SATISFIED", "verify", context, "--against", tmp_path / "net.onnx", "--samples", other, names=["hash"])
+    refused(1, "INVALID_ARGUMENT", "verify", context, "--samples", tmp_path / "samples.npz", names=["--against"])
+
+
+def test_another_source_is_noticed(tmp_path):
+    context, _ = compiled(tmp_path, "2e-2")
+    other = save(network(seed=8), tmp_path / "other.onnx")
+    refused(4, "NOT_SATISFIED", "verify", context, "--against", other, "--samples", tmp_path / "samples.npz", names=["f32"])
+
+
+def test_a_model_without_a_proof_has_none(tmp_path):
+    source = save(network(), tmp_path / "net.onnx")
+    done("compile", source, "-o", into(tmp_path / "out"))
+    done("verify", tmp_path / "out" / "net_ctx.onnx")
+    refused(4, "NOT_SATISFIED", "verify", tmp_path / "out" / "net_ctx.onnx", "--against", source, "--samples",
+            samples(tmp_path), names=["certificate"])
+
+
+def test_a_changed_bin_is_noticed(tmp_path):
+    context, _ = compiled(tmp_path, "2e-2")
+    content = bytearray(bin_of(context).read_bytes())
+    content[-100] ^= 1
+    bin_of(context).write_bytes(content)
+    refused(2, "INVALID_GRAPH", "verify", context, "--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz")
+
+
+def test_appending_keeps_a_certificate(tmp_path):
+    context, _ = compiled(tmp_path, "2e-2")
+    other = save(network(seed=9), tmp_path / "second.onnx")
+    done("compile", other, "-o", tmp_path / "out" / "second_ctx.onnx", "--append", bin_of(context))
+    assert proof(tmp_path, context)["repeated"] is not None
+    done("compile", tmp_path / "net.onnx", "-o", tmp_path / "out" / "plain_ctx.onnx", "--append", bin_of(context))
+    assert proof(tmp_path, context)["repeated"] is not None
+
+
+def test_a_search_that_does_not_hold_writes_nothing(tmp_path):
+    """The samples that are held out are far larger: their errors are, too."""
+    source, path = save(saturating(), tmp_path / "net.onnx"), tmp_path / "samples.npz"
+    data = np.random.default_rng(3).standard_normal((4, ROWS, DEPTH)).astype(np.float32)
+    data[:3] = 0
+    np.savez(path, x=data)
+    refused(4, "NOT_SATISFIED", "compile", source, "-o", into(tmp_path / "out"), "--max-error", "1e-3", "--samples", path, names=["held out"])
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def saturating():
+    return network()
+
+
+@pytest.mark.parametrize(("options", "names"), [
+    (["--max-error", "0.1"], ["--samples"]),
+    (["--samples", "samples.npz"], ["--max-error"]),
+    (["--max-error", "0", "--samples", "samples.npz"], ["--max-error"]),
+    (["--max-error", "l2:0.1", "--samples", "samples.npz"], ["rms"]),
+    (["--max-error", "0.1", "--samples", "samples.npz", "--provider-option", "dnnl:weights=bf16"], ["dnnl:weights"]),
+    (["--max-error", "0.1", "--samples", "samples.npz", "--subgraphs"], ["--subgraphs"]),
+    (["--max-error", "0.1", "--samples", "samples.npz", "--isa", "avx2,sse41"], ["--isa"]),
+])
+def test_options_that_do_not_fit_are_refused(tmp_path, monkeypatch, options, names):
+    source = save(network(), tmp_path / "net.onnx")
+    samples(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    refused(1, "INVALID_ARGUMENT", "compile", source, *options, names=names)
+
+
+def test_samples_that_do_not_fit_are_refused(tmp_path):
+    source, path = save(network(), tmp_path / "net.onnx"), tmp_path / "samples.npz"
+    for arrays in ({"y": np.zeros((2, ROWS, DEPTH), np.float32)}, {"x": np.zeros((2, DEPTH), np.float32)},
+                   {"x": np.zeros((1, ROWS, DEPTH), np.float32)}, {"x": np.zeros((2, ROWS, DEPTH), np.int64)}):
+        np.savez(path, **arrays)
+        refused(1, "INVALID_ARGUMENT", "compile", source, "--max-error", "0.1", "--samples", path, names=["samples"])
