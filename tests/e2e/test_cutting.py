@@ -67,7 +67,7 @@ def test_what_is_not_needed_is_gone(model, tmp_path):
 def test_a_part_is_compared_with_that_part_of_the_source(model, tmp_path):
     done("compile", model, "--input-names", "b", "--output-names", "y", "-o", tmp_path / "part_ctx.onnx", "--verify")
     compared = json_of("verify", tmp_path / "part_ctx.onnx", "--against", model, "--dim", "batch=3")
-    assert compared["match"] and [one["value"] for one in compared["runs"][0]["outputs"]] == ["y"]
+    assert compared["match"] and [one["name"] for one in compared["runs"][0]["outputs"]] == ["y"]
 
 
 def test_a_value_inside_is_shown(model):
