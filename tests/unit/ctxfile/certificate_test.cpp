@@ -16,7 +16,7 @@ using test::code_of;
 Blob borrowed(std::span<const std::byte> bytes) { return {nullptr, bytes}; }
 
 /// What a reader says of a file whose first program has a certificate that was changed.
-ErrorCode opened(const std::function<void(Certificate&)>& change) {
+test::Outcome opened(const std::function<void(Certificate&)>& change) {
   ContextContent content = test::sample_content_1_3();
   change(*content.programs[0].certificate);
   const auto file = test::file_of(content);

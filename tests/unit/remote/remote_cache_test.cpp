@@ -39,7 +39,7 @@ TEST_F(RemoteCacheTest, ErrorsDoNotRepeatSecrets) {
 }
 
 TEST_F(RemoteCacheTest, HeadersAreLinesWithNames) {
-  for (const std::string& text : {"no colon\n", ": no name\n", "A b: c\n", "A: \x01\n", "A;\n"})
+  for (const char* const text : {"no colon\n", ": no name\n", "A b: c\n", "A: \x01\n", "A;\n"})
     EXPECT_EQ(test::code_of(open(kNowhere, folder_.write("headers", text))),
               ErrorCode::kInvalidArgument)
         << text;
