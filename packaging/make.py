@@ -2,8 +2,8 @@
 """Makes the packages of one build: `./dev package`.
 
 Debian packages by CPack (cmake/CtxgenPackages.cmake), the relocatable archive of the command line, the Python wheel with the plugin, a bill of
-materials (CycloneDX) and SHA256SUMS. The same commit built in the same environment gives the same bytes: times are SOURCE_DATE_EPOCH, by
-default that of the commit. `--twice` makes everything a second time and compares.
+materials (CycloneDX) and SHA256SUMS. Times in them are SOURCE_DATE_EPOCH, by default that of the commit. `--twice` makes everything a second
+time and compares.
 """
 
 import argparse
