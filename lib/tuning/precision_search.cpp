@@ -17,7 +17,7 @@
 #include "ctxgen/base/version.h"
 #include "ctxgen/ctxfile/context_file.h"
 
-#include "trial.h"
+#include "precision_trial.h"
 
 namespace ctxgen {
 namespace {

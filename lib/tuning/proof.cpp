@@ -8,7 +8,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/tuning/error_norm.h"
 
-#include "trial.h"
+#include "precision_trial.h"
 
 namespace ctxgen {
 namespace {

@@ -1,4 +1,4 @@
-#include "trial.h"
+#include "precision_trial.h"
 
 #include <algorithm>
 #include <iterator>
