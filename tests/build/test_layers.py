@@ -35,7 +35,8 @@ MAY_INCLUDE = {
     "compiler_core": BELOW_BACKEND | BACKEND | {"cache"},  # no onnx: the plugin uses it
     "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache", "remote"},
     "runtime": BELOW_BACKEND | BACKEND,  # no onnx: it loads context models
-    "tuning": BELOW_BACKEND | {"compiler_core", "compiler", "runtime", "loaders"},
+    # Headers of compiler show those of cache and remote; registry and loaders share a folder.
+    "tuning": BELOW_BACKEND | {"compiler_core", "compiler", "cache", "remote", "runtime", "loaders", "registry"},
 }
 
 # Packages, and the folders that may include their headers.

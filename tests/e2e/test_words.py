@@ -37,7 +37,7 @@ def says(arguments, *parts, status=1, code="INVALID_ARGUMENT", **options):
     (["xyzzy"], ['unknown command "xyzzy"', "compile", "bench", "providers"]),
     (["--jsno"], ['unknown option "--jsno"']),
     (["cache", "clean"], ['"clean"', 'did you mean "clear"?']),
-    (["cache"], ["stats, clear or trim"]),
+    (["cache"], ["stats, clear, trim or lookup"]),
     (["help", "complie"], ['did you mean "compile"?']),
     (["compile", "m", "--embedd"], ['unknown option "--embedd"', 'did you mean "--embed"?', "(ctxgen compile --help)"]),
     (["bench", "m", "--thread", "2"], ['did you mean "--threads"?', "(ctxgen bench --help)"]),
@@ -312,7 +312,7 @@ def test_no_option_takes_an_empty_value(tmp_path):
     for command, option in found:
         if command == ["compile"] and option == "--cache-dir":
             continue  # "" is no cache, as the manual says
-        arguments = [] if command[0] in ("cache", "providers") else ["model.onnx"]
+        arguments = [] if command[0] in ("cache", "providers") and command != ["cache", "lookup"] else ["model.onnx"]
         if command[0] in NEED_OUTPUT and option not in ("-o", "--output"):
             arguments += ["--output", tmp_path / "out.onnx"]
         spellings = [[option, ""]] + ([[option + "="]] if option.startswith("--") else [])
