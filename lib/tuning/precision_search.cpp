@@ -38,7 +38,7 @@ struct Candidate {
   std::string chosen = {};  // "": f32
 };
 
-/// Ops of one name get one choice.
+/// Ops that read one constant get one choice.
 std::vector<Candidate> candidates_of(std::span<const OpPrecision> precisions) {
   std::vector<Candidate> all;
   for (const OpPrecision& one : precisions) {

@@ -1,8 +1,10 @@
 """compile --max-error: weights of single operators in fewer bits, within a bound on the outputs' error, with a proof."""
 
+import collections
+
 import numpy as np
 import pytest
-from cli_support import done, into, json_of, make_model, refused, save
+from cli_support import ctxgen, done, into, json_of, make_model, refused, save
 from onnx import TensorProto, helper, numpy_helper
 
 ROWS, DEPTH, WIDTH = 4, 256, 128
@@ -135,15 +137,21 @@ def test_readers_show_the_certificate(tmp_path):
     [program] = json_of("inspect", bin_of(context))["context"]["programs"]
     assert program["certificate"]["bound"] == 0.02
     assert program["certificate"]["programs"] == [program["hash"]]
-    assert set(program["certificate"]["choices"]) <= {f"product{i}" for i in range(4)}
+    assert set(program["certificate"]["choices"]) <= {f"w{i}" for i in range(4)}
+    counts = collections.Counter(program["certificate"]["choices"].values())
     check = json_of("check", context)
+    assert {name: count for name, count in check["precisions"].items() if name != "f32"} == counts
     assert sum(check["precisions"].values()) == 4
     assert check["precisions"] == report["precision_search"]["ops"]
 
 
 def test_a_proof_needs_its_samples_and_its_source(tmp_path):
     context, _ = compiled(tmp_path, "2e-2")
-    refused(4, "NOT_SATISFIED", "verify", context, names=["--samples", "--against"])
+    finished = ctxgen("verify", context)
+    assert finished.returncode == 4
+    assert "certificate: every output is within 0.02 of f32" in finished.stdout
+    for name in ("NOT_SATISFIED", "--samples", "--against"):
+        assert name in finished.stderr
     other = samples(tmp_path, name="other.npz", seed=5)
     refused(4, "NOT_SATISFIED", "verify", context, "--against", tmp_path / "net.onnx", "--samples", other, names=["hash"])
     refused(1, "INVALID_ARGUMENT", "verify", context, "--samples", tmp_path / "samples.npz", names=["--against"])
@@ -168,7 +176,10 @@ def test_a_changed_bin_is_noticed(tmp_path):
     content = bytearray(bin_of(context).read_bytes())
     content[-100] ^= 1
     bin_of(context).write_bytes(content)
-    refused(2, "INVALID_GRAPH", "verify", context, "--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz")
+    finished = ctxgen("verify", context, "--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz")
+    assert finished.returncode == 2
+    assert "INVALID_GRAPH" in finished.stderr
+    assert "repeated" not in finished.stdout
 
 
 def test_appending_keeps_a_certificate(tmp_path):

@@ -162,10 +162,10 @@ void ContextBuilder::certify(std::size_t provider, const Certificate& draft,
   all.programs.erase(doubled.begin(), doubled.end());
   for (Program& program : programs) {
     Certificate& own = program.certificate.emplace(all);
-    std::set<std::string_view> ops;
-    for (const ProgramOp& op : program.ops) ops.insert(op.name);
+    std::set<std::string_view> constants;
+    for (const ProgramWeight& weight : program.weights) constants.insert(weight.name);
     std::ranges::copy_if(draft.choices, std::back_inserter(own.choices),
-                         [&](const OpChoice& choice) { return ops.contains(choice.op); });
+                         [&](const OpChoice& choice) { return constants.contains(choice.op); });
   }
 }
 

@@ -7,8 +7,13 @@
 namespace ctxgen::onednn {
 
 const DnnlOptions& options_of(const Lowered& lowered, const ProgramOp& op) {
-  const auto own = lowered.choices.find(op.name);
-  return own == lowered.choices.end() ? lowered.options : own->second;
+  for (const Operand& operand : op.inputs) {
+    if (lowered.choices.empty()) break;
+    if (operand.kind != Operand::Kind::kWeight) continue;
+    const auto own = lowered.choices.find(lowered.program.weights[operand.index].name);
+    if (own != lowered.choices.end()) return own->second;
+  }
+  return lowered.options;
 }
 
 std::vector<ProgramDim> dims_of(const Program& program, Operand operand) {

@@ -36,7 +36,7 @@ struct DnnlOptions {
   std::optional<NarrowArithmetic> arithmetic;  // of precision or fpmath
 };
 
-/// Ops that have options of their own, by name.
+/// Ops that have options of their own, by the name of their constant.
 using DnnlChoices = std::unordered_map<std::string, DnnlOptions>;
 
 [[nodiscard]] std::vector<std::string> dnnl_option_names();

@@ -64,7 +64,7 @@ std::vector<OpPrecision> precisions_of(const Program& program) {
   for (const ProgramOp& op : program.ops) {
     const ProgramWeight* weight = constant_of(program, op);
     if (weight == nullptr) continue;
-    OpPrecision one{.op = op.name, .precision = precision_of(program, op, *weight)};
+    OpPrecision one{.op = weight->name, .precision = precision_of(program, op, *weight)};
     one.elements = checked_size_bytes(weight->type, weight->dims).value_or(0);
     if (const std::size_t bytes = element_bytes(weight->type); bytes > 0) one.elements /= bytes;
     if (one.precision == "f32") one.others = others_of(op, *weight);

@@ -12,7 +12,7 @@ namespace ctxgen {
 /// What one op is to become, or became, in place of f32: an option of its provider, "weights=bf16"
 /// (docs/cli.md, provider options).
 struct OpChoice {
-  std::string op;  // its name in the program
+  std::string op;  // by the name of its constant, which stays as it is when ops are fused
   std::string choice;
   [[nodiscard]] bool operator==(const OpChoice&) const = default;
 };

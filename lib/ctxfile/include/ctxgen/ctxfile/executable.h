@@ -180,7 +180,7 @@ using BlobSource = std::function<Result<Blob>(BlobIndex index)>;
 
 /// In which precision an op with a constant matrix, filter or table works.
 struct OpPrecision {
-  std::string op;  // its name in the program
+  std::string op;  // as OpChoice has it
   std::string
       precision;  // "f32", "int8", or as OpChoice has it: "weights=bf16", "precision=bf16", "weights=s4:32"
   std::uint64_t elements = 0;  // of the constant
