@@ -63,8 +63,8 @@ void expect_slices(DataType type, const Tensor& indices, const std::vector<std::
 }
 
 TEST(ExecLookup, GivesTheSlicesThatIndicesName) {
-  for (const DataType type :
-       {DataType::kFloat, DataType::kFloat16, DataType::kUint8, DataType::kInt8}) {
+  for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
+                              DataType::kUint8, DataType::kInt8}) {
     expect_slices(type, indices_of<std::int64_t>({2, 2}, {9, 0, -1, -10}), {9, 0, 9, 0},
                   Dims{2, 2, 3, 7});
     expect_slices(type, indices_of<std::int32_t>({3}, {4, -10, 4}), {4, 0, 4}, Dims{3, 3, 7});
@@ -146,7 +146,8 @@ TEST(ExecLookup, RefusesOtherTypesAndTables) {
   Maker other = lookup(numbered_table(DataType::kUint8, {10, 4}), indices);
   other.program().values.back().type = DataType::kFloat;  // the result's type is the table's
   EXPECT_EQ(code(std::move(other)), ErrorCode::kUnsupported);
-  other = lookup(numbered_table(DataType::kBfloat16, {10, 4}), indices);  // read as f32 only
+  other = lookup(numbered_table(DataType::kBfloat16, {10, 4}), indices);
+  other.program().values.back().type = DataType::kFloat16;  // or f32
   EXPECT_EQ(code(std::move(other)), ErrorCode::kUnsupported);
 }
 

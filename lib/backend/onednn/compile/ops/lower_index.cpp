@@ -173,16 +173,16 @@ Refusal check_gather(const NodeView& n) {
   return n.constant(0) != nullptr ? refusal_of(read_lookup(n)) : refusal_of(read_gather(n));
 }
 
-/// A table of f16 or bf16 stays so in the context binary; what is read from it becomes f32.
+/// A table of f16 or bf16 stays so in the context binary; what is read from it becomes f32. The value between them
+/// says what the source rounds to.
 Status lower_lookup(const NodeView& n, ProgramBuilder& builder) {
   const Tensor table = CTXGEN_TRY(accepted(read_lookup(n), n));
   const std::uint32_t result = builder.value(n.output(0));
-  const bool half = table.type() == DataType::kFloat16;
-  const bool stays = is_half(table.type());
+  const bool half = is_half(table.type());
   const std::uint32_t found =
       half ? builder.temporary(n.node().name, builder.at(result).dims, table.type()) : result;
   const Operand stored =
-      stays ? builder.stored_weight(n.input_value(0).name, table) : builder.operand(n.input(0));
+      half ? builder.stored_weight(n.input_value(0).name, table) : builder.operand(n.input(0));
   builder.add(builder.op(kind::kLookup, n), {stored, builder.operand(n.input(1))}, found);
   if (half) builder.add(builder.op(kind::kPoint, n), {Operand::value(found)}, result);
   return {};

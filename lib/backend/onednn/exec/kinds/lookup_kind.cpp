@@ -26,9 +26,8 @@ Status check_lookup_types(const Program& program, const ProgramOp& op) {
     return fail(ErrorCode::kUnsupported, "{}: the table is not a weight", label(op));
   const DataType table = operand_type(program, op.inputs[0]);
   const Operand result = Operand::value(op.outputs[0]);
-  if (table == DataType::kBfloat16) return expect_type(program, op, result, {DataType::kFloat});
-  if (table == DataType::kFloat16)
-    return expect_type(program, op, result, {DataType::kFloat, DataType::kFloat16});
+  if (table == DataType::kBfloat16 || table == DataType::kFloat16)
+    return expect_type(program, op, result, {DataType::kFloat, table});
   return expect_type(program, op, result, {table});
 }
 
