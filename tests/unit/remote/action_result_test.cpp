@@ -37,7 +37,7 @@ TEST(ActionResult, HasTheFieldsOfBazel) {
 }
 
 TEST(ActionResult, PassesOverOtherFields) {
-  std::string message = "\x20\x00";  // exit_code = 0
+  std::string message("\x20\x00", 2);  // exit_code = 0
   const auto files = encode_action_result(two_files());
   message += as_text(files);
   message += "\x2a\x02hi";  // stdout_raw
