@@ -27,13 +27,16 @@ class RemoteCacheTest : public ::testing::Test {
 TEST_F(RemoteCacheTest, TakesHttpOnlyAndNoCredentials) {
   for (const char* url :
        {"ftp://host", "file:///etc/passwd", "host:80", "", "http://", "http://h/?q", "http://h/#f",
-        "http://user:secret@host", "http://user@host"})
+        "http://h/?", "http://h/#", "http://user:secret@host", "http://user@host"})
     EXPECT_EQ(test::code_of(open(url)), ErrorCode::kInvalidArgument) << url;
   EXPECT_TRUE(open("https://host:1234/a/path/"));
 }
 
 TEST_F(RemoteCacheTest, ErrorsDoNotRepeatSecrets) {
-  EXPECT_EQ(open("http://user:secret@host").error().message.find("secret"), std::string::npos);
+  for (const char* url :
+       {"http://user:secret@host", "http://user:secret@host:99999999/", "http://host/?token=secret",
+        "http://host/#secret", "http://user:secret @host", "secret://host"})
+    EXPECT_EQ(open(url).error().message.find("secret"), std::string::npos) << url;
   const auto headers = folder_.write("headers", "Authorization secret\n");
   EXPECT_EQ(open(kNowhere, headers).error().message.find("secret"), std::string::npos);
 }
