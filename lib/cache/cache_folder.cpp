@@ -58,7 +58,8 @@ Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const fs::path& path,
   if (error)
     return fail(ErrorCode::kIoError, "cache folder \"{}\": {}", path.string(), error.message());
   const fs::file_status status = fs::status(absolute, error);
-  if (fs::exists(status) && !fs::is_directory(status))
+  const bool below_a_file = error == std::errc::not_a_directory;
+  if (below_a_file || (fs::exists(status) && !fs::is_directory(status)))
     return fail(ErrorCode::kIoError, "cache folder \"{}\": not a folder", path.string());
   return std::unique_ptr<CacheFolder>(new CacheFolder(absolute, max_bytes));
 }

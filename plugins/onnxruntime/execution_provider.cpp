@@ -125,8 +125,9 @@ Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& in
 
 /// With session.disable_model_compile ONNX Runtime refuses what is claimed, so nothing is compiled.
 Result<SessionPrograms> ExecutionProvider::compile_ordinary(const OrtGraph& source,
-                                                            SessionGraph& graph) {
-  const SessionCompiler compiler(*provider_, options_);
+                                                            SessionGraph& graph,
+                                                            CacheFolder* cache) {
+  const SessionCompiler compiler(*provider_, options_, cache);
   if (options_.disable_compile) return compiler.claim(graph);
   if (!options_.generates) return compiler.compile(graph);
   const auto path = CTXGEN_TRY(model_path(ort_, source));
@@ -135,15 +136,28 @@ Result<SessionPrograms> ExecutionProvider::compile_ordinary(const OrtGraph& sour
   return compiler.compile_for_file(graph, earlier ? &*earlier : nullptr);
 }
 
+Result<std::unique_ptr<CacheFolder>> ExecutionProvider::open_cache() const {
+  if (options_.cache_dir.empty() || options_.disable_compile) return nullptr;
+  auto cache = CacheFolder::open(options_.cache_dir, options_.cache_max_bytes);
+  if (!cache)
+    return fail(ErrorCode::kInvalidArgument, "option \"cache_dir\": {}", cache.error().message);
+  return cache;
+}
+
 /// What cannot be compiled stays with ONNX Runtime's CPU provider: a model runs that ran without us.
 Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSupportInfo& info) {
   const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
                                     .drop_constant_initializers = true};
+  auto cache = open_cache();
+  if (!cache) {
+    refusal_ = std::unexpected(std::move(cache).error());
+    return claim_to_refuse(CTXGEN_TRY(nodes_of(ort_, graph)), info);
+  }
   auto read = read_session_graph(ort_, graph);
-  auto programs = read ? compile_ordinary(graph, *read)
+  auto programs = read ? compile_ordinary(graph, *read, cache->get())
                        : Result<SessionPrograms>(std::unexpected(read.error()));
   if (!programs && options_.generates) {
-    generated_status_ = std::unexpected(std::move(programs).error());
+    refusal_ = std::unexpected(std::move(programs).error());
     return claim_to_refuse(CTXGEN_TRY(nodes_of(ort_, graph)), info);
   }
   if (!programs) {
@@ -179,7 +193,7 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
 /// it, would not be called. So one node is claimed then.
 Status ExecutionProvider::claim_to_refuse(std::span<const OrtNode* const> nodes,
                                           OrtEpGraphSupportInfo& info) const {
-  if (options_status_ && generated_status_) return {};
+  if (options_status_ && refusal_) return {};
   const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
                                     .drop_constant_initializers = false};
   for (const OrtNode* node : nodes) {
@@ -194,6 +208,7 @@ Status ExecutionProvider::claim_to_refuse(std::span<const OrtNode* const> nodes,
 
 Status ExecutionProvider::check_options(std::span<const OrtGraph* const> graphs) const {
   CTXGEN_CHECK(options_status_);
+  CTXGEN_CHECK(refusal_);
   if (!options_.generates) return {};
   for (const OrtGraph* graph : graphs)
     for (const OrtNode* node : CTXGEN_TRY(nodes_of(ort_, *graph)))
@@ -201,7 +216,7 @@ Status ExecutionProvider::check_options(std::span<const OrtGraph* const> graphs)
         return fail(ErrorCode::kInvalidArgument,
                     "the model is already compiled, for {}: load it without ep.context_enable=1",
                     name_);
-  return generated_status_;
+  return {};
 }
 
 Status ExecutionProvider::check_graph_count() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/partition/provider.h"
@@ -42,8 +43,11 @@ class ExecutionProvider final : public EpTable {
   void fill_running() noexcept;
   [[nodiscard]] Status claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
   [[nodiscard]] Status claim_ordinary(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
+  /// `cache`: null for none.
   [[nodiscard]] Result<SessionPrograms> compile_ordinary(const OrtGraph& source,
-                                                         SessionGraph& graph);
+                                                         SessionGraph& graph, CacheFolder* cache);
+  /// Null without cache_dir.
+  [[nodiscard]] Result<std::unique_ptr<CacheFolder>> open_cache() const;
   /// Writes the context of a context model, and makes its nodes.
   [[nodiscard]] Status generate(std::span<const OrtGraph* const> graphs,
                                 std::span<const OrtNode* const> fused_nodes,
@@ -81,7 +85,7 @@ class ExecutionProvider final : public EpTable {
   BlobSource made_blobs_;
   std::optional<GeneratedContext> context_;
   std::optional<ContextContent> made_content_;  // of the context
-  Status generated_status_;                     // why there is none
+  Status refusal_;                              // of a session that cannot have what it asks for
   std::string fingerprint_;
 };
 

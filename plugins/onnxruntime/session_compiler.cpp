@@ -7,7 +7,6 @@
 
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/spill_file.h"
-#include "ctxgen/cache/cache_folder.h"
 
 #include "session_entry.h"
 
@@ -96,17 +95,14 @@ Result<SessionPrograms> SessionCompiler::compile_for_file(SessionGraph& graph,
                                                           const ContextReader* earlier) const {
   GraphCompileOptions options = graph_options();
   options.added = earlier;
-  if (options_.cache_dir.empty()) return compile_now(graph, options);
-  const auto cache = CTXGEN_TRY(CacheFolder::open(options_.cache_dir, options_.cache_max_bytes));
-  options.cache = cache.get();  // by program: the file needs what only a compile knows
+  options.cache = cache_;  // by program: the file needs what only a compile knows
   return compile_now(graph, options);
 }
 
 Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
-  if (options_.cache_dir.empty()) return compile_now(graph, graph_options());
-  const auto cache = CTXGEN_TRY(CacheFolder::open(options_.cache_dir, options_.cache_max_bytes));
+  if (cache_ == nullptr) return compile_now(graph, graph_options());
   const Hash128 key = CTXGEN_TRY(graph_key(graph.model, provider_, graph_options()));
-  if (auto entry = cache->find(CacheKind::kOutput, key)) {
+  if (auto entry = cache_->find(CacheKind::kOutput, key)) {
     auto found = read_session_entry(*std::move(entry), graph.nodes.size());
     if (found) return found;
     log(LogLevel::kWarning, "an entry of the cache is not used: {}", found.error().message);
@@ -117,8 +113,8 @@ Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
   SessionPrograms made = CTXGEN_TRY(compile_now(graph, with_spill));
   if (!made.content) return made;  // so little work that it need not be kept
   const std::vector<std::byte> entry = CTXGEN_TRY(write_session_entry(made));
-  if (!cache->add(CacheKind::kOutput, key, entry)) return made;
-  if (auto kept = cache->find(CacheKind::kOutput, key)) {
+  if (!cache_->add(CacheKind::kOutput, key, entry)) return made;
+  if (auto kept = cache_->find(CacheKind::kOutput, key)) {
     auto mapped = read_session_entry(*std::move(kept), graph.nodes.size());
     if (mapped) {
       mapped->cached = false;

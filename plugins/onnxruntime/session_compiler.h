@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/compile_graph.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/partition/provider.h"
@@ -33,18 +34,17 @@ struct SessionPrograms {
   std::vector<std::string> refusals;
 };
 
-/// Compiles the model of a session, or takes it from `options.cache_dir`.
+/// Compiles the model of a session, or takes it from a cache.
 ///
 /// Lifetime  the result holds no memory of ONNX Runtime's.
 class SessionCompiler {
  public:
-  /// The two outlive it.
-  SessionCompiler(const Provider& provider, const EpOptions& options)
-      : provider_(provider), options_(options) {}
+  /// All three outlive it. `cache`: that of options.cache_dir, null for none.
+  SessionCompiler(const Provider& provider, const EpOptions& options, CacheFolder* cache)
+      : provider_(provider), options_(options), cache_(cache) {}
 
   /// Only what would be compiled.
   [[nodiscard]] Result<SessionPrograms> claim(SessionGraph& graph) const;
-  /// Errors  those of the provider; IO_ERROR: the cache's folder is something else.
   [[nodiscard]] Result<SessionPrograms> compile(SessionGraph& graph) const;
   /// The same for a context model: with content and attributes, after the programs of `earlier`, if any.
   [[nodiscard]] Result<SessionPrograms> compile_for_file(SessionGraph& graph,
@@ -57,6 +57,7 @@ class SessionCompiler {
 
   const Provider& provider_;
   const EpOptions& options_;
+  CacheFolder* cache_;
 };
 
 }  // namespace ctxgen::plugin

@@ -32,7 +32,8 @@ def net(tmp_path):
 
 
 def entries(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """But the file that marks it as a cache."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "CACHEDIR.TAG")
 
 
 @pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
@@ -131,6 +132,14 @@ def test_damaged_entries_are_made_again(net, tmp_path):
         entry.write_bytes(damaged)
         agree(net, {"x": x}, session(net, {"cache_dir": str(cache)}))
         assert entry.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_opened(net, tmp_path):
+    """What an application asks for is not left out in silence."""
+    (tmp_path / "taken").write_text("a file")
+    for place in ("taken", "taken/below"):
+        refused(2, "cache_dir", place, model=net, ep_options={"cache_dir": str(tmp_path / place)})
+    assert (tmp_path / "taken").read_text() == "a file"
 
 
 def test_the_cache_stays_within_its_size(net, tmp_path):

@@ -160,10 +160,11 @@ TEST(CacheFolder, ClearsEntriesAndStaleTemporariesAndNothingElse) {
   EXPECT_TRUE(fs::exists(foreign_temporary));
 }
 
-TEST(CacheFolder, AFileInItsPlaceIsAnError) {
+TEST(CacheFolder, AFileInItsPlaceOrAboveIsAnError) {
   const test::TempFolder folder;
-  EXPECT_EQ(test::code_of(CacheFolder::open(folder.write("cache", "x"), 1000)),
-            ErrorCode::kIoError);
+  const fs::path file = folder.write("cache", "x");
+  EXPECT_EQ(test::code_of(CacheFolder::open(file, 1000)), ErrorCode::kIoError);
+  EXPECT_EQ(test::code_of(CacheFolder::open(file / "below", 1000)), ErrorCode::kIoError);
 }
 
 TEST(CacheFolder, ServesReadersWhereItCannotBeWritten) {
