@@ -290,8 +290,9 @@ Status ExecutionProvider::generate(std::span<const OrtGraph* const> graphs,
   made_content_.reset();
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     const Made* made = CTXGEN_TRY(find_made(*graphs[i]));
-    context_nodes[i] = CTXGEN_TRY(make_context_node(
-        ort_, *fused_nodes[i], context_->complete(made->attributes, made == made_.data())));
+    context_nodes[i] =
+        CTXGEN_TRY(make_context_node(ort_, *fused_nodes[i], *made->program,
+                                     context_->complete(made->attributes, made == made_.data())));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <format>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -95,10 +96,10 @@ Status add_attributes(NewAttributes& made, const EpContextAttributes& a) {
   return made.add("max_size", a.max_size);
 }
 
-std::vector<const char*> pointers(const std::vector<std::string>& names) {
-  std::vector<const char*> all;
-  for (const std::string& name : names) all.push_back(name.c_str());
-  return all;
+std::vector<const char*> names_of(const Program& program, std::span<const std::uint32_t> values) {
+  std::vector<const char*> names;
+  for (const std::uint32_t value : values) names.push_back(program.values[value].name.c_str());
+  return names;
 }
 
 }  // namespace
@@ -169,18 +170,16 @@ EpContextAttributes GeneratedContext::complete(EpContextAttributes attributes, b
   return attributes;
 }
 
-Result<OrtNode*> make_context_node(const OrtApis& ort, const OrtNode& fused,
+Result<OrtNode*> make_context_node(const OrtApis& ort, const OrtNode& fused, const Program& program,
                                    const EpContextAttributes& attributes) {
   const OrtModelEditorApi* editor = ort.api->GetModelEditorApi();
   if (editor == nullptr)
     return fail(ErrorCode::kUnsupported, "this ONNX Runtime cannot make nodes");
   const char* name = "";
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->Node_GetName(&fused, &name)));
-  const auto inputs = CTXGEN_TRY(input_names(ort, fused));
-  const auto outputs = CTXGEN_TRY(output_names(ort, fused));
   NewAttributes made(*ort.api);
   CTXGEN_CHECK(add_attributes(made, attributes));
-  const auto from = pointers(inputs), to = pointers(outputs);
+  const auto from = names_of(program, program.inputs), to = names_of(program, program.outputs);
   OrtNode* node = nullptr;
   CTXGEN_CHECK(from_ort(*ort.api, editor->CreateNode(kEpContextOpType, kMicrosoftDomain, name,
                                                      from.data(), from.size(), to.data(), to.size(),

@@ -7,6 +7,7 @@
 
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/ctxfile/program.h"
 
 #include "ep_options.h"
 #include "ort_edge.h"
@@ -41,8 +42,10 @@ class GeneratedContext {
   bool shares_ = false, ends_group_ = false;
 };
 
-/// The EPContext node that ONNX Runtime writes in place of `fused`, whose name and values it has.
+/// The EPContext node that ONNX Runtime writes in place of `fused`. It has the values of `program`: what is
+/// computed of constants is in the program, and an input of `fused` only.
 [[nodiscard]] Result<OrtNode*> make_context_node(const OrtApis& ort, const OrtNode& fused,
+                                                 const Program& program,
                                                  const EpContextAttributes& attributes);
 
 }  // namespace ctxgen::plugin

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import threading
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ import onnx.parser
 import pytest
 import test_overridable
 from cli_support import conv_model, save
-from test_plugin import TRAINED, check_data, onnxruntime, refused, session
+from test_plugin import DEVICES, EP, TRAINED, check_data, onnxruntime, refused, session
 
 
 def numbers(*shape, seed=1):
@@ -63,6 +64,29 @@ mixed (float[n, 4] x, int64[n] i) => (float[n, 4] y, int64[n] j) <float[4, 4] w 
     ours = session(model)
     for rows in (1, 5, 2):  # any number of rows: shapes are not known ahead
         agree(model, {"x": numbers(rows, 4, seed=rows), "i": np.arange(rows, dtype=np.uint64)}, ours)
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_shapes_that_are_read_between_compiled_nodes(tmp_path, optimized):
+    """ONNX Runtime's optimizers compute them; without those they stay nodes, and a claim around them would be refused as a whole."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+net (float[2, 4] x) => (float[8] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}> {
+  a = MatMul(x, w)
+  s = Shape(a)
+  m = ReduceProd<keepdims = 1>(s)
+  b = Relu(a)
+  r = Reshape(b, m)
+  y = Exp(r)
+}"""
+    model = save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    options = onnxruntime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_provider_for_devices(DEVICES, {})
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    ours = onnxruntime.InferenceSession(str(model), options)
+    agree(model, {"x": numbers(2, 4)}, ours)
+    assert EP in Path(ours.end_profiling()).read_text(), "nothing was compiled"
 
 
 def test_overrides_of_initializers_that_are_inputs(tmp_path):

@@ -134,6 +134,7 @@ class Folder {
         is_done(graph_, node, known_))
       return false;
     if (auto shape = shape_value(graph_, node); shape && node.output(0).valid()) {
+      if (stays_ && stays_(id)) return false;
       place_of(node.output(0)) = std::move(*shape);
       return true;
     }

@@ -1,7 +1,10 @@
 #include "ctxgen/compiler/compile_graph.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "ctxgen/cache/build_identity.h"
 #include "ctxgen/compiler/build_graph.h"
@@ -15,23 +18,87 @@ namespace {
 /// As a compile of the command line: constants beyond this stay nodes.
 constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
 
-}  // namespace
+/// By node: the number of its partition, or one of its own.
+using Units = std::vector<std::size_t>;
 
-Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider, SpillFile* spill) {
-  ClaimedGraph claimed;
-  {
-    const GraphView view(model, model.graph);
-    const auto stays_unfolded = [&](NodeId node) { return provider.keeps_unfolded(view, node); };
-    std::uint64_t used_bytes = 0;
-    claimed.folded_nodes =
-        CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes, &used_bytes, spill, stays_unfolded));
-    if (std::ranges::any_of(model.graph.values(), &Value::is_overridable))
-      (void)CTXGEN_TRY(cpu::fold_defaults(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill,
-                                          stays_unfolded));
+Units units_of(const Graph& graph, std::span<const Partition> partitions) {
+  Units units(graph.node_count());
+  std::iota(units.begin(), units.end(), partitions.size());
+  for (std::size_t p = 0; p < partitions.size(); ++p)
+    for (const NodeId node : partitions[p].nodes) units[node.index] = p;
+  return units;
+}
+
+/// Whether each partition can become one node where those that were folded stay nodes: what reads the
+/// shape of a partition's value and is read by the same partition would be on a cycle.
+bool keep_order(const Graph& graph, std::span<const Partition> partitions) {
+  const Units units = units_of(graph, partitions);
+  const std::size_t count = partitions.size() + graph.node_count();
+  std::vector<std::vector<std::size_t>> readers(count);
+  std::vector<std::size_t> waits_for(count);
+  for (std::size_t n = 0; n < graph.node_count(); ++n) {
+    const Node& node = graph.nodes()[n];
+    for (const auto* values : {&node.inputs, &node.captures})
+      for (const ValueId value : *values) {
+        if (!value.valid() || !graph.value(value).producer.valid()) continue;
+        const std::size_t from = units[graph.value(value).producer.index];
+        if (from == units[n]) continue;
+        readers[from].push_back(units[n]);
+        ++waits_for[units[n]];
+      }
   }
+  std::vector<std::size_t> ready;
+  for (std::size_t unit = 0; unit < count; ++unit)
+    if (waits_for[unit] == 0) ready.push_back(unit);
+  std::size_t done = 0;
+  for (; !ready.empty(); ++done) {
+    const std::size_t unit = ready.back();
+    ready.pop_back();
+    for (const std::size_t reader : readers[unit])
+      if (--waits_for[reader] == 0) ready.push_back(reader);
+  }
+  return done == count;
+}
+
+enum class Fold : std::uint8_t { kShapesToo, kConstantsOnly };
+
+Result<ClaimedGraph> fold_and_claim(Model& model, const Provider& provider, SpillFile* spill,
+                                    Fold fold) {
+  const GraphView view(model, model.graph);
+  const auto reads_only_a_shape = [&](const Node& node) {
+    return (node.op_type == "Shape" || node.op_type == "Size") && node.input(0).valid() &&
+           model.graph.value(node.input(0)).constant() == nullptr;
+  };
+  const auto stays_unfolded = [&](NodeId node) {
+    return (fold == Fold::kConstantsOnly && reads_only_a_shape(model.graph.node(node))) ||
+           provider.keeps_unfolded(view, node);
+  };
+  ClaimedGraph claimed;
+  std::uint64_t used_bytes = 0;
+  claimed.folded_nodes =
+      CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes, &used_bytes, spill, stays_unfolded));
+  if (std::ranges::any_of(model.graph.values(), &Value::is_overridable))
+    (void)CTXGEN_TRY(cpu::fold_defaults(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill,
+                                        stays_unfolded));
   const Provider* const providers[] = {&provider};
   claimed.assignment = CTXGEN_TRY(partition_graph(model, model.graph, providers));
   return claimed;
+}
+
+void unfold(Graph& graph) {
+  for (std::uint32_t v = 0; v < graph.value_count(); ++v) {
+    graph.value(ValueId{v}).folded = {};
+    graph.value(ValueId{v}).by_default = {};
+  }
+}
+
+}  // namespace
+
+Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider, SpillFile* spill) {
+  auto claimed = CTXGEN_TRY(fold_and_claim(model, provider, spill, Fold::kShapesToo));
+  if (keep_order(model.graph, claimed.assignment.partitions.front())) return claimed;
+  unfold(model.graph);
+  return fold_and_claim(model, provider, spill, Fold::kConstantsOnly);
 }
 
 Result<CompiledGraph> compile_graph(const Model& model, ClaimedGraph claimed,
@@ -52,6 +119,9 @@ Result<CompiledGraph> compile_graph(const Model& model, ClaimedGraph claimed,
                          .prefix = options.prefix};
   compiled.partitions =
       CTXGEN_TRY(build_graph(builder, model, model.graph, compiled.assignment, build));
+  if (!keep_order(model.graph, compiled.assignment.partitions.front()))
+    return fail(ErrorCode::kUnsupported,
+                "what can be compiled is divided by nodes that only read shapes");
   compiled.content = CTXGEN_TRY(builder.content(0));
   return compiled;
 }

@@ -35,6 +35,8 @@ struct CompiledGraph {
 /// Computes what is constant in the main graph and asks `provider` what it takes, as the command line
 /// does, but for what needs the onnx package: types are those that `model` comes with, operators with a
 /// body and no kernel stay what they are.
+/// Where a partition could not become one node among those that were computed (they stay nodes), what
+/// follows from shapes alone is not computed.
 /// Errors  IO_ERROR of `spill`.
 [[nodiscard]] Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider,
                                                SpillFile* spill = nullptr);
