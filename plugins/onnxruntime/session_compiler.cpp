@@ -1,8 +1,12 @@
 #include "session_compiler.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <format>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "ctxgen/base/log.h"
@@ -109,7 +113,9 @@ Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
   }
   SpillFile spill(options_.cache_dir / "x", SpillFile::kDefaultMemoryBytes);
   GraphCompileOptions with_spill = graph_options();
-  with_spill.spill = &spill;
+  std::error_code error;
+  std::filesystem::create_directories(options_.cache_dir, error);
+  if (!error && ::access(options_.cache_dir.c_str(), W_OK) == 0) with_spill.spill = &spill;
   SessionPrograms made = CTXGEN_TRY(compile_now(graph, with_spill));
   if (!made.content) return made;  // so little work that it need not be kept
   const std::vector<std::byte> entry = CTXGEN_TRY(write_session_entry(made));
