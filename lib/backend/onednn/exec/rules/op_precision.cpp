@@ -11,6 +11,8 @@
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "layout/layout.h"
+
 namespace ctxgen::onednn {
 namespace {
 
