@@ -124,15 +124,19 @@ Result<CacheEntryWriter> CacheFolder::begin(CacheKind kind, Hash128 key) {
   return create(kind, key);
 }
 
-Status CacheFolder::write(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) const {
-  CacheEntryWriter entry = CTXGEN_TRY(create(kind, key));
-  CTXGEN_CHECK(entry.write(bytes));
-  return entry.finish();
+bool CacheFolder::add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) {
+  return add(kind, key, bytes.size(), [&](CacheEntryWriter& entry) { return entry.write(bytes); });
 }
 
-bool CacheFolder::add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) {
-  if (!writable_ || bytes.size() > max_bytes_) return false;
-  const Status status = write(kind, key, bytes);
+bool CacheFolder::add(CacheKind kind, Hash128 key, std::uint64_t bytes,
+                      const std::function<Status(CacheEntryWriter&)>& fill) {
+  if (!writable_ || bytes > max_bytes_) return false;
+  const auto write = [&]() -> Status {
+    CacheEntryWriter entry = CTXGEN_TRY(create(kind, key));
+    CTXGEN_CHECK(fill(entry));
+    return entry.finish();
+  };
+  const Status status = write();
   if (status) {
     written_ = true;
     return true;

@@ -118,8 +118,7 @@ Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
   if (!error && ::access(options_.cache_dir.c_str(), W_OK) == 0) with_spill.spill = &spill;
   SessionPrograms made = CTXGEN_TRY(compile_now(graph, with_spill));
   if (!made.content) return made;  // so little work that it need not be kept
-  const std::vector<std::byte> entry = CTXGEN_TRY(write_session_entry(made));
-  if (!cache_->add(CacheKind::kOutput, key, entry)) return made;
+  if (!CTXGEN_TRY(keep_session_entry(*cache_, key, made))) return made;
   if (auto kept = cache_->find(CacheKind::kOutput, key)) {
     auto mapped = read_session_entry(*std::move(kept), graph.nodes.size());
     if (mapped) {

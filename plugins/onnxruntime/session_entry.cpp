@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ctxgen/ctxfile/context_file.h"
 
@@ -46,16 +47,7 @@ Result<SessionPartition> read_partition(std::string_view line, std::vector<bool>
   return partition;
 }
 
-}  // namespace
-
-Result<std::vector<std::byte>> write_session_entry(const SessionPrograms& made) {
-  std::vector<std::byte> entry;
-  entry.reserve(CTXGEN_TRY(context_size(*made.content)));
-  const auto append = [&entry](std::span<const std::byte> bytes) -> Status {
-    entry.insert(entry.end(), bytes.begin(), bytes.end());
-    return {};
-  };
-  CTXGEN_CHECK(write_context(*made.content, append));
+std::string list_of(const SessionPrograms& made) {
   std::string text;
   for (const SessionPartition& partition : made.partitions) {
     const auto place =
@@ -64,10 +56,24 @@ Result<std::vector<std::byte>> write_session_entry(const SessionPrograms& made) 
     for (const NodeId node : partition.nodes) text += std::format(" {}", node.index);
     text += '\n';
   }
-  CTXGEN_CHECK(append(as_bytes(text)));
+  return text;
+}
+
+}  // namespace
+
+Result<bool> keep_session_entry(CacheFolder& cache, Hash128 key, const SessionPrograms& made) {
+  const std::string text = list_of(made);
   const std::uint64_t size = text.size();
-  CTXGEN_CHECK(append(std::as_bytes(std::span(&size, 1))));
-  return entry;
+  const std::uint64_t context_bytes = CTXGEN_TRY(context_size(*made.content));
+  return cache.add(CacheKind::kOutput, key, context_bytes + size + kSizeBytes,
+                   [&](CacheEntryWriter& entry) -> Status {
+                     const auto append = [&entry](std::span<const std::byte> bytes) {
+                       return entry.write(bytes);
+                     };
+                     CTXGEN_CHECK(write_context(*made.content, append));
+                     CTXGEN_CHECK(entry.write(as_bytes(text)));
+                     return entry.write(std::as_bytes(std::span(&size, 1)));
+                   });
 }
 
 Result<SessionPrograms> read_session_entry(Blob entry, std::size_t nodes) {

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "ctxgen/base/blob.h"
+#include "ctxgen/base/hash.h"
+#include "ctxgen/cache/cache_folder.h"
 
 #include "session_compiler.h"
 
@@ -12,8 +13,10 @@ namespace ctxgen::plugin {
 // An entry of the cache is a context binary, followed by the numbers of the nodes of each partition as text
 // ("<program> <node> <node> ...\n"), and by the size of that text in eight bytes.
 
-/// Requires  `made` has content.
-[[nodiscard]] Result<std::vector<std::byte>> write_session_entry(const SessionPrograms& made);
+/// Whether `cache` has it now. Requires  `made` has content.
+/// Errors  those of context_size().
+[[nodiscard]] Result<bool> keep_session_entry(CacheFolder& cache, Hash128 key,
+                                              const SessionPrograms& made);
 
 /// The programs of an entry, in place. `nodes`: of the model.
 /// Errors  kCorruptContext, kVersionMismatch.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,6 +78,9 @@ class CacheFolder {
   [[nodiscard]] bool holds(CacheKind kind, Hash128 key) const;
   /// Whether the entry was written. `bytes` above max_bytes are not.
   bool add(CacheKind kind, Hash128 key, std::span<const std::byte> bytes);
+  /// The same for `bytes` that `fill` writes in parts.
+  bool add(CacheKind kind, Hash128 key, std::uint64_t bytes,
+           const std::function<Status(CacheEntryWriter&)>& fill);
   /// The same for an entry that arrives in parts. The caller limits its size.
   /// Errors  IO_ERROR.
   [[nodiscard]] Result<CacheEntryWriter> begin(CacheKind kind, Hash128 key);
@@ -105,7 +109,6 @@ class CacheFolder {
       : path_(std::move(path)), max_bytes_(max_bytes) {}
   [[nodiscard]] std::filesystem::path path_of(CacheKind kind, Hash128 key) const;
   [[nodiscard]] Result<CacheEntryWriter> create(CacheKind kind, Hash128 key) const;
-  [[nodiscard]] Status write(CacheKind kind, Hash128 key, std::span<const std::byte> bytes) const;
 
   std::filesystem::path path_;
   std::uint64_t max_bytes_;
