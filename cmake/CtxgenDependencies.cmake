@@ -6,10 +6,12 @@
 #                            is not position-independent (thread-local storage), so no plugin can hold it.
 #   OpenMP::OpenMP_CXX       always GNU's runtime, the one that oneDNN runs on
 #   spdlog::spdlog  zstd::libzstd  xxHash::xxhash  CLI11::CLI11
-#   CURL::libcurl  OpenSSL::Crypto   the remote cache
+#   CURL::libcurl  OpenSSL::Crypto   the remote cache, signatures
 #   ctxgen_highway_headers   Highway's, for lib/kernels
+#   ctxgen_nlohmann_json_headers   JSON for Modern C++, for lib/base
 #   libzip::zip              .npz files; its own config wants programs that Debian packages apart
 #   ctxgen_onnxruntime_headers   ONNX Runtime's headers, if CTXGEN_HAVE_ONNXRUNTIME
+#   ctxgen_node_headers      Node.js's headers, if they are there
 #   GTest::gtest  GTest::gtest_main  GTest::gmock   for the tests
 
 set(CTXGEN_REMEDY "./dev build has it; the packages are listed in packages.txt")
@@ -71,6 +73,12 @@ ctxgen_need(Highway "${ctxgen_highway_FOUND}" "${ctxgen_highway_VERSION}" 1.0)
 add_library(ctxgen_highway_headers INTERFACE IMPORTED GLOBAL)
 target_include_directories(ctxgen_highway_headers SYSTEM INTERFACE ${ctxgen_highway_INCLUDE_DIRS})
 
+# JSON for Modern C++: headers only, as Highway.
+pkg_check_modules(ctxgen_nlohmann_json QUIET nlohmann_json)
+ctxgen_need("JSON for Modern C++" "${ctxgen_nlohmann_json_FOUND}" "${ctxgen_nlohmann_json_VERSION}" 3.10)
+add_library(ctxgen_nlohmann_json_headers INTERFACE IMPORTED GLOBAL)
+target_include_directories(ctxgen_nlohmann_json_headers SYSTEM INTERFACE ${ctxgen_nlohmann_json_INCLUDE_DIRS})
+
 pkg_check_modules(ctxgen_libzip QUIET IMPORTED_TARGET GLOBAL libzip)
 ctxgen_need(libzip "${ctxgen_libzip_FOUND}" "${ctxgen_libzip_VERSION}" 1.7)
 if(NOT TARGET libzip::zip)
@@ -90,6 +98,15 @@ if(CTXGEN_ONNXRUNTIME_INCLUDE_DIR AND NOT "${onnxruntime_VERSION}" VERSION_LESS 
   endif()
 elseif(CTXGEN_BUILD_PLUGIN)
   message(STATUS "no headers of ONNX Runtime 1.23 or later: the plugin is left out")
+endif()
+
+# Headers only: Node.js has the functions.
+find_path(CTXGEN_NODE_INCLUDE_DIR node_api.h PATH_SUFFIXES node)
+if(CTXGEN_NODE_INCLUDE_DIR AND NOT TARGET ctxgen_node_headers)
+  add_library(ctxgen_node_headers INTERFACE IMPORTED GLOBAL)
+  target_include_directories(ctxgen_node_headers SYSTEM INTERFACE "${CTXGEN_NODE_INCLUDE_DIR}")
+elseif(CTXGEN_BUILD_NODE)
+  message(STATUS "no headers of Node.js: its addon is left out")
 endif()
 
 if(CTXGEN_BUILD_TESTS)

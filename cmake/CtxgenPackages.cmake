@@ -71,11 +71,21 @@ macro(ctxgen_packages)
     DESCRIPTION "The compiler, a library with a C interface.")
   ctxgen_debian_package(development libctxgen-dev SECTION libdevel
     DESCRIPTION "The C++ libraries and their headers, ctxgen_compiler.h, and ctxgen_compile() for CMake."
-    DEPENDS "ctxgen (=)" "libctxgen-compiler1 (=)" "libctxgen-runtime-dev (=)" libcli11-dev libdnnl-dev libonnx-dev libprotobuf-dev
-      libspdlog-dev libhwy-dev libxxhash-dev libzip-dev libzstd-dev pkg-config protobuf-compiler)
+    DEPENDS "ctxgen (=)" "libctxgen-compiler1 (=)" "libctxgen-runtime-dev (=)" libcli11-dev libcurl4-openssl-dev libdnnl-dev libonnx-dev libprotobuf-dev
+      libspdlog-dev libssl-dev libhwy-dev libxxhash-dev libzip-dev libzstd-dev nlohmann-json3-dev pkg-config protobuf-compiler)
   if(TARGET ctxgen_onnxruntime)
     ctxgen_debian_package(plugin onnxruntime-ep-ctxgen SECTION libs
       DESCRIPTION "A plugin for ONNX Runtime 1.23 and later that runs compiled models, and the Python module that says where it is.")
   endif()
   include(CPack)
+
+  # What `./dev package` builds first; CPack's own target would build the tests, too.
+  get_property(libraries GLOBAL PROPERTY CTXGEN_LIBRARIES)
+  add_custom_target(packaged)
+  add_dependencies(packaged ${libraries} ctxgen ctxgen_documents ctxgen_compiler_c ctxgen_runtime_c)
+  foreach(target IN ITEMS ctxgen_onnxruntime ctxgen_node)
+    if(TARGET ${target})
+      add_dependencies(packaged ${target})
+    endif()
+  endforeach()
 endmacro()

@@ -41,6 +41,7 @@ std::string_view name_of(CacheKind kind) {
     case CacheKind::kBlob: return "blob";
     case CacheKind::kPacked: return "packed";
     case CacheKind::kProgram: return "program";
+    case CacheKind::kTuning: return "tuning";
     case CacheKind::kOutput: break;
   }
   return "output";

@@ -68,6 +68,10 @@ class AtomicFile {
   std::unique_ptr<Impl> impl_;
 };
 
+/// An AtomicFile of `bytes`. Errors  IO_ERROR.
+[[nodiscard]] Status write_file(const std::filesystem::path& path,
+                                std::span<const std::byte> bytes);
+
 /// Removes temporaries for `target` left by processes that no longer live.
 void remove_stale_temporaries(const std::filesystem::path& target);
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace ctxgen {
 
@@ -27,6 +29,17 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const T& v) {
     key(name);
     return value(v);
+  }
+  /// A field that is an array of values.
+  template <class List>
+  JsonWriter& list(std::string_view name, const List& values) {
+    key(name).begin_array();
+    for (const auto& one : values)
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(one)>, std::uint32_t>)
+        value(std::uint64_t{one});
+      else
+        value(one);
+    return end_array();
   }
   /// The document with a final newline.
   [[nodiscard]] std::string finish();

@@ -24,8 +24,9 @@ enum class CacheKind : std::uint8_t {
   kPacked,   // which blob a weight becomes in a layout
   kProgram,  // what a provider made of a partition
   kOutput,   // the files of a whole compile
+  kTuning,   // which packing was the fastest for a shape of constants on a machine
 };
-inline constexpr std::size_t kCacheKinds = 4;
+inline constexpr std::size_t kCacheKinds = 5;
 /// "blob", "packed", ...
 [[nodiscard]] std::string_view name_of(CacheKind kind);
 

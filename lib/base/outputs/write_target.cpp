@@ -1,4 +1,4 @@
-#include "write_target.h"
+#include "outputs/write_target.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

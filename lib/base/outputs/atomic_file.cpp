@@ -1,109 +1,25 @@
 // AtomicFile of file.h, and what cleans up after one that was interrupted.
-#include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <string>
 
 #include "ctxgen/base/file.h"
 
+#include "outputs/temporaries.h"
+#include "outputs/write_target.h"
 #include "unique_fd.h"
 #include "unnamed_file.h"
 #include "write_all.h"
-#include "write_target.h"
 
 namespace ctxgen {
 namespace {
 
 namespace fs = std::filesystem;
-
-// ---- names: ".<name>.ctxgen-<pid>-<n>.tmp" ----
-
-constexpr std::string_view kTemporaryMark = ".ctxgen-";
-constexpr std::string_view kTemporarySuffix = ".tmp";
-
-std::string temporary_prefix(const fs::path& target) {
-  constexpr std::size_t kKeptLength = 200;  // NAME_MAX is 255, and the numbers want room
-  return "." + target.filename().string().substr(0, kKeptLength) + std::string(kTemporaryMark);
-}
-
-fs::path folder_of(const fs::path& target) {
-  return target.has_parent_path() ? target.parent_path() : fs::path(".");
-}
-
-/// The process id in a temporary's name, or -1 if the name is not one of `prefix`.
-pid_t process_of(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || !name.ends_with(kTemporarySuffix)) return -1;
-  name.remove_prefix(prefix.size());
-  if (name.size() <= kTemporarySuffix.size()) return -1;
-  name.remove_suffix(kTemporarySuffix.size());
-  pid_t process = -1;
-  const char* const end = name.data() + name.size();
-  const auto [dash, error] = std::from_chars(name.data(), end, process);
-  if (error != std::errc() || dash == end || *dash != '-' || process <= 0) return -1;
-  std::uint64_t number = 0;
-  const auto [rest, number_error] = std::from_chars(dash + 1, end, number);
-  return number_error == std::errc() && rest == end ? process : -1;
-}
-
-// ---- the registry of live temporaries ----
-
-// Slots hold heap strings. Whoever exchanges a pointer for nullptr owns the string: the file that
-// leaves the registry frees it; the signal handler may not call free, and puts it aside. So the
-// handler never looks at freed memory, even while another thread commits.
-std::array<std::atomic<const char*>, 4096> live_temporaries{};
-std::array<std::atomic<const char*>, live_temporaries.size()> unlinked_temporaries{};
-static_assert(std::atomic<const char*>::is_always_lock_free);
-
-class Registration {
- public:
-  Registration() = default;
-  Registration(const Registration&) = delete;
-  Registration& operator=(const Registration&) = delete;
-  ~Registration() { leave(); }
-
-  [[nodiscard]] bool enter(const std::string& path) {
-    auto copy = std::make_unique<char[]>(path.size() + 1);
-    std::memcpy(copy.get(), path.c_str(), path.size() + 1);
-    for (auto& slot : live_temporaries) {
-      const char* empty = nullptr;
-      if (!slot.compare_exchange_strong(empty, copy.get())) continue;
-      slot_ = &slot;
-      static_cast<void>(copy.release());
-      return true;
-    }
-    return false;
-  }
-  void leave() {
-    if (slot_ != nullptr) delete[] slot_->exchange(nullptr);
-    slot_ = nullptr;
-  }
-
- private:
-  std::atomic<const char*>* slot_ = nullptr;
-};
-
-// ---- small system calls ----
-
-int flush_to_disk(int fd) {
-  while (::fsync(fd) != 0)
-    if (errno != EINTR) return errno;
-  return 0;
-}
-
-/// So that the rename survives a power cut; some file systems refuse it, and that is not an error.
-void flush_folder(const fs::path& folder) {
-  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.valid()) static_cast<void>(flush_to_disk(fd.get()));
-}
 
 }  // namespace
 
@@ -117,7 +33,7 @@ struct AtomicFile::Impl {
   UniqueFd lock;  // after flush(): keeps the lock that create() took
   std::uint64_t size = 0;
   bool present = false;  // the temporary exists
-  Registration registration;
+  LiveTemporary registration;
 
   ~Impl() {
     fd.reset();
@@ -138,18 +54,11 @@ struct Temporary {
 /// Takes a name that is not in use, and registers it before the file exists: a signal between the two
 /// finds either nothing to unlink or the file. `target` is for messages.
 Result<Temporary> open_temporary(const fs::path& destination, const fs::path& target,
-                                 Registration& registration) {
-  static std::atomic<std::uint64_t> counter{0};
+                                 LiveTemporary& registration) {
   for (;;) {
     Temporary made;
-    made.path =
-        folder_of(destination) / std::format("{}{}-{}{}", temporary_prefix(destination), ::getpid(),
-                                             counter.fetch_add(1), kTemporarySuffix);
-    if (!registration.enter(made.path.string()))
-      return fail(ErrorCode::kResourceLimit,
-                  "cannot write \"{}\": more than {} files are being "
-                  "written",
-                  target.string(), live_temporaries.size());
+    made.path = new_temporary_path(destination);
+    CTXGEN_CHECK(registration.enter(made.path, target));
     made.fd = UniqueFd(
         ::open(made.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (made.fd.valid()) return made;
@@ -253,23 +162,11 @@ Status AtomicFile::commit_unflushed() {
   return impl_->rename();
 }
 
-namespace {
-
-bool is_stale(const fs::path& temporary, pid_t process) {
-  const bool own = process == ::getpid();  // a new process may get a dead one's id
-  if (!own && (::kill(process, 0) == 0 || errno != ESRCH)) return false;
-  const UniqueFd fd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd.valid()) return false;
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (!own && errno != EWOULDBLOCK);
+Status write_file(const fs::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
+  CTXGEN_CHECK(file.write(bytes));
+  return file.commit();
 }
-
-struct CloseFolder {
-  void operator()(DIR* folder) const { ::closedir(folder); }
-};
-
-}  // namespace
 
 Result<UniqueFd> open_unnamed_file(const fs::path& beside, bool tmpfile) {
   while (tmpfile) {
@@ -281,7 +178,7 @@ Result<UniqueFd> open_unnamed_file(const fs::path& beside, bool tmpfile) {
     return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights next to it: {}",
                 beside.string(), std::strerror(errno));
   }
-  Registration registration;
+  LiveTemporary registration;
   Temporary named = CTXGEN_TRY(open_temporary(beside, beside, registration));
   ::unlink(named.path.c_str());
   return std::move(named.fd);
@@ -290,36 +187,14 @@ Result<UniqueFd> open_unnamed_file(const fs::path& beside, bool tmpfile) {
 void remove_stale_temporaries(const fs::path& target) {
   const auto found = find_target(target, Links::kFollow);
   if (!found || found->kind != WriteTarget::Kind::kFile) return;
-  const std::string prefix = temporary_prefix(found->path);
-  const fs::path folder = folder_of(found->path);
-  // Not a directory_iterator: libstdc++'s ends the process where memory runs out (noexcept).
-  const std::unique_ptr<DIR, CloseFolder> listing(::opendir(folder.c_str()));
-  if (listing == nullptr) return;
-  while (const dirent* entry = ::readdir(listing.get())) {
-    const pid_t process = process_of(entry->d_name, prefix);
-    if (process <= 0) continue;
-    const fs::path path = folder / entry->d_name;
-    if (is_stale(path, process)) ::unlink(path.c_str());
-  }
+  for_each_temporary(found->path, [](const fs::path& path, pid_t process) {
+    if (is_stale_file(path, process)) ::unlink(path.c_str());
+  });
 }
 
 void remove_if_stale(const fs::path& temporary) {
-  const std::string name = temporary.filename().string();
-  const std::size_t mark = name.rfind(kTemporaryMark);
-  if (!name.starts_with('.') || mark == std::string::npos) return;
-  const pid_t process = process_of(name, name.substr(0, mark + kTemporaryMark.size()));
-  if (process > 0 && is_stale(temporary, process)) ::unlink(temporary.c_str());
-}
-
-void unlink_live_temporaries() noexcept {
-  const int saved = errno;
-  for (std::size_t i = 0; i < live_temporaries.size(); ++i) {
-    const char* const path = live_temporaries[i].exchange(nullptr);
-    if (path == nullptr) continue;
-    ::unlink(path);
-    unlinked_temporaries[i] = path;
-  }
-  errno = saved;
+  const pid_t process = process_of_temporary(temporary.filename().string());
+  if (process > 0 && is_stale_file(temporary, process)) ::unlink(temporary.c_str());
 }
 
 }  // namespace ctxgen

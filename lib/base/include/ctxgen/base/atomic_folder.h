@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "ctxgen/base/status.h"
+
+namespace ctxgen {
+
+/// A folder with files that appears complete or not at all: it is filled under another name next to its target,
+/// ".<name>.ctxgen-<pid>-<n>.tmp", and renamed by commit(). Destroyed without commit(), it goes with all that is in
+/// it; unlink_live_temporaries() removes it, too, and create() removes what processes that no longer live left.
+///
+/// Paths are relative to the folder and stay in it; their folders are made by make_folder().
+/// Errors  IO_ERROR with path and cause; RESOURCE_LIMIT: more than some thousand files.
+class AtomicFolder {
+ public:
+  /// `target` is not there, or an empty folder, or a link to one; its parent is there.
+  /// Errors  INVALID_ARGUMENT: it is there and not an empty folder.
+  [[nodiscard]] static Result<AtomicFolder> create(const std::filesystem::path& target);
+  AtomicFolder(AtomicFolder&&) noexcept;
+  AtomicFolder& operator=(AtomicFolder&&) noexcept;
+  ~AtomicFolder();
+
+  [[nodiscard]] Status make_folder(const std::filesystem::path& relative);
+  using Sink = std::function<Status(std::span<const std::byte>)>;
+  /// A new file of what `write` gives the sink, flushed to disk.
+  [[nodiscard]] Status write_file(const std::filesystem::path& relative,
+                                  const std::function<Status(const Sink&)>& write);
+  /// Another name for a file whose name follows from its content; one that has it already is replaced.
+  [[nodiscard]] Status rename_file(const std::filesystem::path& from,
+                                   const std::filesystem::path& to);
+  /// Renames the folder to its target.
+  [[nodiscard]] Status commit();
+
+ private:
+  AtomicFolder();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ctxgen
