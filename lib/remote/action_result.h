@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ctxgen/base/status.h"
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 namespace ctxgen {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "ctxgen/base/hash.h"
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 namespace ctxgen {
 

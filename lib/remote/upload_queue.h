@@ -11,7 +11,7 @@
 
 #include "ctxgen/base/hash.h"
 #include "ctxgen/cache/cache_folder.h"
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 #include "http_client.h"
 #include "patience.h"

@@ -9,7 +9,7 @@
 #include "ctxgen/base/hash.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/executable.h"
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 #include "stages/import_model.h"
 #include "stages/provider_list.h"

@@ -12,7 +12,7 @@
 #include "ctxgen/base/status.h"
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/remote/remote_counts.h"
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 namespace ctxgen {
 

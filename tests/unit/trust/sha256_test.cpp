@@ -1,4 +1,4 @@
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 #include <string>
 
