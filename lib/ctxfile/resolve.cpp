@@ -23,14 +23,18 @@ Result<Blob> open_bin(const ContextNode& node, const ContextPlaces& places) {
                 "{}: main_context is 1, but ep_cache_context names no context binary", node.where);
   std::string tried;
   std::optional<Error> cause;
+  const auto accepted = [&](Blob blob) -> Result<Blob> {
+    if (places.accept) CTXGEN_CHECK(places.accept(name, blob.bytes));
+    return blob;
+  };
   if (places.bin_source) {
     auto blob = places.bin_source(name);
-    if (blob) return blob;
+    if (blob) return accepted(*std::move(blob));
     cause = std::move(blob).error();
     tried = "the caller's bin source";
   } else if (!places.folder.empty()) {
     auto blob = map_file_beneath(places.folder, name);
-    if (blob) return blob;
+    if (blob) return accepted(*std::move(blob));
     cause = std::move(blob).error();
     tried = (places.folder / name).string();
   } else {
@@ -75,7 +79,7 @@ Result<std::size_t> open_primary(const ContextNode& node, const ContextPlaces& p
     return ContextReader::open(blob, context.name, places.verify);
   };
   const bool shared = places.workspace != nullptr && !context.embedded && !places.bin_source &&
-                      !places.folder.empty();
+                      !places.accept && !places.folder.empty();
   if (shared)
     context.reader =
         CTXGEN_TRY(places.workspace->get(places.folder, context.name, places.verify, open));

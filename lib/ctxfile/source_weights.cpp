@@ -17,6 +17,7 @@ Result<Blob> SourceWeights::file(const std::string& name, std::uint64_t size) {
     if (!mapped)
       return fail(ErrorCode::kCorruptContext, "weights are in \"{}\", which cannot be opened: {}",
                   (folder_ / name).string(), mapped.error().message);
+    if (accept_) CTXGEN_CHECK(accept_(name, mapped->bytes));
     known = files_.emplace(name, std::move(*mapped)).first;
   }
   if (known->second.bytes.size() != size)

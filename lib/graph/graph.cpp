@@ -7,6 +7,14 @@
 
 namespace ctxgen {
 
+bool may_be_same(const ValueType& a, const ValueType& b) {
+  if (a.kind != b.kind || a.element != b.element) return false;
+  if (!a.has_rank() || !b.has_rank()) return true;
+  return std::ranges::equal(*a.shape, *b.shape, [](const Dim& x, const Dim& y) {
+    return !x.is_fixed() || !y.is_fixed() || x.value() == y.value();
+  });
+}
+
 std::optional<Dims> ValueType::fixed_dims() const {
   if (!shape || shape->size() > kMaxRank) return std::nullopt;
   Dims dims;

@@ -166,6 +166,17 @@ void integer_product(InferenceContext& context) {
   set_shape(context, 0, shape);
 }
 
+/// A [M, K] or [K, M], its scale and zero point, B likewise, C, scale and zero point of Y: without them Y is
+/// as the scale of A.
+void quantized_gemm(InferenceContext& context) {
+  set_type(context, 0, has_type(context, 8) ? 8 : 1);
+  const auto *a = shape_of(context, 0, 2), *b = shape_of(context, 3, 2);
+  if (a == nullptr || b == nullptr) return;
+  set_shape(context, 0,
+            shape_of({a->dim(int_of(context, "transA", 0) != 0 ? 1 : 0),
+                      b->dim(int_of(context, "transB", 0) != 0 ? 0 : 1)}));
+}
+
 /// A [..., K]; N is an attribute.
 void matmul_nbits(InferenceContext& context) {
   set_type(context, 0, 0);
@@ -256,6 +267,7 @@ constexpr ShapeRow kMicrosoftRows[] = {
     {"MatMulNBits", matmul_nbits},
     {"MultiHeadAttention", multi_head_attention},
     {"QAttention", quantized_attention},
+    {"QGemm", quantized_gemm},
     {"QLinearAdd", quantized_binary},
     {"QLinearAveragePool", quantized_pool},
     {"QLinearGlobalAveragePool", quantized_global_pool},

@@ -25,12 +25,19 @@ struct ContextNode {
   const ProgramLoader* loader = nullptr;  // of attributes.source
 };
 
+/// A file by its relative name, and its bytes.
+using AcceptFile =
+    std::function<Status(std::string_view relative_name, std::span<const std::byte>)>;
+
 /// Where a model's context binaries are looked for.
 struct ContextPlaces {
   std::filesystem::path folder;  // empty: none known (a model from memory)
   std::function<Result<Blob>(std::string_view relative_name)> bin_source;  // instead of files
   VerifyBlobs verify = VerifyBlobs::kAuto;
   Workspace* workspace = nullptr;  // of the session's group, if it shares; binaries from files only
+  /// Whether a file below the folder may be used; asked before anything in it is read. Null: all of them. With one each
+  /// session opens its binaries itself.
+  AcceptFile accept = {};
 };
 
 /// A context binary that a primary node named.

@@ -8,6 +8,7 @@
 
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/ctxfile/resolve.h"
 
 namespace ctxgen {
 
@@ -17,8 +18,9 @@ namespace ctxgen {
 ///         below 16 MiB), the hash of every weight.
 class SourceWeights {
  public:
-  SourceWeights(std::filesystem::path folder, VerifyBlobs verify)
-      : folder_(std::move(folder)), verify_(verify) {}
+  /// `accept`: as ContextPlaces has it.
+  SourceWeights(std::filesystem::path folder, VerifyBlobs verify, AcceptFile accept = {})
+      : folder_(std::move(folder)), verify_(verify), accept_(std::move(accept)) {}
 
   /// The blobs of `program`: references are resolved, all others come from `reader`. The result refers
   /// to this object only while a program is loaded.
@@ -31,6 +33,7 @@ class SourceWeights {
 
   std::filesystem::path folder_;  // empty: none known (a model from memory)
   VerifyBlobs verify_;
+  AcceptFile accept_;
   std::map<std::string, Blob> files_;
 };
 

@@ -64,6 +64,9 @@ struct ValueType {
   [[nodiscard]] std::optional<Dims> fixed_dims() const;
 };
 
+/// Whether one value can be of both types: sizes that only one of them knows may differ.
+[[nodiscard]] bool may_be_same(const ValueType& a, const ValueType& b);
+
 /// A range of bytes of Model::source.
 struct SourceRange {
   std::uint64_t offset = 0;

@@ -14,6 +14,7 @@
 #include "ctxgen/ctxfile/ep_context.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/ctxfile/program.h"
+#include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/partition/provider_info.h"
 #include "ctxgen/partition/shape_profile.h"
@@ -87,10 +88,15 @@ struct ProviderCompileOptions {
   ChoiceTable choices = {};
   /// Belongs to `choices`: what is known of it before the programs are. None: choices are not by an error's bound.
   std::optional<Certificate> certificate = {};
+  /// Goes before the provider's own tables of packings; null: none (not owned).
+  const TuningTable* tuning = nullptr;
   SpillFile* spill = nullptr;  // for what is made outside the store (not owned)
   /// Weights (their very bytes) that programs must refer to in plain form only, because they are to
   /// stay where the source has them. Empty: none.
   std::function<bool(std::span<const std::byte>)> stays_plain = {};
+  /// Told which share of compile() is done, 0 to 1, by the thread that called it; its error ends the compile.
+  /// May be empty.
+  std::function<Status(double share)> progress = {};
 };
 
 /// What a provider made of one partition. `program.name` is set by the compiler afterwards.
@@ -110,6 +116,11 @@ class Provider {
   [[nodiscard]] virtual Status check_options(
       std::span<const std::pair<std::string, std::string>> /*options*/) const {
     return {};
+  }
+  /// Whether the provider compiles with such a table. May be the first use of its library.
+  /// Errors  INVALID_ARGUMENT, VERSION_MISMATCH: of another library or instruction set.
+  [[nodiscard]] virtual Status check_tuning(const TuningTable& /*table*/) const {
+    return fail(ErrorCode::kInvalidArgument, "tuning: provider \"{}\" has nothing to tune", name());
   }
   /// Looks at every node that is not taken; changes nothing.
   [[nodiscard]] virtual Result<Capabilities> capabilities(const GraphView& view) const = 0;
