@@ -29,12 +29,13 @@ HWY_NOINLINE void run_merge(const Attention& a, const AttentionLayout& layout, s
                             const float* partials) {
   const std::int64_t image = head / a.sizes.kv_heads, kv_head = head % a.sizes.kv_heads;
   const std::int64_t floats = AttentionLayout::partial_floats(a.sizes);
-  for (std::int64_t r = 0; r < layout.rows; ++r)
-    merge_parts(a, partials + (head * layout.parts * layout.rows + r) * floats, layout.parts,
+  for (std::int64_t r = 0; r < layout.rows; ++r) {
+    const std::int64_t own = kv_head * layout.group + r % layout.group;
+    merge_parts(a, own, partials + (head * layout.parts * layout.rows + r) * floats, layout.parts,
                 layout.rows * floats,
-                a.out + image * a.out_strides.image +
-                    (kv_head * layout.group + r % layout.group) * a.out_strides.head +
+                a.out + image * a.out_strides.image + own * a.out_strides.head +
                     r / layout.group * a.out_strides.row);
+  }
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE

@@ -197,17 +197,24 @@ HWY_INLINE Weighed weigh_row(std::int64_t count, float* logits) {
   return {highest, hn::ReduceSum(d, sum)};
 }
 
+/// The logit without a value of a head, as the others in powers of two; -infinity: it has none.
+HWY_INLINE float extra_logit(const Attention& a, std::int64_t head) {
+  if (a.sinks != nullptr) return a.sinks[head] * kLog2e;
+  return a.extra_zero ? 0.0F : kHiddenLogit;
+}
+
 /// One row's result from its parts, `stride` floats apart: a sum, the largest logit, the sum of weights.
-HWY_NOINLINE void merge_parts(const Attention& a, const float* parts, std::int64_t count,
-                              std::int64_t stride, float* out) {
+HWY_NOINLINE void merge_parts(const Attention& a, std::int64_t head, const float* parts,
+                              std::int64_t count, std::int64_t stride, float* out) {
   const std::int64_t size = a.sizes.value_size;
-  float most = a.extra_zero ? 0.0F : kHiddenLogit;
+  const float extra = extra_logit(a, head);
+  float most = extra;
   for (std::int64_t i = 0; i < count; ++i) most = std::max(most, parts[i * stride + size]);
   const auto share = [&](float of) {
     return of == kHiddenLogit ? 0.0F
                               : hn::GetLane(exp2_within(constant(std::max(of - most, -126.0F))));
   };
-  float sum = a.extra_zero ? share(0.0F) : 0.0F;
+  float sum = share(extra);
   for (std::int64_t i = 0; i < count; ++i)
     sum += share(parts[i * stride + size]) * parts[i * stride + size + 1];
   const float inverse = sum == 0 ? 0.0F : 1 / sum;

@@ -364,9 +364,13 @@ HWY_NOINLINE void store_rows(const Attention& a, const TileBlock& block, std::in
   for (std::int64_t r = 0; r < block.rows; r += kTileLanes) {
     const Vector sum = hn::LoadU(d, block.sum + r);
     Vector by = hn::IfThenElse(hn::Eq(sum, zero), zero, hn::Div(constant(1.0F), sum));
-    if (a.extra_zero) {
-      const Vector most = hn::LoadU(d, block.most + r), shift = hn::Max(most, zero);
-      const Vector own = exp2_within(hn::Max(hn::Sub(zero, shift), constant(-126.0F)));
+    if (a.extra_zero || a.sinks != nullptr) {
+      float extra[kTileLanes];
+      for (std::int64_t i = 0; i < kTileLanes; ++i)
+        extra[i] = extra_logit(a, block.kv_head * group + (block.row + r + i) % group);
+      const Vector logit = hn::LoadU(d, extra);
+      const Vector most = hn::LoadU(d, block.most + r), shift = hn::Max(most, logit);
+      const Vector own = exp2_within(hn::Max(hn::Sub(logit, shift), constant(-126.0F)));
       const Vector rest = hn::IfThenElseZero(
           hn::Gt(most, hidden), exp2_within(hn::Max(hn::Sub(most, shift), constant(-126.0F))));
       by = hn::Div(rest, hn::MulAdd(sum, rest, own));

@@ -183,6 +183,23 @@ HWY_INLINE void multiply_bits(const LowBitProduct& p, bool vnni, Workers& worker
     multiply_int8<WideDot, kBits>(p, workers);
 }
 
+template <std::size_t kBits>
+HWY_INLINE void unpack_all(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t first,
+                           std::int64_t last, float* to) {
+  const LowBitLayout layout(matrix);
+  for (; first < last; ++first, to += panel_rows(matrix) * kLowBitColumns)
+    unpack_panel<kBits>(matrix, packed + first * layout.tile_bytes, 0, layout.blocks, to);
+}
+
+HWY_NOINLINE void unpack(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t first,
+                         std::int64_t last, float* to) {
+  switch (matrix.bits) {
+    case 2: return unpack_all<2>(matrix, packed, first, last, to);
+    case 4: return unpack_all<4>(matrix, packed, first, last, to);
+    default: return unpack_all<8>(matrix, packed, first, last, to);
+  }
+}
+
 HWY_NOINLINE void multiply(const LowBitProduct& p, bool vnni, Workers& workers) {
   switch (p.matrix.bits) {
     case 2: return multiply_bits<2>(p, vnni, workers);
@@ -206,6 +223,11 @@ std::optional<std::uint64_t> scratch_bytes(const LowBitMatrix& matrix, LowBitCom
   const auto bytes =
       checked_mul(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(layout.row_bytes));
   return bytes && *bytes <= INT64_MAX ? bytes : std::nullopt;
+}
+
+void unpack_tiles(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t first,
+                  std::int64_t last, float* to) {
+  CTXGEN_DISPATCH(unpack(matrix, packed, first, last, to));
 }
 
 void low_bit_product(const LowBitProduct& product, Workers& workers) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "prefetch.h"
 #include "window_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -97,7 +98,7 @@ HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
 }
 
 /// Adds the products of a chunk.
-template <std::size_t kRows, std::size_t kVectors>
+template <std::size_t kRows, std::size_t kVectors, bool kAhead>
 HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   const Floats d;
   [[maybe_unused]] const std::int64_t half = t.half;
@@ -107,6 +108,9 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
     const float* a[kRows];
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
     for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {
+      if constexpr (kAhead)
+        unrolled<kVectors>([&](auto v)
+                               CTXGEN_UNROLLED { prefetch(b + v * kLanes, kPrefetchBytes); });
       FloatVector columns[kVectors];
       unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
         const float* from = kVectors == 4 && v >= 2 ? b + half + (v - 2) * kLanes : b + v * kLanes;
@@ -121,8 +125,8 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   }
 }
 
-/// kRows rows times kVectors vectors of columns.
-template <std::size_t kRows, std::size_t kVectors>
+/// kRows rows times kVectors vectors of columns. kAhead: the panels are asked for before they are read.
+template <std::size_t kRows, std::size_t kVectors, bool kAhead>
 HWY_NOINLINE void multiply_tile(const Tile& t) {
   const Floats d;
   Sums<kRows, kVectors> sums;
@@ -132,7 +136,7 @@ HWY_NOINLINE void multiply_tile(const Tile& t) {
       sums[r][v] = row == nullptr ? hn::Zero(d) : hn::LoadU(d, row + v * kLanes);
     });
   });
-  add_products<kRows, kVectors>(t, sums);
+  add_products<kRows, kVectors, kAhead>(t, sums);
   if (t.finish != nullptr) finish_sums<kRows, kVectors>(t, sums);
   unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
     float* row = t.to + t.numbers[r] * t.to_pitch;
@@ -146,7 +150,7 @@ using TileFunction = void (*)(const Tile&);
 /// By rows less one: functions for tiles of kVectors vectors.
 template <std::size_t kVectors>
 constexpr auto kTiles = []<std::size_t... r>(std::index_sequence<r...>) {
-  return std::array<TileFunction, sizeof...(r)>{&multiply_tile<r + 1, kVectors>...};
+  return std::array<TileFunction, sizeof...(r)>{&multiply_tile<r + 1, kVectors, false>...};
 }(std::make_index_sequence<kRowsOf<kVectors>>());
 
 /// A tile of which the result has the first `columns` only: by copies that have them all.

@@ -56,6 +56,10 @@ HWY_NOINLINE void prepare_row(const ByteProduct& p, const std::uint8_t* from, st
   }
 }
 
+HWY_INLINE std::int64_t row_stride(const ByteProduct& p) {
+  return p.a_stride == 0 ? p.matrix.k : p.a_stride;
+}
+
 HWY_NOINLINE std::int32_t sum_of_row(const ByteProduct& p, const std::uint8_t* from) {
   const hn::Repartition<std::uint8_t, Words> bytes;
   const hn::Repartition<std::uint64_t, Words> d;
@@ -65,9 +69,11 @@ HWY_NOINLINE std::int32_t sum_of_row(const ByteProduct& p, const std::uint8_t* f
   std::size_t i = 0;
   for (; i + lanes <= k; i += lanes)
     sum = hn::Add(sum, hn::SumsOf8(hn::Xor(hn::LoadU(bytes, from + i), flip)));
-  std::uint64_t total = hn::ReduceSum(d, sum);
-  for (; i < k; ++i) total += p.is_signed ? from[i] ^ 128U : from[i];
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(total));
+  if (i < k) {
+    const auto rest = hn::Xor(hn::LoadN(bytes, from + i, k - i), flip);
+    sum = hn::Add(sum, hn::SumsOf8(hn::IfThenElseZero(hn::FirstN(bytes, k - i), rest)));
+  }
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(hn::ReduceSum(d, sum)));
 }
 
 /// Calls task(row) for all rows; `workers` help where they are worth it.
@@ -81,7 +87,7 @@ HWY_INLINE void for_byte_rows(const ByteProduct& p, Workers& workers, const Task
 /// Whether rows are read where they are: as bytes, with no group that reaches into the next row.
 template <class Bytes_>
 bool reads_in_place(const ByteProduct& p) {
-  return Bytes_::kGroupBytes == 4 && !p.is_signed && p.matrix.k % 4 == 0;
+  return Bytes_::kGroupBytes == 4 && !p.is_signed && row_stride(p) % 4 == 0;
 }
 
 template <class Bytes_>
@@ -92,14 +98,14 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
   auto* values = reinterpret_cast<std::uint8_t*>(p.scratch) + layout.values_offset;
   if (!in_place || zeros)
     for_byte_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
-      const std::uint8_t* from = p.a + row * p.matrix.k;
+      const std::uint8_t* from = p.a + row * row_stride(p);
       if (!in_place) prepare_row<Bytes_>(p, from, values + row * layout.stride);
       if (zeros) sums[row] = sum_of_row(p, from);
     });
   const std::uint32_t flip = p.is_signed ? 128 : 0;
   const std::uint32_t zero = p.a_zero == nullptr ? 0 : *p.a_zero;
   return {.rows = in_place ? p.a : values,
-          .stride = in_place ? p.matrix.k : layout.stride,
+          .stride = in_place ? row_stride(p) : layout.stride,
           .row_sums = zeros ? sums : nullptr,
           .zero = static_cast<std::int32_t>(zero ^ flip)};
 }
@@ -213,9 +219,12 @@ HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& ro
       static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
   for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
     constexpr std::size_t kVectors = kRows == 1 ? std::min<std::size_t>(kByteVectors, 4) : 2;
-    for (std::size_t column = 0; column < columns; column += kVectors * kByteLanes)
+    std::size_t column = 0;
+    for (; column + kByteLanes < columns; column += kVectors * kByteLanes)
       multiply_byte_columns<Bytes_, kRows, kVectors>(p, rows, {at, tile, column},
                                                      from + column * 4);
+    if (column < columns)
+      multiply_byte_columns<Bytes_, kRows, 1>(p, rows, {at, tile, column}, from + column * 4);
   });
 }
 
@@ -248,7 +257,8 @@ HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& ro
   if constexpr (Bytes_::kGroupBytes == WideBytes::kGroupBytes) {
     const auto bytes =
         static_cast<std::size_t>(ByteLayout(p.matrix).groups) * WidenedBytes::kWordRow;
-    if (end - row >= kRowsOfWidened && bytes <= kWidenedBytes)
+    const bool narrow = p.matrix.n - tile * kByteColumns <= static_cast<std::int64_t>(kByteLanes);
+    if (end - row >= kRowsOfWidened && bytes <= kWidenedBytes && !narrow)
       return multiply_widened_rows(p, rows, row, end, tile);
   }
   multiply_byte_rows<Bytes_>(p, rows, row, end, tile);

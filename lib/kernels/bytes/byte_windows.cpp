@@ -1,12 +1,16 @@
 #include "ctxgen/kernels/byte_windows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace ctxgen::kernels {
 namespace {
 
-/// Moves at most 16 bytes by two words that may overlap: a call of memcpy takes longer than that.
+using Sixteen = std::array<std::uint64_t, 2>;
+
+/// Moves as many bytes as a word has, or up to twice as many, by two words that may overlap: a call of
+/// memcpy takes longer than that.
 template <class Word>
 void copy_ends(std::uint8_t* to, const std::uint8_t* from, std::int64_t count) {
   Word first, last;
@@ -18,69 +22,131 @@ void copy_ends(std::uint8_t* to, const std::uint8_t* from, std::int64_t count) {
 }
 
 void copy_bytes(std::uint8_t* to, const std::uint8_t* from, std::int64_t count) {
-  constexpr std::int64_t kFew = 16;
-  if (count > kFew)
+  constexpr std::int64_t kFew = 64;
+  if (count > kFew) {
     std::memcpy(to, from, static_cast<std::size_t>(count));
-  else if (count >= 8)
+  } else if (count >= 16) {
+    for (; count > 32; count -= 16, to += 16, from += 16) std::memcpy(to, from, 16);
+    copy_ends<Sixteen>(to, from, count);
+  } else if (count >= 8) {
     copy_ends<std::uint64_t>(to, from, count);
-  else if (count >= 4)
+  } else if (count >= 4) {
     copy_ends<std::uint32_t>(to, from, count);
-  else if (count >= 2)
+  } else if (count >= 2) {
     copy_ends<std::uint16_t>(to, from, count);
-  else if (count == 1)
+  } else if (count == 1) {
     *to = *from;
+  }
 }
 
-void fill_bytes(std::uint8_t* to, std::uint8_t fill, std::int64_t count) {
-  if (count > 0) std::memset(to, fill, static_cast<std::size_t>(count));
+std::uint8_t* fill_bytes(std::uint8_t* to, std::uint8_t fill, std::int64_t count) {
+  if (count > 0 && count <= 8) {
+    const std::uint64_t eight = fill * 0x0101010101010101U;
+    copy_bytes(to, reinterpret_cast<const std::uint8_t*>(&eight), count);
+  } else if (count > 0) {
+    std::memset(to, fill, static_cast<std::size_t>(count));
+  }
+  return to + count;
 }
 
-/// A line of a window, which begins at column `x` of the image's line; null: outside.
-void gather_line(const Windows& w, const std::uint8_t* line, std::int64_t x, std::uint8_t fill,
-                 std::uint8_t* to) {
-  const std::int64_t dilation = w.dilation[1], kernel = w.kernel[1];
-  if (line == nullptr) {
-    return fill_bytes(to, fill, kernel * w.channels);
+/// Positions [first, end) of a kernel, of which position p is at `at` + p * dilation, that are inside of
+/// an image of `size`.
+struct Inside {
+  Inside(std::int64_t at, std::int64_t kernel, std::int64_t dilation, std::int64_t size)
+      : end(kernel) {
+    if (at >= 0 && at + (kernel - 1) * dilation < size) return;  // most do not divide
+    const auto up = [&](std::int64_t distance) { return (distance + dilation - 1) / dilation; };
+    first = at < 0 ? std::min(up(-at), kernel) : 0;
+    end = at < size ? std::min(up(size - at), kernel) : 0;
+    if (first >= end) first = end = 0;
   }
-  // Positions [first, end) of the kernel are inside.
-  const std::int64_t first = x < 0 ? std::min((-x + dilation - 1) / dilation, kernel) : 0;
-  const std::int64_t end =
-      x < w.size[1] ? std::min((w.size[1] - x + dilation - 1) / dilation, kernel) : 0;
-  if (first >= end) return gather_line(w, nullptr, 0, fill, to);
-  fill_bytes(to, fill, first * w.channels);
-  to += first * w.channels;
-  const std::uint8_t* from = line + (x + first * dilation) * w.pitch;
-  if (dilation == 1 && w.pitch == w.channels) {
-    copy_bytes(to, from, (end - first) * w.channels);
-    to += (end - first) * w.channels;
-  } else {
-    for (std::int64_t i = first; i < end; ++i, to += w.channels, from += dilation * w.pitch)
-      copy_bytes(to, from, w.channels);
+  std::int64_t first = 0, end;
+};
+
+/// Pixels of a line of the image, to consecutive bytes.
+std::uint8_t* copy_pixels(const Windows& w, const std::uint8_t* from, std::int64_t pixels,
+                          std::uint8_t* to) {
+  if (w.dilation[1] == 1 && w.pitch == w.channels) {
+    copy_bytes(to, from, pixels * w.channels);
+    return to + pixels * w.channels;
   }
-  fill_bytes(to, fill, (kernel - end) * w.channels);
+  for (; pixels > 0; --pixels, to += w.channels, from += w.dilation[1] * w.pitch)
+    copy_bytes(to, from, w.channels);
+  return to;
+}
+
+/// A window whose first pixel is at line y and column x of an image.
+void gather_window(const Windows& w, const std::uint8_t* image, std::int64_t y, std::int64_t x,
+                   std::uint8_t fill, std::uint8_t* to) {
+  const Inside lines(y, w.kernel[0], w.dilation[0], w.size[0]);
+  const Inside columns(x, w.kernel[1], w.dilation[1], w.size[1]);
+  const std::int64_t count = columns.end - columns.first, line_bytes = w.kernel[1] * w.channels;
+  if (lines.first >= lines.end || count == 0) {
+    fill_bytes(to, fill, w.depth());
+    return;
+  }
+  to = fill_bytes(to, fill, lines.first * line_bytes);
+  const std::int64_t from_line = w.dilation[0] * w.size[1] * w.pitch;
+  const std::uint8_t* from =
+      image +
+      ((y + lines.first * w.dilation[0]) * w.size[1] + x + columns.first * w.dilation[1]) * w.pitch;
+  for (std::int64_t line = lines.first; line < lines.end; ++line, from += from_line) {
+    to = fill_bytes(to, fill, columns.first * w.channels);
+    to = copy_pixels(w, from, count, to);
+    to = fill_bytes(to, fill, (w.kernel[1] - columns.end) * w.channels);
+  }
+  fill_bytes(to, fill, (w.kernel[0] - lines.end) * line_bytes);
+}
+
+/// Lines of equal length, to consecutive bytes.
+struct Lines {
+  std::int64_t count, bytes;
+  std::int64_t from_line;  // from a line to the next one
+};
+
+template <class Copy>
+void copy_each(const Lines& lines, const std::uint8_t* from, std::uint8_t* to, const Copy& copy) {
+  const auto [count, bytes, from_line] = lines;  // bytes that are written could be those of `lines`
+  for (std::int64_t line = 0; line < count; ++line, to += bytes, from += from_line)
+    copy(to, from, bytes);
+}
+
+void copy_lines(const Lines& lines, const std::uint8_t* from, std::uint8_t* to) {
+  if (lines.bytes >= 4 && lines.bytes <= 8)
+    copy_each(lines, from, to, copy_ends<std::uint32_t>);
+  else if (lines.bytes >= 8 && lines.bytes <= 16)
+    copy_each(lines, from, to, copy_ends<std::uint64_t>);
+  else if (lines.bytes >= 16 && lines.bytes <= 32)
+    copy_each(lines, from, to, copy_ends<Sixteen>);
+  else
+    copy_each(lines, from, to, copy_bytes);
 }
 
 }  // namespace
 
 void gather_windows(const Windows& w, const std::uint8_t* src, std::uint8_t fill, std::int64_t row,
-                    std::int64_t rows, std::uint8_t* to) {
+                    std::int64_t rows, std::int64_t stride, std::uint8_t* to) {
   std::int64_t column = row % w.result[1], line = row / w.result[1] % w.result[0];
-  std::int64_t image = row / w.result[1] / w.result[0];
-  for (std::int64_t i = 0; i < rows; ++i) {
+  const std::int64_t line_bytes = w.size[1] * w.pitch, image_bytes = w.size[0] * line_bytes;
+  const std::uint8_t* image = src + row / w.result[1] / w.result[0] * image_bytes;
+  const std::int64_t depth = w.depth();
+  const Lines lines{w.kernel[0], w.kernel[1] * w.channels, w.dilation[0] * line_bytes};
+  const bool joined = w.dilation[1] == 1 && w.pitch == w.channels;
+  // Windows that begin at these places are whole.
+  const std::int64_t whole_lines = w.size[0] - (w.kernel[0] - 1) * w.dilation[0];
+  const std::int64_t whole_columns = joined ? w.size[1] - w.kernel[1] + 1 : 0;
+  for (std::int64_t i = 0; i < rows; ++i, to += stride) {
+    if (stride > depth) fill_bytes(to + depth, 0, stride - depth);
     const std::int64_t y = line * w.stride[0] - w.pad[0], x = column * w.stride[1] - w.pad[1];
-    for (std::int64_t j = 0; j < w.kernel[0]; ++j) {
-      const std::int64_t at = y + j * w.dilation[0];
-      const bool inside = at >= 0 && at < w.size[0];
-      const std::uint8_t* from =
-          inside ? src + (image * w.size[0] + at) * w.size[1] * w.pitch : nullptr;
-      gather_line(w, from, x, fill, to);
-      to += w.kernel[1] * w.channels;
-    }
+    if (y >= 0 && y < whole_lines && x >= 0 && x < whole_columns)
+      copy_lines(lines, image + y * line_bytes + x * w.pitch, to);
+    else
+      gather_window(w, image, y, x, fill, to);
     if (++column < w.result[1]) continue;
     column = 0;
     if (++line < w.result[0]) continue;
     line = 0;
-    ++image;
+    image += image_bytes;
   }
 }
 

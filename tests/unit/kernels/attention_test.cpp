@@ -146,12 +146,13 @@ void expect_exact(const Case& c, const std::string& what) {
     for (std::int64_t h = 0; h < z.heads; ++h)
       for (std::int64_t s = 0; s < z.queries; ++s) {
         std::vector<Logit> logits;
-        double most = a.extra_zero ? 0 : -INFINITY;
+        const double extra = a.sinks != nullptr ? double{a.sinks[h]} : a.extra_zero ? 0 : -INFINITY;
+        double most = extra;
         for (std::int64_t t = 0; t < z.keys; ++t) {
           logits.push_back(logit_of(c, b, h, s, t));
           most = std::max(most, logits.back().value);
         }
-        double weights = a.extra_zero ? std::exp(-most) : 0, error = 0;
+        double weights = extra == -INFINITY ? 0 : std::exp(extra - most), error = 0;
         for (Logit& logit : logits) {
           error = std::max(error, logit.value == -INFINITY ? 0 : logit.error);
           logit.value = most == -INFINITY ? 0 : std::exp(logit.value - most);
@@ -265,6 +266,18 @@ TEST(Attend, CapsLogitsAndAddsAZero) {
         c.call.softcap = cap;
         c.call.extra_zero = zero;
         c.add_bias(true, 1, 1, queries);
+        check(c, name_of(c.sizes) + " cap " + std::to_string(cap));
+      }
+}
+
+TEST(Attend, AddsASinkToEachHead) {
+  const Floats sinks{-3.0F, 0.5F, 40.0F, -1e30F, 2.0F, 1e30F};
+  for (const std::int64_t queries : {1, 3, 40})
+    for (const std::int64_t keys : {0, 1, 77, 600})
+      for (const float cap : {0.0F, 5.0F}) {
+        Case c({2, 6, 2, queries, keys, 16, 24}, Form::kRows, 3);
+        c.call.sinks = sinks.data();
+        c.call.softcap = cap;
         check(c, name_of(c.sizes) + " cap " + std::to_string(cap));
       }
 }

@@ -148,7 +148,34 @@ TEST(ByteProduct, IsExactForAnyNumberOfRows) {
 
 TEST(ByteProduct, IsExactForAnyWidth) {
   for (std::int64_t k = 1; k <= 80; ++k) expect_exact({7, k, 5, k % 2 == 0}, 5);
-  for (std::int64_t n = 1; n <= 70; ++n) expect_exact({3, 9, n, false, n % 2 == 0}, 6);
+  for (std::int64_t k = 1; k <= 80; ++k)
+    expect_exact({2, k, 3, k % 2 == 0, true, Form::Zeros::kOne}, 7);
+  for (std::int64_t n = 1; n <= 70; ++n)
+    for (const std::int64_t rows : {3, 27})
+      expect_exact({rows, 9, n, false, n % 2 == 0, Form::Zeros::kPerColumn}, 6);
+}
+
+/// Rows with zeros after them are read where they are.
+TEST(ByteProduct, IsExactForRowsFilledUpToWords) {
+  for (const bool is_signed : {false, true})
+    for (const std::int64_t k : {1, 25, 27, 64, 70})
+      for (const std::int64_t n : {8, 16, 40}) {
+        OneThread workers;
+        const Case one({27, k, n, is_signed, false, Form::Zeros::kPerColumn}, 9);
+        Packed packed(one);
+        const std::int64_t stride = (k + 3) / 4 * 4;
+        std::vector<std::uint8_t> a(static_cast<std::size_t>(27 * stride));
+        for (std::int64_t row = 0; row < 27; ++row)
+          std::copy_n(one.a.begin() + row * k, k, a.begin() + row * stride);
+        std::vector<std::int32_t> result(static_cast<std::size_t>(27 * n));
+        packed.product.a = a.data();
+        packed.product.a_stride = stride;
+        packed.product.sums = result.data();
+        byte_product(packed.product, workers);
+        EXPECT_EQ(result, sums(one, workers)) << name_of(one.form);
+        for (std::int64_t i = 0; i < 27 * n; ++i)
+          ASSERT_EQ(result[static_cast<std::size_t>(i)], one.sum(i / n, i % n));
+      }
 }
 
 /// All elements at the ends of their ranges: sums of pairs leave 16 bits, and saturate where those are used.

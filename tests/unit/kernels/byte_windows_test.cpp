@@ -18,18 +18,23 @@ std::string name_of(const Windows& w) {
                      w.dilation[0], w.dilation[1], w.pad[0], w.pad[1], w.channels, w.pitch);
 }
 
-/// Element by element, all windows in parts of `rows`.
-void expect_windows(const Windows& w, std::int64_t rows) {
+/// Element by element, all windows in parts of `rows`, which `gap` zeros follow.
+void expect_windows(const Windows& w, std::int64_t rows, std::int64_t gap = 0) {
   std::mt19937 random(7);
   std::vector<std::uint8_t> src(
       static_cast<std::size_t>(w.images * w.size[0] * w.size[1] * w.pitch));
   std::ranges::generate(src, [&] { return static_cast<std::uint8_t>(random()); });
   for (std::int64_t row = 0; row < w.rows(); row += rows) {
     const std::int64_t count = std::min(rows, w.rows() - row);
-    std::vector<std::uint8_t> found(static_cast<std::size_t>(count * w.depth()));
-    gather_windows(w, src.data(), kFill, row, count, found.data());
+    const std::int64_t stride = w.depth() + gap;
+    std::vector<std::uint8_t> found(static_cast<std::size_t>(count * stride), kFill);
+    gather_windows(w, src.data(), kFill, row, count, stride, found.data());
     for (std::int64_t i = 0; i < std::ssize(found); ++i) {
-      const std::int64_t at = row + i / w.depth(), k = i % w.depth();
+      const std::int64_t at = row + i / stride, k = i % stride;
+      if (k >= w.depth()) {
+        ASSERT_EQ(found[static_cast<std::size_t>(i)], 0) << name_of(w) << ", after window " << at;
+        continue;
+      }
       const std::int64_t position = k / w.channels, channel = k % w.channels;
       const std::int64_t image = at / w.result[0] / w.result[1];
       const std::int64_t y = at / w.result[1] % w.result[0] * w.stride[0] - w.pad[0] +
@@ -70,8 +75,17 @@ TEST(ByteWindows, AreTheBytesOfTheImageAndTheFill) {
       for (const Pair& dilation : {Pair{1, 1}, {2, 2}, {1, 4}})
         for (const Pair& pad : {Pair{0, 0}, {1, 2}, {6, 9}}) {
           expect_windows(windows(kernel, stride, dilation, pad), 1000);
-          expect_windows(windows(kernel, stride, dilation, pad), 4);
+          expect_windows(windows(kernel, stride, dilation, pad), 4, 3);
         }
+}
+
+/// Lines of every length are copied in other pieces.
+TEST(ByteWindows, OfLinesOfAnyLength) {
+  for (std::int64_t channels = 1; channels <= 70; ++channels) {
+    Windows w = windows({3, 2}, {1, 1}, {1, 1}, {2, 1});
+    w.channels = w.pitch = channels;
+    expect_windows(w, 9, channels % 4);
+  }
 }
 
 /// A group of the channels of each pixel.

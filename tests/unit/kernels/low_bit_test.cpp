@@ -243,6 +243,28 @@ TEST(LowBitMatrix, UnpacksItsColumns) {
         }
 }
 
+TEST(LowBitMatrix, UnpacksItsTilesAsPanels) {
+  unsigned seed = 200;
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger, ZeroPoints::kFloat}) {
+      const Case one({70, 67, bits, 32, zeros}, ++seed);
+      const Aligned packed = aligned(packed_bytes(one.matrix));
+      pack(one.matrix, one.source(), packed.get());
+      const std::int64_t panel = panel_rows(one.matrix) * kLowBitColumns;
+      const Aligned memory = aligned(static_cast<std::uint64_t>(2 * panel) * sizeof(float));
+      auto* panels = reinterpret_cast<float*>(memory.get());
+      unpack_tiles(one.matrix, packed.get(), 1, 3, panels);
+      for (std::int64_t column = 32; column < 96; ++column) {
+        const float* from = panels + (column / 32 - 1) * panel + column % 32;
+        std::vector<float> expected(70, 0.0F);
+        if (column < 67) unpack_column(one.matrix, packed.get(), column, expected.data());
+        for (std::int64_t k = 0; k < 70; ++k)
+          ASSERT_EQ(from[k * kLowBitColumns], expected[static_cast<std::size_t>(k)])
+              << std::format("{} bits at {} {}", bits, k, column);
+      }
+    }
+}
+
 TEST(LowBitMatrix, HasNumbersThatKernelsTake) {
   const LowBitMatrix good{.k = 10, .n = 10, .bits = 4, .block = 32};
   EXPECT_TRUE(is_valid(good));

@@ -45,6 +45,7 @@ struct Attention {
   float scale = 1, softcap = 0;
   bool causal = false;
   bool extra_zero = false;                 // one more logit of 0, without a value: smooth softmax
+  const float* sinks = nullptr;            // per head, finite: one more logit, instead of that
   std::int64_t window = 0;                 // 0: all keys
   const std::int64_t* position = nullptr;  // per image, 0 or more; null: 0
   const std::int64_t* lengths = nullptr;   // per image, 0 to sizes.keys; null: sizes.keys

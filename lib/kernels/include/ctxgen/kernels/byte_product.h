@@ -44,8 +44,10 @@ void pack(const ByteMatrix& matrix, const ByteSource& source, std::byte* packed)
 struct ByteProduct {
   ByteMatrix matrix;
   std::int64_t rows = 0;
-  bool is_signed = false;                // a and its zero point are s8, not u8
-  const std::uint8_t* a = nullptr;       // [rows, k]
+  bool is_signed = false;           // a and its zero point are s8, not u8
+  const std::uint8_t* a = nullptr;  // [rows, k]
+  // Bytes from row to row: k (0 says the same), or a multiple of 4 up to which zeros follow.
+  std::int64_t a_stride = 0;
   const std::uint8_t* a_zero = nullptr;  // one, or null: 0
   const std::byte* packed = nullptr;     // at a multiple of 64
   std::int32_t* sums = nullptr;          // [rows, n]; null: `out` is written

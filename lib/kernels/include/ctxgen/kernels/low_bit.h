@@ -54,6 +54,16 @@ void pack(const LowBitMatrix& matrix, const LowBitSource& source, std::byte* pac
 void unpack_column(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t column,
                    float* to);
 
+/// Writes tiles [first, last) in f32 as panels that kernels::multiply_panels() reads (product.h): of
+/// kLowBitColumns columns, panel_rows() x kLowBitColumns floats each. Elements as unpack_column() writes
+/// them; columns from n on are 0, rows from k on are not to be read.
+/// Requires  0 <= first <= last <= the number of tiles; `to` at a multiple of 64.
+void unpack_tiles(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t first,
+                  std::int64_t last, float* to);
+[[nodiscard]] constexpr std::int64_t panel_rows(const LowBitMatrix& matrix) {
+  return matrix.blocks() * matrix.block;
+}
+
 /// How a product computes.
 enum class LowBitCompute : std::uint8_t {
   kFloat,  // in f32

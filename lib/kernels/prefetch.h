@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ctxgen::kernels {
+
+/// Whether a product of one f32 row asks for its matrix ahead of the hardware's own prefetching. Measured
+/// (docs/onednn.md, "Packed weights"): Intel's cores gain from it, AMD's lose.
+[[nodiscard]] bool prefetch_pays();
+
+/// How far ahead: two pages, where the hardware stops at the end of one.
+inline constexpr std::uintptr_t kPrefetchBytes = 8192;
+
+/// Asks for the cache line `bytes` after `at`, which may be outside of any object.
+inline void prefetch(const void* at, std::uintptr_t bytes) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(at) + bytes));
+}
+
+}  // namespace ctxgen::kernels
