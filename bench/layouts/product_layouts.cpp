@@ -5,7 +5,8 @@
 //     ./dev build release bench_product_layouts
 //     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_product_layouts [--rounds N] [MxKxN...]
 //
-// Prints a line per product: GFLOP/s with each packing, the best of N rounds in which all take turns.
+// Prints a line per product: GFLOP/s with each packing by oneDNN and by the own kernel ("own"), the best of N rounds in
+// which all take turns; then what ctxgen takes, and its share of the best. At the end the worst share.
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,20 +24,32 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/product.h"
+
+#include "kinds/own_product.h"
+#include "layout/product_packing.h"
+
 namespace bench {
 namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
 
+namespace kernels = ctxgen::kernels;
+
 struct Packing {
   const char* name;
   Tag tag;
+  std::int64_t columns = 0;  // of a panel that the own kernel reads
 };
 constexpr std::array kPackings{
-    Packing{"any", Tag::any},           Packing{"BA16a16b", Tag::BA16a16b},
-    Packing{"BA16a32b", Tag::BA16a32b}, Packing{"BA16a48b", Tag::BA16a48b},
-    Packing{"BA16a64b", Tag::BA16a64b}, Packing{"ab", Tag::ab},
+    Packing{"any", Tag::any},
+    Packing{"BA16a16b", Tag::BA16a16b, 16},
+    Packing{"BA16a32b", Tag::BA16a32b, 32},
+    Packing{"BA16a48b", Tag::BA16a48b, 48},
+    Packing{"BA16a64b", Tag::BA16a64b, 64},
+    Packing{"ab", Tag::ab},
 };
 
 struct Size {
@@ -64,20 +78,52 @@ std::vector<Size> usual_sizes() {
   return sizes;
 }
 
-/// One product, ready to run.
-class Product {
+/// One way to compute a product, ready to run.
+class Contestant {
  public:
-  Product(const dnnl::engine& engine, Size size, Tag tag)
-      : flops_(2.0 * static_cast<double>(size.m * size.k * size.n)) {
+  Contestant(Packing packing, bool own, Size size)
+      : packing_(packing), own_(own), flops_(2.0 * static_cast<double>(size.m * size.k * size.n)) {}
+  Contestant(const Contestant&) = delete;
+  Contestant& operator=(const Contestant&) = delete;
+  virtual ~Contestant() = default;
+
+  /// Runs for a few milliseconds; the rate goes up to the best so far.
+  void run() {
+    using Clock = std::chrono::steady_clock;
+    const auto enough = std::chrono::milliseconds(4);
+    const auto start = Clock::now();
+    do {
+      const auto before = Clock::now();
+      compute();
+      const std::chrono::duration<double> taken = Clock::now() - before;
+      best_ = std::max(best_, flops_ / taken.count() * 1e-9);
+    } while (Clock::now() - start < enough);
+  }
+
+  [[nodiscard]] double gflops_per_second() const { return best_; }
+  [[nodiscard]] std::string name() const { return std::string(own_ ? "own " : "") + packing_.name; }
+  [[nodiscard]] bool is(Tag tag, bool own) const { return packing_.tag == tag && own_ == own; }
+
+ private:
+  virtual void compute() = 0;
+  Packing packing_;
+  bool own_;
+  double flops_, best_ = 0;
+};
+
+class LibraryProduct final : public Contestant {
+ public:
+  LibraryProduct(const dnnl::engine& engine, dnnl::stream& stream, Size size, Packing packing)
+      : Contestant(packing, false, size), stream_(stream) {
     using Type = memory::data_type;
     const memory::desc a({size.m, size.k}, Type::f32, Tag::ab);
-    const memory::desc b({size.k, size.n}, Type::f32, tag);
+    const memory::desc b({size.k, size.n}, Type::f32, packing.tag);
     const memory::desc bias({1, size.n}, Type::f32, Tag::ab);
     const memory::desc dst({size.m, size.n}, Type::f32, Tag::ab);
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::matmul::primitive_desc pd(engine, a, b, bias, dst, attr);
-    name_ = pd.impl_info_str();
+    implementation_ = pd.impl_info_str();
     primitive_ = dnnl::matmul(pd);
     const auto filled = [&](const memory::desc& md) {
       memory made(md, engine);
@@ -91,47 +137,92 @@ class Product {
              {DNNL_ARG_DST, filled(dst)},
              {DNNL_ARG_SCRATCHPAD, memory(pd.scratchpad_desc(), engine)}};
   }
-
-  [[nodiscard]] const std::string& name() const { return name_; }
-
-  /// Runs for a few milliseconds; the rate goes up to the best so far.
-  void run(dnnl::stream& stream) {
-    using Clock = std::chrono::steady_clock;
-    const auto enough = std::chrono::milliseconds(4);
-    const auto start = Clock::now();
-    do {
-      const auto before = Clock::now();
-      primitive_.execute(stream, args_);
-      const std::chrono::duration<double> taken = Clock::now() - before;
-      best_ = std::max(best_, flops_ / taken.count() * 1e-9);
-    } while (Clock::now() - start < enough);
-  }
-
-  [[nodiscard]] double gflops_per_second() const { return best_; }
+  [[nodiscard]] const std::string& implementation() const { return implementation_; }
 
  private:
-  double flops_, best_ = 0;
-  std::string name_;
+  void compute() override { primitive_.execute(stream_, args_); }
+  dnnl::stream& stream_;
+  std::string implementation_;
   dnnl::primitive primitive_;
   std::unordered_map<int, memory> args_;
 };
 
-/// A product that oneDNN computes by a reference kernel has no place here.
-bool is_reference(const Product& product) { return product.name().contains("ref"); }
+class OwnProduct final : public Contestant {
+ public:
+  OwnProduct(const dnnl::engine& engine, Size size, Packing packing)
+      : Contestant(packing, true, size) {
+    const auto filled = [&](const memory::desc& md) {
+      memory made(md, engine);
+      auto* values = static_cast<float*>(made.get_data_handle());
+      std::fill_n(values, md.get_size() / sizeof(float), 0.01F);
+      operands_.push_back(made);
+      return values;
+    };
+    using Type = memory::data_type;
+    const memory::desc packed({size.k, size.n}, Type::f32, packing.tag);
+    const std::int64_t panels = (size.n + packing.columns - 1) / packing.columns;
+    const auto elements = static_cast<std::int64_t>(packed.get_size() / sizeof(float));
+    product_.windows = kernels::matrix_rows(size.m, size.k, size.k);
+    product_.src = filled({{size.m, size.k}, Type::f32, Tag::ab});
+    product_.matrix = {reinterpret_cast<const std::byte*>(filled(packed)),
+                       kernels::PanelType::kFloat, size.n, packing.columns, elements / panels};
+    product_.finish.bias = filled({{1, size.n}, Type::f32, Tag::ab});
+    product_.result = filled({{size.m, size.n}, Type::f32, Tag::ab});
+    product_.result_pitch = size.n;
+    parts_ = kernels::product_parts(product_.windows, product_.matrix, 1);
+  }
 
-void measure(const dnnl::engine& engine, dnnl::stream& stream, Size size, int rounds) {
-  std::vector<std::pair<const char*, Product>> products;
-  for (const Packing& packing : kPackings)
-    if (Product product(engine, size, packing.tag); !is_reference(product))
-      products.emplace_back(packing.name, std::move(product));
+ private:
+  void compute() override {
+    for (std::int64_t i = 0; i < parts_.count(); ++i)
+      kernels::multiply_panels(product_, parts_.part(i));
+  }
+  std::vector<memory> operands_;
+  kernels::PanelProduct product_;
+  kernels::ProductParts parts_;
+};
+
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
+
+/// A product that oneDNN computes by a reference kernel has no place here.
+Contestants contestants(const dnnl::engine& engine, dnnl::stream& stream, Size size) {
+  Contestants all;
+  for (const Packing& packing : kPackings) {
+    auto library = std::make_unique<LibraryProduct>(engine, stream, size, packing);
+    if (!library->implementation().contains("ref")) all.push_back(std::move(library));
+    if (packing.columns > 0) all.push_back(std::make_unique<OwnProduct>(engine, size, packing));
+  }
+  return all;
+}
+
+/// What ctxgen's rules take; null where they leave it to oneDNN.
+const Contestant* chosen(const Contestants& all, Size size) {
+  const auto tag =
+      ctxgen::onednn::product_packing(size.k, size.n, {}, ctxgen::usable_instruction_set());
+  if (!tag) return nullptr;
+  const bool own = ctxgen::onednn::prefers_own_rows(size.m, size.k, size.n);
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one->is(*tag, own); });
+  return found == all.end() ? nullptr : found->get();
+}
+
+/// The share of the best that what ctxgen takes has; 1 where it takes nothing.
+double measure(const dnnl::engine& engine, dnnl::stream& stream, Size size, int rounds) {
+  const Contestants all = contestants(engine, stream, size);
   for (int round = 0; round < rounds; ++round)
-    for (auto& [name, product] : products) product.run(stream);
+    for (const auto& one : all) one->run();
   std::printf("%lldx%lldx%lld", static_cast<long long>(size.m), static_cast<long long>(size.k),
               static_cast<long long>(size.n));
-  for (const auto& [name, product] : products)
-    std::printf("  %s %.1f", name, product.gflops_per_second());
-  std::printf("  (%s)\n", products.empty() ? "none" : products.front().second.name().c_str());
+  double best = 0;
+  for (const auto& one : all) {
+    best = std::max(best, one->gflops_per_second());
+    std::printf("  %s %.1f", one->name().c_str(), one->gflops_per_second());
+  }
+  const Contestant* const taken = chosen(all, size);
+  const double share = taken == nullptr ? 1 : taken->gflops_per_second() / best;
+  std::printf("  -> %s, %.3f of the best\n", taken == nullptr ? "oneDNN's" : taken->name().c_str(),
+              share);
   std::fflush(stdout);
+  return share;
 }
 
 int measure_all(int argc, char** argv) {
@@ -158,7 +249,9 @@ int measure_all(int argc, char** argv) {
   }
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
-  for (const Size& size : sizes) measure(engine, stream, size, rounds);
+  double worst = 1;
+  for (const Size& size : sizes) worst = std::min(worst, measure(engine, stream, size, rounds));
+  std::printf("worst share of the best: %.3f\n", worst);
   return 0;
 }
 

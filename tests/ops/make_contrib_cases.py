@@ -297,10 +297,24 @@ def table_cases():
              bits=bits, block_size=16)
 
 
+def byte_cases():
+    one = lambda x, t: np.array(x, t)
+    mask = np.array([[1, 1, 0], [0, 1, 1]], np.int32)
+    case("qattention_mask", MS, "QAttention",
+         [u8(2, 3, 8), i8(8, 24), f32(24), one(0.02, np.float32), np.abs(f32(24, scale=0.01)) + 0.001, mask, one(128, np.uint8), i8(24) * 0],
+         num_heads=4, unidirectional=1)
+    steps = [one(0.02, np.float32), one(128, np.uint8)], [one(0.01, np.float32), one(3, np.int8)]
+    counts = rng.integers(-2000, 2000, 5).astype(np.int32)
+    case("qgemm", MS, "QGemm", [u8(3, 8), *steps[0], i8(8, 5), *steps[1], counts, one(0.3, np.float32), one(120, np.uint8)])
+    case("qgemm_transposed", MS, "QGemm",
+         [u8(8, 3), *steps[0], i8(5, 8), np.abs(f32(5, scale=0.01)) + 0.001, i8(5) * 0, None], alpha=0.5, transA=1, transB=1)
+
+
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
-                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases, table_cases):
+                  random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases, table_cases,
+                  byte_cases):
         cases()
     value_cases.write(FOLDER)
     numpy_cases.write(FOLDER)

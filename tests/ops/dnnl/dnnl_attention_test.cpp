@@ -30,7 +30,7 @@ struct GroupQuery {
   std::string rotary = {};  // "", "halves", "neighbours"
   std::int64_t rotated = 8;
   std::vector<Attribute> more = {};
-  bool symbolic = false;
+  bool symbolic = false, bias = false, sinks = false;
 };
 
 std::vector<std::string> inputs_of(TestGraph& g, const GroupQuery& form) {
@@ -57,6 +57,9 @@ std::vector<std::string> inputs_of(TestGraph& g, const GroupQuery& form) {
     inputs[7] = g.constant({20, form.rotated / 2});
     inputs[8] = g.constant({20, form.rotated / 2});
   }
+  if (form.bias || form.sinks) inputs.resize(12);
+  if (form.bias) inputs[10] = g.input("bias", {1, form.heads, form.queries, form.present});
+  if (form.sinks) inputs[11] = g.constant({form.heads});
   return inputs;
 }
 
@@ -96,6 +99,22 @@ TEST(DnnlAttention, GroupQueryOfAllForms) {
                                .rotary = rotary,
                                .rotated = 4,
                                .symbolic = symbolic});
+      }
+}
+
+TEST(DnnlAttention, GroupQueryWithBiasAndSinks) {
+  for (const bool bias : {false, true})
+    for (const bool sinks : {false, true})
+      for (const std::int64_t past : {5, 12}) {
+        SCOPED_TRACE(std::format("bias {}, sinks {}, past {}", bias, sinks, past));
+        const GroupQuery form{.past = past, .rotary = "halves", .bias = bias, .sinks = sinks};
+        expect_same_attention(form);
+        GroupQuery one = form;
+        one.queries = 1;
+        one.present = 6;
+        one.last = {5, 3};
+        one.more = {attr("local_window_size", 2)};
+        expect_same_attention(one);
       }
 }
 
@@ -287,6 +306,7 @@ TEST(DnnlAttention, MultiHeadOfAllForms) {
           std::vector<std::string> inputs{g.input("q", {2, queries, 24}), g.input("k", kv),
                                           g.input("v", kv)};
           inputs.resize(8);
+          if (!crossed && causal) inputs[3] = g.constant({72});
           inputs[5] = g.input("bias", {1, 3, queries, past + 7});
           if (past > 0) {
             inputs[6] = g.input("past_key", {2, 3, past, 8});

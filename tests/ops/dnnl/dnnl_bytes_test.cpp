@@ -1,6 +1,7 @@
 #include <cmath>
 #include <format>
 #include <limits>
+#include <optional>
 
 #include <gmock/gmock.h>
 
@@ -260,6 +261,161 @@ TEST(DnnlBytes, FormsThatAreRefused) {
   EXPECT_THAT(reason({16, 8}, per_row, true), HasSubstr("several elements"));
   EXPECT_THAT(reason({2, 16, 8}, zero, true), HasSubstr("rank 3"));
   EXPECT_THAT(reason({1 << 18, 1}, zero, true), HasSubstr("too few"));
+}
+
+// ---- QGemm ----
+
+struct ByteGemm {
+  std::int64_t rows = 3, k = 70, n = 33;
+  DataType weights = DataType::kInt8;
+  bool per_column = false, trans_a = false, trans_b = false;
+  std::optional<Dims> c = {};
+  bool bytes_again = false, constant_scale = true;
+  float alpha = 1;
+};
+
+std::string add_gemm(TestGraph& g, const ByteGemm& d) {
+  const Dims a = d.trans_a ? Dims{d.k, d.rows} : Dims{d.rows, d.k};
+  const Dims b = d.trans_b ? Dims{d.n, d.k} : Dims{d.k, d.n};
+  const Tensor scale = Constants::scalar_of(0.021F);
+  std::vector<std::string> inputs{
+      g.tensor_input("a", g.random_of(DataType::kUint8, a)),
+      d.constant_scale ? g.tensor_constant(scale) : g.tensor_input("s", scale),
+      g.tensor_constant(one_of(DataType::kUint8, 119)),
+      g.tensor_constant(g.random_of(d.weights, b)),
+      d.per_column ? g.constant({d.n}, 0.001F, 0.002F)
+                   : g.tensor_constant(Constants::scalar_of(0.0173F)),
+      g.tensor_constant(d.per_column ? g.random_of(d.weights, {d.n}) : one_of(d.weights, 17)),
+      ""};
+  if (d.c) {
+    Tensor c = Tensor::allocate(DataType::kInt32, *d.c).value();
+    std::int32_t next = -9000;
+    for (std::int32_t& count : c.mutable_elements<std::int32_t>()) count = next += 577;
+    inputs.back() = g.tensor_constant(std::move(c));
+  }
+  if (d.bytes_again) {
+    inputs.push_back(g.tensor_constant(Constants::scalar_of(7.1F)));
+    inputs.push_back(g.tensor_constant(one_of(DataType::kUint8, 128)));
+  }
+  return g.add_in("com.microsoft", "QGemm", inputs,
+                  {attr("alpha", d.alpha), attr("transA", d.trans_a), attr("transB", d.trans_b)});
+}
+
+void expect_gemm(const ByteGemm& d) {
+  TestGraph g(17);
+  g.output(add_gemm(g, d));
+  Program program;
+  EXPECT_EQ(compiled_results(g, &program).size(), 1U);
+  Words ops{"byte_matmul"};
+  if (d.trans_a) ops.insert(ops.begin(), "transpose");
+  if (d.bytes_again) ops.emplace_back("point");
+  EXPECT_EQ(summary(program), ops);
+  // The scales are multiplied in another order; bytes differ by a step where that meets a tie.
+  expect_same(g, d.bytes_again ? 1.0 : 2e-6);
+}
+
+TEST(DnnlBytes, GemmsOfAllForms) {
+  for (const DataType weights : {DataType::kInt8, DataType::kUint8})
+    for (const bool per_column : {false, true})
+      for (const bool bytes_again : {false, true})
+        for (const bool trans_b : {false, true}) {
+          SCOPED_TRACE(std::format("{}, per column {}, bytes again {}, transposed {}",
+                                   name_of(weights), per_column, bytes_again, trans_b));
+          expect_gemm({.weights = weights,
+                       .per_column = per_column,
+                       .trans_a = trans_b && per_column,
+                       .trans_b = trans_b,
+                       .c = per_column ? std::optional<Dims>(Dims{33}) : std::nullopt,
+                       .bytes_again = bytes_again,
+                       .alpha = trans_b ? 0.5F : 1.0F});
+        }
+  for (const Dims& c : {Dims{}, Dims{1}, Dims{1, 33}, Dims{1, 1}}) expect_gemm({.c = c});
+}
+
+TEST(DnnlBytes, GemmsThatAreRefused) {
+  const auto reason = [](const ByteGemm& d) {
+    TestGraph g(17);
+    add_gemm(g, d);
+    return reason_of(g);
+  };
+  EXPECT_EQ(reason({}), "");
+  EXPECT_THAT(reason({.constant_scale = false}), HasSubstr("scale is not constant"));
+  EXPECT_THAT(reason({.c = Dims{3, 33}}), HasSubstr("C has dims"));
+  EXPECT_THAT(reason({.c = Dims{3, 1}}), HasSubstr("C has dims"));
+  EXPECT_THAT(reason({.rows = 1, .k = 1 << 18, .n = 1}), HasSubstr("too few"));
+  EXPECT_THAT(reason({.alpha = 3e38F * 10}), HasSubstr("scale is"));
+}
+
+// ---- QAttention ----
+
+struct ByteAttention {
+  std::int64_t batch = 2, rows = 5, depth = 24, heads = 2, size = 8;
+  bool per_column = false, causal = false, constant_weights = true;
+  std::optional<Dims> mask = {};
+  std::int32_t hidden = 0;  // what the mask has where a key is hidden
+  std::vector<Attribute> attributes = {};
+  bool past = false;
+};
+
+std::string add_byte_attention(TestGraph& g, const ByteAttention& d) {
+  const std::int64_t columns = 3 * 16;
+  const Tensor weights = g.random_of(DataType::kInt8, {d.depth, columns});
+  std::vector<std::string> inputs{
+      g.tensor_input("x", g.random_of(DataType::kUint8, {d.batch, d.rows, d.depth})),
+      d.constant_weights ? g.tensor_constant(weights) : g.tensor_input("w", weights),
+      g.constant({columns}),
+      g.tensor_input("s", Constants::scalar_of(0.013F)),
+      d.per_column ? g.constant({columns}, 0.001F, 0.002F)
+                   : g.tensor_constant(Constants::scalar_of(0.0017F)),
+      "",
+      g.tensor_input("z", one_of(DataType::kUint8, 121)),
+      g.tensor_constant(d.per_column ? Tensor::allocate(DataType::kInt8, {columns}).value()
+                                     : one_of(DataType::kInt8, 0))};
+  if (d.mask) {
+    Tensor mask = Tensor::allocate(DataType::kInt32, *d.mask).value();
+    std::int32_t i = 0;
+    for (std::int32_t& shown : mask.mutable_elements<std::int32_t>())
+      shown = ++i % 3 == 0 ? d.hidden : i;
+    inputs[5] = g.tensor_input("m", std::move(mask));
+  }
+  if (d.past) inputs.push_back(g.input("past", {2, d.batch, d.heads, 4, 16 / d.heads}));
+  std::vector<Attribute> attributes = d.attributes;
+  attributes.push_back(attr("num_heads", d.heads));
+  attributes.push_back(attr("unidirectional", d.causal));
+  return g.add_in("com.microsoft", "QAttention", inputs, attributes);
+}
+
+TEST(DnnlBytes, AttentionOfAllForms) {
+  for (const bool per_column : {false, true})
+    for (const bool causal : {false, true})
+      for (const auto& mask : {std::optional<Dims>(), std::optional<Dims>(Dims{2, 5})}) {
+        SCOPED_TRACE(
+            std::format("per column {}, causal {}, mask {}", per_column, causal, mask.has_value()));
+        TestGraph g(17);
+        g.output(add_byte_attention(
+            g, {.per_column = per_column, .causal = causal, .mask = mask, .hidden = -2}));
+        Program program;
+        EXPECT_EQ(compiled_results(g, &program).size(), 1U);
+        Words ops{"byte_matmul", "attention"};
+        if (mask) ops = {"byte_matmul", "point +clip", "unsqueeze", "attention"};
+        EXPECT_EQ(summary(program), ops);
+        expect_same(g, 1e-5);
+      }
+}
+
+TEST(DnnlBytes, AttentionsThatAreRefused) {
+  const auto reason = [](const ByteAttention& d) {
+    TestGraph g(17);
+    add_byte_attention(g, d);
+    return reason_of(g);
+  };
+  EXPECT_EQ(reason({}), "");
+  EXPECT_THAT(reason({.constant_weights = false}), HasSubstr("not constant"));
+  EXPECT_THAT(reason({.mask = Dims{2}}), HasSubstr("rank 1"));
+  EXPECT_THAT(reason({.mask = Dims{2, 1}}), HasSubstr("one key"));
+  EXPECT_THAT(reason({.past = true}), HasSubstr("past"));
+  EXPECT_THAT(reason({.attributes = {attr("mask_filter_value", 1.0F)}}),
+              HasSubstr("mask_filter_value"));
 }
 
 }  // namespace

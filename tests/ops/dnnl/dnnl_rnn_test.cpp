@@ -126,6 +126,25 @@ TEST(DnnlRnn, ReluCellAndWholeSequences) {
   expect_same(g, 2e-5);
 }
 
+/// With AVX-512 and one row of a batch, layers of so many multiplications are oneDNN's.
+TEST(DnnlRnn, LongLayersOfOneRow) {
+  constexpr std::int64_t kLong = 90, kWide = 160;
+  for (const char* op : {"LSTM", "GRU", "RNN"}) {
+    SCOPED_TRACE(op);
+    const std::int64_t rows = gates_of(op) * kWide;
+    TestGraph g(14);
+    std::vector<Attribute> attributes{attr("hidden_size", kWide),
+                                      attr("direction", std::string("bidirectional"))};
+    if (gates_of(op) == 3) attributes.push_back(attr("linear_before_reset", 1));
+    g.output(
+        g.add(op,
+              {g.input("x", {kLong, 1, 2 * kWide}), g.constant({2, rows, 2 * kWide}, -0.1F, 0.1F),
+               g.constant({2, rows, kWide}, -0.05F, 0.05F), g.constant({2, 2 * rows})},
+              std::move(attributes)));
+    expect_same(g, 2e-5);
+  }
+}
+
 /// What exporters write behind a recurrent layer.
 TEST(DnnlRnn, BetweenOtherNodes) {
   TestGraph g(14);

@@ -214,6 +214,123 @@ TEST(DnnlStoredLowBits, BytesTimesBytesAreFolded) {
   }
 }
 
+// ---- Conv ----
+
+/// x convolved with stored weights [M, C, K1..Kk]; blocks are of channels.
+struct StoredConv {
+  DataType type = DataType::kInt8;
+  Scales scales = Scales::kColumns;
+  std::int64_t block = 16;
+  Dims x = {1, 32, 9, 7}, weights = {33, 32, 3, 3};
+  bool zeros = false, bias = false;
+  std::vector<Attribute> attributes = {};
+  std::string after = {};
+};
+
+std::string add_weights(TestGraph& g, const StoredConv& c) {
+  Dims scales;
+  if (c.scales == Scales::kColumns) scales = {c.weights[0]};
+  if (c.scales == Scales::kBlocks) {
+    scales = c.weights;
+    scales[1] = (scales[1] - 1) / c.block + 1;
+  }
+  std::vector<std::string> inputs{g.tensor_constant(g.random_of(c.type, c.weights)),
+                                  g.tensor_constant(scales_of(g, {}, scales))};
+  if (c.zeros) inputs.push_back(g.tensor_constant(g.random_of(c.type, scales)));
+  std::vector<Attribute> attributes;
+  if (c.scales == Scales::kColumns) attributes.push_back(attr("axis", 0));
+  if (c.scales == Scales::kBlocks) attributes.push_back(attr("block_size", c.block));
+  return g.add("DequantizeLinear", inputs, attributes);
+}
+
+std::string add_conv(TestGraph& g, const StoredConv& c) {
+  std::vector<std::string> inputs{g.input("x", c.x), add_weights(g, c)};
+  if (c.bias) inputs.push_back(g.constant({c.weights[0]}));
+  const std::string y = g.add("Conv", inputs, c.attributes);
+  return c.after.empty() ? y : g.add(c.after, {y});
+}
+
+void expect_conv(const StoredConv& c) {
+  TestGraph g(25);
+  g.output(add_conv(g, c));
+  expect_same(g, 1e-5 * (c.type == DataType::kUint8 ? 16 : 4));
+  EXPECT_EQ(ops_of(g), Summary{c.after.empty() ? "low_bit_conv" : "low_bit_conv +relu"});
+}
+
+TEST(DnnlStoredLowBits, ConvolutionsOfAllForms) {
+  for (const DataType type : {DataType::kInt2, DataType::kUint2, DataType::kInt4, DataType::kUint4,
+                              DataType::kInt8, DataType::kUint8})
+    for (const Scales scales : {Scales::kOne, Scales::kColumns, Scales::kBlocks})
+      for (const bool zeros : {false, true})
+        for (const std::int64_t block : {16, 32, 64}) {
+          if (scales != Scales::kBlocks && block > 16) continue;
+          SCOPED_TRACE(std::format("{}, scales {}, zeros {}, blocks of {}", name_of(type),
+                                   static_cast<int>(scales), zeros, block));
+          expect_conv({.type = type,
+                       .scales = scales,
+                       .block = block,
+                       .zeros = zeros,
+                       .bias = scales == Scales::kColumns});
+        }
+}
+
+TEST(DnnlStoredLowBits, ConvolutionsOfAllWindows) {
+  const auto list = [](const char* name, List values) { return attr(name, std::move(values)); };
+  expect_conv({.attributes = {list("pads", {1, 1, 1, 1})}, .after = "Relu"});
+  expect_conv({.bias = true, .attributes = {list("pads", {0, 2, 1, 3}), list("strides", {2, 3})}});
+  expect_conv({.attributes = {list("pads", {3, 3, 3, 3}), list("dilations", {3, 2})}});
+  expect_conv({.attributes = {attr("auto_pad", std::string("SAME_UPPER"))}});
+  expect_conv({.x = {2, 150, 19, 21}, .weights = {32, 150, 1, 1}, .after = "Relu"});
+  expect_conv({.type = DataType::kUint4,
+               .scales = Scales::kBlocks,
+               .block = 64,
+               .x = {2, 150, 5, 4},
+               .weights = {32, 150, 1, 1},
+               .zeros = true});
+  expect_conv(
+      {.x = {1, 128, 6, 6}, .weights = {40, 128, 1, 1}, .attributes = {list("strides", {2, 2})}});
+  expect_conv({.x = {2, 3, 60, 61},
+               .weights = {64, 3, 7, 7},
+               .attributes = {list("strides", {2, 2}), list("pads", {3, 3, 3, 3})}});
+  expect_conv({.type = DataType::kInt4,
+               .scales = Scales::kBlocks,
+               .x = {2, 48, 40},
+               .weights = {32, 48, 5},
+               .attributes = {list("pads", {2, 2})}});
+  expect_conv({.x = {1, 256, 2, 2}, .weights = {16, 256, 2, 2}});
+}
+
+TEST(DnnlStoredLowBits, ConvolutionsThatAreFolded) {
+  const auto kept = [](const StoredConv& c) {
+    TestGraph g(25);
+    const std::string weights = add_weights(g, c);
+    const NodeId node = g.last_node();
+    g.output(g.add("Conv", {g.input("x", c.x), weights}, c.attributes));
+    return keeps(g, node);
+  };
+  EXPECT_TRUE(kept({}));
+  EXPECT_FALSE(kept({.scales = Scales::kBlocks, .block = 8}));
+  EXPECT_FALSE(kept({.scales = Scales::kBlocks, .block = 24}));
+  EXPECT_FALSE(kept({.x = {1, 32, 5, 5, 5}, .weights = {32, 32, 3, 3, 3}}));
+  EXPECT_FALSE(
+      kept({.x = {1, 64, 9, 7}, .weights = {34, 32, 3, 3}, .attributes = {attr("group", 2)}}));
+  EXPECT_FALSE(kept({.x = {1, 512, 5, 5}, .weights = {8, 512, 1, 1}}));
+  EXPECT_FALSE(kept({.x = {1, 8, 5, 5}, .weights = {32, 8, 3, 3}}));
+}
+
+/// Weights of bytes times bytes belong to integer convolutions.
+TEST(DnnlStoredLowBits, BytesConvolvedWithBytesAreFolded) {
+  TestGraph g(25);
+  const StoredConv c;
+  const std::string x =
+      g.add("DequantizeLinear",
+            {g.tensor_input("x", g.random_of(DataType::kUint8, c.x)), g.constant({}, {0.1F})});
+  const std::string weights = add_weights(g, c);
+  const NodeId node = g.last_node();
+  g.output(g.add("Conv", {g.add("Relu", {x}), weights}));
+  EXPECT_FALSE(keeps(g, node));
+}
+
 // ---- GatherBlockQuantized ----
 
 /// A table [n, k] in blocks of its rows.

@@ -9,6 +9,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "code_of.h"
+#include "matrix_conv_cases.h"
 #include "program_maker.h"
 
 // Kind byte_conv: parameters and operands that do not fit each other. tests/ops/dnnl has the numbers.
@@ -55,43 +56,16 @@ auto code_of_conv(const ConvOfBytes& c) {
 }
 
 TEST(ExecByteConv, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(code_of_conv({}), ctxgen::test::kOk);
-  EXPECT_EQ(code_of_conv({.strides = {2, 2}, .pads = {1, 1, 1, 1}}), ctxgen::test::kOk);
-  for (const std::int64_t k : {-1, 0, 26, 28, 1 << 30})
-    EXPECT_EQ(code_of_conv({.k = k}), ErrorCode::kInvalidGraph) << k;
-  for (const std::int64_t n : {-1, 0, 33, 1 << 30})
-    EXPECT_EQ(code_of_conv({.n = n}), ErrorCode::kInvalidGraph) << n;
-  for (const IntList& kernel : {IntList{}, IntList{3}, IntList{3, 3, 3}, IntList{9, 1},
-                                IntList{0, 3}, IntList{-3, -3}, IntList{1 << 30, 3}})
-    EXPECT_EQ(code_of_conv({.kernel = kernel}), ErrorCode::kInvalidGraph) << kernel.size();
-  for (const IntList& strides : {IntList{0, 1}, IntList{1}, IntList{-1, 1}})
-    EXPECT_EQ(code_of_conv({.strides = strides}), ErrorCode::kInvalidGraph);
-  EXPECT_EQ(code_of_conv({.dilations = {9, 9}}), ErrorCode::kInvalidGraph);
-  for (const Dims& src : {Dims{1, 27}, Dims{27}})
-    EXPECT_EQ(code_of_conv({.src = src}), ErrorCode::kUnsupported) << src.size();
-  for (const Dims& src : {Dims{1, 4, 8, 8}, Dims{1, 3, 64}, Dims{1, 3, 2, 8}, Dims{1, 3, 4, 4, 4}})
-    EXPECT_EQ(code_of_conv({.src = src}), ErrorCode::kInvalidGraph) << src.size();
+  expect_refused_windows<ConvOfBytes>(code_of_conv);
   EXPECT_EQ(code_of_conv({.bytes = 64}), ErrorCode::kInvalidGraph);
-  EXPECT_EQ(code_of_conv({.bias = {6}}), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of_conv({.zero = {2}}), ErrorCode::kInvalidGraph);
 }
 
-TEST(ExecByteConv, OfNoImagesIsEmpty) {
-  Maker maker = byte_conv({.src = {0, 3, 8, 8}});
-  const auto results = compile_and_run_typed(maker);
-  ASSERT_TRUE(results) << results.error().message;
-  EXPECT_EQ(results->front().dims(), (Dims{0, 5, 6, 6}));
-}
+TEST(ExecByteConv, OfNoImagesIsEmpty) { expect_empty_result(byte_conv({.src = {0, 3, 8, 8}})); }
 
 TEST(ExecByteConv, GivesTheSameOnSeveralThreads) {
-  for (const Dims& src : {Dims{1, 3, 8, 8}, Dims{2, 3, 40, 50}}) {
-    Maker maker = byte_conv({.src = src, .pads = {1, 1, 1, 1}});
-    const Outputs one = compile_and_run(maker).value();
-    const Packed packed = pack(maker, {maker.input_dims()}).value();
-    const auto executable =
-        loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
-    EXPECT_EQ(run(*executable, maker.inputs()).value(), one);
-  }
+  for (const Dims& src : {Dims{1, 3, 8, 8}, Dims{2, 3, 40, 50}})
+    expect_same_on_two_threads(byte_conv({.src = src, .pads = {1, 1, 1, 1}}));
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kDynamicQuantize, check_params<NoParams>},
     {kind::kByteConv, check_params<ByteConvParams>},
     {kind::kLowBitLookup, check_params<LowBitLookupParams>},
+    {kind::kLowBitConv, check_params<LowBitConvParams>},
     {kind::kLinearAttention, check_params<LinearAttentionParams>},
     {kind::kCausalConv, check_params<CausalConvParams>},
     {kind::kLowBitMatmul, check_params<LowBitMatmulParams>},

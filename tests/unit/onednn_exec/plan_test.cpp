@@ -44,7 +44,7 @@ TEST(ExecPlan, StoredPlanGivesTheBitsOfAFreshOne) {
   EXPECT_GT(stored.program.plans[0].arena_bytes, 0U);
   LoadStatistics statistics;
   const auto planned = load(stored, &statistics).value();
-  EXPECT_GT(statistics.primitives, 3U);
+  EXPECT_GT(statistics.primitives, 0U);
   EXPECT_GT(statistics.primitive_creation_ms, 0.0);
   EXPECT_EQ(statistics.repacked_weights, 0U);
   EXPECT_EQ(run(*planned, maker.inputs()).value(),

@@ -84,12 +84,14 @@ BlobSource Packed::blobs() const {
   };
 }
 
-Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, bool portable) {
+Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles, bool portable,
+                    const TuningTable* tuning) {
   Packed packed{maker.program(), std::make_shared<WeightStore>()};
-  CTXGEN_CHECK(
-      plan_and_pack(packed.program, maker.weights(),
-                    PackOptions{.profiles = std::move(profiles), .jobs = 1, .portable = portable},
-                    *packed.store));
+  CTXGEN_CHECK(plan_and_pack(
+      packed.program, maker.weights(),
+      PackOptions{
+          .profiles = std::move(profiles), .jobs = 1, .portable = portable, .tuning = tuning},
+      *packed.store));
   for (ProgramWeight& weight : packed.program.weights)
     for (PackedWeight& form : weight.packed) form.blob = BlobIndex{form.blob.store_id().value};
   return packed;

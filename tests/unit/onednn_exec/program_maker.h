@@ -84,7 +84,7 @@ struct Packed {
   }
 };
 [[nodiscard]] Result<Packed> pack(Maker& maker, std::vector<std::vector<Dims>> profiles,
-                                  bool portable = false);
+                                  bool portable = false, const TuningTable* tuning = nullptr);
 [[nodiscard]] Result<Outputs> run(const Executable& executable, const std::vector<Tensor>& inputs,
                                   std::vector<OpTiming>* timings = nullptr);
 /// Pack for the maker's input dims, load, run.

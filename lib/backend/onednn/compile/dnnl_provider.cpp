@@ -77,6 +77,7 @@ struct Wanted {
   const ProviderCompileOptions& options;
   DnnlOptions dnnl;
   DnnlChoices choices;
+  std::function<Status(std::uint64_t plain_bytes)> packed = {};  // PackOptions::packed
 
   /// The options of all ops.
   [[nodiscard]] std::vector<DnnlOptions> all() const {
@@ -125,7 +126,9 @@ Result<Program> compile_seen(const GraphView& view, const Partition& partition,
   const PackOptions pack{.profiles = planned_shapes(view, partition, options),
                          .jobs = options.jobs,
                          .portable = view.target().portable,
-                         .stays_plain = options.stays_plain};
+                         .stays_plain = options.stays_plain,
+                         .tuning = options.tuning,
+                         .packed = wanted.packed};
   CTXGEN_CHECK(plan_and_pack(lowered.program, lowered.weights, pack, store));
   return std::move(lowered.program);
 }
@@ -233,6 +236,9 @@ class DnnlProvider final : public Provider {
       std::span<const std::pair<std::string, std::string>> options) const override {
     (void)CTXGEN_TRY(read_dnnl_options(options));
     return {};
+  }
+  [[nodiscard]] Status check_tuning(const TuningTable& table) const override {
+    return onednn::check_tuning(table);
   }
   [[nodiscard]] std::vector<std::string> notes(const Program& program) const override;
   [[nodiscard]] std::vector<InstructionSetState> instruction_sets() const override;
@@ -382,16 +388,40 @@ Result<Capabilities> DnnlProvider::capabilities(const GraphView& view) const {
   return capabilities;
 }
 
+/// What a partition is to progress: bytes of constants, which are packed, and nodes, which are planned.
+std::uint64_t work_of(const GraphView& view, const Partition& partition) {
+  constexpr std::uint64_t kBytesPerNode =
+      1 << 20;  // a primitive takes about as long as packing so much
+  std::unordered_set<ValueId> seen;
+  std::uint64_t work = partition.nodes.size() * kBytesPerNode;
+  for (const NodeId id : partition.nodes)
+    for (const ValueId input : view.graph().node(id).inputs)
+      if (const Tensor* constant = view.constant(input);
+          constant != nullptr && !constant->is_string() && seen.insert(input).second)
+        work += constant->bytes().size();
+  return work;
+}
+
 Result<std::vector<CompiledPartition>> DnnlProvider::compile(const GraphView& view,
                                                              std::span<const Partition> partitions,
                                                              const ProviderCompileOptions& options,
                                                              WeightStore& store) const {
-  const Wanted wanted = CTXGEN_TRY(read_wanted(options));
+  Wanted wanted = CTXGEN_TRY(read_wanted(options));
   for (const DnnlOptions& wanted_one : wanted.all())
     CTXGEN_CHECK(check_possible(wanted_one, view.target().portable, bool(options.stays_plain)));
+  std::uint64_t all = 0, done = 0, packed = 0;
+  for (const Partition& partition : partitions) all += work_of(view, partition);
+  if (options.progress)
+    wanted.packed = [&](std::uint64_t bytes) {
+      packed += bytes;
+      return options.progress(static_cast<double>(done + packed) / static_cast<double>(all));
+    };
   std::vector<CompiledPartition> compiled;
-  for (const Partition& partition : partitions)
+  for (const Partition& partition : partitions) {
     compiled.push_back({.program = CTXGEN_TRY(compile_one(view, partition, wanted, store))});
+    done += work_of(view, partition);
+    packed = 0;
+  }
   return compiled;
 }
 

@@ -121,7 +121,11 @@ bool NodeChoice::find_sized_first() {
     const Node& node = graph.node(scope_.at(i));
     const OpRow* row = find_row(node);
     const auto is_given = [&](ValueId id) {
-      return !id.valid() || view_.constant(id) != nullptr || !graph.value(id).producer.valid();
+      if (!id.valid() || view_.constant(id) != nullptr || !graph.value(id).producer.valid())
+        return true;
+      const std::size_t producer = scope_.place(graph.value(id).producer);
+      return producer < scope_.size() && !taken_[producer] &&
+             !chains_->vanishes(graph.value(id).producer);
     };
     if (row == nullptr || !row->glue || !std::ranges::all_of(node.inputs, is_given)) continue;
     for (const NodeId consumer : graph.value(node.output(0)).consumers)

@@ -78,9 +78,9 @@ constexpr OpRow kOps[] = {
     {kOnnx, "DepthToSpace", 1, 13, check_blocks, lower_blocks, kGlue, "blocksize mode", "f32"},
     {kOnnx, "DequantizeLinear", 10, 25, check_dequantize, lower_dequantize, kGlue,
      "axis block_size output_dtype",
-     "u8, s8, s32 to f32; one constant scale and zero point for values (constants are folded, but for a "
-     "matrix of 2, 4 or 8-bit integers that one MatMul or Gemm multiplies by: it stays as it is, scaled "
-     "as a whole, by column or in blocks of multiples of 16)"},
+     "u8, s8, s32 to f32; one constant scale and zero point for values (constants are folded, but for "
+     "weights of 2, 4 or 8-bit integers that a MatMul, Gemm or Conv multiplies by: they stay as they "
+     "are, scaled as a whole, by column or in blocks of multiples of 16)"},
     {kOnnx, "Div", 1, 14, check_binary, lower_binary, kWork, "axis broadcast consumed_inputs",
      kBinaryLimits},
     {kOnnx, "Dropout", 1, 22, check_dropout, lower_identity, kGlue,
@@ -265,7 +265,7 @@ constexpr OpRow kOps[] = {
     {kMicrosoft, "GroupQueryAttention", 1, 1, check_group_query, lower_group_query, kWork,
      "do_rotary k_quant_type kv_num_heads local_window_size num_heads qk_output rotary_interleaved "
      "scale smooth_softmax softcap v_quant_type",
-     "f32; total_sequence_length made of sizes; no position ids, attention bias, sinks or quantised "
+     "f32; total_sequence_length made of sizes; head_sink constant; no position ids, no quantised "
      "cache"},
     {kMicrosoft, "LinearAttention", 1, 1, check_linear_attention, lower_linear_attention, kWork,
      "chunk_size kv_num_heads q_num_heads scale state_window update_rule", "f32; no state_window"},
@@ -280,7 +280,14 @@ constexpr OpRow kOps[] = {
      "f32"},
     {kMicrosoft, "MultiHeadAttention", 1, 1, check_multi_head, lower_multi_head, kWork,
      "mask_filter_value num_heads scale unidirectional",
-     "f32; key and value not packed; no bias, key_padding_mask or beam search inputs"},
+     "f32; key and value not packed; bias constant; no key_padding_mask or beam search inputs"},
+    {kMicrosoft, "QAttention", 1, 1, check_qattention, lower_qattention, kWork,
+     "do_rotary mask_filter_value num_heads past_present_share_buffer scale unidirectional",
+     "u8 or s8 by constant u8 or s8 weights; one scale and zero point of the input; constant scales, zero "
+     "points and bias; no mask, or one of [batch, keys]; no past or present, no rotary"},
+    {kMicrosoft, "QGemm", 1, 1, check_qgemm, lower_qgemm, kWork, "alpha transA transB",
+     "u8 or s8 by a constant u8 or s8 matrix; constant scales, zero points and C, which is a row or one "
+     "number"},
     {kMicrosoft, "QLinearAdd", 1, 1, check_qlinear_binary, lower_qlinear_binary, kWork, "",
      kQLinearLimits},
     {kMicrosoft, "QLinearAveragePool", 1, 1, check_qlinear_pool, lower_qlinear_pool, kWork,

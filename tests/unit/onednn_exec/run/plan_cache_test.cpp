@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <latch>
+#include <map>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -184,8 +186,8 @@ TEST(PlanCache, ManyShapesNeedBoundedMemory) {
 /// picks, a form is made once, however often its shapes come back.
 TEST(PlanCache, WeightsAreRepackedOncePerLayout) {
   const auto make = [](Maker& maker, std::int64_t size) {
-    const Operand x = maker.input(Dims{1, 64, size, size});
-    maker.output(maker.op(kind::kConv, {x, maker.weight(Dims{256, 64, 1, 1})}));
+    const Operand x = maker.input(Dims{1, 32, size, size});
+    maker.output(maker.op(kind::kConv, {x, maker.weight(Dims{64, 32, 1, 1})}));
   };
   Maker first(33);
   make(first, 7);
@@ -196,6 +198,7 @@ TEST(PlanCache, WeightsAreRepackedOncePerLayout) {
           .value();
   const auto state = executable->make_state().value();
   std::uint64_t repacked = 0;
+  std::map<std::int64_t, std::vector<std::vector<double>>> references;  // by size
   for (int round = 0; round < 3; ++round) {
     for (const std::int64_t size : {7, 28, 8, 14}) {
       Maker maker(33);
@@ -203,7 +206,8 @@ TEST(PlanCache, WeightsAreRepackedOncePerLayout) {
       const TensorView input = maker.inputs()[0].view();
       VectorOutputs outputs;
       ASSERT_TRUE(executable->run(*state, std::span(&input, 1), outputs));
-      const auto expected = reference(maker);
+      auto& expected = references[size];
+      if (expected.empty()) expected = reference(maker);
       for (std::size_t k = 0; k < expected[0].size(); ++k)
         ASSERT_NEAR(outputs.data[0][k], expected[0][k], 1e-3);
     }
@@ -212,7 +216,7 @@ TEST(PlanCache, WeightsAreRepackedOncePerLayout) {
     EXPECT_EQ(statistics.repacked_weights, repacked);
     // The plain form, where a packing is the only stored one, and a few blockings of it.
     EXPECT_LE(statistics.repacked_weights, 4U);
-    EXPECT_LE(statistics.repacked_bytes, 4U * 256 * 64 * sizeof(float));
+    EXPECT_LE(statistics.repacked_bytes, 4U * 64 * 32 * sizeof(float));
     EXPECT_EQ(statistics.stored, 1U);
   }
 }

@@ -20,6 +20,7 @@ namespace {
 
 /// A matrix [k, n]: row-major, or with its axes swapped.
 struct Matrix {
+  Tensor tensor;  // aligned, which bytes of a model's file need not be
   const float* data;
   std::int64_t k, n;
   bool swapped;
@@ -163,7 +164,7 @@ Quantised quantise(const Matrix& from, const LowBitWeights& weights,
 }
 
 /// The matrix of a product that is worth it: constant, finite, and smaller afterwards.
-std::optional<Matrix> matrix_of(const ProgramEditor& editor, const ProgramOp& op) {
+Result<std::optional<Matrix>> matrix_of(const ProgramEditor& editor, const ProgramOp& op) {
   if (op.kind != kind::kMatmul || !op.post_ops.empty()) return std::nullopt;
   const auto params = params_of<MatmulParams>(op);
   const Tensor* tensor = editor.weight(op.inputs[1]);
@@ -173,13 +174,15 @@ std::optional<Matrix> matrix_of(const ProgramEditor& editor, const ProgramOp& op
   if (op.inputs.size() > 2 && op.inputs[2].kind == Operand::Kind::kValue) return std::nullopt;
   const Dims& dims = tensor->dims();
   const bool swapped = params.trans_b;
-  const auto* data = reinterpret_cast<const float*>(tensor->bytes().data());
-  return Matrix{data, dims[swapped ? 1 : 0], dims[swapped ? 0 : 1], swapped};
+  Matrix matrix{CTXGEN_TRY(tensor->aligned()), nullptr, dims[swapped ? 1 : 0],
+                dims[swapped ? 0 : 1], swapped};
+  matrix.data = matrix.tensor.elements<float>().data();
+  return matrix;
 }
 
 Status quantise_product(ProgramEditor& editor, std::uint32_t index, const LowBitWeights& weights) {
   const ProgramOp& product = editor.op(index);
-  const auto from = matrix_of(editor, product);
+  const auto from = CTXGEN_TRY(matrix_of(editor, product));
   if (!from) return {};
   const kernels::LowBitMatrix to{
       .k = from->k, .n = from->n, .bits = weights.bits, .block = weights.block};

@@ -110,9 +110,9 @@ LowerFunction lower_matmul_nbits, lower_gather_blocks;
 
 // bytes.cpp
 CheckFunction check_dynamic_quantize, check_byte_matmul, check_byte_conv,
-    check_matmul_integer_to_float, check_dynamic_quantize_matmul;
+    check_matmul_integer_to_float, check_dynamic_quantize_matmul, check_qattention, check_qgemm;
 LowerFunction lower_dynamic_quantize, lower_byte_matmul, lower_byte_conv,
-    lower_matmul_integer_to_float, lower_dynamic_quantize_matmul;
+    lower_matmul_integer_to_float, lower_dynamic_quantize_matmul, lower_qattention, lower_qgemm;
 
 // quantize.cpp
 CheckFunction check_quantize, check_dequantize, check_cast;

@@ -28,6 +28,7 @@ class ChainWalk {
   /// A present, and how many heads read each of its heads.
   struct Cache {
     ValueId past, added, present;
+    std::int64_t heads = 0, size = 0;
     std::int64_t copies = 1;
   };
 
@@ -81,6 +82,9 @@ class ChainWalk {
     return id;
   }
 
+  static bool is_unknown_or(std::int64_t dim, std::int64_t expected) {
+    return dim < 0 || dim == expected;
+  }
   /// A Cast that changes nothing.
   [[nodiscard]] bool is_idle(NodeId id) const {
     return is_a(id, "Cast") && type(node(id).input(0)).element == type(node(id).output(0)).element;
@@ -115,9 +119,12 @@ class ChainWalk {
   NodeId follow_logits(ValueId value);
   std::optional<Cache> follow_cache(ValueId value);
   std::optional<Cache> follow_concat(ValueId present);
+  ValueId follow_weights(ValueId weights);
+  ValueId skip_guard(ValueId weights);
   bool expect_copies(ValueId value);
   bool expect_causal();
   void cut_bias();
+  void read_visible();
 
   const GraphView& view_;
   const Graph& graph_;
@@ -198,9 +205,9 @@ std::optional<ChainWalk::Cache> ChainWalk::follow_cache(ValueId value) {
   if (!axes || axes->size() != 1 || (*axes)[0] != 2) return std::nullopt;
   auto cache = follow_concat(node(unsqueeze).input(0));
   if (!cache) return std::nullopt;
-  const std::int64_t heads = fixed(value, 1), own = fixed(cache->present, 1);
-  if (heads < 1 || own < 1 || heads % own != 0) return std::nullopt;
-  cache->copies = heads / own;
+  const std::int64_t heads = fixed(value, 1);
+  if (heads < 1 || heads % cache->heads != 0) return std::nullopt;
+  cache->copies = heads / cache->heads;
   return cache;
 }
 
@@ -211,12 +218,17 @@ std::optional<ChainWalk::Cache> ChainWalk::follow_concat(ValueId present) {
     return std::nullopt;
   const std::int64_t axis = node(id).int_or("axis", 0);
   if (axis != 2 && axis != -2) return std::nullopt;
-  const Cache cache{node(id).input(0), node(id).input(1), present, 1};
+  Cache cache{.past = node(id).input(0), .added = node(id).input(1), .present = present};
   for (const ValueId part : {cache.past, cache.added})
-    if (!is_tensor(part, kRank) || fixed(part, 2) == 0 || fixed(part, 1) < 1 ||
-        fixed(part, 1) != fixed(present, 1) || fixed(part, 3) < 1 ||
-        fixed(part, 3) != fixed(present, 3))
-      return std::nullopt;
+    if (!is_tensor(part, kRank) || fixed(part, 2) == 0) return std::nullopt;
+  // The parts are alike but for their rows, so one of them says what shape inference has not found in another.
+  for (const auto& [at, dim] : {std::pair(1, &cache.heads), std::pair(3, &cache.size)})
+    for (const ValueId part : {cache.past, cache.added, present}) {
+      const std::int64_t own = fixed(part, static_cast<std::size_t>(at));
+      if (own >= 0 && *dim > 0 && own != *dim) return std::nullopt;
+      if (own >= 0) *dim = own;
+    }
+  if (cache.heads < 1 || cache.size < 1) return std::nullopt;
   take(id);
   return cache;
 }
@@ -324,6 +336,53 @@ void ChainWalk::cut_bias() {
   chain_.params.long_bias = true;
 }
 
+/// Where(IsNaN(weights), 0, weights): a query that sees no key is zeros, as it is for the op. Its result, or `weights`.
+ValueId ChainWalk::skip_guard(ValueId weights) {
+  const std::vector<NodeId> readers(graph_.value(weights).consumers.begin(),
+                                    graph_.value(weights).consumers.end());
+  if (readers.size() != 2 || graph_.value(weights).is_output) return weights;
+  const bool first = is_a(readers[0], "IsNaN");
+  const NodeId test = readers[first ? 0 : 1], where = readers[first ? 1 : 0];
+  if (!is_a(test, "IsNaN") || !is_a(where, "Where")) return weights;
+  const ValueId is_nan = node(test).output(0);
+  if (node(where).input(0) != is_nan || node(where).input(2) != weights ||
+      scalar(node(where).input(1)) != 0.0 || graph_.value(is_nan).is_output ||
+      graph_.value(is_nan).consumers.size() != 1)
+    return weights;
+  chain_.inside.push_back(weights);
+  chain_.inside.push_back(is_nan);
+  take(test);
+  return node(take(where)).output(0);
+}
+
+/// From the result of Softmax to what is multiplied by values.
+ValueId ChainWalk::follow_weights(ValueId weights) {
+  weights = skip_guard(weights);
+  if (!enclose(weights)) return {};
+  while (is_idle(reader(weights))) {
+    weights = node(take(reader(weights))).output(0);
+    if (!enclose(weights)) return {};
+  }
+  return weights;
+}
+
+/// A bias that is Where(visible, 0, -infinity) is read as its condition, one for all layers.
+void ChainWalk::read_visible() {
+  const NodeId id = producer(chain_.bias);
+  const Value& bias = graph_.value(chain_.bias);
+  if (!is_a(id, "Where") || bias.is_output || bias.consumers.size() != 1 ||
+      scalar(node(id).input(1)) != 0.0)
+    return;
+  const auto hidden = scalar(node(id).input(2));
+  const ValueId visible = node(id).input(0);
+  if (!hidden || !std::isinf(*hidden) || *hidden > 0 || view_.constant(visible) != nullptr ||
+      !type(visible).has_rank() || type(visible).rank() < 1 || type(visible).rank() > kRank)
+    return;
+  chain_.inside.push_back(chain_.bias);
+  take(id);
+  chain_.bias = visible;
+}
+
 std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   const Node& norm = node(softmax);
   if (!is_tensor(norm.input(0), kRank)) return std::nullopt;
@@ -334,12 +393,8 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   const NodeId product = follow_logits(norm.input(0));
   if (!product.valid()) return std::nullopt;
 
-  ValueId weights = norm.output(0);
-  if (!enclose(weights)) return std::nullopt;
-  while (is_idle(reader(weights))) {
-    weights = node(take(reader(weights))).output(0);
-    if (!enclose(weights)) return std::nullopt;
-  }
+  const ValueId weights = follow_weights(norm.output(0));
+  if (!weights.valid()) return std::nullopt;
   const NodeId sum = reader(weights);
   if (!is_a(sum, "MatMul") || node(sum).input(0) != weights) return std::nullopt;
   take(sum);
@@ -364,11 +419,11 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   chain_.present_key = key->present;
   chain_.present_value = value->present;
   AttentionParams& params = chain_.params;
-  params.heads = fixed(q, 1);
-  params.kv_heads = fixed(key->present, 1);
-  if (params.heads < 1 || fixed(value->present, 1) != params.kv_heads ||
-      fixed(q, 3) != fixed(key->present, 3) || key->copies != value->copies ||
-      params.heads != params.kv_heads * key->copies || params.scale == 0)
+  params.kv_heads = key->heads;
+  params.heads = key->heads * key->copies;
+  // What is not known of q has to be what it is multiplied by, which each plan checks.
+  if (!is_unknown_or(fixed(q, 1), params.heads) || !is_unknown_or(fixed(q, 3), key->size) ||
+      value->heads != key->heads || key->copies != value->copies || params.scale == 0)
     return std::nullopt;
 
   for (const Cache* cache : {&*key, &*value}) {
@@ -401,6 +456,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
         type(chain_.bias).rank() < 1 || type(chain_.bias).rank() > kRank)
       return std::nullopt;
     cut_bias();
+    read_visible();
   }
   params.finite_causal = params.finite_causal && params.causal && chain_.bias.valid();
   std::erase_if(chain_.readers,

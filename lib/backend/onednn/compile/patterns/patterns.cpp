@@ -10,11 +10,12 @@ namespace {
 
 std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
   const Node& node = view.graph().node(id);
-  if (node.op_type == "DequantizeLinear") return match_low_bit_product(view, id);
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Erf") return match_gelu_erf(view, id);
   if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
   if (node.op_type == "Softmax") return match_attention(view, id);
+  if (node.op_type == "MatMul" || node.op_type == "Gemm" || node.op_type == "Conv")
+    return match_low_bit_product(view, id);
   if (node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
     return match_dynamic_product(view, id);
   if (node.op_type == "ReduceMean") {
@@ -60,7 +61,7 @@ Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBu
   if (match.kind == kind::kByteMatmul || match.kind == kind::kByteConv)
     return lower_dynamic_product(view, match, std::move(op), builder);
   if (match.attention) return lower_attention_chain(*match.attention, std::move(op), builder);
-  if (match.kind == kind::kLowBitMatmul)
+  if (match.kind == kind::kLowBitMatmul || match.kind == kind::kLowBitConv)
     return lower_low_bit_product(view, match, std::move(op), builder);
   std::vector<Operand> inputs = {builder.operand(match.src)};
   if (match.kind == kind::kLayerNorm || match.kind == kind::kRmsNorm) {

@@ -21,10 +21,9 @@ struct PatternMatch {
   std::string alg;  // eltwise: algorithm
   ValueId scale,
       shift;  // layer_norm: constants, may be absent; rms_norm: scale, a constant; byte_matmul, byte_conv: of the source, bias;
-              // low_bit_matmul: bias
+              // low_bit_matmul, low_bit_conv: bias
   ValueId factors;  // byte_matmul, byte_conv: scales of the weights
-  NodeId
-      anchor;  // byte_matmul, byte_conv: the node that multiplies; low_bit_matmul: DequantizeLinear
+  NodeId anchor;  // byte_matmul, byte_conv, low_bit_matmul, low_bit_conv: the node that multiplies
   std::int64_t axis = -1;                           // layer_norm, rms_norm
   float epsilon = 0.0F;                             // layer_norm, rms_norm
   std::shared_ptr<const AttentionChain> attention;  // attention
@@ -52,10 +51,10 @@ struct PatternMatch {
 [[nodiscard]] Status lower_dynamic_product(const GraphView& view, const PatternMatch& match,
                                            ProgramOp op, ProgramBuilder& builder);
 
-/// A product with what DequantizeLinear `dequantize` makes of a constant matrix of integers.
+/// A MatMul, Gemm or Conv with what a DequantizeLinear makes of constant integers.
 [[nodiscard]] std::optional<PatternMatch> match_low_bit_product(const GraphView& view,
-                                                                NodeId dequantize);
-/// Whether the reader of `dequantize` is such a product: folding would widen its weights.
+                                                                NodeId product);
+/// Whether the only reader of `dequantize` is such a product: folding would widen its weights.
 [[nodiscard]] bool keeps_low_bits(const GraphView& view, NodeId dequantize);
 /// What a match of match_low_bit_product() becomes, as `op`.
 [[nodiscard]] Status lower_low_bit_product(const GraphView& view, const PatternMatch& match,

@@ -71,6 +71,7 @@ class AttentionKernel final : public Kernel {
     Attention attend = work_.attend;
     attend.sizes.keys = span.keys;
     attend.bias = span.bias;
+    if (!work_.sinks.empty()) attend.sinks = work_.sinks.data();
     attend.q = a.q;
     attend.k = a.k;
     attend.v = a.v;
@@ -94,7 +95,7 @@ class AttentionKernel final : public Kernel {
     attend.scratch = a.scratch + places.attend;
     kernels::attend(attend, workers);
     if (work_.has_bias && !work_.bias_is_bool && attend.window == 0 && attend.softcap == 0 &&
-        !attend.extra_zero && work_.lengths == AttentionLengths::kAll)
+        !attend.extra_zero && attend.sinks == nullptr && work_.lengths != AttentionLengths::kCount)
       attend_hidden_rows(attend, work_.finite_causal);
     return {};
   }

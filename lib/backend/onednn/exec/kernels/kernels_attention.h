@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ctxgen/kernels/attention.h"
 #include "ctxgen/kernels/rotary.h"
@@ -43,6 +44,7 @@ struct AttentionSpan {
 /// here.
 struct AttentionWork {
   std::string name;           // for errors
+  std::vector<float> sinks;   // per head; empty: none
   kernels::Attention attend;  // sizes, strides of what is read, scale...; q, k and v of the inputs
   AttentionNumbers planned;   // when the plan was made; a run without numbers has these
   std::int64_t added = 0;     // keys of k
@@ -73,7 +75,7 @@ struct AttentionWork {
 /// logarithms to base 2, in which such numbers overflow. `finite_causal`: keys after a query count as having the lowest
 /// float as logit. Rows whose logits are all -infinity stay.
 ///
-/// Requires  a bias of numbers; no window, softcap, lengths or extra logit.
+/// Requires  a bias of numbers; no window, softcap, counts of keys or extra logit.
 void attend_hidden_rows(const kernels::Attention& a, bool finite_causal);
 
 /// Appends new keys and values to past ones, turned by their positions, and attends to all of them. Args:

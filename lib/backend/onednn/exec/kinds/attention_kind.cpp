@@ -81,11 +81,26 @@ Status read_words(const ProgramOp& op, const AttentionParams& params, AttentionW
   return {};
 }
 
+Status read_sinks(const ProgramOp& op, const AttentionParams& params, AttentionWork& work) {
+  constexpr double kMost = 1e30;
+  if (params.sinks.empty()) return {};
+  if (params.smooth || std::ssize(params.sinks) != params.heads)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} sinks of {} heads, smooth {}", label(op),
+                params.sinks.size(), params.heads, params.smooth);
+  for (const double sink : params.sinks) {
+    if (!(std::fabs(sink) <= kMost))
+      return fail(ErrorCode::kInvalidGraph, "{}: a sink of {}", label(op), sink);
+    work.sinks.push_back(static_cast<float>(sink));
+  }
+  return {};
+}
+
 Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
                   AttentionWork& work) {
   constexpr std::int64_t kMostHeads = std::int64_t{1} << 20U;
-  if (params.finite_causal && (!params.causal || params.window > 0 || params.softcap != 0 ||
-                               params.smooth || params.short_bias || !params.lengths.empty()))
+  if (params.finite_causal &&
+      (!params.causal || params.window > 0 || params.softcap != 0 || params.smooth ||
+       !params.sinks.empty() || params.short_bias || !params.lengths.empty()))
     return fail(ErrorCode::kInvalidGraph, "{}: finite_causal with another mask", label(op));
   if (params.heads < 1 || params.kv_heads < 1 || params.heads > kMostHeads ||
       params.heads % params.kv_heads != 0 || params.window < 0)
@@ -171,6 +186,7 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   work.name = label(op);
   CTXGEN_CHECK(read_words(op, params, work));
   CTXGEN_CHECK(read_heads(op, in, params, work));
+  CTXGEN_CHECK(read_sinks(op, params, work));
   CTXGEN_CHECK(read_keys(op, in, params, work));
   CTXGEN_CHECK(read_rotary(op, in, work));
   kernels::Attention& a = work.attend;

@@ -38,7 +38,8 @@ Result<ShapeOutputs> conv_shape(const ProgramOp& op, ShapeInputs in) {
   const auto params = CTXGEN_TRY(decode<ConvParams>(op));
   CTXGEN_CHECK(check_conv_inputs(op, in, params.group));
   return conv_result(
-      in, CTXGEN_TRY(resolve_window(op, in[0].dims, kernel_of(in[1].dims), params.window)));
+      in[0].dims[0], in[1].dims[0],
+      CTXGEN_TRY(resolve_window(op, in[0].dims, kernel_of(in[1].dims), params.window)));
 }
 
 Result<ShapeOutputs> qconv_shape(const ProgramOp& op, ShapeInputs in) {
@@ -106,12 +107,16 @@ Status build_conv(NodeBuilder& builder) {
     const Status status = build_in(*chosen);
     if (!is_unsupported(status)) return status;
   }
+  const Dims dims = weight_dims(onnx, params.group);
+  if (const auto tuned = tuned_packing(builder, dims)) {
+    const Status status = build_in(*tuned);
+    if (!is_unsupported(status)) return status;
+  }
   if (is_pointwise(builder, window, params.group)) {
     const Status status = build_pointwise_conv(builder, conv_flops(onnx, builder.output().dims));
     if (!is_unsupported(status)) return status;
   }
   const auto any_form = [](const memory::desc&) { return true; };
-  const Dims dims = weight_dims(onnx, params.group);
   const auto stored = stored_packing(builder, conv.weight, dims, false, any_form);
   const auto wanted = form_of(builder, conv, params.group);
   for (const auto& form : {stored, wanted}) {

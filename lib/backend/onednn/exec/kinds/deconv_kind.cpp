@@ -80,7 +80,8 @@ Result<ShapeOutputs> deconv_shape(const ProgramOp& op, ShapeInputs in) {
   const auto params = CTXGEN_TRY(decode<DeconvParams>(op));
   CTXGEN_CHECK(check_conv_inputs(op, in, params.conv.group));
   return conv_result(
-      in, CTXGEN_TRY(resolve_deconv_window(op, in[0].dims, kernel_of(in[1].dims), params)));
+      in[0].dims[0], in[1].dims[0],
+      CTXGEN_TRY(resolve_deconv_window(op, in[0].dims, kernel_of(in[1].dims), params)));
 }
 
 Status build_deconv(NodeBuilder& builder) {

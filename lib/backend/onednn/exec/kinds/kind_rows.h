@@ -89,7 +89,8 @@ struct KindRow {
                               row(kLookupRow) row(kLowBitMatmulRow) row(kComputedConvRow)          \
                                   row(kDefaultsRow) row(kByteMatmulRow) row(kDynamicQuantizeRow)   \
                                       row(kAttentionRow) row(kLowBitLookupRow) row(kByteConvRow)   \
-                                          row(kLinearAttentionRow) row(kCausalConvRow)
+                                          row(kLinearAttentionRow) row(kCausalConvRow)             \
+                                              row(kLowBitConvRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

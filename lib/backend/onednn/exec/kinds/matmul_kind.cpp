@@ -103,6 +103,7 @@ std::vector<memory::desc> weight_candidates(const NodeBuilder& builder, const Pr
   std::vector<memory::desc> list;
   if (const auto stored = chosen_form(builder, weight, logical, p.trans_b)) list.push_back(*stored);
   if (takes_packings(builder, p)) {
+    if (const auto tuned = tuned_packing(builder, p.b)) list.push_back(*tuned);
     if (const auto stored = stored_packing(builder, weight, p.b, p.trans_b, is_product_packing))
       list.push_back(*stored);
     const DataType type = builder.context().program.weights[weight].type;
@@ -123,7 +124,7 @@ Status build_own(NodeBuilder& builder, const Product& p, const PackedUse& weight
   const bool rows_first =
       is_layout(a.dims, a.strides, Layout::kPlain) || (p.tall && rank == 2 && a.strides[1] == 1);
   const bool fits = p.tall && !p.trans_a && rank >= 2 && rows_first && p.a[1] > 0 &&
-                    takes_own_product(builder) && prefers_own_rows(p.a[0], p.a[1]) &&
+                    takes_own_product(builder) && prefers_own_rows(p.a[0], p.a[1], p.dst[1]) &&
                     panel_columns(weight.wanted).has_value();
   if (!fits) return fail(ErrorCode::kUnsupported, "{}: oneDNN comes first", label(builder.op()));
   const std::int64_t pitch = rank == 2 ? a.strides[0] : p.a[1];
@@ -143,6 +144,7 @@ Status build_widened(NodeBuilder& builder, const Product& p, const memory::desc&
   auto panels = chosen_form(builder, weight, logical, p.trans_b);
   if (!panels || !in_panels(*panels))
     panels = stored_packing(builder, weight, p.b, p.trans_b, in_panels);
+  if (!panels) panels = tuned_packing(builder, p.b);
   if (!panels) {
     const ProductTypes types{builder.weight_type(), DataType::kFloat};
     const auto tag = product_packing(p.b[0], p.b[1], types, usable_instruction_set());

@@ -180,11 +180,17 @@ bool prefers_own_windows(const kernels::Windows& windows) {
   return one_line && windows.depth() >= kLongDepth;
 }
 
-bool prefers_own_rows(std::int64_t rows, std::int64_t depth) {
+bool prefers_own_rows(std::int64_t rows, std::int64_t depth, std::int64_t columns) {
   constexpr std::int64_t kMostRows = 512, kLeastDepth = 256;
-  if (rows <= kernels::most_stream_rows()) return true;
+  if (rows <= kernels::most_stream_rows() || is_small_product(rows, depth, columns)) return true;
   return includes(usable_instruction_set(), InstructionSet::kAvx512Core) && rows <= kMostRows &&
          depth >= kLeastDepth;
+}
+
+bool is_small_product(std::int64_t rows, std::int64_t depth, std::int64_t columns) {
+  constexpr double kSmall = 1 << 18;  // multiplications
+  return static_cast<double>(rows) * static_cast<double>(depth) * static_cast<double>(columns) <=
+         kSmall;
 }
 
 Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {

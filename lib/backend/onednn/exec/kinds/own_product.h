@@ -28,8 +28,11 @@ namespace ctxgen::onednn {
 [[nodiscard]] bool prefers_own_windows(const kernels::Windows& windows);
 
 /// The same for a matrix. Few rows take as long as reading the panels, which oneDNN's kernels do not read
-/// in one stream.
-[[nodiscard]] bool prefers_own_rows(std::int64_t rows, std::int64_t depth);
+/// in one stream; small products take as long as calling oneDNN, and creating its kernel a hundred times as long.
+[[nodiscard]] bool prefers_own_rows(std::int64_t rows, std::int64_t depth, std::int64_t columns);
+
+/// Whether the latter is so.
+[[nodiscard]] bool is_small_product(std::int64_t rows, std::int64_t depth, std::int64_t columns);
 
 /// A product of the node's weight.
 struct OwnProduct {

@@ -37,6 +37,7 @@ std::optional<memory::desc> row_operand(const Slot& operand, const Dims& dst) {
 /// weight as a convolution's kernel wants it.
 std::optional<memory::desc> packing_of_weight(const NodeBuilder& builder, const Dims& matrix) {
   const std::uint32_t weight = builder.node().packed_weight;
+  if (const auto tuned = tuned_packing(builder, matrix)) return tuned;
   if (const auto stored = stored_packing(builder, weight, matrix, true, is_product_packing))
     return stored;
   if (is_stored_packed(builder, weight)) return std::nullopt;
@@ -66,7 +67,9 @@ Status build_pointwise_conv(NodeBuilder& builder, double flops) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const Dims src_rows = as_rows(src.dims), dst_rows = as_rows(dst.dims);
-  if (widens_weight(builder))
+  const bool own_first = takes_own_product(builder) && panel_columns(*packed) &&
+                         is_small_product(src_rows[0], matrix[0], matrix[1]);
+  if (widens_weight(builder) || own_first)
     return add_own_product(builder,
                            {.windows = kernels::matrix_rows(src_rows[0], matrix[0], matrix[0]),
                             .weight = {kNone, weight, true, logical, *packed},

@@ -106,12 +106,27 @@ std::int64_t rnn_terms(const Program& program, const ProgramOp& op) {
       kMostTerms);
 }
 
+/// Each weight, once per step and row of the batch.
+double multiplications_of(const NodeBuilder& builder) {
+  const Dims& x = builder.input(0).dims;
+  const double rows = static_cast<double>(x[0]) * static_cast<double>(x[1]);
+  return rows * (static_cast<double>(volume(builder.input(1).dims)) +
+                 static_cast<double>(volume(builder.input(2).dims)));
+}
+
+/// Multiplications of a short layer: oneDNN's products would cost more to call than to do, and their code
+/// is made in the first run.
+constexpr double kShortLayer = 1 << 23;
+
 /// Whether our own loops are faster than oneDNN's, measured by bench/kernels (docs/onednn.md, "Recurrent
-/// networks"). With AVX-512 they are for batches, and for the GRU whose products depend on each other.
-bool runs_in_loops(RnnCell cell, std::int64_t batch) {
+/// networks"). With AVX-512 they are for batches, for the GRU whose products depend on each other, and
+/// for short layers.
+bool runs_in_loops(const NodeBuilder& builder, RnnCell cell) {
   const InstructionSet usable = usable_instruction_set();
-  if (includes(usable, InstructionSet::kAvx512Core)) return batch > 1 || cell == RnnCell::kGru;
-  return includes(usable, InstructionSet::kAvx2);
+  if (!includes(usable, InstructionSet::kAvx512Core))
+    return includes(usable, InstructionSet::kAvx2);
+  const Dims& x = builder.input(0).dims;
+  return x[1] > 1 || cell == RnnCell::kGru || multiplications_of(builder) < kShortLayer;
 }
 
 Status build_loop(NodeBuilder& builder, RnnCell cell, std::string_view direction) {
@@ -136,19 +151,16 @@ Status build_loop(NodeBuilder& builder, RnnCell cell, std::string_view direction
   for (std::size_t i = 4; i < 6; ++i)
     if (builder.has_input(i)) args.push_back(builder.slot_arg(builder.input(i)));
   args.push_back(scratch_arg());
-  const double rows = static_cast<double>(shape.steps) * static_cast<double>(shape.batch);
-  const double weights =
-      static_cast<double>(volume(w)) + static_cast<double>(volume(builder.input(2).dims));
-  builder.add_kernel("loop:rnn", make_rnn_kernel(shape), std::move(args),
-                     {.flops = 2 * rows * weights, .scratch_bytes = shape.scratch_bytes()});
+  builder.add_kernel(
+      "loop:rnn", make_rnn_kernel(shape), std::move(args),
+      {.flops = 2 * multiplications_of(builder), .scratch_bytes = shape.scratch_bytes()});
   return {};
 }
 
 Status build_rnn(NodeBuilder& builder) {
   const auto [cell, direction] = CTXGEN_TRY(decode<RnnParams>(builder.op()));
   const auto known = rnn_cell(cell);
-  if (known && runs_in_loops(*known, builder.input(0).dims[1]))
-    return build_loop(builder, *known, direction);
+  if (known && runs_in_loops(builder, *known)) return build_loop(builder, *known, direction);
   const bool lstm = cell == "lstm";
   const RnnDescriptors s = descriptors_of(builder, direction, cell == "lbr_gru", lstm);
   const std::vector<Arg> args = arguments(builder, s, lstm);

@@ -107,7 +107,7 @@ std::optional<Tag> conv_packing(const ConvWeights& weights, InstructionSet usabl
   if (weights.type == DataType::kInt8)
     return kernel_dims == 2 && !weights.transposed ? of_bytes(weights, m, usable) : std::nullopt;
   if (weights.type != DataType::kFloat && weights.source == weights.type) {  // pairs of channels
-    if (weights.transposed || kernel_dims != 2 || m < 8 || (weights.grouped && (m < 16 || c < 16)))
+    if (weights.transposed || kernel_dims != 2 || !fills_panels(m, c, weights.grouped))
       return std::nullopt;
     return tag_of(weights.grouped ? kPairGroups : kPairPlane, panel_block(m, kShortDepth, usable));
   }
@@ -119,8 +119,8 @@ std::optional<Tag> conv_packing(const ConvWeights& weights, InstructionSet usabl
   if (kernel_dims == 3) return tag_of(kFloatVolume, library_block(m, usable));
   if (weights.grouped) {
     if (m == 1 && c == 1) return depthwise(usable);
-    if (m < 16 || c < 16) return narrow_groups(m, c, usable);
-  } else if (m < 8) {
+    if (!fills_panels(m, c, true)) return narrow_groups(m, c, usable);
+  } else if (!fills_panels(m, c, false)) {
     return wide_vectors(usable) || narrow ? Tag::Acdb16a : Tag::Acdb8a;
   }
   const std::int64_t depth = volume(weights.dims, first + 1);

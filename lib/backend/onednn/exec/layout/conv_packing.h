@@ -33,6 +33,12 @@ struct ConvWeights {
 /// kernels::multiply_panels(): a tile's start and end cost as much as its sums.
 inline constexpr std::int64_t kShortDepth = 64;
 
+/// Whether the results and channels of a group fill panels well enough.
+[[nodiscard]] constexpr bool fills_panels(std::int64_t results, std::int64_t channels,
+                                          bool grouped) {
+  return grouped ? results >= 16 && channels >= 16 : results >= 8;
+}
+
 /// The packings of convolutions' weights in panels of so many results: of one group, of several.
 struct WindowPacking {
   std::int64_t columns;

@@ -27,8 +27,7 @@ Tag least_padding(std::int64_t n, std::span<const Block> blocks) {
 std::optional<Tag> product_packing(std::int64_t k, std::int64_t n, const ProductTypes& types,
                                    InstructionSet usable) {
   const DataType type = types.weight;
-  // Rows come in blocks of 16, columns in those of the tag: small matrices would grow.
-  if (k < 16 || n < 8) return std::nullopt;
+  if (!is_worth_packing(k, n)) return std::nullopt;
   if (type == DataType::kInt8)  // without VNNI there are no such products
     return n < 64 ? std::nullopt : std::optional(Tag::BA16a64b4a);
   if (types.source != DataType::kFloat) {  // pairs of rows, as instructions multiply them
@@ -54,6 +53,9 @@ std::span<const Tag> product_packings() {
                                         Tag::BA16a32b2a, Tag::BA16a48b2a, Tag::BA16a64b2a};
   return kPackings;
 }
+
+std::span<const Tag> panel_packings() { return product_packings().first(4); }
+std::span<const Tag> pair_packings() { return product_packings().last(4); }
 
 bool is_product_packing(const dnnl::memory::desc& md) {
   const dnnl::memory::dims dims = md.get_dims();

@@ -29,6 +29,16 @@ struct ProductTypes {
 /// The packings that oneDNN's product kernels take for every number of rows, f32's first: a file may
 /// hold any of them.
 [[nodiscard]] std::span<const dnnl::memory::format_tag> product_packings();
+/// Of these, in blocks of 16, 32, 48 and 64 columns, those of panels, which f32 has and own kernels widen narrow types
+/// from, and those of pairs of narrow rows.
+[[nodiscard]] std::span<const dnnl::memory::format_tag> panel_packings();
+[[nodiscard]] std::span<const dnnl::memory::format_tag> pair_packings();
+
+/// Rows come in blocks of 16, columns in those of the packing: small matrices would grow.
+[[nodiscard]] constexpr bool is_worth_packing(std::int64_t k, std::int64_t n) {
+  return k >= 16 && n >= 8;
+}
+
 [[nodiscard]] bool is_product_packing(const dnnl::memory::desc& md);
 
 /// Columns of a panel, where `md` is a matrix in one of product_packings() but those of pairs and bytes.

@@ -120,6 +120,15 @@ std::optional<memory::desc> chosen_form(const NodeBuilder& builder, std::uint32_
   return form.md;
 }
 
+std::optional<memory::desc> tuned_packing(const NodeBuilder& builder, const Dims& dims) {
+  const TunedForms* tuned = builder.context().tuned;
+  if (tuned == nullptr || builder.node().packed_weight == kNone) return std::nullopt;
+  const auto& tag = (*tuned)[builder.node().op];
+  if (!tag) return std::nullopt;
+  return md_of_tag(to_dnnl(dims), dnnl_type(builder.weight_type()),
+                   static_cast<std::uint32_t>(*tag));
+}
+
 std::optional<memory::desc> stored_packing(const NodeBuilder& builder, std::uint32_t weight,
                                            const Dims& dims, bool transposed, TakesPacking* takes) {
   const BuildContext& context = builder.context();

@@ -42,6 +42,10 @@ inline constexpr std::uint16_t kOwnPackings = 0x8000;
                                                             const dnnl::memory::desc& logical,
                                                             bool transposed);
 
+/// What a tuning table wants for the node's weight, if it is a packing of these dims. None but while packing.
+[[nodiscard]] std::optional<dnnl::memory::desc> tuned_packing(const NodeBuilder& builder,
+                                                              const Dims& dims);
+
 using TakesPacking = bool(const dnnl::memory::desc&);
 /// The first packing in which the file has the op's weight, by another release or for other machines,
 /// with these dims, and which `takes` accepts. None while packing, and for a value.

@@ -18,6 +18,9 @@ struct WeightForm {
 };
 using WeightForms = std::vector<std::vector<WeightForm>>;
 
+/// Per op the packing that a tuning table wants for its constant; nothing where our own tables decide.
+using TunedForms = std::vector<std::optional<dnnl::memory::format_tag>>;
+
 /// Whether a kernel that oneDNN calls a reference may be used: some are not slow.
 enum class References : std::uint8_t { kRefused, kAllowed };
 
@@ -27,6 +30,7 @@ struct BuildContext {
   const NodeGraph& graph;
   const WeightForms* forms = nullptr;      // null while packing
   std::span<const std::uint16_t> choices;  // per op: form of its weight, or empty
+  const TunedForms* tuned = nullptr;       // while packing; null: there is none
   int threads = 1;                         // that will run the plan
   bool create_primitives = true;
   /// kAllowed: a node that oneDNN has nothing else for gets its reference kernel.

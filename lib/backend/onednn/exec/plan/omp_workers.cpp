@@ -49,6 +49,9 @@ OmpThreads::~OmpThreads() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
+// Where OpenMP cannot (within a region), the threads stay, which costs time only.
+void release_omp_team() { (void)omp_pause_resource(omp_pause_soft, omp_get_initial_device()); }
+
 Workers& omp_workers() {
   static constinit OmpWorkers workers;
   return workers;

@@ -16,6 +16,9 @@ class OmpThreads {
   int before_;
 };
 
+/// Ends the threads that wait for parallel regions of the calling thread; the next region starts new ones.
+void release_omp_team();
+
 /// The OpenMP threads of the calling thread, in equal parts: a team that is running costs 5 us a
 /// call, and oneDNN's primitives use the same.
 [[nodiscard]] Workers& omp_workers();

@@ -6,6 +6,7 @@
 #include "ctxgen/onednn/kind_params.h"
 #include "ctxgen/onednn/kind_traits.h"
 
+#include "layout/tuned_forms.h"
 #include "layout/weight_layout.h"
 #include "plan/omp_workers.h"
 #include "plan/payload.h"
@@ -81,6 +82,8 @@ class Packer {
       return fail(ErrorCode::kResourceLimit, "weight \"{}\": more than {} layouts",
                   program_.weights[weight].name, packed.size());
     packed.push_back({std::move(layout), id});
+    if (packed.size() == 1 && options_.packed)
+      CTXGEN_CHECK(options_.packed(plain_[weight].bytes().size()));
     return static_cast<std::uint16_t>(packed.size() - 1);
   }
 
@@ -118,11 +121,13 @@ Status add_portable_profile(Program& program, std::span<const Dims> input_dims) 
   return {};
 }
 
-Result<Plan> plan_profile(const Program& program, std::span<const Dims> input_dims) {
+Result<Plan> plan_profile(const Program& program, std::span<const Dims> input_dims,
+                          const TunedForms& tuned) {
   return make_plan({.program = program,
                     .input_dims = input_dims,
                     .forms = nullptr,
                     .choices = {},
+                    .tuned = &tuned,
                     .threads = kPlanningThreads,
                     .create_primitives = false});
 }
@@ -156,8 +161,10 @@ Result<Dims> typical_source(const Program& program, const ProgramOp& op) {
   return src;
 }
 
-/// Packs the weight of one op for shapes that are not known yet, by planning the op alone.
-Status pack_typical(const Program& program, const ProgramOp& op, Packer& packer) {
+/// Packs the weight of one op for shapes that are not known yet, by planning the op alone. `tuned`: what a tuning
+/// table wants for it.
+Status pack_typical(const Program& program, const ProgramOp& op,
+                    std::optional<dnnl::memory::format_tag> tuned, Packer& packer) {
   const KindTraits& traits = traits_of(op);
   const bool packs = traits.product && op.inputs.size() >= 2 &&
                      op.inputs[0].kind == Operand::Kind::kValue &&
@@ -188,7 +195,7 @@ Status pack_typical(const Program& program, const ProgramOp& op, Packer& packer)
   std::erase_if(alone.ops[0].params,
                 [](const ProgramParam& param) { return param.name == "trans_a"; });
   const Dims source = CTXGEN_TRY(typical_source(program, op));
-  const auto plan = plan_profile(alone, std::span(&source, 1));
+  const auto plan = plan_profile(alone, std::span(&source, 1), {tuned});
   // An op that does not plan here may plan with its real shapes; its weight is stored plain.
   if (!plan) return {};
   for (PackedUse use : plan->packed) {
@@ -206,19 +213,23 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   const OmpThreads scope(kPlanningThreads);
   Packer packer(program, plain_weights, options,
                 options.jobs > 0 ? options.jobs : default_threads(), store);
+  TunedForms tuned(program.ops.size());
+  if (options.tuning != nullptr && !options.portable)
+    tuned = CTXGEN_TRY(tuned_forms(program, *options.tuning, options.profiles));
   std::vector<Plan> plans;
   for (const std::vector<Dims>& profile : options.profiles) {
     if (options.portable)
       CTXGEN_CHECK(add_portable_profile(program, profile));
     else
-      plans.push_back(CTXGEN_TRY(plan_profile(program, profile)));
+      plans.push_back(CTXGEN_TRY(plan_profile(program, profile, tuned)));
   }
   for (const Plan& plan : plans) CTXGEN_CHECK(pack_plan(program, plan, packer));
-  for (const ProgramOp& op : program.ops) {
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    const ProgramOp& op = program.ops[i];
     const bool open = !options.portable && op.inputs.size() >= 2 &&
                       op.inputs[1].kind == Operand::Kind::kWeight &&
                       program.weights[op.inputs[1].index].packed.empty();
-    if (open) CTXGEN_CHECK(pack_typical(program, op, packer));
+    if (open) CTXGEN_CHECK(pack_typical(program, op, tuned[i], packer));
   }
   for (std::uint32_t i = 0; i < program.weights.size(); ++i)
     if (program.weights[i].packed.empty()) (void)CTXGEN_TRY(packer.add_plain(i));

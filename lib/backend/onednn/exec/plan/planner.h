@@ -13,6 +13,7 @@ struct PlanRequest {
   std::span<const Dims> input_dims;
   const WeightForms* forms = nullptr;      // null while packing
   std::span<const std::uint16_t> choices;  // of a stored plan, else empty
+  const TunedForms* tuned = nullptr;       // while packing; null: there is none
   int threads = 1;
   bool create_primitives = true;
   /// Reference kernels are taken where no other way of planning succeeds: slow, but right.

@@ -1,5 +1,10 @@
 #include "rules/conv_rules.h"
 
+#include <optional>
+#include <utility>
+
+#include "ctxgen/base/checked.h"
+
 #include "plan/params.h"
 #include "rules/shape_rules.h"
 
@@ -21,10 +26,27 @@ Status check_conv_inputs(const ProgramOp& op, ShapeInputs in, std::int64_t group
   return {};
 }
 
-ShapeOutputs conv_result(ShapeInputs in, const Window& window) {
-  Dims out{in[0].dims[0], in[1].dims[0]};
+ShapeOutputs conv_result(std::int64_t images, std::int64_t results, const Window& window) {
+  Dims out{images, results};
   for (const std::int64_t size : window.out) out.push_back(size);
   return one_shape(out);
+}
+
+Result<Window> window_of_matrix(const ProgramOp& op, const Dims& src, const IntList& kernel,
+                                const WindowParams& params, std::int64_t depth) {
+  CTXGEN_CHECK(require_spatial(op, src));
+  constexpr std::size_t kMostSpatial = 2;
+  if (kernel.size() + 2 != src.size() || kernel.size() > kMostSpatial)
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} with a kernel of {} dims", label(op),
+                to_string(src), kernel.size());
+  std::optional<std::uint64_t> elements = static_cast<std::uint64_t>(src[1]);
+  for (const std::int64_t size : kernel)
+    elements = size < 1 || !elements ? std::nullopt
+                                     : checked_mul(*elements, static_cast<std::uint64_t>(size));
+  if (!elements || std::cmp_not_equal(*elements, depth))
+    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit windows of {} elements",
+                label(op), to_string(src), depth);
+  return resolve_window(op, src, kernel, params);
 }
 
 namespace {

@@ -17,7 +17,13 @@ namespace ctxgen::onednn {
 /// Errors  UNSUPPORTED, INVALID_GRAPH.
 [[nodiscard]] Status check_conv_inputs(const ProgramOp& op, ShapeInputs in, std::int64_t group);
 /// [N, M, and what the window gives].
-[[nodiscard]] ShapeOutputs conv_result(ShapeInputs in, const Window& window);
+[[nodiscard]] ShapeOutputs conv_result(std::int64_t images, std::int64_t results,
+                                       const Window& window);
+/// The window of a convolution of one group over one or two spatial dims, whose weights are a matrix that windows of
+/// `depth` elements are multiplied by. Errors  UNSUPPORTED, INVALID_GRAPH.
+[[nodiscard]] Result<Window> window_of_matrix(const ProgramOp& op, const Dims& src,
+                                              const IntList& kernel, const WindowParams& params,
+                                              std::int64_t depth);
 /// The spatial dims of the weights.
 [[nodiscard]] IntList kernel_of(const Dims& weights);
 

@@ -27,6 +27,7 @@ OnednnExecutable::OnednnExecutable(std::shared_ptr<const Program> program,
                                    const LoadOptions& options)
     : threads_(options.threads),
       workers_(options.workers != nullptr ? *options.workers : omp_workers()),
+      team_(options.threads),
       kept_plans_(options.kept_plans),
       program_(std::move(program)),
       lengths_(RunLengths::find(*program_)),
@@ -42,7 +43,7 @@ Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
       std::unique_ptr<OnednnExecutable>(new OnednnExecutable(std::move(shared), options));
   const Program& program = *executable->program_;
   const OmpThreads scope(options.threads);
-  executable->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs));
+  executable->bank_ = CTXGEN_TRY(WeightBank::create(program, blobs, executable->team_));
   for (const StoredPlan& stored : program.plans) {
     const auto choices = CTXGEN_TRY(decode_choices(stored.payload, program.ops.size()));
     auto plan = executable->new_plan(stored.input_dims, choices);
@@ -123,7 +124,9 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
   BoundPlan* bound = CTXGEN_TRY(own->bound(plan, inputs));
   own->forget_deliveries();
   CTXGEN_CHECK(place(*own, *bound, inputs, outputs));
-  CTXGEN_CHECK(run_steps(*bound, own->stream(), control));
+  Status status;
+  team_.run([&] { status = run_steps(*bound, own->stream(), control); });
+  CTXGEN_CHECK(std::move(status));
   own->deliver();
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "run/execution.h"
 #include "run/plan_cache.h"
+#include "run/team_threads.h"
 #include "run/weight_bank.h"
 
 namespace ctxgen::onednn {
@@ -51,6 +52,7 @@ class OnednnExecutable final : public Executable {
 
   const int threads_;
   Workers& workers_;
+  const Team team_;
   const std::size_t kept_plans_;
   std::shared_ptr<const Program> program_;
   const RunLengths lengths_;

@@ -5,9 +5,11 @@
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/ctxfile/plan_view.h"
+#include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/onednn/exec.h"
 
 #include "kinds/kind_rows.h"
+#include "layout/tuned_forms.h"
 #include "layout/weight_layout.h"
 #include "rules/op_precision.h"
 #include "rules/rounding.h"
@@ -62,7 +64,8 @@ class OnednnLoader final : public ProgramLoader,
                            public KnowsRounding,
                            public KnowsNeeds,
                            public PredictsPacking,
-                           public ShowsPlans {
+                           public ShowsPlans,
+                           public KnowsTuning {
  public:
   [[nodiscard]] std::string_view source() const override { return kSource; }
 
@@ -82,6 +85,9 @@ class OnednnLoader final : public ProgramLoader,
 
   [[nodiscard]] std::vector<OpPrecision> precisions(const Program& program) const override {
     return precisions_of(program);
+  }
+  [[nodiscard]] Result<std::vector<TunableOp>> tunable_ops(const Program& program) const override {
+    return tunable_ops_of(program);
   }
   [[nodiscard]] std::string fingerprint() const override { return make_fingerprint(); }
   [[nodiscard]] Result<std::string> fingerprint_of(const CompileTarget& target) const override {

@@ -26,8 +26,8 @@ Result<AlignedBytes> aligned_copy(std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<std::unique_ptr<WeightBank>> WeightBank::create(const Program& program,
-                                                       const BlobSource& blobs) {
-  auto bank = std::unique_ptr<WeightBank>(new WeightBank());
+                                                       const BlobSource& blobs, Team team) {
+  auto bank = std::unique_ptr<WeightBank>(new WeightBank(std::move(team)));
   bank->forms_ = CTXGEN_TRY(decode_forms(program));
   bank->blobs_.resize(program.weights.size());
   for (std::size_t i = 0; i < program.weights.size(); ++i) {
@@ -72,6 +72,13 @@ const WeightBank::Repacked& WeightBank::keep(Repacked repacked) {
   return repacked_.back();
 }
 
+Result<AlignedBytes> WeightBank::reorder(const std::byte* source, const dnnl::memory::desc& from,
+                                         const dnnl::memory::desc& to) const {
+  Result<AlignedBytes> bytes;
+  team_.run([&] { bytes = reorder_weight(source, from, to); });
+  return bytes;
+}
+
 Result<std::span<const std::byte>> WeightBank::plain(std::uint32_t weight) {
   const auto& forms = forms_[weight];
   for (std::size_t f = 0; f < forms.size(); ++f)
@@ -83,8 +90,8 @@ Result<std::span<const std::byte>> WeightBank::plain(std::uint32_t weight) {
   const WeightForm& form = forms[0];
   Dims dims;
   for (const std::int64_t dim : form.md.get_dims()) dims.push_back(dim);
-  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(
-      blobs_[weight][0].bytes.data(), form.md, logical_md(dims, form.transposed, types_[weight])));
+  AlignedBytes bytes = CTXGEN_TRY(reorder(blobs_[weight][0].bytes.data(), form.md,
+                                          logical_md(dims, form.transposed, types_[weight])));
   return keep({weight, true, false, {}, std::move(bytes)}).view();
 }
 
@@ -107,8 +114,8 @@ Result<const std::byte*> WeightBank::packed(const PackedUse& use) {
   const auto source = CTXGEN_TRY(plain(use.weight));
   AlignedBytes copy;  // while packing only
   if (!is_aligned(source)) copy = CTXGEN_TRY(aligned_copy(source));
-  AlignedBytes bytes = CTXGEN_TRY(reorder_weight(
-      copy.data() != nullptr ? copy.data() : source.data(), use.logical, use.wanted));
+  AlignedBytes bytes = CTXGEN_TRY(
+      reorder(copy.data() != nullptr ? copy.data() : source.data(), use.logical, use.wanted));
   return keep({use.weight, false, use.transposed, use.wanted, std::move(bytes)}).bytes.data();
 }
 

@@ -5,12 +5,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/ctxfile/executable.h"
 
 #include "plan/aligned_bytes.h"
 #include "plan/builder.h"
+#include "run/team_threads.h"
 
 namespace ctxgen::onednn {
 
@@ -19,9 +21,11 @@ namespace ctxgen::onednn {
 /// Threads   members may be called from several threads. Addresses stay valid while it lives.
 class WeightBank {
  public:
+  /// `team` packs what is not stored as a plan wants it.
   /// Errors  kCorruptContext when a blob is too small for its layout, or packed and not aligned.
   [[nodiscard]] static Result<std::unique_ptr<WeightBank>> create(const Program& program,
-                                                                  const BlobSource& blobs);
+                                                                  const BlobSource& blobs,
+                                                                  Team team);
   [[nodiscard]] const WeightForms& forms() const { return forms_; }
   /// Resolves everything that `plan` reads: fills packed_data and weight_data.
   [[nodiscard]] Status bind(Plan& plan);
@@ -38,7 +42,10 @@ class WeightBank {
     AlignedBytes bytes;
     [[nodiscard]] std::span<const std::byte> view() const { return {bytes.data(), bytes.size()}; }
   };
-  WeightBank() = default;
+  explicit WeightBank(Team team) : team_(std::move(team)) {}
+  [[nodiscard]] Result<AlignedBytes> reorder(const std::byte* source,
+                                             const dnnl::memory::desc& from,
+                                             const dnnl::memory::desc& to) const;
   /// Anywhere in memory: weights that stay in files of a source are where those put them.
   [[nodiscard]] Result<std::span<const std::byte>> plain(std::uint32_t weight);
   /// The same for kernels, which want constants aligned.
@@ -46,6 +53,7 @@ class WeightBank {
   [[nodiscard]] Result<const std::byte*> packed(const PackedUse& use);
   const Repacked& keep(Repacked repacked);
 
+  const Team team_;
   std::vector<DataType> types_;
   std::vector<std::string> names_;
   WeightForms forms_;

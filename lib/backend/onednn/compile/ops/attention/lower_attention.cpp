@@ -18,7 +18,7 @@ struct Spelling {
   std::size_t lengths;  // kNoInput: it has none
   std::size_t inputs;   // of later ones none may be used
 };
-constexpr std::size_t kNoInput = SIZE_MAX;
+constexpr std::size_t kNoInput = SIZE_MAX, kMultiHeadBias = 3;
 constexpr Spelling kOnnxAttention{
     .bias = 3, .past_key = 4, .past_value = 5, .lengths = 6, .inputs = 7};
 constexpr Spelling kMultiHead{
@@ -98,7 +98,15 @@ Read<AttentionParams> read_multi_head(const NodeView& n) {
   CTXGEN_REFUSE(check_tensors(n, kMultiHead));
   if (n.rank(0) != 3) return refuse("query has rank {}", n.rank(0));
   if (n.rank(1) != n.rank(2)) return refuse("ranks {} and {}", n.rank(1), n.rank(2));
-  if (n.has_input(3)) return refuse("bias is used");
+  if (n.has_input(kMultiHeadBias)) {
+    const Tensor* bias = n.constant(kMultiHeadBias);
+    if (bias == nullptr) return refuse("bias is not constant");
+    if (n.rank(1) != 3) return refuse("a bias of keys and values that are heads");
+    const Dim hidden = n.input_dims(0)[2], values = n.input_dims(2)[2];
+    if (!is_real(bias->type()) || !hidden.is_fixed() || !values.is_fixed() ||
+        bias->dims() != Dims{2 * hidden.value() + values.value()})
+      return refuse("bias is {} {}", name_of(bias->type()), to_string(bias->dims()));
+  }
   if (n.has_input(4)) return refuse("key_padding_mask is used");
   const Node& node = n.node();
   AttentionParams params;
@@ -109,6 +117,26 @@ Read<AttentionParams> read_multi_head(const NodeView& n) {
   if (n.has_input(kMultiHead.bias) && n.rank(kMultiHead.bias) != 4)
     return refuse("attention_bias has rank {}", n.rank(kMultiHead.bias));
   return params;
+}
+
+/// Queries, keys and values with their part of a MultiHeadAttention's bias.
+Status add_parts_of_bias(const NodeView& n, ProgramBuilder& builder, AttentionInputs& inputs) {
+  const Tensor* bias = n.has_input(kMultiHeadBias) ? n.constant(kMultiHeadBias) : nullptr;
+  if (bias == nullptr) return {};
+  const auto all = floats_of(*bias);
+  const auto hidden = static_cast<std::size_t>(n.input_dims(0)[2].value());
+  const std::string& name = n.output_value(0).name;
+  const std::array<std::size_t, 4> cuts{0, hidden, 2 * hidden, all.size()};
+  for (const std::size_t i : {kAtQ, kAtK, kAtV}) {
+    const std::span part = std::span(all).subspan(cuts[i], cuts[i + 1] - cuts[i]);
+    const Tensor vector = CTXGEN_TRY(tensor_of({std::ssize(part)}, part));
+    const std::uint32_t sum =
+        builder.temporary(std::format("{}/biased_{}", name, i), builder.at(inputs[i].index).dims);
+    const Operand own = builder.weight(std::format("{}/bias_{}", name, i), vector);
+    builder.add_binary(n, "add", inputs[i], own, sum);
+    inputs[i] = Operand::value(sum);
+  }
+  return {};
 }
 
 /// A mask as an operand: constants of bool and other values as they are.
@@ -125,6 +153,7 @@ Status lower_heads(const NodeView& n, ProgramBuilder& builder, const AttentionPa
   encode(params, op);
   AttentionInputs inputs;
   for (const std::size_t i : {kAtQ, kAtK, kAtV}) inputs[i] = builder.operand(n.input(i));
+  if (&spelling == &kMultiHead) CTXGEN_CHECK(add_parts_of_bias(n, builder, inputs));
   const bool past = n.has_input(spelling.past_key) && !is_empty(n, spelling.past_key);
   if (past) {
     inputs[kAtPastKey] = builder.operand(n.input(spelling.past_key));

@@ -1,6 +1,7 @@
 // com.microsoft GroupQueryAttention: heads that share keys, rotary embedding, a cache.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <format>
 
 #include "ctxgen/onednn/op_kinds.h"
@@ -13,7 +14,7 @@ namespace ctxgen::onednn {
 
 namespace {
 
-constexpr std::size_t kTotal = 6, kCosInput = 7;
+constexpr std::size_t kTotal = 6, kCosInput = 7, kBiasInput = 10, kSinks = 11;
 
 struct GroupQuery {
   AttentionParams params;
@@ -40,8 +41,9 @@ Refusal check_inputs(const NodeView& n) {
   } else {
     CTXGEN_REFUSE(require_value(n, 5, {DataType::kInt32}));
   }
+  if (n.has_input(kBiasInput)) CTXGEN_REFUSE(require_ranked(n, kBiasInput, "attention_bias", {4}));
   for (std::size_t i = 9; i < n.input_count(); ++i)
-    if (n.has_input(i)) return std::format("input {} is used", i);
+    if (n.has_input(i) && i != kBiasInput && i != kSinks) return std::format("input {} is used", i);
   return require_present(n);
 }
 
@@ -51,6 +53,23 @@ Refusal check_attributes(const Node& node) {
       return std::format("{} is {}", name, type);
   if (const std::int64_t output = node.int_or("qk_output", 0); output != 0)
     return std::format("qk_output is {}", output);
+  return std::nullopt;
+}
+
+/// One more logit for each head.
+Refusal read_sinks(const NodeView& n, AttentionParams& params) {
+  constexpr float kMost = 1e30F;  // of what the op takes
+  if (!n.has_input(kSinks)) return std::nullopt;
+  const Tensor* sinks = n.constant(kSinks);
+  if (sinks == nullptr) return "head_sink is not constant";
+  if (params.heads > 4096) return std::format("head_sink of {} heads", params.heads);
+  if (!is_real(sinks->type()) || sinks->dims() != Dims{params.heads})
+    return std::format("head_sink is {} {}", name_of(sinks->type()), to_string(sinks->dims()));
+  for (const float sink : floats_of(*sinks)) {
+    if (!(std::fabs(sink) <= kMost)) return std::format("head_sink has {}", sink);
+    params.sinks.push_back(double{sink});
+  }
+  params.smooth = false;
   return std::nullopt;
 }
 
@@ -71,7 +90,10 @@ Read<GroupQuery> read_group_query(const NodeView& n) {
   params.window = std::max<std::int64_t>(0, node.int_or("local_window_size", -1));
   params.causal = true;
   params.smooth = node.int_or("smooth_softmax", 0) > 0;
+  CTXGEN_REFUSE(read_sinks(n, params));
   params.lengths = "last";
+  // Its keys are the total, those of a buffer may be more.
+  params.short_bias = params.long_bias = n.has_input(kBiasInput);
   if (node.int_or("do_rotary", 0) != 0) {
     for (const std::size_t i : {kCosInput, kCosInput + 1})
       CTXGEN_REFUSE(require_ranked(n, i, "a rotary cache", {2}));
@@ -100,6 +122,7 @@ Status lower_group_query(const NodeView& n, ProgramBuilder& builder) {
   inputs[kAtLengths] = n.constant(5) == nullptr
                            ? builder.operand(n.input(5))
                            : builder.stored_weight(n.input_value(5).name, *n.constant(5));
+  if (n.has_input(kBiasInput)) inputs[kAtBias] = builder.operand(n.input(kBiasInput));
   if (!read.params.rotary.empty()) {
     inputs[kAtCos] = builder.operand(n.input(kCosInput));
     inputs[kAtSin] = builder.operand(n.input(kCosInput + 1));

@@ -1,6 +1,7 @@
 #include "byte_weights.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ctxgen/onednn/op_kinds.h"
 
@@ -68,15 +69,28 @@ Status add_packed(const ByteWeights& weights, std::string_view name, const ByteO
 
 }  // namespace
 
-Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values, std::size_t zeros) {
+Result<Tensor> byte_rows(const Tensor& columns) {
+  const std::int64_t n = columns.dims()[0], k = columns.dims()[1];
+  Tensor rows = CTXGEN_TRY(Tensor::allocate(columns.type(), Dims{k, n}));
+  const std::uint8_t* from = bytes_in(columns);
+  auto* to = reinterpret_cast<std::uint8_t*>(rows.mutable_bytes().data());
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t i = 0; i < k; ++i) to[i * n + j] = *from++;
+  return rows;
+}
+
+Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values, std::size_t zeros,
+                                    Stored order) {
   const Tensor* stored = n.has_input(values) ? n.constant(values) : nullptr;
   if (stored == nullptr) return refuse("weights are not constant");
   if (!holds_bytes(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
   if (stored->rank() != 2) return refuse("weights of rank {}, expected 2", stored->rank());
   ByteWeights read;
   read.matrix = {.k = stored->dims()[0], .n = stored->dims()[1]};
+  if (order == Stored::kColumns) std::swap(read.matrix.k, read.matrix.n);
   if (!kernels::is_valid(read.matrix)) return refuse("weights {}", to_string(stored->dims()));
-  read.source = {.is_signed = stored->type() == DataType::kInt8, .values = bytes_in(*stored)};
+  read.source = {.is_signed = stored->type() == DataType::kInt8,
+                 .values = order == Stored::kRows ? bytes_in(*stored) : nullptr};
   CTXGEN_REFUSE(read_byte_zeros(n, zeros, *stored, read));
   return read;
 }

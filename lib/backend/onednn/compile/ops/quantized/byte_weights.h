@@ -15,10 +15,17 @@ struct ByteWeights {
   kernels::ByteSource source;
 };
 
+/// Whether a constant matrix is stored with its rows or its columns one after the other.
+enum class Stored : std::uint8_t { kRows, kColumns };
+
 /// Constant inputs `values` and `zeros` (of one element or N; may be absent). Refuses what is not such a
-/// matrix, and one of so few columns that its packed form would be many times its size.
+/// matrix, and one of so few columns that its packed form would be many times its size. One that is stored
+/// by columns has no values until byte_rows() gives them.
 [[nodiscard]] Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values,
-                                                  std::size_t zeros);
+                                                  std::size_t zeros, Stored stored = Stored::kRows);
+
+/// Bytes [N, K] as [K, N]. Errors  RESOURCE_LIMIT.
+[[nodiscard]] Result<Tensor> byte_rows(const Tensor& columns);
 
 /// A MatMulInteger as a product of our own: constant weights, and one zero point of the source, which may
 /// be a value.
@@ -52,7 +59,8 @@ struct ByteConvWeights {
 struct ByteOperands {
   Operand a = {}, zero = {}, scale = {}, scales = {}, bias = {};
 };
-/// Adds op "byte_matmul" to the program; `values` is the input that `weights` was read from.
+/// Adds op "byte_matmul" to the program; `values` is the input that `weights` was read from, whose name the
+/// packed matrix gets.
 [[nodiscard]] Status add_byte_matmul(const NodeView& n, std::size_t values,
                                      const ByteWeights& weights, const ByteOperands& operands,
                                      ProgramOp op, std::uint32_t result, ProgramBuilder& builder);

@@ -10,19 +10,6 @@ namespace ctxgen::onednn {
 
 namespace {
 
-/// Bits of an integer type of a few bits; 0 for other types.
-std::int64_t low_bits_of(DataType type) {
-  switch (type) {
-    case DataType::kUint2:
-    case DataType::kInt2: return 2;
-    case DataType::kUint4:
-    case DataType::kInt4: return 4;
-    case DataType::kUint8:
-    case DataType::kInt8: return 8;
-    default: return 0;
-  }
-}
-
 /// Element i as the unsigned integer that packed matrices hold: signed ones with 2^(bits - 1) added.
 struct Unsigned {
   explicit Unsigned(const Tensor& tensor)
@@ -144,6 +131,18 @@ std::vector<std::uint8_t> zero_bytes(const StoredLowBits& stored) {
 
 }  // namespace
 
+std::int64_t low_bits_of(DataType type) {
+  switch (type) {
+    case DataType::kUint2:
+    case DataType::kInt2: return 2;
+    case DataType::kUint4:
+    case DataType::kInt4: return 4;
+    case DataType::kUint8:
+    case DataType::kInt8: return 8;
+    default: return 0;
+  }
+}
+
 Refusal require_columns(const kernels::LowBitMatrix& matrix, std::uint64_t bytes) {
   constexpr std::uint64_t kSmall = 1U << 20U;
   if (kernels::packed_bytes(matrix) <= 4 * bytes + kSmall) return std::nullopt;
@@ -176,7 +175,7 @@ Refusal choose_blocks(StoredLowBits& stored) {
   return require_columns(stored.matrix, stored.values.bytes().size());
 }
 
-Read<StoredLowBits> read_low_bits(const NodeView& n, bool swapped) {
+Read<StoredLowBits> read_stored(const NodeView& n) {
   for (const Attribute& attribute : n.node().attributes)
     if (attribute.name != "axis" && attribute.name != "block_size" &&
         attribute.name != "output_dtype")
@@ -186,8 +185,7 @@ Read<StoredLowBits> read_low_bits(const NodeView& n, bool swapped) {
   const Tensor* zeros = n.has_input(2) ? n.constant(2) : nullptr;
   if (values == nullptr || scales == nullptr || (n.has_input(2) && zeros == nullptr))
     return refuse("an input is not constant");
-  if (values->rank() != 2) return refuse("rank {}, expected 2", values->rank());
-  StoredLowBits stored{.values = *values, .scales = *scales, .swapped = swapped};
+  StoredLowBits stored{.values = *values, .scales = *scales};
   if (zeros != nullptr) {
     const bool as_scales = zeros->element_count() == scales->element_count() &&
                            (zeros->element_count() == 1 || zeros->dims() == scales->dims());
@@ -198,7 +196,14 @@ Read<StoredLowBits> read_low_bits(const NodeView& n, bool swapped) {
   const DataType result = n.output_value(0).type.element;
   if (result != DataType::kFloat && result != DataType::kFloat16)
     return refuse("result of type {}", name_of(result));
-  const Dims& dims = values->dims();
+  return stored;
+}
+
+Read<StoredLowBits> read_low_bits(const NodeView& n, bool swapped) {
+  StoredLowBits stored = CTXGEN_TRY(read_stored(n));
+  const Dims& dims = stored.values.dims();
+  if (dims.size() != 2) return refuse("rank {}, expected 2", dims.size());
+  stored.swapped = swapped;
   stored.matrix.k = dims[swapped ? 1 : 0];
   stored.matrix.n = dims[swapped ? 0 : 1];
   CTXGEN_REFUSE(read_scales(n, n.node().int_or("block_size", 0), stored));

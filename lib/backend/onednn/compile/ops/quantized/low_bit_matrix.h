@@ -19,6 +19,12 @@ struct StoredLowBits {
   std::int64_t scale_rows = 0;  // elements of a column to a scale; 0: all
 };
 
+/// Bits of an integer type of a few bits; 0 for other types.
+[[nodiscard]] std::int64_t low_bits_of(DataType type);
+
+/// The constants of DequantizeLinear `n`: values, scales and zeros, nothing else.
+[[nodiscard]] Read<StoredLowBits> read_stored(const NodeView& n);
+
 /// What DequantizeLinear `n` makes of constants; `swapped` says that its rows are the columns of the
 /// matrix. Refuses scales that no kernel expresses: those that differ within 16 elements of a column.
 [[nodiscard]] Read<StoredLowBits> read_low_bits(const NodeView& n, bool swapped);

@@ -27,19 +27,7 @@ struct ByteConv {
 Result<ByteConv> describe_byte_conv(const ProgramOp& op, const Dims& src) {
   const auto params = CTXGEN_TRY(decode<ByteConvParams>(op));
   ByteConv conv{CTXGEN_TRY(byte_matrix(op, params.matrix)), {}};
-  CTXGEN_CHECK(require_spatial(op, src));
-  constexpr std::size_t kMostSpatial = 2;
-  if (params.kernel.size() + 2 != src.size() || params.kernel.size() > kMostSpatial)
-    return fail(ErrorCode::kInvalidGraph, "{}: source {} with a kernel of {} dims", label(op),
-                to_string(src), params.kernel.size());
-  std::optional<std::uint64_t> depth = static_cast<std::uint64_t>(src[1]);
-  for (const std::int64_t size : params.kernel)
-    depth =
-        size < 1 || !depth ? std::nullopt : checked_mul(*depth, static_cast<std::uint64_t>(size));
-  if (!depth || std::cmp_not_equal(*depth, conv.matrix.k))
-    return fail(ErrorCode::kInvalidGraph, "{}: source {} does not fit windows of {} elements",
-                label(op), to_string(src), conv.matrix.k);
-  conv.window = CTXGEN_TRY(resolve_window(op, src, params.kernel, params.window));
+  conv.window = CTXGEN_TRY(window_of_matrix(op, src, params.kernel, params.window, conv.matrix.k));
   return conv;
 }
 
@@ -47,9 +35,7 @@ Result<ShapeOutputs> byte_conv_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[kBytesA].dims;
   const ByteConv conv = CTXGEN_TRY(describe_byte_conv(op, src));
   CTXGEN_CHECK(check_byte_operands(op, conv.matrix, in));
-  Dims out{src[0], conv.matrix.n};
-  for (const std::int64_t size : conv.window.out) out.push_back(size);
-  return one_shape(out);
+  return conv_result(src[0], conv.matrix.n, conv.window);
 }
 
 Status place_byte_conv(Placement& pass, std::uint32_t op) {
@@ -63,6 +49,7 @@ struct ByteConvForm {
   std::int64_t rows = 0, rows_of_part = 0;
   std::uint64_t part_bytes = 0;  // of scratch; the windows come first
   std::uint64_t gathered_bytes = 0;
+  std::int64_t row_bytes = 0;  // of a gathered window, filled up to words
   [[nodiscard]] std::int64_t parts() const {
     return rows == 0 ? 0 : (rows + rows_of_part - 1) / rows_of_part;
   }
@@ -100,8 +87,10 @@ class ByteConvKernel final : public Kernel {
     } else {
       auto* rows = reinterpret_cast<std::uint8_t*>(scratch);
       const std::uint8_t fill = product.a_zero == nullptr ? 0 : *product.a_zero;
-      kernels::gather_windows(conv_.windows, product.a, fill, first, product.rows, rows);
+      kernels::gather_windows(conv_.windows, product.a, fill, first, product.rows, conv_.row_bytes,
+                              rows);
       product.a = rows;
+      product.a_stride = conv_.row_bytes;
     }
     const std::int64_t at = first * form_.matrix.n;
     if (product.sums != nullptr) product.sums += at;
@@ -129,9 +118,10 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
   const auto aligned = [](std::uint64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   };
+  form.row_bytes = (matrix.k + 3) / 4 * 4;
   // At most 240 x 2^31.
   if (!takes_pixels(windows))
-    form.gathered_bytes = aligned(static_cast<std::uint64_t>(form.rows_of_part * matrix.k));
+    form.gathered_bytes = aligned(static_cast<std::uint64_t>(form.rows_of_part * form.row_bytes));
   const auto scratch = kernels::scratch_bytes(matrix, form.rows_of_part);
   if (!scratch) return std::nullopt;
   form.part_bytes = form.gathered_bytes + aligned(*scratch);

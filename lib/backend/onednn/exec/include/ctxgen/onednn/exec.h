@@ -9,6 +9,7 @@
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/ctxfile/packed_at_load.h"
 #include "ctxgen/ctxfile/program.h"
+#include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/weights/weight_store.h"
 
 namespace ctxgen::onednn {
@@ -24,6 +25,10 @@ struct PackOptions {
   bool portable = false;                    // nothing of the result depends on this machine
   /// Weights that are stored plain whatever plans want, and packed at load. Empty: none.
   std::function<bool(std::span<const std::byte> plain)> stays_plain = {};
+  const TuningTable* tuning =
+      nullptr;  // goes before our tables where a kernel takes it (not owned)
+  /// Told of each weight that has its first form, by its plain bytes; its error ends the packing. May be empty.
+  std::function<Status(std::uint64_t plain_bytes)> packed = {};
 };
 
 /// Compile-time planning: for each profile chooses layouts, packs the weights that the plan wants
@@ -40,6 +45,10 @@ struct PackOptions {
 ///          that is slower than a plain loop; RESOURCE_LIMIT; BACKEND_ERROR.
 [[nodiscard]] Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
                                    const PackOptions& options, WeightStore& store);
+
+/// Whether a tuning table is of this library and instruction set, and of ops and packings that there are.
+/// Errors  VERSION_MISMATCH, INVALID_ARGUMENT naming the row.
+[[nodiscard]] Status check_tuning(const TuningTable& table);
 
 /// What loads of a program that plan_and_pack() has made pack with one, two, eight or 64 threads, each
 /// weight once: those whose form oneDNN chose, for one thread, or has no name for. Reads no weight.

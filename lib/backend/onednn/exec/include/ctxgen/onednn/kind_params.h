@@ -336,6 +336,19 @@ struct LowBitMatmulParams {
   bool operator==(const LowBitMatmulParams&) const = default;
 };
 
+/// The matrix is multiplied in f32; weight_error is not used.
+struct LowBitConvParams {
+  LowBitMatmulParams matrix = {};
+  IntList kernel = {};
+  WindowParams window = {};
+  static void fields(auto& p, auto& codec) {
+    LowBitMatmulParams::fields(p.matrix, codec);
+    codec("kernel", p.kernel);
+    WindowParams::fields(p.window, codec);
+  }
+  bool operator==(const LowBitConvParams&) const = default;
+};
+
 struct LowBitLookupParams {
   std::int64_t k = 0, n = 0, bits = 4, block = 32;
   std::string zeros = "middle";
@@ -355,6 +368,7 @@ struct AttentionParams {
   bool causal = false, smooth = false, short_bias = false, long_bias = false, finite_causal = false;
   std::string lengths = "", rotary = "";
   IntList total = {};
+  std::vector<double> sinks = {};
   static void fields(auto& p, auto& codec) {
     codec("heads", p.heads);
     codec("kv_heads", p.kv_heads);
@@ -369,6 +383,7 @@ struct AttentionParams {
     codec("lengths", p.lengths);
     codec("rotary", p.rotary);
     codec("total", p.total);
+    codec.unless_empty("sinks", p.sinks);
   }
   bool operator==(const AttentionParams&) const = default;
 };

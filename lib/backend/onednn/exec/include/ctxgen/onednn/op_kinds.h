@@ -126,6 +126,10 @@ inline constexpr std::string_view kLookup = "lookup";
 /// zeros are not "float"), weight_error? (of a matrix that the compile rounded: kind_params.h). No
 /// post_ops.
 inline constexpr std::string_view kLowBitMatmul = "low_bit_matmul";
+/// src f32 [N, C, D1..Dk], k 1 or 2, matrix u8 [bytes] (a weight, packed as that of "low_bit_matmul": the
+/// convolution's weights as [K1..Kk C, M]), bias? [M]: the convolution. params: those of "low_bit_matmul"
+/// (k = C K1..Kk, n = M; compute "float"), kernel, strides, dilations, pads | auto_pad.
+inline constexpr std::string_view kLowBitConv = "low_bit_conv";
 /// matrix u8 [bytes] (a weight, packed as that of "low_bit_matmul"), indices (int32 or int64, -N to N - 1):
 /// the columns of the matrix that the indices name, [indices..., K]. A run fails with INVALID_ARGUMENT if an
 /// index is outside. params: k, n, bits, block, zeros. No post_ops.
@@ -149,7 +153,8 @@ inline constexpr std::string_view kComputedConv = "computed_conv";
 /// in pairs as `rotary` says ("halves", "neighbours"); only with present outputs.
 /// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
 /// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
-/// short_bias, long_bias, finite_causal (0/1). No post_ops.
+/// short_bias, long_bias, finite_causal (0/1), sinks (per head one more logit, within +-1e30; absent where there are none).
+/// No post_ops.
 inline constexpr std::string_view kAttention = "attention";
 /// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
 /// the first values while the inputs of the program that `inputs` lists hold their defaults, whose

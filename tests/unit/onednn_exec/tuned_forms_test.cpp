@@ -1,0 +1,215 @@
+#include "layout/tuned_forms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include "ctxgen/base/instruction_set.h"
+#include "ctxgen/base/simd.h"
+#include "ctxgen/onednn/op_kinds.h"
+
+#include "code_of.h"
+#include "layout/weight_layout.h"
+#include "program_maker.h"
+#include "reference.h"
+
+// A tuning table decides in which packing a constant is stored; what is computed stays the same.
+namespace ctxgen::onednn::test {
+namespace {
+
+using ctxgen::test::code_of;
+using ctxgen::test::kOk;
+
+TuningTable table_for(std::vector<TuningRow> rows) {
+  std::ranges::sort(rows, {}, &TuningRow::shape);
+  TuningTable table;
+  table.library = "oneDNN " + library_version();
+  table.instruction_set = isa_name();
+  table.rows = std::move(rows);
+  return table;
+}
+
+/// The form in which the program's first weight is stored.
+std::string stored_form(const Packed& packed) {
+  const std::vector<PackedWeight>& forms = packed.program.weights[0].packed;
+  if (forms.size() != 1) return std::to_string(forms.size()) + " forms";
+  return dnnl_fmt_tag2str(static_cast<dnnl_format_tag_t>(packing_of(forms[0].layout)));
+}
+
+Maker product(std::int64_t rows, bool transposed = false) {
+  Maker maker(5);
+  const Operand x = maker.input(Dims{rows, 96});
+  const Operand w = maker.weight(transposed ? Dims{200, 96} : Dims{96, 200});
+  std::vector<Param> params;
+  if (transposed) params.push_back(integer("trans_b", 1));
+  maker.output(
+      maker.op(kind::kMatmul, {x, w, maker.weight(Dims{200})}, std::move(params), {unary("relu")}));
+  return maker;
+}
+
+Maker convolution(std::int64_t size, const Dims& weight, std::int64_t group = 1) {
+  Maker maker(6);
+  Dims source{2, weight[1] * group};
+  for (std::size_t i = 2; i < weight.size(); ++i) source.push_back(size);
+  const Operand x = maker.input(source), w = maker.weight(weight);
+  maker.output(maker.op(kind::kConv, {x, w, maker.weight(Dims{weight[0]})},
+                        {integer("group", group)}, {unary("relu")}));
+  return maker;
+}
+
+/// With a row for its only product, any number of rows.
+TuningTable table_of(Maker& maker, std::string form) {
+  const Packed packed = pack(maker, {maker.input_dims()}).value();
+  TunedShape shape = tunable_ops_of(packed.program).value().at(0).shape;
+  shape.rows = 0;
+  return table_for({{shape, std::move(form)}});
+}
+
+/// Stored so, computing the same, and packed by no load, whatever the sizes and the threads.
+void expect_stored_as(const std::function<Maker(std::int64_t)>& make, const std::string& form) {
+  SCOPED_TRACE(form);
+  Maker maker = make(9);
+  const TuningTable table = table_of(maker, form);
+  ASSERT_EQ(code_of(check_tuning(table)), kOk);
+  const Packed packed = pack(maker, {maker.input_dims()}, false, &table).value();
+  EXPECT_EQ(stored_form(packed), form);
+  for (const int threads : {1, 3}) {
+    LoadStatistics statistics;
+    ASSERT_TRUE(loader().load(packed.shared(), packed.blobs(), LoadOptions{threads}, &statistics));
+    EXPECT_EQ(statistics.repacked_weights, 0U) << threads << " threads";
+  }
+  const auto loaded =
+      loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr).value();
+  for (const std::int64_t size : {9, 4}) {
+    Maker other = make(size);
+    const Outputs found = run(*loaded, other.inputs()).value();
+    const auto expected = reference(other);
+    for (std::size_t i = 0; i < expected[0].size(); ++i)
+      ASSERT_NEAR(found[0][i], expected[0][i], 2e-4 * (1 + std::abs(expected[0][i])));
+  }
+  EXPECT_EQ(loaded->plan_statistics().repacked_weights, 0U);
+  // Without a plan, too.
+  const Packed open = pack(maker, {}, false, &table).value();
+  EXPECT_EQ(stored_form(open), form);
+}
+
+bool has_own_products() { return simd_level() >= SimdLevel::kAvx2; }
+
+TEST(TunedForms, OfProducts) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  for (const char* form : {"BA16a16b", "BA16a32b", "BA16a48b", "BA16a64b"})
+    for (const bool transposed : {false, true})
+      expect_stored_as([&](std::int64_t rows) { return product(rows, transposed); }, form);
+}
+
+TEST(TunedForms, OfConvolutions) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  for (const char* form : {"Acdb16a", "Acdb32a", "Acdb48a", "Acdb64a"}) {
+    expect_stored_as([](std::int64_t size) { return convolution(size, Dims{40, 16, 3, 3}); }, form);
+    expect_stored_as([](std::int64_t size) { return convolution(size, Dims{40, 16, 3}); }, form);
+  }
+  for (const char* form : {"aBdec16b", "aBdec32b", "aBdec48b", "aBdec64b"})
+    expect_stored_as([](std::int64_t size) { return convolution(size, Dims{32, 16, 3, 3}, 2); },
+                     form);
+}
+
+TEST(TunedForms, OfPointwiseConvolutionsAreThoseOfProductsToo) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  for (const char* form : {"BA16a16b", "BA16a48b", "Acdb16a", "Acdb64a"})
+    expect_stored_as([](std::int64_t size) { return convolution(size, Dims{40, 16, 1, 1}); }, form);
+}
+
+TEST(TunedForms, RowsAreRoundedUp) {
+  const auto rows_of = [](Maker maker) {
+    const Packed packed = pack(maker, {maker.input_dims()}).value();
+    return tunable_ops_of(packed.program).value().at(0).shape.rows;
+  };
+  EXPECT_EQ(rows_of(product(1)), 1);
+  EXPECT_EQ(rows_of(product(100)), 128);
+  EXPECT_EQ(rows_of(product(128)), 128);
+  EXPECT_EQ(rows_of(convolution(9, Dims{40, 16, 3, 3})), 128);  // 2 x 7 x 7
+}
+
+TEST(TunedForms, TheFirstProfileWithARowDecides) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  Maker maker = product(1);
+  TuningTable table = table_of(maker, "BA16a16b");
+  table.rows[0].shape.rows = 128;
+  const auto form = [&](std::vector<std::int64_t> sizes) {
+    std::vector<std::vector<Dims>> profiles;
+    for (const std::int64_t size : sizes) profiles.push_back({Dims{size, 96}});
+    return stored_form(pack(maker, profiles, false, &table).value());
+  };
+  const std::string by_table = form({1});
+  EXPECT_NE(by_table, "BA16a16b");
+  EXPECT_EQ(form({}), by_table);
+  EXPECT_EQ(form({100}), "BA16a16b");
+  EXPECT_EQ(form({1, 100}), "BA16a16b");  // stored once, for both
+}
+
+TEST(TunedForms, ARowForTheTableChangesNothing) {
+  Maker maker = product(7);
+  const TuningTable table = table_of(maker, std::string(kTableForm));
+  EXPECT_EQ(code_of(check_tuning(table)), kOk);
+  EXPECT_EQ(stored_form(pack(maker, {maker.input_dims()}, false, &table).value()),
+            stored_form(pack(maker, {maker.input_dims()}).value()));
+}
+
+TEST(TunedForms, PortableProgramsStayPlain) {
+  Maker maker = product(7);
+  const TuningTable table = table_of(maker, "BA16a16b");
+  const Packed packed = pack(maker, {maker.input_dims()}, true, &table).value();
+  EXPECT_TRUE(packed.program.weights[0].packed[0].layout.empty());
+}
+
+TEST(TunedForms, OpsTellWhatTheyAreAndCouldBe) {
+  Maker maker = product(7);
+  const Packed packed = pack(maker, {maker.input_dims()}).value();
+  const auto ops = tunable_ops_of(packed.program).value();
+  ASSERT_EQ(ops.size(), 1U);
+  EXPECT_EQ(ops[0].shape.dims, (Dims{96, 200}));
+  EXPECT_EQ(ops[0].form, stored_form(packed));
+  EXPECT_GE(ops[0].others.size(), 3U);
+  EXPECT_FALSE(std::ranges::contains(ops[0].others, ops[0].form));
+}
+
+TEST(TunedForms, RefusesOtherLibrariesAndInstructionSets) {
+  TuningTable table = table_for({});
+  EXPECT_EQ(code_of(check_tuning(table)), kOk);
+  table.library = "oneDNN 2.7";
+  EXPECT_EQ(code_of(check_tuning(table)), ErrorCode::kVersionMismatch);
+  table = table_for({});
+  table.instruction_set = "avx9";
+  EXPECT_EQ(code_of(check_tuning(table)), ErrorCode::kVersionMismatch);
+}
+
+TEST(TunedForms, RefusesOpsAndFormsThatThereAreNot) {
+  const TunedShape product{.op = "matmul", .dims = Dims{96, 200}};
+  const auto refused = [](const TunedShape& shape, const char* form) {
+    return code_of(check_tuning(table_for({{shape, form}})));
+  };
+  EXPECT_EQ(refused(product, "BA16a16b"), kOk);
+  EXPECT_EQ(refused(product, "BA16a16b2a"), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused(product, "Acdb16a"), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused(product, ""), ErrorCode::kInvalidArgument);
+  TunedShape other = product;
+  other.op = "softmax";
+  EXPECT_EQ(refused(other, "BA16a16b"), ErrorCode::kInvalidArgument);
+  other = product;
+  other.dims = Dims{4, 4};
+  EXPECT_EQ(refused(other, "BA16a16b"), ErrorCode::kInvalidArgument);
+  other = product;
+  other.source = DataType::kString;
+  EXPECT_EQ(refused(other, "BA16a16b"), ErrorCode::kInvalidArgument);
+  const TunedShape strange{.op = "conv", .dims = Dims{3}, .group = 1};
+  EXPECT_EQ(refused(strange, "Acdb16a"), ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ctxgen::onednn::test
