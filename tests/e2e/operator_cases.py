@@ -406,20 +406,25 @@ def attention(case, variant):
     case.exact = exact
 
 
-@family("MultiHeadAttention", variants=3, domain=MS)
+@family("MultiHeadAttention", variants=4, domain=MS)
 def multi_head_attention(case, variant):
-    batch, heads, size, rows, keys, past = [(2, 4, 16, 5, 9, 0), (1, 3, 8, 20, 20, 4), (2, 2, 32, 1, 6, 0)][variant]
+    batch, heads, size, rows, keys, past = [(2, 4, 16, 5, 9, 0), (1, 3, 8, 20, 20, 4), (2, 2, 32, 1, 6, 0), (2, 4, 16, 3, 3, 0)][variant]
     crossed = variant == 2  # keys and values as they are in a cache
     names = [case.real(batch, rows, heads * size)]
     names += [case.real(*((batch, heads, keys, size) if crossed else (batch, keys, heads * size))) for _ in range(2)]
     if variant < 2:
         names += ["", "", case.real(*[(batch, 1, rows, keys), (1, heads, rows, past + keys)][variant])]
+    bias = case.reals(3 * heads * size) if variant == 3 else None
+    if variant == 3:
+        names.append(case.constant(bias))
     if past:
         names += [case.real(batch, heads, past, size) for _ in range(2)]
     attributes = {"unidirectional": 1} if variant == 1 else {}
     case.test(names, 3 if past else 1, num_heads=heads, **attributes)
 
     def exact(q, k, v, added=0, *pasts):
+        if bias is not None:
+            q, k, v = (x + part for x, part in zip((q, k, v), np.split(bias, 3), strict=True))
         q = np.moveaxis(q.reshape(batch, rows, heads, size), 2, 1)
         if not crossed:
             k, v = (np.moveaxis(x.reshape(batch, keys, heads, size), 2, 1) for x in (k, v))
@@ -432,7 +437,7 @@ def multi_head_attention(case, variant):
     case.exact = exact
 
 
-@family("GroupQueryAttention", variants=5, domain=MS)
+@family("GroupQueryAttention", variants=7, domain=MS)
 def group_query_attention(case, variant):
     heads, kv_heads, size, rows, past, total, last, packed, rotary, options = [
         (4, 2, 16, 1, 7, 8, (7, 4), False, None, {}),
@@ -440,6 +445,8 @@ def group_query_attention(case, variant):
         (4, 4, 16, 3, 9, 8, (7,), True, "neighbours", {"local_window_size": 4}),
         (6, 3, 16, 20, 4, 20, (19, 19), True, "halves", {"softcap": 3.0, "scale": 0.5}),
         (8, 1, 32, 1, 150, 151, (150, 90), False, None, {"smooth_softmax": 1}),
+        (4, 2, 16, 1, 20, 21, (20, 9), False, None, {}),
+        (4, 2, 16, 3, 6, 9, (8,), True, "halves", {"local_window_size": 5}),
     ][variant]  # fmt: skip
     batch = len(last)
     shapes = [(batch, rows, n * size) for n in (heads, kv_heads, kv_heads)]
@@ -454,15 +461,20 @@ def group_query_attention(case, variant):
         angles = np.outer(np.arange(16 + total), 100.0 ** (-np.arange(size // 2) / size)).astype(np.float32)
         caches = (np.cos(angles), np.sin(angles))
         names += [case.constant(cache) for cache in caches]
+    sinks, added = None, 0
+    if variant > 4:
+        sinks = case.reals(heads, low=-2.0, high=2.0)
+        added = case.reals(1, heads, rows, total) if variant == 6 else 0
+        names += [""] * (10 - len(names)) + ["" if variant == 5 else case.input(added), case.constant(sinks)]
     case.test(names, 3, num_heads=heads, kv_num_heads=kv_heads, do_rotary=int(bool(rotary)), rotary_interleaved=int(rotary == "neighbours"), **options)
 
     def exact(*arrays):
         parts = np.split(arrays[0], np.cumsum([shape[-1] for shape in shapes])[:2], -1) if packed else arrays[:3]
         q, k, v = (np.moveaxis(part.reshape(batch, rows, -1, size), 2, 1) for part in parts)
-        past_key, past_value = arrays[-4:-2]
+        past_key, past_value = arrays[1 if packed else 3 :][:2]
         return references.group_query(
             q, k, v, past_key, past_value, last, total, caches, rotary == "neighbours", options.get("local_window_size", 0),
-            scale=options.get("scale", size**-0.5), softcap=options.get("softcap", 0), zero="smooth_softmax" in options)  # fmt: skip
+            scale=options.get("scale", size**-0.5), softcap=options.get("softcap", 0), zero="smooth_softmax" in options, sinks=sinks, added=added)  # fmt: skip
 
     case.exact = exact
 
@@ -781,6 +793,58 @@ def dynamic_quantize_matmul(case, variant):
     constants = [case.constant(weights), case.constant(scales)]
     case.test([case.input(x), *constants, *([case.constant(zeros), case.constant(bias)] if variant else [])])
     case.exact = lambda a: a @ ((weights.astype(np.float64) - zeros) * scales) + bias
+
+
+@family("QGemm", variants=3, domain=MS)
+def qgemm(case, variant):
+    """Bytes, by columns; real numbers of a transposed A; one number as C."""
+    weights, zeros = case.bytes(9, 5, kind=np.uint8 if variant == 2 else np.int8), np.uint8(131) if variant == 2 else np.int8(0)
+    scales = case.reals(5, low=0.005, high=0.02) if variant else np.float32(0.01)
+    zeros = zeros if scales.ndim == 0 else np.full(5, zeros)
+    counts = [case.random.integers(-2000, 2000, (1, 5)), None, np.array(700)][variant]
+    x, alpha = case.bytes(*((9, 3) if variant == 1 else (3, 9))), 0.5 if variant == 1 else 1.0
+    inputs = [case.input(x), *quantized(case, *X), case.constant(weights.T.copy() if variant else weights), case.constant(scales), case.constant(zeros)]
+    inputs.append("" if counts is None else case.constant(counts.astype(np.int32)))
+    result = None if variant == 1 else (0.0513, 130)
+    case.test(inputs + (quantized(case, *result) if result else []), alpha=alpha, transA=int(variant == 1), transB=int(variant > 0))
+
+    def exact(a):
+        a = a.T if variant == 1 else a
+        real = ((a - X[1]) @ (weights.astype(np.float64) - zeros) + (0 if counts is None else counts)) * (alpha * X[0] * scales.astype(np.float64))
+        return requantized(real, *result) if result else real
+
+    case.exact, case.quantum = exact, 1 if result else 0
+
+
+@family("QAttention", variants=3, domain=MS)
+def qattention(case, variant):
+    """Without a mask; with one; causal, with one and steps of each column."""
+    heads, size, rows, depth = 2, 4, 5, 12
+    weights, zeros = case.bytes(depth, 3 * heads * size, kind=np.int8), np.int8(0)
+    scales = case.reals(3 * heads * size, low=0.001, high=0.002) if variant == 2 else np.float32(0.0015)
+    bias, x = case.reals(3 * heads * size), case.bytes(2, rows, depth)
+    mask = case.random.integers(0, 2, (2, rows)).astype(np.int32)
+    mask[:, 0] = 1
+    given = case.input(x)
+    steps = [case.constant(np.float32(X[0])), case.constant(scales)]
+    masks = [case.input(mask)] if variant else [""]
+    zero = [case.constant(np.uint8(X[1])), case.constant(np.full(scales.shape, zeros))]
+    case.test([given, case.constant(weights), case.constant(bias), *steps, *masks, *zero], num_heads=heads, unidirectional=int(variant == 2))
+
+    def exact(*arrays):
+        arrays = sorted(arrays, key=lambda array: -array.ndim)
+        projected = (arrays[0] - X[1]) @ weights.astype(np.float64) * (X[0] * scales.astype(np.float64)) + bias
+        q, k, v = (part.reshape(2, rows, heads, size).transpose(0, 2, 1, 3) for part in np.split(projected, 3, axis=-1))
+        logits = q @ k.transpose(0, 1, 3, 2) / math.sqrt(size)
+        if variant:
+            logits = logits + np.where(arrays[1] > 0, 0, -10000.0)[:, None, None]
+        if variant == 2:
+            logits = np.where(np.tril(np.ones((rows, rows))), logits, -np.inf)
+        weighted = np.exp(logits - logits.max(-1, keepdims=True))
+        result = weighted / weighted.sum(-1, keepdims=True) @ v
+        return result.transpose(0, 2, 1, 3).reshape(2, rows, heads * size)
+
+    case.exact = exact
 
 
 @family("DynamicQuantizeLinear")

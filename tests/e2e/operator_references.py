@@ -47,19 +47,22 @@ def turned(x, positions, cos, sin, neighbours):
     return np.concatenate([joined, x[..., 2 * half :]], -1)
 
 
-def attended(q, k, v, hidden, scale, softcap=0, zero=False, added=0):
-    """softmax(scale q k^T + added) v over the keys that `hidden` [queries, keys] leaves; zeros where it leaves none."""
+def attended(q, k, v, hidden, scale, softcap=0, zero=False, added=0, sinks=None):
+    """softmax(scale q k^T + added) v over the keys that `hidden` [queries, keys] leaves; zeros where it leaves none. `zero`, `sinks` [heads]: one more logit."""
     logits = scale * q @ np.swapaxes(k, -1, -2)
     if softcap:
         logits = softcap * np.tanh(logits / softcap)
     weights = np.where(hidden, 0, np.exp(logits + added))
     total = weights.sum(-1, keepdims=True) + (1 if zero else 0)
+    if sinks is not None:
+        total = total + np.exp(np.float64(sinks))[:, None, None]
     return np.where(total > 0, weights / np.where(total > 0, total, 1), 0) @ v
 
 
 def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbours=False, window=0, **options):
     """GroupQueryAttention over heads [B, heads, rows, size]: result [B, rows, heads * size], present key, present value."""
     batch, heads, rows, size = q.shape
+    added = options.pop("added", 0)
     length = max(past_key.shape[2], total)
     result, presents = np.zeros((batch, rows, heads * size)), [np.zeros((batch, k.shape[1], length, size)) for _ in range(2)]
     for b in range(batch):
@@ -72,7 +75,8 @@ def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbo
         distance = places[:, None] - np.arange(before + rows)
         hidden = (distance < 0) | ((distance > window) if window else False)
         key, value = (np.repeat(present[b, :, : before + rows], heads // k.shape[1], 0) for present in presents)
-        result[b] = np.moveaxis(attended(turn(q[b]), key, value, hidden, **options), 0, 1).reshape(rows, -1)
+        over = added[0, :, :, : before + rows] if np.ndim(added) else added
+        result[b] = np.moveaxis(attended(turn(q[b]), key, value, hidden, added=over, **options), 0, 1).reshape(rows, -1)
     return [result, *presents]
 
 

@@ -25,8 +25,9 @@ REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
 
 
 def rows_of_specials():
-    """[rows, WIDTH]: the specials in turn, often enough for whole vectors and a rest."""
-    return np.repeat(np.array(list(SPECIALS.values()) * 5, np.float32)[:, None], WIDTH, axis=1)
+    """[rows, WIDTH]: the specials in turn, often enough for whole vectors and a rest, and for a product to be oneDNN's: those of up to 2^18
+    multiplications are loops of ours."""
+    return np.repeat(np.array(list(SPECIALS.values()) * 401, np.float32)[:, None], WIDTH, axis=1)
 
 
 def rows_with_specials(*dims):

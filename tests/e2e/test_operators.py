@@ -16,7 +16,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 OLDEST, NEWEST = 7, 25  # opsets; ONNX Runtime runs none below 7
 CONTRIB_OPSET = 17
 NEWER = {"CausalConvWithState": 27, "LinearAttention": 27}  # since versions of operators that Debian's onnx does not know
-SUMS_OF_BYTES = {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul"}
+SUMS_OF_BYTES = {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QAttention", "QGemm", "QLinearConv",
+                 "QLinearMatMul"}  # fmt: skip
 
 
 @functools.cache
@@ -78,7 +79,8 @@ def cases_by_opset():
 def output_type(case):
     if case.op_type.endswith("Integer"):
         return TensorProto.INT32
-    return TensorProto.UINT8 if case.op_type.startswith("QLinear") else TensorProto.FLOAT
+    bytes_again = case.op_type.startswith("QLinear") or (case.op_type == "QGemm" and case.quantum)
+    return TensorProto.UINT8 if bytes_again else TensorProto.FLOAT
 
 
 def model_of(cases, opset, symbolic=False, double=False):

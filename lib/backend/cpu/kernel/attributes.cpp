@@ -6,6 +6,11 @@
 
 namespace ctxgen::cpu {
 
+Status not_indices(const Tensor& tensor) {
+  return fail(ErrorCode::kInvalidGraph, "a tensor of indices is {}, expected int32 or int64",
+              name_of(tensor.type()));
+}
+
 Result<ScratchVector<std::int64_t>> ints_of(const Tensor& tensor) {
   ScratchVector<std::int64_t> values;
   if (tensor.type() == DataType::kInt64) {
@@ -15,8 +20,7 @@ Result<ScratchVector<std::int64_t>> ints_of(const Tensor& tensor) {
     const auto elements = tensor.elements<std::int32_t>();
     values.assign(elements.begin(), elements.end());
   } else {
-    return fail(ErrorCode::kInvalidGraph, "a tensor of indices is {}, expected int32 or int64",
-                name_of(tensor.type()));
+    return std::unexpected(not_indices(tensor).error());
   }
   return values;
 }

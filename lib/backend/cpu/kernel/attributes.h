@@ -13,6 +13,8 @@ namespace ctxgen::cpu {
 
 inline constexpr std::size_t kNoInput = SIZE_MAX;
 
+/// The error of a tensor of indices that is neither int32 nor int64.
+[[nodiscard]] Status not_indices(const Tensor& tensor);
 /// Values of an int32 or int64 tensor. Errors: INVALID_GRAPH.
 [[nodiscard]] Result<ScratchVector<std::int64_t>> ints_of(const Tensor& tensor);
 /// The only value of a tensor with one element, of any numeric type.

@@ -3,8 +3,10 @@
 #include <limits>
 #include <vector>
 
+#include "byte_products.h"
 #include "families.h"
 #include "kernel/attributes.h"
+#include "kernel/inputs_context.h"
 #include "kernel/widen.h"
 #include "numbers/gemm.h"
 #include "ops/nn/attention_head.h"
@@ -27,10 +29,11 @@ struct AttentionSizes {
   std::int64_t batch, sequence, past, total, qk_hidden, v_hidden, head, v_head;
 };
 
+/// Of inputs in the order of Attention, whatever the types of the first two.
 Result<AttentionSizes> attention_sizes(const KernelContext& context,
                                        const AttentionParams& params) {
-  const Tensor* x = CTXGEN_TRY(required(context, 0, DataType::kFloat));
-  const Tensor* w = CTXGEN_TRY(required(context, 1, DataType::kFloat));
+  const Tensor* x = CTXGEN_TRY(required(context, 0));
+  const Tensor* w = CTXGEN_TRY(required(context, 1));
   const Tensor* past = optional_input(context, 4);
   CTXGEN_CHECK(expect_rank(*x, "input", 3, 3));
   CTXGEN_CHECK(expect_rank(*w, "weights", 2, 2));
@@ -57,7 +60,8 @@ Result<AttentionSizes> attention_sizes(const KernelContext& context,
   sizes.head = sizes.qk_hidden / params.heads;
   sizes.v_head = sizes.v_hidden / params.heads;
   if (const Tensor* bias = optional_input(context, 2)) {
-    CTXGEN_CHECK(same_type(*x, *bias));
+    if (bias->type() != DataType::kFloat)
+      return fail(ErrorCode::kInvalidGraph, "bias is {}", name_of(bias->type()));
     CTXGEN_CHECK(expect_dims(*bias, "bias", {columns}));
   }
   if (context.output_wanted(1) && sizes.head != sizes.v_head)
@@ -196,12 +200,16 @@ void fill_present(const AttentionSizes& sizes, std::int64_t heads, const Tensor*
   }
 }
 
-Status run_attention(KernelContext& context, const AttentionParams& params) {
+using Rows = Result<ScratchVector<float>>;
+
+/// `rows` gives the rows of q, k and v, once the sizes have been checked.
+Status run_attention(KernelContext& context, const AttentionParams& params,
+                     FunctionRef<Rows()> rows) {
   const AttentionSizes sizes = CTXGEN_TRY(attention_sizes(context, params));
   const Mask mask = CTXGEN_TRY(Mask::of(optional_input(context, 3), sizes, params.mask_value));
   const auto bias = CTXGEN_TRY(bias_reader(optional_input(context, 5), sizes.batch, params.heads,
                                            sizes.sequence, sizes.total));
-  const auto qkv = project(context);
+  const ScratchVector<float> qkv = CTXGEN_TRY(rows());
   const std::int64_t heads = sizes.batch * params.heads;
   ScratchVector<float> keys(static_cast<std::size_t>(heads * sizes.total * sizes.head));
   ScratchVector<float> values(static_cast<std::size_t>(heads * sizes.total * sizes.v_head));
@@ -236,20 +244,59 @@ Status run_attention(KernelContext& context, const AttentionParams& params) {
   return {};
 }
 
-KernelResult make_attention(const Node& node) {
-  const AttentionParams params{.heads = node.int_or("num_heads", 0),
-                               .hidden_sizes = ints_or(node, "qkv_hidden_sizes", {}),
-                               .mask_value = node.float_or("mask_filter_value", -10000.0f),
-                               .scale = node.float_or("scale", 0.0f),
-                               .causal = node.int_or("unidirectional", 0) != 0};
+Result<AttentionParams> params_of(const Node& node) {
   for (std::string_view name : {"do_rotary", "past_present_share_buffer"})
     if (node.int_or(name, 0) != 0)
       return fail(ErrorCode::kUnsupported, "{}: attribute {}", node.describe(), name);
-  return widened_kernel(
-      [params](KernelContext& context) { return run_attention(context, params); });
+  return AttentionParams{.heads = node.int_or("num_heads", 0),
+                         .hidden_sizes = ints_or(node, "qkv_hidden_sizes", {}),
+                         .mask_value = node.float_or("mask_filter_value", -10000.0f),
+                         .scale = node.float_or("scale", 0.0f),
+                         .causal = node.int_or("unidirectional", 0) != 0};
+}
+
+KernelResult make_attention(const Node& node) {
+  const AttentionParams params = CTXGEN_TRY(params_of(node));
+  return widened_kernel([params](KernelContext& context) -> Status {
+    for (const std::size_t i : {0, 1}) (void)CTXGEN_TRY(required(context, i, DataType::kFloat));
+    return run_attention(context, params, [&]() -> Rows { return project(context); });
+  });
+}
+
+// ---- QAttention: inputs x, weights, bias, their scales, mask, their zero points, past ----
+
+Rows project_bytes(const KernelContext& context) {
+  const Tensor& x = *context.input(0);
+  const Tensor& w = *context.input(1);
+  const Tensor* bias = optional_input(context, 2);
+  const std::int64_t columns = w.dims()[1], rows = x.dims()[0] * x.dims()[1];
+  const auto qx = CTXGEN_TRY(quantization_of(context, 3, 6, 1));
+  const auto qw = CTXGEN_TRY(quantization_of(context, 4, 7, columns));
+  const auto a = CTXGEN_TRY(centred_floats(x, qx.zero(0)));
+  ScratchVector<float> result(static_cast<std::size_t>(rows * columns));
+  CTXGEN_CHECK(
+      multiply_columns(a, rows, {&w, &qw}, [&](std::int64_t row, std::int64_t column, double sum) {
+        const double real = sum * double{qx.scale(0)} * double{qw.scale(column)};
+        result[static_cast<std::size_t>(row * columns + column)] =
+            static_cast<float>(real) + (bias == nullptr ? 0.0f : data_of<float>(*bias)[column]);
+      }));
+  return result;
+}
+
+KernelResult make_qattention(const Node& node) {
+  const AttentionParams params = CTXGEN_TRY(params_of(node));
+  return kernel([params](KernelContext& context) -> Status {
+    const Tensor* x = CTXGEN_TRY(required(context, 0));
+    const Tensor* w = CTXGEN_TRY(required(context, 1));
+    InputsContext inputs(context, {x, w, optional_input(context, 2), optional_input(context, 5),
+                                   optional_input(context, 8)});
+    return run_attention(inputs, params, [&] { return project_bytes(context); });
+  });
 }
 
 // ---- GroupQueryAttention ----
+
+constexpr std::size_t kGqaBias = 10, kGqaSinks = 11;
 
 struct GqaParams {
   std::int64_t heads = 0, kv_heads = 0, window = -1;
@@ -393,6 +440,13 @@ Status run_gqa(KernelContext& context, const GqaParams& params) {
     CTXGEN_CHECK(rotate_rows(context, sizes, params, before, rows.q, params.heads));
     CTXGEN_CHECK(rotate_rows(context, sizes, params, before, rows.k, params.kv_heads));
   }
+  const auto bias = CTXGEN_TRY(bias_reader(optional_input(context, kGqaBias), sizes.batch,
+                                           params.heads, sizes.sequence, sizes.total));
+  const Tensor* sinks = optional_input(context, kGqaSinks);
+  if (sinks != nullptr) {
+    (void)CTXGEN_TRY(required(context, kGqaSinks, DataType::kFloat));
+    CTXGEN_CHECK(expect_dims(*sinks, "head_sink", {params.heads}));
+  }
   const Dims cache{sizes.batch, params.kv_heads, sizes.present, sizes.head};
   Tensor* output = CTXGEN_TRY(context.make_output(
       0, DataType::kFloat, {sizes.batch, sizes.sequence, params.heads * sizes.head}));
@@ -409,6 +463,9 @@ Status run_gqa(KernelContext& context, const GqaParams& params) {
     const std::int64_t past = before[static_cast<std::size_t>(b)];
     const std::int64_t kv = b * params.kv_heads + n / (params.heads / params.kv_heads);
     const std::int64_t start = b * sizes.sequence * width + n * sizes.head;
+    std::optional<double> extra;
+    if (params.smooth) extra = 0;
+    if (sinks != nullptr) extra = data_of<float>(*sinks)[n];
     const AttendParams attend_params{
         .queries = sizes.sequence,
         .keys = past + sizes.sequence,
@@ -416,7 +473,7 @@ Status run_gqa(KernelContext& context, const GqaParams& params) {
         .value_size = sizes.head,
         .scale = params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(sizes.head)),
         .softcap = params.softcap,
-        .extra_zero = params.smooth};
+        .extra = extra};
     const std::int64_t offset = kv * sizes.present * sizes.head;
     attend(
         attend_params, {rows.q.data() + start, width}, {data_of<float>(*keys) + offset, sizes.head},
@@ -424,7 +481,8 @@ Status run_gqa(KernelContext& context, const GqaParams& params) {
         [&](std::int64_t s, std::int64_t t) {
           const std::int64_t distance = past + s - t;
           // ONNX Runtime's window counts the positions before the query's own.
-          return distance < 0 || (params.window > 0 && distance > params.window) ? kHidden : 0.0;
+          const bool hidden = distance < 0 || (params.window > 0 && distance > params.window);
+          return hidden ? kHidden : bias(b, n, s, t);
         },
         mutable_data_of<float>(*output) + start, width);
   }
@@ -446,7 +504,7 @@ KernelResult make_gqa(const Node& node) {
     return fail(ErrorCode::kInvalidGraph, "{}: {} heads and {} key/value heads", node.describe(),
                 params.heads, params.kv_heads);
   for (std::size_t i = 9; i < node.inputs.size(); ++i)
-    if (node.inputs[i].valid())
+    if (node.inputs[i].valid() && i != kGqaBias && i != kGqaSinks)
       return fail(ErrorCode::kUnsupported, "{}: input {}", node.describe(), i);
   for (std::string_view name : {"qk_output", "k_quant_type", "v_quant_type"})
     if (node.int_or(name, 0) != 0)
@@ -457,7 +515,8 @@ KernelResult make_gqa(const Node& node) {
 constexpr OpRow kContribAttentionRows[] = {
     {kMicrosoft, "Attention", 1, 1, make_attention, "floats; no rotary, no shared buffer"},
     {kMicrosoft, "GroupQueryAttention", 1, 1, make_gqa,
-     "floats; no position ids, attention bias, sinks or quantised cache"},
+     "floats; no position ids, no quantised cache"},
+    {kMicrosoft, "QAttention", 1, 1, make_qattention, "int8, uint8; output float"},
 };
 
 }  // namespace

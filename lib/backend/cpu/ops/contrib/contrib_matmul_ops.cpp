@@ -2,13 +2,13 @@
 #include <memory>
 #include <span>
 
-#include "ctxgen/base/simd.h"
-
+#include "byte_products.h"
 #include "contrib_families.h"
 #include "kernel/attributes.h"
 #include "kernel/inputs_context.h"
 #include "kernel/stop.h"
 #include "kernel/widen.h"
+#include "numbers/dot.h"
 #include "ops/quantized/quantized_tensors.h"
 #include "tensors/strided_copy.h"
 
@@ -171,20 +171,6 @@ void unpack_column(const KernelContext& context, const BlockParams& p, std::int6
   }
 }
 
-// In double precision; several sums, so that none waits for the one before.
-constexpr auto dot = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* a, const float* b) {
-  constexpr std::int64_t kSums = 16;
-  double sums[kSums] = {};
-  std::int64_t i = 0;
-  for (; i + kSums <= n; i += kSums)
-    for (std::int64_t j = 0; j < kSums; ++j)
-      sums[j] += static_cast<double>(a[i + j]) * static_cast<double>(b[i + j]);
-  for (; i < n; ++i) sums[0] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  double sum = 0;
-  for (const double part : sums) sum += part;
-  return sum;
-});
-
 // One column of B in memory at a time. accuracy_level is the least accuracy that is asked for.
 Status multiply_blocks(KernelContext& context, const BlockParams& p) {
   const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
@@ -205,8 +191,8 @@ Status multiply_blocks(KernelContext& context, const BlockParams& p) {
     unpack_column(context, p, n, column);
     const double start = bias == nullptr ? 0.0 : static_cast<double>(data_of<float>(*bias)[n]);
     for (std::int64_t row = 0; row < rows; ++row)
-      mutable_data_of<float>(*output)[row * p.n + n] =
-          static_cast<float>(start + dot(p.k, column.data(), data_of<float>(*a) + row * p.k));
+      mutable_data_of<float>(*output)[row * p.n + n] = static_cast<float>(
+          start + double_dot(p.k, column.data(), data_of<float>(*a) + row * p.k));
   }
   return {};
 }
@@ -230,20 +216,64 @@ KernelResult make_matmul_nbits(const Node& node) {
 
 // ---- DynamicQuantizeMatMul, MatMulIntegerToFloat ----
 
+struct RoundedRows {
+  ScratchVector<float> steps;  // less the zero point
+  float scale = 1;
+};
+
 // As DynamicQuantizeLinear: the range of A with zero in it becomes 0 to 255.
-Tensor rounded_to_bytes(const Tensor& a, Tensor result) {
+RoundedRows rounded_to_bytes(const Tensor& a) {
   float low = 0;
   float high = 0;
   for (float x : a.elements<float>()) {
     low = std::min(low, x);
     high = std::max(high, x);
   }
-  const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
-  std::ranges::transform(a.elements<float>(), mutable_data_of<float>(result), [&](float x) {
-    return (std::clamp(std::nearbyint(x / scale) + zero, 0.0f, 255.0f) - zero) * scale;
+  RoundedRows rows;
+  rows.scale = high == low ? 1.0f : (high - low) / 255.0f;
+  const float zero = std::clamp(std::nearbyint(-low / rows.scale), 0.0f, 255.0f);
+  rows.steps.resize(static_cast<std::size_t>(a.element_count()));
+  std::ranges::transform(a.elements<float>(), rows.steps.data(), [&](float x) {
+    return std::clamp(std::nearbyint(x / rows.scale) + zero, 0.0f, 255.0f) - zero;
   });
-  return result;
+  return rows;
+}
+
+// Rows of whole numbers times B [K, N], scaled, plus a bias [N].
+Status multiply_rows(KernelContext& context, const Dims& a_dims, const RoundedRows& a,
+                     const Tensor& b, const Quantization& qb, const Tensor* bias) {
+  if (a_dims.empty() || a_dims.back() != b.dims()[0])
+    return fail(ErrorCode::kInvalidGraph, "A is {}, B {}", to_string(a_dims), to_string(b.dims()));
+  const std::int64_t depth = b.dims()[0], columns = b.dims()[1];
+  if (bias != nullptr && bias->type() != DataType::kFloat)
+    return fail(ErrorCode::kInvalidGraph, "bias is {}", name_of(bias->type()));
+  if (bias != nullptr) CTXGEN_CHECK(expect_dims(*bias, "bias", {columns}));
+  Dims dims = a_dims;
+  dims[dims.size() - 1] = columns;
+  Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, dims));
+  const std::int64_t rows = depth == 0
+                                ? output->element_count() / std::max<std::int64_t>(columns, 1)
+                                : static_cast<std::int64_t>(a.steps.size()) / depth;
+  float* to = mutable_data_of<float>(*output);
+  return multiply_columns(
+      a.steps, rows, {&b, &qb}, [&](std::int64_t row, std::int64_t column, double sum) {
+        const auto real = static_cast<float>(sum * double{a.scale} * double{qb.scale(column)});
+        to[row * columns + column] =
+            real + (bias == nullptr ? 0.0f : data_of<float>(*bias)[column]);
+      });
+}
+
+// Any rank of B, which becomes floats as a whole where it is not a matrix.
+Status multiply_rounded(KernelContext& context, const Kernel& matmul, const Tensor& a,
+                        const RoundedRows& rows, std::size_t b_at, const Quantization& qb,
+                        const Tensor* bias) {
+  const Tensor& b = *context.input(b_at);
+  if (b.rank() == 2 && a.rank() > 0) return multiply_rows(context, a.dims(), rows, b, qb, bias);
+  const Tensor right = CTXGEN_TRY(dequantized(context, b, qb, last_axis(b)));
+  Tensor left = CTXGEN_TRY(context.make_tensor(DataType::kFloat, a.dims()));
+  std::ranges::transform(rows.steps, mutable_data_of<float>(left),
+                         [&](float steps) { return steps * rows.scale; });
+  return run_product(context, matmul, left, right, bias);
 }
 
 KernelResult make_dynamic_matmul(const Node& node) {
@@ -252,10 +282,8 @@ KernelResult make_dynamic_matmul(const Node& node) {
     const Tensor* a = CTXGEN_TRY(required(context, 0, DataType::kFloat));
     const Tensor* b = CTXGEN_TRY(required(context, 1));
     const auto qb = CTXGEN_TRY(quantization_of(context, 2, 3, last_dim(*b)));
-    const Tensor right = CTXGEN_TRY(dequantized(context, *b, qb, last_axis(*b)));
-    const Tensor left =
-        rounded_to_bytes(*a, CTXGEN_TRY(context.make_tensor(DataType::kFloat, a->dims())));
-    return run_product(context, *matmul, left, right, optional_input(context, 4));
+    return multiply_rounded(context, *matmul, *a, rounded_to_bytes(*a), 1, qb,
+                            optional_input(context, 4));
   });
 }
 
@@ -266,28 +294,86 @@ KernelResult make_integer_to_float(const Node& node) {
     const Tensor* b = CTXGEN_TRY(required(context, 1));
     const auto qa = CTXGEN_TRY(quantization_of(context, 2, 4, 1));
     const auto qb = CTXGEN_TRY(quantization_of(context, 3, 5, last_dim(*b)));
-    const Tensor left = CTXGEN_TRY(dequantized(context, *a, qa, 0));
-    const Tensor right = CTXGEN_TRY(dequantized(context, *b, qb, last_axis(*b)));
-    return run_product(context, *matmul, left, right, optional_input(context, 6));
+    const RoundedRows rows{CTXGEN_TRY(centred_floats(*a, qa.zero(0))), qa.scale(0)};
+    return multiply_rounded(context, *matmul, *a, rows, 1, qb, optional_input(context, 6));
   });
 }
 
-// ---- QAttention, QLinearConcat ----
+// ---- QGemm: A, B and Y with scale and zero point each, but C between B and Y ----
 
-KernelResult make_qattention(const Node& node) {
-  const SharedKernel attention = CTXGEN_TRY(kernel_like(kMicrosoft, "Attention", 1, node));
-  return kernel([attention](KernelContext& context) -> Status {
-    const Tensor* x = CTXGEN_TRY(required(context, 0));
-    const Tensor* w = CTXGEN_TRY(required(context, 1));
-    const auto qx = CTXGEN_TRY(quantization_of(context, 3, 6, 1));
-    const auto qw = CTXGEN_TRY(quantization_of(context, 4, 7, last_dim(*w)));
-    const Tensor data = CTXGEN_TRY(dequantized(context, *x, qx, 0));
-    const Tensor weights = CTXGEN_TRY(dequantized(context, *w, qw, last_axis(*w)));
-    InputsContext inputs(context, {&data, &weights, optional_input(context, 2),
-                                   optional_input(context, 5), optional_input(context, 8)});
-    return attention->run(inputs);
+struct QGemmParams {
+  bool trans_a = false, trans_b = false;
+  float alpha = 1;
+};
+
+// C [M, N] broadcast, in units of the scales.
+double c_at(const Tensor* c, std::int64_t row, std::int64_t column) {
+  if (c == nullptr) return 0.0;
+  const std::int64_t rank = static_cast<std::int64_t>(c->rank());
+  const std::int64_t columns = rank < 1 ? 1 : c->dims().back();
+  const std::int64_t rows = rank < 2 ? 1 : c->dims()[0];
+  return data_of<std::int32_t>(*c)[(rows == 1 ? 0 : row) * columns + (columns == 1 ? 0 : column)];
+}
+
+Status check_c(const Tensor* c, std::int64_t rows, std::int64_t columns) {
+  if (c == nullptr) return {};
+  const auto fits = [&](std::size_t back, std::int64_t size) {
+    return c->rank() < back || c->dims()[c->rank() - back] == 1 ||
+           c->dims()[c->rank() - back] == size;
+  };
+  if (c->type() == DataType::kInt32 && c->rank() <= 2 && fits(1, columns) && fits(2, rows))
+    return {};
+  return fail(ErrorCode::kInvalidGraph, "C is {} {}", name_of(c->type()), to_string(c->dims()));
+}
+
+Status run_qgemm(KernelContext& context, const QGemmParams& p) {
+  const Tensor* given = CTXGEN_TRY(required(context, 0));
+  const Tensor* b = CTXGEN_TRY(required(context, 3));
+  CTXGEN_CHECK(expect_rank(*given, "A", 2, 2));
+  CTXGEN_CHECK(expect_rank(*b, "B", 2, 2));
+  const Tensor a = CTXGEN_TRY(last_two_swapped(context, *given, p.trans_a));
+  const auto qa = CTXGEN_TRY(quantization_of(context, 1, 2, 1));
+  const auto qb = CTXGEN_TRY(quantization_of(context, 4, 5, b->dims()[p.trans_b ? 0 : 1]));
+  const ByteColumns columns{b, &qb, p.trans_b};
+  const std::int64_t m = a.dims()[0], n = columns.columns();
+  if (a.dims()[1] != columns.depth())
+    return fail(ErrorCode::kInvalidGraph, "A is {}, B {}", to_string(given->dims()),
+                to_string(b->dims()));
+  const Tensor* c = optional_input(context, 6);
+  CTXGEN_CHECK(check_c(c, m, n));
+  const Tensor* zero = optional_input(context, 8);
+  const auto qy = CTXGEN_TRY(quantization_of(context, 7, 8, 1));
+  const auto steps = CTXGEN_TRY(centred_floats(a, qa.zero(0)));
+  const auto multiply_into = [&](const auto& put) {
+    return multiply_columns(
+        steps, m, columns, [&](std::int64_t row, std::int64_t column, double sum) {
+          const double scale = double{p.alpha} * double{qa.scale(0)} * double{qb.scale(column)};
+          put(row * n + column, (sum + c_at(c, row, column)) * scale);
+        });
+  };
+  if (zero == nullptr) {
+    Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kFloat, {m, n}));
+    return multiply_into([to = mutable_data_of<float>(*output)](std::int64_t i, double real) {
+      to[i] = static_cast<float>(real);
+    });
+  }
+  return dispatch(ByteTypes{}, zero->type(), [&]<class T>() -> Status {
+    Tensor* output = CTXGEN_TRY(context.make_output(0, kElementTypeOf<T>, {m, n}));
+    T* to = mutable_data_of<T>(*output);
+    return multiply_into([&](std::int64_t i, double real) {
+      to[i] = requantized<T>(static_cast<float>(real / double{qy.scale(0)}), qy.zero(0));
+    });
   });
 }
+
+KernelResult make_qgemm(const Node& node) {
+  const QGemmParams params{.trans_a = node.int_or("transA", 0) != 0,
+                           .trans_b = node.int_or("transB", 0) != 0,
+                           .alpha = node.float_or("alpha", 1.0f)};
+  return kernel([params](KernelContext& context) { return run_qgemm(context, params); });
+}
+
+// ---- QLinearConcat ----
 
 // Output scale and zero point, then tensor, scale and zero point of each input.
 template <class T>
@@ -338,7 +424,7 @@ constexpr OpRow kContribMatmulRows[] = {
     {kMicrosoft, "MatMulIntegerToFloat", 1, 1, make_integer_to_float, "int8, uint8; output float"},
     {kMicrosoft, "MatMulNBits", 1, 1, make_matmul_nbits,
      "float, float16, bfloat16; 2, 4 or 8 bits; no g_idx"},
-    {kMicrosoft, "QAttention", 1, 1, make_qattention, "int8, uint8; output float"},
+    {kMicrosoft, "QGemm", 1, 1, make_qgemm, "int8, uint8; output int8, uint8 or float"},
     {kMicrosoft, "QLinearConcat", 1, 1, make_qlinear_concat, "int8, uint8"},
 };
 

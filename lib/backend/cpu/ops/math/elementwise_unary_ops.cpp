@@ -33,6 +33,11 @@ constexpr auto kSign = []<class T>(T x) -> T {
 };
 // Halves go to the even neighbour: the default rounding mode, which nothing here changes.
 constexpr auto kRound = [](auto x) { return std::nearbyint(x); };
+// Of float in double and rounded: glibc 2.43 has new versions of these functions of float, which programs then ask for by number, and
+// systems that could run them otherwise lack.
+template <auto F>
+constexpr auto kInDouble =
+    []<class T>(T x) -> T { return static_cast<T>(F(static_cast<double>(x))); };
 constexpr auto kBitwiseNot = []<class T>(T x) -> T { return static_cast<T>(~x); };
 
 KernelResult make_not(const Node&) {
@@ -73,16 +78,21 @@ constexpr std::string_view kReal = "float, double, float16, bfloat16";
 
 constexpr OpRow kElementwiseUnaryRows[] = {
     {kOnnx, "Abs", 1, 13, unary<NumericTypes, kAbs>, "numeric"},
-    {kOnnx, "Acos", 7, 22, unary<RealTypes, [](auto x) { return std::acos(x); }>, kReal},
-    {kOnnx, "Acosh", 9, 22, unary<RealTypes, [](auto x) { return std::acosh(x); }>, kReal},
-    {kOnnx, "Asin", 7, 22, unary<RealTypes, [](auto x) { return std::asin(x); }>, kReal},
+    {kOnnx, "Acos", 7, 22, unary<RealTypes, kInDouble<[](double x) { return std::acos(x); }>>,
+     kReal},
+    {kOnnx, "Acosh", 9, 22, unary<RealTypes, kInDouble<[](double x) { return std::acosh(x); }>>,
+     kReal},
+    {kOnnx, "Asin", 7, 22, unary<RealTypes, kInDouble<[](double x) { return std::asin(x); }>>,
+     kReal},
     {kOnnx, "Asinh", 9, 22, unary<RealTypes, [](auto x) { return std::asinh(x); }>, kReal},
     {kOnnx, "Atan", 7, 22, unary<RealTypes, [](auto x) { return std::atan(x); }>, kReal},
-    {kOnnx, "Atanh", 9, 22, unary<RealTypes, [](auto x) { return std::atanh(x); }>, kReal},
+    {kOnnx, "Atanh", 9, 22, unary<RealTypes, kInDouble<[](double x) { return std::atanh(x); }>>,
+     kReal},
     {kOnnx, "BitwiseNot", 18, 18, unary<IntTypes, kBitwiseNot>, "integers"},
     {kOnnx, "Ceil", 1, 13, unary<RealTypes, [](auto x) { return std::ceil(x); }>, kReal},
     {kOnnx, "Cos", 7, 22, unary<RealTypes, [](auto x) { return std::cos(x); }>, kReal},
-    {kOnnx, "Cosh", 9, 22, unary<RealTypes, [](auto x) { return std::cosh(x); }>, kReal},
+    {kOnnx, "Cosh", 9, 22, unary<RealTypes, kInDouble<[](double x) { return std::cosh(x); }>>,
+     kReal},
     {kOnnx, "Erf", 9, 13, unary<RealTypes, [](auto x) { return std::erf(x); }>, kReal},
     {kOnnx, "Exp", 1, 13, unary<RealTypes, [](auto x) { return std::exp(x); }>, kReal},
     {kOnnx, "Floor", 1, 13, unary<RealTypes, [](auto x) { return std::floor(x); }>, kReal},
@@ -95,8 +105,10 @@ constexpr OpRow kElementwiseUnaryRows[] = {
     {kOnnx, "Round", 11, 22, unary<RealTypes, kRound>, kReal},
     {kOnnx, "Sign", 9, 13, unary<NumericTypes, kSign>, "numeric"},
     {kOnnx, "Sin", 7, 22, unary<RealTypes, [](auto x) { return std::sin(x); }>, kReal},
-    {kOnnx, "Sinh", 9, 22, unary<RealTypes, [](auto x) { return std::sinh(x); }>, kReal},
-    {kOnnx, "Sqrt", 1, 13, unary<RealTypes, [](auto x) { return std::sqrt(x); }>, kReal},
+    {kOnnx, "Sinh", 9, 22, unary<RealTypes, kInDouble<[](double x) { return std::sinh(x); }>>,
+     kReal},
+    {kOnnx, "Sqrt", 1, 13, unary<RealTypes, kInDouble<[](double x) { return std::sqrt(x); }>>,
+     kReal},
     {kOnnx, "Tan", 7, 22, unary<RealTypes, [](auto x) { return std::tan(x); }>, kReal},
     {kOnnx, "Tanh", 1, 13, unary<RealTypes, [](auto x) { return std::tanh(x); }>, kReal},
 };

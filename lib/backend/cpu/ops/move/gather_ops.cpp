@@ -16,25 +16,40 @@ Result<Dims> joined(std::initializer_list<std::span<const std::int64_t>> parts) 
   return dims;
 }
 
+/// Indices are read where they are: a decoder's mask has one for each token, more in each step.
+template <class Index>
+Status gather_rows(KernelContext& context, const Tensor& data, const Tensor& index_tensor,
+                   std::size_t at) {
+  const std::int64_t extent = data.dims()[at];
+  const auto indices = index_tensor.elements<Index>();
+  for (const std::int64_t index : indices)
+    if (index < -extent || index >= extent) return outside(index, extent);
+  const auto d = data.dims().span();
+  const Dims dims =
+      CTXGEN_TRY(joined({d.first(at), index_tensor.dims().span(), d.subspan(at + 1)}));
+  CTXGEN_CHECK(require_whole_bytes(data));
+  Tensor* output = CTXGEN_TRY(context.make_output(0, data.type(), dims));
+  const AxisSplit split = split_at(data.dims(), at);
+  std::int64_t to = 0;
+  for (std::int64_t o = 0; o < split.outer; ++o)
+    for (const std::int64_t index : indices) {
+      const std::int64_t row = o * extent + index + (index < 0 ? extent : 0);
+      copy_elements(data, row * split.inner, *output, to, split.inner);
+      to += split.inner;
+    }
+  return {};
+}
+
 KernelResult make_gather(const Node& node) {
   return kernel([axis = node.int_or("axis", 0)](KernelContext& context) -> Status {
     const Tensor* data = CTXGEN_TRY(required(context, 0));
-    const Tensor* index_tensor = CTXGEN_TRY(required(context, 1));
+    const Tensor* indices = CTXGEN_TRY(required(context, 1));
     const std::size_t at = CTXGEN_TRY(normalize_axis(axis, data->rank()));
-    const auto indices = CTXGEN_TRY(checked_indices(*index_tensor, data->dims()[at]));
-    const auto d = data->dims().span();
-    const Dims dims =
-        CTXGEN_TRY(joined({d.first(at), index_tensor->dims().span(), d.subspan(at + 1)}));
-    CTXGEN_CHECK(require_whole_bytes(*data));
-    Tensor* output = CTXGEN_TRY(context.make_output(0, data->type(), dims));
-    const AxisSplit split = split_at(data->dims(), at);
-    std::int64_t to = 0;
-    for (std::int64_t o = 0; o < split.outer; ++o)
-      for (std::int64_t index : indices) {
-        copy_elements(*data, (o * split.extent + index) * split.inner, *output, to, split.inner);
-        to += split.inner;
-      }
-    return {};
+    if (indices->type() == DataType::kInt64)
+      return gather_rows<std::int64_t>(context, *data, *indices, at);
+    if (indices->type() == DataType::kInt32)
+      return gather_rows<std::int32_t>(context, *data, *indices, at);
+    return not_indices(*indices);
   });
 }
 

@@ -25,12 +25,12 @@ double capped(const AttendParams& params, double logit) {
 }
 
 // Turns logits into weights; returns false where every key is hidden.
-bool softmax(ScratchVector<double>& logits, bool extra_zero) {
-  double most = extra_zero ? 0.0 : kHidden;
+bool softmax(ScratchVector<double>& logits, std::optional<double> extra) {
+  double most = extra.value_or(kHidden);
   for (double x : logits)
     if (x > most || x != x) most = x;  // a NaN wins: no later x is greater than it
   if (most == kHidden) return false;
-  double sum = extra_zero ? std::exp(-most) : 0.0;
+  double sum = extra ? std::exp(*extra - most) : 0.0;
   for (double& x : logits) {
     x = std::exp(x - most);
     sum += x;
@@ -73,7 +73,7 @@ void attend_rows(const AttendParams& params, const RowsOf<E>& q, const RowsOf<E>
   for (std::int64_t s = 0; s < params.queries && !run_stopped(); ++s) {
     fill_logits(params, q.data + s * q.stride, k, bias, s, weights, observe);
     std::ranges::fill(sums, 0.0);
-    if (softmax(weights, params.extra_zero)) {
+    if (softmax(weights, params.extra)) {
       for (std::int64_t t = 0; t < params.keys; ++t)
         for (std::size_t i = 0; i < sums.size(); ++i)
           sums[i] += weights[static_cast<std::size_t>(t)] *

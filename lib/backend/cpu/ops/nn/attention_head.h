@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ctxgen/base/function_ref.h"
@@ -21,9 +22,10 @@ enum class LogitStage { kProduct, kBiased, kCapped, kWeight };
 struct AttendParams {
   std::int64_t queries = 0, keys = 0, size = 0, value_size = 0;
   double scale = 1;
-  double softcap = 0;       // 0: none
-  bool cap_bias = false;    // the cap is over product and bias (ONNX), not over the product alone
-  bool extra_zero = false;  // smooth softmax: one more logit of 0 in the denominator
+  double softcap = 0;     // 0: none
+  bool cap_bias = false;  // the cap is over product and bias (ONNX), not over the product alone
+  std::optional<double> extra =
+      {};  // one more logit in the denominator: 0 for smooth softmax, a sink
   LogitStage observed = LogitStage::kProduct;
 };
 
