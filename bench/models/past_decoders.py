@@ -1,5 +1,6 @@
-"""Decoders with a past of any length, as torch.onnx.export (dynamo=False, opset 17) leaves transformers' eager implementations: caches grow by Concat, masks
-are made of Range, Greater, Where and ScatterND, sizes of Shape and Gather, attention is MatMul, Softmax, MatMul."""
+"""Decoders with a past of any length, as torch.onnx.export (dynamo=False, opset 17) leaves transformers' implementations: caches grow by Concat, sizes are
+made of Shape and Gather, attention is MatMul, Softmax, MatMul. LlamaPast is the eager one of transformers 4, whose masks are made of Range, Greater, Where and
+ScatterND; LlamaSdpa what transformers 5 and torch 2.14 make of scaled_dot_product_attention."""
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -130,6 +131,16 @@ class LlamaPast(Layers):
         wide = self._expand(self.unsqueeze(x, 2), self.shape_of(batch, size.kv_heads, copies, length, size.head))
         return self.node("Reshape", [wide, self.shape_of(batch, size.heads, length, size.head)])
 
+    def _past(self, layer, kind):
+        return f"past_key_values.{layer}.{kind}"
+
+    def _weights(self, query, keys, mask):
+        scores = self.node("MatMul", [query, self.node("Transpose", [keys], perm=[0, 1, 3, 2])])
+        scores = self.node("Mul", [scores, self.constant(self.size.head**-0.5)])
+        end = self.unsqueeze(self.dim(keys, 2), 0)
+        visible = self.node("Slice", [mask, self.ints(0), end, self.ints(3), self.ints(1)])
+        return self.node("Softmax", [self.node("Add", [scores, visible])], axis=-1)
+
     def _attention(self, x, mask, turns, layer):
         size = self.size
         wide = size.kv_heads * size.head
@@ -137,17 +148,54 @@ class LlamaPast(Layers):
         key = self._heads(self.linear(x, size.hidden, wide, "k_proj", std=0.08, bias=False), size.kv_heads)
         value = self._heads(self.linear(x, size.hidden, wide, "v_proj", std=0.05, bias=False), size.kv_heads)
         query, key = self._turned(query, turns), self._turned(key, turns)
-        key = self.node("Concat", [f"past_key_values.{layer}.key", key], axis=-2)
-        value = self.node("Concat", [f"past_key_values.{layer}.value", value], axis=-2)
+        key = self.node("Concat", [self._past(layer, "key"), key], axis=-2)
+        value = self.node("Concat", [self._past(layer, "value"), value], axis=-2)
         keys, values = (self._repeated(one) if size.heads != size.kv_heads else one for one in (key, value))
-        scores = self.node("MatMul", [query, self.node("Transpose", [keys], perm=[0, 1, 3, 2])])
-        scores = self.node("Mul", [scores, self.constant(size.head**-0.5)])
-        end = self.unsqueeze(self.dim(keys, 2), 0)
-        visible = self.node("Slice", [mask, self.ints(0), end, self.ints(3), self.ints(1)])
-        weights = self.node("Softmax", [self.node("Add", [scores, visible])], axis=-1)
+        weights = self._weights(query, keys, mask)
         y = self.node("Transpose", [self.node("MatMul", [weights, values])], perm=[0, 2, 1, 3])
         y = self.node("Reshape", [y, self.shape_of(self.dim(x, 0), self.dim(x, 1), -1)])
         return self.linear(y, size.hidden, size.hidden, "o_proj", std=0.05, bias=False), key, value
+
+
+class LlamaSdpa(LlamaPast):
+    """Masks are booleans, looked up in the flat attention_mask; heads are -1 in shapes; queries and keys take a root of the scale each; rows that see no key
+    become zeros; the first past goes through a Concat of its own, whose size is the past's length."""
+
+    def _cache_position(self, x):
+        self.first_past = self.node("Concat", ["past_key_values.0.key"], axis=-2)
+        self.seen = self.dim(self.first_past, 2)
+        tokens = self.node("Range", [self.constant(0, np.int64), self.dim(x, 1), self.constant(1, np.int64)])
+        return self.node("Add", [tokens, self.seen])
+
+    def _mask(self, x, places):
+        one = self.constant(1, np.int64)
+        total = self.node("Add", [self.seen, self.dim(x, 1)])
+        keys = self.unsqueeze(self.node("Range", [self.constant(0, np.int64), total, one]), 0, 1, 2)
+        rows = self.unsqueeze(self.node("Range", [self.constant(0, np.int64), self.dim(x, 0), one]), 1, 2, 3)
+        causal = self.node("LessOrEqual", [keys, self.unsqueeze(places, 0, 1, 3)])
+        kept = self.node("Cast", ["attention_mask"], to=TensorProto.BOOL)
+        width = self.node("Gather", [self.node("Shape", [kept]), self.ints(1)], axis=0)
+        flat = self.node("Flatten", [kept], axis=2)
+        at = self.node("Add", [keys, self.node("Mul", [rows, width])])
+        seen = self.node("Reshape", [self.node("Gather", [flat, at], axis=0), self.ints(-1)])
+        seen = self.node("Reshape", [seen, self.node("Shape", [at])])
+        both = self.node("And", [causal, self.node("Cast", [seen], to=TensorProto.BOOL)])
+        return self._expand(both, self.shape_of(self.dim(x, 0), -1, self.dim(x, 1), total))
+
+    def _heads(self, x, heads):
+        shape = self.shape_of(self.dim(x, 0), self.dim(x, 1), -1, self.size.head)
+        return self.node("Transpose", [self.node("Reshape", [x, shape])], perm=[0, 2, 1, 3])
+
+    def _past(self, layer, kind):
+        return self.first_past if (layer, kind) == (0, "key") else super()._past(layer, kind)
+
+    def _weights(self, query, keys, mask):
+        root = self.constant(self.size.head**-0.25)
+        turned = self.node("Mul", [self.node("Transpose", [keys], perm=[0, 1, 3, 2]), root])
+        scores = self.node("MatMul", [self.node("Mul", [query, root]), turned])
+        bias = self.node("Where", [mask, self.constant(np.zeros(1, np.float32)), self.constant(np.full(1, -np.inf, np.float32))])
+        weights = self.node("Softmax", [self.node("Add", [scores, bias])], axis=-1)
+        return self.node("Where", [self.node("IsNaN", [weights]), self.constant(np.zeros(1, np.float32)), weights])
 
 
 TINY = Size(layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocabulary=500)
@@ -159,6 +207,10 @@ def llama_past_symbolic(name, tokens=1, past=128):
 
 def tiny_llama(name="tiny", tokens=1, past=8):
     return LlamaPast(name, TINY, tokens, past).build()
+
+
+def tiny_llama_sdpa(name="tiny", tokens=1, past=8):
+    return LlamaSdpa(name, TINY, tokens, past).build()
 
 
 class TinyGpt2(transformers.Gpt2):

@@ -15,6 +15,11 @@ Result<bool> boolean(std::string_view key, std::string_view value) {
 }
 
 constexpr std::array kKeys{
+    SessionConfigKey{
+        "ctxgen.require_signed", "FILE",
+        "a public key or certificates (PEM): refuse files that their holder did not sign"},
+    SessionConfigKey{"ctxgen.signature", "FILE",
+                     "the signature, if it is not model.sig in the model's folder"},
     SessionConfigKey{"ep.context_enable", "0", "1 would compile, which a session does not do"},
     SessionConfigKey{"ep.context_file_path", "FILE",
                      "of a model from memory: its folder holds the context binary"},
@@ -32,6 +37,14 @@ constexpr std::array kKeys{
 };
 
 Status set_known(SessionOptions& options, std::string_view key, std::string_view value) {
+  if (key == "ctxgen.require_signed") {
+    options.required_signature.key = value;
+    return {};
+  }
+  if (key == "ctxgen.signature") {
+    options.required_signature.signature = value;
+    return {};
+  }
   if (key == "ep.context_file_path") {
     options.context_file_path = value;
     return {};

@@ -14,6 +14,8 @@
 
 #include "load/content_check.h"
 #include "load/context_set.h"
+#include "load/inner_values.h"
+#include "load/require_signed.h"
 #include "load/rounding_paths.h"
 #include "load/signature.h"
 #include "load/weight_memory.h"
@@ -35,13 +37,30 @@ struct LoadedPartitions {
   WeightPages pages;  // of their weights
 };
 
+/// The program with what is made inside of it as further outputs. Not every program may have some: nullptr,
+/// and `program` stays what it is.
+template <class Load>
+std::unique_ptr<Executable> load_shown(std::shared_ptr<const Program>& program,
+                                       const Load& load_program, std::vector<InnerValue>& inner) {
+  ShownProgram shown = with_inner_values(*program);
+  auto executable = load_program(shown.program);
+  if (!executable) {
+    log(LogLevel::kWarning, "program \"{}\": the values inside of it cannot be shown: {}",
+        program->name, executable.error().message);
+    return nullptr;
+  }
+  program = std::move(shown.program);
+  inner = std::move(shown.inner);
+  return *std::move(executable);
+}
+
 Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOptions& options,
-                                         const std::filesystem::path& folder) {
+                                         const ContextPlaces& places) {
   LoadedPartitions loaded{.partitions = {},
                           .programs = {},
                           .statistics = {},
                           .pages = WeightPages(options.weight_memory)};
-  SourceWeights sources(folder, options.verify_blobs);
+  SourceWeights sources(places.folder, options.verify_blobs, places.accept);
   const LoadOptions load_options{.threads = options.threads, .kept_plans = options.kept_plans};
   for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads))) {
     if (options.fail_on_suboptimal) return fail(ErrorCode::kNotSatisfied, "{}", warning);
@@ -54,7 +73,7 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
     const OpenContext& context = set.contexts[resolved.context];
     const Graph& graph = *resolved.graph;
     const Node& node = graph.node(resolved.node);
-    const auto program = context.program(resolved.program);
+    std::shared_ptr<const Program> program = context.program(resolved.program);
     BoundSignature signature = CTXGEN_TRY(bind_signature(graph, node, *program));
     const BlobSource stored = sources.blobs_of(*program, context.reader);
     const BlobSource blobs = [&stored, &pages = loaded.pages](BlobIndex index) -> Result<Blob> {
@@ -62,13 +81,19 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
       pages.add(blob);
       return blob;
     };
-    auto executable =
-        CTXGEN_TRY_AT(context.loader->load(program, blobs, load_options, &loaded.statistics), "{}",
-                      node.describe());
+    const auto load_program = [&](const std::shared_ptr<const Program>& one) {
+      return context.loader->load(one, blobs, load_options, &loaded.statistics);
+    };
+    std::unique_ptr<Executable> executable;
+    std::vector<InnerValue> inner;
+    if (options.inner_values) executable = load_shown(program, load_program, inner);
+    if (executable == nullptr)
+      executable = CTXGEN_TRY_AT(load_program(program), "{}", node.describe());
     loaded.programs.push_back(
         {&graph, resolved.node, program, context.loader, signature.inputs, signature.outputs});
     loaded.partitions.push_back({&graph, resolved.node, std::move(executable),
-                                 std::move(signature.inputs), std::move(signature.outputs)});
+                                 std::move(signature.inputs), std::move(signature.outputs),
+                                 std::move(inner)});
   }
   return loaded;
 }
@@ -204,7 +229,8 @@ class LoadedSession final : public Session {
 };
 
 Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
-                                      const SessionOptions& options, SessionStatistics statistics) {
+                                      const SessionOptions& options, SessionStatistics statistics,
+                                      AcceptFile accept) {
   if (options.stop_share_ep_contexts && !options.share_ep_contexts)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");
@@ -215,11 +241,11 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   auto start = Clock::now();
   std::shared_ptr<Workspace> group = options.share_ep_contexts ? Workspace::join() : nullptr;
   const ContextPlaces places{std::move(folder), options.bin_source, options.verify_blobs,
-                             group.get()};
+                             group.get(), std::move(accept)};
   const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
   statistics.context_read_ms = milliseconds_since(start);
   start = Clock::now();
-  LoadedPartitions loaded = CTXGEN_TRY(load_partitions(set, options, places.folder));
+  LoadedPartitions loaded = CTXGEN_TRY(load_partitions(set, options, places));
   statistics.load = loaded.statistics;
   statistics.partitions = loaded.partitions.size();
   statistics.program_load_ms = milliseconds_since(start);
@@ -252,15 +278,17 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
   return at_boundary("opening a model", [&]() -> Result<std::unique_ptr<Session>> {
     SessionStatistics statistics;
     const auto start = Clock::now();
+    const SignedLoad signed_load = CTXGEN_TRY(SignedLoad::start(options, path));
     ReadModelOptions read_options;
     read_options.external_data_folder = options.external_data_folder;
     read_options.external_buffers = options.external_buffers;
     std::vector<FileRead> external_files;
     read_options.external_files = &external_files;
     Model model = CTXGEN_TRY(read_model_file(path, read_options));
+    CTXGEN_CHECK(signed_load.check_model(model, external_files));
     CTXGEN_CHECK(check_content_at_load(model, external_files, options.verify_blobs));
     statistics.model_read_ms = milliseconds_since(start);
-    return load(std::move(model), folder_of(path), options, statistics);
+    return load(std::move(model), folder_of(path), options, statistics, signed_load.accept());
   });
 }
 
@@ -268,6 +296,8 @@ Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionO
   return at_boundary("opening a model", [&]() -> Result<std::unique_ptr<Session>> {
     SessionStatistics statistics;
     const auto start = Clock::now();
+    const SignedLoad signed_load =
+        CTXGEN_TRY(SignedLoad::start(options, options.context_file_path));
     std::filesystem::path folder;
     if (!options.context_file_path.empty()) folder = folder_of(options.context_file_path);
     ReadModelOptions read_options;
@@ -278,9 +308,10 @@ Result<std::unique_ptr<Session>> Session::open_memory(Blob bytes, const SessionO
     std::vector<FileRead> external_files;
     read_options.external_files = &external_files;
     Model model = CTXGEN_TRY(read_model(std::move(bytes), read_options));
+    CTXGEN_CHECK(signed_load.check_model(model, external_files));
     CTXGEN_CHECK(check_content_at_load(model, external_files, options.verify_blobs));
     statistics.model_read_ms = milliseconds_since(start);
-    return load(std::move(model), std::move(folder), options, statistics);
+    return load(std::move(model), std::move(folder), options, statistics, signed_load.accept());
   });
 }
 

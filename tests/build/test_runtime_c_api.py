@@ -96,6 +96,21 @@ def test_errors_have_their_codes(runner, model, tmp_path):
     assert run(runner, tmp_path / "none.onnx", tmp_path / "y", code=1).startswith("2: ")  # CTXGEN_IO_ERROR
 
 
+def test_files_have_to_be_signed(runner, model, tmp_path):
+    for name in ("signer", "other"):
+        run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", tmp_path / f"{name}.pem")
+        run("openssl", "pkey", "-in", tmp_path / f"{name}.pem", "-pubout", "-out", tmp_path / f"{name}.pub")
+    done("sign", tmp_path, "--key", tmp_path / "signer.pem", "-o", tmp_path / "all.sig")
+    keys = [f"ctxgen.signature={tmp_path / 'all.sig'}", f"ctxgen.require_signed={tmp_path / 'signer.pub'}"]
+    run(runner, model, tmp_path / "y", *keys)
+    assert (tmp_path / "y").read_bytes() == expected(model, tmp_path)
+    run(runner, model, tmp_path / "y", "memory=1", f"ep.context_file_path={model}", *keys)
+    for wrong in ([*keys, f"ctxgen.require_signed={tmp_path / 'other.pub'}"], ["memory=1", f"ep.context_file_path={tmp_path / 'net.onnx'}", *keys]):
+        assert run(runner, model, tmp_path / "y", *wrong, code=1).startswith("8: ")  # CTXGEN_NOT_SATISFIED
+    for wrong in (keys[:1], ["memory=1", *keys]):
+        assert run(runner, model, tmp_path / "y", *wrong, code=1).startswith("1: ")  # CTXGEN_INVALID_ARGUMENT
+
+
 def test_the_library_shows_what_the_header_declares():
     declared = declared_functions("lib/runtime/capi/include/ctxgen_runtime.h", "lib/capi/include/ctxgen_status.h")
     shown = shown_functions(LIBRARY)
@@ -106,7 +121,7 @@ def test_the_library_shows_what_the_header_declares():
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's library is among them")
 def test_the_library_holds_neither_onnx_nor_protobuf_nor_the_compiler():
     needed = set(re.findall(r"^\s*(lib[\w+-]+)\.so", run("ldd", LIBRARY), re.M))
-    assert needed <= {"libdnnl", "libgomp", "libstdc++", "libgcc_s", "libm", "libc", "libzstd", "libxxhash", "libspdlog", "libfmt"}, needed
+    assert needed <= {"libdnnl", "libgomp", "libstdc++", "libgcc_s", "libm", "libc", "libzstd", "libxxhash", "libspdlog", "libfmt", "libcrypto", "libz"}, needed
     symbols = run("nm", "-C", LIBRARY)
     assert "ctxgen::Session::open" in symbols  # they are not stripped
     for name in ("onnx::", "google::protobuf", "ctxgen::compile_models", "ctxgen::plan_and_pack", "onnx_torch::"):

@@ -12,6 +12,7 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/ep_context.h"
+#include "ctxgen/ctxfile/fingerprint.h"
 #include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/ctxfile/packed_at_load.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
@@ -66,6 +67,7 @@ Status check_contexts(const std::shared_ptr<const Model>& model, const ContextPl
   for (std::size_t i = 0; i < set.contexts.size(); ++i) {
     const OpenContext& context = set.contexts[i];
     add(check, {context.name, context.source, CTXGEN_TRY(judge_programs(set, i, threads))});
+    if (i == 0) check.instruction_sets = instruction_sets_of(context.reader->info().fingerprint);
   }
   for (const ResolvedNode& node : set.nodes) {
     const OpenContext& context = set.contexts[node.context];

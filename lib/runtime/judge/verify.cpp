@@ -1,19 +1,23 @@
 #include "ctxgen/runtime/verify.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <format>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/ctxfile/weight_reference.h"
 #include "ctxgen/onnx_lite/context_node.h"
 #include "ctxgen/onnx_lite/read_model.h"
+#include "ctxgen/runtime/elements.h"
 #include "ctxgen/weights/external_file.h"
 
 #include "load/content_check.h"
@@ -143,15 +147,6 @@ Result<Findings> find_faults(const std::filesystem::path& path, const SessionOpt
   return findings;
 }
 
-/// Whether one value can be both: sizes that only one of them knows (--fix-dim) may differ.
-bool may_be_same(const ValueType& a, const ValueType& b) {
-  if (a.kind != b.kind || a.element != b.element) return false;
-  if (!a.has_rank() || !b.has_rank()) return true;
-  return std::ranges::equal(*a.shape, *b.shape, [](const Dim& x, const Dim& y) {
-    return !x.is_fixed() || !y.is_fixed() || x.value() == y.value();
-  });
-}
-
 /// The source must know every input that the context takes; it may have more, with defaults.
 Status check_interfaces(const Session& context, const Session& reference) {
   const auto names = [](std::span<const IoInfo> infos) {
@@ -191,11 +186,48 @@ bool same_form(const RuntimeValue& a, const RuntimeValue& b) {
          a.tensor().dims() == b.tensor().dims();
 }
 
+Result<Tensor> as_float(const Tensor& tensor) {
+  Tensor result = CTXGEN_TRY(Tensor::allocate(DataType::kFloat, tensor.dims()));
+  const ElementReader reader(tensor);
+  std::byte* to = result.mutable_bytes().data();
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i, to += sizeof(float)) {
+    const auto value = static_cast<float>(reader.at(i));
+    std::memcpy(to, &value, sizeof(value));
+  }
+  return result;
+}
+
+/// Two floating types are compared as float: partitions compute what is stored as float16 in float, or the
+/// other way round. Out  false: they are not of one shape, or hold other things. Errors  RESOURCE_LIMIT.
+Result<bool> make_comparable(RuntimeValue& seen, RuntimeValue& wanted) {
+  if (same_form(seen, wanted)) return true;
+  if (!seen.is_tensor() || !wanted.is_tensor() || seen.tensor().dims() != wanted.tensor().dims() ||
+      !ElementReader::is_floating(seen.tensor().type()) ||
+      !ElementReader::is_floating(wanted.tensor().type()))
+    return false;
+  seen = CTXGEN_TRY(as_float(seen.tensor()));
+  wanted = CTXGEN_TRY(as_float(wanted.tensor()));
+  return true;
+}
+
+/// Of a value that a partition made.
+ValueComparison compare_value(const ObservedValue& seen, const RuntimeValue& wanted,
+                              const NumericPaths& paths, const ToleranceOverrides& tolerance) {
+  std::string partition(seen.node.string_or("partition_name", seen.node.name));
+  std::string name(seen.name);
+  const auto path = paths.partitions.find({partition, name});
+  const Roundings roundings = path == paths.partitions.end() ? Roundings{} : path->second;
+  Comparison comparison = compare(seen.value, wanted, roundings, tolerance);
+  return {std::move(partition), std::move(name), std::move(comparison),
+          std::string(seen.inner_node)};
+}
+
 /// Runs the context model with every partition on the reference's values: what a partition gave is
 /// compared, then replaced. Loops and branches take the reference's way with them.
 Status compare_partitions(const Session& context, std::span<const NamedValue> inputs,
                           ValuesByKey& expected, const NumericPaths& paths,
                           const ToleranceOverrides& tolerance, OutputVerification& result) {
+  Status failed;
   const ValueObserver observer = [&](const ObservedValue& seen) {
     const auto place = expected.find(key_of(seen));
     const bool known = place != expected.end() && !place->second.empty();
@@ -204,6 +236,14 @@ Status compare_partitions(const Session& context, std::span<const NamedValue> in
       wanted = std::move(place->second.front());
       place->second.pop_front();
     }
+    if (!seen.inner_node.empty()) {
+      const Result<bool> comparable =
+          known ? make_comparable(seen.value, wanted) : Result<bool>(false);
+      if (!comparable) failed = std::unexpected(comparable.error());
+      if (comparable.value_or(false))
+        merge_comparison(result.nodes, compare_value(seen, wanted, paths, tolerance));
+      return;
+    }
     if (is_ep_context(seen.node)) {
       const std::string name(seen.name);
       if (!known) {
@@ -211,17 +251,13 @@ Status compare_partitions(const Session& context, std::span<const NamedValue> in
           result.without_reference.push_back(name);
         return;
       }
-      const std::string partition(seen.node.string_or("partition_name", seen.node.name));
-      const auto path = paths.partitions.find({partition, name});
-      const Roundings roundings = path == paths.partitions.end() ? Roundings{} : path->second;
-      merge_comparison(result.partitions,
-                       {partition, name, compare(seen.value, wanted, roundings, tolerance)});
+      merge_comparison(result.partitions, compare_value(seen, wanted, paths, tolerance));
     }
     if (known && same_form(seen.value, wanted)) seen.value = std::move(wanted);
   };
   const auto ran = context.run_values(inputs, {.observer = &observer});
   if (!ran) return std::unexpected(ran.error());
-  return {};
+  return failed;
 }
 
 Result<OutputVerification> compare_outputs(const Session& context, const Session& reference,

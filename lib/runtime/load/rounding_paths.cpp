@@ -301,6 +301,10 @@ class Follower {
       values.types[one.outputs[i].index] = one.program->values[value].type;
       partitions_[{name, graph.value(one.outputs[i]).name}] = alone[value].value_or(Roundings{});
     }
+    for (std::size_t i = one.outputs.size(); i < one.program->outputs.size(); ++i) {
+      const std::uint32_t value = one.program->outputs[i];
+      partitions_[{name, one.program->values[value].name}] = alone[value].value_or(Roundings{});
+    }
   }
 
   std::map<std::pair<const Graph*, std::uint32_t>, const PartitionProgram*> programs_;

@@ -17,7 +17,7 @@ struct PartitionProgram {
   std::shared_ptr<const Program> program;
   const ProgramLoader* loader = nullptr;
   std::vector<ValueId> inputs;   // one per Program::inputs
-  std::vector<ValueId> outputs;  // one per Program::outputs
+  std::vector<ValueId> outputs;  // one per Program::outputs, but for inner values at the end
 };
 
 /// Follows every path through a model, through its partitions' programs and the bodies of its control

@@ -94,9 +94,7 @@ std::string Trace::json() const {
 }
 
 Status write_trace(const Trace& trace, const std::filesystem::path& path) {
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(as_bytes(trace.json())));
-  return file.commit();
+  return write_file(path, as_bytes(trace.json()));
 }
 
 }  // namespace ctxgen

@@ -41,6 +41,8 @@ class GraphExecutor::PartitionOutputs final : public OutputAllocator {
       : executor_(executor), step_(step), state_(state) {}
 
   Result<std::byte*> allocate(std::size_t output, DataType type, const Dims& dims) override {
+    if (output >= step_.outputs.size() && output - step_.outputs.size() < step_.inner.size())
+      return allocate_inner(output - step_.outputs.size(), type, dims);
     if (output >= step_.outputs.size())
       return fail(ErrorCode::kInternal, "output {} of {}", output, step_.outputs.size());
     const ValueId id = step_.outputs[output];
@@ -58,6 +60,14 @@ class GraphExecutor::PartitionOutputs final : public OutputAllocator {
   }
 
  private:
+  Result<std::byte*> allocate_inner(std::size_t index, DataType type, const Dims& dims) {
+    if (state_.inner.empty()) return nullptr;
+    Tensor tensor = CTXGEN_TRY(state_.pool->allocate(type, dims));
+    std::byte* data = tensor.mutable_bytes().data();
+    state_.inner[index] = std::move(tensor);
+    return data;
+  }
+
   const GraphExecutor& executor_;
   const Step& step_;
   RunState& state_;
@@ -135,6 +145,8 @@ Status GraphExecutor::run_partition(std::size_t index, RunState& state,
     state.views.push_back(operand.tensor().view());
     state.constant_views.push_back(state.values[id.index].defined() ? 0 : 1);
   }
+  state.inner.clear();
+  if (control.observer != nullptr) state.inner.resize(step.inner.size());
   auto& execution = state.executions[index];
   if (!execution) execution = CTXGEN_TRY(step.executable->make_state());
   PartitionOutputs outputs(*this, step, state);
@@ -158,9 +170,13 @@ Status GraphExecutor::check_outputs(const Step& step, RunState& state) const {
 
 void GraphExecutor::show_outputs(const Step& step, RunState& state,
                                  const ValueObserver& observer) const {
+  const Node& node = graph_->node(step.node);
+  for (std::size_t i = 0; i < step.inner.size(); ++i)
+    observer({name_, node, step.inner[i].value, state.inner[i], step.inner[i].op});
+  for (RuntimeValue& value : state.inner) state.pool->release(std::move(value));
+  state.inner.clear();
   for (const ValueId id : step.outputs)
-    if (id.valid())
-      observer({name_, graph_->node(step.node), graph_->value(id).name, state.values[id.index]});
+    if (id.valid()) observer({name_, node, graph_->value(id).name, state.values[id.index]});
 }
 
 Status GraphExecutor::run_step(std::size_t index, RunState& state,
@@ -286,24 +302,40 @@ void GraphExecutor::see_constants(const std::function<void(const RuntimeValue&)>
     for (const Body& body : step.bodies) body.executor->see_constants(see);
 }
 
+/// `input` and what steps pass on as it is: exporters write a Concat of nothing but a past.
+std::vector<ValueId> GraphExecutor::same_values(ValueId input) const {
+  std::vector<ValueId> same{input};
+  for (const Step& step : steps_) {
+    const Node& node = graph_->node(step.node);
+    const bool passes_on = step.kernel && node.domain.empty() && step.inputs.size() == 1 &&
+                           (node.op_type == "Identity" || node.op_type == "Concat");
+    if (passes_on && std::ranges::contains(same, step.inputs[0])) same.push_back(step.outputs[0]);
+  }
+  return same;
+}
+
 std::optional<PlacedCache> GraphExecutor::find_cache(ValueId input, ValueId output) const {
   std::optional<PlacedCache> found;
-  if (std::ranges::contains(graph_->outputs, input) ||
+  const std::vector<ValueId> inputs = same_values(input);
+  const auto is_input = [&](ValueId id) { return std::ranges::contains(inputs, id); };
+  if (std::ranges::any_of(graph_->outputs, is_input) ||
       std::ranges::count(graph_->outputs, output) != 1)
     return std::nullopt;
   std::size_t readers = 0;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    for (const ValueId id : graph_->node(step.node).captures)
-      if (id == input || id == output) return std::nullopt;
     const Node& node = graph_->node(step.node);
+    for (const ValueId id : node.captures)
+      if (is_input(id) || id == output) return std::nullopt;
     const bool reads_size = node.op_type == "Shape" && node.domain.empty();
-    if (!reads_size) readers += static_cast<std::size_t>(std::ranges::count(step.inputs, input));
+    const bool passes_on = !step.outputs.empty() && is_input(step.outputs[0]);
+    if (!reads_size && !passes_on)
+      readers += static_cast<std::size_t>(std::ranges::count_if(step.inputs, is_input));
     if (std::ranges::contains(step.inputs, output)) return std::nullopt;
     if (step.executable == nullptr) continue;
     const auto caches = step.executable->caches();
     for (std::size_t k = 0; k < caches.size(); ++k)
-      if (step.inputs[caches[k].input] == input && step.outputs[caches[k].output] == output)
+      if (is_input(step.inputs[caches[k].input]) && step.outputs[caches[k].output] == output)
         found = PlacedCache{.step = i,
                             .cache = k,
                             .axis = caches[k].axis,

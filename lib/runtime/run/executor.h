@@ -17,6 +17,7 @@
 #include "ctxgen/graph/graph.h"
 #include "ctxgen/runtime/session.h"
 
+#include "load/inner_values.h"
 #include "run/tensor_pool.h"
 
 namespace ctxgen {
@@ -26,8 +27,9 @@ struct LoadedPartition {
   const Graph* graph = nullptr;  // the main graph or a body
   NodeId node;
   std::unique_ptr<Executable> executable;
-  std::vector<ValueId> inputs;   // in the executable's order
-  std::vector<ValueId> outputs;  // likewise
+  std::vector<ValueId> inputs;         // in the executable's order
+  std::vector<ValueId> outputs;        // likewise
+  std::vector<InnerValue> inner = {};  // further outputs, which the graph does not have
 };
 
 /// A value given to the main graph from outside.
@@ -77,10 +79,11 @@ class RunState {
   std::vector<TensorView> views;                            // scratch: inputs of a partition
   std::vector<std::uint8_t> constant_views;                 // scratch: which of them are constants
   std::vector<const RuntimeValue*> operands;                // scratch: inputs of a kernel
-  std::vector<std::int64_t> symbols;                        // scratch: sizes seen per symbol
-  std::shared_ptr<TensorPool> pool;                         // shared with the bodies
-  std::span<const OutputMemory> output_memory;              // by output; empty: none is given
-  CacheKeeper* keeper = nullptr;                            // of the main graph; null: none is kept
+  std::vector<RuntimeValue> inner;              // scratch: of Step::inner; empty: unseen
+  std::vector<std::int64_t> symbols;            // scratch: sizes seen per symbol
+  std::shared_ptr<TensorPool> pool;             // shared with the bodies
+  std::span<const OutputMemory> output_memory;  // by output; empty: none is given
+  CacheKeeper* keeper = nullptr;                // of the main graph; null: none is kept
 
   /// Of partitions here and in bodies; the pool counts its own.
   [[nodiscard]] std::uint64_t allocated_bytes() const {
@@ -148,6 +151,7 @@ class GraphExecutor {
     std::unique_ptr<Executable> executable;  // or this
     std::vector<ValueId> inputs;             // invalid: absent
     std::vector<ValueId> outputs;            // invalid: not wanted
+    std::vector<InnerValue> inner;           // of a partition, after its outputs
     std::vector<ValueId> releases;           // values whose last use this step is
     std::vector<Body> bodies;                // one per attribute that holds a graph
   };
@@ -155,6 +159,7 @@ class GraphExecutor {
   class KernelRun;
   class PartitionOutputs;
 
+  [[nodiscard]] std::vector<ValueId> same_values(ValueId input) const;
   [[nodiscard]] const RuntimeValue& value(const RunState& state, ValueId id) const;
   /// Memory for a value, of at least `alignment_bytes` where that is the caller's.
   [[nodiscard]] Result<Tensor> make_tensor(RunState& state, ValueId id, DataType type,

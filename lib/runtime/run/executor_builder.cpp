@@ -156,6 +156,7 @@ void GraphExecutor::Builder::add_partition(GraphExecutor& executor, LoadedPartit
   step.node = partition.node;
   step.executable = std::move(partition.executable);
   step.inputs = std::move(partition.inputs);
+  step.inner = std::move(partition.inner);
   for (const ValueId id : partition.outputs)
     step.outputs.push_back(is_wanted(*executor.graph_, id) ? id : ValueId{});
   executor.steps_.push_back(std::move(step));

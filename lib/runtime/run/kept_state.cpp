@@ -75,6 +75,14 @@ std::int64_t KeptState::length() const {
   return longest;
 }
 
+std::uint64_t KeptState::room_left() const {
+  std::int64_t room = reserved_;
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    if (pairs_[i].cache && values_[i].memory.defined())
+      room = std::max(room, values_[i].memory.dims()[*pairs_[i].axis]);
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(room - length(), 0));
+}
+
 std::uint64_t KeptState::size_bytes() const {
   std::uint64_t bytes = 0;
   for (const Value& value : values_)

@@ -30,6 +30,8 @@ class KeptState final : public ModelState, public CacheKeeper {
 
   [[nodiscard]] std::span<const KeptPair> pairs() const { return pairs_; }
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_bytes_; }
+  /// How much longer it may become before it allocates: up to its memory, or what it was told to reserve.
+  [[nodiscard]] std::uint64_t room_left() const;
   /// Takes the state for a run. Errors  INVALID_ARGUMENT: it is in use.
   [[nodiscard]] Status begin();
   /// The values of the pairs for the run, into `given` by input; `symbols`: sizes that the run's other

@@ -133,6 +133,7 @@ void SessionContext::prepare() {
   written_ = memory_;
   state_->output_memory = written_;
   state_->keeper = kept_;
+  state_->pool->expect_runs(kept_ == nullptr ? 0 : kept_->room_left());
 }
 
 /// What a state has is not the caller's to give.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "ctxgen/base/checked.h"
 
@@ -49,6 +50,8 @@ std::uint64_t memory_of(std::span<const std::string> strings) {
 
 /// A free buffer may be this much larger than what is asked.
 constexpr std::uint64_t kSlackBytes = 4096;
+/// Room for growth makes no buffer larger than this: what it is for has a number for each token.
+constexpr std::uint64_t kMostRoomBytes = std::uint64_t{1} << 20U;
 
 }  // namespace
 
@@ -82,12 +85,23 @@ Result<Tensor> TensorPool::strings(const Dims& dims) {
       std::shared_ptr<const void>(owned.release(), StringsDeleter{*bytes, false, account_}), {});
 }
 
+std::uint64_t TensorPool::with_room(std::uint64_t size_bytes) {
+  if (runs_left_ == 0) return size_bytes;
+  if (place_ == sizes_.size()) sizes_.push_back(size_bytes);
+  const std::uint64_t before = std::exchange(sizes_[place_++], size_bytes);
+  if (size_bytes <= before || size_bytes >= kMostRoomBytes) return size_bytes;
+  const auto growth = checked_mul(size_bytes - before, runs_left_);
+  const std::uint64_t most = kMostRoomBytes - size_bytes;
+  const std::uint64_t roomy = size_bytes + std::min(growth.value_or(most), most);
+  return account_->check(roomy) ? roomy : size_bytes;
+}
+
 Result<Tensor> TensorPool::allocate(DataType type, const Dims& dims) {
   if (type == DataType::kString) return strings(dims);
   const auto bytes = checked_size_bytes(type, dims);
   // Sizes that have no answer: Tensor::allocate has the rules and the messages.
   if (!bytes || *bytes > kMaxTensorBytes) return Tensor::allocate(type, dims);
-  const std::uint64_t wanted = align_up(std::max<std::uint64_t>(*bytes, 1), 64);
+  const std::uint64_t wanted = align_up(std::max<std::uint64_t>(with_room(*bytes), 1), 64);
   const auto fit = std::ranges::lower_bound(free_, wanted, {}, &Free::capacity_bytes);
   std::shared_ptr<const void> owner;
   if (fit != free_.end() && fit->capacity_bytes <= 2 * wanted + kSlackBytes) {
@@ -143,6 +157,7 @@ void TensorPool::release(RuntimeValue&& value) {
 
 void TensorPool::end_run() {
   scratch_.end_run();
+  place_ = 0;
   std::erase_if(free_, [this](const Free& entry) { return entry.last_run + 1 < run_; });
   ++run_;
   if (account_.use_count() == 1 + static_cast<long>(free_.size())) return;

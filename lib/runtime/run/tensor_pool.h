@@ -23,6 +23,9 @@ class TensorPool {
   /// As Tensor::allocate, from a free buffer where one is large enough and not wastefully larger.
   /// Errors  RESOURCE_LIMIT, also where the run would hold more than the limit.
   [[nodiscard]] Result<Tensor> allocate(DataType type, const Dims& dims);
+  /// So many runs may follow that are like the last two: small tensors that grew between those go on growing, and get
+  /// buffers that are large enough for that at once. 0: none do.
+  void expect_runs(std::uint64_t count) { runs_left_ = count; }
   /// The same, always from new memory: for a tensor that leaves with the caller.
   [[nodiscard]] Result<Tensor> allocate_lasting(DataType type, const Dims& dims);
   /// Counts the content of strings that were written since the pool made the tensor, and all of one
@@ -48,6 +51,7 @@ class TensorPool {
     std::uint64_t last_run = 0;
     std::shared_ptr<const void> owner;
   };
+  [[nodiscard]] std::uint64_t with_room(std::uint64_t size_bytes);
   [[nodiscard]] Result<Tensor> strings(const Dims& dims);
   [[nodiscard]] Result<std::shared_ptr<const void>> new_memory(std::uint64_t capacity_bytes);
 
@@ -55,6 +59,9 @@ class TensorPool {
   std::vector<Free> free_;  // ascending capacity
   cpu::Scratch scratch_;
   std::uint64_t run_ = 0;
+  std::uint64_t runs_left_ = 0;
+  std::vector<std::uint64_t> sizes_;  // that were asked for in the last run, in order
+  std::size_t place_ = 0;             // of the next one
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
 };

@@ -77,6 +77,36 @@ TEST(TensorPool, GivesUnusedMemoryBackAfterTwoRuns) {
   EXPECT_EQ(pool.free_buffers(), 0U);
 }
 
+/// A decoder's step: masks with a number per token, next to tensors of one size.
+void run_step(TensorPool& pool, std::int64_t length, std::int64_t most) {
+  pool.expect_runs(static_cast<std::uint64_t>(most - length));
+  Tensor fixed = take(pool, 300), mask = take(pool, length), other = take(pool, 2 * length + 1);
+  pool.release(std::move(mask));
+  Tensor late = take(pool, 700);
+  pool.release(std::move(fixed));
+  pool.release(std::move(other));
+  pool.release(std::move(late));
+  pool.end_run();
+}
+
+TEST(TensorPool, WhatGrowsFromRunToRunGetsRoomForThoseThatFollow) {
+  constexpr std::int64_t kMost = 5000;
+  TensorPool pool;
+  for (std::int64_t length = 64; length < 66; ++length) run_step(pool, length, kMost);
+  const std::uint64_t before = pool.allocations();
+  for (std::int64_t length = 66; length < kMost; ++length) run_step(pool, length, kMost);
+  EXPECT_EQ(pool.allocations(), before);
+}
+
+TEST(TensorPool, RoomStaysWithinTheLimit) {
+  TensorPool pool(4096);
+  for (const std::int64_t length : {600, 700, 800}) {
+    pool.expect_runs(1'000'000);
+    pool.release(take(pool, length));
+    pool.end_run();
+  }
+}
+
 TEST(TensorPool, RefusesWhatCannotBe) {
   TensorPool pool;
   EXPECT_EQ(code_of(pool.allocate(DataType::kFloat, Dims{INT64_MAX, 4})),

@@ -27,6 +27,8 @@ struct ContextCheck {
   std::vector<ContextFinding> findings;
   /// Of ops with constant operands: how many are of which precision (OpPrecision); check_context() only.
   std::map<std::string, std::size_t> precisions;
+  /// That the programs of the first context binary are for, the smallest first; "portable"; check_context() only.
+  std::vector<std::string> instruction_sets;
 };
 
 /// Judges a context model by its metadata, the headers of its context binaries and the names and

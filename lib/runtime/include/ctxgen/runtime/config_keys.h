@@ -8,7 +8,7 @@
 
 namespace ctxgen {
 
-/// One of ONNX Runtime's session configuration keys, as loading takes it.
+/// One of ONNX Runtime's session configuration keys, as loading takes it, or one of ours (`ctxgen.`).
 struct SessionConfigKey {
   std::string_view name;
   std::string_view values;

@@ -20,6 +20,7 @@
 #include "ctxgen/runtime/model_state.h"
 #include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/run_context.h"
+#include "ctxgen/trust/signed_files.h"
 
 namespace ctxgen {
 
@@ -55,6 +56,9 @@ struct SessionOptions {
   bool stop_share_ep_contexts = false;
   /// Replaces file access for bins: relative name -> bytes (models compiled in memory).
   std::function<Result<Blob>(std::string_view relative_name)> bin_source;
+  /// Refuse (NOT_SATISFIED) a model unless its file and every file that it names, as far as this session reads them, were signed
+  /// by the holder of a key (docs/security.md). All of their bytes are hashed at load.
+  RequiredSignature required_signature;
   /// What one run may hold at once in tensors that it makes, strings and sequences (not weights and
   /// not the arenas of partitions); more ends with RESOURCE_LIMIT. 0: three quarters of the memory
   /// of the machine or of the control group.
@@ -66,6 +70,9 @@ struct SessionOptions {
   /// Refuse (NOT_SATISFIED) a model with a node that a CPU kernel would run
   /// (session.disable_cpu_ep_fallback).
   bool disable_cpu_fallback = false;
+  /// Observers see the values inside of partitions, too. Such a session plans every shape when it runs,
+  /// and each of these values is written in full: for looking, not for speed.
+  bool inner_values = false;
   /// What runs may hand on to the next (Session::make_state()): "past=present" pairs of an input and an
   /// output, "auto" all with the usual names of such pairs (docs/runtime.md).
   std::vector<std::string> states;
@@ -108,6 +115,9 @@ struct ObservedValue {
   const Node& node;
   std::string_view name;
   RuntimeValue& value;
+  /// Of a value inside of a partition (SessionOptions::inner_values), which nothing else reads: the node of
+  /// the source that made it, the last one where several were fused. "": `node` made the value.
+  std::string_view inner_node = {};
 };
 /// Sees the values of all graphs in the order in which they are made, those of a loop's body once per
 /// iteration.

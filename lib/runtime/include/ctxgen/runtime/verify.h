@@ -52,11 +52,12 @@ struct IntegrityFinding {
 /// Errors  INVALID_ARGUMENT (the two have other inputs or outputs: another model's source).
 [[nodiscard]] Result<NumericPaths> common_paths(const Session& context, const Session& reference);
 
-/// An output of a partition, or of the model.
+/// An output of a partition, a value in it, or an output of the model.
 struct ValueComparison {
   std::string partition;  // "": an output of the model
   std::string value;
   Comparison comparison;
+  std::string node = {};  // of a value inside of a partition: ObservedValue::inner_node
 };
 
 /// Appends `one`; where its value is there already, the worse of both stays in that place.
@@ -67,6 +68,10 @@ struct OutputVerification {
   /// Outputs of partitions, in the order in which they ran first, each partition on the reference's
   /// inputs, so that none answers for the one before it. In bodies that loop: the worst of all runs.
   std::vector<ValueComparison> partitions;
+  /// Values inside of partitions, in the order in which they are made; empty unless the context's session
+  /// shows them (SessionOptions::inner_values). Errors grow from the partition's inputs on. What has another shape than
+  /// the source's value of that name, or other than floating elements on one side, is left out.
+  std::vector<ValueComparison> nodes;
   /// Outputs of partitions that the reference has no value for (it came from inside an operator).
   std::vector<std::string> without_reference;
 
