@@ -11,7 +11,7 @@
 #include "output/file_uses.h"
 #include "output/output_files.h"
 #include "output/output_names.h"
-#include "stages/rewrite_models.h"
+#include "regroup/like_context.h"
 
 namespace ctxgen {
 namespace {
@@ -113,6 +113,8 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   CTXGEN_CHECK(env.start(in_files ? env.outputs.front() : std::filesystem::path()));
   ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
   CTXGEN_CHECK(check_files(inputs, planned, env.providers, imported.models, options));
+  const auto like = CTXGEN_TRY(LikeContext::read(env));
+  if (like) CTXGEN_CHECK(like->check_request(imported.sources, env));
   CTXGEN_CHECK(env.choose_precision());
   std::vector<BinUsers> users;
   if (in_files) users = find_bin_users(env.providers, env.outputs, {}, options);
@@ -120,6 +122,7 @@ Result<CompiledModels> compile_without_files(const std::vector<ModelInput>& inpu
   BuiltModels built = CTXGEN_TRY(build_models(prepared, nullptr, env));
   CTXGEN_CHECK(check_bin_users(users, built.contents, options));
   const RewrittenModels rewritten = CTXGEN_TRY(rewrite_models(prepared, built, env));
+  if (like) CTXGEN_CHECK(like->check_result(prepared, built, rewritten, env));
   CTXGEN_CHECK(env.enter(CompileStage::kWrite, 0));
   const std::vector<OutputFile> files = CTXGEN_TRY(plan_files(prepared, built, rewritten, env));
   CompiledModels result;

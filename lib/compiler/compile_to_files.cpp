@@ -9,6 +9,7 @@
 #include "cache/output_cache.h"
 #include "output/file_uses.h"
 #include "output/output_transaction.h"
+#include "regroup/like_context.h"
 #include "stages/cut_model.h"
 #include "stages/report_model.h"
 
@@ -33,6 +34,8 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       OutputTransaction files = CTXGEN_TRY(OutputTransaction::begin(inputs, env));
       CTXGEN_CHECK(env.start(spill_place(env)));
       ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
+      const auto like = CTXGEN_TRY(LikeContext::read(env));
+      if (like) CTXGEN_CHECK(like->check_request(imported.sources, env));
       auto kept = CTXGEN_TRY(files.replay(imported));
       if (kept) return std::move(*kept);
       CTXGEN_CHECK(env.choose_precision());
@@ -40,6 +43,7 @@ Result<CompileReport> compile_to_files(const std::vector<ModelInput>& inputs,
       PreparedModels prepared = CTXGEN_TRY(prepare_models(std::move(imported), env));
       BuiltModels built = CTXGEN_TRY(build_models(prepared, appended, env));
       const RewrittenModels rewritten = CTXGEN_TRY(rewrite_models(prepared, built, env));
+      if (like) CTXGEN_CHECK(like->check_result(prepared, built, rewritten, env));
       return files.commit(prepared, built, rewritten);
     };
     CompileReport report = CTXGEN_TRY(run());

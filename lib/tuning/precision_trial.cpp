@@ -19,6 +19,7 @@ CompileOptions options_of_trial(CompileOptions options, const ChoiceTable& choic
   options.other_files.clear();
   options.bin.clear();
   options.append.clear();
+  options.like.clear();
   options.context_file_path.clear();
   options.external_initializers.clear();
   options.external_threshold.reset();
@@ -29,25 +30,30 @@ CompileOptions options_of_trial(CompileOptions options, const ChoiceTable& choic
   return options;
 }
 
-Status add_precisions(std::string_view name, const Blob& bin, Trial& trial) {
+/// What the programs of a bin say of their ops.
+Status add_ops(std::string_view name, const Blob& bin, Trial& trial) {
   const auto reader = CTXGEN_TRY(ContextReader::open(bin, name, VerifyBlobs::kNever));
   trial.fingerprint = reader.info().fingerprint;
   const ProgramLoader* loader = find_loader(default_loaders(), reader.info().source);
   if (loader == nullptr) return {};
-  for (const Program& program : reader.programs())
+  const auto* tunes = dynamic_cast<const KnowsTuning*>(loader);
+  for (const Program& program : reader.programs()) {
     std::ranges::move(loader->precisions(program), std::back_inserter(trial.precisions));
+    if (tunes != nullptr)
+      std::ranges::move(CTXGEN_TRY(tunes->tunable_ops(program)), std::back_inserter(trial.tunable));
+  }
   return {};
 }
 
 }  // namespace
 
 Result<Trial> make_trial(const ModelInput& input, const CompileOptions& options,
-                         const ChoiceTable& choices) {
+                         const ChoiceTable& choices, std::optional<int> threads) {
   const CompiledModel compiled =
       CTXGEN_TRY(compile_in_memory(input, options_of_trial(options, choices)));
   Trial trial;
   SessionOptions session;
-  session.threads = options.threads;
+  session.threads = threads.value_or(options.threads);
   session.context_file_path = input.path;
   session.verify_blobs = VerifyBlobs::kNever;  // all of it was just made
   session.bin_source = [&compiled](std::string_view name) -> Result<Blob> {
@@ -56,7 +62,7 @@ Result<Trial> make_trial(const ModelInput& input, const CompileOptions& options,
     return fail(ErrorCode::kInternal, "no bin \"{}\" was compiled", name);
   };
   for (const auto& [name, bin] : compiled.bins) {
-    CTXGEN_CHECK(add_precisions(name, bin, trial));
+    CTXGEN_CHECK(add_ops(name, bin, trial));
     trial.bytes += bin.bytes.size();
   }
   trial.session = CTXGEN_TRY(Session::open_memory(compiled.model, session));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "ctxgen/base/runtime_value.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/executable.h"
+#include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/runtime/session.h"
 #include "ctxgen/tuning/error_norm.h"
 
@@ -18,13 +20,16 @@ namespace ctxgen {
 struct Trial {
   std::unique_ptr<Session> session;
   std::vector<OpPrecision> precisions;  // of all partitions
+  std::vector<TunableOp> tunable;       // likewise
   std::uint64_t bytes = 0;              // of context binaries
   std::string fingerprint;              // of their target
 };
 
-/// Compiles `input` as `options` say, with these choices and without any output or cache.
+/// Compiles `input` as `options` say, with these choices and without any output or cache. `threads`: of runs; nothing:
+/// those of the options.
 [[nodiscard]] Result<Trial> make_trial(const ModelInput& input, const CompileOptions& options,
-                                       const ChoiceTable& choices);
+                                       const ChoiceTable& choices,
+                                       std::optional<int> threads = std::nullopt);
 
 using Outputs = std::vector<RuntimeValue>;
 [[nodiscard]] Result<std::vector<Outputs>> run_samples(

@@ -9,7 +9,6 @@
 #include "flags/arguments.h"
 #include "flags/model_flags.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "flags/usage.h"
 #include "fuzz_input.h"
 #include "stages/prepare_model.h"
@@ -42,7 +41,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       arguments.push_back(line.substr(0, line.find('\0')));
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  if (!cli::refuse_planned(argv)) return 0;
   CLI::App app("fuzz", "ctxgen");
   cli::ModelFlags flags;
   CLI::App* verb = app.add_subcommand("compile", "compile");

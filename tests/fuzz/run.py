@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 
 # Longest input in bytes; more is slow and shows nothing new.
 MAX_LEN = {"kernels": 8192, "onnx_import": 8192, "onnx_lite": 8192, "program": 8192, "context_bin": 16384, "merged_bin": 32768,
-           "tensor_files": 1024, "options": 512, "external_data": 512}
+           "tensor_files": 1024, "options": 512, "external_data": 512, "signature": 4096, "tuning_file": 4096}
 TIMEOUT = 25  # seconds for one input: more is a finding
 RSS_LIMIT_MB = 3000
 

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import pathlib
 import struct
 import subprocess
@@ -65,6 +66,23 @@ def _external():
     for number, place in enumerate([b"w.bin", b"sub/x.bin", b"inner", b"outer", b"up/secret.bin", b"../secret.bin", b"/etc/passwd",
                                     b"around", b"loop", b"sub/../w.bin", b"./w.bin", b"empty.bin", b"root/etc/hostname", b"../model_b/w.bin"]):
         yield f"e{number}", bytes([1, 16]) + entry(0, place) + entry(1, b"8") + entry(2, b"16")
+
+
+def _tuning():
+    row = {"op": "conv", "weight": "float32", "dims": "64x32x3x3", "strides": "2x2", "rows": 1024, "form": "Acdb64a", "us": 1.5}
+    for number, rows in enumerate([[], [row], [row, {"op": "matmul", "weight": "bfloat16", "source": "float32", "dims": "64x48", "form": "table"}]]):
+        yield f"t{number}", json.dumps({"ctxgen_tuning": 1, "library": "oneDNN 3.12.1", "instruction_set": "avx2", "threads": 1, "rows": rows}).encode()
+
+
+def _signatures():
+    """Statements; bundles with a signature in them need a key, and are in the corpus."""
+    digest = "ab" * 32
+    for number, names in enumerate([[], ["model_ctx.onnx"], ["a/model_ctx.onnx", "a/model_dnnl.bin", "b.data"]]):
+        resources = [{"name": name, "algorithm": "sha256", "digest": digest} for name in names]
+        statement = {"_type": "https://in-toto.io/Statement/v1", "subject": [{"name": "models", "digest": {"sha256": digest}}],
+                     "predicateType": "https://model_signing/signature/v1.0",
+                     "predicate": {"serialization": {"method": "files", "hash_type": "sha256", "allow_symlinks": False}, "resources": resources}}
+        yield f"s{number}", b"\1" + json.dumps(statement).encode()
 
 
 def _net():
@@ -155,7 +173,7 @@ def make(target, folder, ctxgen=None):
     elif target == "program":  # docs/format.md: where the manifest stands in the header
         seeds = ((name, content[slice(*_manifest(content))]) for name, content in _bins(ctxgen))
     else:
-        seeds = {"tensor_files": _tensors, "options": _options, "external_data": _external}[target]()
+        seeds = {"tensor_files": _tensors, "options": _options, "external_data": _external, "signature": _signatures, "tuning_file": _tuning}[target]()
     for name, content in seeds:
         if 0 < len(content) <= 4 * MAX_BYTES:  # libFuzzer leaves longer ones out anyway
             (folder / name).write_bytes(content)

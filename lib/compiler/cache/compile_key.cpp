@@ -130,6 +130,9 @@ void add_value(KeyHasher& key, const PrecisionChoice& precision) {
     key.add(choice.choice);
   });
 }
+void add_value(KeyHasher& key, const TuningTable& tuning) {
+  key.add_list(effect_of(tuning), [&](const std::string& line) { key.add(line); });
+}
 template <class T>
   requires std::is_enum_v<T>
 void add_value(KeyHasher& key, T value) {

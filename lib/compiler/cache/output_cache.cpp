@@ -175,7 +175,7 @@ Result<std::unique_ptr<RemoteCache>> open_remote(const CompileOptions& options,
 }
 
 bool is_kept_whole(const std::vector<ModelInput>& inputs, const CompileOptions& options) {
-  return !options.initializer_location && options.append.empty() &&
+  return !options.initializer_location && options.append.empty() && options.like.empty() &&
          std::ranges::all_of(inputs,
                              [](const ModelInput& input) { return input.external_data.empty(); });
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ctxgen/compiler/bundle.h"
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/compiler/regroup.h"
 #include "ctxgen/compiler/shards.h"
@@ -49,6 +50,15 @@ Result<ctxgen::RegroupOptions> regroup_options(const ctxgen_regroup_options* giv
   return options;
 }
 
+Result<ctxgen::BundleFormat> bundle_format(ctxgen_bundle_format format) {
+  switch (format) {
+    case CTXGEN_BUNDLE_OCI: return ctxgen::BundleFormat::kOciArtifact;
+    case CTXGEN_BUNDLE_OCI_IMAGE: return ctxgen::BundleFormat::kOciImage;
+    case CTXGEN_BUNDLE_MODEL_PACKAGE: return ctxgen::BundleFormat::kModelPackage;
+  }
+  return fail(ErrorCode::kInvalidArgument, "unknown format {}", static_cast<int>(format));
+}
+
 Status check_shards(size_t shards, const size_t* shard_of) {
   if (shards == 0) return fail(ErrorCode::kInvalidArgument, "shards is 0");
   return not_null(shard_of, "shard_of");
@@ -65,6 +75,19 @@ ctxgen_status* ctxgen_regroup(const char* const* models, const char* const* outp
     const auto out = CTXGEN_TRY(texts<std::filesystem::path>(outputs, count, "outputs"));
     const ctxgen::RegroupOptions how = CTXGEN_TRY(regroup_options(options));
     CTXGEN_CHECK(ctxgen::regroup(in, out, how));
+    return {};
+  });
+}
+
+ctxgen_status* ctxgen_bundle(const char* const* models, size_t count, const char* folder,
+                             ctxgen_bundle_format format, const char* tag) {
+  return guarded("bundling", [&]() -> Status {
+    const auto in = CTXGEN_TRY(texts<std::filesystem::path>(models, count, "models"));
+    CTXGEN_CHECK(not_null(folder, "folder"));
+    ctxgen::BundleOptions options;
+    options.format = CTXGEN_TRY(bundle_format(format));
+    if (tag != nullptr) options.tag = tag;
+    CTXGEN_CHECK(ctxgen::make_bundle(in, folder, options));
     return {};
   });
 }

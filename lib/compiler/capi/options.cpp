@@ -364,6 +364,10 @@ ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile_options* options, c
   });
 }
 
+ctxgen_status* ctxgen_compile_options_set_like(ctxgen_compile_options* options, const char* path) {
+  return set_path(options, path, "path", &CompileOptions::like);
+}
+
 ctxgen_status* ctxgen_compile_options_set_append(ctxgen_compile_options* options,
                                                  const char* path) {
   return set_path(options, path, "path", &CompileOptions::append);

@@ -11,7 +11,7 @@ Result<std::vector<BuiltPartition>> build_graph(ContextBuilder& builder, const M
   while (true) {
     auto built = builder.add_model(model, graph, assignment, build.options, build.prefix,
                                    build.first_ordinal);
-    if (built) return built;
+    if (built || built.error().code == ErrorCode::kCancelled) return built;
     const GraphView view(model, graph, build.target);
     const std::size_t before = exclusions.size();
     for (std::size_t p = 0; p < build.providers.size(); ++p)

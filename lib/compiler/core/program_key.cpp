@@ -211,6 +211,8 @@ ProgramKey key_of_partition(const GraphView& view, const Partition& partition,
     hasher.add(op);
     hasher.add(choice);
   }
+  if (options.tuning != nullptr)
+    for (const std::string& line : effect_of(*options.tuning)) hasher.add(line);
   add_shapes(hasher, partition, options);
   const auto add_ids = [&](const auto& ids) {
     hasher.add(std::uint64_t{ids.size()});

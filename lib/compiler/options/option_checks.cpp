@@ -44,6 +44,13 @@ Status check_remote_cache(const CompileOptions& options) {
   return {};
 }
 
+/// A context model is that of one model.
+Status check_like(const CompileOptions& options, std::size_t models) {
+  if (options.like.empty() || models <= 1) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} is for one model, got {}",
+              option_name(options, &CompileOptions::like), models);
+}
+
 /// A search compares one model with what it is in f32.
 Status check_budget(const CompileOptions& options, std::size_t models) {
   if (options.budget.request.empty()) return {};
@@ -68,6 +75,14 @@ Status check_budget(const CompileOptions& options, std::size_t models) {
                   "it of all",
                   budget, provider, option.first);
   return {};
+}
+
+Status check_tuning(const CompileOptions& options) {
+  if (options.tuning.library.empty()) return {};
+  const auto slot = ruled_out_by_tuning(options);
+  if (!slot) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with {}",
+              option_name(options, &CompileOptions::tuning), option_name(options, *slot));
 }
 
 /// ONNX Runtime's rule: a file name with an extension, else it is taken for a folder.
@@ -146,11 +161,20 @@ Status check_options(const CompileOptions& options, std::size_t models) {
                 name(&CompileOptions::isas));
   CTXGEN_CHECK(check_part(options, models));
   CTXGEN_CHECK(check_budget(options, models));
+  CTXGEN_CHECK(check_like(options, models));
+  CTXGEN_CHECK(check_tuning(options));
   CTXGEN_CHECK(check_append_options(options));
   CTXGEN_CHECK(check_remote_cache(options));
   CTXGEN_CHECK(check_sharing(options, models));
   CTXGEN_CHECK(check_context_path(options, models));
   return check_external_options(options);
+}
+
+std::optional<OptionSlot> ruled_out_by_tuning(const CompileOptions& options) {
+  if (options.portable) return &CompileOptions::portable;
+  if (options.isas.size() > 1) return &CompileOptions::isas;
+  if (options.weightless != WeightlessMode::kNone) return &CompileOptions::weightless;
+  return std::nullopt;
 }
 
 }  // namespace ctxgen

@@ -27,6 +27,10 @@ constexpr OptionRow kOptions[] = {
          "store weights of single operators in fewer bits as long as every output stays within E of "
          "float32 on --samples"},
     {CTXGEN_FIELD(precision), .in_key = InKey::kYes},
+    {CTXGEN_FIELD(tuning), .in_key = InKey::kYes, .flag = "--tuning", .value = "FILE.json",
+     .help =
+         "store constants in the packings that this file names, where they were measured to be faster than "
+         "ours (docs/tuning.md)"},
     {CTXGEN_FIELD(embed), .in_key = InKey::kOfForm, .flag = "--embed",
      .key = "ep.context_embed_mode", .setter = "set_embed",
      .help = "keep the context binary inside the model"},
@@ -63,6 +67,9 @@ constexpr OptionRow kOptions[] = {
      .setter = "set_flags", .help = "fail if nothing was compiled"},
     {CTXGEN_FIELD(require_runnable), .in_key = InKey::kYes, .flag = "--require-runnable",
      .setter = "set_require_runnable", .help = "fail on a node that cpu cannot run"},
+    // Says whether there are outputs, too, but no kept ones are asked for (is_kept_whole()).
+    {CTXGEN_FIELD(like), .flag = "--like", .value = "CONTEXT", .setter = "set_like",
+     .help = "fail if the result would differ from this context model in more than weights"},
     // About what is there.
     {CTXGEN_FIELD(no_clobber), .flag = "--no-clobber", .setter = "set_flags",
      .help = "fail if an output exists"},
@@ -157,11 +164,11 @@ consteval std::size_t field_count() {
     const auto& [f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                  f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
                  f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47, f48,
-                 f49, f50] = options;
+                 f49, f50, f51, f52] = options;
     return std::tie(f01, f02, f03, f04, f05, f06, f07, f08, f09, f10, f11, f12, f13, f14, f15, f16,
                     f17, f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30, f31, f32,
                     f33, f34, f35, f36, f37, f38, f39, f40, f41, f42, f43, f44, f45, f46, f47, f48,
-                    f49, f50);
+                    f49, f50, f51, f52);
   };
   return std::tuple_size_v<decltype(count(std::declval<CompileOptions>()))>;
 }

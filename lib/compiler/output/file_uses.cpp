@@ -105,6 +105,8 @@ std::vector<FileUse> file_uses(const std::vector<ModelInput>& inputs, const Plan
     for (const FileRead& file : model.external_files)
       uses.push_back({How::kRead, file.path, "external data"});
   add_foreign_bins(imported, outputs, uses);
+  if (!options.like.empty())
+    uses.push_back({How::kRead, options.like, option_name(options, &CompileOptions::like)});
   if (!options.cache_headers.empty())
     uses.push_back({How::kRead, options.cache_headers, "the header file of the remote cache"});
   const fs::path cache = options.cache_dir ? *options.cache_dir : cache_folder_from_environment();

@@ -3,24 +3,14 @@
 #include <algorithm>
 #include <format>
 #include <utility>
+#include <vector>
+
+#include "ctxgen/ctxfile/fingerprint.h"
 
 namespace ctxgen {
 namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
-
-/// "format=1;onednn=3.12.1;isa=avx2" as pairs.
-Fields fields_of(std::string_view fingerprint) {
-  Fields fields;
-  while (!fingerprint.empty()) {
-    const std::string_view item = fingerprint.substr(0, fingerprint.find(';'));
-    const std::size_t equals = item.find('=');
-    if (equals != std::string_view::npos)
-      fields.emplace_back(item.substr(0, equals), item.substr(equals + 1));
-    fingerprint.remove_prefix(std::min(item.size() + 1, fingerprint.size()));
-  }
-  return fields;
-}
 
 std::string value_of(const Fields& fields, std::string_view key) {
   const auto at = std::ranges::find(fields, key, &Fields::value_type::first);
@@ -31,7 +21,7 @@ std::string value_of(const Fields& fields, std::string_view key) {
 
 /// Files of earlier releases are for threads and caches, too.
 TargetDifference difference_of(std::string_view found, std::string_view expected) {
-  const Fields theirs = fields_of(found), ours = fields_of(expected);
+  const Fields theirs = fingerprint_fields(found), ours = fingerprint_fields(expected);
   TargetDifference difference;
   for (const std::string key : {"format", "onednn", "isa", "threads", "cache"}) {
     const std::string a = value_of(theirs, key), b = value_of(ours, key);
@@ -44,18 +34,6 @@ TargetDifference difference_of(std::string_view found, std::string_view expected
   if (difference.found.empty())
     return {std::format("\"{}\"", found), std::format("\"{}\"", expected), ""};
   return difference;
-}
-
-std::vector<std::string> instruction_sets_of(std::string_view fingerprint) {
-  std::vector<std::string> isas;
-  std::string list = value_of(fields_of(fingerprint), "isa");
-  std::string_view rest = list;
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    isas.emplace_back(one);
-    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
-  }
-  return isas;
 }
 
 }  // namespace ctxgen

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace ctxgen {
 
@@ -12,8 +11,5 @@ struct TargetDifference {
   std::string found_isa;  // empty: not in this
 };
 [[nodiscard]] TargetDifference difference_of(std::string_view found, std::string_view expected);
-
-/// Those that a fingerprint names, the smallest first.
-[[nodiscard]] std::vector<std::string> instruction_sets_of(std::string_view fingerprint);
 
 }  // namespace ctxgen

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/compiler/compile.h"
 
 namespace ctxgen {
 namespace {
@@ -111,6 +112,16 @@ Result<Blob> write_to_memory(const std::function<Status(const ByteSink&)>& write
     return {};
   }));
   return Blob::own(std::move(bytes));
+}
+
+std::string_view name_of(FileReport::Kind kind) {
+  switch (kind) {
+    case FileReport::Kind::kBin: return "bin";
+    case FileReport::Kind::kExternalInitializers: return "external_initializers";
+    case FileReport::Kind::kForeignBin: return "foreign_bin";
+    case FileReport::Kind::kModel: break;
+  }
+  return "model";
 }
 
 }  // namespace ctxgen

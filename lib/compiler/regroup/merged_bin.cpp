@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "ctxgen/ctxfile/fingerprint.h"
 #include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/weights/codec.h"
 

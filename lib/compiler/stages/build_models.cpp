@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <format>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <thread>
@@ -48,14 +49,16 @@ Status check_nothing_to_compile(const PreparedModel& prepared, const CompileEnv&
   return check(prepared.model.graph, prepared.assignment);
 }
 
-/// Programs of all partitions, of the main graph first.
+/// Programs of all partitions, of the main graph first. `progress`: of the main graph.
 Result<std::vector<BuiltPartition>> build_model(ContextBuilder& builder, PreparedModel& prepared,
-                                                const SourceIndex& sources, const CompileEnv& env) {
+                                                const SourceIndex& sources, const CompileEnv& env,
+                                                const std::function<Status(double)>& progress) {
   const Model& model = prepared.model;
   const auto options_of = [&](bool main) {
     auto options = provider_options(prepared, main, env.options, env.providers);
     for (ProviderCompileOptions& one : options) {
       one.spill = env.spill.get();
+      if (main) one.progress = progress;
       if (env.options.weightless != WeightlessMode::kNone)
         one.stays_plain = [&sources](auto bytes) { return sources.holds(bytes); };
     }
@@ -203,10 +206,13 @@ Result<BuiltModels> build_models(PreparedModels& prepared, const ContextReader* 
         [&sources](auto bytes, Hash128 hash) { return sources.reference(bytes, hash); });
   for (PreparedModel& model : prepared.models) {
     if (env.options.disable_model_compile) CTXGEN_CHECK(check_nothing_to_compile(model, env));
-    CTXGEN_CHECK(
-        env.enter(CompileStage::kCompile, static_cast<double>(built.partitions.size()) /
-                                              static_cast<double>(prepared.models.size())));
-    built.partitions.push_back(CTXGEN_TRY(build_model(builder, model, sources, env)));
+    const auto progress = [&](double share) {
+      const auto models = static_cast<double>(built.partitions.size()) + std::min(share, 1.0);
+      return env.enter(CompileStage::kCompile,
+                       models / static_cast<double>(prepared.models.size()));
+    };
+    CTXGEN_CHECK(progress(0));
+    built.partitions.push_back(CTXGEN_TRY(build_model(builder, model, sources, env, progress)));
   }
   CTXGEN_CHECK(report_models(built, prepared, env));
   CTXGEN_CHECK(add_variants(built, prepared, env));

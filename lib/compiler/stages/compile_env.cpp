@@ -52,6 +52,23 @@ Status limit_process(const CompileTarget& target, const ProviderList& providers)
   return {};
 }
 
+namespace {
+
+/// Uses the library of a provider: not before limit_process().
+Status check_tuning(const TuningTable& tuning, const ProviderList& providers) {
+  if (tuning.library.empty()) return {};
+  bool compiles = false;
+  for (const Provider* provider : providers.all()) {
+    if (!provider->compiles()) continue;
+    compiles = true;
+    CTXGEN_CHECK(provider->check_tuning(tuning));
+  }
+  if (compiles) return {};
+  return fail(ErrorCode::kInvalidArgument, "tuning: no provider compiles");
+}
+
+}  // namespace
+
 Result<CompileEnv> CompileEnv::make(const std::vector<ModelInput>& inputs,
                                     std::vector<std::filesystem::path> outputs,
                                     CompileOptions options, Outputs kind) {
@@ -74,6 +91,7 @@ Status CompileEnv::start(const std::filesystem::path& beside) {
   cache = CTXGEN_TRY(open_cache(options));
   remote = CTXGEN_TRY(open_remote(options, cache.get()));
   CTXGEN_CHECK(limit_process(target, providers));
+  CTXGEN_CHECK(check_tuning(options.tuning, providers));
   if (!beside.empty()) spill = std::make_unique<SpillFile>(beside, options.weight_memory_bytes);
   return {};
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ctxgen/base/blob.h"
-#include "ctxgen/remote/sha256.h"
+#include "ctxgen/trust/sha256.h"
 
 #include "cache/compile_key.h"
 #include "output/source_index.h"

@@ -248,6 +248,7 @@ std::vector<ProviderCompileOptions> provider_options(const PreparedModel& prepar
     one.provider_options.assign(given.begin(), given.end());
     one.choices = options.precision.table;
     one.certificate = options.precision.certificate;
+    one.tuning = &options.tuning;
     all.push_back(std::move(one));
   }
   return all;

@@ -450,6 +450,18 @@ graph (float[8, 64] x) => (float[8, 64] y) <float[64, 64] w = {)" +
          ones + R"(}> { y = MatMul(x, w) })";
 }
 
+/// Two weights in one partition.
+std::string deep_model() {
+  std::string ones = "1", twos = "2";
+  for (int i = 1; i < 8 * 8; ++i) {
+    ones += ", 1";
+    twos += ", 2";
+  }
+  return R"(<ir_version: 8, opset_import: ["" : 17]>
+graph (float[8, 8] x) => (float[8, 8] y) <float[8, 8] v = {)" +
+         ones + "}, float[8, 8] w = {" + twos + R"(}> { h = MatMul(x, v) y = MatMul(h, w) })";
+}
+
 TEST_F(CApi, SetForce) {
   const std::string net = write_source("net.onnx");
   ASSERT_EQ(compile_file(net).code, CTXGEN_OK);
@@ -529,6 +541,19 @@ TEST_F(CApi, SetAppend) {
                                                "wide.onnx", "wide_ctx.onnx"}));
 }
 
+TEST_F(CApi, SetLike) {
+  ASSERT_EQ(compile_file(write_source("net.onnx")).code, CTXGEN_OK);
+  const std::string context = (folder.path() / "net_ctx.onnx").string();
+  ASSERT_DONE(ctxgen_compile_options_set_like(options, context.c_str()));
+  EXPECT_EQ(compile().code, CTXGEN_OK);
+  std::string tuned = kModel;
+  tuned.replace(tuned.find("{1, 2, 3"), 8, "{9, 8, 7");
+  EXPECT_EQ(compile(tuned.c_str()).code, CTXGEN_OK);
+  EXPECT_EQ(compile(wide_model().c_str()).code, CTXGEN_NOT_SATISFIED);
+  EXPECT_EQ(code(ctxgen_compile_options_set_like(options, "")), CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_compile_options_set_like(options, nullptr)), CTXGEN_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, SetCache) {
   const std::string cache = (folder.path() / "cache").string();
   ASSERT_DONE(ctxgen_compile_options_set_cache(options, cache.c_str(), 0));
@@ -593,6 +618,31 @@ TEST_F(CApi, Regroup) {
   EXPECT_EQ(code(ctxgen_regroup(hole, single, 1, nullptr)), CTXGEN_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, Bundle) {
+  ASSERT_EQ(compile_file(write_source("one.onnx")).code, CTXGEN_OK);
+  const std::string model = (folder / "one_ctx.onnx").string();
+  const char* models[] = {model.c_str()};
+  const std::string layout = (folder / "layout").string(), image = (folder / "image").string();
+  const std::string package = (folder / "package").string();
+  ASSERT_DONE(ctxgen_bundle(models, 1, layout.c_str(), CTXGEN_BUNDLE_OCI, "v1"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "layout/index.json"));
+  ASSERT_DONE(ctxgen_bundle(models, 1, image.c_str(), CTXGEN_BUNDLE_OCI_IMAGE, nullptr));
+  EXPECT_TRUE(std::filesystem::exists(folder / "image/oci-layout"));
+  ASSERT_DONE(ctxgen_bundle(models, 1, package.c_str(), CTXGEN_BUNDLE_MODEL_PACKAGE, nullptr));
+  EXPECT_TRUE(std::filesystem::exists(folder / "package/manifest.json"));
+  EXPECT_EQ(code(ctxgen_bundle(models, 1, layout.c_str(), CTXGEN_BUNDLE_OCI, nullptr)),
+            CTXGEN_INVALID_ARGUMENT)
+      << "the folder is not empty";
+  const std::string other = (folder / "other").string();
+  EXPECT_EQ(code(ctxgen_bundle(models, 1, other.c_str(), CTXGEN_BUNDLE_OCI, "not a tag")),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_bundle(nullptr, 0, other.c_str(), CTXGEN_BUNDLE_OCI, nullptr)),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_EQ(code(ctxgen_bundle(models, 1, nullptr, CTXGEN_BUNDLE_OCI, nullptr)),
+            CTXGEN_INVALID_ARGUMENT);
+  EXPECT_FALSE(std::filesystem::exists(other));
+}
+
 TEST_F(CApi, Shards) {
   const char* names[] = {"a.onnx", "b.onnx", "c.onnx", "d.onnx"};
   size_t all[4] = {9, 9, 9, 9}, some[2] = {9, 9};
@@ -649,6 +699,42 @@ TEST_F(CApi, SetProgressFunction) {
   ASSERT_EQ(compile().code, CTXGEN_OK);
   EXPECT_EQ(stages, (std::vector<std::string>{"import", "check", "infer", "fold", "partition",
                                               "compile", "rewrite", "write"}));
+}
+
+TEST_F(CApi, ProgressGoesOnInsideOfAPartition) {
+  struct Seen {
+    double last = 0;
+    int inside = 0;
+  } seen;
+  const ctxgen_progress_function function = [](void* user, const char* stage, double fraction) {
+    if (std::string_view(stage) != "compile") return;
+    auto& all = *static_cast<Seen*>(user);
+    EXPECT_GE(fraction, all.last);
+    all.last = fraction;
+    all.inside += fraction > 0 && fraction < 1 ? 1 : 0;
+  };
+  ASSERT_DONE(ctxgen_compile_options_set_progress_function(options, function, &seen));
+  ASSERT_EQ(compile_file(write_source("wide.onnx", wide_model().c_str())).code, CTXGEN_OK);
+  EXPECT_GT(seen.inside, 0);
+}
+
+TEST_F(CApi, CancelledInsideOfAPartition) {
+  struct State {
+    bool packing = false;
+    std::string last;
+  } state;
+  const ctxgen_progress_function look = [](void* user, const char* stage, double fraction) {
+    auto& all = *static_cast<State*>(user);
+    all.last = stage;
+    all.packing = all.packing || (all.last == "compile" && fraction > 0);
+  };
+  const ctxgen_cancel_function cancel = [](void* user) {
+    return static_cast<State*>(user)->packing ? 1 : 0;
+  };
+  ASSERT_DONE(ctxgen_compile_options_set_progress_function(options, look, &state));
+  ASSERT_DONE(ctxgen_compile_options_set_cancel_function(options, cancel, &state));
+  EXPECT_EQ(compile_file(write_source("deep.onnx", deep_model().c_str())).code, CTXGEN_CANCELLED);
+  EXPECT_EQ(state.last, "compile");
 }
 
 TEST_F(CApi, SetCancelFunction) {

@@ -188,6 +188,9 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_isa(ctxgen_compile
  * files. Not empty. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_append(
     ctxgen_compile_options* options, const char* path);
+/* A context model that the one model of this compile may differ from in weights only. Not empty. */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_like(ctxgen_compile_options* options,
+                                                                   const char* path);
 /* A folder that keeps packed weights, programs and outputs for later compiles, of at most `max_bytes`
  * (0: 5 GiB). "": none. Default: what the environment's CTXGEN_CACHE_DIR names, if it does. */
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cache(ctxgen_compile_options* options,
@@ -208,7 +211,7 @@ CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_weight_memory(
 typedef void (*ctxgen_progress_function)(void* user, const char* stage, double fraction);
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_progress_function(
     ctxgen_compile_options* options, ctxgen_progress_function function, void* user);
-/* Asked between stages; nonzero ends the compile with CTXGEN_CANCELLED and nothing written. */
+/* Asked between stages and while weights are packed; nonzero ends the compile with CTXGEN_CANCELLED and nothing written. */
 typedef int (*ctxgen_cancel_function)(void* user);
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_compile_options_set_cancel_function(
     ctxgen_compile_options* options, ctxgen_cancel_function function, void* user);
@@ -293,6 +296,18 @@ typedef struct ctxgen_regroup_options {
 CTXGEN_COMPILER_API ctxgen_status* ctxgen_regroup(const char* const* models,
                                                   const char* const* outputs, size_t count,
                                                   const ctxgen_regroup_options* options);
+
+/* What a bundle is: an OCI image layout of an artifact, or of an image; ONNX Runtime's model package. */
+typedef enum ctxgen_bundle_format {
+  CTXGEN_BUNDLE_OCI = 0,
+  CTXGEN_BUNDLE_OCI_IMAGE = 1,
+  CTXGEN_BUNDLE_MODEL_PACKAGE = 2
+} ctxgen_bundle_format;
+/* Copies `count` context models and all files that they need into `folder`, which is not there or empty. `tag` names what is in
+ * an OCI layout; NULL: "latest". */
+CTXGEN_COMPILER_API ctxgen_status* ctxgen_bundle(const char* const* models, size_t count,
+                                                 const char* folder, ctxgen_bundle_format format,
+                                                 const char* tag);
 
 /* Divides models among `shards` machines: by names alone, or so that models with weights in common come to one machine.
  * `shard_of` receives the shard of each, from 0. */

@@ -22,6 +22,7 @@
 #include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/sharing.h"
+#include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/partition/shape_profile.h"
 #include "ctxgen/remote/remote_counts.h"
 
@@ -105,6 +106,25 @@ struct PrecisionSearchReport {
   double run_ms_f32 = 0, run_ms = 0;       // of one sample, the least of several runs
 };
 
+/// A shape whose constants another form than that of our tables makes faster.
+struct TuningGain {
+  TuningRow row;
+  std::string table_form;
+  std::size_t ops = 0;  // of the models, which have this shape
+};
+
+/// What was measured for a tuning table, and what it gains.
+struct TuningReport {
+  std::size_t shapes = 0;      // of ops whose constants have a choice of forms
+  std::size_t known = 0;       // of these, by a file or a cache
+  std::size_t measured = 0;    // whole
+  std::size_t unfinished = 0;  // for lack of time
+  std::vector<TuningGain> gains;
+  double run_us = 0, table_run_us = 0;  // of all models, the least of several runs; 0: not measured
+  double seconds = 0;
+  bool interrupted = false;
+};
+
 /// A choice that is found while a model is compiled (ctxgen/tuning/error_budget.h).
 struct PrecisionBudget {
   std::string request =
@@ -128,6 +148,9 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> provider_options;
   PrecisionBudget budget;
   PrecisionChoice precision;
+  /// Forms of constants that were measured on a machine (ctxgen/tuning/tuning_file.h); without a library: those of
+  /// our tables.
+  TuningTable tuning;
   bool embed = false;
   std::string node_prefix;
   std::vector<ShapeProfile> profiles;
@@ -141,7 +164,10 @@ struct CompileOptions {
   bool strict = false;            // NOT_SATISFIED if anything falls back to cpu
   bool require_compiled = false;  // NOT_SATISFIED if nothing was compiled
   bool require_runnable = false;  // NOT_SATISFIED on a node that cpu cannot run
-  bool no_clobber = false;        // INVALID_ARGUMENT if an output exists
+  /// A context model whose programs are to be had with other weights: NOT_SATISFIED if the one model of this compile
+  /// differs from it in anything else, or the options do. It changes no byte.
+  std::filesystem::path like;
+  bool no_clobber = false;  // INVALID_ARGUMENT if an output exists
   /// Replace a bin even if context models next to it, which this compile does not write, need what is in
   /// it; else that is NOT_SATISFIED.
   bool force = false;
@@ -259,6 +285,9 @@ struct FileReport {
   State state = State::kWritten;  // kPlanned: with dry_run, kUnchanged: with keep_unchanged
 };
 
+/// "bin", "external_initializers", "foreign_bin", "model".
+[[nodiscard]] std::string_view name_of(FileReport::Kind kind);
+
 struct ExternalInitializersReport {
   std::string name;
   std::uint64_t bytes = 0, tensors = 0;
@@ -288,6 +317,7 @@ struct CompileReport {
   BuildCounts counts;
   std::optional<RemoteCounts> remote;                     // where a remote cache was asked
   std::optional<PrecisionSearchReport> precision_search;  // where there was one
+  std::optional<TuningReport> tuning;                     // where forms were measured
   double seconds = 0;
 };
 

@@ -24,7 +24,8 @@ using OptionSlot = std::variant<
     OptionField<std::vector<FileUse>>, OptionField<std::vector<const Provider*>>,
     OptionField<decltype(CompileOptions::provider_options)>,
     OptionField<decltype(CompileOptions::fix_dims)>, OptionField<PrecisionBudget>,
-    OptionField<PrecisionChoice>, OptionField<decltype(CompileOptions::initializer_location)>,
+    OptionField<PrecisionChoice>, OptionField<TuningTable>,
+    OptionField<decltype(CompileOptions::initializer_location)>,
     OptionField<decltype(CompileOptions::start_variant)>,
     OptionField<decltype(CompileOptions::progress)>,
     OptionField<decltype(CompileOptions::cancelled)>>;
@@ -60,5 +61,8 @@ struct OptionRow {
 /// The option as its caller knows it (CompileOptions::names): "--embed", "CompileOptions::embed",
 /// "ctxgen_compile_options_set_embed"; where that interface has no such option, its key.
 [[nodiscard]] std::string option_name(const CompileOptions& options, OptionSlot slot);
+
+/// The first option that a tuning table rules out: it is of one instruction set, and of weights that are packed here.
+[[nodiscard]] std::optional<OptionSlot> ruled_out_by_tuning(const CompileOptions& options);
 
 }  // namespace ctxgen

@@ -1,0 +1,220 @@
+#include "ctxgen/tuning/tune_models.h"
+
+#include <algorithm>
+#include <format>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "ctxgen/base/boundary.h"
+#include "ctxgen/base/hash.h"
+#include "ctxgen/cache/build_identity.h"
+#include "ctxgen/cache/cache_folder.h"
+#include "ctxgen/compiler/option_table.h"
+#include "ctxgen/partition/provider.h"
+#include "ctxgen/registry/providers.h"
+#include "ctxgen/tuning/tuning_file.h"
+
+#include "precision_trial.h"
+
+namespace ctxgen {
+namespace {
+
+/// The first provider of a compile that writes programs.
+Result<std::unique_ptr<Provider>> tuned_provider(const CompileOptions& options) {
+  for (const std::string& name :
+       options.providers.empty() ? default_providers() : options.providers) {
+    auto provider = CTXGEN_TRY(make_provider(name));
+    if (provider->compiles()) return provider;
+  }
+  return fail(ErrorCode::kInvalidArgument, "tuning: no provider compiles");
+}
+
+/// Several models as one: their ops' names are told apart by the models' numbers.
+class ModelsTrial final : public FormTrial {
+ public:
+  static Result<std::unique_ptr<FormTrial>> make(std::span<const ModelInput> models,
+                                                 const CompileOptions& options,
+                                                 const TuneRequest& request) {
+    auto made = std::make_unique<ModelsTrial>();
+    for (const ModelInput& model : models) {
+      Trial trial =
+          CTXGEN_TRY(make_trial(model, options, options.precision.table, request.threads));
+      auto inputs = CTXGEN_TRY(request.make_inputs(trial.session->inputs()));
+      made->add(std::move(trial), std::move(inputs));
+    }
+    made->drop_ambiguous();
+    return made;
+  }
+
+  [[nodiscard]] std::span<const TunableOp> ops() const override { return ops_; }
+
+  [[nodiscard]] Result<RunTimes> run() override {
+    RunTimes times;
+    for (std::size_t m = 0; m < runs_.size(); ++m) {
+      std::vector<OpTiming> timings;
+      const double start_us = steady_us();
+      (void)CTXGEN_TRY(runs_[m].session->run_values(runs_[m].inputs, {.timings = &timings}));
+      times.run_us += steady_us() - start_us;
+      for (const OpTiming& timing : timings)
+        times.op_us[own_name(m, timing.name)] += timing.microseconds;
+    }
+    return times;
+  }
+
+ private:
+  struct Run {
+    std::unique_ptr<Session> session;
+    std::vector<NamedValue> inputs;
+  };
+
+  static std::string own_name(std::size_t model, std::string_view op) {
+    return std::format("{}:{}", model, op);
+  }
+
+  void add(Trial trial, std::vector<NamedValue> inputs) {
+    for (TunableOp& op : trial.tunable) {
+      op.name = own_name(runs_.size(), op.name);
+      ops_.push_back(std::move(op));
+    }
+    runs_.push_back({std::move(trial.session), std::move(inputs)});
+  }
+
+  /// Times are told by name: of two ops of one name nothing is known.
+  void drop_ambiguous() {
+    std::map<std::string, int> uses;
+    for (const TunableOp& op : ops_) ++uses[op.name];
+    std::erase_if(ops_, [&](const TunableOp& op) { return uses.at(op.name) > 1; });
+  }
+
+  std::vector<Run> runs_;
+  std::vector<TunableOp> ops_;
+};
+
+class ModelsBench final : public FormBench {
+ public:
+  ModelsBench(std::span<const ModelInput> models, CompileOptions options,
+              const TuneRequest& request)
+      : models_(models), options_(std::move(options)), request_(request) {
+    options_.cancelled = {};  // a compile that began is finished: what is known is kept
+  }
+  [[nodiscard]] Result<std::unique_ptr<FormTrial>> make(const TuningTable& table) override {
+    options_.tuning = table;
+    return ModelsTrial::make(models_, options_, request_);
+  }
+  [[nodiscard]] double seconds() override { return steady_us() * 1e-6; }
+
+ private:
+  std::span<const ModelInput> models_;
+  CompileOptions options_;
+  const TuneRequest& request_;
+};
+
+/// What was found before on this machine, shape by shape.
+class Memory {
+ public:
+  static Result<Memory> open(const CompileOptions& options, const TuningTable& about) {
+    Memory memory;
+    memory.about_ = about;
+    memory.about_.rows.clear();
+    const auto folder = options.cache_dir.value_or(cache_folder_from_environment());
+    if (!folder.empty() && !about.machine.empty())
+      memory.cache_ = CTXGEN_TRY(CacheFolder::open(folder, options.cache_max_bytes));
+    return memory;
+  }
+
+  [[nodiscard]] std::optional<TuningRow> recall(const TunedShape& shape) const {
+    const auto entry = cache_ ? cache_->find(CacheKind::kTuning, key_of(shape)) : std::nullopt;
+    if (!entry) return std::nullopt;
+    auto table = parse_tuning(as_text(entry->bytes));
+    if (!table || table->rows.size() != 1 || table->rows[0].shape != shape) return std::nullopt;
+    return std::move(table->rows[0]);
+  }
+
+  void keep(const TuningRow& row) {
+    if (!cache_) return;
+    TuningTable one = about_;
+    one.rows = {row};
+    cache_->add(CacheKind::kTuning, key_of(row.shape), as_bytes(tuning_text(one)));
+  }
+
+ private:
+  [[nodiscard]] Hash128 key_of(const TunedShape& shape) const {
+    Hasher hasher;
+    for (const std::string_view part :
+         {std::string_view("ctxgen tuning"), build_identity(), std::string_view(about_.library),
+          std::string_view(about_.instruction_set), std::string_view(about_.machine)})
+      hasher.add(part);
+    hasher.add(std::uint64_t(about_.threads));
+    hasher.add(to_string(shape));
+    return hasher.finish();
+  }
+
+  TuningTable about_;
+  std::unique_ptr<CacheFolder> cache_;
+};
+
+/// A file goes on with what is measured in the same way.
+Status check_same(const TuningTable& known, const TuningTable& now) {
+  if (!known.machine.empty() && !now.machine.empty() && known.machine != now.machine)
+    return fail(ErrorCode::kInvalidArgument,
+                "tuning: the file was measured on \"{}\", this is \"{}\": give another file",
+                known.machine, now.machine);
+  if (known.threads != 0 && known.threads != now.threads)
+    return fail(ErrorCode::kInvalidArgument,
+                "tuning: the file was measured with threads={}, this is threads={}: give another "
+                "file",
+                known.threads, now.threads);
+  return {};
+}
+
+Result<TuningTable> table_of_machine(const CompileOptions& options, const TuneRequest& request) {
+  const auto provider = CTXGEN_TRY(tuned_provider(options));
+  const ProviderInfo info = provider->info();
+  TuningTable table{.library = info.library,
+                    .instruction_set = info.instruction_set,
+                    .machine = request.machine,
+                    .threads = request.threads,
+                    .rows = request.known.rows};
+  if (request.known.library.empty()) return table;
+  CTXGEN_CHECK(provider->check_tuning(request.known));
+  CTXGEN_CHECK(check_same(request.known, table));
+  return table;
+}
+
+}  // namespace
+
+Status check_tunable(const CompileOptions& options) {
+  auto slot = ruled_out_by_tuning(options);
+  if (!slot && !options.budget.request.empty()) slot = &CompileOptions::budget;
+  if (slot)
+    return fail(ErrorCode::kInvalidArgument, "tuning cannot be combined with {}",
+                option_name(options, *slot));
+  if (options.isas.empty()) return {};
+  const auto provider = CTXGEN_TRY(tuned_provider(options));
+  const std::string here = provider->info().instruction_set;
+  if (options.isas.front() == here) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "tuning: {} {} cannot be measured on this machine, which uses {}",
+              option_name(options, &CompileOptions::isas), options.isas.front(), here);
+}
+
+Result<FormFinding> tune_models(std::span<const ModelInput> models, const CompileOptions& options,
+                                const TuneRequest& request) {
+  return at_boundary("tuning", [&]() -> Result<FormFinding> {
+    CTXGEN_CHECK(check_tunable(options));
+    FormSearch search{.seconds = request.seconds,
+                      .known = CTXGEN_TRY(table_of_machine(options, request)),
+                      .progress = request.progress,
+                      .stop = options.cancelled};
+    Memory memory = CTXGEN_TRY(Memory::open(options, search.known));
+    search.recall = [&](const TunedShape& shape) { return memory.recall(shape); };
+    ModelsBench bench(models, options, request);
+    FormFinding found = CTXGEN_TRY(search_forms(bench, search));
+    for (const TuningRow& row : found.measured) memory.keep(row);
+    return found;
+  });
+}
+
+}  // namespace ctxgen
