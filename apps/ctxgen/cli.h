@@ -25,11 +25,14 @@ struct Cli {
 
 void add_compile(Cli& cli);
 void add_merge(Cli& cli);
+void add_sign(Cli& cli);
 void add_split(Cli& cli);
 void add_embed(Cli& cli);
 void add_extract(Cli& cli);
+void add_bundle(Cli& cli);
 void add_run(Cli& cli);
 void add_verify(Cli& cli);
+void add_verify_signature(Cli& cli);
 void add_check(Cli& cli);
 void add_inspect(Cli& cli);
 void add_explain(Cli& cli);

@@ -20,7 +20,6 @@
 #include "cli.h"
 #include "flags/build_flags.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "flags/usage.h"
 #include "flags/value_checks.h"
 #include "help/help_format.h"
@@ -123,6 +122,9 @@ void declare(Cli& cli) {
   add_split(cli);
   add_embed(cli);
   add_extract(cli);
+  add_bundle(cli);
+  add_sign(cli);
+  add_verify_signature(cli);
   add_run(cli);
   add_verify(cli);
   add_check(cli);
@@ -176,7 +178,6 @@ Result<int> run(int argc, char** argv) {
   declare(cli);
   std::vector<std::string> words = with_long_names(arguments.subspan(arguments.empty() ? 0 : 1));
   print_errors_as_json(asks_for_json(cli, words));
-  CTXGEN_CHECK(refuse_planned(arguments));
   if (words.empty()) {
     CTXGEN_CHECK(print(next_text()));
     return 0;

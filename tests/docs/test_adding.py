@@ -74,9 +74,10 @@ def verbs():
 def test_a_verb(verb):
     listed = files_of("A verb", verb=verb)
     assert mentions(rf"(?<![.\w])add_{verb}\(|\b{verb}_verb\.cpp", "apps") == in_code(listed)
-    assert re.search(rf"^## {verb}$", (ROOT / "docs" / "cli.md").read_text(), re.M)
+    word = verb.replace("_", "-")  # on the command line
+    assert re.search(rf"^## {word}$", (ROOT / "docs" / "cli.md").read_text(), re.M)
     tests = (ROOT / "tests" / "e2e" / "test_cli_verbs.py").read_text()
-    assert f'"{verb}"' in re.search(r"^VERBS = \[(.*?)\]", tests, re.M | re.S)[1]
+    assert f'"{word}"' in re.search(r"^VERBS = \[(.*?)\]", tests, re.M | re.S)[1]
 
 
 def test_the_sample_has_both_sides_of_a_provider():

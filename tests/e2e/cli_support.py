@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -123,6 +124,22 @@ def unknown_model():
     )
     model = make_model(graph)
     model.opset_import.append(helper.make_opsetid("test.unknown", 1))
+    return model
+
+
+def mixed_model():
+    """What is compiled, and a node that is not as long as nothing folds it, with a large initializer of its own."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+mixed (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}, float[1] k = {1}> {
+  a = MatMul(x, w)
+  b = Relu(a)
+  r = Round(b)
+  s = ReduceSum <keepdims = 1> (k)
+  f = Flatten (s)
+  y = Add(r, f)
+}""")
+    (k,) = (one for one in model.graph.initializer if one.name == "k")
+    k.CopyFrom(numpy_helper.from_array(np.arange(2000, dtype=np.float32), "k"))
     return model
 
 

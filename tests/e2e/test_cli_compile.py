@@ -150,15 +150,6 @@ def test_wrong_usage_writes_nothing(model, tmp_path, arguments):
     assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--tune"],
-    ["--tune=3"],
-])
-def test_planned_options_are_refused_by_name(model, tmp_path, arguments):
-    refused(1, "INVALID_ARGUMENT", "compile", model, *arguments, names=[arguments[0].split("=")[0], "not implemented yet (planned)"])
-    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
-
-
 def test_a_batch_cannot_be_embedded(tmp_path):
     for name in ("a", "b"):
         save(conv_model(), tmp_path / f"{name}.onnx")

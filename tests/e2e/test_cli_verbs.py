@@ -8,11 +8,11 @@ import subprocess
 
 import onnx
 import pytest
-from cli_support import conv_model, ctxgen, done, json_of, refused, save, unknown_model
+from cli_support import conv_model, ctxgen, done, has_isa, json_of, refused, save, unknown_model
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 VERBS = [
-    "compile", "merge", "split", "embed", "extract", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache", "doctor",
+    "compile", "merge", "split", "embed", "extract", "bundle", "sign", "verify-signature", "run", "verify", "check", "inspect", "explain", "bench", "report", "providers", "cache", "doctor",
 ]
 
 
@@ -96,11 +96,6 @@ def test_cli_document_has_every_option():
 @pytest.mark.parametrize("arguments", [["frobnicate"], ["run"], ["--frobnicate"]])
 def test_wrong_usage(arguments):
     refused(1, "INVALID_ARGUMENT", *arguments)
-
-
-@pytest.mark.parametrize("arguments", [["compile", "m", "--tune"]])
-def test_planned_verbs_are_refused_by_name(arguments):
-    refused(1, "INVALID_ARGUMENT", *arguments, names=[arguments[0], "not implemented yet (planned)"])
 
 
 # ---- inspect -------------------------------------------------------------------------------------------------------
@@ -194,6 +189,29 @@ def test_check_a_fresh_context(context):
     verdict = json_of("check", context)
     assert (verdict["verdict"], verdict["reason"], verdict["partitions"]) == ("optimal", "", 1)
     assert done("check", context).stdout.startswith("optimal")
+
+
+def test_check_says_which_nodes_of_a_cluster_fit(model, tmp_path):
+    """Labels of node-feature-discovery, and an affinity for a pod, of contexts for one instruction set, for several and for any."""
+    prefix = "feature.node.kubernetes.io/cpu-cpuid."
+    avx2 = [prefix + flag for flag in ("AVX", "AVX2", "FMA3")]
+    avx512 = [prefix + flag for flag in ("AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL")]
+    cases = [(("--isa", "avx2"), ["avx2"], avx2, []), (("--portable",), ["portable"], [], [])]
+    if has_isa("avx512_core"):
+        cases.append((("--isa", "avx2,avx512_core"), ["avx2", "avx512_core"], avx2, avx512))
+    for options, sets, required, preferred in cases:
+        done("compile", model, "-o", tmp_path / "for_ctx.onnx", "--force", *options)
+        found = json.loads(ctxgen("check", tmp_path / "for_ctx.onnx", "--json").stdout)
+        assert found["instruction_sets"] == sets
+        assert found["node_labels"] == {"required": required, "preferred": preferred}
+        (term,) = found["node_affinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                                            *({"key": label, "operator": "In", "values": ["true"]} for label in required)]
+        wishes = found["node_affinity"].get("preferredDuringSchedulingIgnoredDuringExecution", [])
+        assert [(wish["weight"], [one["key"] for one in wish["preference"]["matchExpressions"]]) for wish in wishes] == (
+            [(100, preferred)] if preferred else [])
+    plain = json.loads(ctxgen("check", model, "--json").stdout)
+    assert plain["instruction_sets"] == [] and "node_labels" not in plain and "node_affinity" not in plain
 
 
 def change_fingerprint(context, old, new):

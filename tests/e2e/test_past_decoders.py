@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "
 import past_decoders
 
 TOOL = pathlib.Path(os.environ["CTXGEN_BUILD"]) / "bin" / "decode_tokens"
-NAMES = ("tiny_llama", "tiny_gpt2")
+NAMES = ("tiny_llama", "tiny_llama_sdpa", "tiny_gpt2")
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +71,17 @@ def test_all_logits_are_those_of_onnx_runtime(models, tmp_path, name, how):
     assert found["tokens"] == expected.argmax(1).tolist()
     assert len(set(found["tokens"])) > 3
     assert found["plans"] == 0
+    if how == "state" and name != "tiny_llama":  # whose ScatterND takes as many indices as the mask has places
+        assert found["allocations"] == 0, finished.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_partition_and_steps_that_make_nothing(models, name):
     compiled = models / f"{name}_ctx.onnx"
     assert len(ep_nodes(compiled)) == 1
-    decoded = json.loads(done("bench", compiled, "--decode", "16,20", "--threads", "1", "--json").stdout)["decode"]
+    decoded = json.loads(done("bench", compiled, "--decode", "16,48", "--threads", "1", "--json").stdout)["decode"]
     made = decoded["from_third_step"]
-    assert (made["plans_made"], made["primitives_made"]) == (0, 0)
-    assert made["bytes_allocated"] < 20 * 20_000  # nodes on cpu that make the mask
+    assert made == {"plans_made": 0, "primitives_made": 0, "bytes_allocated": 0}
     assert all(pair["in_place"] for pair in decoded["state"])
 
 

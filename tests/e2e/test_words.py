@@ -303,7 +303,7 @@ def options_with_values(folder):
     return found
 
 
-NEED_OUTPUT = ("embed", "extract", "merge", "split")  # verbs that are refused without --output
+NEED_OUTPUT = ("bundle", "embed", "extract", "merge", "split")  # verbs that are refused without --output
 
 
 def test_no_option_takes_an_empty_value(tmp_path):
@@ -391,7 +391,7 @@ def error_of(finished):
     (["compile", "none.onnx", "--json", "--embedd"], "INVALID_ARGUMENT"),
     (["complie", "none.onnx", "--json"], "INVALID_ARGUMENT"),
     (["run", "none.onnx", "--threads", "abc", "--json"], "INVALID_ARGUMENT"),
-    (["compile", "none.onnx", "--tune", "--json"], "INVALID_ARGUMENT"),
+    (["compile", "none.onnx", "--tune=0", "--json"], "INVALID_ARGUMENT"),
     (["cache", "stats", "--json"], "INVALID_ARGUMENT"),
     (["inspect", "--json", "/"], "IO_ERROR"),
     (["explain", "--json", "none.onnx"], "IO_ERROR"),

@@ -15,7 +15,7 @@ namespace {
 
 void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& partitions) {
   json.begin_array();
-  for (const PartitionReport& partition : partitions) {
+  for (const PartitionReport& partition : partitions)
     json.begin_object()
         .field("name", partition.name)
         .field("provider", partition.provider)
@@ -24,11 +24,8 @@ void write_partitions(JsonWriter& json, const std::vector<PartitionReport>& part
         .field("outputs", std::uint64_t{partition.outputs})
         .field("weight_bytes", partition.weight_bytes)
         .field("plans", std::uint64_t{partition.plans})
-        .key("notes")
-        .begin_array();
-    for (const std::string& note : partition.notes) json.value(note);
-    json.end_array().end_object();
-  }
+        .list("notes", partition.notes)
+        .end_object();
   json.end_array();
 }
 
@@ -55,9 +52,7 @@ void write_model(JsonWriter& json, const ModelReport& model,
   json.key("warnings").begin_array();
   for (const std::string& warning : model.warnings) json.value(warning);
   if (!model.unplanned.empty()) json.value(model.unplanned);
-  json.end_array().key("costs").begin_array();
-  for (const std::string& cost : model.costs) json.value(cost);
-  json.end_array();
+  json.end_array().list("costs", model.costs);
   if (runs != nullptr) {
     json.key("verification").begin_object();
     write_runs(json, *runs, first_divergence(*runs), {});
@@ -88,6 +83,46 @@ std::string search_text(const PrecisionSearchReport& search) {
       ops.empty() ? "nothing to choose" : ops, size_text(search.bytes), size_text(search.bytes_f32),
       search.run_ms, search.run_ms_f32,
       count_text(static_cast<std::uint64_t>(search.trials), "trial"), search.seconds);
+}
+
+void write_tuning(JsonWriter& json, const TuningReport& tuning) {
+  json.begin_object()
+      .field("shapes", std::uint64_t{tuning.shapes})
+      .field("known", std::uint64_t{tuning.known})
+      .field("measured", std::uint64_t{tuning.measured})
+      .field("unfinished", std::uint64_t{tuning.unfinished})
+      .field("run_us", tuning.run_us)
+      .field("table_run_us", tuning.table_run_us)
+      .field("seconds", tuning.seconds);
+  json.key("gains").begin_array();
+  for (const TuningGain& gain : tuning.gains)
+    json.begin_object()
+        .field("shape", to_string(gain.row.shape))
+        .field("ops", std::uint64_t{gain.ops})
+        .field("form", gain.row.form)
+        .field("table_form", gain.table_form)
+        .field("us", gain.row.us)
+        .field("table_us", gain.row.table_us)
+        .end_object();
+  json.end_array().end_object();
+}
+
+std::string tuning_text(const TuningReport& tuning, bool verbose) {
+  std::string text = std::format(
+      "tuning: {} of {} faster in another form than the table's; {} measured in {:.1f} s, {} known "
+      "before, {} unfinished\n",
+      tuning.gains.size(), count_text(tuning.shapes, "shape"), tuning.measured, tuning.seconds,
+      tuning.known, tuning.unfinished);
+  if (tuning.table_run_us > 0)
+    text += std::format("  a run {:.2f} ms, by the table {:.2f} ms\n", tuning.run_us / 1000,
+                        tuning.table_run_us / 1000);
+  if (!verbose) return text;
+  TextTable table({1, 4, 5});
+  for (const TuningGain& gain : tuning.gains)
+    table.row({to_string(gain.row.shape), count_text(gain.ops, "op"), gain.table_form,
+               gain.row.form, std::format("{:.1f} us", gain.row.table_us),
+               std::format("{:.1f} us", gain.row.us)});
+  return text + table.text("    ");
 }
 
 /// "Resize x2 (dnnl: mode cubic)", most frequent first.
@@ -136,16 +171,6 @@ std::string model_text(const ModelReport& model, bool verbose) {
   return text;
 }
 
-std::string_view kind_text(FileReport::Kind kind) {
-  switch (kind) {
-    case FileReport::Kind::kBin: return "bin";
-    case FileReport::Kind::kExternalInitializers: return "external_initializers";
-    case FileReport::Kind::kForeignBin: return "foreign_bin";
-    case FileReport::Kind::kModel: break;
-  }
-  return "model";
-}
-
 std::string_view state_text(FileReport::State state) {
   switch (state) {
     case FileReport::State::kUnchanged: return "unchanged";
@@ -162,7 +187,7 @@ void write_outputs(JsonWriter& json, std::span<const FileReport> files) {
   for (const FileReport& file : files)
     json.begin_object()
         .field("path", file.path.string())
-        .field("kind", kind_text(file.kind))
+        .field("kind", name_of(file.kind))
         .field("bytes", file.bytes)
         .field("state", state_text(file.state))
         .end_object();
@@ -191,10 +216,7 @@ void write_assignment(JsonWriter& json, const std::vector<NodeReport>& nodes) {
     node.provider.empty() ? json.null() : json.value(node.provider);
     json.key("partition");
     node.partition < 0 ? json.null() : json.value(node.partition);
-    json.field("folded", node.folded);
-    json.key("reasons").begin_array();
-    for (const std::string& reason : node.reasons) json.value(reason);
-    json.end_array().end_object();
+    json.field("folded", node.folded).list("reasons", node.reasons).end_object();
   }
   json.end_array();
 }
@@ -231,6 +253,7 @@ void write_report_fields(JsonWriter& json, const CompileReport& report,
         .field("tensors", report.external->tensors)
         .end_object();
   if (report.precision_search) write_search(json.key("precision_search"), *report.precision_search);
+  if (report.tuning) write_tuning(json.key("tuning"), *report.tuning);
   write_outputs(json.key("files"), report.files);
   write_sharing(json.key("sharing"), report.sharing);
   write_split(json.key("split_layouts"), report.split);
@@ -260,6 +283,7 @@ std::string report_text(const CompileReport& report,
     if (m < verifications.size()) text += runs_text(verifications[m], verbose, "  ");
   }
   if (report.precision_search) text += search_text(*report.precision_search);
+  if (report.tuning) text += tuning_text(*report.tuning, verbose);
   for (const CompileReport::Bin& bin : report.bins)
     text += std::format("{} ({}): {}, {} of weights{}\n", bin.name, size_text(bin.bytes),
                         count_text(bin.blobs, "blob"), size_text(bin.weight_bytes),

@@ -24,6 +24,7 @@
 #include "term/console.h"
 #include "term/interrupt.h"
 #include "term/program_file.h"
+#include "term/time_left.h"
 
 extern char** environ;
 
@@ -245,9 +246,11 @@ class ListRunner {
     if (!bar_ || models_.empty()) return;
     constexpr std::size_t kWidth = 32;
     const std::size_t filled = counts_.all() * kWidth / models_.size();
-    std::fputs(std::format("\r\x1b[K[{}{}] {} of {}, {} failed", std::string(filled, '#'),
+    const std::string left =
+        left_.text(static_cast<double>(counts_.all()) / static_cast<double>(models_.size()));
+    std::fputs(std::format("\r\x1b[K[{}{}] {} of {}, {} failed{}{}", std::string(filled, '#'),
                            std::string(kWidth - filled, '.'), counts_.all(), models_.size(),
-                           counts_.failed)
+                           counts_.failed, left.empty() ? "" : ", ", left)
                    .c_str(),
                stderr);
     std::fflush(stderr);
@@ -273,6 +276,7 @@ class ListRunner {
   std::map<pid_t, Running> running_;
   Counts counts_;
   Clock::time_point begin_ = Clock::now();
+  TimeLeft left_;
   bool bar_ = false, drawn_ = false;
 };
 

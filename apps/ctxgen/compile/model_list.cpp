@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxListBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxShards = 65536;
 
-/// About all models of a list, or about files that one process writes for several.
-constexpr std::string_view kNotOfOneModel[] = {"--help",    "--json",  "--list",
-                                               "--options", "--shard", "--shard-by"};
+/// About all models of a list, or about files that one process writes for several; and what measures while others are compiled.
+constexpr std::string_view kNotOfOneModel[] = {"--help",  "--json",     "--list", "--options",
+                                               "--shard", "--shard-by", "--tune"};
 
 bool is_one_of(const CLI::Option& option, std::span<const std::string_view> names) {
   return std::ranges::any_of(

@@ -71,6 +71,8 @@ Status check_build_flags(const BuildFlags& flags, const CompileOptions& options,
       {flags.if_needed && options.no_clobber, "--if-needed", "--no-clobber",
        "one accepts existing outputs, the other refuses them"},
       {flags.if_needed && plan.to_stdout, "--if-needed", "-o -", "no output exists to check"},
+      {flags.if_needed && !options.like.empty(), "--if-needed", "--like",
+       "what is current is not compared"},
       {options.dry_run && plan.to_stdout, "--dry-run", "-o -", "nothing would be printed"},
       {options.dry_run && verify, "--dry-run", "--verify", "only a written file can be verified"},
       {options.dry_run && depfile, "--dry-run", "--depfile", "nothing is written"},
@@ -115,9 +117,7 @@ Result<Depfile> make_depfile(const BuildFlags& flags, const OutputPlan& plan,
 
 Status write_depfile(const Depfile& depfile) {
   if (depfile.path.empty()) return {};
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(depfile.path));
-  CTXGEN_CHECK(file.write(as_bytes(depfile.text)));
-  return file.commit();
+  return write_file(depfile.path, as_bytes(depfile.text));
 }
 
 }  // namespace ctxgen::cli

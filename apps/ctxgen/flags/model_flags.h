@@ -9,6 +9,7 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/trust/signed_files.h"
 
 namespace ctxgen::cli {
 
@@ -25,6 +26,7 @@ struct ModelFlags {
   std::int64_t kept_plans = 8;
   std::vector<std::string> states;  // SessionOptions::states
   std::optional<VerifyBlobs> verify_blobs;
+  RequiredSignature required_signature;  // SessionOptions::required_signature
 };
 
 void add_model_flags(CLI::App& verb, ModelFlags& flags);

@@ -108,6 +108,7 @@ Status check_run_files(const RunFiles& files) {
         std::pair(files.output_file, "--output-file"), std::pair(files.csv, "--csv"),
         std::pair(files.plot, "--plot")})
     if (!path.empty()) uses.push_back({How::kWritten, path, role});
+  CTXGEN_CHECK(check_folder_writable(files.dump_folder));
   if ((uses.empty() && files.output_folder.empty()) || files.model == "-") return {};
   std::vector<FileRead> external;
   ReadModelOptions options;

@@ -17,6 +17,7 @@ struct RunFiles {
   std::string profile, report, output_file;  // written, and those below
   std::string csv = {}, plot = {};
   std::string output_folder;
+  std::string dump_folder = {};
 };
 
 /// Whether all that is written may be, before the model is opened: against the model, its external data,

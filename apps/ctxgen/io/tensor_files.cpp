@@ -146,6 +146,12 @@ std::vector<const char*> output_endings(DataType type) {
   return {npy_can_hold(type) ? ".npy" : ".pb"};
 }
 
+Status write_tensor_file(const std::filesystem::path& path, const std::string& name,
+                         const Tensor& tensor) {
+  return write_file(path,
+                    npy_can_hold(tensor.type()) ? write_npy(tensor) : write_tensor(tensor, name));
+}
+
 Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,
                                                std::span<const IoInfo> infos,
                                                std::span<const RuntimeValue> outputs) {
@@ -162,11 +168,8 @@ Result<std::vector<std::string>> write_outputs(const std::filesystem::path& fold
   const std::vector<std::string> stems = output_stems(given);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& tensor = outputs[i].tensor();
-    const bool npy = npy_can_hold(tensor.type());
     names.push_back(stems[i] + output_endings(tensor.type()).front());
-    AtomicFile file = CTXGEN_TRY(AtomicFile::create(folder / names.back()));
-    CTXGEN_CHECK(file.write(npy ? write_npy(tensor) : write_tensor(tensor, infos[i].name)));
-    CTXGEN_CHECK(file.commit());
+    CTXGEN_CHECK(write_tensor_file(folder / names.back(), infos[i].name, tensor));
   }
   return names;
 }
@@ -183,9 +186,7 @@ Status write_npz_file(const std::filesystem::path& path, std::span<const IoInfo>
     if (!std::ranges::contains(arrays, infos[i].name, &NamedArray::name))  // some models repeat one
       arrays.push_back({infos[i].name, outputs[i].tensor()});
   }
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(CTXGEN_TRY(write_npz(arrays))));
-  return file.commit();
+  return write_file(path, CTXGEN_TRY(write_npz(arrays)));
 }
 
 }  // namespace ctxgen::cli

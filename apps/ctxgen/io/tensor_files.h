@@ -35,6 +35,10 @@ namespace ctxgen::cli {
 /// is not known.
 [[nodiscard]] std::vector<const char*> output_endings(DataType type);
 
+/// Writes one tensor in the form of output_endings().front(); `name` goes into a .pb. Errors  IO_ERROR.
+[[nodiscard]] Status write_tensor_file(const std::filesystem::path& path, const std::string& name,
+                                       const Tensor& tensor);
+
 /// Writes NAME.npy (NAME.pb for types that NumPy lacks) and returns the file names, in order.
 /// Errors  UNSUPPORTED for an output that is not a tensor, before anything is written; IO_ERROR.
 [[nodiscard]] Result<std::vector<std::string>> write_outputs(const std::filesystem::path& folder,

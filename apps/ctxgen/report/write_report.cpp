@@ -27,17 +27,6 @@ void optional_index(JsonWriter& json, std::string_view name, std::uint32_t index
   index == kNoIndex ? json.null() : json.value(std::uint64_t{index});
 }
 
-template <class List>
-void write_list(JsonWriter& json, std::string_view name, const List& list) {
-  json.key(name).begin_array();
-  for (const auto& one : list)
-    if constexpr (std::is_unsigned_v<std::remove_cvref_t<decltype(one)>>)
-      json.value(std::uint64_t{one});
-    else
-      json.value(one);
-  json.end_array();
-}
-
 void write_interface(JsonWriter& json, std::string_view name,
                      const std::vector<std::pair<std::string, std::string>>& values) {
   json.key(name).begin_array();
@@ -73,8 +62,8 @@ void write_nodes(JsonWriter& json, const std::vector<ShownNode>& nodes) {
     optional_index(json, "program", node.program);
     optional_index(json, "op", node.op);
     if (node.folded) json.field("folded", true);
-    if (!node.reasons.empty()) write_list(json, "reasons", node.reasons);
-    if (!node.reads.empty()) write_list(json, "reads", node.reads);
+    if (!node.reasons.empty()) json.list("reasons", node.reasons);
+    if (!node.reads.empty()) json.list("reads", node.reads);
     if (node.microseconds >= 0) json.field("us", node.microseconds);
     json.end_object();
   }
@@ -173,7 +162,7 @@ void write_programs(JsonWriter& json, const ReportData& data) {
         .field("hash", one.hash)
         .field("isa", one.program->isa)
         .field("error", one.error);
-    write_list(json, "symbols", program.symbols);
+    json.list("symbols", program.symbols);
     write_ops(json, program);
     json.key("plans").begin_array();
     for (std::size_t p = 0; p < one.shown.plans.size(); ++p)
@@ -254,7 +243,7 @@ void write_lints(JsonWriter& json, const std::vector<Lint>& lints) {
         .field("help", lint.help)
         .field("bytes", lint.bytes);
     optional_number(json, "us", lint.microseconds);
-    write_list(json, "nodes", lint.nodes);
+    json.list("nodes", lint.nodes);
     json.key("steps").begin_array();
     for (const Lint::StepRef& step : lint.steps)
       json.begin_object()

@@ -27,6 +27,7 @@ constexpr std::int64_t kVocabulary = 1000;  // tokens are below: every vocabular
 enum class Role : std::uint8_t { kTokens, kMask, kPositions, kLastKey, kTotal, kOther };
 
 Role role_of(std::string_view name) {
+  if (name.contains("encoder")) return Role::kOther;  // what is decoded from does not grow
   if (name.contains("mask")) return Role::kMask;
   if (name.contains("position")) return Role::kPositions;
   if (name.contains("seqlens")) return Role::kLastKey;

@@ -84,12 +84,13 @@ Status check_external_data(const std::string& path, const std::string& external_
 }
 
 Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
-                             const std::string& compile_flag) {
+                             const std::string& compile_flag, bool inner_values) {
   const CompileOptions compile = CTXGEN_TRY(compile_options(flags));
   SessionOptions options;
   options.threads = flags.options.threads;
   options.kept_plans = static_cast<std::size_t>(flags.kept_plans);
   options.states = flags.states;
+  options.inner_values = inner_values;
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument,
                 "a model from stdin (-) can only be compiled, not run");
@@ -101,6 +102,10 @@ Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
     return fail(ErrorCode::kInvalidArgument,
                 "--verify-blobs: \"{}\" is a plain model, there is no compiled part to verify",
                 path);
+  if (!is_context && !flags.required_signature.key.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--require-signed: \"{}\" is a plain model, which would be compiled first", path);
+  options.required_signature = flags.required_signature;
   options.verify_blobs = flags.verify_blobs.value_or(VerifyBlobs::kAuto);
   OpenModel model = CTXGEN_TRY(is_context || runs_as_it_stands(compile)
                                    ? open_file(path, options)

@@ -35,7 +35,9 @@ struct OpenModel {
 /// `compile_flag`  a flag about compiling that the user gave, "" if none: INVALID_ARGUMENT for a
 ///                 context model, which is compiled already. Likewise ModelFlags::verify_blobs for a
 ///                 plain one.
+/// `inner_values`  as SessionOptions has it.
 [[nodiscard]] Result<OpenModel> open_model(const std::string& path, const ModelFlags& flags,
-                                           const std::string& compile_flag);
+                                           const std::string& compile_flag,
+                                           bool inner_values = false);
 
 }  // namespace ctxgen::cli

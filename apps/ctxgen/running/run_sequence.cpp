@@ -20,8 +20,10 @@ std::vector<std::string> RunSequence::kept_inputs() const {
 }
 
 Result<std::vector<RuntimeValue>> RunSequence::run(std::span<const NamedValue> inputs,
-                                                   bool pass_over, std::vector<OpTiming>* timings) {
-  if (context_ == nullptr) return session_->run_values(inputs, {.timings = timings});
+                                                   bool pass_over, std::vector<OpTiming>* timings,
+                                                   const ValueObserver* observer) {
+  if (context_ == nullptr)
+    return session_->run_values(inputs, {.timings = timings, .observer = observer});
   const auto infos = session_->inputs();
   const auto pairs = session_->state_pairs();
   for (const NamedValue& input : inputs) {

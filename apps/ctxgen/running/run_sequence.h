@@ -22,9 +22,11 @@ class RunSequence {
   /// The outputs, those that the state keeps too. Inputs that it gives are passed over in `inputs` if they
   /// come from test data, which have the whole run (`pass_over`); otherwise they are an error.
   /// Errors  as of a run; INVALID_ARGUMENT: an input that the state gives.
+  /// `observer`: may be nullptr, and has to be with pairs of states.
   [[nodiscard]] Result<std::vector<RuntimeValue>> run(std::span<const NamedValue> inputs,
                                                       bool pass_over,
-                                                      std::vector<OpTiming>* timings);
+                                                      std::vector<OpTiming>* timings,
+                                                      const ValueObserver* observer = nullptr);
 
  private:
   explicit RunSequence(const Session& session) : session_(&session) {}

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <format>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <ranges>
 
 #include "flags/value_checks.h"
@@ -35,11 +37,34 @@ std::vector<ValueComparison> worst_of(std::span<const VerificationRun> runs,
   return worst;
 }
 
+std::size_t mismatches(std::span<const ValueComparison> values) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      values, [](const ValueComparison& value) { return !value.comparison.match; }));
+}
+
+/// The first one beyond its tolerance, and those that use most of theirs, in their order.
+std::vector<ValueComparison> farthest(const std::vector<ValueComparison>& values) {
+  constexpr std::size_t kShown = 10;
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto first =
+      std::ranges::find_if(order, [&](std::size_t i) { return !values[i].comparison.match; });
+  if (first != order.end()) std::rotate(order.begin(), first, first + 1);
+  const auto rest = order.begin() + (first != order.end() ? 1 : 0);
+  std::ranges::stable_sort(rest, order.end(), std::greater<>(),
+                           [&](std::size_t i) { return values[i].comparison.used; });
+  order.resize(std::min(order.size(), kShown));
+  std::ranges::sort(order);
+  std::vector<ValueComparison> shown;
+  for (const std::size_t i : order) shown.push_back(values[i]);
+  return shown;
+}
+
 void add_rows(TextTable& table, std::string_view what, const std::vector<ValueComparison>& values) {
   for (const ValueComparison& value : values) {
     const Comparison& comparison = value.comparison;
-    table.row({std::string(what),
-               value.partition.empty() ? value.value : value.partition + " " + value.value,
+    const std::string& where = value.node.empty() ? value.partition : value.node;
+    table.row({std::string(what), where.empty() ? value.value : where + " " + value.value,
                comparison.match ? "match" : "MISMATCH",
                std::format("max abs {:.3g}", comparison.max_abs),
                std::format("max rel {:.3g}", comparison.max_rel),
@@ -66,6 +91,7 @@ void write_comparison(JsonWriter& json, const ValueComparison& value) {
   const Comparison& comparison = value.comparison;
   json.begin_object();
   if (!value.partition.empty()) json.field("partition", value.partition);
+  if (!value.node.empty()) json.field("node", value.node);
   json.field("name", value.value)
       .field("match", comparison.match)
       .field("max_abs", comparison.max_abs)
@@ -174,9 +200,8 @@ void write_runs(JsonWriter& json, std::span<const VerificationRun> runs,
     json.begin_object().field("inputs", run.inputs);
     write_comparisons(json.key("outputs"), run.result.outputs);
     write_comparisons(json.key("partitions"), run.result.partitions);
-    json.key("without_reference").begin_array();
-    for (const std::string& name : run.result.without_reference) json.value(name);
-    json.end_array().end_object();
+    write_comparisons(json.key("nodes"), run.result.nodes);
+    json.list("without_reference", run.result.without_reference).end_object();
   }
   json.end_array().key("first_divergence");
   if (divergence)
@@ -196,12 +221,17 @@ std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
     return verbose || !value.comparison.match;
   });
   add_rows(table, "partition", shown);
+  const auto nodes = worst_of(runs, &OutputVerification::nodes);
+  add_rows(table, "node", verbose ? nodes : farthest(nodes));
   std::string text = table.text(indent);
-  const auto matching = static_cast<std::uint64_t>(std::ranges::count_if(
-      partitions, [](const ValueComparison& value) { return value.comparison.match; }));
+  const auto matching = partitions.size() - mismatches(partitions);
   text += std::format("{}{} compared; {} of {} match{}\n", indent, count_text(runs.size(), "run"),
                       matching, count_text(partitions.size(), "partition output"),
                       partitions.size() == 1 ? "es" : "");
+  if (!nodes.empty())
+    text += std::format("{}{} of nodes inside of partitions compared; {} beyond the tolerance{}\n",
+                        indent, count_text(nodes.size(), "value"), mismatches(nodes),
+                        verbose ? "" : " (the first one and the farthest are shown, -v shows all)");
   for (const VerificationRun& run : runs.first(std::min<std::size_t>(runs.size(), 1)))
     for (const std::string& name : run.result.without_reference)
       text += std::format(

@@ -12,7 +12,6 @@
 #include "cli.h"
 #include "flags/arguments.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "flags/value_checks.h"
 #include "io/run_files.h"
 #include "running/bench_measure.h"
@@ -183,20 +182,15 @@ std::string ops_text(BenchResult result) {
              peaks_text(result.peaks), result.peaks.gbytes);
 }
 
-Status write_text(const std::string& path, const std::string& text) {
-  if (path.empty()) return {};
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(as_bytes(text)));
-  return file.commit();
-}
-
 Result<int> bench_one(const Flags& flags) {
   const BenchResult result = CTXGEN_TRY(measure(flags.request));
-  if (!flags.csv.empty()) CTXGEN_CHECK(write_text(flags.csv, samples_csv(result.samples_ms)));
+  if (!flags.csv.empty())
+    CTXGEN_CHECK(write_file(flags.csv, as_bytes(samples_csv(result.samples_ms))));
   if (!flags.plot.empty())
-    CTXGEN_CHECK(write_text(
-        flags.plot, samples_svg(result.samples_ms,
-                                std::filesystem::path(flags.request.model).filename().string())));
+    CTXGEN_CHECK(write_file(
+        flags.plot,
+        as_bytes(samples_svg(result.samples_ms,
+                             std::filesystem::path(flags.request.model).filename().string()))));
   if (!flags.json) {
     std::string text = numbers_text(result);
     if (flags.request.per_op) text += ops_text(result);
@@ -481,7 +475,7 @@ void add_bench(Cli& cli) {
   verb->add_flag("--json", flags->json, "print JSON");
   add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);
-  verb->footer(kExamples + ("\n" + planned_options_text("bench")));
+  verb->footer(kExamples);
   verb->callback([&cli, flags, verb] {
     flags->request.compile_flag = compile_only_flag(*verb);
     flags->request.per_op = flags->verbosity.verbose > 0;

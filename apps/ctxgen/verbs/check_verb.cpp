@@ -1,9 +1,12 @@
 #include <format>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ctxgen/base/json.h"
 #include "ctxgen/runtime/check.h"
+#include "ctxgen/runtime/node_features.h"
 
 #include "cli.h"
 #include "flags/value_checks.h"
@@ -59,6 +62,66 @@ int exit_status(const ContextCheck& check) {
   return error_info(ErrorCode::kVersionMismatch).exit_status;
 }
 
+void write_expressions(JsonWriter& json, const std::vector<std::string>& labels) {
+  for (const std::string& label : labels)
+    json.begin_object()
+        .field("key", label)
+        .field("operator", "In")
+        .key("values")
+        .begin_array()
+        .value("true")
+        .end_array()
+        .end_object();
+}
+
+/// What a pod's spec has as affinity.nodeAffinity, in words of Kubernetes.
+void write_affinity(JsonWriter& json, const NodeFeatures& features) {
+  json.key("node_affinity")
+      .begin_object()
+      .key("requiredDuringSchedulingIgnoredDuringExecution")
+      .begin_object()
+      .key("nodeSelectorTerms")
+      .begin_array()
+      .begin_object()
+      .key("matchExpressions")
+      .begin_array()
+      .begin_object()
+      .field("key", "kubernetes.io/arch")
+      .field("operator", "In")
+      .key("values")
+      .begin_array()
+      .value("amd64")
+      .end_array()
+      .end_object();
+  write_expressions(json, features.required);
+  json.end_array().end_object().end_array().end_object();
+  if (!features.preferred.empty()) {
+    json.key("preferredDuringSchedulingIgnoredDuringExecution")
+        .begin_array()
+        .begin_object()
+        .field("weight", 100)
+        .key("preference")
+        .begin_object()
+        .key("matchExpressions")
+        .begin_array();
+    write_expressions(json, features.preferred);
+    json.end_array().end_object().end_object().end_array();
+  }
+  json.end_object();
+}
+
+void write_features(JsonWriter& json, const ContextCheck& check) {
+  json.list("instruction_sets", check.instruction_sets);
+  if (check.instruction_sets.empty()) return;
+  const NodeFeatures features = node_features(check.instruction_sets);
+  json.key("node_labels")
+      .begin_object()
+      .list("required", features.required)
+      .list("preferred", features.preferred)
+      .end_object();
+  write_affinity(json, features);
+}
+
 std::string json_text(const std::string& model, const ContextCheck& check) {
   JsonWriter json;
   json.begin_object()
@@ -78,7 +141,9 @@ std::string json_text(const std::string& model, const ContextCheck& check) {
   json.end_array().key("precisions").begin_object();
   for (const auto& [precision, count] : check.precisions)
     json.field(precision, std::uint64_t{count});
-  json.end_object().end_object();
+  json.end_object();
+  write_features(json, check);
+  json.end_object();
   return json.finish();
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <format>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,9 +20,12 @@
 #include "cli.h"
 #include "compile/compile_outputs.h"
 #include "compile/compile_report.h"
+#include "compile/genai_folder.h"
 #include "compile/list_run.h"
 #include "compile/model_list.h"
 #include "compile/progress.h"
+#include "compile/provenance.h"
+#include "compile/tuning.h"
 #include "compile/up_to_date.h"
 #include "compile/variant_process.h"
 #include "flags/arguments.h"
@@ -30,7 +34,6 @@
 #include "flags/model_flags.h"
 #include "flags/option_flags.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "flags/value_checks.h"
 #include "report/gather_report.h"
 #include "report/report_page.h"
@@ -39,6 +42,7 @@
 #include "running/verify_runs.h"
 #include "term/console.h"
 #include "term/interrupt.h"
+#include "term/time_left.h"
 
 namespace ctxgen::cli {
 namespace {
@@ -52,6 +56,8 @@ constexpr const char* kExamples =
     "  ctxgen compile resnet50.onnx -o build/net_ctx.onnx --dim batch=1,8\n"
     "  ctxgen compile encoder.onnx,decoder.onnx -o out/\n"
     "      two context models that share out/encoder_dnnl.bin\n"
+    "  ctxgen compile phi-4-mini/ -o phi-4-mini-ctx/\n"
+    "      a folder for ONNX Runtime GenAI (genai_config.json), as one whose models are compiled\n"
     "  ctxgen compile model.onnx --embed -o - > model_ctx.onnx\n"
     "  ctxgen compile model.onnx --strict --report report.json\n"
     "  ctxgen compile model.onnx --if-needed --depfile model.d\n"
@@ -68,13 +74,14 @@ struct Flags {
   std::string output;
   std::string compress;  // the level, as given
   bool compresses = false;
-  std::string report_file, page_file;
+  std::string report_file, page_file, provenance_file, builder;
   std::vector<std::string> config;
   OldArguments old;
   std::string options_file;
   BuildFlags build;
   ModelFlags model;
   std::string max_error, samples;
+  TuningFlags tuning;
   bool verify = false;
   std::string variant;  // of variant_process.h
   bool json = false;
@@ -121,6 +128,10 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
+  if (!flags.provenance_file.empty() && (plan.to_stdout || options.dry_run))
+    return fail(ErrorCode::kInvalidArgument,
+                "--provenance cannot be combined with {}: it lists files that were written",
+                plan.to_stdout ? "-o -" : "--dry-run");
   CTXGEN_CHECK(check_page(flags, options, plan));
   return check_build_flags(flags.build, options, plan, flags.verify);
 }
@@ -141,10 +152,15 @@ std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
   std::vector<FileUse> files;
   if (!flags.report_file.empty()) files.push_back({How::kWritten, flags.report_file, "--report"});
   if (!flags.page_file.empty()) files.push_back({How::kWritten, flags.page_file, "--html"});
+  if (!flags.provenance_file.empty())
+    files.push_back({How::kWritten, flags.provenance_file, "--provenance"});
   if (const fs::path depfile = depfile_of(flags.build, plan); !depfile.empty())
     files.push_back({How::kWritten, depfile, "the dependency file"});
   if (!flags.options_file.empty()) files.push_back({How::kRead, flags.options_file, "--options"});
   if (!flags.samples.empty()) files.push_back({How::kRead, flags.samples, "--samples"});
+  if (!flags.tuning.file.empty())
+    files.push_back(
+        {flags.tuning.tunes ? How::kWritten : How::kRead, flags.tuning.file, "--tuning"});
   std::error_code ignored;
   if (plan.to_stdout && fs::exists("/dev/stdout", ignored))
     files.push_back({How::kWritten, "/dev/stdout", "the model on stdout"});
@@ -156,9 +172,7 @@ std::vector<FileUse> other_files(const Flags& flags, const OutputPlan& plan) {
 Status write_report(const std::string& path, const CompileReport& report,
                     const std::vector<std::vector<VerificationRun>>& verifications) {
   if (path.empty()) return {};
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(as_bytes(report_json(report, verifications))));
-  return file.commit();
+  return write_file(path, as_bytes(report_json(report, verifications)));
 }
 
 Status write_page(const Flags& flags, const CompileReport& report, const OutputPlan& plan,
@@ -167,11 +181,9 @@ Status write_page(const Flags& flags, const CompileReport& report, const OutputP
   if (flags.page_file.empty()) return {};
   ReportData data = CTXGEN_TRY(gather_written(report, 0, input, plan.outputs.front(), options));
   if (!verifications.empty()) data.verification = verifications.front();
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(flags.page_file));
   const std::string json = report_data_json(data);
-  CTXGEN_CHECK(file.write(as_bytes(
-      report_page(plan.outputs.front().filename().string(), sentence_of(data), {&json, 1}))));
-  return file.commit();
+  return write_file(flags.page_file, as_bytes(report_page(plan.outputs.front().filename().string(),
+                                                          sentence_of(data), {&json, 1})));
 }
 
 using Verifications = std::vector<std::vector<VerificationRun>>;  // by model
@@ -257,16 +269,23 @@ Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelIn
   return report;
 }
 
+/// Out  options.tuning, where --tune is given and there is something to do.
 Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
-                              const std::vector<ModelInput>& inputs,
-                              const CompileOptions& options) {
+                              const std::vector<ModelInput>& inputs, CompileOptions& options,
+                              Progress& progress) {
   std::optional<CompileReport> report;
-  if (flags.build.if_needed) report = CTXGEN_TRY(report_if_current(inputs, plan, options));
-  if (!report)
+  const bool untuned = flags.tuning.tunes && options.tuning.library.empty();
+  if (flags.build.if_needed && !untuned)
+    report = CTXGEN_TRY(report_if_current(inputs, plan, options));
+  if (!report) {
+    auto tuned = CTXGEN_TRY(tune(flags.tuning, inputs, options, progress));
     report = CTXGEN_TRY(plan.to_stdout ? compile_to_stdout(inputs.front(), options)
                                        : compile_to_files(inputs, plan.outputs, options));
+    report->tuning = std::move(tuned);
+  }
   if (!flags.options_file.empty()) report->files_read.emplace_back(flags.options_file);
   if (!flags.samples.empty()) report->files_read.emplace_back(flags.samples);
+  if (!flags.tuning.file.empty()) report->files_read.emplace_back(flags.tuning.file);
   return std::move(*report);
 }
 
@@ -283,9 +302,12 @@ Result<std::optional<PrecisionRequest>> read_budget(const Flags& flags) {
 Result<PrecisionChoice> search_for(const ModelInput& input, const CompileOptions& options,
                                    PrecisionRequest request, Progress& progress,
                                    std::optional<PrecisionSearchReport>& report) {
+  const TimeLeft begun;
   request.progress = [&](const SearchProgress& at) {
-    progress.say(std::format("precision: trial {} of at most {}, {} of {} operators, error {:.3g}",
-                             at.trials, at.most_trials, at.narrow_ops, at.ops, at.error));
+    const std::string left = begun.text(static_cast<double>(at.trials) / at.most_trials);
+    progress.say(std::format(
+        "precision: trial {} of at most {}{}{}, {} of {} operators, error {:.3g}", at.trials,
+        at.most_trials, left.empty() ? "" : ", at most ", left, at.narrow_ops, at.ops, at.error));
   };
   PrecisionFinding found = CTXGEN_TRY(search_precision(input, options, request));
   report = std::move(found.report);
@@ -312,9 +334,12 @@ Status check_list_flags(const Flags& flags, const CompileOptions& options) {
       {!options.bin.empty() && options.append.empty(), "--bin"},
       {!options.append.empty(), "--append"},
       {!flags.report_file.empty(), "--report"},
+      {!flags.provenance_file.empty(), "--provenance"},
       {!flags.build.depfile.empty() || flags.build.gcc_depfile, "--depfile"},
       {options.no_clobber, "--no-clobber"},
+      {!options.like.empty(), "--like"},
       {!flags.max_error.empty() || !flags.samples.empty(), "--max-error"},
+      {flags.tuning.tunes, "--tune"},
       {flags.output == "-", "-o -"},
       {!options.context_file_path.empty(), "ep.context_file_path"},
   };
@@ -351,6 +376,28 @@ Result<int> compile_list(const CLI::App& verb, const Flags& flags, const Compile
                            .verbosity = flags.verbosity});
 }
 
+Result<OutputPlan> plan_of(const Flags& flags, const CompileOptions& options,
+                           const std::optional<GenaiFolder>& genai) {
+  const std::string output =
+      flags.output.empty() ? options.context_file_path.string() : flags.output;
+  if (!genai) return plan_outputs(flags.models, output);
+  const std::string folder = CTXGEN_TRY(output_of(*genai, output));
+  CTXGEN_CHECK(check_companions(*genai, folder));
+  return plan_outputs(models_of(*genai), folder);
+}
+
+fs::path folder_of(const OutputPlan& plan) { return plan.outputs.front().parent_path(); }
+
+/// What makes the outputs a folder for GenAI.
+Status finish_folder(const GenaiFolder& genai, const OutputPlan& plan, const CompileReport& report,
+                     bool quiet) {
+  const auto written = CTXGEN_TRY(write_companions(genai, folder_of(plan), report));
+  if (!quiet)
+    note(std::format("{}: names the context models; {} more file{} copied", written.back().string(),
+                     written.size() - 1, written.size() == 2 ? "" : "s"));
+  return {};
+}
+
 Result<int> run(const CLI::App& verb, const Flags& flags,
                 const std::vector<std::string>& arguments) {
   apply(flags.verbosity);
@@ -363,10 +410,11 @@ Result<int> run(const CLI::App& verb, const Flags& flags,
                 "compile needs MODEL[,MODEL...] or --list FILE (ctxgen compile --help)");
   if (!flags.shard.empty() || verb.count("--shard-by") > 0)
     return fail(ErrorCode::kInvalidArgument, "--shard needs --list: a share of a list of models");
-  const OutputPlan plan = CTXGEN_TRY(plan_outputs(
-      flags.models, flags.output.empty() ? options.context_file_path.string() : flags.output));
+  const auto genai = CTXGEN_TRY(find_genai_folder(flags.models));
+  const OutputPlan plan = CTXGEN_TRY(plan_of(flags, options, genai));
   const std::optional<PrecisionRequest> budget = CTXGEN_TRY(read_budget(flags));
   if (budget) options.budget.request = describe(*budget);
+  CTXGEN_CHECK(read_tuning(flags.tuning, flags.build.if_needed, options));
   CTXGEN_CHECK(check_flags(flags, options, plan));
   Progress progress(flags.verbosity.quiet, flags.verbosity.verbose > 0);
   options.progress = [&progress](CompileStage stage, double fraction) {
@@ -374,6 +422,9 @@ Result<int> run(const CLI::App& verb, const Flags& flags,
   };
   options.cancelled = interrupted;
   options.other_files = other_files(flags, plan);
+  if (genai && !options.dry_run)
+    std::ranges::move(CTXGEN_TRY(companion_uses(*genai, folder_of(plan))),
+                      std::back_inserter(options.other_files));
   std::vector<ModelInput> inputs;
   for (const std::string& model : plan.inputs) inputs.push_back(CTXGEN_TRY(model_input(model)));
   options.start_variant = [&](const std::string& isa) {
@@ -386,14 +437,19 @@ Result<int> run(const CLI::App& verb, const Flags& flags,
     options.budget.search = [&] {
       return search_for(inputs.front(), options, *budget, progress, search);
     };
-  auto report = compile(flags, plan, inputs, options);
+  auto report = compile(flags, plan, inputs, options, progress);
   progress.clear();
-  if (report) report->precision_search = std::move(search);
   if (!report) return std::unexpected(report.error());
+  report->precision_search = std::move(search);
+  if (genai && !options.dry_run)
+    CTXGEN_CHECK(finish_folder(*genai, plan, *report, flags.verbosity.quiet || flags.json));
   const Depfile depfile = CTXGEN_TRY(make_depfile(flags.build, plan, *report));
   Verifications verifications;
   if (flags.verify) verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
   CTXGEN_CHECK(write_page(flags, *report, plan, inputs.front(), options, verifications));
+  if (!flags.provenance_file.empty())
+    CTXGEN_CHECK(write_file(flags.provenance_file, as_bytes(CTXGEN_TRY(provenance_text(
+                                                       *report, flags.builder, arguments)))));
   CTXGEN_CHECK(summarise(flags, plan, *report, verifications));
   CTXGEN_CHECK(check_verifications(plan, verifications));
   CTXGEN_CHECK(write_depfile(depfile));
@@ -454,9 +510,11 @@ void add_compile(Cli& cli) {
           "what --max-error is measured on: for each input an array of its name, the samples "
           "one after the other")
       ->type_name("FILE.npz");
+  add_tuning_flags(verb, flags->tuning);
   add_option_flag(verb, options, &CompileOptions::strict);
   add_option_flag(verb, options, &CompileOptions::require_compiled);
   add_option_flag(verb, options, &CompileOptions::require_runnable);
+  add_option_flag(verb, options, &CompileOptions::like);
   verb.add_flag(
       "--verify", flags->verify,
       "compare the written models with their sources on random inputs; status 4 if they differ");
@@ -470,14 +528,24 @@ void add_compile(Cli& cli) {
           "--html", flags->page_file,
           "write a page that shows what became of the model, as ctxgen report --no-run does")
       ->type_name("FILE.html");
+  CLI::Option* provenance =
+      verb.add_option(
+              "--provenance", flags->provenance_file,
+              "write where the outputs come from, as in-toto's statement with SLSA provenance")
+          ->type_name("FILE.json");
+  verb.add_option("--builder-id", flags->builder,
+                  "who compiles, in the provenance (default: urn:ctxgen)")
+      ->type_name("URI")
+      ->needs(provenance);
   verb.add_flag("--json", flags->json, "print the summary as JSON");
   add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);
   add_old_arguments(verb, flags->old);
-  verb.footer(kExamples + ("\n" + planned_options_text("compile")));
+  verb.footer(kExamples);
   verb.add_option("--variant", flags->variant)->group("");  // not for users
   verb.callback([&cli, &verb, flags] {
     flags->compresses = verb.count("--compress") > 0;
+    flags->tuning.tunes = verb.count("--tune") > 0;
     cli.action = [&cli, &verb, flags] { return run(verb, *flags, cli.arguments); };
   });
 }

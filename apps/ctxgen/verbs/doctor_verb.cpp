@@ -136,9 +136,7 @@ std::string json_text(const Diagnosis& d) {
         .field("effect", trap.effect)
         .field("help", trap.help)
         .end_object();
-  json.end_array().key("faster_elsewhere").begin_array();
-  for (const std::string& line : d.faster) json.value(line);
-  json.end_array().end_object();
+  json.end_array().list("faster_elsewhere", d.faster).end_object();
   return json.finish();
 }
 

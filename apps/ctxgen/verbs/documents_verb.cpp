@@ -16,20 +16,15 @@
 namespace ctxgen::cli {
 namespace {
 
-Status write_text(const std::filesystem::path& path, const std::string& text) {
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(as_bytes(text)));
-  return file.commit();
-}
-
 Result<int> run(const CLI::App& app, const std::filesystem::path& folder) {
   const std::vector<VerbEntry> verbs = flag_table(app);
-  CTXGEN_CHECK(write_text(folder / "ctxgen.1", manual_of_program(app, verbs)));
+  CTXGEN_CHECK(write_file(folder / "ctxgen.1", as_bytes(manual_of_program(app, verbs))));
   for (const VerbEntry& verb : verbs)
-    CTXGEN_CHECK(write_text(folder / ("ctxgen-" + verb.name + ".1"), manual_of_verb(verb)));
-  CTXGEN_CHECK(write_text(folder / "ctxgen.bash", bash_completion(verbs)));
-  CTXGEN_CHECK(write_text(folder / "_ctxgen", zsh_completion(verbs)));
-  CTXGEN_CHECK(write_text(folder / "ctxgen.fish", fish_completion(verbs)));
+    CTXGEN_CHECK(
+        write_file(folder / ("ctxgen-" + verb.name + ".1"), as_bytes(manual_of_verb(verb))));
+  CTXGEN_CHECK(write_file(folder / "ctxgen.bash", as_bytes(bash_completion(verbs))));
+  CTXGEN_CHECK(write_file(folder / "_ctxgen", as_bytes(zsh_completion(verbs))));
+  CTXGEN_CHECK(write_file(folder / "ctxgen.fish", as_bytes(fish_completion(verbs))));
   return 0;
 }
 

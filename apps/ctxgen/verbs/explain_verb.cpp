@@ -10,7 +10,6 @@
 #include "compile/compile_report.h"
 #include "flags/model_flags.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "term/console.h"
 #include "term/interrupt.h"
 #include "term/text_table.h"
@@ -49,11 +48,7 @@ std::string explanation_json(const ModelReport& report) {
         .end_object();
   json.end_array();
   write_assignment(json.key("assignment"), report.assignment);
-  json.key("warnings").begin_array();
-  for (const std::string& warning : report.warnings) json.value(warning);
-  json.end_array().key("costs").begin_array();
-  for (const std::string& cost : report.costs) json.value(cost);
-  json.end_array().end_object();
+  json.list("warnings", report.warnings).list("costs", report.costs).end_object();
   return json.finish();
 }
 
@@ -108,7 +103,7 @@ void add_explain(Cli& cli) {
   verb.add_flag("--json", flags->json, "print JSON");
   add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);
-  verb.footer(kExamples + ("\n" + planned_options_text("explain")));
+  verb.footer(kExamples);
   verb.callback([&cli, flags] { cli.action = [flags] { return run(*flags); }; });
 }
 

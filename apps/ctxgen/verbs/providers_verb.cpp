@@ -77,9 +77,7 @@ std::string json_text(const std::vector<Row>& rows) {
         .begin_array();
     for (const auto& [isa, usable] : row.isas)
       json.begin_object().field("name", isa).field("usable", usable).end_object();
-    json.end_array().key("options").begin_array();
-    for (const std::string& option : row.options) json.value(option);
-    json.end_array().end_object();
+    json.end_array().list("options", row.options).end_object();
   }
   json.end_array().end_object();
   return json.finish();

@@ -10,7 +10,6 @@
 #include "cli.h"
 #include "flags/arguments.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "flags/value_checks.h"
 #include "io/run_files.h"
 #include "report/gather_report.h"
@@ -103,12 +102,6 @@ Status check_files(const Flags& flags, const fs::path& output) {
                           {FileUse::How::kWritten, output, "-o"}});
 }
 
-Status write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(path));
-  CTXGEN_CHECK(file.write(as_bytes(text)));
-  return file.commit();
-}
-
 Result<int> run(const Flags& flags) {
   apply(flags.verbosity);
   CTXGEN_CHECK(check_flags(flags));
@@ -125,7 +118,7 @@ Result<int> run(const Flags& flags) {
     request.model = model;
     const ReportData one = CTXGEN_TRY(gather_report(request));
     if (flags.format == Format::kModelExplorer) {
-      CTXGEN_CHECK(write_file(output, model_explorer_json(one)));
+      CTXGEN_CHECK(write_file(output, as_bytes(model_explorer_json(one))));
       return 0;
     }
     if (flags.json) {
@@ -137,7 +130,7 @@ Result<int> run(const Flags& flags) {
     data.push_back(report_data_json(one));
   }
   const std::string page = report_page(title, sentence, data);
-  CTXGEN_CHECK(write_file(output, page));
+  CTXGEN_CHECK(write_file(output, as_bytes(page)));
   if (!flags.verbosity.quiet && !is_standard_output(output))
     CTXGEN_CHECK(
         print(std::format("{}\n{} ({})\n", sentence, output.string(), size_text(page.size()))));
@@ -176,7 +169,7 @@ void add_report(Cli& cli) {
   verb->add_flag("--json", flags->json, "print the data of the page as JSON, and write no file");
   add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);
-  verb->footer(kExamples + ("\n" + planned_options_text("report")));
+  verb->footer(kExamples);
   verb->callback([&cli, flags, verb] {
     flags->request.compile_flag = compile_only_flag(*verb);
     cli.action = [flags] { return run(*flags); };

@@ -16,7 +16,6 @@
 #include "flags/arguments.h"
 #include "flags/model_flags.h"
 #include "flags/options_file.h"
-#include "flags/planned.h"
 #include "flags/value_checks.h"
 #include "io/run_files.h"
 #include "io/tensor_files.h"
@@ -25,6 +24,8 @@
 #include "running/open_model.h"
 #include "running/random_inputs.h"
 #include "running/run_sequence.h"
+#include "running/value_dump.h"
+#include "running/value_summary.h"
 #include "running/verify_runs.h"
 #include "term/console.h"
 #include "term/text_table.h"
@@ -38,14 +39,15 @@ constexpr const char* kExamples =
     "  ctxgen run model.onnx --input x=x.npy --output-dir out/\n"
     "  ctxgen run model.onnx --test-data test_data_set_0\n"
     "  ctxgen run model.onnx --provider cpu --test-data .\n"
-    "  ctxgen run decoder.onnx --state auto --input input_ids=ids.npy\n";
+    "  ctxgen run decoder.onnx --state auto --input input_ids=ids.npy\n"
+    "  ctxgen run model_ctx.onnx --dump values/         what every node gave\n";
 
 struct Flags {
   std::string model;
   ModelFlags options;
   std::vector<std::string> inputs;
   std::string test_data;
-  std::string output_folder, output_file;
+  std::string output_folder, output_file, dump_folder;
   std::string profile;
   std::uint64_t seed = 0;
   ToleranceOverrides tolerance;
@@ -54,40 +56,14 @@ struct Flags {
   Verbosity verbosity;
 };
 
-struct Summary {
-  double least = 0, greatest = 0, mean = 0;
-};
-
-std::optional<Summary> summarise(const RuntimeValue& output) {
-  if (!output.is_tensor()) return {};
-  const Tensor& tensor = output.tensor();
-  if (!ElementReader::has_numbers(tensor.type()) || tensor.element_count() == 0) return {};
-  const ElementReader reader(tensor);
-  Summary summary{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
-                  0};
-  for (std::int64_t i = 0; i < tensor.element_count(); ++i) {
-    const double value = reader.at(i);
-    summary.least = std::min(summary.least, value);
-    summary.greatest = std::max(summary.greatest, value);
-    summary.mean += value;
-  }
-  summary.mean /= static_cast<double>(tensor.element_count());
-  return summary;
-}
-
-void write_dims(JsonWriter& json, const Dims& dims) {
-  json.begin_array();
-  for (const std::int64_t dim : dims) json.value(dim);
-  json.end_array();
-}
-
 /// Runs, and adds what was measured to `trace` if a profile is wanted.
 Result<std::vector<RuntimeValue>> run_model(const Flags& flags, RunSequence& runs,
-                                            std::span<const NamedValue> inputs, Trace& trace) {
+                                            std::span<const NamedValue> inputs, Trace& trace,
+                                            const ValueObserver* observer = nullptr) {
   const bool test_data = !flags.test_data.empty();
-  if (flags.profile.empty()) return runs.run(inputs, test_data, nullptr);
+  if (flags.profile.empty()) return runs.run(inputs, test_data, nullptr, observer);
   std::vector<OpTiming> timings;
-  auto outputs = CTXGEN_TRY(runs.run(inputs, test_data, &timings));
+  auto outputs = CTXGEN_TRY(runs.run(inputs, test_data, &timings, observer));
   trace.add_run(1, timings);
   return outputs;
 }
@@ -107,16 +83,7 @@ std::string outputs_json(const Flags& flags, const OpenModel& model,
   json.key("outputs").begin_array();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     json.begin_object().field("name", model.session->outputs()[i].name);
-    if (outputs[i].is_tensor()) {
-      json.field("type", name_of(outputs[i].tensor().type()));
-      write_dims(json.key("dims"), outputs[i].tensor().dims());
-    } else {
-      json.field("type", describe(outputs[i]));
-    }
-    if (const auto summary = summarise(outputs[i]))
-      json.field("min", summary->least)
-          .field("max", summary->greatest)
-          .field("mean", summary->mean);
+    write_value_fields(json, outputs[i]);
     if (i < files.size()) json.field("file", files[i]);
     json.end_object();
   }
@@ -151,9 +118,14 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
     inputs.push_back({std::move(random.name), std::move(random.tensor)});
   const std::vector<InputSize> sizes = input_sizes(infos, inputs, given, shapes);
   Trace trace;
-  const auto run = run_model(flags, runs, inputs, trace);
+  std::optional<ValueDump> dump;
+  if (!flags.dump_folder.empty()) dump = CTXGEN_TRY(ValueDump::start(flags.dump_folder));
+  const ValueObserver observer = [&](const ObservedValue& seen) { dump->add(seen); };
+  const auto run = run_model(flags, runs, inputs, trace, dump ? &observer : nullptr);
   if (!run) return std::unexpected(with_assumed_sizes(run.error(), sizes));
   const std::vector<RuntimeValue>& outputs = *run;
+  std::size_t dumped = 0;
+  if (dump) dumped = CTXGEN_TRY(dump->finish());
   CTXGEN_CHECK(write_profile(flags, trace));
   std::vector<std::string> files;
   if (!flags.output_folder.empty())
@@ -164,6 +136,9 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
     CTXGEN_CHECK(print(outputs_json(flags, model, sizes, outputs, files)));
   } else if (!flags.verbosity.quiet) {
     CTXGEN_CHECK(print(input_sizes_text(infos, sizes) + outputs_text(model, outputs, files)));
+    if (dump)
+      CTXGEN_CHECK(
+          print(std::format("{} in {}\n", count_text(dumped, "value"), flags.dump_folder)));
   }
   return 0;
 }
@@ -233,9 +208,11 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
 /// Options that the chosen way of running would ignore.
 Status check_given(const CLI::App& verb) {
   const bool test_data = verb.count("--test-data") > 0;
-  for (const char* name : {"--input", "--output-dir", "--output-file", "--seed"})
+  for (const char* name : {"--input", "--output-dir", "--output-file", "--seed", "--dump"})
     if (test_data && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with --test-data", name);
+  if (verb.count("--dump") > 0 && verb.count("--state") > 0)
+    return fail(ErrorCode::kInvalidArgument, "--dump cannot be combined with --state");
   for (const char* name : {"--rtol", "--atol"})
     if (!test_data && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} needs --test-data", name);
@@ -259,8 +236,11 @@ Result<int> run(const Flags& flags, const std::string& compile_flag) {
                        .profile = flags.profile,
                        .report = {},
                        .output_file = flags.output_file,
-                       .output_folder = flags.output_folder}));
-  const OpenModel model = CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag));
+                       .output_folder = flags.output_folder,
+                       .dump_folder = flags.dump_folder}));
+  if (!flags.dump_folder.empty()) CTXGEN_CHECK(ValueDump::check(flags.dump_folder));
+  const OpenModel model =
+      CTXGEN_TRY(open_model(flags.model, flags.options, compile_flag, !flags.dump_folder.empty()));
   if (!flags.test_data.empty() && !model.compiled && !profiles.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "--dim and --shape plan ahead while compiling and size random inputs: with "
@@ -295,6 +275,10 @@ void add_run(Cli& cli) {
       ->capture_default_str();
   verb->add_option("--output-dir", flags->output_folder, "write each output as NAME.npy")
       ->type_name("DIR");
+  verb->add_option("--dump", flags->dump_folder,
+                   "write every value of the run, those inside of partitions, too, as "
+                   "NUMBER_NAME.npy, and values.json, which says what each is; DIR has to be empty")
+      ->type_name("DIR");
   verb->add_option(
           "--state", flags->options.states,
           "an input that an empty state gives, and the output that it keeps (past=present), or auto "
@@ -312,10 +296,20 @@ void add_run(Cli& cli) {
       });
   add_model_flags(*verb, flags->options);
   add_run_flags(*verb, flags->options);
+  CLI::Option* key =
+      verb->add_option(
+              "--require-signed", flags->options.required_signature.key,
+              "refuse a context model unless the holder of this key signed all of its files: a "
+              "public key, or certificates (PEM)")
+          ->type_name("FILE.pem");
+  verb->add_option("--signature", flags->options.required_signature.signature,
+                   "the signature (default: model.sig in the model's folder)")
+      ->type_name("FILE")
+      ->needs(key);
   verb->add_flag("--json", flags->json, "print JSON");
   add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);
-  verb->footer(kExamples + ("\n" + planned_options_text("run")));
+  verb->footer(kExamples);
   verb->callback([&cli, flags, verb] {
     cli.action = [flags, verb]() -> Result<int> {
       CTXGEN_CHECK(check_given(*verb));

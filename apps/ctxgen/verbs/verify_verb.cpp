@@ -40,6 +40,8 @@ constexpr const char* kExamples =
     "  ctxgen verify model_ctx.onnx --against model.onnx\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx --dim batch=1,8 --runs 5\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx --input x=x.npy --json\n"
+    "  ctxgen verify model_ctx.onnx --against model.onnx --per-node -v\n"
+    "      where an error comes from: it grows along a partition\n"
     "  ctxgen verify model_ctx.onnx --against model.onnx --samples samples.npz\n"
     "      of a model compiled with --max-error: repeats the proof of its errors\n";
 
@@ -54,6 +56,7 @@ struct Flags {
   ToleranceOverrides tolerance;
   std::vector<std::string> special_values{"nan", "infinity"};
   std::string options_file;
+  bool per_node = false;
   bool json = false;
   Verbosity verbosity;
 };
@@ -92,7 +95,9 @@ struct Comparisons {
 Result<Comparisons> compare_with_source(const Flags& flags) {
   SessionOptions options;
   options.threads = static_cast<int>(flags.threads);
+  options.inner_values = flags.per_node;
   const auto context = CTXGEN_TRY(Session::open(flags.context, options));
+  options.inner_values = false;
   options.external_data_folder = flags.external_data_folder;
   ModelInput source;
   source.path = flags.source;
@@ -250,14 +255,15 @@ Result<int> run(const Flags& flags) {
 
 /// Options that the chosen way of verifying would ignore.
 Status check_given(const CLI::App& verb) {
-  for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs",
-                           "--rtol", "--atol", "--external-data-dir", "--special-values"})
+  for (const char* name :
+       {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs", "--rtol", "--atol",
+        "--external-data-dir", "--special-values", "--per-node"})
     if (verb.count("--against") == 0 && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} needs --against", name);
   if (verb.count("--samples") > 0 && verb.count("--against") == 0)
     return fail(ErrorCode::kInvalidArgument, "--samples needs --against");
   for (const char* name : {"--input", "--test-data", "--dim", "--shape", "--seed", "--runs",
-                           "--rtol", "--atol", "--special-values"})
+                           "--rtol", "--atol", "--special-values", "--per-node"})
     if (verb.count("--samples") > 0 && verb.count(name) > 0)
       return fail(ErrorCode::kInvalidArgument, "{} cannot be combined with --samples", name);
   if (const auto* words = verb.get_option("--special-values");
@@ -321,6 +327,8 @@ void add_verify(Cli& cli) {
                    "repeat the proof of a model compiled with --max-error, on the same file of "
                    "samples")
       ->type_name("FILE.npz");
+  verb->add_flag("--per-node", flags->per_node,
+                 "compare the values inside of partitions, too, each named by its node");
   add_tolerance_flags(*verb, flags->tolerance);
   verb->add_option("--threads", flags->threads, "threads to run with")
       ->type_name("N")

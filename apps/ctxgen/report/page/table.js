@@ -11,6 +11,7 @@ const makeTable = ({ prefix, label, columns, rows, text, sort, height = 17 * row
   let drawnRows = null;
   let drawnFrom = -1;
   let drawnTo = -1;
+  let elements = new Map(); // of the rows that are drawn
   const status = el("span", { class: "status", role: "status" });
   const body = el("tbody");
   const headers = columns.map((column) => {
@@ -40,15 +41,15 @@ const makeTable = ({ prefix, label, columns, rows, text, sort, height = 17 * row
     const visible = printing ? most : Math.ceil(height / rowHeight) + 16;
     const first = printing ? 0 : Math.max(0, Math.min(Math.floor(scroller.scrollTop / rowHeight) - 8, Math.max(0, most - visible)));
     const last = Math.min(most, first + visible);
-    if (drawnRows === shown && drawnFrom === first && drawnTo === last) return; // rows keep the focus
+    if (drawnRows === shown && drawnFrom === first && drawnTo === last) return;
     [drawnRows, drawnFrom, drawnTo] = [shown, first, last];
-    const focused = body.contains(document.activeElement) ? document.activeElement.id : null;
-    const drawn = [];
-    if (first > 0) drawn.push(space(first));
-    for (let i = first; i < last; i += 1) drawn.push(rowOf(shown[i]));
+    const focused = body.contains(document.activeElement) ? document.activeElement : null;
+    elements = new Map(shown.slice(first, last).map((row) => [row, elements.get(row) || rowOf(row)])); // those that stay keep the focus
+    const drawn = [...elements.values()];
+    if (first > 0) drawn.unshift(space(first));
     if (last < most) drawn.push(space(most - last));
     body.replaceChildren(...drawn);
-    if (focused && document.getElementById(focused)) document.getElementById(focused).focus({ preventScroll: true });
+    if (focused && focused.isConnected) focused.focus({ preventScroll: true });
   };
   const update = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
