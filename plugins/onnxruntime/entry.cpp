@@ -10,7 +10,7 @@
 
 #include "factory.h"
 #include "ort_tables.h"
-#include "run_watch.h"
+#include "running/run_watch.h"
 
 #define CTXGEN_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -43,8 +43,9 @@ Result<VerifyBlobs> parse_verify(std::string_view value) {
               "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
 }
 
-constexpr std::string_view kOwnOptions[] = {"threads", "kept_plans", "verify_blobs", "cache_dir",
-                                            "cache_max_bytes"};
+constexpr std::string_view kOwnOptions[] = {"threads",   "kept_plans",      "verify_blobs",
+                                            "cache_dir", "cache_max_bytes", "require_signed",
+                                            "signature"};
 
 auto unknown_option(const Provider& provider, std::string_view key) {
   std::vector<std::string> names(std::begin(kOwnOptions), std::end(kOwnOptions));
@@ -63,6 +64,10 @@ Status set_own(EpOptions& options, const Provider& provider, std::string_view ke
     options.verify_blobs = CTXGEN_TRY(parse_verify(value));
   } else if (key == "cache_dir") {
     options.cache_dir = value;
+  } else if (key == "require_signed") {
+    options.required_signature.key = value;
+  } else if (key == "signature") {
+    options.required_signature.signature = value;
   } else if (key == "cache_max_bytes") {
     options.cache_max_bytes = CTXGEN_TRY(parse_number<std::uint64_t>(key, value, 0, UINT64_MAX));
   } else if (std::ranges::contains(provider.option_names(), key)) {
@@ -109,6 +114,8 @@ Result<EpOptions> read_options(const OrtApis& ort, const Provider& provider,
   EpOptions options;
   for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, provider, keys[i], values[i]));
   CTXGEN_CHECK(provider.check_options(options.provider_options));
+  if (options.required_signature.key.empty() && !options.required_signature.signature.empty())
+    return fail(ErrorCode::kInvalidArgument, "option \"signature\" without \"require_signed\"");
   if (options.stop_share_ep_contexts && !options.share_ep_contexts)
     return fail(ErrorCode::kInvalidArgument,
                 "ep.stop_share_ep_contexts without ep.share_ep_contexts: there is no group to end");

@@ -11,6 +11,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/partition/provider.h"
+#include "ctxgen/trust/signed_files.h"
 
 #include "ort_edge.h"
 
@@ -30,6 +31,7 @@ struct EpOptions {
   int threads = 0;                      // threads: 0: physical cores that the process may use
   std::size_t kept_plans = 8;           // kept_plans
   VerifyBlobs verify_blobs = VerifyBlobs::kAuto;  // verify_blobs: auto, always, never
+  RequiredSignature required_signature;           // require_signed: a key; signature: a file
   bool disable_compile = false;                   // session.disable_model_compile
   bool embeds = false;                            // ep.context_embed_mode
   std::string node_prefix;                        // ep.context_node_name_prefix

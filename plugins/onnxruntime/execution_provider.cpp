@@ -9,6 +9,7 @@ namespace {
 
 /// ONNX Runtime before 1.25 gives nodes that two graphs of one model claim the same names.
 constexpr int kFirstWithSeveralGraphs = 25;
+constexpr std::uint32_t kFirstWithProfilers = 25;
 
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
   return (a / "").lexically_normal() == (b / "").lexically_normal();
@@ -88,6 +89,15 @@ void ExecutionProvider::fill_running() noexcept {
     static_cast<ExecutionProvider*>(self)->watch_.end();
     return nullptr;
   };
+  if (ort_.tables_version >= kFirstWithProfilers)
+    CreateProfiler = [](OrtEp* self, OrtEpProfilerImpl** profiler) noexcept -> OrtStatus* {
+      auto& ep = *static_cast<ExecutionProvider*>(self);
+      *profiler = nullptr;
+      return guarded(*ep.ort_.api, "making a profiler", [&]() -> Status {
+        *profiler = OpProfiles::make_profiler(ep.ort_, ep.logger_, ep.profiles_);
+        return {};
+      });
+    };
   OrtEp::SetDynamicOptions = [](OrtEp* self, const char* const* keys, const char* const* values,
                                 std::size_t count) noexcept -> OrtStatus* {
     auto& ep = *static_cast<ExecutionProvider*>(self);
@@ -238,11 +248,33 @@ Result<ContextPlaces> ExecutionProvider::places(const OrtGraph& graph) const {
   std::filesystem::path path = CTXGEN_TRY(model_path(ort_, graph));
   const bool elsewhere = !options_.external_data_folder.empty() &&
                          same_folder(path.parent_path(), options_.external_data_folder);
-  if (!options_.context_file_path.empty() && (path.empty() || elsewhere))
-    path = options_.context_file_path;
+  const bool from_memory = path.empty() || elsewhere;
+  if (!options_.context_file_path.empty() && from_memory) path = options_.context_file_path;
+  CTXGEN_CHECK(require_signed(path, from_memory, places));
   if (path.empty()) return places;
   places.folder = path.has_parent_path() ? path.parent_path() : ".";
   return places;
+}
+
+/// ONNX Runtime reads the model and what its own nodes need, so their files are compared as they are now, with all others that
+/// the signature lists; what is opened here is compared as it is used.
+Status ExecutionProvider::require_signed(const std::filesystem::path& model, bool from_memory,
+                                         ContextPlaces& places) const {
+  const RequiredSignature& required = options_.required_signature;
+  if (required.key.empty()) return {};
+  if (from_memory)
+    return fail(ErrorCode::kInvalidArgument,
+                "require_signed: ONNX Runtime does not show the bytes of a model from memory, nor "
+                "the path of a model with external initializers elsewhere");
+  const std::filesystem::path folder = model.has_parent_path() ? model.parent_path() : ".";
+  const auto files = std::make_shared<SignedFiles>(CTXGEN_TRY(SignedFiles::open(required, folder)));
+  CTXGEN_CHECK(files->check_all());
+  const Blob file = CTXGEN_TRY(map_file(model));
+  CTXGEN_CHECK(files->check(model, file.bytes));
+  places.accept = [files, folder](std::string_view name, std::span<const std::byte> bytes) {
+    return files->check(folder / name, bytes);
+  };
+  return {};
 }
 
 Status ExecutionProvider::judge(const ResolvedContexts& contexts) const {
@@ -270,8 +302,8 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(
   const BlobSource blobs = sources.blobs_of(*program, context.reader);
   auto executable =
       CTXGEN_TRY_AT(context.loader->load(program, blobs, load, &statistics), "{}", node.where);
-  return std::make_unique<PartitionKernel>(ort_, watch_, node.where, std::move(executable),
-                                           std::move(bindings));
+  return std::make_unique<PartitionKernel>(ort_, watch_, profiles_, node.where,
+                                           std::move(executable), std::move(bindings));
 }
 
 Result<const ExecutionProvider::Made*> ExecutionProvider::find_made(const OrtGraph& graph) const {
@@ -313,7 +345,7 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load_ordinary(
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   auto executable = CTXGEN_TRY_AT(
       provider_->loader()->load(made->program, made_blobs_, load, nullptr), "{}", where);
-  return std::make_unique<PartitionKernel>(ort_, watch_, where, std::move(executable),
+  return std::make_unique<PartitionKernel>(ort_, watch_, profiles_, where, std::move(executable),
                                            std::move(bindings));
 }
 
@@ -323,6 +355,7 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   if (graphs.empty()) return {};
   CTXGEN_CHECK(check_options(graphs));
   CTXGEN_CHECK(check_graph_count());
+  if (!made_.empty()) (void)CTXGEN_TRY(places(*graphs.front()));  // is the model signed?
   if (made_.empty()) return load_contexts(graphs, fused_nodes, kernels);
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < graphs.size(); ++i)
@@ -350,7 +383,7 @@ Status ExecutionProvider::load_contexts(std::span<const OrtGraph* const> graphs,
   const ResolvedContexts contexts = CTXGEN_TRY(open_contexts(nodes, where));
   CTXGEN_CHECK(judge(contexts));
   CTXGEN_CHECK(decompress_weights(contexts.contexts, contexts.programs, options_.threads));
-  SourceWeights source_weights(where.folder, options_.verify_blobs);
+  SourceWeights source_weights(where.folder, options_.verify_blobs, where.accept);
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = contexts.programs[i];

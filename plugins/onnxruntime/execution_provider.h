@@ -16,8 +16,9 @@
 #include "graph_nodes.h"
 #include "ort_edge.h"
 #include "ort_tables.h"
-#include "partition_kernel.h"
-#include "run_watch.h"
+#include "running/partition_kernel.h"
+#include "running/profiler.h"
+#include "running/run_watch.h"
 #include "session_compiler.h"
 
 namespace ctxgen::plugin {
@@ -67,6 +68,8 @@ class ExecutionProvider final : public EpTable {
   [[nodiscard]] Status check_options(std::span<const OrtGraph* const> graphs) const;
   [[nodiscard]] Status check_graph_count();
   [[nodiscard]] Result<ContextPlaces> places(const OrtGraph& graph) const;
+  [[nodiscard]] Status require_signed(const std::filesystem::path& model, bool from_memory,
+                                      ContextPlaces& places) const;
   [[nodiscard]] Status judge(const ResolvedContexts& contexts) const;
   [[nodiscard]] Result<std::unique_ptr<PartitionKernel>> load(
       const ContextNode& node, const OrtNode& source, const OrtNode& fused,
@@ -79,6 +82,7 @@ class ExecutionProvider final : public EpTable {
   Status options_status_;
   const OrtLogger* logger_;
   RunWatch watch_;
+  std::shared_ptr<OpProfiles> profiles_ = std::make_shared<OpProfiles>();
   std::shared_ptr<Workspace> group_;
   int compiled_graphs_ = 0;
   std::vector<Made> made_;

@@ -15,6 +15,8 @@
 namespace ctxgen::plugin {
 namespace {
 
+constexpr std::uint32_t kFirstWithDetails = 24;
+
 /// The number of threads that a fingerprint names; 0 if it names none.
 int threads_in(std::string_view fingerprint) {
   constexpr std::string_view kKey = ";threads=";
@@ -99,6 +101,14 @@ void Factory::fill_devices() noexcept {
                                   std::span(ep_devices, max_ep_devices), *ep_device_count);
     });
   };
+  if (ort_.tables_version >= kFirstWithDetails)
+    GetHardwareDeviceIncompatibilityDetails =
+        [](OrtEpFactory* self, const OrtHardwareDevice* device,
+           OrtDeviceEpIncompatibilityDetails* details) noexcept -> OrtStatus* {
+      auto& factory = *static_cast<Factory*>(self);
+      return guarded(*factory.ort_.api, "judging a device",
+                     [&] { return factory.explain(*device, *details); });
+    };
   OrtEpFactory::CreateAllocator = [](OrtEpFactory*, const OrtMemoryInfo*, const OrtKeyValuePairs*,
                                      OrtAllocator** allocator) noexcept -> OrtStatus* {
     *allocator = nullptr;
@@ -130,6 +140,17 @@ Status Factory::find_devices(std::span<const OrtHardwareDevice* const> devices,
     ep_devices[count++] = made;
   }
   return {};
+}
+
+/// Every CPU that runs the plugin has the instructions that the smallest target needs.
+Status Factory::explain(const OrtHardwareDevice& device,
+                        OrtDeviceEpIncompatibilityDetails& details) const {
+  constexpr std::uint32_t kDeviceIncompatible = 2;
+  if (ort_.api->HardwareDevice_Type(&device) == OrtHardwareDeviceType_CPU) return {};
+  const auto& ep = static_cast<const EpApiTable&>(*ort_.ep);
+  return from_ort(*ort_.api, ep.DeviceEpIncompatibilityDetails_SetDetails(
+                                 &details, kDeviceIncompatible, 0,
+                                 "ctxgen compiles for CPUs: this device is another one"));
 }
 
 /// ONNX Runtime's message for a model that is refused here does not have our reason, so it is

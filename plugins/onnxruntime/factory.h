@@ -31,6 +31,8 @@ class Factory final : public EpFactoryTable {
   void drop() noexcept;
   [[nodiscard]] Status find_devices(std::span<const OrtHardwareDevice* const> devices,
                                     std::span<OrtEpDevice*> ep_devices, std::size_t& count);
+  [[nodiscard]] Status explain(const OrtHardwareDevice& device,
+                               OrtDeviceEpIncompatibilityDetails& details) const;
   [[nodiscard]] OrtCompiledModelCompatibility judge(const char* info) const;
 
   OrtApis ort_;

@@ -25,7 +25,7 @@ struct OrtApis {
   /// What every table that we hand out says that it supports: the lower one of the library's
   /// version and ours.
   std::uint32_t tables_version = kOldestOrtApiVersion;
-  std::optional<std::size_t> terminate_flag;  // see run_watch.h
+  std::optional<std::size_t> terminate_flag;  // see running/run_watch.h
 };
 
 /// Takes the status over.

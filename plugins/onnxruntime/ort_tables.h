@@ -21,6 +21,21 @@ struct OrtEpProfilerImpl;
 struct OrtExternalResourceImporterImpl;
 struct OrtGraphicsInteropConfig;
 struct OrtKernelRegistry;
+struct OrtProfilingEvent;
+struct OrtProfilingEventsContainer;
+
+#if ORT_API_VERSION < 25
+/// What an execution provider gives for a timeline (1.25).
+struct OrtEpProfilerImpl {
+  std::uint32_t ort_version_supported;
+  void (*Release)(OrtEpProfilerImpl*) noexcept;
+  OrtStatus* (*StartProfiling)(OrtEpProfilerImpl*, std::int64_t since_start_ns) noexcept;
+  OrtStatus* (*StartEvent)(OrtEpProfilerImpl*, std::uint64_t event) noexcept;
+  OrtStatus* (*StopEvent)(OrtEpProfilerImpl*, std::uint64_t event,
+                          const OrtProfilingEvent*) noexcept;
+  OrtStatus* (*EndProfiling)(OrtEpProfilerImpl*, OrtProfilingEventsContainer*) noexcept;
+};
+#endif
 
 namespace ctxgen::plugin {
 
@@ -86,6 +101,31 @@ struct EpFactoryTable : OrtEpFactory {
 /// OrtNodeComputeInfo, which no release up to kNewestOrtApiVersion changed.
 struct NodeComputeTable : OrtNodeComputeInfo {
   void* spare[kSpareMembers] = {};
+};
+
+/// OrtEpApi up to 1.25, which ONNX Runtime hands out: what a release lacks may not be read.
+struct EpApiTable : OrtEpApi {
+#if ORT_API_VERSION < 24
+  void* kernels_and_devices[28];  // not used here
+  OrtStatus* (*DeviceEpIncompatibilityDetails_SetDetails)(OrtDeviceEpIncompatibilityDetails*,
+                                                          std::uint32_t reasons,
+                                                          std::int32_t error_code,
+                                                          const char* notes) noexcept;
+  void* control_flow[5];  // not used here
+#endif
+#if ORT_API_VERSION < 25
+  void* schemas[15];  // not used here
+  OrtStatus* (*CreateProfilingEvent)(unsigned category, std::int32_t process, std::int32_t thread,
+                                     const char* name, std::int64_t since_start_us,
+                                     std::int64_t duration_us, const char* const* keys,
+                                     const char* const* values, std::size_t count,
+                                     OrtProfilingEvent** event) noexcept;
+  void (*ReleaseProfilingEvent)(OrtProfilingEvent*) noexcept;
+  void* of_events[5];  // not used here
+  OrtStatus* (*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer*,
+                                                   const OrtProfilingEvent* const* events,
+                                                   std::size_t count) noexcept;
+#endif
 };
 
 /// How many members of a pointer's size a table has in a release; the first is

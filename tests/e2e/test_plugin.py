@@ -306,6 +306,27 @@ def test_a_missing_binary(compiled):
     refused(10, "net_dnnl.bin", str(path.parent), model=path)
 
 
+def test_files_have_to_be_signed(compiled, tmp_path):
+    path, x, expected = compiled
+    for name in ("signer", "other"):
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", tmp_path / f"{name}.pem"], check=True)
+        subprocess.run(["openssl", "pkey", "-in", tmp_path / f"{name}.pem", "-pubout", "-out", tmp_path / f"{name}.pub"], check=True)
+    signed = {"require_signed": str(tmp_path / "signer.pub"), "signature": str(tmp_path / "all.sig")}
+    done("sign", "-q", tmp_path, "--key", tmp_path / "signer.pem", "-o", tmp_path / "all.sig")
+    check(session(path, signed), x, expected)
+    refused(1, "another key", model=path, ep_options={**signed, "require_signed": str(tmp_path / "other.pub")})
+    refused(2, "require_signed", model=path.read_bytes(), ep_options=signed, config={"ep.context_file_path": str(path)})
+    refused(2, "require_signed", model=path, ep_options={"signature": signed["signature"]})
+    refused(1, "model.sig", model=path, ep_options={"require_signed": signed["require_signed"]})
+    source = save(conv_model(seed=3), tmp_path / "net2.onnx")  # compiled here, and not among the files
+    refused(1, "net2.onnx", model=source, ep_options=signed)
+    binary = path.with_name("net_dnnl.bin")
+    data = bytearray(binary.read_bytes())
+    data[-1] ^= 1
+    binary.write_bytes(data)
+    refused(1, "net_dnnl.bin", model=path, ep_options={**signed, "verify_blobs": "never"})
+
+
 @pytest.mark.parametrize("at", [0, 8, 100, 200, -1])
 def test_a_flipped_byte(compiled, at):
     path, _, _ = compiled

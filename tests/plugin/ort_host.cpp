@@ -43,12 +43,19 @@ constexpr const char* kUsage =
     "  load            make a session only\n"
     "  compile         CompileModel to --output\n"
     "  verdict         GetModelCompatibilityForEpDevices of --info\n"
-    "  incompatibility GetHardwareDeviceEpIncompatibilityDetails of every device (1.24)\n"
+    "  incompatibility GetHardwareDeviceEpIncompatibilityDetails of every device and of a made-up GPU "
+    "(1.24)\n"
     "  dynamic         SetEpDynamicOptions with the --config entries\n"
+    "  profile         run the model and print the file of the profile\n"
     "  terminate       stop a run that is under way from another thread\n"
     "options:\n"
+    "  --output PATH   of compile, and where the file of profile's name begins\n"
     "  --threads N     for the session and the EP; default: what they take by themselves\n"
     "  --memory        give the session the model's bytes\n"
+    "  --embed         of compile: the context lies in the model\n"
+    "  --flags N       of compile: OrtCompileApiFlags\n"
+    "  --stream WORD   of compile: \"writes\" the output through a function, or one that \"fails\"\n"
+    "  --weights FILE  of compile: where a function places initializers\n"
     "  --config K=V    a session configuration entry; repeatable\n"
     "  --ep K=V        an option of the EP; repeatable\n"
     "  --ep-name NAME  of the plugin (default CtxgenDnnlExecutionProvider)\n";
@@ -57,8 +64,9 @@ using Pairs = std::unordered_map<std::string, std::string>;
 
 struct Options {
   std::string verb, library, plugin, model, output, info, ep_name = "CtxgenDnnlExecutionProvider";
-  int threads = 0, rounds = 1;
-  bool memory = false;
+  std::string stream, weights;
+  int threads = 0, rounds = 1, flags = 0;
+  bool memory = false, embed = false;
   Pairs config, ep;
 };
 
@@ -71,17 +79,20 @@ Options parse(int argc, char** argv) {
   const std::map<std::string, std::string*> texts = {
       {"--library", &options.library}, {"--plugin", &options.plugin},
       {"--model", &options.model},     {"--output", &options.output},
-      {"--info", &options.info},       {"--ep-name", &options.ep_name}};
-  const std::map<std::string, int*> numbers = {{"--threads", &options.threads},
-                                               {"--rounds", &options.rounds}};
+      {"--info", &options.info},       {"--ep-name", &options.ep_name},
+      {"--stream", &options.stream},   {"--weights", &options.weights}};
+  const std::map<std::string, int*> numbers = {
+      {"--threads", &options.threads}, {"--rounds", &options.rounds}, {"--flags", &options.flags}};
+  const std::map<std::string, bool*> switches = {{"--memory", &options.memory},
+                                                 {"--embed", &options.embed}};
   const std::map<std::string, Pairs*> pairs = {{"--config", &options.config},
                                                {"--ep", &options.ep}};
   if (argc < 2 || argv[1][0] == '-') throw Failed(kUsage);
   options.verb = argv[1];
   for (int i = 2; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--memory") {
-      options.memory = true;
+    if (switches.contains(flag)) {
+      *switches.at(flag) = true;
       continue;
     }
     if (++i == argc) throw Failed(flag + ": unknown, or without a value\n" + kUsage);
@@ -136,6 +147,7 @@ Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
   if (options.verb != "dynamic")
     for (const auto& [key, value] : options.config)
       session.AddConfigEntry(key.c_str(), value.c_str());
+  if (options.verb == "profile") session.EnableProfiling(options.output.c_str());
   session.AppendExecutionProvider_V2(env, devices_of(env, options), ep);
   return session;
 }
@@ -263,6 +275,37 @@ int load(const Options& options) {
   return 0;
 }
 
+OrtStatus* write_part(void* file, const void* bytes, std::size_t size) {
+  static_cast<std::ofstream*>(file)->write(static_cast<const char*>(bytes),
+                                           static_cast<std::streamsize>(size));
+  return nullptr;
+}
+
+OrtStatus* fail_to_write(void*, const void*, std::size_t) {
+  return Ort::GetApi().CreateStatus(ORT_FAIL, "the tape is full");
+}
+
+/// Initializers that a function appends to a file.
+struct Weights {
+  std::string path;
+  std::ofstream file;
+};
+
+OrtStatus* place_initializer(void* state, const char*, const OrtValue* value,
+                             const OrtExternalInitializerInfo*,
+                             OrtExternalInitializerInfo** place) {
+  auto& weights = *static_cast<Weights*>(state);
+  std::size_t size = 0;
+  const void* data = nullptr;
+  OrtStatus* status = Ort::GetApi().GetTensorSizeInBytes(value, &size);
+  if (status == nullptr) status = Ort::GetApi().GetTensorData(value, &data);
+  if (status != nullptr) return status;
+  const auto at = static_cast<std::int64_t>(weights.file.tellp());
+  weights.file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+  const std::string name = weights.path.substr(weights.path.rfind('/') + 1);
+  return Ort::GetApi().CreateExternalInitializerInfo(name.c_str(), at, size, place);
+}
+
 int compile_model(const Options& options) {
   Ort::Env env = make_env(options);
   const Ort::SessionOptions setup = session_options(env, options);
@@ -272,7 +315,20 @@ int compile_model(const Options& options) {
     compilation.SetInputModelFromBuffer(bytes.data(), bytes.size());
   else
     compilation.SetInputModelPath(options.model.c_str());
-  compilation.SetOutputModelPath(options.output.c_str());
+  std::ofstream output;
+  if (options.stream == "writes") output.open(options.output, std::ios::binary);
+  if (options.stream.empty())
+    compilation.SetOutputModelPath(options.output.c_str());
+  else
+    compilation.SetOutputModelWriteFunc(options.stream == "writes" ? write_part : fail_to_write,
+                                        &output);
+  Weights weights{options.weights, {}};
+  if (!options.weights.empty()) {
+    weights.file.open(options.weights, std::ios::binary);
+    compilation.SetOutputModelGetInitializerLocationFunc(place_initializer, &weights);
+  }
+  compilation.SetEpContextEmbedMode(options.embed);
+  compilation.SetFlags(static_cast<std::uint32_t>(options.flags));
   Ort::Status status = Ort::CompileModel(env, compilation);
   if (!status.IsOK()) throw Ort::Exception(status.GetErrorMessage(), status.GetErrorCode());
   return 0;
@@ -302,6 +358,19 @@ Function newer_member(const OrtApi& api, std::size_t after) {
   return reinterpret_cast<Function>(member);
 }
 
+/// A device that is not there; the first member of OrtEpApi after those of 1.23 makes it.
+const OrtHardwareDevice* make_gpu(const OrtEpApi& api) {
+  using Create =
+      OrtStatus* (*)(OrtHardwareDeviceType, std::uint32_t vendor, std::uint32_t device,
+                     const char* vendor_name, const OrtKeyValuePairs*, OrtHardwareDevice**);
+  Create create = nullptr;
+  std::copy_n(reinterpret_cast<const std::byte*>(&api) + sizeof(OrtEpApi), sizeof create,
+              reinterpret_cast<std::byte*>(&create));
+  OrtHardwareDevice* device = nullptr;
+  Ort::ThrowOnError(create(OrtHardwareDeviceType_GPU, 0, 0, "ort_host", nullptr, &device));
+  return device;  // for the rest of the process
+}
+
 int print_incompatibility(const Options& options, const OrtApiBase& base) {
   const OrtApi* api = base.GetApi(24);
   if (api == nullptr) return 3;
@@ -319,6 +388,7 @@ int print_incompatibility(const Options& options, const OrtApiBase& base) {
   Ort::ThrowOnError(count_devices(env, &count));
   std::vector<const OrtHardwareDevice*> devices(count);
   Ort::ThrowOnError(get_devices(env, devices.data(), count));
+  devices.push_back(make_gpu(*Ort::GetApi().GetEpApi()));
   for (const OrtHardwareDevice* device : devices) {
     Details details = nullptr;
     Ort::ThrowOnError(get_details(env, options.ep_name.c_str(), device, &details));
@@ -328,6 +398,19 @@ int print_incompatibility(const Options& options, const OrtApiBase& base) {
     std::cout << "device of type " << Ort::GetApi().HardwareDevice_Type(device) << ": reasons "
               << reasons << "\n";
   }
+  return 0;
+}
+
+/// Two threads run the session at the same time.
+int profile(const Options& options) {
+  Ort::Env env = make_env(options);
+  Ort::Session session = make_session(env, options);
+  const Arguments arguments(session), others(session);
+  std::thread other([&] { others.run(session); });
+  arguments.run(session);
+  other.join();
+  Ort::AllocatorWithDefaultOptions allocator;
+  std::cout << session.EndProfilingAllocated(allocator).get() << "\n";
   return 0;
 }
 
@@ -397,6 +480,7 @@ int dispatch(const Options& options) {
                                                                 {"compile", compile_model},
                                                                 {"verdict", print_verdict},
                                                                 {"dynamic", set_dynamic},
+                                                                {"profile", profile},
                                                                 {"terminate", terminate_run}};
   if (options.verb == "incompatibility") return print_incompatibility(options, base);
   const auto verb = verbs.find(options.verb);

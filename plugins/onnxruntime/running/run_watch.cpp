@@ -1,4 +1,4 @@
-#include "run_watch.h"
+#include "running/run_watch.h"
 
 #include <algorithm>
 #include <array>

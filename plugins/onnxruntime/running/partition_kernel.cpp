@@ -1,4 +1,4 @@
-#include "partition_kernel.h"
+#include "running/partition_kernel.h"
 
 #include <algorithm>
 #include <array>
@@ -87,7 +87,7 @@ Result<std::vector<std::size_t>> slots_of(const Program& program,
 Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
                                                         const NodeNames& node,
                                                         const NodeNames& fused) {
-  Bindings bindings;
+  Bindings bindings{.partition = program.name, .inputs = {}, .outputs = {}};
   for (const std::size_t slot :
        CTXGEN_TRY(slots_of(program, program.inputs, node.inputs, "input"))) {
     const auto place = place_of(fused.inputs, node.inputs[slot]);
@@ -102,11 +102,13 @@ Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
   return bindings;
 }
 
-PartitionKernel::PartitionKernel(OrtApis ort, const RunWatch& watch, std::string where,
+PartitionKernel::PartitionKernel(OrtApis ort, const RunWatch& watch,
+                                 std::shared_ptr<OpProfiles> profiles, std::string where,
                                  std::unique_ptr<Executable> executable, Bindings bindings)
     : NodeComputeTable{},
       ort_(ort),
       watch_(watch),
+      profiles_(std::move(profiles)),
       where_(std::move(where)),
       executable_(std::move(executable)),
       bindings_(std::move(bindings)) {
@@ -162,7 +164,11 @@ Status PartitionKernel::run(OrtKernelContext& context) {
     inputs.push_back(CTXGEN_TRY(input_view(context, index)));
   std::unique_ptr<ExecutionState> state = CTXGEN_TRY(take_state());
   Outputs outputs(ort_, bindings_, context);
-  CTXGEN_CHECK(executable_->run(*state, inputs, outputs, {.stop = watch_.stop()}));
+  std::vector<OpTiming> timings;
+  const bool profiled = profiles_->wanted();
+  CTXGEN_CHECK(executable_->run(*state, inputs, outputs,
+                                {.timings = profiled ? &timings : nullptr, .stop = watch_.stop()}));
+  if (profiled) profiles_->add(timings, bindings_.partition);
   const std::lock_guard lock(mutex_);
   parked_.push_back(std::move(state));
   return {};

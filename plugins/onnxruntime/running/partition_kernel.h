@@ -10,7 +10,8 @@
 
 #include "ort_edge.h"
 #include "ort_tables.h"
-#include "run_watch.h"
+#include "running/profiler.h"
+#include "running/run_watch.h"
 
 namespace ctxgen::plugin {
 
@@ -24,12 +25,13 @@ namespace ctxgen::plugin {
 class PartitionKernel final : public NodeComputeTable {
  public:
   struct Bindings {
+    std::string partition;                            // the program's name
     std::vector<std::size_t> inputs;                  // of the fused node, by program input
     std::vector<std::optional<std::size_t>> outputs;  // likewise; nothing: not wanted
   };
   /// `watch` outlives the kernel: it is its execution provider's.
-  PartitionKernel(OrtApis ort, const RunWatch& watch, std::string where,
-                  std::unique_ptr<Executable> executable, Bindings bindings);
+  PartitionKernel(OrtApis ort, const RunWatch& watch, std::shared_ptr<OpProfiles> profiles,
+                  std::string where, std::unique_ptr<Executable> executable, Bindings bindings);
 
   /// Values of a node, "" where one is absent.
   struct NodeNames {
@@ -48,6 +50,7 @@ class PartitionKernel final : public NodeComputeTable {
 
   OrtApis ort_;
   const RunWatch& watch_;
+  std::shared_ptr<OpProfiles> profiles_;
   std::string where_;
   std::unique_ptr<Executable> executable_;
   Bindings bindings_;
