@@ -214,6 +214,38 @@ def test_provider(prefix, tmp_path):
     assert finished.returncode != 0 and finished.stderr.startswith("chain: ")
 
 
+def test_encrypted(prefix, models, tmp_path):
+    """What is sealed runs as it did before, from files that hold none of its bytes; nothing else opens."""
+    build, out = tmp_path / "build", tmp_path / "out"
+    run("cmake", "-G", "Ninja", "-S", SOURCE / "samples" / "encrypted", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build)
+    run(prefix / "bin" / "ctxgen", "compile", models / "classifier.onnx", "-o", f"{out}/", "--dim", "batch=1", "-q")
+    plain = {path.name: path.read_bytes() for path in out.iterdir()}
+    for name in ("key", "other"):
+        (tmp_path / name).write_bytes(os.urandom(32))
+    run(build / "sealed", "seal", tmp_path / "key", *out.iterdir())
+    for name in plain:
+        (out / name).unlink()
+    values = run(build / "sealed", "run", tmp_path / "key", out / "classifier_ctx.onnx").split()
+    assert len(values) == 8 and all(float(value) == float(value) for value in values)
+    sealed = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert set(sealed) == {f"{name}.sealed" for name in plain}
+    weights = (models / "classifier.data").read_bytes()
+    assert weights[:32] in plain["classifier_dnnl.bin"] and not any(weights[:32] in data for data in sealed.values())
+
+    def refused(key="key"):
+        done = subprocess.run([build / "sealed", "run", tmp_path / key, out / "classifier_ctx.onnx"], capture_output=True, text=True, check=False)
+        return done.returncode == 1 and "damaged" in done.stderr
+
+    assert refused("other")
+    for name, data in sealed.items():
+        (out / name).write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+        assert refused(), name
+        (out / name).write_bytes(data)
+    (out / "classifier_ctx.onnx.sealed").write_bytes(sealed["classifier_dnnl.bin.sealed"])
+    assert refused()
+
+
 def test_generate(prefix, tmp_path):
     """Greedily the tokens of ONNX Runtime, among the likeliest the same for the same seed, and what is wrong is named."""
     sys.path.insert(0, str(SOURCE / "bench" / "models"))

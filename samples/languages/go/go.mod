@@ -1,0 +1,3 @@
+module ctxgen-sample
+
+go 1.21
