@@ -35,7 +35,7 @@ RULES = (
     Rule("behind", CODE + PAGES, words("behind (?:the|a|an|it|its|one)"), "after", most=3),
     Rule("beside", CODE + PAGES, words("beside (?:the|a|an|it|its|them)"), "next to; besides"),
     Rule("openmp", CODE, re.compile(r"\bomp_(?!workers)|#pragma omp|<omp\.h>"), "take a Workers&", but=("lib/backend/onednn/exec/plan/omp_workers.",)),
-    Rule("threads", CODE, re.compile(r"\bstd::j?thread\b(?!::)"), "Workers (base/workers.h)", but=("lib/base/workers.cpp", "apps/ctxgen/running/bench_measure.cpp", "lib/remote/upload_queue.")),
+    Rule("threads", CODE, re.compile(r"\bstd::j?thread\b(?!::)"), "Workers (base/workers.h)", but=("lib/base/workers.cpp", "apps/ctxgen/running/bench_measure.cpp", "lib/remote/upload_queue.", "lib/backend/onednn/exec/run/team_threads.")),
     Rule("todo", CODE, re.compile(r"\b(?:TODO|FIXME|XXX)\b(?!\(#\d+\))"), "TODO(#12): a TODO names its issue"),
 )  # fmt: skip
 

@@ -4,12 +4,14 @@
     ./dev memory-test [--gigabytes 6] [--folder DIR]
     ./dev memory-test --pair [--rounds 7] [--folder DIR]
     ./dev memory-test --merge [--gigabytes 4] [--folder DIR]
+    ./dev memory-test --pod [--models 240] [--processes 8] [--folder DIR]
 
 The first writes a model with external data, compiles it with -j 1 while looking at RssAnon in /proc/PID/status, prints the figures
 and fails where the peak is above three times the largest tensor plus 300 MB. Needs three times the model's size of free disk.
 The second compiles a GPT-2-size prefill and decode pair into one binary (pair.py).
 The third compiles three models with so many gigabytes of context binaries, two of them with the same weights, and merges them; it fails where
 merging takes more than 500 MB of anonymous memory, or stores more than two of them. Needs 2.5 times as much disk.
+The fourth starts many models in one process and in several, and in ONNX Runtime (pod.py).
 """
 
 import argparse
@@ -22,6 +24,7 @@ import tempfile
 import time
 
 import pair
+import pod
 from large_model import write_large_model
 from processes import megabytes, status_bytes
 
@@ -69,8 +72,17 @@ def main():
     parser.add_argument("--merge", action="store_true", help="merge three models")
     parser.add_argument("--folder", type=pathlib.Path, help="where the files go (default: a temporary folder)")
     parser.add_argument("--pair", action="store_true", help="two sessions over one binary")
+    parser.add_argument("--pod", action="store_true", help="start many models in one process and in several")
+    parser.add_argument("--models", type=int, help="with --pod: how many (default 240)")
+    parser.add_argument("--processes", type=int, help="with --pod: how many (default 8)")
     parser.add_argument("--rounds", type=int, help="with --pair: loads of the second session (default 7)")
     arguments = parser.parse_args()
+    if arguments.pod:
+        if arguments.pair or arguments.merge or arguments.gigabytes is not None or arguments.rounds is not None:
+            parser.error("--pod takes --models, --processes and --folder only")
+        return pod.measure(arguments.folder, arguments.models or 240, arguments.processes or 8)
+    if arguments.models is not None or arguments.processes is not None:
+        parser.error("--models and --processes are for --pod only")
     if arguments.pair and arguments.gigabytes is not None:
         parser.error("--gigabytes is not for --pair: its models have one size")
     if arguments.pair and arguments.merge:

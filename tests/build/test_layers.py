@@ -19,7 +19,8 @@ BACKEND = {"onednn_exec", "onednn_compile", "cpu", "loaders", "registry"}
 MAY_INCLUDE = {
     "base": set(),
     "cache": {"base"},
-    "remote": {"base", "cache"},
+    "trust": {"base"},
+    "remote": {"base", "cache", "trust"},
     "kernels": {"base"},
     "weights": {"base", "cache"},
     "ctxfile": {"base", "weights"},
@@ -33,10 +34,10 @@ MAY_INCLUDE = {
     "loaders": BELOW_BACKEND | {"onednn_exec", "cpu"},
     "registry": BELOW_BACKEND | BACKEND,
     "compiler_core": BELOW_BACKEND | BACKEND | {"cache"},  # no onnx: the plugin uses it
-    "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache", "remote"},
-    "runtime": BELOW_BACKEND | BACKEND,  # no onnx: it loads context models
+    "compiler": BELOW_BACKEND | BACKEND | {"onnx_tools", "compiler_core", "cache", "remote", "trust"},
+    "runtime": BELOW_BACKEND | BACKEND | {"trust"},  # no onnx: it loads context models
     # Headers of compiler show those of cache and remote; registry and loaders share a folder.
-    "tuning": BELOW_BACKEND | {"compiler_core", "compiler", "cache", "remote", "runtime", "loaders", "registry"},
+    "tuning": BELOW_BACKEND | {"compiler_core", "compiler", "cache", "remote", "trust", "runtime", "loaders", "registry"},
 }
 
 # Packages, and the folders that may include their headers.
@@ -48,9 +49,10 @@ CONFINED = {
     r"zstd": ["lib/weights/"],
     r"spdlog/|fmt/": ["lib/base/"],
     r"xxhash": ["lib/base/"],
+    r"nlohmann/": ["lib/base/"],
     r"CLI/": ["apps/"],
     r"curl/": ["lib/remote/"],
-    r"openssl/": ["lib/remote/"],
+    r"openssl/": ["lib/trust/"],
     r"onnxruntime": ["plugins/onnxruntime/"],
 }
 
