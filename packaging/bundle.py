@@ -1,6 +1,8 @@
-"""Programs with the libraries that they need, to run on other systems: the relocatable archive and the wheel."""
+"""Programs with the libraries that they need, to run on other systems: the relocatable archive, the wheel and the folder for npm."""
 
 import base64
+import contextlib
+import gzip
 import hashlib
 import os
 import pathlib
@@ -24,6 +26,7 @@ exec "$here/../lib/ctxgen/{loader}" --argv0 "$0" --library-path "$here/../lib/ct
 """
 
 WHEEL_PACKAGE = "onnxruntime_ep_ctxgen"
+NODE_PACKAGE = "ctxgen-runtime"
 
 
 def copy_library(source, target, search_path=None):
@@ -66,7 +69,7 @@ def fill_archive(tree, folder):
 
 
 def write_tar(folder, target, epoch):
-    """A .tar.xz of one folder whose bytes depend on its content only."""
+    """A .tar.xz or .tgz of one folder whose bytes depend on its content only."""
 
     def plain(info):
         info.uid = info.gid = 0
@@ -75,27 +78,47 @@ def write_tar(folder, target, epoch):
         info.mode = 0o755 if info.isdir() or info.mode & stat.S_IXUSR else 0o644
         return info
 
-    with tarfile.open(target, "w:xz", preset=6, format=tarfile.GNU_FORMAT) as tar:
+    with contextlib.ExitStack() as stack:
+        if target.suffix == ".tgz":
+            packed = stack.enter_context(gzip.GzipFile("", "wb", 9, stack.enter_context(target.open("wb")), epoch))
+            tar = stack.enter_context(tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT))
+        else:
+            tar = stack.enter_context(tarfile.open(target, "w:xz", preset=6, format=tarfile.GNU_FORMAT))
         tar.add(folder, folder.name, recursive=False, filter=plain)
         for path in sorted(folder.rglob("*")):
             tar.add(path, str(pathlib.Path(folder.name) / path.relative_to(folder)), recursive=False, filter=plain)
 
 
-def fill_wheel(plugin, python, folder):
-    """The plugin with its libraries, except glibc's and the C++ library: ONNX Runtime has loaded the system's already.
+def fill_with_libraries(plugin, package):
+    """A copy of a plugin with its libraries, except glibc's and the C++ library: the program that loads it has the system's already.
 
-    Gives {path in the wheel: file of this system} of what was added, and the lowest glibc that all of it runs with.
+    Gives {name: file of this system} of what was added.
     """
-    package = folder / WHEEL_PACKAGE
-    shutil.copytree(python, package, ignore=shutil.ignore_patterns("__pycache__"))
     copy_library(plugin, package / plugin.name, "$ORIGIN")
     added = {}
     for name, source in sorted(library_closure(plugin).items()):
         if GLIBC.match(name) or name.startswith(("libstdc++.so", "libgcc_s.so")):
             continue
         copy_library(source, package / name, "$ORIGIN")
-        added[f"{WHEEL_PACKAGE}/{name}"] = source
+        added[name] = source
     copy_copyrights(added.values(), package / "licenses")
+    return added
+
+
+def fill_node(tree, folder, project):
+    """`tree`: the installed component `node`. Gives {path in the package: file of this system} of what was added."""
+    shutil.copytree(tree / NODE_PACKAGE, folder)
+    added = fill_with_libraries(tree / NODE_PACKAGE / "ctxgen.node", folder)
+    for name in ("LICENSE", "NOTICE"):
+        shutil.copyfile(project / name, folder / name)
+    return {f"package/{name}": source for name, source in added.items()}
+
+
+def fill_wheel(plugin, python, folder):
+    """Gives {path in the wheel: file of this system} of what was added, and the lowest glibc that all of it runs with."""
+    package = folder / WHEEL_PACKAGE
+    shutil.copytree(python, package, ignore=shutil.ignore_patterns("__pycache__"))
+    added = {f"{WHEEL_PACKAGE}/{name}": source for name, source in fill_with_libraries(plugin, package).items()}
     needs = {kind: "0" for kind in ("GLIBC", "GLIBCXX", "CXXABI")}
     for file in package.glob("*.so*"):
         for kind, version in highest_symbol_versions(file).items():

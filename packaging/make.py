@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the packages of one build: `./dev package`.
 
-Debian packages by CPack (cmake/CtxgenPackages.cmake), the relocatable archive of the command line, the Python wheel with the plugin, a bill of
-materials (CycloneDX) and SHA256SUMS. Times in them are SOURCE_DATE_EPOCH, by default that of the commit. `--twice` makes everything a second
+Debian packages by CPack (cmake/CtxgenPackages.cmake), the relocatable archive of the command line, the Python wheel with the plugin, the Node.js
+addon for npm, a bill of materials (CycloneDX) and SHA256SUMS. Times in them are SOURCE_DATE_EPOCH, by default that of the commit. `--twice` makes everything a second
 time and compares.
 """
 
@@ -82,26 +82,34 @@ def make_all(build, target, version, suite, epoch):
             unpacked[-1].parent.mkdir(exist_ok=True)
             run("dpkg-deb", "--extract", file, unpacked[-1])
         names = [file.name for file in made]
+        bundled = {}
+
+        def add(file, folder, added):
+            made.append(file)
+            bundled[file] = added
+            unpacked.append(folder)
+            names.append(file.name)
 
         folder = scratch / f"ctxgen-{version}-linux-x86_64"
-        bundled = {}
         added = bundle.fill_archive(install(build, scratch / "program", "program", "documents"), folder)
         archive = target / f"{folder.name}.tar.xz"
         bundle.write_tar(folder, archive, epoch)
-        made.append(archive)
-        bundled[archive] = added
-        unpacked.append(folder)
-        names.append(archive.name)
+        add(archive, folder, added)
 
         plugin = next(install(build, scratch / "plugin", "plugin").rglob("libctxgen_onnxruntime.so"), None) if has_plugin(build) else None
         if plugin is not None:
             wheel_folder = scratch / "wheel"
             added, glibc = bundle.fill_wheel(plugin, ROOT / "plugins" / "onnxruntime" / "python" / bundle.WHEEL_PACKAGE, wheel_folder)
             wheel = bundle.write_wheel(wheel_folder, target, version, glibc, epoch, SUMMARY, ROOT)
-            made.append(wheel)
-            bundled[wheel] = added
-            unpacked.append(wheel_folder)
-            names.append(wheel.name)
+            add(wheel, wheel_folder, added)
+
+        if (build / "lib" / "node" / "ctxgen.node").exists():
+            package = scratch / "npm" / "package"  # the name that npm wants
+            package.parent.mkdir()
+            added = bundle.fill_node(install(build, scratch / "node", "node"), package, ROOT)
+            npm = target / f"{bundle.NODE_PACKAGE}-{version}.tgz"
+            bundle.write_tar(package, npm, epoch)
+            add(npm, package, added)
 
         (target / "symbol-versions.json").write_text(json.dumps(glibc_lines(unpacked, names), indent=1) + "\n")
         bom = target / f"ctxgen-{version}.cdx.json"
@@ -136,14 +144,15 @@ def main():
     build = arguments.build.resolve()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    made = make_all(build, target, version, suite, source_date())
+    epoch = source_date()  # once: a commit may be made meanwhile
+    made = make_all(build, target, version, suite, epoch)
     lowest = floors(json.loads((target / "symbol-versions.json").read_text()))
     for file in made:
         needs = ", with glibc of its own" if file.suffix == ".xz" else f", glibc {lowest[file.name]} or later" if file.name in lowest else ""
         print(f"{file}: {file.stat().st_size / 1e6:.2f} MB{needs}")
     if arguments.twice:
         with tempfile.TemporaryDirectory() as second:
-            again = make_all(build, pathlib.Path(second), version, suite, source_date())
+            again = make_all(build, pathlib.Path(second), version, suite, epoch)
             different = [file.name for file, other in zip(made, again) if file.read_bytes() != other.read_bytes()]
         if different:
             sys.exit(f"package: made twice, these differ: {', '.join(different)}")

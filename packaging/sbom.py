@@ -13,7 +13,7 @@ from urllib.parse import quote
 from shared_objects import debian_package
 
 # Compiled or linked into our own files, so no shared library names them: the -dev packages that they come from.
-COMPILED_IN = ("libzstd-dev", "libcli11-dev", "libhwy-dev", "libxxhash-dev", "libspdlog-dev", "libonnxruntime-dev")
+COMPILED_IN = ("libzstd-dev", "libcli11-dev", "libhwy-dev", "libxxhash-dev", "libspdlog-dev", "nlohmann-json3-dev", "libonnxruntime-dev")
 
 
 def sha256(path):

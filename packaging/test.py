@@ -141,17 +141,38 @@ def plugin(roots, suite):
 
 
 @installed_test
+def node_addon(roots, suite):
+    """The Node.js addon: npm installs it without a network, the sample and the tests of ./dev languages-test run."""
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install(roots.file("ctxgen_*.deb") if suite == "forky" else "libgomp1", "nodejs", *(["npm"] if suite == "forky" else []))
+        root.put(ROOT / "samples/languages/node/run.js", "/node/run.js")
+        root.put(ROOT / "tests/languages/addon_test.js", "/node/addon_test.js")
+        if suite != "forky":  # what forky's command line compiled
+            root.put(roots.scratch / "compiled", "/models")
+            root.shell(f"mkdir -p /node/node_modules/ctxgen-runtime && tar -xzf {roots.file('ctxgen-runtime-*.tgz')} --strip-components=1 -C /node/node_modules/ctxgen-runtime")
+        else:
+            root.run("ctxgen", "compile", "/models/classifier.onnx")
+            shutil.copytree(root.folder / "models", roots.scratch / "compiled", dirs_exist_ok=True)
+            root.shell(f"cd /node && npm install --offline --no-audit --no-fund {roots.file('ctxgen-runtime-*.tgz')}")
+        says = root.shell("cd /node && node run.js /models/classifier_ctx.onnx").strip()
+        root.shell("cd /node && node addon_test.js /models")
+    return says
+
+
+@installed_test
 def symbol_versions(roots, suite):
-    """The newest symbols that the wheel's files ask for are those of the releases that README names."""
+    """The newest symbols that the files of the wheel and of the Node.js addon ask for are those of the releases that README names."""
     lines = json.loads((roots.packages / "symbol-versions.json").read_text())
-    wheel = [line for line in lines if line["package"].endswith(".whl")]
-    glibc = max((line["glibc"] for line in wheel if "glibc" in line), key=version_key)
-    said = re.search(r"\.whl` \| glibc ([\d.]+) and later", (ROOT / "README.md").read_text())[1]
-    if not wheel or glibc != said:
-        raise Failed(f"the wheel needs glibc {glibc}, README says {said}")
-    compiler = max((line.get("glibcxx", "0") for line in wheel), key=version_key)
-    if version_key(compiler) > version_key("3.4.33"):  # Debian 13
-        raise Failed(f"the wheel needs GLIBCXX_{compiler}")
+    for suffix in (".whl", ".tgz"):
+        files = [line for line in lines if line["package"].endswith(suffix)]
+        glibc = max((line["glibc"] for line in files if "glibc" in line), key=version_key, default=None)
+        said = re.search(rf"{re.escape(suffix)}` \| glibc ([\d.]+) and later", (ROOT / "README.md").read_text())[1]
+        if glibc != said:
+            raise Failed(f"the {suffix} needs glibc {glibc}, README says {said}")
+        compiler = max((line.get("glibcxx", "0") for line in files), key=version_key)
+        if version_key(compiler) > version_key("3.4.33"):  # Debian 13
+            raise Failed(f"the {suffix} needs GLIBCXX_{compiler}")
     return f"glibc {glibc}, GLIBCXX_{compiler}"
 
 
@@ -193,7 +214,7 @@ def archive(roots, suite):
 
 # What is run in which suite: packages are for one, the wheel and the archive for older ones too.
 PLAN = {
-    "forky": [("program", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"),
+    "forky": [("program", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("node_addon", "forky"), ("node_addon", "trixie"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"),
               ("archive", "forky"), ("archive", "trixie"), ("archive", "bookworm")],
     "trixie": [("program", "trixie"), ("c_program", "trixie"), ("cxx_program", "trixie")],
 }  # fmt: skip
@@ -201,6 +222,7 @@ PLAN = {
 
 def write_models(folder):
     subprocess.run([sys.executable, ROOT / "samples/models.py", folder], check=True)
+    subprocess.run([sys.executable, ROOT / "tests/languages/mixed_model.py", folder / "mixed.onnx"], check=True)
     shutil.copy("/usr/share/libonnx-testdata/data/light/light_squeezenet.onnx", folder / "squeezenet.onnx")
 
 

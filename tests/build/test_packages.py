@@ -46,14 +46,15 @@ def fill(folder):
     return folder
 
 
-def test_an_archive_depends_on_content_alone(tmp_path):
+@pytest.mark.parametrize("suffix", ["tar.xz", "tgz"])
+def test_an_archive_depends_on_content_alone(tmp_path, suffix):
     made = []
     for number in (1, 2):
         folder = fill(tmp_path / str(number) / "same")
         os.utime(folder / "text", (number, number))
         (folder / "text").chmod(0o600 if number == 1 else 0o644)
-        bundle.write_tar(folder, tmp_path / f"{number}.tar.xz", 1_700_000_000)
-        made.append((tmp_path / f"{number}.tar.xz").read_bytes())
+        bundle.write_tar(folder, tmp_path / f"{number}.{suffix}", 1_700_000_000)
+        made.append((tmp_path / f"{number}.{suffix}").read_bytes())
     assert made[0] == made[1]
 
 
@@ -93,6 +94,19 @@ def test_the_highest_symbol_version_is_by_number():
     assert max(["2.9", "2.38", "2.4"], key=shared_objects.version_key) == "2.38"
     versions = shared_objects.highest_symbol_versions(os.environ["CTXGEN_BIN"])
     assert shared_objects.version_key(versions["GLIBC"]) >= (2, 38)
+
+
+@pytest.mark.parametrize("file, package", [("libctxgen_onnxruntime.so", ".whl"), ("node/ctxgen.node", ".tgz")])
+def test_plugins_ask_for_the_glibc_that_readme_names(file, package):
+    """A function of which a newer glibc has a new version raises the floor without a word."""
+    path = BUILD / "lib" / file
+    if not path.exists():
+        pytest.skip(f"{file} was not built")
+    if b"__asan_init" in path.read_bytes() or b"__tsan_init" in path.read_bytes():
+        pytest.skip("sanitizers have a floor of their own")
+    said = re.search(rf"{re.escape(package)}` \| glibc ([\d.]+) and later", (SOURCE / "README.md").read_text())[1]
+    found = shared_objects.highest_symbol_versions(path)["GLIBC"]
+    assert shared_objects.version_key(found) <= shared_objects.version_key(said), shared_objects.symbols_of_version(path, f"GLIBC_{found}")
 
 
 @pytest.mark.parametrize("field, names", [("", []), ("libc6 (>= 2.43), libonnx1l", ["libc6", "libonnx1l"]), ("a | b (= 1), c", ["a", "c"])])
