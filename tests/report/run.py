@@ -3,7 +3,8 @@
 
 Each page must be usable soon, say nothing on the console, sort, filter, fold, follow its links, be usable by keyboard, have enough
 contrast in both colour schemes, fit narrow windows and print. Models: a small one with hostile names, one of 5,000 nodes, 100,000
-nodes on CPU kernels, a page of two, and bench models. With --pictures the screenshots of docs/images are made again.
+nodes on CPU kernels, bench models, and pages of two: of two models, and of one bench model with f32 and with 8-bit weights. With
+--pictures the screenshots of docs/images are made again.
 Exit status: 0 if all checks passed.
 """
 
@@ -20,6 +21,7 @@ import tempfile
 import time
 
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -29,6 +31,8 @@ from cli_support import done  # noqa: E402
 from report_support import HOSTILE, chain_model, save  # noqa: E402
 
 USABLE_SECONDS = 5.0  # the largest page, on a slow and busy machine
+MODELS = "resnet50,bert_base,swin_t,int4_60m_decode"
+TWO_PRECISIONS = "bert_base"  # of the page of f32 and of 8-bit weights: products, which have kernels for these
 LEAST_CONTRAST = 4.5  # WCAG 2.2 AA, for text of any size
 
 # Every text with its contrast against the nearest opaque background, as WCAG defines it; those below `least`.
@@ -112,8 +116,8 @@ class Browser:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def press(self, *keys):
-        for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+        for key in keys:  # to the browser: what has the focus may be drawn anew by it
+            ActionChains(self.driver).send_keys(key).perform()
 
     def scheme(self, name):
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": name}]})
@@ -192,11 +196,26 @@ def check_graph(browser, checks, data):
         browser.press(Keys.ENTER)
         checks.that(browser.all("#graph .details a[href^='#node-']"), "a node shows what it is")
     if depth:
-        browser.all("#graph .crumbs button")[0].click()
+        back = browser.all("#graph .crumbs button")[0]
+        browser.run("arguments[0].scrollIntoView({block: 'center'})", back)
+        back.click()
         checks.equal(len(browser.all("#graph .item")), len(boxes), "back to the whole")
     for choice in browser.all("#graph .choice input"):
         browser.run("arguments[0].click()", choice)
         checks.equal(len(browser.all("#graph .item")), len(boxes), f"coloured by {choice.get_attribute('value')}")
+
+
+def check_focus_in_rows(browser, checks):
+    """A link in a row keeps the focus while the table scrolls under it, as it does where Tab goes from row to row."""
+    links = browser.all("#nodes tbody a")
+    if not links:
+        return
+    browser.run("arguments[0].focus()", links[-1])
+    browser.run("document.querySelector('#nodes .scroller').scrollTop += 450")
+    time.sleep(0.2)
+    checks.that(browser.run("return document.activeElement.matches('#nodes tbody a')"), "a link keeps the focus while the table scrolls")
+    browser.run("document.querySelector('#nodes .scroller').scrollTop = 0")
+    time.sleep(0.2)
 
 
 def check_keyboard(browser, checks):
@@ -204,7 +223,7 @@ def check_keyboard(browser, checks):
     browser.run("document.activeElement.blur(); window.scrollTo(0, 0)")
     seen = set()
     for _ in range(60):
-        browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+        browser.press(Keys.TAB)
         seen.add(browser.run("const a = document.activeElement; return a.closest('section, nav') ? a.closest('section, nav').id || 'nav' : a.tagName"))
         outline = browser.run("if (document.activeElement === document.body) return true; const s = getComputedStyle(document.activeElement); const f = document.activeElement.querySelector('.face'); return s.outlineStyle !== 'none' || (f && getComputedStyle(f).strokeWidth !== '1px')")
         if not outline:
@@ -243,6 +262,7 @@ def check_page(browser, checks, path):
     scripts = browser.run("return document.scripts.length")
     checks.equal(scripts, len(re.findall("<script", path.read_text())), "scripts")
     check_keyboard(browser, checks)
+    check_focus_in_rows(browser, checks)
     check_tables(browser, checks, data)
     check_graph(browser, checks, data)
     check_links(browser, checks, data, path)
@@ -252,13 +272,23 @@ def check_page(browser, checks, path):
 
 
 def check_two(browser, checks, path):
-    print(f"{path.stem}: usable after {browser.open(path):.2f} s", flush=True)
+    print(f"{path.stem}: {path.stat().st_size / 1e6:.2f} MB, usable after {browser.open(path):.2f} s", flush=True)
     checks.equal(browser.all("main > section, main #content > section")[0].get_attribute("id"), "differences", "differences come first")
     before = browser.one("#summary").text
     browser.run("arguments[0].click()", browser.all(".chooser input")[1])
     checks.that(browser.one("#summary").text != before, "the other one is shown")
     check_look(browser, checks)
     checks.equal(browser.said(), [], "the console")
+
+
+def check_precisions(browser, checks, path):
+    """What the page of f32 and of 8-bit weights says first: smaller weights, and steps that are computed otherwise."""
+    check_two(browser, checks, path)
+    figures = browser.one("#differences").text
+    changes = rows_of(browser, "differences .rows")
+    print(f"{path.stem}: {browser.one('#differences .status').text}; the first: {' | '.join(changes[0]) if changes else 'none'}", flush=True)
+    checks.that(len(changes) > 0, "nodes that run otherwise")
+    checks.that("f32 → 8 bit" in figures, "the 8-bit weights are named")
 
 
 # ---- models and pictures --------------------------------------------------------------------------------------------------------------
@@ -292,6 +322,21 @@ def make_pages(folder, names):
     return pages
 
 
+def page_of_precisions(folder, name):
+    """Context models of one source, with f32 and with 8-bit weights, next to each other."""
+    (model,) = (folder / name).glob("*.onnx")
+    facts = json.loads((folder / name / "model.json").read_text())
+    dims = [f"--dim={dim}={size}" for dim, size in facts.get("dims", {}).items()]
+    contexts = []
+    for weights, options in {"f32": [], "s8": ["--provider-option=dnnl:weights=s8:32"]}.items():
+        contexts.append(folder / f"{name}_{weights}" / f"{name}_{weights}.onnx")
+        contexts[-1].parent.mkdir(exist_ok=True)
+        done("compile", model, *dims, *options, "-o", contexts[-1])
+    page = folder / f"{name}_f32_s8.html"
+    done("report", *contexts, "--iterations", "5", "-o", page)
+    return page
+
+
 def make_pictures(browser, page, others, folder):
     """Small ones, for the pages in docs: parts of one page, and the beginning of the others."""
     folder.mkdir(exist_ok=True)
@@ -310,7 +355,7 @@ def make_pictures(browser, page, others, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="resnet50", help="bench models, by commas; none: none (default: resnet50)")
+    parser.add_argument("--models", default=MODELS, help=f"bench models, by commas; none: none (default: {MODELS})")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="keep models and pages there")
     parser.add_argument("--pictures", action="store_true", help="make the pictures in docs/images: of the first bench model, the beginning of the other ones and of 5,000 nodes")
     arguments = parser.parse_args()
@@ -326,14 +371,17 @@ def main():
         pages = make_pages(folder, names)
         two = folder / "two.html"
         done("report", folder / "hostile.onnx", folder / "many.onnx", "--no-run", "-o", two)
+        precisions = page_of_precisions(folder, TWO_PRECISIONS if TWO_PRECISIONS in names else names[0]) if names else None
         browser = Browser(pathlib.Path(scratch) / "profile")
         try:
             for page in pages:
                 check_page(browser, checks, page)
             check_two(browser, checks, two)
+            if precisions:
+                check_precisions(browser, checks, precisions)
             if arguments.pictures:
                 first = pages[-len(names)]
-                make_pictures(browser, first, [page for page in pages if page != first and (page.stem in names or page.stem == "5000_nodes")], ROOT / "docs" / "images")
+                make_pictures(browser, first, [precisions, *(page for page in pages if page != first and (page.stem in names or page.stem == "5000_nodes"))], ROOT / "docs" / "images")
         finally:
             browser.driver.quit()
     print(f"{checks.passed} passed, {len(checks.failed)} failed")
