@@ -50,7 +50,7 @@ def test_a_component_that_is_not_installed_is_not_found(prefix, tmp_path):
     assert "compiler" in run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}", code=1)
 
 
-@pytest.mark.parametrize("how", [(), ("memory=1",), ("ep.share_ep_contexts=1",), ("session.disable_cpu_ep_fallback=1",)])
+@pytest.mark.parametrize("how", [(), (in_memory,), ("ep.share_ep_contexts=1",), ("session.disable_cpu_ep_fallback=1",)])
 def test_a_file(runner, model, tmp_path, how):
     run(runner, model, tmp_path / "y", *how)
     assert (tmp_path / "y").read_bytes() == expected(model, tmp_path)
@@ -101,13 +101,14 @@ def test_files_have_to_be_signed(runner, model, tmp_path):
         run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", tmp_path / f"{name}.pem")
         run("openssl", "pkey", "-in", tmp_path / f"{name}.pem", "-pubout", "-out", tmp_path / f"{name}.pub")
     done("sign", tmp_path, "--key", tmp_path / "signer.pem", "-o", tmp_path / "all.sig")
+    in_memory = f"bin=net_dnnl.bin:{tmp_path / 'net_dnnl.bin'}"
     keys = [f"ctxgen.signature={tmp_path / 'all.sig'}", f"ctxgen.require_signed={tmp_path / 'signer.pub'}"]
     run(runner, model, tmp_path / "y", *keys)
     assert (tmp_path / "y").read_bytes() == expected(model, tmp_path)
-    run(runner, model, tmp_path / "y", "memory=1", f"ep.context_file_path={model}", *keys)
-    for wrong in ([*keys, f"ctxgen.require_signed={tmp_path / 'other.pub'}"], ["memory=1", f"ep.context_file_path={tmp_path / 'net.onnx'}", *keys]):
+    run(runner, model, tmp_path / "y", in_memory, f"ep.context_file_path={model}", *keys)
+    for wrong in ([*keys, f"ctxgen.require_signed={tmp_path / 'other.pub'}"], [in_memory, f"ep.context_file_path={tmp_path / 'net.onnx'}", *keys]):
         assert run(runner, model, tmp_path / "y", *wrong, code=1).startswith("8: ")  # CTXGEN_NOT_SATISFIED
-    for wrong in (keys[:1], ["memory=1", *keys]):
+    for wrong in (keys[:1], [in_memory, *keys]):
         assert run(runner, model, tmp_path / "y", *wrong, code=1).startswith("1: ")  # CTXGEN_INVALID_ARGUMENT
 
 

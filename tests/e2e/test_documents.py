@@ -19,7 +19,7 @@ def documents(tmp_path_factory):
 def verbs():
     """The verbs of `ctxgen --help`."""
     listed = done("--help").stdout.split("SUBCOMMANDS:")[1].split("\n\n")[0]
-    return re.findall(r"^  (\w+)", listed, re.MULTILINE)
+    return re.findall(r"^  ([\w-]+)", listed, re.MULTILINE)
 
 
 def providers():

@@ -76,7 +76,7 @@ def test_the_page_has_the_names_of_the_table():
 
 def test_the_page_of_the_runtime_has_every_key_and_setter():
     table = (SOURCE / "lib" / "runtime" / "config_keys.cpp").read_text().split("constexpr std::array kKeys{", 1)[1]
-    keys = re.findall(r'SessionConfigKey\{"([a-z_.]+)"', table)
+    keys = re.findall(r'SessionConfigKey\{\s*"([a-z_.]+)"', table)
     assert len(keys) > 5
     assert [names(row[0])[0] for row in rows("ONNX Runtime's keys", RUNTIME_PAGE)] == keys
     header = re.sub(r"/\*.*?\*/", "", (SOURCE / "lib/runtime/capi/include/ctxgen_runtime.h").read_text(), flags=re.S)

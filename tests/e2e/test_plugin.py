@@ -317,7 +317,7 @@ def test_files_have_to_be_signed(compiled, tmp_path):
     refused(1, "another key", model=path, ep_options={**signed, "require_signed": str(tmp_path / "other.pub")})
     refused(2, "require_signed", model=path.read_bytes(), ep_options=signed, config={"ep.context_file_path": str(path)})
     refused(2, "require_signed", model=path, ep_options={"signature": signed["signature"]})
-    refused(1, "model.sig", model=path, ep_options={"require_signed": signed["require_signed"]})
+    refused(3, "model.sig", model=path, ep_options={"require_signed": signed["require_signed"]})
     source = save(conv_model(seed=3), tmp_path / "net2.onnx")  # compiled here, and not among the files
     refused(1, "net2.onnx", model=source, ep_options=signed)
     binary = path.with_name("net_dnnl.bin")

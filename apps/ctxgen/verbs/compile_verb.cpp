@@ -128,6 +128,8 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   if (plan.to_stdout && flags.json)
     return fail(ErrorCode::kInvalidArgument,
                 "-o - and --json both write to stdout: use --report FILE");
+  if (!flags.builder.empty() && flags.provenance_file.empty())
+    return fail(ErrorCode::kInvalidArgument, "--builder-id needs --provenance");
   if (!flags.provenance_file.empty() && (plan.to_stdout || options.dry_run))
     return fail(ErrorCode::kInvalidArgument,
                 "--provenance cannot be combined with {}: it lists files that were written",
@@ -528,15 +530,12 @@ void add_compile(Cli& cli) {
           "--html", flags->page_file,
           "write a page that shows what became of the model, as ctxgen report --no-run does")
       ->type_name("FILE.html");
-  CLI::Option* provenance =
-      verb.add_option(
-              "--provenance", flags->provenance_file,
-              "write where the outputs come from, as in-toto's statement with SLSA provenance")
-          ->type_name("FILE.json");
+  verb.add_option("--provenance", flags->provenance_file,
+                  "write where the outputs come from, as in-toto's statement with SLSA provenance")
+      ->type_name("FILE.json");
   verb.add_option("--builder-id", flags->builder,
                   "who compiles, in the provenance (default: urn:ctxgen)")
-      ->type_name("URI")
-      ->needs(provenance);
+      ->type_name("URI");
   verb.add_flag("--json", flags->json, "print the summary as JSON");
   add_options_file(verb, flags->options_file);
   add_verbosity(verb, flags->verbosity);
