@@ -9,7 +9,7 @@
 
 #include <hwy/highway.h>
 
-#include "low_bit_int8-inl.h"
+#include "low_bit/low_bit_int8-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {

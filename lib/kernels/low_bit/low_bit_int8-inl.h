@@ -15,8 +15,8 @@
 #include <limits>
 
 #include "dot-inl.h"
-#include "low_bit_layout.h"
-#include "low_bit_rows.h"
+#include "low_bit/low_bit_layout.h"
+#include "low_bit/low_bit_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {

@@ -4,7 +4,7 @@
 #include "ctxgen/base/checked.h"
 #include "ctxgen/kernels/low_bit.h"
 
-#include "low_bit_layout.h"
+#include "low_bit/low_bit_layout.h"
 
 namespace ctxgen::kernels {
 namespace {

@@ -5,12 +5,12 @@
 #include "ctxgen/kernels/low_bit.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "low_bit_product.cpp"
+#define HWY_TARGET_INCLUDE "low_bit/low_bit_product.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "low_bit_float-inl.h"
-#include "low_bit_int8-inl.h"
+#include "low_bit/low_bit_float-inl.h"
+#include "low_bit/low_bit_int8-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
