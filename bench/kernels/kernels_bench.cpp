@@ -111,6 +111,7 @@ void add_softmax() {
   add("softmax/onednn", onednn_softmax);
 }
 
+void add_depthwise();
 void add_norms();
 void add_recurrent();
 void add_states();
@@ -121,6 +122,7 @@ int main(int argc, char** argv) {
   omp_set_num_threads(1);
   ctxgen::bench::add_activations();
   ctxgen::bench::add_softmax();
+  ctxgen::bench::add_depthwise();
   ctxgen::bench::add_norms();
   ctxgen::bench::add_recurrent();
   ctxgen::bench::add_states();

@@ -27,7 +27,7 @@
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/kernels/product.h"
 
-#include "kinds/own_product.h"
+#include "kinds/own/own_product.h"
 #include "layout/product_packing.h"
 
 namespace bench {

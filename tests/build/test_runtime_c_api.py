@@ -50,7 +50,7 @@ def test_a_component_that_is_not_installed_is_not_found(prefix, tmp_path):
     assert "compiler" in run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}", code=1)
 
 
-@pytest.mark.parametrize("how", [(), (in_memory,), ("ep.share_ep_contexts=1",), ("session.disable_cpu_ep_fallback=1",)])
+@pytest.mark.parametrize("how", [(), ("memory=1",), ("ep.share_ep_contexts=1",), ("session.disable_cpu_ep_fallback=1",)])
 def test_a_file(runner, model, tmp_path, how):
     run(runner, model, tmp_path / "y", *how)
     assert (tmp_path / "y").read_bytes() == expected(model, tmp_path)

@@ -207,6 +207,8 @@ Result<int> run_test_data(const Flags& flags, const OpenModel& model) {
 
 /// Options that the chosen way of running would ignore.
 Status check_given(const CLI::App& verb) {
+  if (verb.count("--signature") > 0 && verb.count("--require-signed") == 0)
+    return fail(ErrorCode::kInvalidArgument, "--signature needs --require-signed");
   const bool test_data = verb.count("--test-data") > 0;
   for (const char* name : {"--input", "--output-dir", "--output-file", "--seed", "--dump"})
     if (test_data && verb.count(name) > 0)
@@ -296,16 +298,14 @@ void add_run(Cli& cli) {
       });
   add_model_flags(*verb, flags->options);
   add_run_flags(*verb, flags->options);
-  CLI::Option* key =
-      verb->add_option(
-              "--require-signed", flags->options.required_signature.key,
-              "refuse a context model unless the holder of this key signed all of its files: a "
-              "public key, or certificates (PEM)")
-          ->type_name("FILE.pem");
+  verb->add_option(
+          "--require-signed", flags->options.required_signature.key,
+          "refuse a context model unless the holder of this key signed all of its files: a "
+          "public key, or certificates (PEM)")
+      ->type_name("FILE.pem");
   verb->add_option("--signature", flags->options.required_signature.signature,
                    "the signature (default: model.sig in the model's folder)")
-      ->type_name("FILE")
-      ->needs(key);
+      ->type_name("FILE");
   verb->add_flag("--json", flags->json, "print JSON");
   add_options_file(*verb, flags->options_file);
   add_verbosity(*verb, flags->verbosity);

@@ -1,4 +1,4 @@
-#include "kinds/own_product.h"
+#include "kinds/own/own_product.h"
 
 #include <algorithm>
 #include <cmath>

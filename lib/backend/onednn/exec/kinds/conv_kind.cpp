@@ -3,9 +3,10 @@
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "kinds/own/depthwise_conv.h"
 #include "kinds/kind_rows.h"
-#include "kinds/own_product.h"
-#include "kinds/pointwise_conv.h"
+#include "kinds/own/own_product.h"
+#include "kinds/own/pointwise_conv.h"
 #include "layout/conv_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
@@ -97,6 +98,10 @@ Status build_conv(NodeBuilder& builder) {
     if (widens_weight(builder))
       return own ? build_own(form)
                  : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
+    if (conv.rank <= 4 && takes_own_depthwise(builder) && depthwise_pitch(form)) {
+      const Status status = build_depthwise_conv(builder, conv, windows, form);
+      if (!is_unsupported(status)) return status;
+    }
     const bool own_first = own && prefers_own_windows(windows);
     const Status first = own_first ? build_own(form) : build_with(form);
     if (!own || !is_unsupported(first)) return first;

@@ -4,7 +4,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kinds/kind_rows.h"
-#include "kinds/own_product.h"
+#include "kinds/own/own_product.h"
 #include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"

@@ -1,11 +1,11 @@
-#include "kinds/pointwise_conv.h"
+#include "kinds/own/pointwise_conv.h"
 
 #include <algorithm>
 
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/kind_traits.h"
 
-#include "kinds/own_product.h"
+#include "kinds/own/own_product.h"
 #include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/builder_fused.h"
