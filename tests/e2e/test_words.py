@@ -304,6 +304,7 @@ def options_with_values(folder):
 
 
 NEED_OUTPUT = ("bundle", "embed", "extract", "merge", "split")  # verbs that are refused without --output
+NEED_KEY = ("sign", "verify-signature")
 
 
 def test_no_option_takes_an_empty_value(tmp_path):
@@ -315,6 +316,8 @@ def test_no_option_takes_an_empty_value(tmp_path):
         arguments = [] if command[0] in ("cache", "providers") and command != ["cache", "lookup"] else ["model.onnx"]
         if command[0] in NEED_OUTPUT and option not in ("-o", "--output"):
             arguments += ["--output", tmp_path / "out.onnx"]
+        if command[0] in NEED_KEY and option != "--key":
+            arguments += ["--key", tmp_path / "key.pem"]
         spellings = [[option, ""]] + ([[option + "="]] if option.startswith("--") else [])
         for words in spellings:
             message = refused(1, "INVALID_ARGUMENT", *command, *arguments, *words)
