@@ -21,9 +21,9 @@ struct Shape {
 
 void report_flops(benchmark::State& state, const Shape& shape) {
   report(state, shape.elements(), shape.bytes());
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      2e-9 * static_cast<double>(shape.elements() * shape.kernel * shape.kernel),
-      benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(2e-9 * static_cast<double>(shape.elements() * shape.kernel * shape.kernel),
+                         benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void own_depthwise(benchmark::State& state) {
@@ -57,8 +57,8 @@ void own_depthwise(benchmark::State& state) {
 void onednn_depthwise(benchmark::State& state) {
   const Shape shape(state);
   const std::int64_t c = shape.channels, k = shape.kernel, out = shape.result();
-  Floats src = numbers(c * shape.size * shape.size), weights = numbers(k * k * c), bias = numbers(c),
-         result(static_cast<std::size_t>(shape.elements()));
+  Floats src = numbers(c * shape.size * shape.size), weights = numbers(k * k * c),
+         bias = numbers(c), result(static_cast<std::size_t>(shape.elements()));
   const auto f32 = memory::data_type::f32;
   const memory::desc src_md({1, c, shape.size, shape.size}, f32, memory::format_tag::acdb);
   const memory::desc dst_md({1, c, out, out}, f32, memory::format_tag::acdb);
@@ -70,8 +70,8 @@ void onednn_depthwise(benchmark::State& state) {
   attr.set_post_ops(clamp);
   const memory::dims strides{shape.stride, shape.stride}, pads{shape.pad(), shape.pad()};
   const dnnl::convolution_forward::primitive_desc pd(
-      Primitive::engine(), dnnl::prop_kind::forward_inference,
-      dnnl::algorithm::convolution_direct, src_md, any, bias_md, dst_md, strides, pads, pads, attr);
+      Primitive::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+      src_md, any, bias_md, dst_md, strides, pads, pads, attr);
   weights.resize(pd.weights_desc().get_size() / sizeof(float));
   Primitive primitive(state, pd, dnnl::convolution_forward(pd));
   primitive.bind(DNNL_ARG_SRC, src_md, src.data());

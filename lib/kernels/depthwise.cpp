@@ -242,8 +242,7 @@ class Lines {
     first_column_ = columns.first;
     pixels_.weights = conv_.weights + channel_;
     if (pixels_.lines > 0)
-      pixels_.weights +=
-          (lines_.covered.first * w_.kernel[1] + columns.first) * conv_.weight_pitch;
+      pixels_.weights += (lines_.covered.first * w_.kernel[1] + columns.first) * conv_.weight_pitch;
   }
 
   /// Tiles are pixels of a column, of a line.
@@ -259,15 +258,13 @@ class Lines {
     const std::int64_t pixel = (image_ * w_.result[0] + y) * w_.result[1] + x;
     pixels_.src = conv_.src + image_ * w_.size[0] * w_.size[1] * w_.pitch + channel_;
     if (pixels_.lines > 0) {
-      const std::int64_t top =
-          y * w_.stride[0] - w_.pad[0] + lines_.covered.first * w_.dilation[0];
+      const std::int64_t top = y * w_.stride[0] - w_.pad[0] + lines_.covered.first * w_.dilation[0];
       const std::int64_t left = x * w_.stride[1] - w_.pad[1] + first_column_ * w_.dilation[1];
       pixels_.src += (top * w_.size[1] + left) * w_.pitch;
     }
     const Finish& finish = conv_.finish;
-    pixels_.start = finish.start == nullptr
-                        ? nullptr
-                        : finish.start + pixel * finish.start_pitch + channel_;
+    pixels_.start =
+        finish.start == nullptr ? nullptr : finish.start + pixel * finish.start_pitch + channel_;
     pixels_.to = conv_.result + pixel * conv_.result_pitch + channel_;
     for (std::int64_t tiles = (count + kMostPixels - 1) / kMostPixels; tiles > 0; --tiles) {
       const std::int64_t here = (count + tiles - 1) / tiles;
@@ -290,14 +287,13 @@ class Lines {
 HWY_NOINLINE void convolve_part(const Depthwise& conv, const DepthwisePart& part) {
   const Windows& w = conv.windows;
   constexpr std::int64_t kCacheFloats = 18 << 10, kLine = 16;
-  const std::int64_t floats = HWY_MIN(w.kernel[0], w.size[0]) * w.size[1];
+  const std::int64_t floats = HWY_MAX(HWY_MIN(w.kernel[0], w.size[0]) * w.size[1], std::int64_t{1});
   const std::int64_t step = HWY_MAX(kCacheFloats / floats / kLine, std::int64_t{1}) * kLine;
   const std::int64_t end = part.line + part.lines;
   for (std::int64_t c = 0; c < part.channels; c += step)
     for (std::int64_t line = part.line; line < end;) {
       const std::int64_t image = line / w.result[0], first = image * w.result[0];
-      const Stretch lines =
-          stretch(w, 0, line - first, HWY_MIN(w.result[0], end - first));
+      const Stretch lines = stretch(w, 0, line - first, HWY_MIN(w.result[0], end - first));
       Lines(conv, image, lines, part.channel + c, HWY_MIN(step, part.channels - c)).convolve();
       line = first + lines.end;
     }
@@ -313,9 +309,9 @@ namespace ctxgen::kernels {
 
 namespace {
 
-constexpr std::int64_t kPartFloats = 24 << 10;   // of a result
-constexpr std::int64_t kLeastChannels = 64;      // of a part where there are more
-constexpr std::int64_t kPartWork = 1 << 16;      // multiply-adds that are worth a part of their own
+constexpr std::int64_t kPartFloats = 24 << 10;  // of a result
+constexpr std::int64_t kLeastChannels = 64;     // of a part where there are more
+constexpr std::int64_t kPartWork = 1 << 16;     // multiply-adds that are worth a part of their own
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 

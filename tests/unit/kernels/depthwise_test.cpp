@@ -104,8 +104,7 @@ struct Trial {
       Sum sum = sum_of(row, channel);
       if (start) sum.add(starts[at]);
       if (bias) sum.add(biases[static_cast<std::size_t>(channel)]);
-      ASSERT_NEAR(out[at], std::clamp<double>(sum.value, low, high),
-                  roundings * kUnit * sum.size)
+      ASSERT_NEAR(out[at], std::clamp<double>(sum.value, low, high), roundings * kUnit * sum.size)
           << name << ": row " << row << " channel " << channel;
     }
   }
@@ -196,6 +195,19 @@ TEST(Depthwise, KeepsNanAndInfinity) {
     EXPECT_EQ(out[20 + c], 6);
     EXPECT_EQ(out[40 + c], 0);
   }
+}
+
+TEST(Depthwise, OfImagesWithoutPixelsIsItsStart) {
+  Trial trial{.windows = {.images = 1,
+                          .size = {0, 3},
+                          .result = {2, 3},
+                          .kernel = {3, 3},
+                          .pad = {2, 1},
+                          .channels = 20,
+                          .pitch = 20},
+              .start = true};
+  trial.prepare(4);
+  EXPECT_EQ(trial.run(), trial.starts);
 }
 
 TEST(Depthwise, PartsCoverTheResultOnce) {

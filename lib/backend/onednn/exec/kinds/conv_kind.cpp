@@ -3,8 +3,8 @@
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
-#include "kinds/own/depthwise_conv.h"
 #include "kinds/kind_rows.h"
+#include "kinds/own/depthwise_conv.h"
 #include "kinds/own/own_product.h"
 #include "kinds/own/pointwise_conv.h"
 #include "layout/conv_packing.h"
@@ -95,17 +95,19 @@ Status build_conv(NodeBuilder& builder) {
   // oneDNN has a kernel for panels only if it would choose them for these threads, caches and pixels.
   const auto build_in = [&](const memory::desc& form) {
     const bool own = conv.rank <= 4 && takes_own_product(builder) && panel_columns(form);
+    const bool own_depthwise =
+        conv.rank <= 4 && takes_own_depthwise(builder) && depthwise_pitch(form);
+    const auto build_ours = [&] {
+      return own ? build_own(form) : build_depthwise_conv(builder, conv, windows, form);
+    };
     if (widens_weight(builder))
       return own ? build_own(form)
                  : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
-    if (conv.rank <= 4 && takes_own_depthwise(builder) && depthwise_pitch(form)) {
-      const Status status = build_depthwise_conv(builder, conv, windows, form);
-      if (!is_unsupported(status)) return status;
-    }
-    const bool own_first = own && prefers_own_windows(windows);
-    const Status first = own_first ? build_own(form) : build_with(form);
-    if (!own || !is_unsupported(first)) return first;
-    return own_first ? build_with(form) : build_own(form);
+    const bool own_first =
+        (own && prefers_own_windows(windows)) || (own_depthwise && prefers_own_depthwise());
+    const Status first = own_first ? build_ours() : build_with(form);
+    if ((!own && !own_depthwise) || !is_unsupported(first)) return first;
+    return own_first ? build_with(form) : build_ours();
   };
   // A stored form is tried as the plan chose it: that asks oneDNN for one kernel, not for all.
   if (const auto chosen = chosen_form(builder, conv.weight, conv.logical, false)) {

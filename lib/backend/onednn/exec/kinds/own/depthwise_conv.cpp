@@ -16,8 +16,8 @@ std::optional<std::int64_t> depthwise_pitch(const memory::desc& md) {
   if (dims.size() != 5 || dims[1] != 1 || dims[2] != 1 ||
       md.get_data_type() != memory::data_type::f32)
     return std::nullopt;
-  for (const auto& [block, tag] : {std::pair(8, memory::format_tag::decbA8a),
-                                   std::pair(16, memory::format_tag::decbA16a)})
+  for (const auto& [block, tag] :
+       {std::pair(8, memory::format_tag::decbA8a), std::pair(16, memory::format_tag::decbA16a)})
     if (md == memory::desc(dims, memory::data_type::f32, tag))
       return (dims[0] + block - 1) / block * block;
   return std::nullopt;
@@ -27,6 +27,11 @@ bool takes_own_depthwise(const NodeBuilder& builder) {
   return builder.node().packed_weight != kNone && simd_level() >= SimdLevel::kAvx2 &&
          builder.input(0).type == DataType::kFloat && builder.output().type == DataType::kFloat &&
          builder.weight_type() == DataType::kFloat;
+}
+
+// Measured: docs/onednn.md, "Convolution".
+bool prefers_own_depthwise() {
+  return !includes(usable_instruction_set(), InstructionSet::kAvx512Core);
 }
 
 Status build_depthwise_conv(NodeBuilder& builder, const ConvOperands& conv,

@@ -17,6 +17,9 @@ namespace ctxgen::onednn {
 /// Whether that kernel is for the node: its instruction set, a constant weight, all in f32.
 [[nodiscard]] bool takes_own_depthwise(const NodeBuilder& builder);
 
+/// Whether it comes first, where oneDNN takes the weights, too: with AVX2; with AVX-512 it was not measured.
+[[nodiscard]] bool prefers_own_depthwise();
+
 /// The convolution with the node's bias and post-ops. Requires takes_own_depthwise() and a depthwise_pitch() of
 /// `form`. Errors  UNSUPPORTED if a sum in place is not the first post-op.
 [[nodiscard]] Status build_depthwise_conv(NodeBuilder& builder, const ConvOperands& conv,

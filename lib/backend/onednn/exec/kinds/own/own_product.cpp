@@ -92,9 +92,8 @@ Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {
   form.product.result_pitch = pitch;
   const double flops = 2.0 * static_cast<double>(volume(builder.output().dims)) *
                        static_cast<double>(product.windows.depth());
-  return finish.add("loop:product",
-                    make_product_kernel(std::move(form), builder.context().threads), product.weight,
-                    flops);
+  return finish.add("loop:product", make_product_kernel(std::move(form), builder.context().threads),
+                    product.weight, flops);
 }
 
 }  // namespace ctxgen::onednn
