@@ -8,6 +8,8 @@
 
 namespace ctxgen::openssl {
 
+int no_password(char*, int, int, void*) { return -1; }
+
 Bio reader_of(std::string_view text) {
   const std::size_t size = std::min<std::size_t>(text.size(), std::numeric_limits<int>::max());
   return made<Bio>(BIO_new_mem_buf(text.data(), static_cast<int>(size)));
@@ -17,7 +19,7 @@ std::optional<std::vector<Certificate>> read_certificates(std::string_view pem) 
   const Bio reader = reader_of(pem);
   std::vector<Certificate> certificates;
   ERR_clear_error();
-  while (X509* one = PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr))
+  while (X509* one = PEM_read_bio_X509(reader.get(), nullptr, no_password, nullptr))
     certificates.emplace_back(one);
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();

@@ -36,6 +36,9 @@ template <class Handle, class T>
   return Handle(object);
 }
 
+/// For PEM_read_bio_*(): a password is never asked for, the caller may have no terminal.
+int no_password(char* buffer, int size, int writing, void* user);
+
 /// Certificates in PEM text, in order; what is between them is passed over. Nothing if one of them is damaged.
 [[nodiscard]] std::optional<std::vector<Certificate>> read_certificates(std::string_view pem);
 

@@ -12,12 +12,9 @@
 namespace ctxgen {
 namespace {
 
-/// A password is never asked for: the caller may have no terminal.
-int no_password(char*, int, int, void*) { return -1; }
-
 Result<openssl::Key> read_private_key(std::string_view pem) {
   const openssl::Bio reader = openssl::reader_of(pem);
-  openssl::Key key(PEM_read_bio_PrivateKey(reader.get(), nullptr, no_password, nullptr));
+  openssl::Key key(PEM_read_bio_PrivateKey(reader.get(), nullptr, openssl::no_password, nullptr));
   ERR_clear_error();
   if (key == nullptr)
     return fail(ErrorCode::kInvalidArgument,
@@ -76,13 +73,18 @@ Result<std::string> sign_set(const SignedSet& set, const SigningKey& given) {
   const std::string statement = statement_text(set);
   // JSON holds no bytes that are not UTF-8, and other readers take no odd paths.
   const auto read = read_statement(as_bytes(statement));
+  if (!read && read.error().code == ErrorCode::kResourceLimit) return std::unexpected(read.error());
   if (!read ||
       !std::ranges::equal(read->files, set.files, {}, &SignedFile::name, &SignedFile::name))
     return fail(ErrorCode::kInvalidArgument,
                 "a file has a name that a signature cannot hold (UTF-8, no backslash)");
   bundle.payload.assign(as_bytes(statement).begin(), as_bytes(statement).end());
   bundle.signature = sign(signed_bytes(bundle.payload), *key);
-  return bundle_text(bundle);
+  std::string text = bundle_text(bundle);
+  if (const auto again = read_bundle(as_bytes(text)); !again)
+    return fail(ErrorCode::kResourceLimit, "a signature that cannot be verified: {}",
+                again.error().message);
+  return text;
 }
 
 }  // namespace ctxgen

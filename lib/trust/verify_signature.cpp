@@ -36,7 +36,7 @@ struct Trusted {
 Result<Trusted> read_trusted(std::string_view pem) {
   Trusted trusted;
   const openssl::Bio reader = openssl::reader_of(pem);
-  trusted.key.reset(PEM_read_bio_PUBKEY(reader.get(), nullptr, nullptr, nullptr));
+  trusted.key.reset(PEM_read_bio_PUBKEY(reader.get(), nullptr, openssl::no_password, nullptr));
   if (trusted.key != nullptr) {
     if (openssl::hash_of(*trusted.key) == nullptr)
       return fail(ErrorCode::kInvalidArgument,

@@ -186,6 +186,26 @@ def test_arguments(out, keys, tmp_path):
     assert not (out / "model.sig").exists()
 
 
+def test_no_password_is_asked_for(out, keys, tmp_path):
+    sealed = tmp_path / "sealed.pem"
+    openssl("ec", "-in", keys / "signer.pem", "-aes256", "-passout", "pass:secret", "-out", sealed)
+    sealed_pkcs8 = tmp_path / "sealed-pkcs8.pem"
+    openssl("pkcs8", "-topk8", "-in", keys / "signer.pem", "-passout", "pass:secret", "-out", sealed_pkcs8)
+    done("sign", out, "--key", keys / "signer.pem")
+    for key in (sealed, sealed_pkcs8):
+        for command in (("sign", out), ("verify-signature", out)):
+            finished = ctxgen(*command, "--key", key)
+            assert finished.returncode == 1 and "INVALID_ARGUMENT" in finished.stderr, finished.stderr
+            assert "pass phrase" not in finished.stderr
+
+
+def test_no_signature_that_cannot_be_verified(out, keys, tmp_path):
+    chain = tmp_path / "chain.pem"
+    chain.write_text(certificate(keys, "many", "keyUsage=digitalSignature").read_text() + 16 * (keys / "issuer-certificate.pem").read_text())
+    refused(2, "RESOURCE_LIMIT", "sign", out, "--key", keys / "signer.pem", "--certificates", chain, names=["1 to 16"])
+    assert not (out / "model.sig").exists()
+
+
 def test_one_file(out, keys, tmp_path):
     signature = tmp_path / "one.sig"
     done("sign", out / "net_dnnl.bin", "--key", keys / "signer.pem", "-o", signature)

@@ -37,7 +37,8 @@ struct SigningKey {
 /// statement, here without a transparency log.
 ///
 /// Requires  names of `set` differ.
-/// Errors    INVALID_ARGUMENT: no files, a key that is none of those, a certificate of another key.
+/// Errors    INVALID_ARGUMENT: no files, a key that is none of those, a certificate of another key;
+///           RESOURCE_LIMIT: more files or certificates than verify_signature() takes.
 [[nodiscard]] Result<std::string> sign_set(const SignedSet& set, const SigningKey& key);
 
 /// Whether something is a signature at all, by whomever.
