@@ -148,6 +148,21 @@ def test_what_is_no_such_folder(source, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_name_is_one_file(source, tmp_path):
+    """Commas in it do not lead to models elsewhere."""
+    save(add_model(), tmp_path / "elsewhere.onnx")
+    save(add_model(), source / "first")
+    write(source, config_of(f"first,{tmp_path}/elsewhere.onnx"))
+    refused(3, "elsewhere.onnx", arguments=[source, "-o", tmp_path / "out"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_outputs_of_an_earlier_compile_are_not_copied_over_new_ones(source, tmp_path):
+    (source / "model_dnnl.bin").write_text("of an earlier compile in place")
+    refused(1, "model_dnnl.bin", arguments=[source, "-o", tmp_path / "out"])
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_is_the_users_stays(source, tmp_path):
     output = tmp_path / "out"
     output.mkdir()

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "ctxgen/base/file_roles.h"
 #include "ctxgen/compiler/compile.h"
@@ -97,8 +98,12 @@ std::vector<std::string> expand_models(const std::vector<std::string>& arguments
 
 Result<OutputPlan> plan_outputs(const std::vector<std::string>& arguments,
                                 const std::string& output) {
+  return plan_outputs_of(expand_models(arguments), output);
+}
+
+Result<OutputPlan> plan_outputs_of(std::vector<std::string> models, const std::string& output) {
   OutputPlan plan;
-  plan.inputs = expand_models(arguments);
+  plan.inputs = std::move(models);
   for (const std::string& input : plan.inputs)
     if (input.empty()) return fail(ErrorCode::kInvalidArgument, "an empty model name");
   CTXGEN_CHECK(plan.inputs.size() == 1 ? plan_single(plan, output) : plan_batch(plan, output));

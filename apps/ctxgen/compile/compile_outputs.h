@@ -24,5 +24,8 @@ struct OutputPlan {
 ///         round, stdin without -o.
 [[nodiscard]] Result<OutputPlan> plan_outputs(const std::vector<std::string>& arguments,
                                               const std::string& output);
+/// The same for models that are files already, whatever is in their names.
+[[nodiscard]] Result<OutputPlan> plan_outputs_of(std::vector<std::string> models,
+                                                 const std::string& output);
 
 }  // namespace ctxgen::cli

@@ -385,7 +385,7 @@ Result<OutputPlan> plan_of(const Flags& flags, const CompileOptions& options,
   if (!genai) return plan_outputs(flags.models, output);
   const std::string folder = CTXGEN_TRY(output_of(*genai, output));
   CTXGEN_CHECK(check_companions(*genai, folder));
-  return plan_outputs(models_of(*genai), folder);
+  return plan_outputs_of(models_of(*genai), folder);
 }
 
 fs::path folder_of(const OutputPlan& plan) { return plan.outputs.front().parent_path(); }
