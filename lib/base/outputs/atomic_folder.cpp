@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "outputs/temporaries.h"
 #include "unique_fd.h"
@@ -62,8 +62,8 @@ struct AtomicFolder::Impl {
   fs::path temporary;    // absolute
   UniqueFd lock;         // the folder, locked: a process id says nothing in another container
   bool present = false;
-  LiveTemporary registration;
-  std::map<fs::path, LiveTemporary> content;  // by relative path
+  LiveTemporary registration;     // of the folder with all that is in it
+  std::vector<fs::path> folders;  // relative
 
   ~Impl() {
     std::error_code ignored;
@@ -97,22 +97,17 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& target) {
 }
 
 Status AtomicFolder::make_folder(const fs::path& relative) {
-  LiveTemporary entry;
-  CTXGEN_CHECK(entry.enter(as_folder(impl_->temporary / relative), impl_->target));
   if (::mkdir((impl_->temporary / relative).c_str(), 0777) != 0)
     return cannot_write(impl_->target / relative, errno);
-  impl_->content.emplace(relative, std::move(entry));
+  impl_->folders.push_back(relative);
   return {};
 }
 
 Status AtomicFolder::write_file(const fs::path& relative,
                                 const std::function<Status(const Sink&)>& write) {
   const fs::path path = impl_->temporary / relative;
-  LiveTemporary entry;
-  CTXGEN_CHECK(entry.enter(path, impl_->target));
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!fd.valid()) return cannot_write(impl_->target / relative, errno);
-  impl_->content.emplace(relative, std::move(entry));
   CTXGEN_CHECK(write([&](std::span<const std::byte> bytes) -> Status {
     if (const int error = write_all(fd.get(), bytes); error != 0)
       return cannot_write(impl_->target / relative, error);
@@ -126,27 +121,19 @@ Status AtomicFolder::write_file(const fs::path& relative,
 }
 
 Status AtomicFolder::rename_file(const fs::path& from, const fs::path& to) {
-  LiveTemporary entry;
-  CTXGEN_CHECK(entry.enter(impl_->temporary / to, impl_->target));
   if (::rename((impl_->temporary / from).c_str(), (impl_->temporary / to).c_str()) != 0)
     return cannot_write(impl_->target / to, errno);
-  impl_->content.erase(from);
-  impl_->content.insert_or_assign(to, std::move(entry));
   return {};
 }
 
 Status AtomicFolder::commit() {
   CTXGEN_ASSERT(impl_->present);
-  for (const auto& [relative, entry] : impl_->content)
-    if (struct stat status{};
-        ::stat((impl_->temporary / relative).c_str(), &status) == 0 && S_ISDIR(status.st_mode))
-      flush_folder(impl_->temporary / relative);
+  for (const fs::path& relative : impl_->folders) flush_folder(impl_->temporary / relative);
   flush_folder(impl_->temporary);
   // Takes the place of an empty folder, and of nothing else.
   if (::rename(impl_->temporary.c_str(), impl_->destination.c_str()) != 0)
     return cannot_write(impl_->target, errno);
   impl_->present = false;
-  impl_->content.clear();
   impl_->registration.leave();
   flush_folder(folder_of(impl_->destination));
   return {};

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +16,8 @@
 #include <memory>
 #include <string>
 #include <utility>
+
+#include <climits>
 
 #include "ctxgen/base/file.h"
 
@@ -52,7 +55,7 @@ pid_t process_of(std::string_view name, std::string_view prefix) {
 
 // ---- the registry of live temporaries ----
 
-// Slots hold heap strings, those of folders with a slash at the end. Whoever exchanges a pointer for nullptr
+// Slots hold heap strings, those of folders (with all that is in them) with a slash at the end. Whoever exchanges a pointer for nullptr
 // owns the string: the file that leaves the registry frees it; the signal handler may not call free, and puts
 // it aside. So the handler never looks at freed memory, even while another thread commits.
 std::array<std::atomic<const char*>, 4096> live_temporaries{};
@@ -67,6 +70,49 @@ bool is_stale(const fs::path& temporary, pid_t process, int flags, mode_t kind) 
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0 || (status.st_mode & S_IFMT) != kind) return false;
   return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (!own && errno != EWOULDBLOCK);
+}
+
+/// Removes what is in a folder, and the folder: a signal handler may not call opendir(3) or anything else that allocates.
+/// By paths, not by descriptors: a folder that another thread renames meanwhile is its target, which stays.
+bool remove_folder(std::array<char, PATH_MAX>& path, std::size_t length, int depth) noexcept {
+  const UniqueFd folder(::open(path.data(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.valid()) return false;
+  alignas(dirent64) std::array<char, 2048> entries{};
+  // Some file systems pass over entries where others were removed.
+  for (bool removed = true; removed;) {
+    removed = false;
+    if (::lseek(folder.get(), 0, SEEK_SET) != 0) break;
+    for (long size = 0;
+         (size = ::syscall(SYS_getdents64, folder.get(), entries.data(), entries.size())) > 0;)
+      for (long at = 0; at < size;) {
+        const auto* const entry = reinterpret_cast<const dirent64*>(&entries[std::size_t(at)]);
+        at += entry->d_reclen;
+        const std::string_view name = entry->d_name;
+        if (name == "." || name == ".." || length + name.size() + 2 > path.size()) continue;
+        std::memcpy(&path[length], entry->d_name, name.size() + 1);
+        if (::unlink(path.data()) == 0) {
+          removed = true;
+        } else if (errno == EISDIR && depth > 0) {
+          path[length + name.size()] = '/';
+          path[length + name.size() + 1] = '\0';
+          removed = remove_folder(path, length + name.size() + 1, depth - 1) || removed;
+        }
+      }
+  }
+  path[length] = '\0';
+  return ::rmdir(path.data()) == 0;
+}
+
+void remove_temporary(const char* temporary) noexcept {
+  constexpr int kMostFoldersInFolders = 8;
+  std::array<char, PATH_MAX> path;
+  const std::size_t length = std::strlen(temporary);
+  if (temporary[length - 1] != '/') {
+    ::unlink(temporary);
+  } else if (length < path.size()) {
+    std::memcpy(path.data(), temporary, length + 1);
+    remove_folder(path, length, kMostFoldersInFolders);
+  }
 }
 
 /// Keeps a string that a signal handler may not free; without a place left, the process keeps it nameless.
@@ -162,16 +208,9 @@ void unlink_live_temporaries() noexcept {
   const int saved = errno;
   for (auto& slot : live_temporaries)
     if (const char* const path = slot.exchange(nullptr); path != nullptr) {
-      ::unlink(path);  // not a folder, whose name ends with a slash
+      remove_temporary(path);
       put_aside(path);
     }
-  // Folders are empty now, but for other folders.
-  for (bool removed = true; removed;) {
-    removed = false;
-    for (const auto& slot : unlinked_temporaries)
-      if (const char* const path = slot.load(); path != nullptr)
-        removed = (path[std::strlen(path) - 1] == '/' && ::rmdir(path) == 0) || removed;
-  }
   errno = saved;
 }
 

@@ -120,6 +120,18 @@ TEST(AtomicFolder, ASignalHandlerRemovesItWithFoldersInFolders) {
   EXPECT_TRUE(all_below(temp.path()).empty());
 }
 
+TEST(AtomicFolder, HasRoomForWhatAFleetHas) {
+  constexpr int kEntries = 5000;  // more than AtomicFiles at once; files would wait for the disk
+  const test::TempFolder temp;
+  auto folder = AtomicFolder::create(temp / "out");
+  ASSERT_EQ(code_of(folder), kOk);
+  for (int i = 0; i < kEntries; ++i)
+    ASSERT_EQ(code_of(folder->make_folder(std::format("folder{}", i))), kOk) << i;
+  ASSERT_EQ(code_of(write(*folder, "folder7/x", "text")), kOk);
+  unlink_live_temporaries();
+  EXPECT_TRUE(all_below(temp.path()).empty());
+}
+
 TEST(AtomicFolder, RemovesWhatDeadProcessesLeft) {
   const test::TempFolder temp;
   const pid_t dead = ::fork();

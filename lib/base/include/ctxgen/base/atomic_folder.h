@@ -15,7 +15,7 @@ namespace ctxgen {
 /// it; unlink_live_temporaries() removes it, too, and create() removes what processes that no longer live left.
 ///
 /// Paths are relative to the folder and stay in it; their folders are made by make_folder().
-/// Errors  IO_ERROR with path and cause; RESOURCE_LIMIT: more than some thousand files.
+/// Errors  IO_ERROR with path and cause.
 class AtomicFolder {
  public:
   /// `target` is not there, or an empty folder, or a link to one; its parent is there.
