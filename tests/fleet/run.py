@@ -3,7 +3,8 @@
 
 One machine (compile --list), a Slurm array of two workers, GNU make, Ninja and Bazel compile the same seeded models, among them fine-tunes
 of common bases. All have to write the same bytes; a second run has to compile nothing; a new machine has to be served by the HTTP cache. A
-model that is damaged fails alone, and a rerun compiles it alone. Then the manifests of samples/fleet are checked, and their commands run.
+model that is damaged fails alone, and a rerun compiles it alone. Then the manifests of samples/fleet are checked, and their commands run, and
+oras, skopeo and a registry take bundles.
 Exit status: 0 if all checks passed.
 
     ./dev fleet-test --models 1000 --large 20 --large-megabytes 40
@@ -21,6 +22,7 @@ import tempfile
 
 import engines
 import manifests
+import registries
 from fleet_models import write_models
 from http_store import HttpStore
 from slurm_cluster import SlurmCluster
@@ -165,6 +167,14 @@ class Test:
             print(f"  the store: {sent / 1e6:,.1f} MB sent; {requests}")
             self.bazel_removed(other)
 
+    def registries(self):
+        """A few models are enough: each is a layer."""
+        out, few = self.fleet.folder / "few", self.fleet.models[:3]
+        done, _ = engines.run([self.fleet.ctxgen, "merge", *(self.fleet.folder / "list" / f"{model.stem}_ctx.onnx" for model in few), "-o", out, "-q"])
+        self.checks.equal((done.returncode, done.stderr), (0, ""), "merge for a bundle")
+        registries.check(self.fleet, self.checks, out)
+        shutil.rmtree(out)
+
     def bazel_outputs(self, workspace):
         return digests(path for path in workspace.outputs_of("*") if path.parent.parent.name == "models" and path.suffix in (".onnx", ".bin"))
 
@@ -179,13 +189,13 @@ def main():
     parser.add_argument("--models", type=int, default=12, help="small ones, about 80 kB each (default 12)")
     parser.add_argument("--large", type=int, default=2, help="with external data (default 2)")
     parser.add_argument("--large-megabytes", type=float, default=4, help="weights of a large one (default 4)")
-    parser.add_argument("--only", help="engines of list,make,ninja,slurm,bazel,manifests, separated by commas; list is always there")
+    parser.add_argument("--only", help="engines of list,make,ninja,slurm,bazel,manifests,registries, separated by commas; list is always there")
     parser.add_argument("--isa", default="avx2", help="what all compile for (default avx2)")
     parser.add_argument("--folder", type=pathlib.Path, help="where the files go (default: a temporary folder)")
     arguments = parser.parse_args()
     if arguments.models < 3:
         parser.error("--models is at least 3")
-    known = ("make", "ninja", "slurm", "bazel", "manifests")
+    known = ("make", "ninja", "slurm", "bazel", "manifests", "registries")
     chosen = arguments.only.split(",") if arguments.only else known
     if set(chosen) - {"list", *known}:
         parser.error(f"--only takes {','.join(known)}")
