@@ -44,11 +44,14 @@ Result<CompatibilityVerdict> fitness_of_programs(const ContextInfo& info,
     auto found = CTXGEN_TRY(predicts->packed_at_load(*program, threads));
     packed.insert(packed.end(), found.begin(), found.end());
   }
-  if (packed.empty()) return verdict;
-  return CompatibilityVerdict{
-      Compatibility::kPreferRecompilation,
-      std::format("it is for \"{}\", here is \"{}\": each load packs {}", info.fingerprint,
-                  loader.fingerprint(), to_string(packed))};
+  const std::string both =
+      std::format("it is for \"{}\", here is \"{}\"", info.fingerprint, loader.fingerprint());
+  if (packed.empty()) {
+    verdict.reason = both + ", which takes its weights as they are";
+    return verdict;
+  }
+  return CompatibilityVerdict{Compatibility::kPreferRecompilation,
+                              std::format("{}: each load packs {}", both, to_string(packed))};
 }
 
 }  // namespace ctxgen

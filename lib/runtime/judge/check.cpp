@@ -27,7 +27,8 @@ namespace ctxgen {
 namespace {
 
 void add(ContextCheck& check, ContextFinding finding) {
-  if (finding.verdict.verdict > check.verdict) {
+  if (finding.verdict.verdict > check.verdict ||
+      (finding.verdict.verdict == check.verdict && check.reason.empty())) {
     check.verdict = finding.verdict.verdict;
     check.reason = finding.verdict.reason;
   }

@@ -105,6 +105,13 @@ TEST(OtherVersion, AFileIsTakenAsItIsStored) {
   EXPECT_EQ(verdict.verdict,
             isa_name() == "avx2" ? Compatibility::kOptimal : Compatibility::kPreferRecompilation)
       << verdict.reason;
+  if (isa_name() == "avx2") {  // the same instruction set, of another release of the library
+    const Program* const programs[] = {&reader.programs().front()};
+    const auto fitness = fitness_of_programs(reader.info(), programs, loader(), 2).value();
+    EXPECT_EQ(fitness.verdict, Compatibility::kOptimal) << fitness.reason;
+    EXPECT_TRUE(fitness.reason.contains("onednn=3.0.0")) << fitness.reason;
+    EXPECT_TRUE(fitness.reason.contains(library_version())) << fitness.reason;
+  }
 
   const auto program = std::make_shared<const Program>(reader.programs().front());
   const BlobSource blobs = [&](BlobIndex index) { return reader.blob(index); };

@@ -37,7 +37,7 @@ class PredictsPacking {
 /// there are.
 [[nodiscard]] std::string to_string(std::span<const PackedAtLoad> packed);
 
-/// fitness_of(), or, where that is optimal but of another version of the provider's library,
+/// fitness_of(); where that is optimal but of another version of the provider's library, the reason names both, and it is
 /// kPreferRecompilation if a load packs weights of `programs`.
 /// Errors  as PredictsPacking.
 [[nodiscard]] Result<CompatibilityVerdict> fitness_of_programs(
