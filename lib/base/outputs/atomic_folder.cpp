@@ -62,6 +62,7 @@ struct AtomicFolder::Impl {
   fs::path temporary;    // absolute
   UniqueFd lock;         // the folder, locked: a process id says nothing in another container
   bool present = false;
+  bool lasts = true;              // what is in it is flushed to disk
   LiveTemporary registration;     // of the folder with all that is in it
   std::vector<fs::path> folders;  // relative
 
@@ -77,15 +78,34 @@ AtomicFolder& AtomicFolder::operator=(AtomicFolder&&) noexcept = default;
 AtomicFolder::~AtomicFolder() = default;
 
 Result<AtomicFolder> AtomicFolder::create(const fs::path& target) {
+  return make(target, CTXGEN_TRY(destination_of(target)), 0777);
+}
+
+Result<AtomicFolder> AtomicFolder::scratch() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error)
+    return fail(ErrorCode::kIoError, "the folder for temporary files (TMPDIR): {}",
+                error.message());
+  const fs::path target = fs::absolute(parent / "scratch");
+  AtomicFolder folder = CTXGEN_TRY(make(target, target, 0700));
+  folder.impl_->lasts = false;
+  return folder;
+}
+
+fs::path AtomicFolder::path() const { return impl_->temporary; }
+
+Result<AtomicFolder> AtomicFolder::make(const fs::path& target, const fs::path& destination,
+                                        mode_t mode) {
   AtomicFolder folder;
   Impl& impl = *folder.impl_;
   impl.target = target;
-  impl.destination = CTXGEN_TRY(destination_of(target));
+  impl.destination = destination;
   remove_stale_folders(impl.destination);
   for (;;) {
     impl.temporary = new_temporary_path(impl.destination);
     CTXGEN_CHECK(impl.registration.enter(as_folder(impl.temporary), target));
-    if (::mkdir(impl.temporary.c_str(), 0777) == 0) break;
+    if (::mkdir(impl.temporary.c_str(), mode) == 0) break;
     const int error = errno;
     impl.registration.leave();
     if (error != EEXIST) return cannot_write(target, error);
@@ -113,7 +133,7 @@ Status AtomicFolder::write_file(const fs::path& relative,
       return cannot_write(impl_->target / relative, error);
     return {};
   }));
-  int error = flush_to_disk(fd.get());
+  int error = impl_->lasts ? flush_to_disk(fd.get()) : 0;
   // close(2) reports late write errors of network file systems.
   if (::close(fd.release()) != 0 && errno != EINTR && error == 0) error = errno;
   if (error != 0) return cannot_write(impl_->target / relative, error);

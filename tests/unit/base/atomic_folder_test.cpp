@@ -55,6 +55,20 @@ TEST(AtomicFolder, AppearsWhole) {
   EXPECT_EQ(all_below(temp.path()), kWhole);
 }
 
+TEST(AtomicFolder, ScratchIsForThisUserAndGoes) {
+  fs::path path;
+  {
+    auto folder = AtomicFolder::scratch();
+    ASSERT_EQ(code_of(folder), kOk);
+    path = folder->path();
+    EXPECT_EQ(fs::canonical(path.parent_path()), fs::canonical(fs::temp_directory_path()));
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
+    ASSERT_EQ(code_of(fill(*folder)), kOk);
+    EXPECT_TRUE(fs::exists(path / "sub" / "c"));
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
 TEST(AtomicFolder, WithoutCommitNothingStays) {
   const test::TempFolder temp;
   {

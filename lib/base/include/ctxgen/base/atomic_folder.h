@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -21,13 +23,17 @@ class AtomicFolder {
   /// `target` is not there, or an empty folder, or a link to one; its parent is there.
   /// Errors  INVALID_ARGUMENT: it is there and not an empty folder.
   [[nodiscard]] static Result<AtomicFolder> create(const std::filesystem::path& target);
+  /// A folder for temporary files ($TMPDIR), which this user alone can read; never committed.
+  [[nodiscard]] static Result<AtomicFolder> scratch();
   AtomicFolder(AtomicFolder&&) noexcept;
   AtomicFolder& operator=(AtomicFolder&&) noexcept;
   ~AtomicFolder();
 
+  /// Where it is before commit(), absolute.
+  [[nodiscard]] std::filesystem::path path() const;
   [[nodiscard]] Status make_folder(const std::filesystem::path& relative);
   using Sink = std::function<Status(std::span<const std::byte>)>;
-  /// A new file of what `write` gives the sink, flushed to disk.
+  /// A new file of what `write` gives the sink, flushed to disk (but in a scratch folder).
   [[nodiscard]] Status write_file(const std::filesystem::path& relative,
                                   const std::function<Status(const Sink&)>& write);
   /// Another name for a file whose name follows from its content; one that has it already is replaced.
@@ -38,6 +44,8 @@ class AtomicFolder {
 
  private:
   AtomicFolder();
+  static Result<AtomicFolder> make(const std::filesystem::path& target,
+                                   const std::filesystem::path& destination, mode_t mode);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
