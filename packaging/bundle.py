@@ -1,9 +1,11 @@
-"""Programs with the libraries that they need, to run on other systems: the relocatable archive, the wheel and the folder for npm."""
+"""Programs with the libraries that they need, to run on other systems: the relocatable archive, the container image, the wheel and the folder for npm."""
 
 import base64
 import contextlib
 import gzip
 import hashlib
+import io
+import json
 import os
 import pathlib
 import shutil
@@ -68,25 +70,92 @@ def fill_archive(tree, folder):
     return added
 
 
-def write_tar(folder, target, epoch):
-    """A .tar.xz or .tgz of one folder whose bytes depend on its content only."""
+def fill_image(tree, folder):
+    """`tree`: the installed component `program`. A root file system with nothing else; gives what was added as fill_archive() does."""
+    shutil.copytree(tree, folder / "usr")
+    program = folder / "usr" / "bin" / "ctxgen"
+    subprocess.run(["strip", program], check=True)
+    closure = library_closure(program)
+    loader = pathlib.Path(interpreter(program))
+    library = folder / "usr" / "lib" / "x86_64-linux-gnu"  # where the loader looks by itself
+    added = {}
+    for path, source in [(loader, loader.resolve()), *((pathlib.Path("/", library.relative_to(folder), name), file) for name, file in sorted(closure.items()))]:
+        target = folder / path.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy_library(source, target)
+        added[str(path)] = source
+    copy_copyrights(added.values(), folder / "usr" / "share" / "doc" / "ctxgen" / "libraries")
+    certificates = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")  # for the remote cache
+    (folder / certificates.parent.relative_to("/")).mkdir(parents=True)
+    shutil.copyfile(certificates, folder / certificates.relative_to("/"))
+    for name in ("tmp", "work"):
+        (folder / name).mkdir()
+    return added
+
+
+def write_image(folder, target, version, epoch):
+    """An OCI image layout in a tar file, whose only layer is the folder: for `podman load`, `docker load`, `skopeo copy oci-archive:`."""
+    blobs = {}
+
+    def blob(kind, data):
+        digest = hashlib.sha256(data).hexdigest()
+        blobs[f"blobs/sha256/{digest}"] = data
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(data)}
+
+    def text(value):
+        return json.dumps(value, sort_keys=True).encode()
+
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        add_content(tar, folder, "", epoch)
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
+    config = {
+        "created": created, "architecture": "amd64", "os": "linux",
+        "config": {"Entrypoint": ["/usr/bin/ctxgen"], "Env": ["PATH=/usr/bin"], "WorkingDir": "/work",
+                   "Labels": {"org.opencontainers.image.title": "ctxgen", "org.opencontainers.image.version": version, "org.opencontainers.image.licenses": "Apache-2.0"}},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"]},
+        "history": [{"created": created, "created_by": "packaging/make.py"}],
+    }  # fmt: skip
+    manifest = {
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": blob("config.v1+json", text(config)),
+        "layers": [blob("layer.v1.tar+gzip", gzip.compress(layer.getvalue(), 9, mtime=0))],
+    }  # fmt: skip
+    entry = blob("manifest.v1+json", text(manifest))
+    entry["annotations"] = {"io.containerd.image.name": f"localhost/ctxgen:{version}", "org.opencontainers.image.ref.name": f"localhost/ctxgen:{version}"}
+    files = {"oci-layout": text({"imageLayoutVersion": "1.0.0"}), "index.json": text({"schemaVersion": 2, "manifests": [entry]}), **dict(sorted(blobs.items()))}
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), epoch
+            tar.addfile(info, io.BytesIO(data))
+
+
+def add_content(tar, folder, prefix, epoch):
+    """All below a folder, in the same order and with the same owners, times and modes each time."""
 
     def plain(info):
         info.uid = info.gid = 0
         info.uname = info.gname = "root"
         info.mtime = epoch
-        info.mode = 0o755 if info.isdir() or info.mode & stat.S_IXUSR else 0o644
+        info.mode = 0o1777 if info.name == "tmp" else 0o755 if info.isdir() or info.mode & stat.S_IXUSR else 0o644
         return info
 
+    if prefix:
+        tar.add(folder, prefix, recursive=False, filter=plain)
+    for path in sorted(folder.rglob("*")):
+        tar.add(path, str(pathlib.Path(prefix) / path.relative_to(folder)), recursive=False, filter=plain)
+
+
+def write_tar(folder, target, epoch):
+    """A .tar.xz or .tgz of one folder whose bytes depend on its content only."""
     with contextlib.ExitStack() as stack:
         if target.suffix == ".tgz":
             packed = stack.enter_context(gzip.GzipFile("", "wb", 9, stack.enter_context(target.open("wb")), epoch))
             tar = stack.enter_context(tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT))
         else:
             tar = stack.enter_context(tarfile.open(target, "w:xz", preset=6, format=tarfile.GNU_FORMAT))
-        tar.add(folder, folder.name, recursive=False, filter=plain)
-        for path in sorted(folder.rglob("*")):
-            tar.add(path, str(pathlib.Path(folder.name) / path.relative_to(folder)), recursive=False, filter=plain)
+        add_content(tar, folder, folder.name, epoch)
 
 
 def fill_with_libraries(plugin, package):

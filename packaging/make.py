@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the packages of one build: `./dev package`.
 
-Debian packages by CPack (cmake/CtxgenPackages.cmake), the relocatable archive of the command line, the Python wheel with the plugin, the Node.js
-addon for npm, a bill of materials (CycloneDX) and SHA256SUMS. Times in them are SOURCE_DATE_EPOCH, by default that of the commit. `--twice` makes everything a second
+Debian packages by CPack (cmake/CtxgenPackages.cmake), the relocatable archive and the container image of the command line, the Python wheel with the
+plugin, the Node.js addon for npm, a bill of materials (CycloneDX) and SHA256SUMS. Times in them are SOURCE_DATE_EPOCH, by default that of the commit. `--twice` makes everything a second
 time and compares.
 """
 
@@ -96,6 +96,12 @@ def make_all(build, target, version, suite, epoch):
         bundle.write_tar(folder, archive, epoch)
         add(archive, folder, added)
 
+        root = scratch / "image"
+        added = bundle.fill_image(install(build, scratch / "program_of_image", "program"), root)
+        image = target / f"ctxgen-{version}-image.tar"
+        bundle.write_image(root, image, version, epoch)
+        add(image, root, added)
+
         plugin = next(install(build, scratch / "plugin", "plugin").rglob("libctxgen_onnxruntime.so"), None) if has_plugin(build) else None
         if plugin is not None:
             wheel_folder = scratch / "wheel"
@@ -148,7 +154,7 @@ def main():
     made = make_all(build, target, version, suite, epoch)
     lowest = floors(json.loads((target / "symbol-versions.json").read_text()))
     for file in made:
-        needs = ", with glibc of its own" if file.suffix == ".xz" else f", glibc {lowest[file.name]} or later" if file.name in lowest else ""
+        needs = ", with glibc of its own" if file.suffix in (".xz", ".tar") else f", glibc {lowest[file.name]} or later" if file.name in lowest else ""
         print(f"{file}: {file.stat().st_size / 1e6:.2f} MB{needs}")
     if arguments.twice:
         with tempfile.TemporaryDirectory() as second:

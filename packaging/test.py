@@ -2,8 +2,8 @@
 """Installs the packages as users would, in fresh minimal root file systems without the environment of ./dev: `./dev package-test`.
 
 Debian packages: compile, run and verify a model from nothing (timed), the Make sample, C programs over pkg-config and CMake, the CMake
-sample with its C++ program, the plugin in Python. The wheel in a virtual environment, here and in an older suite. The archive, which brings
-its own loader, in older suites. Everything that was run is in test.log next to the packages.
+sample with its C++ program, the plugin in Python. The wheel in a virtual environment, here and in an older suite, and its plugin in a C++
+program over npm's ONNX Runtime. The archive, which brings its own loader, in older suites. Everything that was run is in test.log next to the packages.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -22,6 +23,9 @@ from fresh_root import Failed, FreshRoot, make_base
 from shared_objects import version_key
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench" / "peers"))
+import fetch_ort  # noqa: E402
+
 MOST_SECONDS = 60  # from a bare system to the first compiled model
 COMPONENT = """\
 cmake_minimum_required(VERSION 3.25)
@@ -54,6 +58,12 @@ class Roots:
         root.put(self.packages, "/packages")
         root.put(self.models, "/models")
         return root
+
+    def unpack_archive(self, root):
+        """The archive of the command line, into a root; bare ones have no xz."""
+        (path,) = self.packages.glob("*.tar.xz")
+        subprocess.run(["tar", "-xf", path, "-C", root.folder / "opt"], check=True)
+        root.shell(f"ln -s /opt/{path.name.removesuffix('.tar.xz')}/bin/ctxgen /usr/local/bin/ctxgen")
 
     def file(self, pattern):
         (path,) = self.packages.glob(pattern)
@@ -141,6 +151,24 @@ def plugin(roots, suite):
 
 
 @installed_test
+def plugin_npm(roots, suite):
+    """The wheel's plugin in a C++ program over the ONNX Runtime of the npm package, in an older suite, with a model that the archive compiled there."""
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install("g++", "libc6-dev")
+        roots.unpack_archive(root)
+        (wheel,) = roots.packages.glob("*.whl")
+        shutil.unpack_archive(wheel, root.folder / "wheel", "zip")
+        root.put(fetch_ort.newest(), "/ort/libonnxruntime.so.1")
+        root.put("/usr/include/onnxruntime", "/ort/include")
+        root.put(ROOT / "samples/onnxruntime/run.cpp", "/run.cpp")
+        root.run("ctxgen", "compile", "/models/classifier.onnx", "-o", "/tmp/classifier_ctx.onnx")
+        root.shell("g++ -std=c++20 -I/ort/include /run.cpp /ort/libonnxruntime.so.1 -Wl,-rpath,/ort -o /run")
+        says = root.run("/run", "/wheel/onnxruntime_ep_ctxgen/libctxgen_onnxruntime.so", "/tmp/classifier_ctx.onnx").strip().splitlines()[-1]
+    return f"ONNX Runtime {fetch_ort.newest().parent.name.rsplit('-', 1)[1]} of npm: {says}"
+
+
+@installed_test
 def node_addon(roots, suite):
     """The Node.js addon: npm installs it without a network, the sample and the tests of ./dev languages-test run."""
     with roots.fresh(suite) as root:
@@ -196,10 +224,7 @@ def wheel_loads(roots, suite):
 def archive(roots, suite):
     """The archive of the command line, with nothing installed."""
     with roots.fresh(suite) as root:
-        folder = roots.file("*.tar.xz").removeprefix("/packages/").removesuffix(".tar.xz")
-        (name,) = roots.packages.glob("*.tar.xz")
-        subprocess.run(["tar", "-xf", name, "-C", root.folder / "opt"], check=True)  # bare roots have no xz
-        root.shell(f"ln -s /opt/{folder}/bin/ctxgen /usr/local/bin/ctxgen")
+        roots.unpack_archive(root)
         compile_and_verify(root)
         root.run("ctxgen", "compile", "/models/squeezenet.onnx", "-o", "/tmp/squeezenet_ctx.onnx")
         root.shell("printf '/models/encoder.onnx\\n/models/decoder.onnx\\n' > /tmp/list && ctxgen compile --list /tmp/list -o /tmp/listed -j 2 && test -s /tmp/listed/encoder_ctx.onnx")
@@ -212,11 +237,64 @@ def archive(roots, suite):
         return f"glibc {glibc}, context binary {digest}"
 
 
+@installed_test
+def other_suite(roots, suite):
+    """Contexts of the other suite's oneDNN: check says which one made them, and they run. The other one is forky's archive, next to these packages."""
+    others = list((roots.packages.parent / "forky").glob("*.tar.xz"))
+    if not others:
+        return "skipped: no archive of forky (./dev package)"
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install(roots.file("ctxgen_*.deb"))
+        subprocess.run(["tar", "-xf", others[0], "-C", root.folder / "opt"], check=True)
+        programs = {"here": "/usr/bin/ctxgen", "there": f"/opt/{others[0].name.removesuffix('.tar.xz')}/bin/ctxgen"}
+        version = {name: re.search(r"oneDNN (\S+)", root.run(program, "--version"))[1] for name, program in programs.items()}
+        said = []
+        for model in ("squeezenet", "classifier"):
+            for maker, reader in (("there", "here"), ("here", "there")):
+                context = f"/tmp/{maker}/{model}_ctx.onnx"
+                root.shell(f"mkdir -p /tmp/{maker} && {programs[maker]} compile /models/{model}.onnx -o {context}")
+                text = root.shell(f"{programs[reader]} check {context} || test $? = 4")
+                if not all(f"onednn={one}" in text for one in version.values()):
+                    raise Failed(f"check does not say which oneDNN made {context}\n{text}")
+                said.append(text.split(":")[0])
+                root.run(programs[reader], "verify", context, "--against", f"/models/{model}.onnx", *(["--dim", "batch=2"] if model == "classifier" else []))
+    return f"oneDNN {version['here']} and {version['there']}: {', '.join(sorted(set(said)))}; all verified"
+
+
+@installed_test
+def image(roots, suite):
+    """The container image: skopeo reads it, and its entry point runs in a root that has nothing but its layer. No container engine: they need rights that a test may lack."""
+    (path,) = roots.packages.glob("*-image.tar")
+    told = subprocess.run(["skopeo", "inspect", "--config", f"oci-archive:{path}"], capture_output=True, text=True, check=True).stdout
+    config = json.loads(told)["config"]
+    with tempfile.TemporaryDirectory(dir=roots.scratch) as name:
+        root = pathlib.Path(name)
+        subprocess.run(["skopeo", "copy", "--quiet", f"oci-archive:{path}", f"dir:{root / 'blobs'}"], check=True, capture_output=True)
+        (layer,) = json.loads((root / "blobs/manifest.json").read_text())["layers"]
+        with tarfile.open(root / "blobs" / layer["digest"].removeprefix("sha256:")) as tar:
+            tar.extractall(root / "root", filter="tar")
+        shutil.copytree(roots.models, root / "root/work", dirs_exist_ok=True)
+        enter = f"mkdir proc && mount -t proc proc proc && exec chroot . {' '.join(config['Entrypoint'])} \"$@\""
+
+        def run(*arguments):
+            command = ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", f"cd {root / 'root'} && {enter.replace('mkdir', 'mkdir -p')}", "enter", *arguments]
+            finished = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"})
+            roots.log.write(f"$ {' '.join(arguments)}\n{finished.stdout}{finished.stderr}[{finished.returncode}]\n\n")
+            if finished.returncode != 0:
+                raise Failed(f"ctxgen {' '.join(arguments)}: status {finished.returncode}\n{finished.stdout}{finished.stderr}")
+
+        run("compile", "/work/squeezenet.onnx")
+        run("verify", "/work/squeezenet_ctx.onnx", "--against", "/work/squeezenet.onnx")
+        run("compile", "/work/classifier.onnx", "--isa", "sse41,avx2")
+    return f"{' '.join(config['Entrypoint'])} in {config['WorkingDir']}, {path.stat().st_size / 1e6:.1f} MB"
+
+
 # What is run in which suite: packages are for one, the wheel and the archive for older ones too.
 PLAN = {
-    "forky": [("program", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("node_addon", "forky"), ("node_addon", "trixie"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"),
+    "forky": [("program", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("node_addon", "forky"), ("node_addon", "trixie"), ("plugin_npm", "trixie"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"), ("image", "forky"),
               ("archive", "forky"), ("archive", "trixie"), ("archive", "bookworm")],
-    "trixie": [("program", "trixie"), ("c_program", "trixie"), ("cxx_program", "trixie")],
+    "trixie": [("program", "trixie"), ("c_program", "trixie"), ("cxx_program", "trixie"), ("other_suite", "trixie")],
 }  # fmt: skip
 
 

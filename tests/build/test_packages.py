@@ -1,10 +1,15 @@
 """Packages: which file is in which, and what makes the same bytes of the same content. `./dev package-test` installs real ones."""
 
+import gzip
+import hashlib
+import io
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -56,6 +61,31 @@ def test_an_archive_depends_on_content_alone(tmp_path, suffix):
         bundle.write_tar(folder, tmp_path / f"{number}.{suffix}", 1_700_000_000)
         made.append((tmp_path / f"{number}.{suffix}").read_bytes())
     assert made[0] == made[1]
+
+
+def test_an_image_depends_on_content_alone_and_its_digests_are_right(tmp_path):
+    made = []
+    for number in (1, 2):
+        folder = fill(tmp_path / str(number))
+        os.utime(folder / "text", (number, number))
+        made.append(tmp_path / f"{number}.tar")
+        bundle.write_image(folder, made[-1], "1.2.3", 1_700_000_000)
+    assert made[0].read_bytes() == made[1].read_bytes()
+    with tarfile.open(made[0]) as image:
+        blobs = {name: image.extractfile(name).read() for name in image.getnames()}
+
+    def told(descriptor):
+        data = blobs[f"blobs/{descriptor['digest'].replace(':', '/')}"]
+        assert len(data) == descriptor["size"] and f"sha256:{hashlib.sha256(data).hexdigest()}" == descriptor["digest"]
+        return data
+
+    (entry,) = json.loads(blobs["index.json"])["manifests"]
+    manifest = json.loads(told(entry))
+    (layer,) = manifest["layers"]
+    content = gzip.decompress(told(layer))
+    assert json.loads(told(manifest["config"]))["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(content).hexdigest()}"]
+    with tarfile.open(fileobj=io.BytesIO(content)) as layer_tar:
+        assert {info.name: info.mode for info in layer_tar} == {"bin": 0o755, "bin/tool": 0o755, "text": 0o644}
 
 
 def test_a_wheel_depends_on_content_alone(tmp_path):
