@@ -127,10 +127,26 @@ def test_nodes_that_stay_are_found_with_a_reason(tmp_path):
     made.graph.initializer.append(numpy_helper.from_array(np.array([10], np.int64), "k"))
     path = save(made, tmp_path / "net.onnx")
     _, data = report(path, *QUICK)
-    assert data["report"]["sentence"].startswith("5 of 6 nodes compiled; 1 stays because TopK: ")
+    assert data["report"]["sentence"].startswith("5 of 6 nodes compiled; 1 stays because of TopK: ")
     lint = next(lint for lint in data["report"]["lints"] if lint["kind"] == "fallback")
     assert [data["report"]["nodes"][i]["name"] for i in lint["nodes"]] == ["top"]
     assert lint["title"] == "1 node not compiled: TopK" and lint["help"]
+
+
+def test_memory_is_that_of_an_application(tmp_path, monkeypatch):
+    """Neither what the compile needs nor the first of two models is in it; and no file stays behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    weights = numpy_helper.from_array(np.random.default_rng(0).standard_normal((4096, 4096), np.float32), "w")
+    value = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4096]) for name in "xy"}
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], name="product")], "g", [value["x"]], [value["y"]], [weights])
+    path = save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), tmp_path / "net.onnx")
+    done("report", path, path, "--iterations", "2", "-o", tmp_path / "page.html")
+    for data in read_page(tmp_path / "page.html")[1]:
+        measured = data["report"]["measured"]
+        assert 0 < measured["private_bytes"] < weights.ByteSize() < measured["resident_bytes"]
+        assert measured["compile_ms"] > 0 and measured["ops"]
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_unplanned_shapes_name_the_option(model):

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <format>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "ctxgen/base/atomic_folder.h"
 #include "ctxgen/onnx_lite/list_contexts.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/registry/loaders.h"
@@ -211,15 +213,51 @@ void leave_out_place(CompileReport& report, bool measured) {
   if (!measured) report.seconds = 0;
 }
 
-Status measure_as_asked(ReportData& data, const OpenModel& open, const ReportRequest& request) {
+/// The files of a model that was compiled in memory, as `ctxgen compile` would write them; gives the context model's path.
+Result<fs::path> write_compiled(AtomicFolder& folder, const CompiledModel& compiled) {
+  const fs::path name = compiled.report.models.front().output_name;
+  const auto write = [&](const fs::path& file, const Blob& bytes) {
+    return folder.write_file(file,
+                             [&](const AtomicFolder::Sink& sink) { return sink(bytes.bytes); });
+  };
+  std::set<fs::path> folders;
+  for (const auto& [file, bytes] : compiled.bins) {
+    fs::path above;
+    for (const fs::path& part : fs::path(file).parent_path())
+      if (above /= part; folders.insert(above).second) CTXGEN_CHECK(folder.make_folder(above));
+    CTXGEN_CHECK(write(file, bytes));
+  }
+  CTXGEN_CHECK(write(name, compiled.model));
+  return folder.path() / name;
+}
+
+BenchRequest bench_of(const ReportRequest& request) {
+  return {.model = request.model,
+          .flags = request.flags,
+          .compile_flag = {},
+          .iterations = request.iterations,
+          .profile = {}};
+}
+
+/// Load, runs and memory by a process that does nothing else and opens files, as users do; the time of each step by this one.
+Status measure_as_asked(ReportData& data, const OpenModel& open, const ReportRequest& request,
+                        MeasuringProcess* process) {
   data.iterations = request.iterations;
   if (!request.runs) return {};
-  data.measured = CTXGEN_TRY(measure_open(open, {.model = request.model,
-                                                 .flags = request.flags,
-                                                 .compile_flag = {},
-                                                 .iterations = request.iterations,
-                                                 .per_op = true,
-                                                 .profile = {}}));
+  BenchRequest steps = bench_of(request);
+  steps.per_op = true;
+  steps.iterations = 1;
+  data.measured = CTXGEN_TRY(measure_open(open, steps));
+  BenchNumbers numbers;
+  if (open.compiled) {
+    AtomicFolder folder = CTXGEN_TRY(AtomicFolder::scratch());
+    const fs::path path = CTXGEN_TRY(write_compiled(folder, *open.compiled));
+    numbers = CTXGEN_TRY(process->measure(path)).numbers;
+    numbers.compile_ms = open.compile_ms;
+  } else {
+    numbers = CTXGEN_TRY(process->measure()).numbers;
+  }
+  data.measured->numbers = numbers;
   return {};
 }
 
@@ -253,12 +291,12 @@ void add_files(ReportData& data, const fs::path& path) {
   add(path.filename(), FileReport::Kind::kModel, data.facts.file_bytes);
 }
 
-Result<ReportData> report_context(const ReportRequest& request) {
+Result<ReportData> report_context(const ReportRequest& request, MeasuringProcess* process) {
   ReportData data;
   if (request.runs || !request.against.empty()) {
     const OpenModel open =
         CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
-    CTXGEN_CHECK(measure_as_asked(data, open, request));
+    CTXGEN_CHECK(measure_as_asked(data, open, request, process));
     if (!request.against.empty())
       CTXGEN_CHECK(compare_with(data, *open.session, request.against, request));
   } else if (!request.compile_flag.empty()) {
@@ -276,14 +314,14 @@ Result<ReportData> report_context(const ReportRequest& request) {
   return data;
 }
 
-Result<ReportData> report_source(const ReportRequest& request) {
+Result<ReportData> report_source(const ReportRequest& request, MeasuringProcess* process) {
   const CompileOptions options = CTXGEN_TRY(compile_options(request.flags));
   const ModelInput input = CTXGEN_TRY(model_input(request.model));
   ReportData data;
   CompiledModel compiled;
   if (request.runs || request.verify) {
     OpenModel open = CTXGEN_TRY(open_model(request.model, request.flags, request.compile_flag));
-    CTXGEN_CHECK(measure_as_asked(data, open, request));
+    CTXGEN_CHECK(measure_as_asked(data, open, request, process));
     if (request.verify) CTXGEN_CHECK(compare_with(data, *open.session, request.model, request));
     compiled =
         open.compiled ? std::move(*open.compiled) : CTXGEN_TRY(compile_in_memory(input, options));
@@ -314,20 +352,24 @@ Result<ReportData> report_source(const ReportRequest& request) {
 
 }  // namespace
 
-Result<ReportData> gather_report(const ReportRequest& request) {
+Result<MeasuringProcess> start_measuring(const ReportRequest& request) {
+  return MeasuringProcess::start(bench_of(request));
+}
+
+Result<ReportData> gather_report(const ReportRequest& request, MeasuringProcess* process) {
   const std::string folder = request.flags.options.external_data_folder.string();
   if (!CTXGEN_TRY(is_context_model(request.model, folder))) {
     if (!request.against.empty())
       return fail(ErrorCode::kInvalidArgument,
                   "--against: \"{}\" is a plain model; --verify compares it with itself",
                   request.model);
-    return report_source(request);
+    return report_source(request, process);
   }
   if (request.verify)
     return fail(ErrorCode::kInvalidArgument,
                 "--verify: \"{}\" is compiled already; --against MODEL names its source",
                 request.model);
-  return report_context(request);
+  return report_context(request, process);
 }
 
 Result<ReportData> gather_written(const CompileReport& report, std::size_t index,

@@ -5,6 +5,7 @@
 #include "ctxgen/base/status.h"
 
 #include "report/report_data.h"
+#include "running/measuring_process.h"
 
 namespace ctxgen::cli {
 
@@ -18,9 +19,15 @@ struct ReportRequest {
   std::uint64_t iterations = 20;
 };
 
-/// Gathers the report of one model; compiles, runs and compares it as asked.
-/// Errors  those of compiling, opening, running and comparing.
-[[nodiscard]] Result<ReportData> gather_report(const ReportRequest& request);
+/// The process that measures what the report of a model says about load, runs and memory.
+/// Requires  as MeasuringProcess::start.
+[[nodiscard]] Result<MeasuringProcess> start_measuring(const ReportRequest& request);
+
+/// Gathers the report of one model; compiles, runs and compares it as asked. `process` measures, if the request wants that;
+/// times of single steps are of this process.
+/// Errors  those of compiling, opening, running and comparing; IO_ERROR: no room for the compiled model in $TMPDIR.
+[[nodiscard]] Result<ReportData> gather_report(const ReportRequest& request,
+                                               MeasuringProcess* process);
 
 /// The report of what was just written: model `index` of `report` and the context model at `context`.
 [[nodiscard]] Result<ReportData> gather_written(const CompileReport& report, std::size_t index,

@@ -276,7 +276,11 @@ std::string sentence_of(const ReportData& data) {
     folded += node.folded ? 1 : 0;
     if (node.program != kNoIndex || node.folded) continue;
     ++left;
-    if (!node.reasons.empty()) ++reasons[std::format("{}: {}", node.op_type, node.reasons.front())];
+    if (node.reasons.empty()) continue;
+    const std::string_view reason = node.reasons.front();  // "dnnl: element type int64"
+    const std::size_t provider = reason.find(": ");
+    ++reasons[std::format("{}: {}", node.op_type,
+                          provider == reason.npos ? reason : reason.substr(provider + 2))];
   }
   std::string text =
       std::format("{} of {} compiled", compiled,
@@ -287,8 +291,9 @@ std::string sentence_of(const ReportData& data) {
   const auto most =
       std::ranges::max_element(reasons, {}, [](const auto& one) { return one.second; });
   if (most == reasons.end()) return text + ".";
-  text += " because " + most->first;
-  if (most->second < left) text += std::format(" ({} of them; other reasons below)", most->second);
+  text += " because of " + most->first;
+  if (most->second < left)
+    text += std::format(" ({} of {}; other reasons below)", most->second, left);
   return text + ".";
 }
 

@@ -1,18 +1,10 @@
 #include "running/bench_measure.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <barrier>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <exception>
 #include <memory>
 #include <thread>
-#include <type_traits>
 
 #include "ctxgen/base/stopwatch.h"
 #include "ctxgen/registry/providers.h"
@@ -132,57 +124,6 @@ Status measure_throughput(const Session& session, std::span<const NamedTensor> i
   return {};
 }
 
-/// What the measuring process sends back.
-struct Message {
-  bool succeeded = false;
-  ErrorCode code = ErrorCode::kInternal;
-  BenchNumbers numbers;
-  std::array<char, 2048> text{};  // the error, or the sizes of the inputs
-};
-static_assert(std::is_trivially_copyable_v<Message>);
-
-Message message_of(const BenchRequest& request) {
-  Message message;
-  std::string text;
-  try {
-    const auto result = measure(request);
-    message.succeeded = result.has_value();
-    if (result) {
-      message.numbers = result->numbers;
-      text = result->inputs_text;
-    } else {
-      message.code = result.error().code;
-      text = result.error().message;
-    }
-  } catch (const std::exception& error) {
-    text = error.what();
-  }
-  std::memcpy(message.text.data(), text.data(), std::min(text.size(), message.text.size() - 1));
-  return message;
-}
-
-void send(int pipe, const Message& message) {
-  const auto* bytes = reinterpret_cast<const char*>(&message);
-  for (std::size_t at = 0; at < sizeof(message);) {
-    const ssize_t count = write(pipe, bytes + at, sizeof(message) - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    at += static_cast<std::size_t>(count);
-  }
-}
-
-bool receive(int pipe, Message& message) {
-  auto* bytes = reinterpret_cast<char*>(&message);
-  std::size_t at = 0;
-  while (at < sizeof(message)) {
-    const ssize_t count = read(pipe, bytes + at, sizeof(message) - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += static_cast<std::size_t>(count);
-  }
-  return true;
-}
-
 MachinePeaks best_of(const MachinePeaks& a, const MachinePeaks& b) {
   return {.gflops = std::max(a.gflops, b.gflops),
           .int8_gops = std::max(a.int8_gops, b.int8_gops),
@@ -242,7 +183,7 @@ Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& req
       random_inputs(session.inputs(), {}, profiles.empty() ? ShapeProfile{} : profiles.front(), 0));
   BenchResult result;
   result.inputs = sizes_of(session.inputs(), inputs, profiles);
-  result.inputs_text = input_sizes_text(session.inputs(), result.inputs);
+  result.inputs_text = input_sizes_text(session.inputs(), result.inputs, ShownInputs::kAll);
   BenchNumbers& numbers = result.numbers;
   numbers.compile_ms = model.compile_ms;
   numbers.load_ms = model.load_ms;
@@ -271,38 +212,6 @@ Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& req
   if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
   // Before and after: what slows the machine down for a while slows down only one of them.
   if (request.per_op) result.peaks = best_of(result.peaks, CTXGEN_TRY(machine_peaks(threads)));
-  return result;
-}
-
-Result<BenchResult> measure_apart(const BenchRequest& request) {
-  std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) return fail(ErrorCode::kIoError, "pipe: {}", std::strerror(errno));
-  const pid_t child = fork();
-  if (child < 0) {
-    const int cause = errno;
-    close(ends[0]);
-    close(ends[1]);
-    return fail(ErrorCode::kResourceLimit, "fork: {}", std::strerror(cause));
-  }
-  if (child == 0) {
-    close(ends[0]);
-    send(ends[1], message_of(request));
-    _exit(0);
-  }
-  close(ends[1]);
-  Message message;
-  const bool complete = receive(ends[0], message);
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!complete)
-    return fail(ErrorCode::kInternal, "the process that measured \"{}\" ended with status {}",
-                request.model, status);
-  if (!message.succeeded) return fail(message.code, "{}", message.text.data());
-  BenchResult result;
-  result.numbers = message.numbers;
-  result.inputs_text = message.text.data();
   return result;
 }
 

@@ -69,9 +69,4 @@ void write_latencies(JsonWriter& json, const BenchNumbers& numbers);
 /// Runs a model that was just opened, by nothing else so far.
 [[nodiscard]] Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& request);
 
-/// The same in a separate process, so that memory and first-use costs are the model's; no ops.
-/// Requires  nothing in this process has used oneDNN or OpenMP (a fork would not survive that).
-/// Out  numbers and inputs_text, no samples.
-[[nodiscard]] Result<BenchResult> measure_apart(const BenchRequest& request);
-
 }  // namespace ctxgen::cli

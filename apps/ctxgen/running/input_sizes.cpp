@@ -112,11 +112,12 @@ void write_input_sizes(JsonWriter& json, std::span<const InputSize> inputs) {
   json.end_array();
 }
 
-std::string input_sizes_text(std::span<const IoInfo> infos, std::span<const InputSize> inputs) {
+std::string input_sizes_text(std::span<const IoInfo> infos, std::span<const InputSize> inputs,
+                             ShownInputs which) {
   std::string text;
   for (const InputSize& input : inputs) {
     const IoInfo* info = find_info(infos, input.name);
-    if (info == nullptr || !is_dynamic(*info)) continue;
+    if (info == nullptr || (which == ShownInputs::kOpen && !is_dynamic(*info))) continue;
     text += std::format("input {}: {} {}", input.name, input.type, dims_text(input.dims));
     if (!input.assumed.empty())
       text += std::format(" (taken as 1: {}; --dim and --shape set sizes)", assumed_text(input));

@@ -29,9 +29,12 @@ struct InputSize {
 /// `[{"name", "type", "dims", "random"}]`.
 void write_input_sizes(JsonWriter& json, std::span<const InputSize> inputs);
 
-/// A line for each input with a dim of which the model does not say the size; "" if there is none.
+/// Whose sizes are worth a line: those that the model leaves open, or all.
+enum class ShownInputs { kOpen, kAll };
+
+/// A line for each such input; "" if there is none.
 [[nodiscard]] std::string input_sizes_text(std::span<const IoInfo> infos,
-                                           std::span<const InputSize> inputs);
+                                           std::span<const InputSize> inputs, ShownInputs which);
 
 /// The error of a run, with the unspecified sizes: they may be its cause.
 [[nodiscard]] Error with_assumed_sizes(Error error, std::span<const InputSize> inputs);

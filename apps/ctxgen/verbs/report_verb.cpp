@@ -112,11 +112,18 @@ Result<int> run(const Flags& flags) {
   }
   ReportRequest request = flags.request;
   request.runs = !flags.no_run;
-  std::vector<std::string> data;
-  std::string title, sentence;
+  std::vector<MeasuringProcess> processes;  // before anything runs here
   for (const std::string& model : flags.models) {
     request.model = model;
-    const ReportData one = CTXGEN_TRY(gather_report(request));
+    if (request.runs) processes.push_back(CTXGEN_TRY(start_measuring(request)));
+  }
+  std::vector<std::string> data;
+  std::string title, sentence;
+  for (std::size_t i = 0; i < flags.models.size(); ++i) {
+    const std::string& model = flags.models[i];
+    request.model = model;
+    const ReportData one =
+        CTXGEN_TRY(gather_report(request, request.runs ? &processes[i] : nullptr));
     if (flags.format == Format::kModelExplorer) {
       CTXGEN_CHECK(write_file(output, as_bytes(model_explorer_json(one))));
       return 0;

@@ -44,6 +44,22 @@ const bar = (shares, value, label) => {
     shares.filter((one) => value(one) > 0).map((one) => el("span", { class: `state-${["dnnl", "cpu", "folded", "none"].includes(one.state) ? one.state : "other"}`, style: `flex-grow:${value(one)}`, title: `${stateName(one.state)}: ${percent(value(one) / total)}` })));
 };
 
+// "format=1;onednn=3.12.1;isa=avx2" as words, of all context binaries.
+const madeFor = (report) => {
+  const texts = report.contexts.map(({ fingerprint }) => {
+    const fields = new Map(fingerprint.split(";").map((field) => field.split("=")));
+    return fields.has("onednn") && fields.has("isa") ? `oneDNN ${fields.get("onednn")} · ${fields.get("isa").replaceAll(",", ", ")} · format ${fields.get("format")}` : fingerprint;
+  });
+  return clean([...new Set(texts)].join("; "));
+};
+
+// Of models with many inputs (a decoder has two for each layer) the first ones.
+const inputsText = (inputs) => {
+  const shown = inputs.length > 5 ? inputs.slice(0, 4) : inputs;
+  const names = shown.map((input) => `${clean(input.name, 40)} ${input.dims ? input.dims.join("×") : ""}`.trim());
+  return names.join(", ") + (shown.length < inputs.length ? ` and ${count(inputs.length - shown.length)} more` : "");
+};
+
 const card = (model) => {
   const { report } = model;
   const shares = sharesOf(model);
@@ -52,8 +68,10 @@ const card = (model) => {
     count(one.nodes), one.flops > 0 ? flops(one.flops) : "–", one.bytes > 0 ? bytes(one.bytes) : "–",
     one.time > 0 ? micros(one.time) : "–", one.time > 0 ? percent(one.time / model.total) : "–",
   ].slice(0, model.timed ? 6 : 4));
-  const what = report.measured ? `Measured: ${many(report.measured.iterations, "run")} with random inputs (${report.measured.inputs.map((input) => `${clean(input.name, 40)} ${input.dims ? input.dims.join("×") : ""}`).join(", ")}).` : "Not measured.";
-  const about = `${clean(report.file.name)} · ctxgen ${report.ctxgen}${report.contexts.map((context) => ` · ${context.fingerprint}`).filter((text, i, all) => all.indexOf(text) === i).join("")}`;
+  const what = report.measured
+    ? `Measured by a process of its own: ${many(report.measured.iterations, "run")} with random inputs (${inputsText(report.measured.inputs)}). Times of single steps are from other runs, in which each step is timed.`
+    : "Not measured.";
+  const about = `${clean(report.file.name)} · ctxgen ${report.ctxgen}${report.contexts.length > 0 ? ` · ${madeFor(report)}` : ""}`;
   return el("section", { id: "summary", "aria-label": "Summary" },
     el("p", { class: "sentence" }, clean(report.sentence, 500)),
     el("dl", { class: "figures" }, figuresOf(model)),

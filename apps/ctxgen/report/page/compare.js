@@ -25,7 +25,7 @@ const differences = (a, b) => {
 const comparison = (a, b) => {
   const value = (model, path) => path.split(".").reduce((at, key) => (known(at) ? at[key] : undefined), model.report.measured);
   const rows = [];
-  const add = (label, x, y, show) => { if (known(x) && known(y) && (x > 0 || y > 0)) rows.push([label, show(x), show(y), x > 0 ? (y / x).toFixed(2) : "–"]); };
+  const add = (label, x, y, show) => { if (known(x) && known(y) && x !== y) rows.push([label, show(x), show(y), x > 0 ? (y / x).toFixed(2) : "–"]); };
   const milli = (number) => micros(1000 * number);
   add("one run (median)", value(a, "latency_ms.p50"), value(b, "latency_ms.p50"), milli);
   add("load", value(a, "load_ms"), value(b, "load_ms"), milli);
@@ -46,7 +46,8 @@ const comparison = (a, b) => {
     { key: "delta", label: "B − A", number: true, width: "10%", value: (row) => row.delta, cell: (row) => (known(row.delta) ? `${row.delta > 0 ? "+" : "−"}${micros(Math.abs(row.delta))}` : "") },
   ];
   return section("differences", "Differences", null,
-    el("div", { class: "two" }, [["A", a], ["B", b]].map(([letter, model]) => el("div", {}, el("h3", {}, `${letter}: ${clean(model.report.file.name)}`), el("p", { class: "note" }, model.report.contexts.map((context) => context.fingerprint).join(" ")), el("p", {}, clean(model.report.sentence, 400))))),
-    plainTable(["", "A", "B", "B / A"], rows, "figures of both"),
+    el("div", { class: "two" }, [["A", a], ["B", b]].map(([letter, model]) => el("div", {}, el("h3", {}, `${letter}: ${clean(model.report.file.name)}`), el("p", { class: "note" }, madeFor(model.report)), el("p", {}, clean(model.report.sentence, 400))))),
+    rows.length > 0 ? plainTable(["", "A", "B", "B / A"], rows, "figures of both") : null,
+    changed.length > 0 ? el("h3", {}, "Nodes that run otherwise") : null,
     changed.length > 0 ? makeTable({ prefix: "change", label: "differences", columns, rows: changed, sort: {}, height: Math.min(14, changed.length) * rowHeight, text: (row) => `${row.name} ${row.what}` }) : el("p", {}, "Nodes of the same names run in the same way."));
 };
