@@ -117,7 +117,18 @@ void declare(Cli& cli) {
   app.footer(std::string(kExamples) + "\n" + errors_text());
   app.set_version_flag("--version", version_text,
                        "versions of ctxgen, its file format, oneDNN and onnx");
+  // In the order of --help: what is used daily, then what works on files.
   add_compile(cli);
+  add_run(cli);
+  add_verify(cli);
+  add_bench(cli);
+  add_report(cli);
+  add_check(cli);
+  add_inspect(cli);
+  add_explain(cli);
+  add_doctor(cli);
+  add_providers(cli);
+  add_cache(cli);
   add_merge(cli);
   add_split(cli);
   add_embed(cli);
@@ -125,16 +136,6 @@ void declare(Cli& cli) {
   add_bundle(cli);
   add_sign(cli);
   add_verify_signature(cli);
-  add_run(cli);
-  add_verify(cli);
-  add_check(cli);
-  add_inspect(cli);
-  add_explain(cli);
-  add_bench(cli);
-  add_report(cli);
-  add_providers(cli);
-  add_cache(cli);
-  add_doctor(cli);
   add_documents(cli);
   refuse_empty_values(app, cli.may_be_empty);
 }

@@ -102,15 +102,15 @@ def test_demo_runs_and_leaves_nothing(tmp_path):
 
 
 def readme_commands():
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-    lines = [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
-    return [words[1:] for words in lines if words[0] == "./dev" and words[1] not in ("demo", "test")]
+    part = (ROOT / "README.md").read_text().split("\n## Five minutes", 1)[1].split("\n## ", 1)[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", part, re.M | re.S)
+    return [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
 
 
 def test_five_minute_example_of_the_readme_works(tmp_path):
     commands = readme_commands()
     assert [words[1] for words in commands if words[0] == "ctxgen"] == [
-        "explain", "compile", "run", "inspect", "check", "verify", "bench", "report",
+        "doctor", "explain", "compile", "run", "inspect", "check", "verify", "bench", "report",
     ]  # fmt: skip
     for words in commands:
         program = os.environ["CTXGEN_BIN"] if words[0] == "ctxgen" else words[0]

@@ -181,6 +181,7 @@ def test_run_and_bench_say_which_sizes_they_took(tmp_path):
     assert "input x: float32 1x1x4 (taken as 1: batch, seq" in text
     fixed = save(conv_model(batch=1), tmp_path / "fixed.onnx")
     assert "input x" not in done("run", fixed).stdout
+    assert "input x: float32 1x" in done("bench", fixed, "--iterations", "2").stdout
 
 
 def test_what_is_not_planned_is_a_warning(tmp_path):

@@ -58,6 +58,13 @@ void add_target_flags(CLI::App& verb, ModelFlags& flags) {
 }
 
 void add_run_flags(CLI::App& verb, ModelFlags& flags) {
+  // Of a compile these say something else.
+  verb.get_option("--threads")
+      ->description(
+          "threads to run with, and to compile a plain model with (default: physical cores allowed here)");
+  verb.get_option("--dim")->description(
+      "the size of a symbolic dimension, of random inputs and of a plain model's plan; may be repeated");
+  verb.get_option("--shape")->description("the shape of an input, likewise; may be repeated");
   verb.add_option("--kept-plans", flags.kept_plans,
                   "plans that a partition keeps for shapes that were not planned ahead")
       ->type_name("N")

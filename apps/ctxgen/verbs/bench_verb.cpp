@@ -17,6 +17,7 @@
 #include "running/bench_measure.h"
 #include "running/bench_samples.h"
 #include "running/decode_measure.h"
+#include "running/measuring_process.h"
 #include "running/open_model.h"
 #include "term/console.h"
 #include "term/text_table.h"

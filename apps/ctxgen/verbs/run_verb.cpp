@@ -135,7 +135,8 @@ Result<int> run_once(const Flags& flags, const OpenModel& model, const ShapeProf
   if (flags.json) {
     CTXGEN_CHECK(print(outputs_json(flags, model, sizes, outputs, files)));
   } else if (!flags.verbosity.quiet) {
-    CTXGEN_CHECK(print(input_sizes_text(infos, sizes) + outputs_text(model, outputs, files)));
+    CTXGEN_CHECK(print(input_sizes_text(infos, sizes, ShownInputs::kOpen) +
+                       outputs_text(model, outputs, files)));
     if (dump)
       CTXGEN_CHECK(
           print(std::format("{} in {}\n", count_text(dumped, "value"), flags.dump_folder)));
