@@ -41,18 +41,54 @@ HWY_INLINE Vector polynomial(Vector x, Coefficients... coefficients) {
 #define CTXGEN_HAS_SCALE 0
 #endif
 
+/// max(low, x), and NaN of NaN.
+HWY_INLINE Vector at_least(Vector low, Vector x) {
+#if HWY_ARCH_X86
+  return hn::Max(low, x);  // MAXPS gives its second operand where one is NaN
+#else
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
+#endif
+}
+
+/// min(high, x), and NaN of NaN.
+HWY_INLINE Vector at_most(Vector high, Vector x) {
+#if HWY_ARCH_X86
+  return hn::Min(high, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, high), high, x);
+#endif
+}
+
 /// 2^n of whole n in [-126, 127].
 HWY_INLINE Vector power_of_two(hn::Vec<hn::RebindToSigned<Tag>> n) {
   const hn::RebindToSigned<Tag> integers;
   return hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
 }
 
-/// x 2^n for whole n in [-126, 127].
-HWY_INLINE Vector scale_within(Vector x, Vector n) {
+/// A whole number n in [-126, 128] and 2^n, which is infinity for 128. Sums with 1.5 * 2^23 are rounded to whole numbers
+/// and have them in their lowest bits; 127 more, and these bits are the exponent of 2^n.
+struct Whole {
+  Vector n;
 #if CTXGEN_HAS_SCALE
-  return hn::MulByFloorPow2(x, n);
+  HWY_INLINE Vector scale(Vector x) const { return hn::MulByFloorPow2(x, n); }
 #else
-  return hn::Mul(x, power_of_two(hn::ConvertTo(hn::RebindToSigned<Tag>(), n)));
+  Vector biased;
+  HWY_INLINE Vector scale(Vector x) const {
+    const hn::RebindToSigned<Tag> integers;
+    const auto bits = hn::ShiftLeft<23>(hn::BitCast(integers, biased));
+    return hn::Mul(x, hn::BitCast(Tag(), bits));
+  }
+#endif
+};
+
+/// The nearest whole number to x * factor.
+HWY_INLINE Whole nearest_to(Vector x, Vector factor) {
+#if CTXGEN_HAS_SCALE
+  return {hn::Round(hn::Mul(x, factor))};
+#else
+  const Vector bias = constant(12582912.0F + 127.0F);
+  const Vector biased = hn::MulAdd(x, factor, bias);
+  return {hn::Sub(biased, bias), biased};
 #endif
 }
 
@@ -78,41 +114,38 @@ HWY_INLINE Vector reciprocal_of(Vector x) {
 #endif
 }
 
-/// x as n ln(2) + r, and exp(r): exp(x) = 2^n exp(r).
-struct Reduced {
-  Vector n, exp_r;
-};
+constexpr float kLog2E = 1.44269504F;
 
-/// ln(2) in two parts, the first of which times n is exact (Cody and Waite, Software Manual for the
-/// Elementary Functions, 1980). |x| must be below 2^20.
-HWY_INLINE Reduced reduce_exp(Vector x) {
-  const Vector n = hn::Round(hn::Mul(x, constant(1.44269504F)));
+/// exp(x - n ln(2)) for n near x / ln(2); ln(2) in two parts, the first of which times n is exact (Cody and Waite,
+/// Software Manual for the Elementary Functions, 1980). |x| must be below 2^20.
+HWY_INLINE Vector exp_of_rest(Vector x, Vector n) {
   const Vector high = hn::NegMulAdd(n, constant(0.693359375F), x);
   const Vector r = hn::NegMulAdd(n, constant(-2.12194440e-4F), high);
   const Vector tail =
       polynomial(r, 0.49999994F, 0.166665211F, 0.041668389F, 0.00836871006F, 0.00138146128F);
-  return {n, hn::Add(constant(1.0F), hn::MulAdd(hn::Mul(r, r), tail, r))};
+  return hn::Add(constant(1.0F), hn::MulAdd(hn::Mul(r, r), tail, r));
 }
 
-/// exp(x) for x in [-87, 88]; NaN is not kept.
+/// exp(x) for x in [-87.33, 89], infinity from 88.38 on, and NaN of NaN.
 HWY_INLINE Vector exp_within(Vector x) {
-  const Reduced parts = reduce_exp(x);
-  return scale_within(parts.exp_r, parts.n);
+  const Whole whole = nearest_to(x, constant(kLog2E));
+  return whole.scale(exp_of_rest(x, whole.n));
 }
 
 /// exp(x) for all x.
 HWY_INLINE Vector exp_of(Vector x) {
-  const Reduced parts = reduce_exp(hn::Min(hn::Max(x, constant(-104.0F)), constant(89.0F)));
-  return hn::IfThenElse(hn::IsNaN(x), x, scale(parts.exp_r, parts.n));
+  const Vector bounded = at_most(constant(89.0F), at_least(constant(-104.0F), x));
+  const Vector n = hn::Round(hn::Mul(bounded, constant(kLog2E)));
+  return scale(exp_of_rest(bounded, n), n);
 }
 
-/// 2^y for y in [-126, 127]; NaN is not kept.
+/// 2^y for y in [-126, 127], and NaN of NaN.
 HWY_INLINE Vector exp2_within(Vector y) {
-  const Vector n = hn::Round(y);
-  const Vector f = hn::Sub(y, n);
+  const Whole whole = nearest_to(y, constant(1.0F));
+  const Vector f = hn::Sub(y, whole.n);
   const Vector p = polynomial(f, 0.693147182F, 0.240226477F, 0.0555033237F, 0.00961843692F,
                               0.00133988739F, 0.00015353362F);
-  return scale_within(hn::MulAdd(f, p, constant(1.0F)), n);
+  return whole.scale(hn::MulAdd(f, p, constant(1.0F)));
 }
 
 constexpr float kTailEnd = 5.75F;  // beyond, t * tail(t) is below 3e-8
@@ -136,7 +169,7 @@ HWY_INLINE Vector gelu_erf_of(Vector x) {
 }
 
 /// x as 2^n m with m in [sqrt(1/2), sqrt(2)): n ln(2) + log(m), which is exact to the last digit where
-/// x is a power of two. ln(2) in two parts as in reduce_exp().
+/// x is a power of two. ln(2) in two parts as in exp_of_rest().
 HWY_INLINE Vector log_of(Vector x) {
   const Tag d;
   const hn::RebindToSigned<Tag> integers;
@@ -160,19 +193,19 @@ HWY_INLINE Vector log_of(Vector x) {
   return hn::IfThenElse(hn::Gt(x, zero), above, limit);
 }
 
-/// With e = exp(-|x|), which does not overflow, 1 / (1 + e), or e / (1 + e) below 0. Results that would be
-/// denormal are 0, and none is made on the way: making and reading them takes many times as long.
+/// Results that would be denormal are 0, but for x in [-88.38, -87.34] without AVX-512: making and reading them takes many times as long.
 HWY_INLINE Vector logistic_of(Vector x) {
 #if CTXGEN_HAS_SCALE
+  // With e = exp(-|x|), which does not overflow, 1 / (1 + e), or e / (1 + e) below 0.
   const Vector least = constant(-87.33654F);
   const Vector t = hn::Neg(hn::Abs(x));
   const auto lost = hn::Lt(t, least);
-  const Reduced parts = reduce_exp(hn::Max(least, t));  // NaN stays: it is the second operand
-  const Vector e = hn::IfThenZeroElse(lost, scale_within(parts.exp_r, parts.n));
+  const Vector e = hn::IfThenZeroElse(lost, exp_within(at_least(least, t)));
   const Vector r = reciprocal_of(hn::Add(constant(1.0F), e));
   return hn::IfNegativeThenElse(x, hn::Mul(e, r), r);
 #else
-  return hn::Div(constant(1.0F), hn::Add(constant(1.0F), exp_of(hn::Neg(x))));
+  const Vector e = exp_within(at_most(constant(89.0F), at_least(constant(-87.0F), hn::Neg(x))));
+  return hn::Div(constant(1.0F), hn::Add(constant(1.0F), e));
 #endif
 }
 
@@ -191,21 +224,19 @@ HWY_INLINE Vector tanh_of(Vector x) {
   const Vector p = polynomial(square, -0.333332807F, 0.133314416F, -0.0537397154F, 0.0206390861F,
                               -0.00570498686F);
   const Vector near = hn::MulAdd(hn::Mul(square, x), p, x);
-  const Vector e = exp_within(hn::Min(hn::Add(t, t), constant(30.0F)));
+  const Vector e = exp_within(at_most(constant(30.0F), hn::Add(t, t)));
   const Vector far =
-      hn::Sub(constant(1.0F), hn::Mul(constant(2.0F), reciprocal_of(hn::Add(e, constant(1.0F)))));
-  const Vector value = hn::IfThenElse(hn::Lt(t, constant(0.625F)), near, hn::CopySign(far, x));
-  return hn::IfThenElse(hn::IsNaN(x), x, value);
+      hn::NegMulAdd(constant(2.0F), reciprocal_of(hn::Add(e, constant(1.0F))), constant(1.0F));
+  return hn::IfThenElse(hn::Lt(t, constant(0.625F)), near, hn::CopySign(far, x));
 }
 
 HWY_INLINE Vector erf_of(Vector x) {
   const Vector t = hn::Abs(x);
   const Vector p = polynomial(hn::Mul(x, x), 1.12837923F, -0.376126319F, 0.112836875F,
                               -0.0268589407F, 0.00519990642F, -0.000813001185F, 8.31677171e-05F);
-  const Vector scaled = hn::Min(hn::Mul(t, constant(1.41421356F)), constant(kTailEnd));
+  const Vector scaled = at_most(constant(kTailEnd), hn::Mul(t, constant(1.41421356F)));
   const Vector far = hn::CopySign(hn::Sub(constant(1.0F), tail_of(scaled)), x);
-  const Vector value = hn::IfThenElse(hn::Lt(t, constant(0.93F)), hn::Mul(x, p), far);
-  return hn::IfThenElse(hn::IsNaN(x), x, value);
+  return hn::IfThenElse(hn::Lt(t, constant(0.93F)), hn::Mul(x, p), far);
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
