@@ -163,8 +163,8 @@ def plugin_npm(roots, suite):
         root.put("/usr/include/onnxruntime", "/ort/include")
         root.put(ROOT / "samples/onnxruntime/run.cpp", "/run.cpp")
         root.run("ctxgen", "compile", "/models/classifier.onnx", "-o", "/tmp/classifier_ctx.onnx")
-        root.shell("g++ -std=c++20 -I/ort/include /run.cpp /ort/libonnxruntime.so.1 -Wl,-rpath,/ort -o /run")
-        says = root.run("/run", "/wheel/onnxruntime_ep_ctxgen/libctxgen_onnxruntime.so", "/tmp/classifier_ctx.onnx").strip().splitlines()[-1]
+        root.shell("g++ -std=c++20 -I/ort/include /run.cpp /ort/libonnxruntime.so.1 -Wl,-rpath,/ort -o /usr/local/bin/run-model")
+        says = root.run("run-model", "/wheel/onnxruntime_ep_ctxgen/libctxgen_onnxruntime.so", "/tmp/classifier_ctx.onnx").strip().splitlines()[-1]
     return f"ONNX Runtime {fetch_ort.newest().parent.name.rsplit('-', 1)[1]} of npm: {says}"
 
 
@@ -275,10 +275,11 @@ def image(roots, suite):
         with tarfile.open(root / "blobs" / layer["digest"].removeprefix("sha256:")) as tar:
             tar.extractall(root / "root", filter="tar")
         shutil.copytree(roots.models, root / "root/work", dirs_exist_ok=True)
-        enter = f"mkdir proc && mount -t proc proc proc && exec chroot . {' '.join(config['Entrypoint'])} \"$@\""
+        # What an engine mounts, and no more.
+        enter = f"mkdir -p proc dev && mount -t proc proc proc && mount --rbind /dev dev && exec chroot . {' '.join(config['Entrypoint'])} \"$@\""
 
         def run(*arguments):
-            command = ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", f"cd {root / 'root'} && {enter.replace('mkdir', 'mkdir -p')}", "enter", *arguments]
+            command = ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", f"cd {root / 'root'} && {enter}", "enter", *arguments]
             finished = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"})
             roots.log.write(f"$ {' '.join(arguments)}\n{finished.stdout}{finished.stderr}[{finished.returncode}]\n\n")
             if finished.returncode != 0:
