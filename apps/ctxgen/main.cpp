@@ -111,7 +111,9 @@ void refuse_empty_values(CLI::App& app, const std::set<const CLI::Option*>& may_
 void declare(Cli& cli) {
   CLI::App& app = cli.app;
   app.formatter(help_formatter());
-  app.get_formatter()->enable_footer_formatting(false);
+#if CLI11_VERSION_MAJOR > 2 || CLI11_VERSION_MINOR >= 5
+  app.get_formatter()->enable_footer_formatting(false);  // older ones print it as it is
+#endif
   app.get_formatter()->column_width(34);
   app.require_subcommand(1);
   app.footer(std::string(kExamples) + "\n" + errors_text());
