@@ -328,7 +328,10 @@ const onnx::OpSchema* inference_schema(const std::string& op_type, int version,
   if (domain == "com.microsoft") return find(microsoft, op_type, version);
   if (domain.empty())
     if (const onnx::OpSchema* schema = find(onnx_own, op_type, version)) return schema;
-  return onnx::OpSchemaRegistry::Schema(op_type, version, domain);
+  const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(op_type, version, domain);
+  if (schema != nullptr || !domain.empty()) return schema;
+  static const Schemas of_older_packages = make_schemas("", older_package_rows(), {});
+  return find(of_older_packages, op_type, version);
 }
 
 }  // namespace ctxgen

@@ -1,5 +1,5 @@
-// Shape functions of operators that are newer than the onnx package (opsets 26 and 27), and of those of
-// com.microsoft from which they come or that came with them.
+// Shape functions of operators that are newer than the onnx package (opsets 26 and 27), or than an older one (opsets 23
+// and 24), and of those of com.microsoft from which they come or that came with them.
 #include <algorithm>
 
 #include <onnx/defs/schema.h>
@@ -82,6 +82,38 @@ void causal_conv(InferenceContext& context) {
   set_shape(context, 1, shape);
 }
 
+/// As onnx's, without the score output: query [B, heads, S, size] or [B, S, heads x size], key and value likewise of
+/// kv_num_heads heads. Outputs: as the query with the value's size, present key and value [B, kv heads, ?, size].
+void attention(InferenceContext& context) {
+  for (const std::size_t i : {0, 1}) set_type(context, i, 0);
+  set_type(context, 2, has_type(context, 2) ? 2 : 0);
+  set_type(context, 3, 0);
+  if (const auto *query = shape_of(context, 0, 4), *value = shape_of(context, 2, 4);
+      query != nullptr && value != nullptr) {
+    set_shape(context, 0, shape_of({query->dim(0), query->dim(1), query->dim(2), value->dim(3)}));
+    set_shape(context, 1, shape_of({value->dim(0), value->dim(1), Dimension(), query->dim(3)}));
+    set_shape(context, 2, shape_of({value->dim(0), value->dim(1), Dimension(), value->dim(3)}));
+    return;
+  }
+  const auto *query = shape_of(context, 0, 3), *value = shape_of(context, 2, 3);
+  const std::int64_t heads = int_of(context, "q_num_heads", 0);
+  const std::int64_t shared = int_of(context, "kv_num_heads", 0);
+  if (query == nullptr || value == nullptr || heads <= 0 || shared <= 0 ||
+      heads > kMostOfAttribute || shared > kMostOfAttribute)
+    return;
+  const Dimension size = quotient(value->dim(2), shared);
+  set_shape(context, 0, shape_of({query->dim(0), query->dim(1), times(size, heads)}));
+  set_shape(context, 1,
+            shape_of({query->dim(0), fixed(shared), Dimension(), quotient(query->dim(2), heads)}));
+  set_shape(context, 2, shape_of({query->dim(0), fixed(shared), Dimension(), size}));
+}
+
+constexpr ShapeRow kOnnxRows23[] = {
+    {"Attention", attention, 23},           {"RMSNormalization", same_as_input, 23},
+    {"RotaryEmbedding", same_as_input, 23}, {"Swish", same_as_input, 24},
+    {"TensorScatter", same_as_input, 24},
+};
+
 constexpr ShapeRow kOnnxRows26[] = {
     {"BitCast", bit_cast, 26},      {"CausalConvWithState", causal_conv, 27},
     {"CumProd", same_as_input, 26}, {"LinearAttention", linear_attention, 27},
@@ -97,6 +129,7 @@ constexpr ShapeRow kMicrosoftRows26[] = {
 
 }  // namespace
 
+std::span<const ShapeRow> older_package_rows() { return kOnnxRows23; }
 std::span<const ShapeRow> recent_onnx_rows() { return kOnnxRows26; }
 std::span<const ShapeRow> recent_microsoft_rows() { return kMicrosoftRows26; }
 

@@ -20,6 +20,8 @@ struct ShapeRow {
   int since = 1;  // a node of an earlier version has the onnx package's function, if any
 };
 
+/// Operators that onnx packages before 1.20 lack (Debian 13 has 1.17); where a package has them, its functions are taken.
+[[nodiscard]] std::span<const ShapeRow> older_package_rows();
 /// Operators that are newer than the onnx package, and those of com.microsoft that came with them.
 [[nodiscard]] std::span<const ShapeRow> recent_onnx_rows();
 [[nodiscard]] std::span<const ShapeRow> recent_microsoft_rows();

@@ -218,8 +218,10 @@ void Builder::fill_main(onnx::GraphProto& out) {
 }
 
 void Builder::build(onnx::ModelProto& model) {
-  // From IR version 4 on initializers need not be inputs, as is the case here.
-  model.set_ir_version(std::max<std::int64_t>(model_.ir_version, 4));
+  // From IR version 4 on initializers need not be inputs, as is the case here. The package refuses newer ones than its own;
+  // which ctxgen reads was checked before.
+  model.set_ir_version(std::clamp<std::int64_t>(
+      model_.ir_version, 4, static_cast<std::int64_t>(onnx::Version::IR_VERSION)));
   for (const OpsetImport& import : model_.opset_imports)
     opsets_.try_emplace(import.domain, import.version);
   fill_main(*model.mutable_graph());
