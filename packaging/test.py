@@ -101,6 +101,27 @@ def program(roots, suite):
     return f"from nothing to the first compiled model: {seconds:.0f} s"
 
 
+def commands_of(section):
+    """The lines of the shell blocks of a section of README."""
+    text = (ROOT / "README.md").read_text().split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    return [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+
+
+@installed_test
+def readme(roots, suite):
+    """What README tells a user to do, to the letter, where nothing is installed: `Install` and `Five minutes`."""
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install("sudo", "libonnx-testdata")
+        commands = [*commands_of("Install"), *commands_of("Five minutes")]
+        commands[0] = commands[0].replace("apt install", "apt install -y")  # nobody answers
+        started = time.monotonic()
+        for command in commands:
+            root.shell(f"cd /packages && {command}")
+        root.shell("cd /packages && test -s squeezenet_ctx.onnx && test -s squeezenet_dnnl.bin && test -s squeezenet_report.html")
+    return f"{len(commands)} commands in {time.monotonic() - started:.0f} s"
+
+
 @installed_test
 def c_program(roots, suite):
     """A C program over the runtime: pkg-config and CMake, with nothing but its own -dev package."""
@@ -263,6 +284,20 @@ def other_suite(roots, suite):
 
 
 @installed_test
+def newer_opsets(roots, suite):
+    """Operators of opsets 23 and 24, which the onnx package of an older suite lacks."""
+    names = sorted(path.name for path in (roots.models / "newer").iterdir())
+    with roots.fresh(suite) as root:
+        root.run("apt-get", "update", "-q")
+        root.install(roots.file("ctxgen_*.deb"))
+        version = re.search(r"onnx (\S+)", root.run("ctxgen", "--version"))[1]
+        for name in names:
+            root.run("ctxgen", "compile", f"/models/newer/{name}", "-o", f"/tmp/{name}")
+            root.run("ctxgen", "verify", f"/tmp/{name}", "--against", f"/models/newer/{name}")
+    return f"{len(names)} operators with onnx {version}"
+
+
+@installed_test
 def image(roots, suite):
     """The container image: skopeo reads it, and its entry point runs in a root that has nothing but its layer. No container engine: they need rights that a test may lack."""
     (path,) = roots.packages.glob("*-image.tar")
@@ -293,13 +328,19 @@ def image(roots, suite):
 
 # What is run in which suite: packages are for one, the wheel and the archive for older ones too.
 PLAN = {
-    "forky": [("program", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("node_addon", "forky"), ("node_addon", "trixie"), ("plugin_npm", "trixie"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"), ("image", "forky"),
+    "forky": [("program", "forky"), ("readme", "forky"), ("c_program", "forky"), ("cxx_program", "forky"), ("plugin", "forky"), ("node_addon", "forky"), ("node_addon", "trixie"), ("plugin_npm", "trixie"), ("symbol_versions", "forky"), ("wheel_loads", "trixie"), ("wheel_loads", "bookworm"), ("image", "forky"),
               ("archive", "forky"), ("archive", "trixie"), ("archive", "bookworm")],
-    "trixie": [("program", "trixie"), ("c_program", "trixie"), ("cxx_program", "trixie"), ("other_suite", "trixie")],
+    "trixie": [("program", "trixie"), ("c_program", "trixie"), ("cxx_program", "trixie"), ("newer_opsets", "trixie"), ("other_suite", "trixie")],
 }  # fmt: skip
 
 
+NEWER = ("attention_4d", "attention_3d_gqa", "rms_normalization_2d_axis0", "rotary_embedding", "swish", "tensorscatter")
+
+
 def write_models(folder):
+    (folder / "newer").mkdir(parents=True)
+    for name in NEWER:
+        shutil.copy(f"/usr/share/libonnx-testdata/data/node/test_{name}/model.onnx", folder / "newer" / f"{name}.onnx")
     subprocess.run([sys.executable, ROOT / "samples/models.py", folder], check=True)
     subprocess.run([sys.executable, ROOT / "tests/languages/mixed_model.py", folder / "mixed.onnx"], check=True)
     shutil.copy("/usr/share/libonnx-testdata/data/light/light_squeezenet.onnx", folder / "squeezenet.onnx")
