@@ -74,19 +74,29 @@ inline constexpr std::int64_t kPanelChunk = kLanes >= 16 ? kChunk : kChunk / 2;
 /// Of narrow panels, whose part is widened into memory of its own first.
 inline constexpr std::int64_t kNarrowChunk = 256;
 
+/// Columns of the panels that tiles read. Widened ones are as narrow as tiles, whose lines of memory then follow each other:
+/// those of wide panels would share few places of the first cache.
+HWY_INLINE std::int64_t block_of(const PackedMatrix& matrix) {
+  const bool as_stored = matrix.type == PanelType::kFloat || kLanes >= 16;
+  return as_stored ? matrix.block : HWY_MIN(matrix.block, static_cast<std::int64_t>(2 * kLanes));
+}
+
+/// Rows of `block` columns, of a panel of `pitch` columns, one after the other.
 template <class Narrow>
-HWY_INLINE void widen(const std::uint16_t* HWY_RESTRICT from, std::int64_t count,
-                      float* HWY_RESTRICT to) {
+HWY_INLINE void widen(const std::uint16_t* HWY_RESTRICT from, std::int64_t pitch, std::int64_t rows,
+                      std::int64_t block, float* HWY_RESTRICT to) {
   const Floats d;
   const hn::Rebind<std::uint16_t, Floats> half;
   const hn::Rebind<Narrow, Floats> narrow;
-  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(kLanes))
-    hn::Store(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(half, from + i))), d, to + i);
+  for (std::int64_t r = 0; r < rows; ++r, from += pitch, to += block)
+    for (std::int64_t c = 0; c < block; c += static_cast<std::int64_t>(kLanes))
+      hn::Store(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(half, from + c))), d, to + c);
 }
 
 /// Panels as tiles read them: the matrix's own, or a unit's rows of a chunk, widened.
 struct Panels {
   const float* first;
+  std::int64_t block;
   std::int64_t pitch;   // floats from a panel to the next one
   std::int64_t column;  // of the first one
 };
@@ -94,17 +104,18 @@ struct Panels {
 /// A unit's rows [k, k + count) of the panels from `column` on.
 HWY_NOINLINE Panels widen_unit(const PackedMatrix& matrix, std::int64_t k, std::int64_t count,
                                std::int64_t column, std::int64_t columns, float* to) {
-  const auto* first = reinterpret_cast<const std::uint16_t*>(matrix.panels) +
-                      column / matrix.block * matrix.panel_elements + k * matrix.block;
-  const std::int64_t pitch = kNarrowChunk * matrix.block, elements = count * matrix.block;
-  for (std::int64_t i = 0; i * matrix.block < columns; ++i) {
-    const std::uint16_t* from = first + i * matrix.panel_elements;
+  const auto* elements = reinterpret_cast<const std::uint16_t*>(matrix.panels) + k * matrix.block;
+  const std::int64_t block = block_of(matrix), pitch = kNarrowChunk * block;
+  for (std::int64_t i = 0; i * block < columns; ++i) {
+    const std::int64_t at = column + i * block;
+    const std::uint16_t* from =
+        elements + at / matrix.block * matrix.panel_elements + at % matrix.block;
     if (matrix.type == PanelType::kBfloat16)
-      widen<hwy::bfloat16_t>(from, elements, to + i * pitch);
+      widen<hwy::bfloat16_t>(from, matrix.block, count, block, to + i * pitch);
     else
-      widen<hwy::float16_t>(from, elements, to + i * pitch);
+      widen<hwy::float16_t>(from, matrix.block, count, block, to + i * pitch);
   }
-  return {to, pitch, column};
+  return {to, block, pitch, column};
 }
 
 /// Which of the chunks of a product's depth it is.
@@ -117,7 +128,7 @@ struct Chunk {
 HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
                               const Panels& panels, Tile tile, std::int64_t rows,
                               std::int64_t column, Ahead& ahead) {
-  const std::int64_t block = p.matrix.block;
+  const std::int64_t block = panels.block;
   const std::int64_t end = std::min(column + columns_of_unit(block), part.column + part.columns);
   // Where the last panel is alone it is a unit of its own.
   const std::size_t vectors = vectors_of(
@@ -244,14 +255,16 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
   const WindowRows rows(p.windows, part.row, part.rows);
   if (is_streamed(p, rows)) return stream_part(p, part, rows);
   Runs runs;
-  const std::int64_t depth = p.windows.depth(), unit = columns_of_unit(p.matrix.block);
+  const std::int64_t depth = p.windows.depth(), block = block_of(p.matrix);
+  const std::int64_t unit = columns_of_unit(block);
   const bool narrow = p.matrix.type != PanelType::kFloat;
   const std::int64_t chunk_depth = narrow ? kNarrowChunk : kPanelChunk;
   HWY_ALIGN float widened[kNarrowChunk * kWidenedColumns];
-  Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels),
-                narrow ? kNarrowChunk * p.matrix.block : p.matrix.panel_elements, 0};
+  Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels), block,
+                narrow ? kNarrowChunk * block : p.matrix.panel_elements, 0};
   Tile tile = tile_of(p, rows, runs.data());
-  if (p.matrix.block == static_cast<std::int64_t>(2 * kLanes)) tile.half = panels.pitch;
+  tile.block = block;
+  if (block == static_cast<std::int64_t>(2 * kLanes)) tile.half = panels.pitch;
   for (std::int64_t k = 0; k == 0 || k < depth; k += chunk_depth) {
     const Chunk chunk{k == 0, k + chunk_depth >= depth};
     tile.finish = chunk.last ? &p.finish : nullptr;
