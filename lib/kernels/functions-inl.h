@@ -65,7 +65,7 @@ HWY_INLINE Vector power_of_two(hn::Vec<hn::RebindToSigned<Tag>> n) {
   return hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
 }
 
-/// A whole number n in [-126, 128] and 2^n, which is infinity for 128. Sums with 1.5 * 2^23 are rounded to whole numbers
+/// A whole number n in [-126, 128] and 2^n, which is infinity for 128 without AVX-512. Sums with 1.5 * 2^23 are rounded to whole numbers
 /// and have them in their lowest bits; 127 more, and these bits are the exponent of 2^n.
 struct Whole {
   Vector n;
@@ -126,7 +126,7 @@ HWY_INLINE Vector exp_of_rest(Vector x, Vector n) {
   return hn::Add(constant(1.0F), hn::MulAdd(hn::Mul(r, r), tail, r));
 }
 
-/// exp(x) for x in [-87.33, 89], infinity from 88.38 on, and NaN of NaN.
+/// exp(x) for x in [-87.33, 89], infinity from 88.38 on without AVX-512, and NaN of NaN.
 HWY_INLINE Vector exp_within(Vector x) {
   const Whole whole = nearest_to(x, constant(kLog2E));
   return whole.scale(exp_of_rest(x, whole.n));

@@ -119,6 +119,16 @@ TEST(ExecLinearAttention, TakesOtherFormsOfItsInputs) {
         << to_string(form.q) << to_string(form.decay) << to_string(form.rate);
 }
 
+TEST(ExecLinearAttention, OfNoStepsLeavesTheState) {
+  Maker maker = linear(
+      {.q = {2, 0, 20}, .k = {2, 0, 10}, .v = {2, 0, 12}, .decay = {2, 0, 2}, .rate = {2, 0, 2}});
+  const auto results = compile_and_run_typed(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_EQ((*results)[0].dims(), (Dims{2, 0, 24}));
+  EXPECT_TRUE(
+      std::ranges::equal((*results)[1].elements<float>(), maker.inputs()[3].elements<float>()));
+}
+
 TEST(ExecLinearAttention, RefusesWhatDoesNotFit) {
   const std::int64_t huge = std::int64_t{1} << 30;
   for (const Linear& form :
@@ -168,6 +178,15 @@ TEST(ExecCausalConv, GivesResultsAndStates) {
         EXPECT_EQ(double{(*results)[1].elements<float>()[row * 3 + i]}, at(5 + i));
     }
   }
+}
+
+TEST(ExecCausalConv, OfNoPositionsLeavesTheState) {
+  Maker maker = maker_of(kind::kCausalConv, {{2, 70, 0}, {70, 1, 4}, {70}, {2, 70, 3}},
+                         {integer("swish", 1)}, 2);
+  const auto results = compile_and_run_typed(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_TRUE(
+      std::ranges::equal((*results)[1].elements<float>(), maker.inputs()[3].elements<float>()));
 }
 
 TEST(ExecCausalConv, TakesWhatFitsOnly) {

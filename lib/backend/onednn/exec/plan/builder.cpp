@@ -263,13 +263,20 @@ Arg scratch_arg() { return {0, no_descriptor(), {Location::Kind::kScratch, 0, 0}
 
 namespace {
 
+/// Whether there is nothing to compute. A reduction over nothing is refused by check_nonempty before; lengths say in each
+/// run how much there is; what takes empty tensors may have a state to give where its other result is empty.
+bool is_empty(const NodeBuilder& builder, const Node& node, const KindRow* row) {
+  if (row != nullptr && row->lengths != nullptr) return false;
+  const std::size_t outputs = row != nullptr && row->traits.takes_empty ? node.outputs.size() : 1;
+  for (std::size_t i = 0; i < outputs; ++i)
+    if (volume(builder.output(i).dims) != 0) return false;
+  return true;
+}
+
 Result<NodeBuild> build_with(const BuildContext& context, const Node& node, References references) {
   NodeBuilder builder(context, node, references);
   const KindRow* row = node.program_op == nullptr ? nullptr : find_kind(node.program_op->kind);
-  // Nothing to compute; a reduction over nothing is refused by check_nonempty before. Lengths say in
-  // each run how much there is.
-  const bool may_vary = row != nullptr && row->lengths != nullptr;
-  if (volume(builder.output().dims) == 0 && !may_vary) return builder.take();
+  if (is_empty(builder, node, row)) return builder.take();
   if (node.program_op == nullptr) {
     CTXGEN_CHECK(build_copy(builder));
     return builder.take();

@@ -61,6 +61,7 @@ Result<Window> resolve_window(const ProgramOp& op, const Dims& src,
       return fail(ErrorCode::kInvalidGraph,
                   "{}: kernel {}, stride {}, dilation {} on spatial axis {}, expected at least 1",
                   label(op), w.kernel[i], w.strides[i], w.dilations[i], i);
+    if (w.kernel[i] == 1) w.dilations[i] = 1;  // it has no meaning there, and may be huge
     const Axis axis{src[i + 2], (w.kernel[i] - 1) * w.dilations[i] + 1, w.strides[i]};
     if (same) {
       same_pads(axis, auto_pad == "SAME_UPPER", w.pad_begin[i], w.pad_end[i]);

@@ -67,8 +67,8 @@ void unpack_tiles(const LowBitMatrix& matrix, const std::byte* packed, std::int6
 /// How a product computes.
 enum class LowBitCompute : std::uint8_t {
   kFloat,  // in f32
-  /// Each block of a row becomes integers, round to even of x / (max |x| / 127); sums of a block are
-  /// exact. Needs integer zero points.
+  /// Each block of a row becomes integers, round to even of x / (max |x| / 127). Sums of 32 products are exact; with VNNI,
+  /// and of 8-bit elements, those of a block. Needs integer zero points.
   kInt8,
 };
 
@@ -88,7 +88,8 @@ struct LowBitProduct {
                                                          LowBitCompute compute, std::int64_t rows);
 
 /// out = a * matrix + bias. A row of `a` with NaN or infinity gives NaN or infinity in all columns;
-/// with kInt8 a block whose numbers are all below 1e-34 counts as 0.
+/// with kInt8 a block whose numbers are all below 1e-34 counts as 0. With kFloat and fewer than 8 rows numbers below 2^-98
+/// may count as 0.
 ///
 /// Threads  any; columns, and with many rows these too, are split over `workers`. The result does not
 ///          depend on them.

@@ -59,11 +59,12 @@ class LowBitLookupKernel final : public Kernel {
   Status run(std::byte* const* args, Workers& workers) const override {
     const auto* indices = reinterpret_cast<const Index*>(args[1]);
     const std::int64_t n = matrix_.n;
-    std::atomic<std::int64_t> outside{count_};  // a place in `indices`
+    std::atomic<std::int64_t> outside{count_};  // the first such place in `indices`
     parallel_for(workers, count_, work_of(count_, matrix_.k), [&](std::int64_t i) {
       const std::int64_t index = std::int64_t{indices[i]};
       if (index < -n || index >= n) {
-        outside = i;
+        for (std::int64_t first = outside; i < first && !outside.compare_exchange_weak(first, i);) {
+        }
         return;
       }
       kernels::unpack_column(matrix_, args[0], index < 0 ? index + n : index,
