@@ -12,17 +12,20 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// Sums over the elements of one output.
+/// Sums over the elements of one output, each times `scale`: a power of two, so that nothing is rounded.
 class Differences {
  public:
+  explicit Differences(double scale) : scale_(scale) {}
+
   void add(double y, double reference) {
     ++count_;
     if (!std::isfinite(y) || !std::isfinite(reference)) {
       alike_ = alike_ && (y == reference || (std::isnan(y) && std::isnan(reference)));
       return;
     }
-    const double apart = std::fabs(y - reference), size = std::fabs(reference);
-    differ_ += apart > 0 ? 1 : 0;
+    const double apart = std::fabs(y * scale_ - reference * scale_);
+    const double size = std::fabs(reference * scale_);
+    differ_ += y != reference ? 1 : 0;
     most_apart_ = std::max(most_apart_, apart);
     largest_ = std::max(largest_, size);
     apart_ += apart;
@@ -48,14 +51,27 @@ class Differences {
  private:
   static double ratio(double apart, double size) {
     if (apart == 0) return 0;
-    return size > 0 ? apart / size : kInfinite;
+    const double error = size > 0 ? apart / size : kInfinite;
+    return std::isfinite(error) ? error : kInfinite;
   }
 
+  double scale_;
   std::uint64_t count_ = 0;
   bool alike_ = true;
   double differ_ = 0, most_apart_ = 0, largest_ = 0, apart_ = 0, size_ = 0;
   double squares_apart_ = 0, squares_ = 0;
 };
+
+/// What makes the largest finite element about 1, so that no sum of squares overflows or vanishes.
+double scale_of(const ElementReader& y, const ElementReader& reference, std::int64_t count) {
+  constexpr int kMostExponent = 1000;  // of a scale that is a normal number
+  double largest = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    for (const double value : {y.at(i), reference.at(i)})
+      if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  if (largest == 0) return 1;
+  return std::ldexp(1.0, -std::clamp(std::ilogb(largest), -kMostExponent, kMostExponent));
+}
 
 }  // namespace
 
@@ -102,11 +118,19 @@ Result<double> error_of(const RuntimeValue& output, const RuntimeValue& referenc
                 name_of(expected.type()));
   if (y.type() != expected.type() || y.dims() != expected.dims()) return kInfinite;
   const ElementReader found(y), wanted(expected);
-  Differences differences;
-  for (std::int64_t i = 0; i < expected.element_count(); ++i)
-    differences.add(found.at(i), wanted.at(i));
+  const std::int64_t count = expected.element_count();
+  Differences differences(scale_of(found, wanted, count));
+  for (std::int64_t i = 0; i < count; ++i) differences.add(found.at(i), wanted.at(i));
   return ElementReader::is_floating(expected.type()) ? differences.error(norm)
                                                      : differences.share_of_different();
+}
+
+bool has_finite_number(const RuntimeValue& output) {
+  if (!output.is_tensor() || !ElementReader::has_numbers(output.tensor().type())) return false;
+  const ElementReader elements(output.tensor());
+  for (std::int64_t i = 0; i < output.tensor().element_count(); ++i)
+    if (std::isfinite(elements.at(i))) return true;
+  return false;
 }
 
 }  // namespace ctxgen

@@ -145,7 +145,7 @@ class PrecisionSearch {
     const auto references = CTXGEN_TRY(run_samples(*f32.session, samples_.held_out));
     const auto outputs = CTXGEN_TRY(run_samples(*last.session, samples_.held_out));
     const double held_out = CTXGEN_TRY(largest_error(outputs, references, request_.bound.norm));
-    if (held_out > request_.bound.most)
+    if (!(held_out <= request_.bound.most))
       return fail(
           ErrorCode::kNotSatisfied,
           "--max-error: the choices keep within {:.3g} on {} samples, but on {} held out an "

@@ -79,10 +79,22 @@ Result<std::vector<Outputs>> run_samples(const Session& session,
 
 Result<double> largest_error(std::span<const Outputs> outputs, std::span<const Outputs> references,
                              ErrorNorm norm) {
+  CTXGEN_ASSERT(outputs.size() == references.size());
   double largest = 0;
-  for (std::size_t s = 0; s < outputs.size(); ++s)
+  for (std::size_t s = 0; s < outputs.size(); ++s) {
+    if (outputs[s].size() != references[s].size())
+      return fail(ErrorCode::kNotSatisfied, "{} outputs cannot be compared with {} of f32",
+                  outputs[s].size(), references[s].size());
     for (std::size_t i = 0; i < outputs[s].size(); ++i)
       largest = std::max(largest, CTXGEN_TRY(error_of(outputs[s][i], references[s][i], norm)));
+  }
+  if (std::ranges::none_of(references, [](const Outputs& all) {
+        return std::ranges::any_of(all, has_finite_number);
+      }))
+    return fail(ErrorCode::kNotSatisfied,
+                "in f32 no output has a finite number on {} samples: errors would prove nothing, "
+                "give other samples",
+                references.size());
   return largest;
 }
 

@@ -35,7 +35,8 @@ using Outputs = std::vector<RuntimeValue>;
 [[nodiscard]] Result<std::vector<Outputs>> run_samples(
     const Session& session, std::span<const std::vector<NamedValue>> samples);
 
-/// The largest error of an output.
+/// The largest error of an output. Outputs are compared in the order in which both have them.
+/// Errors  NOT_SATISFIED: `references` have other numbers of outputs, or not one finite number.
 [[nodiscard]] Result<double> largest_error(std::span<const Outputs> outputs,
                                            std::span<const Outputs> references, ErrorNorm norm);
 

@@ -163,6 +163,48 @@ def test_another_source_is_noticed(tmp_path):
     refused(4, "NOT_SATISFIED", "verify", context, "--against", other, "--samples", tmp_path / "samples.npz", names=["f32"])
 
 
+def test_outputs_are_compared_by_their_names(tmp_path):
+    """A source with other outputs, or with the same ones in another order, which once read beyond a vector."""
+    both = network()
+    both.graph.output.append(info("r1", TensorProto.FLOAT, [ROWS, WIDTH]))
+    context, _ = compiled(tmp_path, "2e-2", model=both)
+    swapped = network()
+    swapped.graph.output.insert(0, both.graph.output[1])
+    data = ["--samples", tmp_path / "samples.npz"]
+    done("verify", context, "--against", save(swapped, tmp_path / "swapped.onnx"), *data)
+    fewer = save(network(), tmp_path / "fewer.onnx")
+    assert ctxgen("verify", context, "--against", fewer, *data).returncode == 4
+
+
+def scaled(size):
+    """The network, and its result in double times `size`."""
+    model = network()
+    [last] = (output.name for output in model.graph.output)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(size, np.float64), "size"))
+    model.graph.node.extend([helper.make_node("Cast", [last], ["wide"], to=TensorProto.DOUBLE), helper.make_node("Mul", ["wide", "size"], ["y"])])
+    model.graph.output[0].CopyFrom(info("y", TensorProto.DOUBLE, [ROWS, 16]))
+    return model
+
+
+@pytest.mark.parametrize("norm", ["max", "rms", "mean"])
+def test_huge_outputs_have_the_error_of_small_ones(tmp_path, norm):
+    """Their squares and sums overflow."""
+    certificates = []
+    for size in (1.0, 2.0**1020):
+        context, _ = compiled(tmp_path, f"{norm}:2e-2", name=f"out{size:.0e}", model=scaled(size))
+        certificates.append(proof(tmp_path, context))
+    assert certificates[1]["searched_error"] == pytest.approx(certificates[0]["searched_error"], rel=1e-6)
+    assert 0 < certificates[1]["searched_error"] <= 2e-2
+
+
+def test_samples_without_a_finite_output_prove_nothing(tmp_path):
+    np.savez(tmp_path / "samples.npz", x=np.full((4, ROWS, DEPTH), np.nan, np.float32))
+    source = save(network(), tmp_path / "net.onnx")
+    refused(4, "NOT_SATISFIED", "compile", source, "-o", into(tmp_path / "out"), "--max-error", "0.1", "--samples", tmp_path / "samples.npz",
+            names=["finite"])
+    assert not list((tmp_path / "out").glob("*"))
+
+
 def test_a_model_without_a_proof_has_none(tmp_path):
     source = save(network(), tmp_path / "net.onnx")
     done("compile", source, "-o", into(tmp_path / "out"))

@@ -63,6 +63,38 @@ TEST(ErrorNorm, OfOtherShapesOrTypesIsInfinite) {
       kInfinite);
 }
 
+TEST(ErrorNorm, OfSizesThatOverflowWhenSummedIsThatOfSmallOnes) {
+  // 2e308 and 4e-320 have no square, and two of 1.5e308 no sum, in double.
+  for (const double size : {1.5e308, 1e200, 1.0, 1e-200, 1e-300}) {
+    const auto y = values<double>({size, size / 2, 0}, DataType::kDouble);
+    const auto reference = values<double>({size, size, 0}, DataType::kDouble);
+    const auto of = [&](ErrorNorm norm) { return error_of(y, reference, norm).value(); };
+    EXPECT_DOUBLE_EQ(of(ErrorNorm::kMax), 0.5) << size;
+    EXPECT_DOUBLE_EQ(of(ErrorNorm::kRms), std::sqrt(0.125)) << size;
+    EXPECT_DOUBLE_EQ(of(ErrorNorm::kMean), 0.25) << size;
+  }
+}
+
+TEST(ErrorNorm, IsNeverNaN) {
+  for (const ErrorNorm norm : {ErrorNorm::kMax, ErrorNorm::kRms, ErrorNorm::kMean}) {
+    EXPECT_DOUBLE_EQ(error_of(values<double>({-1.7e308, 1}, DataType::kDouble),
+                              values<double>({1.7e308, 1}, DataType::kDouble), norm)
+                         .value(),
+                     2);
+    EXPECT_EQ(error_of(values<double>({1.7e308}, DataType::kDouble),
+                       values<double>({1e-300}, DataType::kDouble), norm)
+                  .value(),
+              kInfinite);
+  }
+}
+
+TEST(ErrorNorm, KnowsReferencesThatProveNothing) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(has_finite_number(floats({kNan, 0})));
+  EXPECT_FALSE(has_finite_number(floats({kNan, std::numeric_limits<float>::infinity()})));
+  EXPECT_FALSE(has_finite_number(floats({})));
+}
+
 TEST(ErrorNorm, IsReadFromText) {
   EXPECT_EQ(parse_error_bound("0.01")->most, 0.01);
   EXPECT_EQ(parse_error_bound("rms:1e-3")->norm, ErrorNorm::kRms);

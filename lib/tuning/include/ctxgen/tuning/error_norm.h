@@ -30,9 +30,12 @@ struct ErrorBound {
 [[nodiscard]] Result<ErrorBound> parse_error_bound(std::string_view text);
 
 /// Of one output. Integers and booleans count as 1 for each element that differs, over their number. What is not
-/// finite has to be so, and alike, on both sides; otherwise the error is infinite, as where shapes differ.
+/// finite has to be so, and alike, on both sides; otherwise the error is infinite, as where shapes differ. Never NaN.
 /// Errors  UNSUPPORTED for an output without numbers.
 [[nodiscard]] Result<double> error_of(const RuntimeValue& output, const RuntimeValue& reference,
                                       ErrorNorm norm);
+
+/// Whether an error of this reference says anything.
+[[nodiscard]] bool has_finite_number(const RuntimeValue& output);
 
 }  // namespace ctxgen
