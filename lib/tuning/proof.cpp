@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/runtime/verify.h"
 #include "ctxgen/tuning/error_norm.h"
 
 #include "precision_trial.h"
@@ -29,6 +32,39 @@ Status check_error(std::string_view which, double found, double certified, doubl
   return fail(ErrorCode::kNotSatisfied,
               "certificate: on the {} the largest error is {:.3g}, it says {:.3g}", which, found,
               certified);
+}
+
+using Choices = std::set<std::pair<std::string, std::string>>;  // (op, what it computes in)
+
+Choices narrow_ops(std::span<const OpPrecision> ops) {
+  Choices narrow;
+  for (const OpPrecision& one : ops)
+    if (one.precision != "f32") narrow.emplace(one.op, one.precision);
+  return narrow;
+}
+
+/// The certificate has to name all that a choice made narrow, and nothing else. What is narrow in the source was
+/// not chosen.
+Status check_choices(const Certificate& certificate, Choices narrow, const Choices& in_source) {
+  for (const auto& [op, choice] : certificate.choices)
+    if (!narrow.contains({op, choice}))
+      return fail(ErrorCode::kNotSatisfied,
+                  "certificate: it says that \"{}\" is {}, which it is not", op, choice);
+  for (const auto& [op, choice] : certificate.choices) narrow.erase({op, choice});
+  for (const auto& one : in_source) narrow.erase(one);
+  if (narrow.empty()) return {};
+  return fail(ErrorCode::kNotSatisfied, "certificate: \"{}\" is {}, of which it says nothing",
+              narrow.begin()->first, narrow.begin()->second);
+}
+
+Status check_counts(const Certificate& certificate, const Samples& samples) {
+  if (certificate.searched == samples.searched.size() &&
+      certificate.held_out == samples.held_out.size())
+    return {};
+  return fail(
+      ErrorCode::kNotSatisfied,
+      "certificate: it says {} samples of the search and {} held out, the file has {} and {}",
+      certificate.searched, certificate.held_out, samples.searched.size(), samples.held_out.size());
 }
 
 /// Where a model with these outputs has each of `wanted`.
@@ -74,6 +110,9 @@ Result<RepeatedProof> repeat_proof(const std::filesystem::path& context,
     const auto narrow = CTXGEN_TRY(Session::open(context, session));
     const Trial f32 = CTXGEN_TRY(make_trial(source, options, {}));
     const Samples samples = CTXGEN_TRY(split_samples(arrays, narrow->inputs()));
+    CTXGEN_CHECK(check_counts(certificate, samples));
+    CTXGEN_CHECK(check_choices(certificate, narrow_ops(CTXGEN_TRY(precisions_in(context, session))),
+                               narrow_ops(f32.precisions)));
     const auto places = CTXGEN_TRY(places_of(narrow->outputs(), f32.session->outputs()));
     const auto error_on = [&](const auto& share) -> Result<double> {
       const auto outputs = CTXGEN_TRY(run_samples(*narrow, share));

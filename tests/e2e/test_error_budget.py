@@ -1,10 +1,12 @@
 """compile --max-error: weights of single operators in fewer bits, within a bound on the outputs' error, with a proof."""
 
 import collections
+import struct
 
 import numpy as np
 import pytest
 from cli_support import ctxgen, done, into, json_of, make_model, refused, save
+from context_support import forge_certificates, message_of
 from onnx import TensorProto, helper, numpy_helper
 
 ROWS, DEPTH, WIDTH = 4, 256, 128
@@ -222,6 +224,59 @@ def test_a_changed_bin_is_noticed(tmp_path):
     assert finished.returncode == 2
     assert "INVALID_GRAPH" in finished.stderr
     assert "repeated" not in finished.stdout
+
+
+BOUND, NORM, SEARCHED, HELD_OUT, SEARCHED_ERROR, HELD_OUT_ERROR, PRODUCER, FINGERPRINT, CHOICES, PROGRAMS = 1, 2, 5, 6, 7, 8, 9, 10, 11, 12
+
+
+def replaced(number, value):
+    return lambda fields: [[n, kind, value if n == number else old] for n, kind, old in fields]
+
+
+def without(number):
+    return lambda fields: [field for field in fields if field[0] != number]
+
+
+def more_choices(op, choice):
+    forged = [CHOICES, 2, message_of([[1, 2, op], [2, 2, choice]])]
+    return lambda fields: sorted([*fields, forged], key=lambda field: (field[0], field[2] if field[0] == CHOICES else b""))
+
+
+def double(value):
+    return struct.pack("<d", value)
+
+
+@pytest.mark.parametrize(("change", "names"), [
+    (lambda fields: fields, []),
+    (replaced(SEARCHED, 1_000_000), ["1000000"]),
+    (replaced(HELD_OUT, 2**63), [str(2**63)]),
+    (replaced(SEARCHED_ERROR, double(1e-9)), ["samples of the search", "1e-09"]),
+    (replaced(HELD_OUT_ERROR, double(1e-9)), ["held out", "1e-09"]),
+    (replaced(NORM, b"mean"), ["the largest error"]),
+    (without(CHOICES), ["of which it says nothing"]),
+    (more_choices(b"w9", b"weights=f16"), ["w9", "weights=f16"]),
+    (lambda fields: [[n, kind, old.replace(b"weights=", b"weighty=") if n == CHOICES else old] for n, kind, old in fields], ["is not"]),
+    (replaced(PRODUCER, b"ctxgen 0.0.9"), ["0.0.9"]),
+    (replaced(FINGERPRINT, b"isa=avx9"), ["avx9"]),
+])
+def test_forged_certificates_are_refused(tmp_path, change, names):
+    context, _ = compiled(tmp_path, "2e-2")
+    forge_certificates(bin_of(context), change)
+    request = ["verify", context, "--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz"]
+    if names:
+        refused(4, "NOT_SATISFIED", *request, names=["certificate", *names])
+    else:
+        done(*request)  # the helper changes nothing else
+
+
+@pytest.mark.parametrize("change", [replaced(NORM, b"xxxxx"), replaced(BOUND, double(1e-9)), replaced(SEARCHED, 0), without(PROGRAMS)])
+def test_certificates_that_cannot_be_are_damage(tmp_path, change):
+    context, _ = compiled(tmp_path, "2e-2")
+    forge_certificates(bin_of(context), change)
+    finished = ctxgen("verify", context)
+    assert finished.returncode == 2
+    assert "INVALID_GRAPH" in finished.stderr
+    assert "certificate" in finished.stderr
 
 
 def test_appending_keeps_a_certificate(tmp_path):

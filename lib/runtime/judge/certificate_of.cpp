@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -72,16 +73,33 @@ Result<std::optional<Certificate>> read_proof(const ContextSet& set, int threads
   return found;
 }
 
+Result<ContextSet> open_set(const std::filesystem::path& path, const SessionOptions& options) {
+  const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
+  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".", options.bin_source,
+                             VerifyBlobs::kNever};
+  return open_contexts(model, places, loaders_of(options));
+}
+
 }  // namespace
 
 Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
                                                   const SessionOptions& options) {
   return at_boundary("reading a certificate", [&]() -> Result<std::optional<Certificate>> {
-    const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
-    const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".",
-                               options.bin_source, VerifyBlobs::kNever};
-    const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
-    return read_proof(set, options.threads);
+    return read_proof(CTXGEN_TRY(open_set(path, options)), options.threads);
+  });
+}
+
+Result<std::vector<OpPrecision>> precisions_in(const std::filesystem::path& path,
+                                               const SessionOptions& options) {
+  return at_boundary("reading precisions", [&]() -> Result<std::vector<OpPrecision>> {
+    const ContextSet set = CTXGEN_TRY(open_set(path, options));
+    std::vector<OpPrecision> all;
+    for (const ResolvedNode& node : set.nodes) {
+      const OpenContext& context = set.contexts[node.context];
+      std::ranges::move(context.loader->precisions(context.reader->programs()[node.program]),
+                        std::back_inserter(all));
+    }
+    return all;
   });
 }
 

@@ -51,6 +51,10 @@ TEST(Certificate, SaysNothingThatCannotBe) {
     EXPECT_EQ(opened([&](Certificate& c) { c.held_out_error = error; }), ErrorCode::kCorruptContext)
         << error;
   }
+  for (const char* norm : {"", "l2", "MAX", "max "})
+    EXPECT_EQ(opened([&](Certificate& c) { c.norm = norm; }), ErrorCode::kCorruptContext) << norm;
+  EXPECT_EQ(opened([](Certificate& c) { c.searched = 0; }), ErrorCode::kCorruptContext);
+  EXPECT_EQ(opened([](Certificate& c) { c.held_out = 0; }), ErrorCode::kCorruptContext);
   EXPECT_EQ(opened([](Certificate& c) { c.choices.push_back({"a", "weights=f16"}); }),
             ErrorCode::kCorruptContext);
 }

@@ -47,6 +47,11 @@ struct IntegrityFinding {
 [[nodiscard]] Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
                                                                 const SessionOptions& options = {});
 
+/// What the ops of a context model with a constant compute in, program by program. Touches no weights.
+/// Errors  as those of a session.
+[[nodiscard]] Result<std::vector<OpPrecision>> precisions_in(const std::filesystem::path& path,
+                                                             const SessionOptions& options = {});
+
 /// How a compiled model and its source round. Partitions compute in f32 where the source may round
 /// after each operator: of the two paths to an output of the model the coarser one counts.
 /// Errors  INVALID_ARGUMENT (the two have other inputs or outputs: another model's source).

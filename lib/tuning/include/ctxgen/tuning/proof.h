@@ -17,7 +17,7 @@ struct RepeatedProof {
 /// Runs a context model, and the model that it was compiled from in f32, on the samples of its certificate.
 ///
 /// `source` is compiled in memory as `options` say.
-/// Errors  NOT_SATISFIED: samples of another file, an error above the bound, or one that is not the certificate's
+/// Errors  NOT_SATISFIED: samples of another file, numbers of them or choices that are not the certificate's, an error above the bound, or one that is not the certificate's
 ///         (by more than a twentieth, which sums in another order on another machine do not reach); those of a
 ///         compile and of runs.
 [[nodiscard]] Result<RepeatedProof> repeat_proof(const std::filesystem::path& context,
