@@ -288,6 +288,36 @@ def test_appending_keeps_a_certificate(tmp_path):
     assert proof(tmp_path, context)["repeated"] is not None
 
 
+def sharing(seed):
+    """Two products with a step between them that is not compiled; the first product is the same for all seeds."""
+    def weight(of, *shape):
+        return (np.random.default_rng(of).standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+
+    constants = {"w0": weight(0, DEPTH, WIDTH), "w1": weight(seed, WIDTH, WIDTH), "two": np.array(2.0, np.float64)}
+    nodes = [helper.make_node("MatMul", ["x", "w0"], ["a"]), helper.make_node("Cast", ["a"], ["c"], to=TensorProto.DOUBLE),
+             helper.make_node("Mul", ["c", "two"], ["d"]), helper.make_node("Cast", ["d"], ["e"], to=TensorProto.FLOAT),
+             helper.make_node("MatMul", ["e", "w1"], ["y"])]
+    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [ROWS, DEPTH])], [info("y", TensorProto.FLOAT, [ROWS, WIDTH])],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    return make_model(graph)
+
+
+@pytest.mark.parametrize("verb", ["append", "merge"])
+def test_models_that_share_a_partition_keep_their_certificates(tmp_path, verb):
+    sources = [save(sharing(seed), tmp_path / f"{name}.onnx") for seed, name in ((1, "first"), (2, "second"))]
+    budget = ["--max-error", "2e-2", "--samples", samples(tmp_path)]
+    out = tmp_path / "out"
+    done("compile", sources[0], "-o", into(out), *budget)
+    if verb == "append":
+        done("compile", sources[1], "-o", out / "second_ctx.onnx", *budget, "--append", out / "first_dnnl.bin")
+    else:
+        done("compile", sources[1], "-o", into(out), *budget)
+        done("merge", out / "first_ctx.onnx", out / "second_ctx.onnx", "-o", into(tmp_path / "merged"))
+        out = tmp_path / "merged"
+    for source in sources:
+        done("verify", out / f"{source.stem}_ctx.onnx", "--against", source, "--samples", tmp_path / "samples.npz")
+
+
 def test_a_search_that_does_not_hold_writes_nothing(tmp_path):
     """The samples that are held out are far larger: their errors are, too."""
     source, path = save(saturating(), tmp_path / "net.onnx"), tmp_path / "samples.npz"

@@ -36,6 +36,29 @@ Status take_over_weights(Program& program, const ContextReader& reader, WeightSt
   return {};
 }
 
+/// All of it: certificates that differ in anything are of two programs.
+void add_certificate(Hasher& hasher, const Certificate& certificate) {
+  const auto add_hash = [&](const Hash128& hash) {
+    hasher.add(hash.high);
+    hasher.add(hash.low);
+  };
+  for (const double number :
+       {certificate.bound, certificate.searched_error, certificate.held_out_error})
+    hasher.add(std::bit_cast<std::uint64_t>(number));
+  hasher.add(std::string_view(certificate.norm));
+  add_hash(certificate.samples);
+  hasher.add(certificate.searched);
+  hasher.add(certificate.held_out);
+  hasher.add(std::string_view(certificate.producer));
+  hasher.add(std::string_view(certificate.fingerprint));
+  hasher.add(std::uint64_t(certificate.choices.size()));
+  for (const OpChoice& one : certificate.choices) {
+    hasher.add(std::string_view(one.op));
+    hasher.add(std::string_view(one.choice));
+  }
+  for (const Hash128& program : certificate.programs) add_hash(program);
+}
+
 /// The content hash leaves names out, which readers of a program bind by: those of one name must not differ in them, in
 /// whatever batch they meet.
 Hash128 hash_with_names(const Program& program, std::string_view content_hash) {
@@ -43,12 +66,8 @@ Hash128 hash_with_names(const Program& program, std::string_view content_hash) {
   hasher.add(content_hash);
   for (const ProgramValue& value : program.values) hasher.add(std::string_view(value.name));
   for (const ProgramWeight& weight : program.weights) hasher.add(std::string_view(weight.name));
-  if (program.certificate) {  // programs with and without one may be in one bin
-    hasher.add(std::bit_cast<std::uint64_t>(program.certificate->bound));
-    hasher.add(std::string_view(program.certificate->norm));
-    hasher.add(program.certificate->samples.high);
-    hasher.add(program.certificate->samples.low);
-  }
+  // Programs with and without one, and with those of two models, may be in one bin.
+  if (program.certificate) add_certificate(hasher, *program.certificate);
   return hasher.finish();
 }
 
