@@ -159,6 +159,18 @@ def test_a_proof_needs_its_samples_and_its_source(tmp_path):
     refused(1, "INVALID_ARGUMENT", "verify", context, "--samples", tmp_path / "samples.npz", names=["--against"])
 
 
+def test_a_comparison_does_not_repeat_a_proof(tmp_path):
+    context, _ = compiled(tmp_path, "1e-6")  # all of it is f32
+    refused_run = ctxgen("verify", context, "--against", tmp_path / "net.onnx")
+    assert refused_run.returncode == 4
+    for name in ("NOT_SATISFIED", "--samples"):
+        assert name in refused_run.stderr
+
+
+def test_compile_verifies_by_the_certificate(tmp_path):
+    compiled(tmp_path, "2e-2", "--verify")
+
+
 def test_another_source_is_noticed(tmp_path):
     context, _ = compiled(tmp_path, "2e-2")
     other = save(network(seed=8), tmp_path / "other.onnx")

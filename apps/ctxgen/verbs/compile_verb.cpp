@@ -15,7 +15,9 @@
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/compiler/compile_models.h"
 #include "ctxgen/compiler/config_keys.h"
+#include "ctxgen/runtime/verify.h"
 #include "ctxgen/tuning/precision_search.h"
+#include "ctxgen/tuning/proof.h"
 
 #include "cli.h"
 #include "compile/compile_outputs.h"
@@ -186,6 +188,24 @@ Status write_page(const Flags& flags, const CompileReport& report, const OutputP
   const std::string json = report_data_json(data);
   return write_file(flags.page_file, as_bytes(report_page(plan.outputs.front().filename().string(),
                                                           sentence_of(data), {&json, 1})));
+}
+
+/// --verify of a model compiled with --max-error: its outputs may be as far from f32 as its certificate says.
+Status verify_certificate(const OutputPlan& plan, const ModelInput& input,
+                          const CompileOptions& options, const SampleArrays& samples) {
+  const fs::path& output = plan.outputs.front();
+  const auto repeat = [&]() -> Status {
+    SessionOptions session;
+    session.threads = options.threads;
+    const auto certificate = CTXGEN_TRY(certificate_of(output, session));
+    if (!certificate) return fail(ErrorCode::kNotSatisfied, "it has no certificate of its errors");
+    (void)CTXGEN_TRY(repeat_proof(output, *certificate, input, options, samples));
+    return {};
+  };
+  const Status status = repeat();
+  if (status) return {};
+  return std::unexpected(with_context(
+      status.error(), std::format("--verify: \"{}\" (written and kept)", output.string())));
 }
 
 using Verifications = std::vector<std::vector<VerificationRun>>;  // by model
@@ -447,7 +467,10 @@ Result<int> run(const CLI::App& verb, const Flags& flags,
     CTXGEN_CHECK(finish_folder(*genai, plan, *report, flags.verbosity.quiet || flags.json));
   const Depfile depfile = CTXGEN_TRY(make_depfile(flags.build, plan, *report));
   Verifications verifications;
-  if (flags.verify) verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
+  if (flags.verify && budget)
+    CTXGEN_CHECK(verify_certificate(plan, inputs.front(), options, budget->samples));
+  else if (flags.verify)
+    verifications = CTXGEN_TRY(verify_outputs_of(plan, inputs, options));
   CTXGEN_CHECK(write_page(flags, *report, plan, inputs.front(), options, verifications));
   if (!flags.provenance_file.empty())
     CTXGEN_CHECK(write_file(flags.provenance_file, as_bytes(CTXGEN_TRY(provenance_text(

@@ -244,7 +244,7 @@ Result<int> run(const Flags& flags) {
         "{}: {}", worst.what, worst.detail);
   if (const auto divergence = comparisons.divergence())
     return fail(ErrorCode::kNotSatisfied, "{}", divergence_text(*divergence));
-  if (proof && !proof->repeated && !compared)
+  if (proof && !proof->repeated)
     return fail(
         ErrorCode::kNotSatisfied,
         "the proof of the model's errors cannot be repeated: --samples FILE.npz (hash {}) and "
