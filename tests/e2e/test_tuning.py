@@ -244,6 +244,19 @@ def test_a_dry_run_writes_no_file(tmp_path, source):
     assert not (tmp_path / "t.json").exists()
 
 
+@pytest.mark.parametrize(("options", "status", "name"), [
+    (["-o", "out/net_ctx.onnx", "--tuning", "out/net_ctx.onnx"], 1, "net_ctx.onnx"),
+    (["-o", "out/net_ctx.onnx", "--tuning", "r.json", "--report", "r.json"], 1, "r.json"),
+    (["-o", "out/net_ctx.onnx", "--tuning", "nofolder/t.json"], 3, "nofolder"),
+])
+def test_files_are_checked_before_anything_is_measured(tmp_path, monkeypatch, source, options, status, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    code = {1: "INVALID_ARGUMENT", 3: "IO_ERROR"}[status]
+    refused(status, code, "compile", source, "--tune=600", *options, names=[name])
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != source]
+
+
 @panels
 def test_the_summary_says_what_was_measured(tmp_path, source):
     finished = done("compile", source, "-o", into(tmp_path / "out"), "--tune=1", "-v")

@@ -291,6 +291,19 @@ Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelIn
   return report;
 }
 
+/// What a compile would refuse is refused before forms are measured, and before their file is written.
+Status check_before_tuning(const std::vector<ModelInput>& inputs, const OutputPlan& plan,
+                           const CompileOptions& options) {
+  if (plan.to_stdout) return {};
+  (void)CTXGEN_TRY(compile_key(inputs, plan.outputs, options));
+  std::error_code ignored;
+  for (const fs::path& output : plan.outputs)
+    if (options.no_clobber && fs::exists(output, ignored))
+      return fail(ErrorCode::kInvalidArgument, "\"{}\" exists already, and --no-clobber is given",
+                  output.string());
+  return {};
+}
+
 /// Out  options.tuning, where --tune is given and there is something to do.
 Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
                               const std::vector<ModelInput>& inputs, CompileOptions& options,
@@ -300,6 +313,7 @@ Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
   if (flags.build.if_needed && !untuned)
     report = CTXGEN_TRY(report_if_current(inputs, plan, options));
   if (!report) {
+    if (flags.tuning.tunes) CTXGEN_CHECK(check_before_tuning(inputs, plan, options));
     auto tuned = CTXGEN_TRY(tune(flags.tuning, inputs, options, progress));
     report = CTXGEN_TRY(plan.to_stdout ? compile_to_stdout(inputs.front(), options)
                                        : compile_to_files(inputs, plan.outputs, options));
