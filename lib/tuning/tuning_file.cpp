@@ -140,6 +140,11 @@ Result<TuningRow> parse_row(const JsonValue& value, std::size_t index) {
       fields.find("source") == nullptr ? shape.weight : CTXGEN_TRY(fields.type("source"));
   shape.dims = CTXGEN_TRY(fields.dims("dims"));
   shape.group = CTXGEN_TRY(fields.count("group", 1, 1));
+  if (shape.group != 1 && shape.dims.size() <= 2)
+    return fields.wrong("group", "1, or none, where the constant has no spatial dims");
+  if (shape.dims[0] % shape.group != 0)
+    return fields.wrong("group",
+                        std::format("a divisor of the first of \"dims\", {}", shape.dims[0]));
   shape.strides = CTXGEN_TRY(window_numbers(fields, "strides", shape.dims));
   shape.dilations = CTXGEN_TRY(window_numbers(fields, "dilations", shape.dims));
   shape.rows = CTXGEN_TRY(fields.count("rows", 1, 0));

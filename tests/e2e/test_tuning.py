@@ -138,6 +138,8 @@ def test_files_of_other_machines_are_refused(tmp_path, source, fields, names):
     ([{**PRODUCT, "form": "Acdb16a"}], ["Acdb16a", "matmul"]),
     ([{**PRODUCT, "op": "softmax", "form": "BA16a16b"}], ["softmax"]),
     ([{**PRODUCT, "from": "BA16a16b"}], ["from", "form", "row 1", "t.json"]),
+    ([{**PRODUCT, "group": 2, "form": "BA16a16b"}], ["group", "1"]),
+    ([{**WINDOWS, "group": 5, "form": "Acdb16a"}], ["group", "24"]),
     ([{**PRODUCT, "form": "table"}] * 2, ["two rows", "96"]),
 ])
 def test_rows_that_mean_nothing_are_refused(tmp_path, source, rows, names):
