@@ -38,15 +38,17 @@ struct Candidate {
   std::string chosen = {};  // "": f32
 };
 
-/// Ops that read one constant get one choice.
-std::vector<Candidate> candidates_of(std::span<const OpPrecision> precisions) {
+/// Ops that read one constant get one choice. What this machine multiplies, others may not.
+std::vector<Candidate> candidates_of(std::span<const OpPrecision> precisions,
+                                     const CompileOptions& options) {
   std::vector<Candidate> all;
   for (const OpPrecision& one : precisions) {
     if (one.others.empty() || one.op.empty()) continue;
     auto found = std::ranges::find(all, one.op, &Candidate::op);
     if (found == all.end()) found = all.insert(all.end(), Candidate{.op = one.op});
     found->elements += one.elements;
-    found->forms.insert(one.others.begin(), one.others.end());
+    for (const std::string& form : one.others)
+      if (!options.portable || !form.starts_with("precision=")) found->forms.insert(form);
   }
   return all;
 }
@@ -62,7 +64,7 @@ class PrecisionSearch {
     const Trial f32 = CTXGEN_TRY(make_trial(input_, options_, {}));
     samples_ = CTXGEN_TRY(split_samples(request_.samples, f32.session->inputs()));
     references_ = CTXGEN_TRY(run_samples(*f32.session, samples_.searched));
-    candidates_ = candidates_of(f32.precisions);
+    candidates_ = candidates_of(f32.precisions, options_);
     for (const Candidate& candidate : candidates_) elements_ += candidate.elements;
     for (const std::string_view form : kForms) CTXGEN_CHECK(search_form(form));
     PrecisionFinding found = CTXGEN_TRY(finish(f32));
