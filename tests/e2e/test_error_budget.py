@@ -171,6 +171,18 @@ def test_compile_verifies_by_the_certificate(tmp_path):
     compiled(tmp_path, "2e-2", "--verify")
 
 
+@pytest.mark.parametrize("options", [["--portable"], ["--isa", "sse41"], ["--output-names", "r1"], ["--input-names", "r0"],
+                                     ["--input-names", "r0", "--output-names", "m2"]])
+def test_proofs_of_parts_and_of_other_targets_are_repeated(tmp_path, options):
+    data = tmp_path / "samples.npz"
+    width = WIDTH if "--input-names" in options else DEPTH
+    name = "r0" if "--input-names" in options else "x"
+    np.savez(data, **{name: np.random.default_rng(3).standard_normal((6, ROWS, width)).astype(np.float32)})
+    context, report = compiled(tmp_path, "2e-2", *options)
+    assert set(report["precision_search"]["ops"]) != {"f32"}
+    assert proof(tmp_path, context)["repeated"] is not None
+
+
 def test_another_source_is_noticed(tmp_path):
     context, _ = compiled(tmp_path, "2e-2")
     other = save(network(seed=8), tmp_path / "other.onnx")

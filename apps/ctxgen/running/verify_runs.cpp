@@ -245,20 +245,26 @@ Result<std::unique_ptr<Session>> open_reference(const Session& context, const Mo
                                                 const SessionOptions& options) {
   auto whole = CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, options)
                                               : Session::open(source.path, options));
+  auto part = part_compiled(context, *whole);
+  if (!part) return whole;
+  part->external_data_folder = options.external_data_folder;
+  const auto cut = part_of_model(source, *part);
+  if (!cut) return whole;  // another model: comparing says what differs
+  return Session::open_memory(*cut, options);
+}
+
+std::optional<CompileOptions> part_compiled(const Session& context, const Session& whole) {
   CompileOptions part;
-  part.external_data_folder = options.external_data_folder;
   const auto name = [](const IoInfo& info) { return std::string(info.name); };
   const bool other_inputs = std::ranges::any_of(context.inputs(), [&](const IoInfo& input) {
-    return !std::ranges::contains(whole->inputs(), input.name, &IoInfo::name);
+    return !std::ranges::contains(whole.inputs(), input.name, &IoInfo::name);
   });
-  if (!other_inputs && std::ranges::equal(context.outputs(), whole->outputs(), {}, name, name))
-    return whole;
+  if (!other_inputs && std::ranges::equal(context.outputs(), whole.outputs(), {}, name, name))
+    return std::nullopt;
   if (other_inputs)
     std::ranges::transform(context.inputs(), std::back_inserter(part.input_names), name);
   std::ranges::transform(context.outputs(), std::back_inserter(part.output_names), name);
-  const auto cut = part_of_model(source, part);
-  if (!cut) return whole;  // another model: comparing says what differs
-  return Session::open_memory(*cut, options);
+  return part;
 }
 
 Result<std::vector<VerificationRun>> verify_against(const std::filesystem::path& context,

@@ -78,6 +78,10 @@ void write_tolerance(JsonWriter& json, const Comparison& comparison);
                                                               const ModelInput& source,
                                                               const SessionOptions& options);
 
+/// Input and output names of a compile of the part of `whole` that a context model is of; nothing where it is of all.
+[[nodiscard]] std::optional<CompileOptions> part_compiled(const Session& context,
+                                                          const Session& whole);
+
 /// Runs a written context model next to its source: one seed for each profile.
 [[nodiscard]] Result<std::vector<VerificationRun>> verify_against(
     const std::filesystem::path& context, const ModelInput& source, const CompileOptions& options);

@@ -122,6 +122,16 @@ struct CheckedCertificate {
   std::optional<RepeatedProof> repeated;
 };
 
+/// A compile of what the context model is of: all of the source, or a part.
+Result<CompileOptions> options_of_source(const Flags& flags, const ModelInput& source,
+                                         SessionOptions options) {
+  const auto context = CTXGEN_TRY(Session::open(flags.context, options));
+  options.external_data_folder = flags.external_data_folder;
+  const auto whole = CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, options)
+                                                    : Session::open(source.path, options));
+  return part_compiled(*context, *whole).value_or(CompileOptions());
+}
+
 Result<std::optional<CheckedCertificate>> check_proof(const Flags& flags) {
   SessionOptions session;
   session.threads = static_cast<int>(flags.threads);
@@ -132,10 +142,10 @@ Result<std::optional<CheckedCertificate>> check_proof(const Flags& flags) {
   if (!certificate) return std::nullopt;
   CheckedCertificate checked{.certificate = *std::move(certificate), .repeated = std::nullopt};
   if (flags.samples.empty() || flags.source.empty()) return checked;
-  CompileOptions options;
+  const ModelInput source = CTXGEN_TRY(model_input(flags.source));
+  CompileOptions options = CTXGEN_TRY(options_of_source(flags, source, session));
   options.threads = session.threads;
   options.external_data_folder = flags.external_data_folder;
-  const ModelInput source = CTXGEN_TRY(model_input(flags.source));
   const SampleArrays samples = CTXGEN_TRY(read_sample_file(flags.samples));
   checked.repeated =
       CTXGEN_TRY(repeat_proof(flags.context, checked.certificate, source, options, samples));

@@ -5,7 +5,9 @@
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/version.h"
+#include "ctxgen/ctxfile/fingerprint.h"
 #include "ctxgen/ctxfile/needs.h"
+#include "ctxgen/ctxfile/packed_at_load.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/runtime/verify.h"
 
@@ -21,6 +23,11 @@ bool is_same_proof(Certificate a, Certificate b) {
   return a == b;
 }
 
+/// Names the library's major version only.
+bool is_portable(const ContextInfo& info) {
+  return std::ranges::contains(instruction_sets_of(info.fingerprint), "portable");
+}
+
 Status check_version(const Certificate& certificate, const OpenContext& context, int threads) {
   const ContextInfo& info = context.reader->info();
   if (certificate.fingerprint != info.fingerprint || certificate.producer != info.producer)
@@ -33,10 +40,19 @@ Status check_version(const Certificate& certificate, const OpenContext& context,
                 "\"{}\": its certificate is of {}, this is ctxgen " CTXGEN_VERSION_STRING
                 ": compile the model again",
                 context.name, certificate.producer);
+  // A smaller instruction set, and weights that a load packs, give what they gave on the machine of the compile.
   const CompatibilityVerdict verdict = fitness_of(info, *context.loader, threads);
-  if (verdict.verdict == Compatibility::kOptimal) return {};
-  return fail(ErrorCode::kNotSatisfied, "\"{}\": its certificate is of other versions: {}",
-              context.name, verdict.reason);
+  if (verdict.verdict == Compatibility::kUnsupported)
+    return fail(ErrorCode::kNotSatisfied,
+                "\"{}\": its certificate cannot be repeated on this machine: {}", context.name,
+                verdict.reason);
+  const auto* predicts = dynamic_cast<const PredictsPacking*>(context.loader);
+  if (predicts == nullptr || is_portable(info) || predicts->is_of_this_library(info.fingerprint))
+    return {};
+  return fail(
+      ErrorCode::kNotSatisfied,
+      "\"{}\": its certificate is of another library, {}, here is {}: compile the model again",
+      context.name, info.fingerprint, context.loader->fingerprint());
 }
 
 Result<std::optional<Certificate>> read_proof(const ContextSet& set, int threads) {

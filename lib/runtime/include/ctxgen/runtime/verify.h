@@ -43,7 +43,8 @@ struct IntegrityFinding {
 /// where nothing was. Touches no weights.
 ///
 /// Errors  NOT_SATISFIED: the certificate is of other programs, of another compile or another version than what it is
-///         with, or of a version or an instruction set that this process is not; as those of a session else.
+///         with, of another version than this process, or for an instruction set that the machine lacks; as those of a
+///         session else.
 [[nodiscard]] Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
                                                                 const SessionOptions& options = {});
 
