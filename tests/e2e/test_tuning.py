@@ -228,6 +228,13 @@ def test_if_needed_looks_at_the_file_before_it_measures(tmp_path, source):
 
 
 @panels
+def test_if_needed_measures_where_the_file_has_no_rows(tmp_path, source):
+    options = ["--tune=1", "--tuning", tuning(tmp_path / "t.json", threads=1), "--if-needed"]
+    compiled(source, "out")  # a file without rows gives the same key
+    assert compiled(source, "out", *options)[1]["tuning"]["measured"] == 2
+
+
+@panels
 def test_sizes_that_are_planned_ahead_are_measured(tmp_path):
     model = network()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
@@ -280,6 +287,19 @@ def test_an_interrupt_keeps_what_is_known(tmp_path, source):
     assert "1 of 2 shapes" in lines[-1]
     assert {"op": "matmul", "form": "BA16a16b"}.items() <= json.loads(file.read_text())["rows"][-1].items()
     assert not list((tmp_path / "out").glob("*"))
+
+
+@panels
+def test_rows_that_another_process_wrote_meanwhile_are_kept(tmp_path, source):
+    file = tuning(tmp_path / "t.json", {**PRODUCT, "rows": 1, "form": "BA16a16b"}, threads=1)
+    other = tuning(tmp_path / "other.json", {**PRODUCT, "dims": "64x64", "form": "table"}, threads=1)
+    command = [os.environ["CTXGEN_BIN"], "compile", source, "-v", "-o", into(tmp_path / "out"), "--tune=2", "--tuning", file]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    next(line for line in process.stderr if "tuning:" in line)
+    other.replace(file)
+    process.stderr.readlines()
+    assert process.wait() == 0
+    assert {row["dims"] for row in json.loads(file.read_text())["rows"]} == {"96x200", "64x64", "24x16x3x3"}
 
 
 @pytest.mark.parametrize(("options", "names"), [

@@ -309,7 +309,7 @@ Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
                               const std::vector<ModelInput>& inputs, CompileOptions& options,
                               Progress& progress) {
   std::optional<CompileReport> report;
-  const bool untuned = flags.tuning.tunes && options.tuning.library.empty();
+  const bool untuned = flags.tuning.tunes && options.tuning.rows.empty();
   if (flags.build.if_needed && !untuned)
     report = CTXGEN_TRY(report_if_current(inputs, plan, options));
   if (!report) {
