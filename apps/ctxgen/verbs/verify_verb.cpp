@@ -129,7 +129,11 @@ Result<CompileOptions> options_of_source(const Flags& flags, const ModelInput& s
   options.external_data_folder = flags.external_data_folder;
   const auto whole = CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, options)
                                                     : Session::open(source.path, options));
-  return part_compiled(*context, *whole).value_or(CompileOptions());
+  CompileOptions part = part_compiled(*context, *whole).value_or(CompileOptions());
+  part.external_data_folder = flags.external_data_folder;
+  if (part.input_names.empty() && part.output_names.empty()) return part;
+  if (part_of_model(source, part)) return part;
+  return CompileOptions();  // another model: comparing says what differs
 }
 
 Result<std::optional<CheckedCertificate>> check_proof(const Flags& flags) {
