@@ -178,7 +178,7 @@ HWY_INLINE Tile tile_of(const PanelProduct& p, const WindowRows& rows, const Run
   tile.runs = runs;
   tile.offsets = rows.offsets();
   tile.numbers = rows.numbers();
-  tile.block = p.matrix.block;
+  tile.block = block_of(p.matrix);
   tile.half = 2 * kLanes;
   tile.to_pitch = p.result_pitch;
   tile.clamped = p.finish.low > -std::numeric_limits<float>::infinity() ||
@@ -263,7 +263,6 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
   Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels), block,
                 narrow ? kNarrowChunk * block : p.matrix.panel_elements, 0};
   Tile tile = tile_of(p, rows, runs.data());
-  tile.block = block;
   if (block == static_cast<std::int64_t>(2 * kLanes)) tile.half = panels.pitch;
   for (std::int64_t k = 0; k == 0 || k < depth; k += chunk_depth) {
     const Chunk chunk{k == 0, k + chunk_depth >= depth};
