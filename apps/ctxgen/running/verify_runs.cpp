@@ -241,10 +241,15 @@ std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
   return text;
 }
 
+Result<std::unique_ptr<Session>> open_source(const ModelInput& source,
+                                             const SessionOptions& options) {
+  return source.path.empty() ? Session::open_memory(source.bytes, options)
+                             : Session::open(source.path, options);
+}
+
 Result<std::unique_ptr<Session>> open_reference(const Session& context, const ModelInput& source,
                                                 const SessionOptions& options) {
-  auto whole = CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, options)
-                                              : Session::open(source.path, options));
+  auto whole = CTXGEN_TRY(open_source(source, options));
   auto part = part_compiled(context, *whole);
   if (!part) return whole;
   part->external_data_folder = options.external_data_folder;

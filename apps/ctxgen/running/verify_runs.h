@@ -72,6 +72,10 @@ void write_tolerance(JsonWriter& json, const Comparison& comparison);
 [[nodiscard]] std::string runs_text(std::span<const VerificationRun> runs, bool verbose,
                                     std::string_view indent = "");
 
+/// A source as it is, from its file or its bytes.
+[[nodiscard]] Result<std::unique_ptr<Session>> open_source(const ModelInput& source,
+                                                           const SessionOptions& options);
+
 /// The source that a context model is compared with; of a context model of a part (--output-names), that part of the source.
 /// Errors  those of Session::open().
 [[nodiscard]] Result<std::unique_ptr<Session>> open_reference(const Session& context,

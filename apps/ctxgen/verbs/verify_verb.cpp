@@ -127,8 +127,7 @@ Result<CompileOptions> options_of_source(const Flags& flags, const ModelInput& s
                                          SessionOptions options) {
   const auto context = CTXGEN_TRY(Session::open(flags.context, options));
   options.external_data_folder = flags.external_data_folder;
-  const auto whole = CTXGEN_TRY(source.path.empty() ? Session::open_memory(source.bytes, options)
-                                                    : Session::open(source.path, options));
+  const auto whole = CTXGEN_TRY(open_source(source, options));
   CompileOptions part = part_compiled(*context, *whole).value_or(CompileOptions());
   part.external_data_folder = flags.external_data_folder;
   if (part.input_names.empty() && part.output_names.empty()) return part;
