@@ -12,36 +12,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-/// What is multiplied next, which tiles ask for on their way: the hardware does not see that it comes,
-/// a panel's chunks are far apart.
-struct Ahead {
-  const float* at;
-  std::int64_t second;         // floats to the unit's other panel; 0: there is none
-  std::int64_t lines;          // of 16 floats, in a panel
-  std::int64_t lines_per_row;  // of the part
-
-  HWY_INLINE void prefetch(std::int64_t rows) {
-    std::int64_t count = HWY_MIN(lines, rows * lines_per_row);
-    lines -= count;
-    for (; count > 0; --count, at += 16) {
-#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
-      __builtin_prefetch(at, 0, 2);
-      if (second != 0) __builtin_prefetch(at + second, 0, 2);
-#endif
-    }
-  }
-};
-
 /// The rows of a group times kVectors vectors of columns, of which the result has `columns`, in tiles
 /// of about as many rows each.
 template <std::size_t kVectors>
-HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns, Ahead& ahead) {
+HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns) {
   constexpr auto kMost = static_cast<std::int64_t>(kRowsOf<kVectors>);
   const bool whole = columns >= static_cast<std::int64_t>(kVectors * kLanes);
   for (std::int64_t tiles = (rows + kMost - 1) / kMost; tiles > 0; --tiles) {
     const std::int64_t count = (rows + tiles - 1) / tiles;
     const TileFunction multiply = kTiles<kVectors>[static_cast<std::size_t>(count - 1)];
-    ahead.prefetch(count);
     if (whole)
       multiply(tile);
     else
@@ -68,9 +47,6 @@ HWY_INLINE std::size_t vectors_of(std::int64_t columns, std::int64_t rows) {
   return vectors % 3 == 0 ? 3 : 1;
 }
 
-/// Elements of a row that are multiplied before the next rows': narrow tiles keep a panel's part in the
-/// first cache, wide ones read it from the second.
-inline constexpr std::int64_t kPanelChunk = kLanes >= 16 ? kChunk : kChunk / 2;
 /// Of narrow panels, whose part is widened into memory of its own first. Measured: 3 % faster than 256 with AVX2.
 inline constexpr std::int64_t kNarrowChunk = kLanes >= 16 ? 256 : 384;
 
@@ -127,7 +103,7 @@ struct Chunk {
 /// all tiles share.
 HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
                               const Panels& panels, Tile tile, std::int64_t rows,
-                              std::int64_t column, Ahead& ahead) {
+                              std::int64_t column) {
   const std::int64_t block = panels.block;
   const std::int64_t end = std::min(column + columns_of_unit(block), part.column + part.columns);
   // Where the last panel is alone it is a unit of its own.
@@ -142,33 +118,12 @@ HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, co
     tile.to = p.result + part.row * p.result_pitch + at;
     tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
     switch (vectors) {
-      case 4: multiply_rows<4>(tile, rows, end - at, ahead); break;
-      case 3: multiply_rows<3>(tile, rows, end - at, ahead); break;
-      case 2: multiply_rows<2>(tile, rows, end - at, ahead); break;
-      default: multiply_rows<1>(tile, rows, end - at, ahead); break;
+      case 4: multiply_rows<4>(tile, rows, end - at); break;
+      case 3: multiply_rows<3>(tile, rows, end - at); break;
+      case 2: multiply_rows<2>(tile, rows, end - at); break;
+      default: multiply_rows<1>(tile, rows, end - at); break;
     }
   }
-}
-
-/// The chunk after that of the unit at the part's column i: the next unit's, or the first one's next.
-HWY_INLINE Ahead next_chunk(const PanelProduct& p, const ProductPart& part, std::int64_t k,
-                            std::int64_t i) {
-  // Measured: it does not help there. Narrow panels are read in order.
-  if (kLanes >= 16 || p.matrix.type != PanelType::kFloat) return {};
-  const std::int64_t block = p.matrix.block, unit = columns_of_unit(block);
-  if (i + unit < part.columns) {
-    i += unit;
-  } else {
-    i = 0;
-    k += kPanelChunk;
-  }
-  const std::int64_t count = HWY_MIN(kPanelChunk, p.windows.depth() - k);
-  if (count <= 0) return {};
-  const std::int64_t lines = count * block / 16;
-  const bool two = unit > block && i + block < part.columns;
-  const float* panel = reinterpret_cast<const float*>(p.matrix.panels) +
-                       (part.column + i) / block * p.matrix.panel_elements;
-  return {panel + k * block, two ? p.matrix.panel_elements : 0, lines, lines / part.rows + 1};
 }
 
 /// What all tiles of a part share.
@@ -258,7 +213,7 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
   const std::int64_t depth = p.windows.depth(), block = block_of(p.matrix);
   const std::int64_t unit = columns_of_unit(block);
   const bool narrow = p.matrix.type != PanelType::kFloat;
-  const std::int64_t chunk_depth = narrow ? kNarrowChunk : kPanelChunk;
+  const std::int64_t chunk_depth = narrow ? kNarrowChunk : kChunk;
   HWY_ALIGN float widened[kNarrowChunk * kWidenedColumns];
   Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels), block,
                 narrow ? kNarrowChunk * block : p.matrix.panel_elements, 0};
@@ -272,14 +227,13 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
       if (narrow)
         panels = widen_unit(p.matrix, k, std::min(chunk_depth, depth - k), part.column + i,
                             std::min(unit, part.columns - i), widened);
-      Ahead ahead = next_chunk(p, part, k, i);
       for (const WindowRows::Group& group : rows.groups()) {
         tile.offsets = rows.offsets() + group.first;
         tile.numbers = rows.numbers() + group.first;
         if (i == 0 || rows.groups().size() > 1)
           tile.run_count = find_runs(p.windows, group.cover, k, chunk_depth, runs);
         if (tile.run_count > 0 || chunk.first || chunk.last)
-          multiply_unit(p, part, chunk, panels, tile, group.count, part.column + i, ahead);
+          multiply_unit(p, part, chunk, panels, tile, group.count, part.column + i);
       }
     }
   }

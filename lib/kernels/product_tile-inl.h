@@ -22,6 +22,10 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 inline constexpr std::size_t kTileRegisters = kLanes >= 16 ? 28 : kLanes >= 8 ? 12 : 8;
 inline constexpr std::size_t kMostTileRows = kLanes >= 16 ? 14 : kLanes >= 8 ? 6 : 4;
 
+/// Steps of a tile's depth in a turn of its loop. Measured with AVX2: two are 3 % faster than one, four
+/// no faster than two.
+inline constexpr int kStepsAtOnce = kLanes >= 16 ? 1 : 2;
+
 /// Rows of a tile of so many vectors of columns at most: its sums fill the registers.
 template <std::size_t kVectors>
 constexpr std::size_t kRowsOf = HWY_MIN(kTileRegisters / kVectors, kMostTileRows);
@@ -76,6 +80,7 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
     const float* HWY_RESTRICT b = t.panel + (run.depth - t.first) * t.block;
     const float* a[kRows];
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
+#pragma GCC unroll kStepsAtOnce
     for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {
       if constexpr (kAhead)
         unrolled<kVectors>([&](auto v)
