@@ -46,7 +46,8 @@ CTXGEN_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base,
     const int minor = minor_version(base->GetVersionString());
     const auto tables =
         std::clamp(static_cast<std::uint32_t>(minor), kOldestOrtApiVersion, kNewestOrtApiVersion);
-    const OrtApis ort{api, api->GetEpApi(), minor, tables, find_terminate_flag(*api)};
+    const OrtApis ort{api,    api->GetEpApi(),           minor,
+                      tables, find_terminate_flag(*api), find_newer_api(*api, minor)};
     for (const ctxgen::ProgramLoader* loader : loaders)
       factories[(*count)++] = Factory::make(ort, *loader, logger);
     return {};

@@ -43,9 +43,15 @@ Result<VerifyBlobs> parse_verify(std::string_view value) {
               "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
 }
 
-constexpr std::string_view kOwnOptions[] = {"threads",   "kept_plans",      "verify_blobs",
-                                            "cache_dir", "cache_max_bytes", "require_signed",
-                                            "signature"};
+Result<bool> parse_workers(std::string_view value) {
+  if (value == "openmp" || value == "session") return value == "session";
+  return fail(ErrorCode::kInvalidArgument,
+              "option \"workers\" is \"{}\", expected openmp or session", value);
+}
+
+constexpr std::string_view kOwnOptions[] = {"threads",        "kept_plans", "verify_blobs",
+                                            "workers",        "cache_dir",  "cache_max_bytes",
+                                            "require_signed", "signature"};
 
 auto unknown_option(const Provider& provider, std::string_view key) {
   std::vector<std::string> names(std::begin(kOwnOptions), std::end(kOwnOptions));
@@ -62,6 +68,8 @@ Status set_own(EpOptions& options, const Provider& provider, std::string_view ke
     options.kept_plans = static_cast<std::size_t>(CTXGEN_TRY(parse_number(key, value, 1, 4096)));
   } else if (key == "verify_blobs") {
     options.verify_blobs = CTXGEN_TRY(parse_verify(value));
+  } else if (key == "workers") {
+    options.session_workers = CTXGEN_TRY(parse_workers(value));
   } else if (key == "cache_dir") {
     options.cache_dir = value;
   } else if (key == "require_signed") {
@@ -92,6 +100,8 @@ Status set(EpOptions& options, const Provider& provider, std::string_view key,
   };
   for (const auto& [name, flag] : flags)
     if (key == name) *flag = CTXGEN_TRY(parse_flag(key, value));
+  if (key.starts_with("ep.enable_weightless") && value != "0" && options.weightless.empty())
+    options.weightless = key;
   if (key == "ep.context_file_path") options.context_file_path = value;
   if (key == "ep.context_node_name_prefix") options.node_prefix = value;
   if (key == "session.model_external_initializers_file_folder_path")
@@ -113,6 +123,7 @@ Result<EpOptions> read_options(const OrtApis& ort, const Provider& provider,
   ort.api->GetKeyValuePairs(pairs, &keys, &values, &count);
   EpOptions options;
   for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, provider, keys[i], values[i]));
+  options.data = CTXGEN_TRY(ContextData::of(ort, session));
   CTXGEN_CHECK(provider.check_options(options.provider_options));
   if (options.required_signature.key.empty() && !options.required_signature.signature.empty())
     return fail(ErrorCode::kInvalidArgument, "option \"signature\" without \"require_signed\"");

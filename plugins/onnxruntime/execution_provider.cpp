@@ -137,6 +137,11 @@ Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& in
 Result<SessionPrograms> ExecutionProvider::compile_ordinary(const OrtGraph& source,
                                                             SessionGraph& graph,
                                                             CacheFolder* cache) {
+  if (!options_.weightless.empty())
+    return fail(ErrorCode::kUnsupported,
+                "{}: models that are compiled in a session have their weights in the context; "
+                "ctxgen compile --config ep.enable_weightless_mode=1 leaves them in their files",
+                options_.weightless);
   const SessionCompiler compiler(*provider_, options_, cache);
   if (options_.disable_compile) return compiler.claim(graph);
   if (!options_.generates) return compiler.compile(graph);
@@ -158,6 +163,7 @@ Result<std::unique_ptr<CacheFolder>> ExecutionProvider::open_cache() const {
 Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSupportInfo& info) {
   const OrtNodeFusionOptions fusion{.ort_version_supported = ort_.tables_version,
                                     .drop_constant_initializers = true};
+  const double start_us = steady_us();
   auto cache = open_cache();
   if (!cache) {
     refusal_ = std::unexpected(std::move(cache).error());
@@ -166,7 +172,7 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
   auto read = read_session_graph(ort_, graph);
   auto programs = read ? compile_ordinary(graph, *read, cache->get())
                        : Result<SessionPrograms>(std::unexpected(read.error()));
-  if (!programs && options_.generates) {
+  if (!programs && (options_.generates || !options_.weightless.empty())) {
     refusal_ = std::unexpected(std::move(programs).error());
     return claim_to_refuse(CTXGEN_TRY(nodes_of(ort_, graph)), info);
   }
@@ -194,8 +200,9 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
     log_message(ort_, logger_, ORT_LOGGING_LEVEL_VERBOSE,
                 std::format("{}: left: {}", name_, refusal));
   log_message(ort_, logger_, ORT_LOGGING_LEVEL_INFO,
-              std::format("{}: {} of {} nodes in {} partitions{}", name_, compiled, programs->nodes,
-                          made_.size(), programs->cached ? ", from the cache" : ""));
+              std::format("{}: {} of {} nodes in {} partitions{}, {:.1f} ms", name_, compiled,
+                          programs->nodes, made_.size(), programs->cached ? ", from the cache" : "",
+                          (steady_us() - start_us) / 1000));
   return {};
 }
 
@@ -245,6 +252,10 @@ Result<ContextPlaces> ExecutionProvider::places(const OrtGraph& graph) const {
   ContextPlaces places;
   places.verify = options_.verify_blobs;
   places.workspace = group_.get();
+  if (options_.data.reads())
+    places.bin_source = [this](std::string_view name) {
+      return options_.data.read(ort_, std::string(name));
+    };
   std::filesystem::path path = CTXGEN_TRY(model_path(ort_, graph));
   const bool elsewhere = !options_.external_data_folder.empty() &&
                          same_folder(path.parent_path(), options_.external_data_folder);
@@ -302,8 +313,8 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(
   const BlobSource blobs = sources.blobs_of(*program, context.reader);
   auto executable =
       CTXGEN_TRY_AT(context.loader->load(program, blobs, load, &statistics), "{}", node.where);
-  return std::make_unique<PartitionKernel>(ort_, watch_, profiles_, node.where,
-                                           std::move(executable), std::move(bindings));
+  return std::make_unique<PartitionKernel>(surroundings(), node.where, std::move(executable),
+                                           std::move(bindings));
 }
 
 Result<const ExecutionProvider::Made*> ExecutionProvider::find_made(const OrtGraph& graph) const {
@@ -318,7 +329,7 @@ Result<const ExecutionProvider::Made*> ExecutionProvider::find_made(const OrtGra
 Status ExecutionProvider::generate(std::span<const OrtGraph* const> graphs,
                                    std::span<const OrtNode* const> fused_nodes,
                                    OrtNode** context_nodes) {
-  CTXGEN_CHECK(context_->write(*made_content_));
+  CTXGEN_CHECK(context_->write(ort_, *made_content_));
   made_content_.reset();
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     const Made* made = CTXGEN_TRY(find_made(*graphs[i]));
@@ -345,7 +356,7 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load_ordinary(
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   auto executable = CTXGEN_TRY_AT(
       provider_->loader()->load(made->program, made_blobs_, load, nullptr), "{}", where);
-  return std::make_unique<PartitionKernel>(ort_, watch_, profiles_, where, std::move(executable),
+  return std::make_unique<PartitionKernel>(surroundings(), where, std::move(executable),
                                            std::move(bindings));
 }
 

@@ -42,6 +42,9 @@ class ExecutionProvider final : public EpTable {
 
   void fill_compiling() noexcept;
   void fill_running() noexcept;
+  [[nodiscard]] PartitionKernel::Surroundings surroundings() const {
+    return {ort_, watch_, profiles_, options_.session_workers};
+  }
   [[nodiscard]] Status claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
   [[nodiscard]] Status claim_ordinary(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
   /// `cache`: null for none.

@@ -21,6 +21,7 @@ namespace {
 struct SharedBin {
   std::mutex mutex;
   std::filesystem::path path;  // empty: there is none yet
+  Blob bytes;                  // of what the application keeps
 };
 
 SharedBin& shared_bin() {
@@ -37,6 +38,17 @@ std::filesystem::path bin_next_to(const std::filesystem::path& model, std::strin
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   return std::filesystem::absolute(file).parent_path().lexically_normal();
+}
+
+/// In memory: an application's function gets a context in one piece.
+Result<std::vector<std::byte>> bytes_of(const ContextContent& content) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(CTXGEN_TRY(context_size(content)));
+  CTXGEN_CHECK(write_context(content, [&bytes](std::span<const std::byte> part) -> Status {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+    return {};
+  }));
+  return bytes;
 }
 
 /// A file that is something else is not replaced.
@@ -120,45 +132,56 @@ Result<GeneratedContext> GeneratedContext::plan(const EpOptions& options,
   }
   const std::filesystem::path& near =
       options.context_file_path.empty() ? model : options.context_file_path;
-  if (near.empty())
+  context.data_ = options.data;
+  if (near.empty() && !context.data_.writes())
     return fail(ErrorCode::kInvalidArgument,
                 "set ep.context_file_path, next to which the context binary goes, or "
                 "ep.context_embed_mode=1");
-  context.bin_ = bin_next_to(near, provider);
-  if (options.share_ep_contexts) {
-    SharedBin& shared = shared_bin();
-    const std::lock_guard lock(shared.mutex);
-    std::error_code error;
-    if (!shared.path.empty() && std::filesystem::exists(shared.path, error)) {
-      if (folder_of(shared.path) != folder_of(context.bin_))
-        return fail(ErrorCode::kInvalidArgument,
-                    "models that share a context must be in one folder: \"{}\" is that of the "
-                    "first one, \"{}\" is another (ep.share_ep_contexts)",
-                    folder_of(shared.path).string(), folder_of(context.bin_).string());
-      context.bin_ = shared.path;
-      Blob file = CTXGEN_TRY(map_file(shared.path));
-      context.earlier_ = CTXGEN_TRY(
-          ContextReader::open(std::move(file), shared.path.string(), VerifyBlobs::kNever));
-      return context;
-    }
-  }
-  CTXGEN_CHECK(check_replaceable(context.bin_));
+  context.bin_ = bin_next_to(near.empty() ? std::filesystem::path("model") : near, provider);
+  if (options.share_ep_contexts && CTXGEN_TRY(context.join_group())) return context;
+  if (!context.data_.writes()) CTXGEN_CHECK(check_replaceable(context.bin_));
   return context;
 }
 
-Status GeneratedContext::write(const ContextContent& content) {
+Result<bool> GeneratedContext::join_group() {
+  SharedBin& shared = shared_bin();
+  const std::lock_guard lock(shared.mutex);
+  std::error_code error;
+  const bool begun = data_.writes()
+                         ? !shared.bytes.bytes.empty()
+                         : !shared.path.empty() && std::filesystem::exists(shared.path, error);
+  if (!begun) return false;
+  if (folder_of(shared.path) != folder_of(bin_))
+    return fail(ErrorCode::kInvalidArgument,
+                "models that share a context must be in one folder: \"{}\" is that of the "
+                "first one, \"{}\" is another (ep.share_ep_contexts)",
+                folder_of(shared.path).string(), folder_of(bin_).string());
+  bin_ = shared.path;
+  Blob bytes = data_.writes() ? shared.bytes : CTXGEN_TRY(map_file(shared.path));
+  earlier_ = CTXGEN_TRY(ContextReader::open(std::move(bytes), bin_.string(), VerifyBlobs::kNever));
+  return true;
+}
+
+Status GeneratedContext::write(const OrtApis& ort, const ContextContent& content) {
   if (bin_.empty())
     return write_context(content, [this](std::span<const std::byte> bytes) -> Status {
       payload_ += as_text(bytes);
       return {};
     });
-  AtomicFile file = CTXGEN_TRY(AtomicFile::create(bin_));
-  CTXGEN_CHECK(write_context(content, [&file](auto bytes) { return file.write(bytes); }));
-  CTXGEN_CHECK(file.commit());
+  Blob given;
+  if (data_.writes()) {
+    given = Blob::own(CTXGEN_TRY(bytes_of(content)));
+    CTXGEN_CHECK(data_.write(ort, bin_.filename().string(), given.bytes));
+  } else {
+    AtomicFile file = CTXGEN_TRY(AtomicFile::create(bin_));
+    CTXGEN_CHECK(write_context(content, [&file](auto bytes) { return file.write(bytes); }));
+    CTXGEN_CHECK(file.commit());
+  }
   if (!shares_) return {};
   SharedBin& shared = shared_bin();
   const std::lock_guard lock(shared.mutex);
   shared.path = ends_group_ ? std::filesystem::path() : std::filesystem::absolute(bin_);
+  shared.bytes = ends_group_ ? Blob() : std::move(given);
   return {};
 }
 

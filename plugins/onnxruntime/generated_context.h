@@ -15,7 +15,7 @@
 namespace ctxgen::plugin {
 
 /// The context of a session that ONNX Runtime has make a context model (ep.context_enable): a file
-/// next to that model, or a payload in it.
+/// next to that model, what the application keeps with a function of its own, or a payload in the model.
 ///
 /// Sharing  sessions with ep.share_ep_contexts write one file, named after the first of them: each adds
 ///          its programs. ep.stop_share_ep_contexts ends that with its session.
@@ -30,13 +30,17 @@ class GeneratedContext {
 
   /// What earlier sessions of the group wrote.
   [[nodiscard]] const std::optional<ContextReader>& earlier() const { return earlier_; }
-  /// Writes the file, whole or not at all, or makes the payload.
-  [[nodiscard]] Status write(const ContextContent& content);
+  /// Writes the file, whole or not at all, gives it to the application, or makes the payload.
+  [[nodiscard]] Status write(const OrtApis& ort, const ContextContent& content);
   /// The attributes of one node; the first one has the context.
   [[nodiscard]] EpContextAttributes complete(EpContextAttributes attributes, bool first) const;
 
  private:
+  /// Whether sessions of the group wrote a context already, to which this one adds.
+  [[nodiscard]] Result<bool> join_group();
+
   std::filesystem::path bin_;  // empty: embedded
+  ContextData data_;
   std::string model_name_, payload_;
   std::optional<ContextReader> earlier_;
   bool shares_ = false, ends_group_ = false;

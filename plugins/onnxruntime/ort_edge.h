@@ -11,6 +11,8 @@
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/base/status.h"
 
+#include "ort_newer.h"
+
 namespace ctxgen::plugin {
 
 /// The lowest ONNX Runtime API that the plugin needs: the one that it asks for, whatever headers it
@@ -26,6 +28,7 @@ struct OrtApis {
   /// version and ours.
   std::uint32_t tables_version = kOldestOrtApiVersion;
   std::optional<std::size_t> terminate_flag;  // see running/run_watch.h
+  NewerApi newer;
 };
 
 /// Takes the status over.

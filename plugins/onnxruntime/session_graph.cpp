@@ -38,8 +38,10 @@ Result<ValueType> read_tensor_type(const OrtApis& ort, const OrtTensorTypeAndSha
                  .shape = std::nullopt};
   std::size_t rank = 0;
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetDimensionsCount(&info, &rank)));
-  // Rank 0 is what this API says of a scalar and of a shape that is not known.
-  if (rank == 0 || rank > kMaxRank) return type;
+  // Rank 0 is what ONNX Runtime 1.23 says of a scalar and of a shape that is not known.
+  const auto has_shape = ort.newer.has_shape;
+  const bool known = has_shape != nullptr ? has_shape(&info) : rank != 0;
+  if (!known || rank > kMaxRank) return type;
   std::vector<std::int64_t> dims(rank);
   std::vector<const char*> symbols(rank);
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetDimensions(&info, dims.data(), rank)));

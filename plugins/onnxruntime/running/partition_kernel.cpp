@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "running/session_workers.h"
+
 namespace ctxgen::plugin {
 namespace {
 
@@ -102,13 +104,10 @@ Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
   return bindings;
 }
 
-PartitionKernel::PartitionKernel(OrtApis ort, const RunWatch& watch,
-                                 std::shared_ptr<OpProfiles> profiles, std::string where,
+PartitionKernel::PartitionKernel(Surroundings session, std::string where,
                                  std::unique_ptr<Executable> executable, Bindings bindings)
     : NodeComputeTable{},
-      ort_(ort),
-      watch_(watch),
-      profiles_(std::move(profiles)),
+      session_(std::move(session)),
       where_(std::move(where)),
       executable_(std::move(executable)),
       bindings_(std::move(bindings)) {
@@ -165,10 +164,14 @@ Status PartitionKernel::run(OrtKernelContext& context) {
   std::unique_ptr<ExecutionState> state = CTXGEN_TRY(take_state());
   Outputs outputs(ort_, bindings_, context);
   std::vector<OpTiming> timings;
-  const bool profiled = profiles_->wanted();
+  OpProfiles& profiles = *session_.profiles;
+  const bool profiled = profiles.wanted();
+  SessionWorkers workers(*ort_.api, context);
   CTXGEN_CHECK(executable_->run(*state, inputs, outputs,
-                                {.timings = profiled ? &timings : nullptr, .stop = watch_.stop()}));
-  if (profiled) profiles_->add(timings, bindings_.partition);
+                                {.timings = profiled ? &timings : nullptr,
+                                 .stop = session_.watch.stop(),
+                                 .workers = session_.session_workers ? &workers : nullptr}));
+  if (profiled) profiles.add(timings, bindings_.partition);
   const std::lock_guard lock(mutex_);
   parked_.push_back(std::move(state));
   return {};

@@ -29,9 +29,15 @@ class PartitionKernel final : public NodeComputeTable {
     std::vector<std::size_t> inputs;                  // of the fused node, by program input
     std::vector<std::optional<std::size_t>> outputs;  // likewise; nothing: not wanted
   };
-  /// `watch` outlives the kernel: it is its execution provider's.
-  PartitionKernel(OrtApis ort, const RunWatch& watch, std::shared_ptr<OpProfiles> profiles,
-                  std::string where, std::unique_ptr<Executable> executable, Bindings bindings);
+  /// Of the session that runs it.
+  struct Surroundings {
+    OrtApis ort;
+    const RunWatch& watch;  // outlives the kernel: it is its execution provider's
+    std::shared_ptr<OpProfiles> profiles;
+    bool session_workers = false;  // loops of our own run on the session's threads
+  };
+  PartitionKernel(Surroundings session, std::string where, std::unique_ptr<Executable> executable,
+                  Bindings bindings);
 
   /// Values of a node, "" where one is absent.
   struct NodeNames {
@@ -48,9 +54,8 @@ class PartitionKernel final : public NodeComputeTable {
   [[nodiscard]] Result<TensorView> input_view(OrtKernelContext& context, std::size_t index) const;
   [[nodiscard]] Result<std::unique_ptr<ExecutionState>> take_state();
 
-  OrtApis ort_;
-  const RunWatch& watch_;
-  std::shared_ptr<OpProfiles> profiles_;
+  const Surroundings session_;
+  const OrtApis& ort_ = session_.ort;
   std::string where_;
   std::unique_ptr<Executable> executable_;
   Bindings bindings_;

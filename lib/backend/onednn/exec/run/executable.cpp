@@ -186,10 +186,11 @@ bool OnednnExecutable::overwrites_input(std::size_t output, const Dims& dims,
 Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& stream,
                                    const ExecutionControl& control) const {
   const Plan& plan = bound.plan();
+  Workers& workers = control.workers != nullptr ? *control.workers : workers_;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (control.stopped()) return fail(ErrorCode::kCancelled, "the run was stopped");
     const double start_us = control.timings != nullptr ? steady_us() : 0;
-    CTXGEN_CHECK(bound.execute(stream, i, workers_));
+    CTXGEN_CHECK(bound.execute(stream, i, workers));
     if (control.timings == nullptr) continue;
     const Step& step = plan.steps[i];
     const ProgramOp& op = program_->ops[step.op];

@@ -89,6 +89,7 @@ struct ExecutionControl {
   /// Per input, not 0: the same memory with the same content in every run of this executable that
   /// says so. Empty: not known of any.
   std::span<const std::uint8_t> constant_inputs = {};
+  Workers* workers = nullptr;  // of this run, in place of LoadOptions::workers
   [[nodiscard]] bool stopped() const {
     return stop != nullptr && stop->load(std::memory_order_relaxed);
   }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include "ctxgen/base/workers.h"
+
+namespace ctxgen::plugin {
+
+/// The intra-op threads of an ONNX Runtime session, during one call of a kernel.
+class SessionWorkers final : public Workers {
+ public:
+  /// Both outlive it.
+  SessionWorkers(const OrtApi& api, const OrtKernelContext& context)
+      : api_(api), context_(context) {}
+  void parallel_for(std::int64_t count, Task task) override;
+
+ private:
+  const OrtApi& api_;
+  const OrtKernelContext& context_;
+};
+
+}  // namespace ctxgen::plugin
