@@ -80,13 +80,17 @@ class Application:
         assert finished.returncode == 0, f"{verb}: status {finished.returncode}\n{finished.stdout}{finished.stderr[-2000:]}"
         return finished
 
+    def refusal(self, verb, *arguments, **options):
+        """Code and text."""
+        finished = self.host(verb, *arguments, **options)
+        assert finished.returncode == 1, f"{verb}: status {finished.returncode}, expected a refusal\n{finished.stdout}{finished.stderr[-2000:]}"
+        return finished.stdout
+
     def refused(self, code, verb, *arguments, **options):
         """The text that goes with the code."""
-        finished = self.host(verb, *arguments, **options)
-        assert finished.returncode == 1 and finished.stdout.startswith(f"{code}: "), (
-            f"{verb}: status {finished.returncode}, expected code {code}\n{finished.stdout}{finished.stderr[-2000:]}"
-        )
-        return finished.stdout
+        text = self.refusal(verb, *arguments, **options)
+        assert text.startswith(f"{code}: "), f"{verb}: expected code {code}\n{text}"
+        return text
 
 
 def make_models(folder, threads):
@@ -264,6 +268,32 @@ def check_profile(application):
     for op in ops:
         node = [one for one in nodes if one["tid"] == op["tid"]]
         assert len(node) == 1 and node[0]["ts"] - slack <= op["ts"] <= op["ts"] + op["dur"] <= node[0]["ts"] + node[0]["dur"] + slack, (op, nodes)
+
+
+def check_memory_of_the_application(application):
+    """Bound inputs and outputs are used in place, in ordinary memory of the CPU."""
+    for model in ("net_ctx.onnx", "net.onnx"):
+        application.ok("bound", model, flags=["--rounds", 3])
+        assert set(application.ok("memory", model).stdout.splitlines()) == {"input in Cpu", "output in Cpu"}
+
+
+def check_many_threads(application):
+    """One session, run from eight threads, a thousand times each."""
+    application.ok("threads", flags=["--count", 8, "--rounds", 1000])
+
+
+def check_workers_of_the_session(application):
+    """Loops of our own on ONNX Runtime's threads give the same bytes in every run."""
+    workers = ["--ep", "workers=session"]
+    application.ok("threads", flags=["--count", 4, "--rounds", 100, *workers])
+    application.ok("threads", "chain_ctx.onnx", flags=["--count", 2, "--rounds", 3, *workers])
+    assert "sideways" in application.refused(2, "load", flags=["--ep", "workers=sideways"])
+
+
+def check_weightless(application):
+    """Refused where the plugin compiles: weights go into the context."""
+    assert "enable_weightless_mode" in application.refused(9, "load", "net.onnx", flags=config(ep__enable_weightless_mode=1))
+    application.ok("load", flags=config(ep__enable_weightless_mode=1))
 
 
 def check_terminate(application):

@@ -5,7 +5,8 @@ Every trained model with data (CTXGEN_MODELS) and every case of libonnx-testdata
 process of its own, and is compared with its reference outputs; --bench adds models of the bench, compared with the source. Then an
 application goes through what tests/plugin/application.py checks: registering and unregistering, ways to end, function tables, codes.
 All that with each number of --threads. Libraries: Debian's, those of the npm package onnxruntime-node in the versions that are
-given, and its newest one. Prints passed, failed and skipped per library; status 1 if anything failed.
+given, and its newest one. Prints passed, failed and skipped per library; status 1 if anything failed. What ONNX Runtime's own tests check
+(tests/plugin/ort_tests.py) is run with the first number of threads; --page writes docs/onnxruntime-tests.md.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,9 @@ sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "bench" / "peers"), str(PR
 import application  # noqa: E402
 import contestants  # noqa: E402
 import fetch_ort  # noqa: E402
+import generation  # noqa: E402
 import make  # noqa: E402
+import ort_tests  # noqa: E402
 import run as bench_run  # noqa: E402
 
 BUILD = application.BUILD
@@ -201,12 +205,37 @@ def run_checks(library, threads, work, repeats):
     return len(application.CHECKS) - len(wrong), 0, wrong
 
 
+def run_tests(library, threads, work):
+    """As run_models, for what ONNX Runtime's own tests check; and the outcomes by row."""
+    outcomes = ort_tests.run(application.make_application(library, work / "tests", threads))
+    wrong = [f"{row.file} {row.name}: {text}" for row, text in outcomes.items() if text.startswith("failed")]
+    passed = sum(text == "passed" for text in outcomes.values())
+    return (passed, len(outcomes) - passed - len(wrong), wrong), outcomes
+
+
+def run_generation(pool, cases, library, program, work):
+    """Outcomes by level."""
+    host = application.make_application(library, work / "generation", 1)
+
+    def run_made(case, context, folder):
+        return run_case(library, program, 1, context, case, folder)
+
+    return {level: generation.run(pool, cases, host, level, work, run_made) for level in generation.LEVELS}
+
+
+def release_of(library):
+    """1.23.2 of Debian's libonnxruntime.so.1.23.2, 1.30.0 of npm's onnxruntime-node-1.30.0/libonnxruntime.so.1."""
+    return re.search(r"\d+\.\d+\.\d+", library.resolve().name if library in DEBIAN else library.parent.name)[0]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="of onnxruntime-node besides the newest")
     parser.add_argument("--bench", default="", metavar="NAME,...", help="bench models to add (bench/models; large)")
     parser.add_argument("--threads", default="1,4", metavar="N,...", help="numbers of threads (default: 1,4)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="processes and rounds of what crashes by chance (default: 3)")
+    parser.add_argument("--generation", action="store_true", help="also make each model's context in a session and compare it with the command line's")
+    parser.add_argument("--page", action="store_true", help="write docs/onnxruntime-tests.md")
     parser.add_argument("--no-models", action="store_true", help="only what an application checks")
     arguments = parser.parse_args()
     program = None if arguments.no_models else bench_run.build_peer_program()
@@ -218,9 +247,13 @@ def main():
         models = [(case, context) for case, context in zip(chosen, compiled) if context is not None]
         if chosen:
             print(f"{len(models)} of {len(chosen)} models have a compiled node", flush=True)
+        by_release, made_by_release = {}, {}
         for library in libraries(arguments.versions):
-            for threads in map(int, arguments.threads.split(",")):
+            numbers = [int(number) for number in arguments.threads.split(",")]
+            for threads in numbers:
                 parts = {"application": run_checks(library, threads, work, arguments.rounds)}
+                if threads == numbers[0]:
+                    parts["ONNX Runtime's tests"], by_release[release_of(library)] = run_tests(library, threads, work)
                 if models:
                     parts["models"] = run_models(pool, models, library, program, threads, work)
                 for what, (passed, skipped, wrong) in parts.items():
@@ -229,6 +262,15 @@ def main():
                     for text in wrong:
                         print(f"  {text}")
                     failed = failed or bool(wrong)
+            if arguments.generation:
+                made = run_generation(pool, chosen, library, program, work)
+                made_by_release[release_of(library)] = made
+                for level, outcomes in made.items():
+                    print(f"{library.parent.name}/{library.name}, made in sessions, optimizers {level}: {outcomes.summary}", flush=True)
+                    print(*(f"  {text}" for text in outcomes.wrong), sep="\n")
+                    failed = failed or bool(outcomes.wrong)
+        if arguments.page:
+            ort_tests.write_page(PROJECT / "docs" / "onnxruntime-tests.md", by_release, generation.page(made_by_release) if made_by_release else [])
     return 1 if failed else 0
 
 

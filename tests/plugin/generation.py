@@ -1,0 +1,121 @@
+"""Context models that sessions make, against those of the command line: for ./dev plugin-matrix --generation.
+
+With ONNX Runtime's optimizers off the binary of each model is compared with that of `ctxgen compile` of the same file, with the basic ones on with that
+of the model that ONNX Runtime saves at that level. Where bytes differ, the difference of the two graphs is named.
+"""
+
+import collections
+import dataclasses
+import shutil
+
+import application as app
+from cli_support import ctxgen, json_of
+
+SAME = "equal bytes"
+NOTHING = "nothing is compiled"
+REFUSED = "not compiled, or not loaded, without the plugin either"
+LEVELS = {"off": 0, "basic": 1}
+
+
+@dataclasses.dataclass
+class Outcomes:
+    """Of one library at one level: names of models by what became of them, and what is wrong."""
+
+    by_kind: dict
+    wrong: list
+
+    @property
+    def summary(self):
+        return {kind: len(names) for kind, names in self.by_kind.items()}
+
+    @property
+    def share_of_others(self):
+        compared = sum(len(names) for kind, names in self.by_kind.items() if kind not in (NOTHING, REFUSED))
+        return 1 - len(self.by_kind.get(SAME, [])) / max(compared, 1)
+
+
+def difference(ours, theirs):
+    """What differs between the graphs of two binaries."""
+    a, b = (json_of("inspect", path)["context"]["programs"] for path in (ours, theirs))
+    counts = [sum(sum(one["ops"].values()) for one in programs) for programs in (a, b)]
+    if counts[0] != counts[1]:
+        return "ONNX Runtime knows fewer types: fewer nodes are compiled" if counts[0] < counts[1] else "ONNX Runtime knows more types: more nodes are compiled"
+    if [one["ops"] for one in a] != [one["ops"] for one in b]:
+        return "the same number of nodes in other partitions"
+    return "the same nodes and weights: dims that are not known have other names"
+
+
+def compiled(source, target):
+    """The binary of the command line, or None."""
+    target.parent.mkdir(parents=True)
+    if ctxgen("compile", "-q", source, "-o", target, "--threads", "1").returncode != 0:
+        return None
+    return target.with_name("m_dnnl.bin")
+
+
+def compare(host, case, level, work):
+    """What became of one model, and the context model that the session made."""
+    source = case.model
+    common = ["--optimization", LEVELS[level]]
+    if level != "off":
+        source = work / "saved.onnx"
+        if host.host("load", case.model, flags=["--plain", *common, "--optimized", source]).returncode != 0:
+            return REFUSED, None
+    theirs = compiled(source, work / "by_hand" / "m_ctx.onnx")
+    if theirs is None:
+        return REFUSED, None
+    made = work / "made" / "m_ctx.onnx"
+    made.parent.mkdir()
+    finished = host.host("load", case.model, flags=[*common, *app.config(ep__context_enable=1, ep__context_file_path=made)])
+    if finished.returncode != 0:
+        plain = host.host("load", case.model, flags=["--plain", *common])
+        return (REFUSED if plain.returncode != 0 else f"failed: {finished.stdout.strip()[-300:]}"), None
+    ours = made.with_name("m_dnnl.bin")
+    if not ours.exists() and not theirs.exists():
+        return NOTHING, None
+    if ours.exists() != theirs.exists():
+        return f"only {'the session' if ours.exists() else 'the command line'} compiles a node", made if ours.exists() else None
+    return (SAME if ours.read_bytes() == theirs.read_bytes() else difference(ours, theirs)), made
+
+
+def run(pool, cases, host, level, work, run_made):
+    """`run_made(case, context model, folder)`: "" or None, or what is wrong with its outputs."""
+
+    def one(item):
+        index, case = item
+        folder = work / f"{level}_{index}"
+        folder.mkdir(parents=True)
+        try:
+            kind, made = compare(host, case, level, folder)
+            wrong = run_made(case, made, folder) if made is not None else ""
+            return case.name, kind, wrong
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    outcomes = Outcomes(collections.defaultdict(list), [])
+    for name, kind, wrong in pool.map(one, enumerate(cases)):
+        if kind.startswith("failed"):
+            outcomes.wrong.append(f"{name}: {kind}")
+            continue
+        outcomes.by_kind[kind].append(name)
+        if wrong:
+            outcomes.wrong.append(f"{name}: {wrong}")
+    return outcomes
+
+
+def page(by_release):
+    """Lines for docs/onnxruntime-tests.md; `by_release`: outcomes by release and level."""
+    lines = ["", "## Context models that sessions make", ""]
+    lines.append("Each model compiled in a session and by `ctxgen compile`: with ONNX Runtime's optimizers off of the same file, with the basic ones of the model")
+    lines.append("that it saves at that level. All that were made were run and gave their reference outputs.")
+    for level in LEVELS:
+        kinds = list(dict.fromkeys(kind for release in by_release.values() if level in release for kind in release[level].by_kind))
+        lines += ["", f"### Optimizers: {level}", "", "| | " + " | ".join(by_release) + " |", "|---|" + "---|" * len(by_release)]
+        for kind in kinds:
+            lines.append(f"| {kind} | " + " | ".join(str(len(release[level].by_kind.get(kind, []))) for release in by_release.values()) + " |")
+        for kind in kinds:
+            if kind in (SAME, NOTHING, REFUSED):
+                continue
+            names = sorted({name for release in by_release.values() for name in release[level].by_kind.get(kind, [])})
+            lines += ["", f"{kind[0].upper()}{kind[1:]}: {', '.join(f'`{name}`' for name in names)}."]
+    return lines

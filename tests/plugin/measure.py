@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Measures the plugin EP next to ONNX Runtime's CPU provider, in processes of tests/plugin/host, interleaved; prints ratios and medians.
+
+create MODEL...       a session on an ordinary model: made, made with an empty cache, made with a filled one, run, private memory
+contention MODEL...   two sessions of --session-threads at the same time on --cpus processors: p50 and p99
+sessions MODEL...     private memory of each of --count sessions over one context model
+MODEL: a file, or the name of a bench model (bench/models). Run in the environment: `./dev python3 tests/plugin/measure.py create resnet50`.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "bench" / "peers"), str(PROJECT / "bench" / "models")]
+
+import contestants  # noqa: E402
+import fetch_ort  # noqa: E402
+import make  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
+HOST = BUILD / "tests" / "ort_host"
+PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
+
+
+def host(arguments, verb, model, *flags):
+    """The JSON object that the program prints."""
+    command = [HOST, verb, "--library", arguments.library, "--plugin", PLUGIN, "--model", model, "--threads", arguments.threads, *flags]
+    if arguments.cpus:
+        command = ["taskset", "--cpu-list", arguments.cpus, *command]
+    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        sys.exit(f"{verb} {model}: status {finished.returncode}\n{finished.stdout}{finished.stderr[-1000:]}")
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def interleaved(arguments, ways, measure):
+    """Medians by way of what `measure(flags)` gives."""
+    found = {name: [] for name in ways}
+    for _ in range(arguments.rounds):
+        for name, flags in ways.items():
+            found[name].append(measure(flags))
+    return {name: {key: round(statistics.median(one[key] for one in all_of), 3) for key in all_of[0]} for name, all_of in found.items()}
+
+
+def report(title, medians, base="plain"):
+    print(title)
+    for name, values in medians.items():
+        ratios = {key: round(value / medians[base][key], 3) for key, value in values.items() if base in medians and medians[base][key] > 0}
+        print(f"  {name:<18}", json.dumps(values), "of", base, json.dumps(ratios), flush=True)
+
+
+def create(arguments, name, model):
+    with tempfile.TemporaryDirectory() as folder:
+        filled = pathlib.Path(folder) / "filled"
+        options = [word for option in arguments.ep for word in ("--ep", option)]
+
+        def measure(flags):
+            if flags == "first":
+                with tempfile.TemporaryDirectory(dir=folder) as empty:
+                    return host(arguments, "creation", model, "--rounds", arguments.runs, "--ep", f"cache_dir={empty}/c", *options)
+            return host(arguments, "creation", model, "--rounds", arguments.runs, *flags, *options)
+
+        host(arguments, "creation", model, "--ep", f"cache_dir={filled}", *options)
+        subprocess.run([os.environ["CTXGEN_BIN"], "compile", "-q", model, "-o", f"{folder}/m_ctx.onnx"], check=True)
+        ways = {"plain": ["--plain"], "plugin": [], "cache, first": "first", "cache, second": ["--ep", f"cache_dir={filled}"]}
+        medians = interleaved(arguments, ways, measure)
+        medians["context model"] = host(arguments, "creation", f"{folder}/m_ctx.onnx", "--rounds", arguments.runs)
+        report(name, medians)
+
+
+def contention(arguments, name, model):
+    flags = ["--count", 2, "--rounds", arguments.runs]
+    ways = {
+        "plain": ["--plain"],
+        "openmp": [],
+        "session": ["--ep", "workers=session"],
+        "session, threads=1": ["--ep", "workers=session", "--ep", "threads=1"],
+        "no spinning": ["--config", "session.intra_op.allow_spinning=0"],
+        "plain, no spinning": ["--plain", "--config", "session.intra_op.allow_spinning=0"],
+    }
+    report(name, interleaved(arguments, ways, lambda more: host(arguments, "latency", model, *flags, *more)))
+
+
+def sessions(arguments, name, model):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([os.environ["CTXGEN_BIN"], "compile", "-q", model, "-o", f"{folder}/m_ctx.onnx"], check=True)
+        print(name, json.dumps(host(arguments, "sessions", f"{folder}/m_ctx.onnx", "--count", arguments.count)), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["create", "contention", "sessions"])
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--library", type=pathlib.Path, help="ONNX Runtime; default: the newest that was fetched")
+    parser.add_argument("--threads", type=int, default=1, help="of a session (default 1)")
+    parser.add_argument("--cpus", default="", metavar="LIST", help="processors, as of taskset: 0,1")
+    parser.add_argument("--rounds", type=int, default=5, help="processes of each way (default 5)")
+    parser.add_argument("--runs", type=int, default=10, help="runs in each process (default 10)")
+    parser.add_argument("--count", type=int, default=500, help="sessions (default 500)")
+    parser.add_argument("--ep", action="append", default=[], metavar="KEY=VALUE", help="an option of the EP")
+    arguments = parser.parse_args()
+    arguments.library = arguments.library or fetch_ort.newest()
+    for name in arguments.models:
+        model = pathlib.Path(name) if pathlib.Path(name).exists() else contestants.Model.read(make.ensure(name)).path
+        {"create": create, "contention": contention, "sessions": sessions}[arguments.what](arguments, name, model)
+
+
+if __name__ == "__main__":
+    main()
