@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-IR_OF_OPSET = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9}
+IR_OF_OPSET = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 21: 10}
 PROTOBUF_LIMIT_BYTES = 2**31 - 1
 ELEMENT_TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64}
 
@@ -32,6 +32,14 @@ def normal(name, shape, std, mean=0.0):
 
 def uniform(name, shape, low, high):
     return random_for(name).uniform(low, high, shape).astype(np.float32)
+
+
+def tensor_of(name, values):
+    """`values` is an array, or a tensor of a type that NumPy lacks."""
+    if not isinstance(values, TensorProto):
+        return numpy_helper.from_array(values, name)
+    values.name = name
+    return values
 
 
 class Builder:
@@ -131,7 +139,7 @@ class Builder:
     # ---- writing --------------------------------------------------------------------------------------------------
 
     def model(self):
-        tensors = [numpy_helper.from_array(values, name) for name, values in self.initializers.items()]
+        tensors = [tensor_of(name, values) for name, values in self.initializers.items()]
         graph = helper.make_graph(self.nodes, "main_graph", self.inputs, self.outputs, tensors)
         return helper.make_model(
             graph,
@@ -142,7 +150,7 @@ class Builder:
 
     def save(self, path):
         """Weights go inside the file, or beside it where the file would pass protobuf's limit."""
-        total = sum(values.nbytes for values in self.initializers.values())
+        total = sum(len(values.raw_data) if isinstance(values, TensorProto) else values.nbytes for values in self.initializers.values())
         external = total > PROTOBUF_LIMIT_BYTES - (64 << 20)
         onnx.save_model(
             self.model(),

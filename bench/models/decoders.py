@@ -32,8 +32,9 @@ SIZES = {
 
 
 class Decoder(builder.Builder):
-    def __init__(self, name, size, tokens, past, bits, level, longest=2048):
-        super().__init__(name, opset=14)
+    def __init__(self, name, size, tokens, past, bits, level, qdq, longest=2048):
+        super().__init__(name, opset=21 if qdq else 14)
+        self.qdq = qdq
         self.size, self.tokens, self.past, self.bits, self.level, self.longest = size, tokens, past, bits, level, longest
 
     def model(self):
@@ -48,9 +49,22 @@ class Decoder(builder.Builder):
         stored = random.integers(0, 256, (n, blocks, BLOCK * self.bits // 8), np.uint8)
         scale = np.sqrt(12 / k) / (1 << self.bits)
         scales = (scale * random.uniform(0.9, 1.1, (n, blocks))).astype(np.float32)
+        if self.qdq:
+            return self.dequantized_linear(leaf, value, stored.reshape(n, -1), scales)
         with self.scope(leaf):
             names = [self.initializer(f"model.{self.parameter_name('MatMulNBits.' + part)}", values) for part, values in (("qweight", stored), ("scales", scales))]
             return self.node("MatMulNBits", [value, *names], domain=MS, K=k, N=n, bits=self.bits, block_size=BLOCK, accuracy_level=self.level)
+
+    def dequantized_linear(self, leaf, value, stored, scales):
+        """The same weights, less 8, as int4 [k, n] in blocks along k, and a MatMul."""
+        rows = np.stack([stored & 15, stored >> 4], axis=-1).reshape(len(stored), -1).T ^ 8
+        packed = (rows[:, ::2] | rows[:, 1::2] << 4).astype(np.uint8)
+        with self.scope(leaf):
+            prefix = f"model.{self.parameter_name('MatMul')}"
+            weight = self.initializer(f"{prefix}.weight_Q4", TensorProto(data_type=TensorProto.INT4, dims=rows.shape, raw_data=packed.tobytes()))
+            scale = self.initializer(f"{prefix}.weight_scales", np.ascontiguousarray(scales.T))
+            real = self.node("DequantizeLinear", [weight, scale], axis=0, block_size=BLOCK)
+            return self.node("MatMul", [value, real])
 
     def gains(self, leaf):
         return self.weight(leaf, builder.normal(self.parameter_name(leaf), [self.size.hidden], 0.02, mean=1.0))
@@ -125,6 +139,6 @@ class Decoder(builder.Builder):
         return self
 
 
-def decoder(name, size, tokens=1, past=128, bits=4, level=4):
-    """`tokens` new ones after `past`."""
-    return Decoder(name, SIZES[size], tokens, past, bits, level).build()
+def decoder(name, size, tokens=1, past=128, bits=4, level=4, qdq=False):
+    """`tokens` new ones after `past`; `qdq`: DequantizeLinear and MatMul in place of MatMulNBits, computed in f32."""
+    return Decoder(name, SIZES[size], tokens, past, bits, level, qdq).build()

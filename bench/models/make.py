@@ -31,6 +31,7 @@ import encoders
 import past_decoders
 import pyramids
 import speech
+import static_int8
 import t5
 import transformers
 import yolo
@@ -54,6 +55,8 @@ MODELS = {
     "bert_base_int8": functools.partial(dynamic_int8.dynamic_int8, make=transformers.bert_base),
     "minilm_int8": functools.partial(dynamic_int8.dynamic_int8, make=transformers.minilm),
     "whisper_tiny_encoder_int8": functools.partial(dynamic_int8.dynamic_int8, make=speech.whisper_tiny_encoder),
+    "resnet50_qdq": functools.partial(static_int8.static_int8, make=classic.resnet50, opset=17),
+    "mobilenetv2_qdq": functools.partial(static_int8.static_int8, make=classic.mobilenetv2, opset=17),
     "t5_small_encoder": t5.t5_small_encoder,
     "vit_b_16": encoders.vit_b_16,
     "clip_vision": encoders.clip_vision,
@@ -67,10 +70,13 @@ MODELS = {
     "llama_past_symbolic": past_decoders.llama_past_symbolic,
     "int4_60m_decode": functools.partial(decoders.decoder, size="60m"),
     "int4_60m_decode_f32": functools.partial(decoders.decoder, size="60m", level=0),
+    "int4_60m_decode_qdq": functools.partial(decoders.decoder, size="60m", qdq=True),
     "int4_60m_prefill": functools.partial(decoders.decoder, size="60m", tokens=64, past=0),
+    "int4_60m_prefill_512": functools.partial(decoders.decoder, size="60m", tokens=512, past=0),
     "int8_60m_decode": functools.partial(decoders.decoder, size="60m", bits=8),
     "int4_1b_decode": functools.partial(decoders.decoder, size="1b"),
     "int4_1b_prefill": functools.partial(decoders.decoder, size="1b", tokens=64, past=0),
+    "int4_1b_prefill_512": functools.partial(decoders.decoder, size="1b", tokens=512, past=0),
 }
 
 
