@@ -92,6 +92,7 @@ class Contestant:
 
     key: str
     title: str
+    gives_outputs = True  # False: its results cannot be compared with others'
 
     def prepare(self, model, settings):
         raise NotImplementedError
@@ -155,6 +156,7 @@ class Ctxgen(Contestant):
             "outside_share": share_outside_products([(step_name(op), op["us"]) for op in result["ops"]]),
             "flops": sum(op["flops"] for op in result["ops"]),
             "peak_gflops_per_second": result["peaks"]["gflops_per_second"],
+            "read_gbytes_per_second": result["peaks"]["gbytes_per_second"],
         }
 
     def load_with(self, model, settings, threads):

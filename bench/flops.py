@@ -18,6 +18,10 @@ def attribute(node, name, default):
     return default
 
 
+def attributes(node):
+    return {candidate.name: onnx.helper.get_attribute_value(candidate) for candidate in node.attribute}
+
+
 def bind(graph, dims):
     """Gives the symbolic dims of the inputs and outputs their sizes; one that `dims` lacks is 1."""
     for value in [*graph.input, *graph.output]:
@@ -81,6 +85,13 @@ def node_flops(node, shapes):
     if node.op_type == "ConvTranspose":
         return transposed_convolution_flops(node, shapes)
     return recurrent_flops(node, shapes) if node.op_type in RECURRENT_GATES else 0.0
+
+
+def low_bit_bytes(path):
+    """Of the matrices of MatMulNBits with their scales and zero points, which each run reads; 0 where there are none."""
+    graph = onnx.load(str(path), load_external_data=False).graph
+    sizes = {tensor.name: math.prod(tensor.dims) * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize for tensor in graph.initializer}
+    return sum(sizes.get(name, 0) for node in graph.node if node.op_type == "MatMulNBits" for name in node.input[1:4])
 
 
 def op_types(path):

@@ -58,7 +58,7 @@ def ratios(results, peer, threads):
     table = {}
     for name, count, row in rows_of(results):
         mine, theirs = row.get("ctxgen", {}), row.get(peer, {})
-        if count == threads and "load_ms" in mine and "load_ms" in theirs:
+        if count == threads and "latency_min_ms" in mine and "latency_min_ms" in theirs:
             table[name] = {
                 key: mine[key] / theirs[key] for key, *_ in RATIO_METRICS if mine.get(key) is not None and theirs.get(key)
             }
@@ -94,7 +94,7 @@ def ratio_rows(results, peer, threads):
         rows.append([name, *(f"{row[key]:.2f}" if key in row else "-" for key, *_ in RATIO_METRICS)])
     if len(table) > 1:
         means = [geometric_mean([row[key] for row in table.values() if row.get(key)]) for key, *_ in RATIO_METRICS]
-        rows.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
+        rows.append(["geometric mean", *("-" if math.isnan(mean) else f"{mean:.2f}" for mean in means)])
     return rows if table else None
 
 
@@ -102,7 +102,7 @@ def absolute_rows(results, name):
     """At the first number of threads, which the ratios are for."""
     rows = [["", *(f"{heading}, {unit}" for _, heading, unit, _ in METRICS)]]
     for key, row in results["models"][name]["threads"].get(str(first_threads(results)), {}).items():
-        if key not in results["contestants"] or "load_ms" not in row:
+        if key not in results["contestants"] or "latency_min_ms" not in row:
             continue
         values = [f"{row[metric] * factor:.1f}" if row.get(metric) is not None else "-" for metric, _, _, factor in METRICS]
         rows.append([results["contestants"][key], *values])
@@ -213,6 +213,32 @@ def load_rows(results):
     return rows if len(rows) > 1 else None
 
 
+def weight_rows(results):
+    """Of models with matrices of few bits: how fast each contestant reads them, in bytes of its own form, and how long it takes next to
+    ctxgen, per run and per byte."""
+    counts = thread_counts(results)
+    heads = [f"{what}, {count} thr." for count in counts for what in ("run, ms", "GB/s", "of a plain read", "ctxgen / it", "per byte")]
+    rows = [["", "weights, MB", *heads]]
+    for name, model in results["models"].items():
+        for key, title in results["contestants"].items():
+            taken = [model["threads"].get(str(count), {}).get(key, {}) for count in counts]
+            size = next((row["weight_bytes"] for row in taken if row.get("weight_bytes")), model.get("weight_bytes"))
+            if not size or not any("latency_min_ms" in row for row in taken):
+                continue
+            cells = [cell for count in counts for cell in weight_cells(model, key, str(count), size)]
+            rows.append([f"{name}: {title}", f"{size / 1e6:.1f}", *cells])
+    return rows if len(rows) > 1 else None
+
+
+def weight_cells(model, key, threads, size):
+    row, mine = (model["threads"].get(threads, {}).get(which, {}) for which in (key, "ctxgen"))
+    took, ours, read = row.get("latency_min_ms"), mine.get("latency_min_ms"), mine.get("read_gbytes_per_second")
+    rate = size / took / 1e6 if took else None
+    ratio = ours / took if took and ours and key != "ctxgen" else None
+    per_byte = ratio * size / model["weight_bytes"] if ratio else None
+    return [shown(took, ".2f"), shown(rate, ".1f"), shown(rate / read if rate and read else None, ".2f"), shown(ratio, ".2f"), shown(per_byte, ".2f")]
+
+
 # ---- all of it ----------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +273,8 @@ def sections(results):
         if key in results["contestants"] and (rows := run_ratio_rows(results, key)):
             yield f"Run, next to {results['contestants'][key]} (below 1: ctxgen is better)", rows
     yield "Operations per second and the machine's peak", throughput_rows(results)
+    if rows := weight_rows(results):
+        yield "Weights of few bits", rows
     if rows := load_rows(results):
         yield "One file with other numbers of threads", rows
     for key, title in results["contestants"].items():

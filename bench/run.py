@@ -22,6 +22,7 @@ import numpy as np
 
 import contestants
 import flops
+import llama
 import report
 import trained
 
@@ -94,6 +95,8 @@ def find_peers(program):
                 peers.append(
                     contestants.OnnxRuntime(f"ort-{name}", f"{title}, {provider}", program, DEBIAN_LIBRARY, name)
                 )
+    if llama.is_here():
+        peers.append(llama.LlamaCpp())
     return peers
 
 
@@ -224,10 +227,11 @@ def bench(models, everyone, all_settings, arguments):
     }
     for model in models:
         rows = measure(model, everyone, all_settings, rounds)
-        if reference:
+        if reference and reference.gives_outputs:
             compare_outputs(model, rows, mine, reference, all_settings[0])
         results["models"][model.name] = {
             "flops": operations(model, rows),
+            "weight_bytes": flops.low_bit_bytes(model.path),
             "tolerance": output_tolerance(model),
             "threads": rows,
             "loads": measure_loads(model, mine, all_settings[0], arguments.load_threads, rounds),
@@ -266,7 +270,7 @@ def parse_arguments(argv):
     parser = argparse.ArgumentParser(prog="./dev bench", description="ctxgen and ONNX Runtime side by side.")
     parser.add_argument("--models", action="append", metavar="A,B", help=f"names of make.py or ONNX files; default: {','.join(DEFAULT_MODELS)}")
     parser.add_argument("--trained", type=pathlib.Path, metavar="DIR", help="the models DIR/NAME/model.onnx; --models chooses among them")
-    parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here)")
+    parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here); llama: with ./dev --packages bench")
     parser.add_argument("--threads", default="1", metavar="N,N", help="numbers of threads, the first of which the ratios are for; default 1")
     parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set (avx2, ...); without peers, which have no such limit")
     parser.add_argument("--load-threads", default="", metavar="N,N", help="also load the file of the first number of threads with each of these")

@@ -15,6 +15,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import contestants  # noqa: E402
 import flops  # noqa: E402
+import llama  # noqa: E402
 import report  # noqa: E402
 import trained  # noqa: E402
 
@@ -157,3 +158,35 @@ def test_trained_models_get_inputs_for_dims_of_one(tmp_path):
     model = trained.read(name, path, tmp_path)
     assert (model.name, model.dims) == ("net", {"batch": 1})
     assert np.load(model.inputs["x"]).shape == (1, 7)
+
+
+def test_blocks_of_llama_hold_the_same_integers():
+    random = np.random.default_rng(5)
+    stored, scales = random.integers(0, 256, (3, 2, 16), np.uint8), random.uniform(0.1, 1, (3, 2)).astype(np.float16)
+    rows = llama.q4_0(stored, scales.astype(np.float32)).reshape(3, 2, 18)
+    assert np.array_equal(np.ascontiguousarray(rows[..., :2]).view(np.float16)[..., 0], scales)
+    for i in range(32):
+        mine = stored[..., i // 2] >> (4 * (i % 2)) & 15
+        assert np.array_equal(rows[..., 2 + i % 16] >> (4 * (i // 16)) & 15, mine), i
+
+
+def test_llama_is_given_decoders_only(tmp_path):
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": [2]}, "y")
+    with pytest.raises(contestants.Failed, match="decoders"):
+        llama.Decoder(path)
+    assert flops.low_bit_bytes(path) == 0
+
+
+def test_weights_of_few_bits_are_compared_per_byte():
+    rows = {
+        "ctxgen": {"latency_min_ms": 3.0, "read_gbytes_per_second": 20.0}, "ort": {"latency_min_ms": 4.0},
+        "llama": {"latency_min_ms": 2.0, "weight_bytes": 18e6},
+    }  # fmt: skip
+    results = {"models": {"d": {"threads": {"1": rows}, "weight_bytes": 20e6}}, "contestants": {key: key for key in rows}}
+    cells = {row[0]: row[1:] for row in report.weight_rows(results)[1:]}
+    assert cells["d: ctxgen"] == ["20.0", "3.00", "6.7", "0.33", "-", "-"]
+    assert cells["d: ort"] == ["20.0", "4.00", "5.0", "0.25", "0.75", "0.75"]
+    assert cells["d: llama"] == ["18.0", "2.00", "9.0", "0.45", "1.50", "1.35"]
+    results["models"]["d"]["weight_bytes"] = 0
+    del rows["llama"]
+    assert report.weight_rows(results) is None
