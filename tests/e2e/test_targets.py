@@ -100,11 +100,11 @@ def test_portable_has_the_same_bytes_from_every_machine(tmp_path):
     assert len(made[0]) == 2 and all(one == made[0] for one in made)
 
 
-def test_portable_multiplies_no_bytes(tmp_path):
+def test_portable_multiplies_bytes_by_kernels_of_its_own(tmp_path):
     source = save(qdq_model(), tmp_path / "net.onnx")
     done("compile", source, "--portable")
     kinds = json_of("inspect", tmp_path / "net_dnnl.bin")["context"]["programs"][0]["ops"]
-    assert "conv" in kinds and "qconv" not in kinds
+    assert "byte_conv" in kinds and "qconv" not in kinds
     expected = outputs(None, source, tmp_path / "expected", "--provider", "cpu")
     for isa in SMALLER:
         assert_close(outputs(isa, tmp_path / "net_ctx.onnx", tmp_path / isa), expected)

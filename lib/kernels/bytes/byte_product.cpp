@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "bytes/byte_store-inl.h"
 #include "bytes/byte_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -158,6 +159,7 @@ HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std:
   }
   auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
   if (p.bias != nullptr) value = hn::Add(value, column.bias);
+  if (p.bytes != nullptr) return store_bytes(p.steps, value, count, p.bytes + at);
   if (count >= kByteLanes)
     hn::StoreU(value, d, p.out + at);
   else

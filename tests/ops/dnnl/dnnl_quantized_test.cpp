@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include "ctxgen/onednn/exec.h"
 
 #include "reference.h"
@@ -97,9 +99,12 @@ std::vector<std::string> kinds_of(const Program& program) {
   return kinds;
 }
 
-/// The whole program is one integer product, where the machine has such.
-void expect_integer_kind(const Program& program, const std::string& kind) {
-  if (!onednn::has_fast_int8()) return;
+/// The whole program is one integer product: oneDNN's where the machine has such, else `own`; empty: it has
+/// none, and computes real numbers.
+void expect_integer_kind(const Program& program, const std::string& library,
+                         const std::string& own) {
+  const std::string& kind = onednn::has_fast_int8() ? library : own;
+  if (kind.empty()) return;
   EXPECT_EQ(kinds_of(program), std::vector<std::string>{kind});
 }
 
@@ -172,7 +177,32 @@ TEST(DnnlQuantized, ConvolutionsBetweenConversions) {
     Program program;
     const auto results = compiled_results(q.g, &program);
     expect_rounding_of(q.g, r, out, results);
-    expect_integer_kind(program, "qconv");
+    expect_integer_kind(program, "qconv",
+                        c.weights[1] == c.src[1] || c.weights[1] == 1 ? "byte_conv" : "");
+  }
+}
+
+/// What comes between the sums and the conversion, and is no bound, runs over real numbers.
+TEST(DnnlQuantized, ConvolutionsWithOtherStepsBeforeTheConversion) {
+  for (const char* step : {"Clip", "HardSwish", "Add"}) {
+    SCOPED_TRACE(step);
+    QuantGraph q(14);
+    const std::string x = q.real(q.input("x", {1, 16, 9, 9}), kIn);
+    const std::string w = q.weights({8, 16, 3, 3}, 0);
+    const std::string y = q.g.add("Conv", {x, w, q.g.constant(Dims{8})});
+    std::vector<std::string> inputs{y};
+    if (step == std::string("Clip"))
+      inputs.insert(inputs.end(),
+                    {q.g.tensor_constant(scalar(0.0F)), q.g.tensor_constant(scalar(6.0F))});
+    if (step == std::string("Add")) inputs.push_back(q.real(q.input("other", {1, 8, 7, 7}), kOut));
+    const std::string r = q.g.add(step, inputs);
+    q.g.output(q.bytes(r, kOut));
+    Program program;
+    const auto results = compiled_results(q.g, &program);
+    expect_rounding_of(q.g, r, kOut, results);
+    if (step == std::string("Clip")) expect_integer_kind(program, "qconv", "byte_conv");
+    if (onednn::has_fast_int8()) continue;
+    EXPECT_THAT(kinds_of(program), ::testing::Contains("byte_conv"));
   }
 }
 
@@ -207,7 +237,7 @@ TEST(DnnlQuantized, MatrixProductsBetweenConversions) {
         Program program;
         const auto results = compiled_results(q.g, &program);
         expect_rounding_of(q.g, y, kOut, results);
-        expect_integer_kind(program, "qmatmul");
+        expect_integer_kind(program, "qmatmul", "byte_matmul");
       }
 }
 
@@ -330,7 +360,7 @@ TEST(DnnlQuantized, QLinearConv) {
       q.g.output(q.g.add("QLinearConv", inputs, {attr("pads", List{1, 1, 1, 1})}));
       Program program;
       expect_same_bytes(q.g, &program);
-      expect_integer_kind(program, "qconv");
+      expect_integer_kind(program, "qconv", "byte_conv");
     }
 }
 

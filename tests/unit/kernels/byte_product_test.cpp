@@ -1,6 +1,7 @@
 #include "ctxgen/kernels/byte_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <format>
 #include <memory>
 #include <optional>
@@ -247,6 +248,39 @@ TEST(ByteProduct, MakesRealNumbersOfItsSums) {
             EXPECT_EQ(out[i], with_bias ? scaled + one.bias[n] : scaled) << i;
           }
         }
+}
+
+/// Steps of u8 and s8, some with bounds between the ends of the type, and one so small that most results are beyond them.
+TEST(ByteProduct, MakesBytesOfItsRealNumbers) {
+  OneThread workers;
+  const ByteSteps all[] = {{.scale = 40.0F, .zero = 128, .least = -128, .most = 127},
+                           {.scale = 37.7F, .zero = -3, .least = -125, .most = 130},
+                           {.scale = 33.0F, .zero = 0, .least = 0, .most = 60},
+                           {.scale = 0.25F, .zero = 200, .least = -200, .most = 55}};
+  for (const ByteSteps& steps : all)
+    for (const std::int64_t n : {1, 7, 8, 32, 45, 70})
+      for (const std::int64_t rows : {1, 6, 27}) {
+        const Case one({rows, 50, n, false, true, Form::Zeros::kOne}, 12);
+        Packed packed(one);
+        std::vector<float> reals(static_cast<std::size_t>(rows * n));
+        std::vector<std::uint8_t> bytes(reals.size() + 1, 77);
+        packed.product.b_scales = one.scales.data();
+        packed.product.scale_per_column = true;
+        packed.product.bias = one.bias.data();
+        packed.product.out = reals.data();
+        byte_product(packed.product, workers);
+        packed.product.bytes = bytes.data();
+        packed.product.steps = steps;
+        byte_product(packed.product, workers);
+        for (std::size_t i = 0; i < reals.size(); ++i) {
+          const float held = std::clamp(reals[i] / steps.scale, static_cast<float>(steps.least),
+                                        static_cast<float>(steps.most));
+          const int expected = static_cast<int>(std::nearbyint(held)) + steps.zero;
+          ASSERT_EQ(bytes[i], static_cast<std::uint8_t>(expected))
+              << rows << " x " << n << " " << i;
+        }
+        EXPECT_EQ(bytes.back(), 77);
+      }
 }
 
 TEST(ByteMatrix, HasNumbersThatKernelsTake) {

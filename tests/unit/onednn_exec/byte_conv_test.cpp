@@ -31,6 +31,8 @@ struct ConvOfBytes {
   IntList kernel = {3, 3}, strides = {}, pads = {}, dilations = {};
   std::optional<std::int64_t> bytes = {};
   Dims bias = {5}, zero = {};
+  std::optional<std::int64_t> group = {};
+  DataType result = DataType::kFloat;
 };
 
 Maker byte_conv(const ConvOfBytes& c) {
@@ -41,12 +43,18 @@ Maker byte_conv(const ConvOfBytes& c) {
   for (float& x : bias.mutable_elements<float>()) x = 1;
   Tensor one = Tensor::allocate(DataType::kFloat, {}).value();
   one.mutable_elements<float>()[0] = 0.5F;
-  maker.output(maker.op(
+  std::vector<Param> params{integer("k", c.k),          integer("n", c.n),
+                            integer("zeros", 0),        ints("kernel", c.kernel),
+                            ints("strides", c.strides), ints("dilations", c.dilations),
+                            ints("pads", c.pads)};
+  if (c.group) params.push_back(integer("group", *c.group));
+  const Operand y = maker.op(
       kind::kByteConv,
       {maker.input(counted_bytes(c.src)), maker.weight(counted_bytes({bytes})),
        maker.input(counted_bytes(c.zero)), maker.input(one), maker.weight(one), maker.weight(bias)},
-      {integer("k", c.k), integer("n", c.n), integer("zeros", 0), ints("kernel", c.kernel),
-       ints("strides", c.strides), ints("dilations", c.dilations), ints("pads", c.pads)}));
+      params);
+  maker.program().values[y.index].type = c.result;
+  maker.output(y);
   return maker;
 }
 
@@ -59,6 +67,51 @@ TEST(ExecByteConv, RefusesWhatDoesNotFit) {
   expect_refused_windows<ConvOfBytes>(code_of_conv);
   EXPECT_EQ(code_of_conv({.bytes = 64}), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_of_conv({.zero = {2}}), ErrorCode::kInvalidGraph);
+}
+
+/// Three channels, each of which a result sees: the matrix is the weights as they are.
+ConvOfBytes depthwise() { return {.k = 9, .n = 3, .bytes = 27, .bias = {3}, .group = 3}; }
+
+TEST(ExecByteConv, RefusesGroupsThatItHasNotGot) {
+  const auto code_with = [](const auto& change) {
+    ConvOfBytes c = depthwise();
+    change(c);
+    return code_of_conv(c);
+  };
+  EXPECT_EQ(code_with([](ConvOfBytes&) {}), ctxgen::test::kOk);
+  for (const std::int64_t group : {-1, 0, 2, 4})
+    EXPECT_EQ(code_with([&](ConvOfBytes& c) { c.group = group; }), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_with([](ConvOfBytes& c) { c.src[1] = 4; }), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_with([](ConvOfBytes& c) { c.bytes = 26; }), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_with([](ConvOfBytes& c) { c.kernel = {3, 4}; }), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_with([](ConvOfBytes& c) {
+              c.kernel = {27, 19};
+              c.k = 513;
+              c.bytes = 3 * 513;
+            }),
+            ErrorCode::kInvalidGraph);
+  Maker sums = byte_conv(depthwise());
+  sums.program().ops[0].inputs.resize(3);
+  sums.program().values[sums.program().outputs[0]].type = DataType::kInt32;
+  EXPECT_EQ(code_of(compile_and_run_typed(sums)), ErrorCode::kUnsupported);
+}
+
+TEST(ExecByteConv, InGroupsGivesTheSameOnSeveralThreads) {
+  for (const Dims& src : {Dims{1, 3, 8, 8}, Dims{2, 3, 400, 50}}) {
+    ConvOfBytes c = depthwise();
+    c.src = src;
+    c.pads = {1, 1, 1, 1};
+    expect_same_on_two_threads(byte_conv(c));
+  }
+}
+
+TEST(ExecByteConv, InGroupsOfNoImagesIsEmpty) {
+  ConvOfBytes none = depthwise();
+  none.src[0] = 0;
+  Maker maker = byte_conv(none);
+  const auto results = compile_and_run_typed(maker);
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_EQ(results->front().dims(), (Dims{0, 3, 6, 6}));
 }
 
 TEST(ExecByteConv, OfNoImagesIsEmpty) { expect_empty_result(byte_conv({.src = {0, 3, 8, 8}})); }

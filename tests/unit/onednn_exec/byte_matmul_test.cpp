@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <random>
 #include <vector>
@@ -53,6 +55,9 @@ struct Form {
   Dims zero = {}, scale = {}, scales = {kColumns}, bias = {kColumns};
   std::int64_t k = kRowsK, n = kColumns, zeros = 1;
   std::vector<PostOp> post_ops = {};
+  DataType stored = DataType::kFloat;  // bytes: of these steps
+  double out_scale = 0.5;
+  std::int64_t out_zero = 100;
 };
 
 Tensor real_tensor(const Dims& dims, float low) {
@@ -72,9 +77,14 @@ Maker product(const Form& form, const std::optional<Tensor>& packed = std::nullo
     inputs.push_back(maker.weight(real_tensor(form.scales, 0.1F)));
     inputs.push_back(maker.weight(real_tensor(form.bias, -2.0F)));
   }
-  const Operand y = maker.op(
-      kind::kByteMatmul, inputs,
-      {integer("k", form.k), integer("n", form.n), integer("zeros", form.zeros)}, form.post_ops);
+  std::vector<Param> params{integer("k", form.k), integer("n", form.n),
+                            integer("zeros", form.zeros)};
+  if (form.stored != DataType::kFloat) {
+    params.push_back(real("out_scale", form.out_scale));
+    params.push_back(integer("out_zero", form.out_zero));
+  }
+  const Operand y = maker.op(kind::kByteMatmul, inputs, params, form.post_ops);
+  maker.program().values[y.index].type = form.stored;
   if (!form.real) maker.program().values[y.index].type = DataType::kInt32;
   maker.output(y);
   return maker;
@@ -135,6 +145,56 @@ TEST(ExecByteMatmul, MakesRealNumbers) {
     }
 }
 
+auto code_of_form(const Form& form, const std::optional<Tensor>& packed = std::nullopt) {
+  Maker maker = product(form, packed);
+  return code_of(compile_and_run_typed(maker));
+}
+
+/// Results that are stored as bytes are those in real numbers, held, rounded and held again.
+TEST(ExecByteMatmul, StoresBytes) {
+  struct Bounds {
+    std::vector<PostOp> post_ops;
+    float least, most;
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Bounds all[] = {{{}, -infinity, infinity},
+                        {{unary("relu")}, 0, infinity},
+                        {{unary("clip", -20, 6)}, -20, 6},
+                        {{unary("relu"), unary("clip", -3, 30)}, 0, 30},
+                        {{unary("clip", 1e9F, 2e9F)}, 1e9F, 2e9F}};
+  for (const DataType type : {DataType::kUint8, DataType::kInt8})
+    for (const Bounds& bounds : all) {
+      Form form{.post_ops = bounds.post_ops, .stored = type, .out_scale = 9.5};
+      form.out_zero = type == DataType::kInt8 ? -7 : 100;
+      Maker bytes = product(form), reals = product({});
+      const auto stored = compile_and_run_typed(bytes);
+      ASSERT_TRUE(stored) << stored.error().message;
+      const std::vector<float> real = compile_and_run(reals).value().front();
+      const int low = type == DataType::kInt8 ? -128 : 0;
+      for (std::size_t i = 0; i < real.size(); ++i) {
+        const float held = std::clamp(real[i], bounds.least, bounds.most);
+        const auto whole = std::nearbyint(held / 9.5F) + static_cast<float>(form.out_zero);
+        const auto expected =
+            std::clamp(whole, static_cast<float>(low), static_cast<float>(low + 255));
+        ASSERT_EQ(byte_at(stored->front(), static_cast<std::int64_t>(i)), expected) << i;
+      }
+    }
+}
+
+TEST(ExecByteMatmul, RefusesStepsThatAreNone) {
+  const auto u8 = DataType::kUint8;
+  EXPECT_EQ(code_of_form({.stored = u8}), ctxgen::test::kOk);
+  for (const double scale : {0.0, -1.0, 1e-60, 1e300, std::nan(""), HUGE_VAL})
+    EXPECT_EQ(code_of_form({.stored = u8, .out_scale = scale}), ErrorCode::kInvalidGraph) << scale;
+  for (const std::int64_t zero : {-1, 256})
+    EXPECT_EQ(code_of_form({.stored = u8, .out_zero = zero}), ErrorCode::kInvalidGraph) << zero;
+  EXPECT_EQ(code_of_form({.stored = DataType::kInt8, .out_zero = 128}), ErrorCode::kInvalidGraph);
+  for (const PostOp& post : {unary("tanh"), unary("relu", 0.1F), unary("clip", 2, 1)})
+    EXPECT_EQ(code_of_form({.post_ops = {post}, .stored = u8}), ErrorCode::kUnsupported)
+        << post.kind;
+  EXPECT_EQ(code_of_form({.stored = DataType::kInt64}), ErrorCode::kUnsupported);
+}
+
 TEST(ExecByteMatmul, OfNoRowsIsEmpty) {
   Maker maker = product({.a = {2, 0, kRowsK}});
   const auto results = compile_and_run_typed(maker);
@@ -156,11 +216,6 @@ TEST(ExecByteMatmul, StoresItsMatrixOnceAndRepacksNothing) {
     EXPECT_EQ(executable->plan_statistics().repacked_bytes, 0U);
     EXPECT_EQ(statistics.repacked_bytes, 0U);
   }
-}
-
-auto code_of_form(const Form& form, const std::optional<Tensor>& packed = std::nullopt) {
-  Maker maker = product(form, packed);
-  return code_of(compile_and_run_typed(maker));
 }
 
 TEST(ExecByteMatmul, RefusesWhatItHasNoKernelFor) {

@@ -35,7 +35,7 @@ constexpr std::string_view kMicrosoft = "com.microsoft";
 constexpr std::string_view kQLinearPool =
     "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides";
 constexpr std::string_view kProductLimits =
-    "u8 or s8; constant u8 or s8 weights, per tensor or per channel (integer products if they fit in s8 less their zero point and the machine has VNNI, else f32); constant scales; a result may differ by 1 if the exact one is within 2^-13 of a tie";
+    "u8 or s8; constant u8 or s8 weights, per tensor or per channel (integer products if they fit in s8 less their zero point, in groups only if the machine has VNNI; else f32); constant scales; a result may differ by 1 if the exact one is within 2^-13 of a tie";
 constexpr std::string_view kQLinearLimits =
     "u8 or s8; constant scales and zero points, one each; a result may differ by 1 if the exact one is within 2^-13 of a tie";
 

@@ -17,6 +17,15 @@ bool is_product(const Node& node) {
          (node.op_type == "Conv" || node.op_type == "MatMul" || node.op_type == "Gemm");
 }
 
+/// Whether kernels of our own have no integer product for it, either: groups of several channels, and weights of more
+/// or less dims.
+bool stays_real(const Node& node, const Dims& weights) {
+  if (node.op_type != "Conv") return weights.size() != 2;
+  if (weights.size() < 3 || weights.size() > 4) return true;
+  const std::int64_t group = node.int_or("group", 1);
+  return group != 1 && (group != weights[0] || weights[1] != 1);
+}
+
 bool is_dequantized(const GraphView& view, ValueId id) {
   if (!id.valid()) return false;
   const NodeId producer = view.graph().value(id).producer;
@@ -56,8 +65,8 @@ std::vector<std::string> costs_of_bytes(const GraphView& view,
       if (!is_product(node) || node.inputs.size() < 2 || !is_dequantized(view, node.inputs[0]))
         continue;
       if (!seen.insert(node.inputs[1]).second) continue;
-      if (const auto weight = quantized_constant(view, node.inputs[1]))
-        bytes += weight->stored.bytes().size();
+      const auto weight = quantized_constant(view, node.inputs[1]);
+      if (weight && stays_real(node, weight->stored.dims())) bytes += weight->stored.bytes().size();
     }
   if (bytes == 0) return {};
   const std::string why =
@@ -67,8 +76,8 @@ std::vector<std::string> costs_of_bytes(const GraphView& view,
                 "instruction set {} has no VNNI, which avx2_vnni, avx512_core_vnni and later have",
                 isa_name());
   return {std::format(
-      "8-bit weights of {:.1f} MiB are stored as float32, {:.1f} MiB, and their products computed in "
-      "float32, which is slower: {}",
+      "8-bit weights of {:.1f} MiB (convolutions in groups of several channels) are stored as float32, {:.1f} MiB, and their products "
+      "computed in float32: {}",
       mebibytes(bytes), mebibytes(4 * bytes), why)};
 }
 

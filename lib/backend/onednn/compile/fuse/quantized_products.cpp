@@ -1,16 +1,19 @@
+#include <algorithm>
 #include <utility>
 
+#include "ctxgen/kernels/byte_depthwise.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "../node_view.h"
+#include "../ops/quantized/byte_weights.h"
 #include "../quantized_constant.h"
 #include "fuse.h"
 #include "quantized.h"
 
-// Products of dequantised values by dequantised weights become integer products, as far as oneDNN
-// has fast kernels for them.
+// Products of dequantised values by dequantised weights become integer products: oneDNN's where the target
+// has VNNI and the library a fast kernel; our own on all other targets, where oneDNN's sums would not be exact.
 namespace ctxgen::onednn {
 
 bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
@@ -103,6 +106,104 @@ Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lo
   return made;
 }
 
+const std::uint8_t* bytes_in(const Tensor& tensor) {
+  return reinterpret_cast<const std::uint8_t*>(tensor.bytes().data());
+}
+
+/// The weights of a product of our own.
+struct OwnWeights {
+  kernels::ByteMatrix matrix;
+  Tensor packed;
+  bool depthwise = false;
+};
+
+bool is_depthwise(const ProgramOp& op, const Dims& weights) {
+  const std::int64_t group = params_of<ConvParams>(op).group;
+  return group > 1 && group == weights[0] && weights[1] == 1;
+}
+
+/// Weights [C, 1, kernel] as [kernel, C], as they are.
+Result<std::optional<OwnWeights>> depthwise_weights(const Tensor& stored) {
+  OwnWeights made{.matrix = {.n = stored.dims()[0]}, .packed = {}, .depthwise = true};
+  made.matrix.k = stored.element_count() / made.matrix.n;
+  if (!kernels::is_valid(made.matrix) || made.matrix.k > kernels::kMostByteTaps)
+    return std::nullopt;
+  made.packed = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{stored.element_count()}));
+  const Tensor rows = CTXGEN_TRY(window_rows(stored));
+  std::ranges::copy(rows.bytes(), made.packed.mutable_bytes().begin());
+  return made;
+}
+
+/// Nothing where our kernels have no such product: of other than one or two spatial dims, in groups of several
+/// channels, of matrices of more than two dims.
+Result<std::optional<OwnWeights>> own_weights(const ProgramOp& op, const Tensor& stored) {
+  const bool conv = op.kind == kind::kConv;
+  const Dims& dims = stored.dims();
+  if (stored.element_count() == 0) return std::nullopt;
+  if (conv ? dims.size() < 3 || dims.size() > 4 : dims.size() != 2) return std::nullopt;
+  if (conv && is_depthwise(op, dims)) return depthwise_weights(stored);
+  if (conv && params_of<ConvParams>(op).group != 1) return std::nullopt;
+  const bool columns_first = conv || params_of<MatmulParams>(op).trans_b;
+  OwnWeights made;
+  made.matrix.n = dims[columns_first ? 0 : 1];
+  made.matrix.k = stored.element_count() / made.matrix.n;
+  if (!kernels::is_valid(made.matrix) || has_few_columns(made.matrix, stored.bytes().size()))
+    return std::nullopt;
+  const Tensor rows = conv            ? CTXGEN_TRY(window_rows(stored))
+                      : columns_first ? CTXGEN_TRY(byte_rows(stored))
+                                      : stored;
+  made.packed =
+      CTXGEN_TRY(packed_byte_matrix({made.matrix, {.is_signed = true, .values = bytes_in(rows)}}));
+  return made;
+}
+
+/// A constant bias of one number per column, or none.
+bool takes_bias(const ProgramEditor& editor, const ProgramOp& op, std::int64_t columns) {
+  if (op.inputs.size() < 3 || op.inputs[2].kind == Operand::Kind::kNone) return true;
+  const Tensor* bias = editor.weight(op.inputs[2]);
+  return bias != nullptr && bias->type() == DataType::kFloat && bias->element_count() == columns;
+}
+
+void encode_own(const ProgramOp& op, const OwnWeights& own, const Dims& stored, ProgramOp& made) {
+  const ByteMatmulParams product{.k = own.matrix.k, .n = own.matrix.n};
+  made.params.clear();
+  made.kind = op.kind == kind::kConv ? kind::kByteConv : kind::kByteMatmul;
+  if (op.kind != kind::kConv) return encode(product, made);
+  const auto kernel = stored.span().subspan(2);
+  ByteConvParams conv{.matrix = product,
+                      .kernel = IntList(kernel.begin(), kernel.end()),
+                      .window = params_of<ConvParams>(op).window};
+  if (own.depthwise) conv.group = own.matrix.n;
+  encode(conv, made);
+}
+
+/// The same by a kernel of our own.
+Result<std::optional<ProgramOp>> own_product(ProgramEditor& editor, const Lowered& lowered,
+                                             const ProgramOp& op) {
+  const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
+  if (source == nullptr) return std::nullopt;
+  const Steps steps = steps_in(*source);
+  const auto weights = CTXGEN_TRY(integer_weights(lowered, op, steps.scale));
+  if (!weights) return std::nullopt;
+  auto own = CTXGEN_TRY(own_weights(op, weights->values));
+  if (!own || !takes_bias(editor, op, own->matrix.n)) return std::nullopt;
+  const std::string name = editor.program().weights[op.inputs[1].index].name;
+  const auto count = static_cast<std::int64_t>(weights->scales.size());
+  const Operand from = source->inputs[0], bias = op.inputs.size() > 2 ? op.inputs[2] : Operand{};
+  ProgramOp made = op;
+  encode_own(op, *own, weights->values.dims(), made);
+  Operand zero;
+  if (steps.zero != 0) {
+    Tensor byte = CTXGEN_TRY(Tensor::allocate(type_of(editor, from), Dims{1}));
+    byte.mutable_bytes()[0] = static_cast<std::byte>(steps.zero);
+    zero = CTXGEN_TRY(editor.add_weight(name + "/zero", std::move(byte)));
+  }
+  Tensor scales = CTXGEN_TRY(tensor_of(Dims{count}, weights->scales));
+  made.inputs = {from, CTXGEN_TRY(editor.add_weight(name, std::move(own->packed))),        zero,
+                 {},   CTXGEN_TRY(editor.add_weight(name + "/scales", std::move(scales))), bias};
+  return made;
+}
+
 /// A sum of integers whose only reader makes it real: the product gives real numbers itself.
 Status join_sum(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp point = editor.op(index);
@@ -122,12 +223,33 @@ Status join_sum(ProgramEditor& editor, std::uint32_t index) {
   return {};
 }
 
+/// The same after a product of our own, which holds numbers within bounds on the way, and does nothing else.
+void store_own_bytes(ProgramEditor& editor, std::uint32_t before, std::uint32_t index) {
+  const ProgramOp& point = editor.op(index);
+  ProgramOp product = editor.op(before);
+  const bool bounds = std::ranges::all_of(product.post_ops, [](const PostOp& post) {
+    return (post.kind == "relu" && post.alpha == 0) ||
+           (post.kind == "clip" && post.alpha <= post.beta);
+  });
+  if (!bounds || result_type(editor, product) != DataType::kFloat) return;
+  const Steps steps = steps_out(point);
+  auto params = params_of<ByteMatmulParams>(product);
+  params.out_scale = steps.scale;
+  params.out_zero = steps.zero;
+  encode(params, product);
+  product.name = point.name;
+  product.outputs = point.outputs;
+  editor.erase(before);
+  editor.replace(index, std::move(product));
+}
+
 /// A conversion after an integer product becomes the way in which that stores its result.
 void absorb_quantize(ProgramEditor& editor, std::uint32_t index) {
   const ProgramOp point = editor.op(index);
   const std::uint32_t before = editor.sole_producer(point.inputs[0]);
   if (before == ProgramEditor::kNoOp) return;
   ProgramOp product = editor.op(before);
+  if (traits_of(product).own_bytes) return store_own_bytes(editor, before, index);
   if (!traits_of(product).quantised) return;
   const Steps steps = steps_out(point);
   auto params = params_of<QuantisedParams>(product);
@@ -151,13 +273,15 @@ Status join_integer_sums(Lowered& lowered) {
 }
 
 Status make_integer_products(Lowered& lowered) {
-  if (!lowered.integer_products || !has_fast_int8()) return {};
+  const bool library = lowered.integer_products && has_fast_int8();
   ProgramEditor editor(lowered);
   for (std::uint32_t i = 0; i < editor.op_count(); ++i) {
     const ProgramOp& op = editor.op(i);
     if (op.kind != kind::kConv && op.kind != kind::kMatmul) continue;
-    auto made = CTXGEN_TRY(integer_product(editor, lowered, op));
-    if (made && runs_fast(editor.program(), *made)) editor.replace(i, std::move(*made));
+    auto made = library ? CTXGEN_TRY(integer_product(editor, lowered, op))
+                        : CTXGEN_TRY(own_product(editor, lowered, op));
+    if (made && (!library || runs_fast(editor.program(), *made)))
+      editor.replace(i, std::move(*made));
   }
   return {};
 }

@@ -39,8 +39,16 @@ struct ByteSource {
 /// Writes packed_bytes() to `packed`.
 void pack(const ByteMatrix& matrix, const ByteSource& source, std::byte* packed);
 
+/// How real numbers become bytes again: round to even of x / scale, held between `least` and `most`, plus `zero`.
+/// NaN becomes the least.
+struct ByteSteps {
+  float scale = 1;
+  std::int32_t zero = 0;               // as u8 or s8
+  std::int32_t least = 0, most = 255;  // less `zero`
+};
+
 /// sums = (a - a_zero) * (matrix - its zeros) in 32 bits, which wrap around as ONNX lets them;
-/// out = sums * (a_scale * b_scale) + bias, rounded after each operation.
+/// out = sums * (a_scale * b_scale) + bias, rounded after each operation; bytes = out by `steps`.
 struct ByteProduct {
   ByteMatrix matrix;
   std::int64_t rows = 0;
@@ -50,8 +58,10 @@ struct ByteProduct {
   std::int64_t a_stride = 0;
   const std::uint8_t* a_zero = nullptr;  // one, or null: 0
   const std::byte* packed = nullptr;     // at a multiple of 64
-  std::int32_t* sums = nullptr;          // [rows, n]; null: `out` is written
+  std::int32_t* sums = nullptr;          // [rows, n]; null: `bytes` or `out` is written
+  std::uint8_t* bytes = nullptr;         // [rows, n]; null: `out` is written
   float* out = nullptr;                  // [rows, n]
+  ByteSteps steps = {};                  // of `bytes`
   const float* a_scale = nullptr;        // one, or null: 1
   const float* b_scales = nullptr;       // [n], one, or null: 1
   bool scale_per_column = false;

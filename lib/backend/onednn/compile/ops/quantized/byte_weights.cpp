@@ -31,32 +31,15 @@ Refusal read_byte_zeros(const NodeView& n, std::size_t zeros, const Tensor& stor
     read.source.zero_per_column = count > 1;
   }
   read.matrix.zeros = kernels::needs_zeros(read.source, read.matrix.n);
-  // A tile is filled up to 32 columns. What the file has is what memory may be taken for.
-  constexpr std::uint64_t kSmall = 1U << 20U;
-  if (kernels::packed_bytes(read.matrix) > 4 * stored.bytes().size() + kSmall)
+  if (has_few_columns(read.matrix, stored.bytes().size()))
     return std::format("{} columns are too few", read.matrix.n);
   return std::nullopt;
-}
-
-/// Weights [M, C, kernel] as rows [kernel, C] of M columns.
-Result<Tensor> window_rows(const Tensor& weights) {
-  const std::int64_t results = weights.dims()[0], channels = weights.dims()[1];
-  const std::int64_t positions = weights.element_count() / results / channels;
-  Tensor rows = CTXGEN_TRY(Tensor::allocate(weights.type(), Dims{positions * channels, results}));
-  const std::uint8_t* from = bytes_in(weights);
-  auto* to = reinterpret_cast<std::uint8_t*>(rows.mutable_bytes().data());
-  for (std::int64_t m = 0; m < results; ++m)
-    for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t p = 0; p < positions; ++p) to[(p * channels + c) * results + m] = *from++;
-  return rows;
 }
 
 /// Packs a matrix and adds the op, whose parameters are set.
 Status add_packed(const ByteWeights& weights, std::string_view name, const ByteOperands& operands,
                   ProgramOp op, std::uint32_t result, ProgramBuilder& builder) {
-  const auto bytes = static_cast<std::int64_t>(kernels::packed_bytes(weights.matrix));
-  Tensor packed = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{bytes}));
-  kernels::pack(weights.matrix, weights.source, packed.mutable_bytes().data());
+  Tensor packed = CTXGEN_TRY(packed_byte_matrix(weights));
   SmallList<Operand> inputs{operands.a, builder.stored_weight(name, std::move(packed))};
   std::size_t wanted = 2;
   const Operand more[] = {operands.zero, operands.scale, operands.scales, operands.bias};
@@ -68,6 +51,30 @@ Status add_packed(const ByteWeights& weights, std::string_view name, const ByteO
 }
 
 }  // namespace
+
+bool has_few_columns(const kernels::ByteMatrix& matrix, std::uint64_t stored_bytes) {
+  constexpr std::uint64_t kSmall = 1U << 20U;
+  return kernels::packed_bytes(matrix) > 4 * stored_bytes + kSmall;
+}
+
+Result<Tensor> packed_byte_matrix(const ByteWeights& weights) {
+  const auto bytes = static_cast<std::int64_t>(kernels::packed_bytes(weights.matrix));
+  Tensor packed = CTXGEN_TRY(Tensor::allocate(DataType::kUint8, Dims{bytes}));
+  kernels::pack(weights.matrix, weights.source, packed.mutable_bytes().data());
+  return packed;
+}
+
+Result<Tensor> window_rows(const Tensor& weights) {
+  const std::int64_t results = weights.dims()[0], channels = weights.dims()[1];
+  const std::int64_t positions = weights.element_count() / results / channels;
+  Tensor rows = CTXGEN_TRY(Tensor::allocate(weights.type(), Dims{positions * channels, results}));
+  const std::uint8_t* from = bytes_in(weights);
+  auto* to = reinterpret_cast<std::uint8_t*>(rows.mutable_bytes().data());
+  for (std::int64_t m = 0; m < results; ++m)
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t p = 0; p < positions; ++p) to[(p * channels + c) * results + m] = *from++;
+  return rows;
+}
 
 Result<Tensor> byte_rows(const Tensor& columns) {
   const std::int64_t n = columns.dims()[0], k = columns.dims()[1];

@@ -27,6 +27,16 @@ enum class Stored : std::uint8_t { kRows, kColumns };
 /// Bytes [N, K] as [K, N]. Errors  RESOURCE_LIMIT.
 [[nodiscard]] Result<Tensor> byte_rows(const Tensor& columns);
 
+/// Weights [M, C, kernel] as rows [kernel, C] of M columns. Errors  RESOURCE_LIMIT.
+[[nodiscard]] Result<Tensor> window_rows(const Tensor& weights);
+
+/// The packed form, u8 [bytes]. Errors  RESOURCE_LIMIT.
+[[nodiscard]] Result<Tensor> packed_byte_matrix(const ByteWeights& weights);
+
+/// Whether so many columns are too few for a matrix of `stored_bytes`: tiles are filled up to 32 columns, and
+/// what the file has is what memory may be taken for.
+[[nodiscard]] bool has_few_columns(const kernels::ByteMatrix& matrix, std::uint64_t stored_bytes);
+
 /// A MatMulInteger as a product of our own: constant weights, and one zero point of the source, which may
 /// be a value.
 [[nodiscard]] Read<ByteWeights> read_byte_matmul(const NodeView& n);

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/kernels/byte_depthwise.h"
 #include "ctxgen/kernels/byte_windows.h"
 #include "ctxgen/onednn/op_kinds.h"
 
@@ -12,9 +13,10 @@
 #include "rules/conv_rules.h"
 #include "rules/shape_rules.h"
 #include "rules/spatial.h"
+#include "rules/type_rules.h"
 
 // Convolutions of bytes whose zero point is a value: products of gathered windows, by the kernels of
-// byte_matmul, so as exact.
+// byte_matmul, so as exact; those whose results see one channel by a kernel of their own.
 namespace ctxgen::onednn {
 
 namespace {
@@ -22,19 +24,42 @@ namespace {
 struct ByteConv {
   kernels::ByteMatrix matrix;
   Window window;
+  bool depthwise = false;
+  [[nodiscard]] std::uint64_t matrix_bytes() const {
+    return depthwise ? static_cast<std::uint64_t>(matrix.k * matrix.n)
+                     : kernels::packed_bytes(matrix);
+  }
 };
 
 Result<ByteConv> describe_byte_conv(const ProgramOp& op, const Dims& src) {
   const auto params = CTXGEN_TRY(decode<ByteConvParams>(op));
-  ByteConv conv{CTXGEN_TRY(byte_matrix(op, params.matrix)), {}};
-  conv.window = CTXGEN_TRY(window_of_matrix(op, src, params.kernel, params.window, conv.matrix.k));
+  ByteConv conv{CTXGEN_TRY(byte_matrix(op, params.matrix)), {}, params.group.value_or(1) != 1};
+  std::int64_t depth = conv.matrix.k;
+  if (conv.depthwise) {
+    const std::int64_t channels = src.size() < 2 ? 0 : src[1];
+    if (*params.group != conv.matrix.n || channels != conv.matrix.n || conv.matrix.zeros ||
+        conv.matrix.k > kernels::kMostByteTaps)
+      return fail(ErrorCode::kInvalidGraph, "{}: {} groups of {} x {}, source {}", label(op),
+                  *params.group, conv.matrix.k, conv.matrix.n, to_string(src));
+    depth *= channels;
+  }
+  conv.window = CTXGEN_TRY(window_of_matrix(op, src, params.kernel, params.window, depth));
   return conv;
+}
+
+Status check_byte_conv_types(const Program& program, const ProgramOp& op) {
+  CTXGEN_CHECK(check_byte_types(program, op));
+  const auto params = CTXGEN_TRY(decode<ByteConvParams>(op));
+  if (params.group.value_or(1) == 1 ||
+      operand_type(program, Operand::value(op.outputs[0])) != DataType::kInt32)
+    return {};
+  return fail(ErrorCode::kUnsupported, "{}: sums of {} groups", label(op), *params.group);
 }
 
 Result<ShapeOutputs> byte_conv_shape(const ProgramOp& op, ShapeInputs in) {
   const Dims& src = in[kBytesA].dims;
   const ByteConv conv = CTXGEN_TRY(describe_byte_conv(op, src));
-  CTXGEN_CHECK(check_byte_operands(op, conv.matrix, in));
+  CTXGEN_CHECK(check_byte_operands(op, conv.matrix, conv.matrix_bytes(), in));
   return conv_result(src[0], conv.matrix.n, conv.window);
 }
 
@@ -47,6 +72,7 @@ Status place_byte_conv(Placement& pass, std::uint32_t op) {
 struct ByteConvForm {
   kernels::Windows windows;
   std::int64_t rows = 0, rows_of_part = 0;
+  std::int64_t lanes = 1;        // each takes parts one after another, in the same scratch memory
   std::uint64_t part_bytes = 0;  // of scratch; the windows come first
   std::uint64_t gathered_bytes = 0;
   std::int64_t row_bytes = 0;  // of a gathered window, filled up to words
@@ -70,9 +96,10 @@ class ByteConvKernel final : public Kernel {
       return {};
     }
     const std::int64_t work = work_of(work_of(conv_.rows, form_.matrix.n), form_.matrix.k / 8 + 1);
-    parallel_for(workers, conv_.parts(), work, [&](std::int64_t part) {
+    parallel_for(workers, conv_.lanes, work, [&](std::int64_t lane) {
       OneThread one;
-      run_part(product, part, scratch + static_cast<std::uint64_t>(part) * conv_.part_bytes, one);
+      for (std::int64_t part = lane; part < conv_.parts(); part += conv_.lanes)
+        run_part(product, part, scratch + static_cast<std::uint64_t>(lane) * conv_.part_bytes, one);
     });
     return {};
   }
@@ -94,6 +121,7 @@ class ByteConvKernel final : public Kernel {
     }
     const std::int64_t at = first * form_.matrix.n;
     if (product.sums != nullptr) product.sums += at;
+    if (product.bytes != nullptr) product.bytes += at;
     if (product.out != nullptr) product.out += at;
     product.scratch = scratch + conv_.gathered_bytes;
     kernels::byte_product(product, workers);
@@ -110,7 +138,8 @@ bool takes_pixels(const kernels::Windows& w) {
 
 /// Nothing where the sizes pass what a plan may hold.
 std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
-                                       const kernels::Windows& windows, std::int64_t rows) {
+                                       const kernels::Windows& windows, std::int64_t rows,
+                                       int threads) {
   constexpr std::int64_t kRowsOfPart = 240;
   constexpr std::uint64_t kAlignment = 64;
   ByteConvForm form{.windows = windows, .rows = rows};
@@ -125,15 +154,73 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
   const auto scratch = kernels::scratch_bytes(matrix, form.rows_of_part);
   if (!scratch) return std::nullopt;
   form.part_bytes = form.gathered_bytes + aligned(*scratch);
-  const auto all = checked_mul(form.part_bytes, static_cast<std::uint64_t>(form.parts()));
+  form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(form.parts(), 1));
+  const auto all = checked_mul(form.part_bytes, static_cast<std::uint64_t>(form.lanes));
   return all && *all <= kMaxTensorBytes ? std::optional(form) : std::nullopt;
+}
+
+/// Args: those of ByteForm, scratch.
+class ByteDepthwiseKernel final : public Kernel {
+ public:
+  ByteDepthwiseKernel(const ByteForm& form, const kernels::Windows& windows,
+                      const kernels::ByteDepthwiseForm& parts)
+      : form_(form), windows_(windows), parts_(parts) {}
+
+  Status run(std::byte* const* args, Workers& workers) const override {
+    const kernels::ByteProduct product = form_.product(args);
+    kernels::byte_depthwise({.windows = windows_,
+                             .is_signed = product.is_signed,
+                             .src = product.a,
+                             .zero = product.a_zero,
+                             .weights = reinterpret_cast<const std::int8_t*>(product.packed),
+                             .a_scale = product.a_scale,
+                             .b_scales = product.b_scales,
+                             .scale_per_channel = product.scale_per_column,
+                             .bias = product.bias,
+                             .bytes = product.bytes,
+                             .out = product.out,
+                             .steps = product.steps,
+                             .scratch = args[0]},
+                            parts_, workers);
+    return {};
+  }
+
+ private:
+  ByteForm form_;
+  kernels::Windows windows_;
+  kernels::ByteDepthwiseForm parts_;
+};
+
+Status build_depthwise(NodeBuilder& builder, const ByteConv& conv) {
+  const Slot &src = builder.input(kBytesA), &dst = builder.output();
+  const kernels::Windows windows = windows_of(src.dims, conv.window, 1);
+  kernels::ByteDepthwiseForm parts;
+  if (volume(dst.dims) > 0) {
+    const auto found = kernels::byte_depthwise_form(windows, builder.context().threads);
+    if (!found || found->scratch_bytes() > kMaxTensorBytes)
+      return fail(ErrorCode::kResourceLimit, "{}: lines of {}", label(builder.op()),
+                  to_string(src.dims));
+    parts = *found;
+  }
+  std::vector<Arg> args;
+  const ByteForm bytes(builder, conv.matrix, args);
+  args.push_back(scratch_arg());
+  builder.add_kernel(
+      "loop:byte_depthwise", std::make_shared<const ByteDepthwiseKernel>(bytes, windows, parts),
+      std::move(args),
+      {.flops = 2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(conv.matrix.k),
+       .scratch_bytes = std::max<std::uint64_t>(parts.scratch_bytes(), 64)});
+  if (bytes.steps) return {};
+  return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
 Status build_byte_conv(NodeBuilder& builder) {
   const Slot &src = builder.input(kBytesA), &dst = builder.output();
   const ByteConv conv = CTXGEN_TRY(describe_byte_conv(builder.op(), src.dims));
+  if (conv.depthwise) return build_depthwise(builder, conv);
   const std::int64_t rows = volume(dst.dims) / conv.matrix.n;
-  const auto form = plan_parts(conv.matrix, windows_of(src.dims, conv.window, 1), rows);
+  const auto form = plan_parts(conv.matrix, windows_of(src.dims, conv.window, 1), rows,
+                               builder.context().threads);
   if (!form) return fail(ErrorCode::kResourceLimit, "{}: {} windows", label(builder.op()), rows);
   std::vector<Arg> args;
   const ByteForm bytes(builder, conv.matrix, args);
@@ -142,7 +229,8 @@ Status build_byte_conv(NodeBuilder& builder) {
       "loop:byte_conv", std::make_shared<const ByteConvKernel>(bytes, *form), std::move(args),
       {.flops = 2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(conv.matrix.k),
        .scratch_bytes = std::max<std::uint64_t>(
-           form->part_bytes * static_cast<std::uint64_t>(form->parts()), 64)});
+           form->part_bytes * static_cast<std::uint64_t>(form->lanes), 64)});
+  if (bytes.steps) return {};
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
@@ -152,8 +240,8 @@ constinit const KindRow kByteConvRow{
     .name = kind::kByteConv,
     .number = 43,
     .inputs = {2, kByteInputs},
-    .traits = {.absorbs_eltwise = true},
-    .types = check_byte_types,
+    .traits = {.own_bytes = true, .absorbs_eltwise = true},
+    .types = check_byte_conv_types,
     .shape = byte_conv_shape,
     .terms = byte_terms,
     .place = place_byte_conv,

@@ -1,11 +1,74 @@
 #include "kinds/quantized/byte_form.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "plan/params.h"
 #include "rules/type_rules.h"
 
 namespace ctxgen::onednn {
+
+namespace {
+
+bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+/// What a post-op holds numbers between; nothing if it does anything else.
+struct Range {
+  float least = -std::numeric_limits<float>::infinity();
+  float most = std::numeric_limits<float>::infinity();
+};
+std::optional<Range> range_of(const PostOp& post) {
+  if (post.operand.kind != Operand::Kind::kNone) return std::nullopt;
+  if (post.kind == "relu" && post.alpha == 0) return Range{.least = 0};
+  if (post.kind == "clip" && post.alpha <= post.beta) return Range{post.alpha, post.beta};
+  return std::nullopt;
+}
+
+/// A result of bytes needs a scale, and a zero point that is one.
+Status check_byte_result(const ProgramOp& op, DataType type) {
+  const auto params = CTXGEN_TRY(decode<ByteMatmulParams>(op));
+  const double scale = params.out_scale.value_or(0);
+  const std::int64_t zero = params.out_zero.value_or(0), low = type == DataType::kInt8 ? -128 : 0;
+  const auto single = static_cast<float>(scale);
+  if (!(single > 0) || !std::isfinite(single) || zero < low || zero > low + 255)
+    return fail(ErrorCode::kInvalidGraph, "{}: result of scale {}, zero point {}", label(op), scale,
+                zero);
+  if (std::ranges::all_of(op.post_ops,
+                          [](const PostOp& post) { return range_of(post).has_value(); }))
+    return {};
+  return fail(ErrorCode::kUnsupported, "{}: a result of bytes takes no post-ops but bounds",
+              label(op));
+}
+
+/// How the real numbers of an op become its bytes. Holding a number and then rounding it is the same as
+/// rounding number and bounds: both never fall where the number rises.
+kernels::ByteSteps steps_of(const ProgramOp& op, DataType type) {
+  const ByteMatmulParams params = decode<ByteMatmulParams>(op).value_or(ByteMatmulParams());
+  const std::int32_t low = type == DataType::kInt8 ? -128 : 0;
+  const auto zero = static_cast<std::int32_t>(params.out_zero.value_or(0));
+  kernels::ByteSteps steps{.scale = static_cast<float>(params.out_scale.value_or(1)),
+                           .zero = zero,
+                           .least = low - zero,
+                           .most = low + 255 - zero};
+  Range all;
+  for (const PostOp& post : op.post_ops) {
+    const Range range = range_of(post).value_or(Range());
+    all = {std::clamp(all.least, range.least, range.most),
+           std::clamp(all.most, range.least, range.most)};
+  }
+  const auto bound = [&](float real) {
+    const float held = std::clamp(real / steps.scale, static_cast<float>(low - zero),
+                                  static_cast<float>(low + 255 - zero));
+    return static_cast<std::int32_t>(std::nearbyint(held));
+  };
+  steps.least = bound(all.least);
+  steps.most = bound(all.most);
+  return steps;
+}
+
+}  // namespace
 
 Status check_byte_types(const Program& program, const ProgramOp& op) {
   const auto input = [&](std::size_t i) { return i < op.inputs.size() ? op.inputs[i] : Operand{}; };
@@ -18,9 +81,13 @@ Status check_byte_types(const Program& program, const ProgramOp& op) {
   if (input(kBytesMatrix).kind != Operand::Kind::kWeight)
     return fail(ErrorCode::kUnsupported, "{}: the matrix is not a weight", label(op));
   const Operand result = Operand::value(op.outputs[0]);
-  CTXGEN_CHECK(expect_type(program, op, result, {DataType::kFloat, DataType::kInt32}));
+  CTXGEN_CHECK(
+      expect_type(program, op, result,
+                  {DataType::kFloat, DataType::kInt32, DataType::kUint8, DataType::kInt8}));
+  const DataType type = operand_type(program, result);
+  if (is_byte(type)) return check_byte_result(op, type);
   const bool bare = op.inputs.size() <= kBytesScale && op.post_ops.empty();
-  if (operand_type(program, result) == DataType::kInt32 && !bare)
+  if (type == DataType::kInt32 && !bare)
     return fail(ErrorCode::kUnsupported, "{}: an int32 result takes no bias, scales or post-ops",
                 label(op));
   return {};
@@ -33,11 +100,12 @@ Result<kernels::ByteMatrix> byte_matrix(const ProgramOp& op, const ByteMatmulPar
   return matrix;
 }
 
-Status check_byte_operands(const ProgramOp& op, const kernels::ByteMatrix& matrix, ShapeInputs in) {
-  const std::uint64_t bytes = kernels::packed_bytes(matrix);
-  if (in[kBytesMatrix].dims.size() != 1 || std::cmp_not_equal(in[kBytesMatrix].dims[0], bytes))
+Status check_byte_operands(const ProgramOp& op, const kernels::ByteMatrix& matrix,
+                           std::uint64_t matrix_bytes, ShapeInputs in) {
+  if (in[kBytesMatrix].dims.size() != 1 ||
+      std::cmp_not_equal(in[kBytesMatrix].dims[0], matrix_bytes))
     return fail(ErrorCode::kInvalidGraph, "{}: packed matrix {}, expected {} bytes", label(op),
-                to_string(in[kBytesMatrix].dims), bytes);
+                to_string(in[kBytesMatrix].dims), matrix_bytes);
   const auto expect_count = [&](ByteInput which, std::int64_t most) -> Status {
     if (which >= in.size() || !in[which].present) return {};
     const std::int64_t count = volume(in[which].dims);
@@ -76,6 +144,8 @@ ByteForm::ByteForm(NodeBuilder& builder, const kernels::ByteMatrix& of, std::vec
     has[i] = builder.has_input(i);
     if (has[i]) args.push_back(builder.slot_arg(builder.input(i)));
   }
+  const DataType result = builder.output().type;
+  if (is_byte(result)) steps = steps_of(builder.op(), result);
   scale_per_column = has[kBytesScales] && volume(builder.input(kBytesScales).dims) > 1;
   args.push_back(builder.slot_arg(builder.output()));
 }
@@ -93,7 +163,9 @@ kernels::ByteProduct ByteForm::product(std::byte* const*& args) const {
           .a_zero = bytes(kBytesZero),
           .packed = input[kBytesMatrix],
           .sums = sums ? reinterpret_cast<std::int32_t*>(dst) : nullptr,
-          .out = sums ? nullptr : reinterpret_cast<float*>(dst),
+          .bytes = steps ? reinterpret_cast<std::uint8_t*>(dst) : nullptr,
+          .out = sums || steps ? nullptr : reinterpret_cast<float*>(dst),
+          .steps = steps.value_or(kernels::ByteSteps()),
           .a_scale = reals(kBytesScale),
           .b_scales = reals(kBytesScales),
           .scale_per_column = scale_per_column,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ctxgen/kernels/byte_product.h"
@@ -30,7 +31,7 @@ enum ByteInput : std::uint8_t {
 [[nodiscard]] Result<kernels::ByteMatrix> byte_matrix(const ProgramOp& op,
                                                       const ByteMatmulParams& params);
 [[nodiscard]] Status check_byte_operands(const ProgramOp& op, const kernels::ByteMatrix& matrix,
-                                         ShapeInputs in);
+                                         std::uint64_t matrix_bytes, ShapeInputs in);
 
 /// Sums are exact. They are rounded to f32, by the two scales and by the bias.
 [[nodiscard]] std::int64_t byte_terms(const Program& program, const ProgramOp& op);
@@ -47,6 +48,7 @@ struct ByteForm {
 
   kernels::ByteMatrix matrix;
   bool is_signed = false, sums = false, scale_per_column = false;
+  std::optional<kernels::ByteSteps> steps;  // of a result of bytes, which the post-ops are part of
   std::array<bool, kByteInputs> has{};
 };
 

@@ -98,7 +98,7 @@ Result<ShapeOutputs> byte_shape(const ProgramOp& op, ShapeInputs in) {
   if (out.empty() || out.back() != matrix.k)
     return fail(ErrorCode::kInvalidGraph, "{}: {} times {} x {}", label(op), to_string(out),
                 matrix.k, matrix.n);
-  CTXGEN_CHECK(check_byte_operands(op, matrix, in));
+  CTXGEN_CHECK(check_byte_operands(op, matrix, kernels::packed_bytes(matrix), in));
   out[out.size() - 1] = matrix.n;
   return one_shape(out);
 }
@@ -142,6 +142,7 @@ Status build_bytes(NodeBuilder& builder) {
       std::move(args),
       {.flops = 2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(matrix.k),
        .scratch_bytes = *scratch});
+  if (form.steps) return {};
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
 
@@ -151,7 +152,7 @@ constinit const KindRow kByteMatmulRow{
     .name = kind::kByteMatmul,
     .number = 39,
     .inputs = {2, kByteInputs},
-    .traits = {.absorbs_eltwise = true},
+    .traits = {.own_bytes = true, .absorbs_eltwise = true},
     .types = check_byte_types,
     .shape = byte_shape,
     .terms = byte_terms,

@@ -391,10 +391,14 @@ struct AttentionParams {
 struct ByteMatmulParams {
   std::int64_t k = 0, n = 0;
   bool zeros = false;
+  std::optional<double> out_scale = {};  // where the result is 8-bit
+  std::optional<std::int64_t> out_zero = {};
   static void fields(auto& p, auto& codec) {
     codec("k", p.k);
     codec("n", p.n);
     codec("zeros", p.zeros);
+    codec("out_scale", p.out_scale);
+    codec("out_zero", p.out_zero);
   }
   bool operator==(const ByteMatmulParams&) const = default;
 };
@@ -403,10 +407,12 @@ struct ByteConvParams {
   ByteMatmulParams matrix = {};
   IntList kernel = {};
   WindowParams window = {};
+  std::optional<std::int64_t> group = {};  // n: each result sees one channel
   static void fields(auto& p, auto& codec) {
     ByteMatmulParams::fields(p.matrix, codec);
     codec("kernel", p.kernel);
     WindowParams::fields(p.window, codec);
+    codec("group", p.group);
   }
   bool operator==(const ByteConvParams&) const = default;
 };

@@ -11,6 +11,7 @@ struct KindTraits {
   bool product = false;     // multiplies by its second input, which it packs where that is a weight
   bool matrix = false;      // a product over the last two dims; the other products are convolutions
   bool quantised = false;   // a product of 8-bit integers: zero points, scales, VNNI
+  bool own_bytes = false;   // such a product by a kernel of our own, on every instruction set
   bool pools = false;       // takes the maximum or average of windows, by `mode`
   bool view = false;        // its result may be its source's bytes, seen otherwise
   bool rearranges = false;  // every element of the source once in the result, none changed

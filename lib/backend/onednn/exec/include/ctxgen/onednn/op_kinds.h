@@ -164,11 +164,14 @@ inline constexpr std::string_view kDefaults = "defaults";
 /// a u8 or s8 [..., K], matrix u8 [bytes] (a weight: [K, N] packed as ctxgen/kernels/byte_product.h
 /// says), zero? of a's type (one element), scale? (one element), scales? [1] or [N], bias? [N]:
 /// the exact sums of (a - zero) times the matrix less its zero points, in s32, as they are or as f32 times
-/// (scale * scales), plus bias. params: k, n, zeros (the packed matrix has zero points).
+/// (scale * scales), plus bias. params: k, n, zeros (the packed matrix has zero points), out_scale, out_zero
+/// (of a u8 or s8 result, which only "relu" without a slope and "clip" come before).
 inline constexpr std::string_view kByteMatmul = "byte_matmul";
 /// a u8 or s8 [N, C, D1..Dk], k 1 or 2, and the other inputs of "byte_matmul", whose matrix is the weights
 /// [K1..Kk, C, M]: the convolution of (a - zero), which padding counts as 0. params: k (C K1..Kk), n (M),
-/// zeros, kernel, strides, dilations, pads | auto_pad.
+/// zeros, out_scale, out_zero, kernel, strides, dilations, pads | auto_pad, group (absent: 1; or n, as many as there
+/// are channels: the matrix is the weights as s8 [K1..Kk, M] as they are, k is K1..Kk, at most 512, zeros is 0, and the
+/// result is not s32).
 inline constexpr std::string_view kByteConv = "byte_conv";
 /// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
 inline constexpr std::string_view kDynamicQuantize = "dynamic_quantize";

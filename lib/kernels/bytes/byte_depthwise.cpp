@@ -1,0 +1,203 @@
+#include "ctxgen/kernels/byte_depthwise.h"
+
+#include <algorithm>
+
+#include "ctxgen/base/checked.h"
+#include "ctxgen/kernels/depthwise.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bytes/byte_depthwise.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "bytes/byte_store-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+/// to = from - zero.
+template <class Byte>
+HWY_INLINE void widen_as(const Byte* from, std::int64_t count, std::int32_t zero, float* to) {
+  const Floats d;
+  const Ints di;
+  const hn::Rebind<Byte, Ints> bytes;
+  const auto less = hn::Set(di, zero);
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto real = [&](auto value) HWY_ATTR {
+    return hn::ConvertTo(d, hn::Sub(hn::PromoteTo(di, value), less));
+  };
+  std::int64_t i = 0;
+  for (; i + step <= count; i += step) hn::StoreU(real(hn::LoadU(bytes, from + i)), d, to + i);
+  const auto rest = static_cast<std::size_t>(count - i);
+  if (rest > 0) hn::StoreN(real(hn::LoadN(bytes, from + i, rest)), d, to + i, rest);
+}
+
+HWY_NOINLINE void widen(const std::uint8_t* from, bool is_signed, std::int64_t count,
+                        std::int32_t zero, float* to) {
+  if (is_signed) return widen_as(reinterpret_cast<const std::int8_t*>(from), count, zero, to);
+  widen_as(from, count, zero, to);
+}
+
+/// The sums of a pixel, times factors, plus bias, to element `at` of the result on.
+HWY_NOINLINE void finish_pixels(const ByteDepthwise& conv, const float* factors, const float* sums,
+                                std::int64_t pixels, std::int64_t at) {
+  const Floats d;
+  const std::int64_t channels = conv.windows.channels;
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, sums += channels, at += channels)
+    for (std::int64_t c = 0; c < channels; c += step) {
+      const auto left = static_cast<std::size_t>(channels - c);
+      auto value = hn::Mul(hn::LoadN(d, sums + c, left), hn::LoadN(d, factors + c, left));
+      if (conv.bias != nullptr) value = hn::Add(value, hn::LoadN(d, conv.bias + c, left));
+      if (conv.bytes != nullptr)
+        store_bytes(conv.steps, value, left, conv.bytes + at + c);
+      else
+        hn::StoreN(value, d, conv.out + at + c, left);
+    }
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "dispatch.h"
+
+namespace ctxgen::kernels {
+
+namespace {
+
+void widen_bytes(const std::uint8_t* from, bool is_signed, std::int64_t count, std::int32_t zero,
+                 float* to) {
+  CTXGEN_DISPATCH(widen(from, is_signed, count, zero, to));
+}
+void finish(const ByteDepthwise& conv, const float* factors, const float* sums, std::int64_t pixels,
+            std::int64_t at) {
+  CTXGEN_DISPATCH(finish_pixels(conv, factors, sums, pixels, at));
+}
+
+constexpr std::int64_t kPartFloats = 24 << 10;  // of sums
+constexpr std::int64_t kBlock = 16;             // channels that rows of weights are filled up to
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+std::int64_t pitch_of(const Windows& w) { return divide_up(w.channels, kBlock) * kBlock; }
+
+/// Lines of the source that so many lines of results see, at most.
+std::int64_t source_lines(const Windows& w, std::int64_t lines) {
+  const std::int64_t reach = (w.kernel[0] - 1) * w.dilation[0] + 1;
+  return std::min(w.size[0], (lines - 1) * w.stride[0] + reach);
+}
+
+std::optional<std::uint64_t> float_bytes(std::int64_t a, std::int64_t b, std::int64_t c) {
+  const auto plane = checked_mul(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b));
+  const auto all = plane ? checked_mul(*plane, static_cast<std::uint64_t>(c)) : plane;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 56;
+  if (!all || *all > kMost) return std::nullopt;
+  return (*all * 4 + 63) / 64 * 64;
+}
+
+/// One run of a convolution.
+class Run {
+ public:
+  Run(const ByteDepthwise& conv, const ByteDepthwiseForm& form)
+      : conv_(conv),
+        w_(conv.windows),
+        form_(form),
+        weights_(reinterpret_cast<float*>(conv.scratch)),
+        factors_(weights_ + w_.kernel[0] * w_.kernel[1] * pitch_of(w_)) {
+    const std::int64_t pitch = pitch_of(w_);
+    for (std::int64_t p = 0; p < w_.kernel[0] * w_.kernel[1]; ++p)
+      widen_bytes(reinterpret_cast<const std::uint8_t*>(conv.weights) + p * w_.channels, true,
+                  w_.channels, 0, weights_ + p * pitch);
+    for (std::int64_t c = 0; c < w_.channels; ++c) {
+      const float by =
+          conv.b_scales == nullptr ? 1.0F : conv.b_scales[conv.scale_per_channel ? c : 0];
+      factors_[c] = conv.a_scale == nullptr ? by : *conv.a_scale * by;
+    }
+    if (conv.zero != nullptr)
+      zero_ = conv.is_signed ? static_cast<std::int8_t>(*conv.zero) : *conv.zero;
+  }
+
+  void lane(std::int64_t index) const {
+    std::byte* scratch =
+        conv_.scratch + form_.shared_bytes + static_cast<std::uint64_t>(index) * form_.lane_bytes;
+    for (std::int64_t i = index; i < w_.images * form_.parts_of_image; i += form_.lanes)
+      part(i / form_.parts_of_image, i % form_.parts_of_image * form_.part_lines, scratch);
+  }
+
+ private:
+  /// Lines of results of an image from `line` on.
+  void part(std::int64_t image, std::int64_t line, std::byte* scratch) const {
+    const std::int64_t lines = std::min(form_.part_lines, w_.result[0] - line);
+    const std::int64_t top = line * w_.stride[0] - w_.pad[0];
+    const std::int64_t bottom =
+        top + (lines - 1) * w_.stride[0] + (w_.kernel[0] - 1) * w_.dilation[0] + 1;
+    const std::int64_t first = std::clamp<std::int64_t>(top, 0, w_.size[0]);
+    const std::int64_t end = std::clamp<std::int64_t>(bottom, first, w_.size[0]);
+    const std::int64_t row = w_.size[1] * w_.channels;
+    auto* source = reinterpret_cast<float*>(scratch);
+    auto* sums = reinterpret_cast<float*>(scratch + form_.source_bytes);
+    widen_bytes(conv_.src + (image * w_.size[0] + first) * row, conv_.is_signed,
+                (end - first) * row, zero_, source);
+    Depthwise real{.windows = w_,
+                   .src = source,
+                   .weights = weights_,
+                   .weight_pitch = pitch_of(w_),
+                   .finish = {},
+                   .result = sums,
+                   .result_pitch = w_.channels};
+    real.windows.images = 1;
+    real.windows.size[0] = end - first;
+    real.windows.result[0] = lines;
+    real.windows.pad[0] = first - top;
+    convolve_depthwise(real, {0, lines, 0, w_.channels});
+    const std::int64_t pixel = (image * w_.result[0] + line) * w_.result[1];
+    finish(conv_, factors_, sums, lines * w_.result[1], pixel * w_.channels);
+  }
+
+  const ByteDepthwise& conv_;
+  const Windows& w_;
+  const ByteDepthwiseForm& form_;
+  float* weights_;
+  float* factors_;
+  std::int32_t zero_ = 0;
+};
+
+}  // namespace
+
+std::optional<ByteDepthwiseForm> byte_depthwise_form(const Windows& w, int threads) {
+  const auto taps = float_bytes(w.kernel[0], w.kernel[1], 1);
+  if (!taps || w.kernel[0] * w.kernel[1] > kMostByteTaps) return std::nullopt;
+  const auto line = float_bytes(w.result[1], w.channels, 1);
+  if (!line) return std::nullopt;
+  ByteDepthwiseForm form;
+  form.part_lines =
+      std::clamp<std::int64_t>(kPartFloats / (w.result[1] * w.channels), 1, w.result[0]);
+  form.parts_of_image = divide_up(w.result[0], form.part_lines);
+  std::int64_t parts = 0;
+  if (__builtin_mul_overflow(form.parts_of_image, w.images, &parts)) return std::nullopt;
+  form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(parts, 1));
+  const auto weights = float_bytes(w.kernel[0] * w.kernel[1] + 1, pitch_of(w), 1);
+  const auto source = float_bytes(source_lines(w, form.part_lines), w.size[1], w.channels);
+  const auto sums = float_bytes(form.part_lines, w.result[1], w.channels);
+  if (!weights || !source || !sums) return std::nullopt;
+  form.shared_bytes = *weights;
+  form.source_bytes = *source;
+  form.lane_bytes = *source + *sums;
+  const auto lanes = checked_mul(form.lane_bytes, static_cast<std::uint64_t>(form.lanes));
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;
+  return lanes && *lanes < kMost ? std::optional(form) : std::nullopt;
+}
+
+void byte_depthwise(const ByteDepthwise& conv, const ByteDepthwiseForm& form, Workers& workers) {
+  if (conv.windows.rows() == 0) return;
+  const Run run(conv, form);
+  const auto lane = [&](std::int64_t index) { run.lane(index); };
+  if (form.lanes > 1)
+    workers.parallel_for(form.lanes, lane);
+  else
+    lane(0);
+}
+
+}  // namespace ctxgen::kernels
+#endif
