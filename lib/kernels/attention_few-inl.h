@@ -13,6 +13,7 @@
 
 #include "attention_layout.h"
 #include "functions-inl.h"
+#include "quantised_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -225,6 +226,25 @@ HWY_NOINLINE void merge_parts(const Attention& a, std::int64_t head, const float
   }
 }
 
+/// Rows of keys or values in memory.
+struct FloatRows {
+  const float* first;
+  std::int64_t stride;
+};
+
+/// Rows [first, first + count) of a head: where they are, or, of integers, in `memory`.
+HWY_INLINE FloatRows rows_of(const float* floats, const QuantisedHeads& integers,
+                             const HeadStrides& strides, std::int64_t image, std::int64_t head,
+                             std::int64_t first, std::int64_t count, std::int64_t size,
+                             float* memory) {
+  const std::int64_t at = image * strides.image + head * strides.head + first * strides.row;
+  if (integers.data == nullptr) return {floats + at, strides.row};
+  const float* scales = integers.scales + (integers.form.per_element ? head * size : 0);
+  for (std::int64_t r = 0; r < count; ++r)
+    widen_row(integers.form, scales, size, integers.data + at + r * strides.row, memory + r * size);
+  return {memory, size};
+}
+
 /// One chunk of keys for all rows of a kv head: partial results, row by row.
 HWY_NOINLINE void few_chunk(const Attention& a, const AttentionLayout& layout, std::int64_t image,
                             std::int64_t kv_head, std::int64_t chunk, float* scratch,
@@ -256,11 +276,14 @@ HWY_NOINLINE void few_chunk(const Attention& a, const AttentionLayout& layout, s
     }
     return;
   }
-  const float* k = a.k + image * a.k_strides.image + kv_head * a.k_strides.head;
-  const float* v = a.v + image * a.v_strides.image + kv_head * a.v_strides.head;
+  float* wide = logits + layout.rows * kLogits;
+  const FloatRows k =
+      rows_of(a.k, a.integer_k, a.k_strides, image, kv_head, first, count, s.size, wide);
+  const FloatRows v = rows_of(a.v, a.integer_v, a.v_strides, image, kv_head, first, count,
+                              s.value_size, wide + kKeysOfChunk * s.size);
   by_rows(layout.rows, [&]<std::size_t kRows>(std::int64_t r) HWY_ATTR {
-    few_logits<kRows>(s.size, q + r * q_stride, q_stride, k + first * a.k_strides.row,
-                      a.k_strides.row, count, logits + r * kLogits, kLogits);
+    few_logits<kRows>(s.size, q + r * q_stride, q_stride, k.first, k.stride, count,
+                      logits + r * kLogits, kLogits);
   });
   for (std::int64_t r = 0; r < layout.rows; ++r) {
     float* row = logits + r * kLogits;
@@ -270,8 +293,8 @@ HWY_NOINLINE void few_chunk(const Attention& a, const AttentionLayout& layout, s
     partial[r * stride + s.value_size + 1] = weighed.sum;
   }
   by_rows(layout.rows, [&]<std::size_t kRows>(std::int64_t r) HWY_ATTR {
-    few_values<kRows>(s.value_size, logits + r * kLogits, kLogits, v + first * a.v_strides.row,
-                      a.v_strides.row, count, partial + r * stride, stride);
+    few_values<kRows>(s.value_size, logits + r * kLogits, kLogits, v.first, v.stride, count,
+                      partial + r * stride, stride);
   });
 }
 

@@ -36,9 +36,11 @@ struct AttentionLayout {
   static std::int64_t partial_floats(const AttentionSizes& s) { return s.value_size + 2; }
   /// Floats of a task.
   [[nodiscard]] std::int64_t task_floats(const AttentionSizes& s) const {
-    if (few) return rows * (rounded_up(s.size, kMostLanes) + kKeysOfChunk + kMostLanes);
+    const std::int64_t wide =
+        s.quantised ? (few ? kKeysOfChunk : kKeysOfBlock) * (s.size + s.value_size) : 0;
+    if (few) return rows * (rounded_up(s.size, kMostLanes) + kKeysOfChunk + kMostLanes) + wide;
     return kRowsOfTask * (s.size + rounded_up(s.value_size, kMostLanes) + 4 * kMostLanes) +
-           2 * kKeysOfBlock * kMostTileRows;
+           2 * kKeysOfBlock * kMostTileRows + wide;
   }
 
   std::int64_t group, rows;

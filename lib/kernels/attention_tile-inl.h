@@ -13,6 +13,7 @@
 #include <limits>
 #include <utility>
 
+#include "attention_few-inl.h"
 #include "attention_layout.h"
 #include "functions-inl.h"
 
@@ -146,6 +147,9 @@ struct TileBlock {
   std::int64_t image, kv_head, row, rows;  // rows of this block, from `row` on
   float *q, *out, *logits, *addends;       // [size][64], [value_size][64], [keys][32], the same
   float *most, *sum, *kept;                // per row
+  float* wide;                             // keys and values of integers
+  std::int64_t first_key;                  // of the block of keys
+  FloatRows k, v;                          // from that key on
   KeyRange seen[kRowsOfTask];
 };
 
@@ -309,12 +313,10 @@ HWY_NOINLINE void tile_weights(const TileBlock& block, std::int64_t tile, std::i
 template <std::size_t kVectors>
 HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64_t group,
                           std::int64_t tile, std::int64_t first, std::int64_t count) {
-  const float* k = a.k + block.image * a.k_strides.image + block.kv_head * a.k_strides.head +
-                   first * a.k_strides.row;
-  const float* v = a.v + block.image * a.v_strides.image + block.kv_head * a.v_strides.head +
-                   first * a.v_strides.row;
+  const float* k = block.k.first + (first - block.first_key) * block.k.stride;
+  const float* v = block.v.first + (first - block.first_key) * block.v.stride;
   by_depth(count, [&]<std::size_t kDepth>(std::int64_t key) HWY_ATTR {
-    tile_logits<kDepth, kVectors>(a.sizes.size, k + key * a.k_strides.row, a.k_strides.row,
+    tile_logits<kDepth, kVectors>(a.sizes.size, k + key * block.k.stride, block.k.stride,
                                   block.q + tile, block.logits + key * kMostTileRows);
   });
   if (a.softcap > 0) tile_cap<kVectors>(a, block.logits, count);
@@ -323,7 +325,7 @@ HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64
   tile_hide<kVectors>(block, tile, first, count);
   tile_weights<kVectors>(block, tile, count);
   by_depth(a.sizes.value_size, [&]<std::size_t kDepth>(std::int64_t e) HWY_ATTR {
-    tile_values<kDepth, kVectors>(count, v + e, a.v_strides.row, block.logits, block.kept + tile,
+    tile_values<kDepth, kVectors>(count, v + e, block.v.stride, block.logits, block.kept + tile,
                                   block.out + e * kRowsOfTask + tile);
   });
 }
@@ -356,6 +358,15 @@ HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t g
     std::fill_n(block.out + e * kRowsOfTask, rounded_up(block.rows, kTileLanes), 0.0F);
   std::fill_n(block.most, kRowsOfTask, -std::numeric_limits<float>::infinity());
   std::fill_n(block.sum, kRowsOfTask, 0.0F);
+}
+
+HWY_INLINE void load_keys(const Attention& a, TileBlock& block, std::int64_t first,
+                          std::int64_t count) {
+  block.first_key = first;
+  block.k = rows_of(a.k, a.integer_k, a.k_strides, block.image, block.kv_head, first, count,
+                    a.sizes.size, block.wide);
+  block.v = rows_of(a.v, a.integer_v, a.v_strides, block.image, block.kv_head, first, count,
+                    a.sizes.value_size, block.wide + kKeysOfBlock * a.sizes.size);
 }
 
 HWY_NOINLINE void store_rows(const Attention& a, const TileBlock& block, std::int64_t group) {
@@ -417,9 +428,11 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
   block.most = take(kRowsOfTask);
   block.sum = take(kRowsOfTask);
   block.kept = take(kRowsOfTask);
+  block.wide = scratch;
   load_rows(a, block, layout.group);
   const KeyRange all = keys_of(block, 0, block.rows);
-  for (std::int64_t first = std::min(all.first, all.end); first < all.end; first += kKeysOfBlock)
+  for (std::int64_t first = std::min(all.first, all.end); first < all.end; first += kKeysOfBlock) {
+    load_keys(a, block, first, std::min(kKeysOfBlock, all.end - first));
     for (std::int64_t tile = 0; tile < block.rows;) {
       const std::int64_t left = block.rows - tile;
       const std::int64_t width = left > kTileLanes ? 2 * kTileLanes : kTileLanes;
@@ -432,6 +445,7 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
         tile_keys<1>(a, block, layout.group, tile, from, count);
       tile += width;
     }
+  }
   store_rows(a, block, layout.group);
 }
 

@@ -282,6 +282,104 @@ TEST(Attend, AddsASinkToEachHead) {
       }
 }
 
+/// Integers of rows of floats, which become the numbers that the integers stand for.
+struct Integers {
+  std::vector<std::byte> bytes;
+  Floats scales;
+  QuantisedForm form;
+
+  Integers(Floats& rows, std::int64_t size, std::int64_t heads, std::int64_t rows_of_head,
+           const QuantisedForm& how)
+      : scales(numbers(how.per_element ? heads * size : 1, 0.02F, 9)), form(how) {
+    for (float& scale : scales) scale = 0.01F + std::fabs(scale);
+    const std::int64_t count = std::ssize(rows) / size, width = form.row_bytes(size);
+    bytes.resize(static_cast<std::size_t>(count * width));
+    for (std::int64_t r = 0; r < count; ++r) {
+      const std::int64_t head = r / rows_of_head % heads;
+      const float* by = scales.data() + (form.per_element ? head * size : 0);
+      std::byte* to = bytes.data() + r * width;
+      quantise_row(form, by, size, rows.data() + r * size, to);
+      for (std::int64_t e = 0; e < size; ++e) {
+        const auto byte = static_cast<int>(to[form.bits == 4 ? e / 2 : e]);
+        const int integer =
+            form.bits == 4 ? (byte >> (e % 2 * 4) & 15) - 8 : static_cast<std::int8_t>(byte);
+        rows[static_cast<std::size_t>(r * size + e)] =
+            static_cast<float>(integer) * by[form.per_element ? e : 0];
+      }
+    }
+  }
+};
+
+TEST(Attend, ReadsKeysAndValuesOfIntegers) {
+  for (const QuantisedForm& form : {QuantisedForm{8, false}, QuantisedForm{8, true},
+                                    QuantisedForm{4, false}, QuantisedForm{4, true}})
+    for (const std::int64_t queries : {1, 4, 70})
+      for (const auto& [size, value_size] :
+           {std::pair<std::int64_t, std::int64_t>{1, 3}, {37, 64}, {64, 31}, {96, 128}}) {
+        Case c({2, 4, 2, queries, 600, size, value_size}, Form::kHeads);
+        const Integers k(c.k, size, 2, 600, form), v(c.v, value_size, 2, 600, form);
+        c.call.window = queries == 4 ? 90 : 0;
+        check(c, name_of(c.sizes));
+        const Floats expected = c.out;
+        c.sizes.quantised = c.call.sizes.quantised = true;
+        c.call.integer_k = {k.bytes.data(), k.scales.data(), form};
+        c.call.integer_v = {v.bytes.data(), v.scales.data(), form};
+        c.call.k = c.call.v = nullptr;
+        c.call.k_strides = strides_of(Form::kHeads, 2, 600, form.row_bytes(size));
+        c.call.v_strides = strides_of(Form::kHeads, 2, 600, form.row_bytes(value_size));
+        StartedThreads three(3);
+        c.run(three);
+        EXPECT_EQ(std::memcmp(expected.data(), c.out.data(), expected.size() * sizeof(float)), 0)
+            << name_of(c.sizes) << " of " << form.bits << " bits";
+      }
+}
+
+TEST(QuantiseRow, RoundsToEvenAndClamps) {
+  const Floats from{0.5F, 1.5F, -2.5F, 1000, -1000, kNan, kInfinity, 0.2F, -0.6F};
+  const float one = 1, zero = 0;
+  std::byte bytes[9];
+  for (const float* scale : {&one, &zero}) {
+    quantise_row({.bits = 8}, scale, 9, from.data(), bytes);
+    const std::int8_t expected[] = {0, 2, -2, 127, -128, 127, 127, 0, -1};
+    for (std::size_t i = 0; i < 9; ++i)
+      EXPECT_EQ(static_cast<std::int8_t>(bytes[i]), expected[i]) << i;
+    quantise_row({.bits = 4}, scale, 9, from.data(), bytes);
+    const int packed[] = {8 | 10 << 4, 6 | 15 << 4, 0 | 15 << 4, 15 | 8 << 4, 7 | 8 << 4};
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(static_cast<int>(bytes[i]), packed[i]) << i;
+  }
+}
+
+/// Heads, groups, lengths, windows and masks as they come.
+TEST(Attend, OfAnyForm) {
+  constexpr unsigned kSeed = 20261126;
+  std::mt19937 random(kSeed);
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
+  for (int i = 0; i < 120; ++i) {
+    const std::int64_t kv_heads = 1 + below(3), keys = 1 + below(1000), size = 1 + below(70);
+    const std::int64_t queries = below(2) == 0 ? 1 + below(4) : 1 + below(90);
+    Case c({1 + below(3), kv_heads * (1 + below(4)), kv_heads, queries, keys, size, 1 + below(70)},
+           below(2) == 0 ? Form::kRows : Form::kHeads, below(4) == 0 ? 6.0F : 1.0F);
+    c.call.causal = below(2) == 0;
+    c.call.window = below(3) == 0 ? 1 + below(200) : 0;
+    for (std::int64_t b = 0; b < c.sizes.images; ++b) {
+      c.position.push_back(below(keys));
+      c.lengths.push_back(below(4) == 0 ? 0 : below(keys + 1));
+    }
+    if (below(2) == 0) c.call.position = c.position.data();
+    if (c.call.position == nullptr) c.position.clear();
+    if (below(2) == 0) c.call.lengths = c.lengths.data();
+    if (c.call.lengths == nullptr) c.lengths.clear();
+    const std::int64_t bias = below(3);
+    if (bias > 0)
+      c.add_bias(bias == 1, below(2) == 0 ? 1 : c.sizes.images, below(2) == 0 ? 1 : c.sizes.heads,
+                 below(2) == 0 ? 1 : queries);
+    for (std::size_t at = 0; at < c.visible.size(); ++at)  // whole rows off
+      if (at / static_cast<std::size_t>(keys) % 3 == 0) c.visible[at] = 0;
+    check(c,
+          "seed " + std::to_string(kSeed) + " case " + std::to_string(i) + ": " + name_of(c.sizes));
+  }
+}
+
 TEST(Attend, TakesHugeLogits) {
   for (const std::int64_t queries : {1, 40}) {
     Case c({1, 2, 2, queries, 300, 16, 16}, Form::kRows, 3e3F);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ctxgen/base/workers.h"
+#include "ctxgen/kernels/quantised_rows.h"
 
 namespace ctxgen::kernels {
 
@@ -25,6 +26,15 @@ struct AttentionBias {
 
 struct AttentionSizes {
   std::int64_t images = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0, value_size = 0;
+  bool quantised = false;  // keys and values are integers
+};
+
+/// Keys or values as integers: row r of head h of image b begins at byte b * image + h * head + r * row of the strides.
+/// A head has scales of its own: `size` of them, or one for all heads.
+struct QuantisedHeads {
+  const std::byte* data = nullptr;
+  const float* scales = nullptr;
+  QuantisedForm form = {};
 };
 
 /// out(query) = sum over keys of w(key) v(key), w = softmax(cap(scale q k) + bias) over the keys that the
@@ -40,6 +50,7 @@ struct Attention {
   AttentionSizes sizes;
   const float *q = nullptr, *k = nullptr, *v = nullptr;
   HeadStrides q_strides, k_strides, v_strides;
+  QuantisedHeads integer_k = {}, integer_v = {};  // instead of k and v, if sizes.quantised
   float* out = nullptr;
   HeadStrides out_strides;
   float scale = 1, softcap = 0;
