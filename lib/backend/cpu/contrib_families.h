@@ -10,6 +10,7 @@
 namespace ctxgen::cpu {
 
 extern const std::span<const OpRow> kContribGatherOps;
+extern const std::span<const OpRow> kContribGroupQueryOps;
 extern const std::span<const OpRow> kContribMatmulOps;
 extern const std::span<const OpRow> kContribMoeOps;
 extern const std::span<const OpRow> kContribMultiHeadOps;

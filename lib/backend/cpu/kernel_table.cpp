@@ -19,6 +19,7 @@ std::vector<const OpRow*> sorted_rows() {
            kCol2ImOps,
            kContribAttentionOps,
            kContribGatherOps,
+           kContribGroupQueryOps,
            kContribMatmulOps,
            kContribMoeOps,
            kContribMultiHeadOps,

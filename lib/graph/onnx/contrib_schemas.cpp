@@ -99,10 +99,29 @@ void multi_head_attention(InferenceContext& context) {
                         quotient(i == 1 ? query->dim(2) : hidden, heads)}));
 }
 
+/// Of the integers in a GroupQueryAttention's caches; 0: they hold floats.
+std::int64_t cache_bits(InferenceContext& context) {
+  const onnx::AttributeProto* type = context.getAttribute("k_quant_type");
+  if (type == nullptr || type->s() == "NONE") return 0;
+  return int_of(context, "kv_cache_bit_width", 0);
+}
+
+/// Presents are of the type of their pasts, or else of the query's, or of the integers that attributes name.
+void set_present_types(InferenceContext& context) {
+  const std::int64_t bits = cache_bits(context);
+  for (std::size_t i = 1; i < 3; ++i)
+    if (bits == 0 || has_type(context, i + 2))
+      set_type(context, i, has_type(context, i + 2) ? i + 2 : 0);
+    else if (context.getNumOutputs() > i)
+      onnx::updateOutputElemType(context, i,
+                                 bits == 4 ? onnx::TensorProto::UINT8 : onnx::TensorProto::INT8);
+}
+
 /// Query [B, S, heads x size], or with key and value next to it in its rows where input 1 is missing.
 /// Outputs: as the query alone, present key and value [B, kv_num_heads, ?, size].
 void group_query_attention(InferenceContext& context) {
-  for (std::size_t i = 0; i < 3; ++i) set_type(context, i, 0);
+  set_type(context, 0, 0);
+  set_present_types(context);
   const auto* query = shape_of(context, 0, 3);
   const std::int64_t heads = int_of(context, "num_heads", 0);
   const std::int64_t shared = int_of(context, "kv_num_heads", 0);
@@ -114,8 +133,11 @@ void group_query_attention(InferenceContext& context) {
   Dimension hidden = query->dim(2);
   if (packed) hidden = size.has_dim_value() ? fixed(size.dim_value() * heads) : Dimension();
   set_shape(context, 0, shape_of({query->dim(0), query->dim(1), hidden}));
+  Dimension width = size;
+  if (cache_bits(context) == 4)  // two in a byte
+    width = size.has_dim_value() ? fixed(size.dim_value() / 2 + size.dim_value() % 2) : Dimension();
   for (const std::size_t i : {1, 2})
-    set_shape(context, i, shape_of({query->dim(0), fixed(shared), Dimension(), size}));
+    set_shape(context, i, shape_of({query->dim(0), fixed(shared), Dimension(), width}));
 }
 
 /// With the function of the operator that it is made of, which sees the same inputs and attributes and

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "attention_bias.h"
 #include "byte_products.h"
 #include "families.h"
 #include "kernel/attributes.h"
@@ -12,6 +13,18 @@
 #include "ops/nn/attention_head.h"
 
 namespace ctxgen::cpu {
+
+Result<BiasReader> bias_reader(const Tensor* bias, std::int64_t batch, std::int64_t heads,
+                               std::int64_t rows, std::int64_t columns) {
+  if (bias == nullptr) return BiasReader();
+  const Dims& d = bias->dims();
+  if (bias->type() != DataType::kFloat || d.size() != 4 || (d[0] != 1 && d[0] != batch) ||
+      (d[1] != 1 && d[1] != heads) || d[2] != rows || d[3] < columns)
+    return fail(ErrorCode::kInvalidGraph, "the attention bias is {} {}", name_of(bias->type()),
+                to_string(d));
+  return BiasReader(*bias);
+}
+
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -150,34 +163,6 @@ class Mask {
   double value_;
 };
 
-// Additive bias that broadcasts over batch and heads.
-class BiasReader {
- public:
-  BiasReader() = default;
-  explicit BiasReader(const Tensor& bias) : data_(data_of<float>(bias)), dims_(bias.dims()) {}
-  [[nodiscard]] double operator()(std::int64_t b, std::int64_t n, std::int64_t s,
-                                  std::int64_t t) const {
-    if (data_ == nullptr) return 0;
-    const std::int64_t plane = (dims_[0] == 1 ? 0 : b) * dims_[1] + (dims_[1] == 1 ? 0 : n);
-    return static_cast<double>(data_[(plane * dims_[2] + s) * dims_[3] + t]);
-  }
-
- private:
-  const float* data_ = nullptr;  // absent: 0
-  Dims dims_;
-};
-
-Result<BiasReader> bias_reader(const Tensor* bias, std::int64_t batch, std::int64_t heads,
-                               std::int64_t rows, std::int64_t columns) {
-  if (bias == nullptr) return BiasReader();
-  const Dims& d = bias->dims();
-  if (bias->type() != DataType::kFloat || d.size() != 4 || (d[0] != 1 && d[0] != batch) ||
-      (d[1] != 1 && d[1] != heads) || d[2] != rows || d[3] < columns)
-    return fail(ErrorCode::kInvalidGraph, "the attention bias is {} {}", name_of(bias->type()),
-                to_string(d));
-  return BiasReader(*bias);
-}
-
 // keys and values of all heads: [2][B][N][T][h], past first.
 void fill_present(const AttentionSizes& sizes, std::int64_t heads, const Tensor* past,
                   const ScratchVector<float>& qkv, float* keys, float* values) {
@@ -294,228 +279,8 @@ KernelResult make_qattention(const Node& node) {
   });
 }
 
-// ---- GroupQueryAttention ----
-
-constexpr std::size_t kGqaBias = 10, kGqaSinks = 11;
-
-struct GqaParams {
-  std::int64_t heads = 0, kv_heads = 0, window = -1;
-  double scale = 0, softcap = 0;
-  bool rotary = false, interleaved = false, smooth = false;
-};
-
-struct GqaSizes {
-  std::int64_t batch, sequence, head, past, present, total;
-  bool first_prompt;
-};
-
-// q, k and v as rows [B, S, heads * size]; packed ones come in one tensor.
-struct GqaRows {
-  ScratchVector<float> q, k, v;
-};
-
-ScratchVector<float> columns_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
-  const std::int64_t width = tensor.dims().back();
-  ScratchVector<float> result;
-  for (std::int64_t r = 0; r < tensor.dims()[0] * tensor.dims()[1]; ++r) {
-    const float* from = data_of<float>(tensor) + r * width + first;
-    result.insert(result.end(), from, from + count);
-  }
-  return result;
-}
-
-Result<std::pair<GqaSizes, GqaRows>> gqa_rows(const KernelContext& context,
-                                              const GqaParams& params) {
-  const Tensor* query = CTXGEN_TRY(required(context, 0, DataType::kFloat));
-  const Tensor* key = optional_input(context, 1);
-  const Tensor* value = optional_input(context, 2);
-  CTXGEN_CHECK(expect_rank(*query, "query", 3, 3));
-  const bool packed = key == nullptr;
-  const std::int64_t shares = params.heads + (packed ? 2 * params.kv_heads : 0);
-  GqaSizes sizes{.batch = query->dims()[0],
-                 .sequence = query->dims()[1],
-                 .head = query->dims()[2] / shares,
-                 .past = 0,
-                 .present = 0,
-                 .total = 0,
-                 .first_prompt = false};
-  if (query->dims()[2] % shares != 0 || sizes.head < 1)
-    return fail(ErrorCode::kInvalidGraph, "query {} does not fit {} heads",
-                to_string(query->dims()), params.heads);
-  const std::int64_t q_width = params.heads * sizes.head;
-  const std::int64_t kv_width = params.kv_heads * sizes.head;
-  if (packed)
-    return std::pair(sizes,
-                     GqaRows{columns_of(*query, 0, q_width), columns_of(*query, q_width, kv_width),
-                             columns_of(*query, q_width + kv_width, kv_width)});
-  if (value == nullptr || key->type() != DataType::kFloat || value->type() != DataType::kFloat)
-    return fail(ErrorCode::kInvalidGraph, "key and value do not fit the query");
-  const Dims dims{sizes.batch, sizes.sequence, kv_width};
-  CTXGEN_CHECK(expect_dims(*key, "key", dims));
-  CTXGEN_CHECK(expect_dims(*value, "value", dims));
-  return std::pair(sizes, GqaRows{columns_of(*query, 0, q_width), columns_of(*key, 0, kv_width),
-                                  columns_of(*value, 0, kv_width)});
-}
-
-// Number of earlier positions per batch entry.
-Result<ScratchVector<std::int64_t>> past_lengths(const KernelContext& context, GqaSizes& sizes,
-                                                 const GqaParams& params) {
-  const Tensor* lengths = CTXGEN_TRY(required(context, 5, DataType::kInt32));
-  const Tensor* total = CTXGEN_TRY(required(context, 6, DataType::kInt32));
-  const Tensor* past = optional_input(context, 3);
-  const Tensor* past_value = optional_input(context, 4);
-  sizes.total = CTXGEN_TRY(scalar_int_of(*total));
-  if ((past == nullptr) != (past_value == nullptr) || lengths->element_count() != sizes.batch ||
-      sizes.total < sizes.sequence)
-    return fail(ErrorCode::kInvalidGraph, "past, seqlens_k and total_sequence_length do not fit");
-  if (past != nullptr) {
-    CTXGEN_CHECK(expect_rank(*past, "past_key", 4, 4));
-    sizes.past = past->dims()[2];
-    const Dims dims{sizes.batch, params.kv_heads, sizes.past, sizes.head};
-    CTXGEN_CHECK(expect_dims(*past, "past_key", dims));
-    CTXGEN_CHECK(expect_dims(*past_value, "past_value", dims));
-    if (past->type() != DataType::kFloat || past_value->type() != DataType::kFloat)
-      return fail(ErrorCode::kInvalidGraph, "past is {} and {}", name_of(past->type()),
-                  name_of(past_value->type()));
-  }
-  sizes.present = std::max(sizes.past, sizes.total);
-  sizes.first_prompt = sizes.sequence == sizes.total;
-  ScratchVector<std::int64_t> result;
-  for (std::int32_t last : lengths->elements<std::int32_t>()) {
-    const std::int64_t before = sizes.first_prompt ? 0 : std::int64_t{last} + 1 - sizes.sequence;
-    if (before < 0 || before > sizes.past || before + sizes.sequence > sizes.present)
-      return fail(ErrorCode::kInvalidGraph, "seqlens_k has {} for {} past and {} new positions",
-                  last, sizes.past, sizes.sequence);
-    result.push_back(before);
-  }
-  return result;
-}
-
-// Rotates every head of every row by its position.
-Status rotate_rows(const KernelContext& context, const GqaSizes& sizes, const GqaParams& params,
-                   const ScratchVector<std::int64_t>& before, ScratchVector<float>& rows,
-                   std::int64_t heads) {
-  const Tensor* cos = CTXGEN_TRY(required(context, 7, DataType::kFloat));
-  const Tensor* sin = CTXGEN_TRY(required(context, 8, DataType::kFloat));
-  CTXGEN_CHECK(expect_rank(*cos, "cos_cache", 2, 2));
-  CTXGEN_CHECK(expect_dims(*sin, "sin_cache", cos->dims()));
-  const std::int64_t half = cos->dims()[1];
-  if (2 * half > sizes.head)
-    return fail(ErrorCode::kInvalidGraph, "cos_cache {} for heads of {}", to_string(cos->dims()),
-                sizes.head);
-  for (std::int64_t r = 0; r < sizes.batch * sizes.sequence; ++r) {
-    const std::int64_t position =
-        before[static_cast<std::size_t>(r / sizes.sequence)] + r % sizes.sequence;
-    if (position >= cos->dims()[0])
-      return fail(ErrorCode::kInvalidGraph, "position {} is outside of cos_cache {}", position,
-                  to_string(cos->dims()));
-    for (std::int64_t n = 0; n < heads; ++n)
-      rotate(rows.data() + (r * heads + n) * sizes.head, data_of<float>(*cos) + position * half,
-             data_of<float>(*sin) + position * half, half, params.interleaved);
-  }
-  return {};
-}
-
-// [B, kv heads, present, size]: the past, then the new rows.
-void fill_cache(const GqaSizes& sizes, std::int64_t heads, const Tensor* past,
-                const ScratchVector<std::int64_t>& before, const ScratchVector<float>& rows,
-                float* cache) {
-  std::fill_n(cache, sizes.batch * heads * sizes.present * sizes.head, 0.0f);
-  for (std::int64_t i = 0; i < sizes.batch * heads; ++i) {
-    const std::int64_t b = i / heads;
-    float* to = cache + i * sizes.present * sizes.head;
-    const std::int64_t kept = before[static_cast<std::size_t>(b)];
-    if (past != nullptr)
-      std::copy_n(data_of<float>(*past) + i * sizes.past * sizes.head, kept * sizes.head, to);
-    for (std::int64_t s = 0; s < sizes.sequence; ++s)
-      std::copy_n(rows.data() + ((b * sizes.sequence + s) * heads + i % heads) * sizes.head,
-                  sizes.head, to + (kept + s) * sizes.head);
-  }
-}
-
-Status run_gqa(KernelContext& context, const GqaParams& params) {
-  auto [sizes, rows] = CTXGEN_TRY(gqa_rows(context, params));
-  const auto before = CTXGEN_TRY(past_lengths(context, sizes, params));
-  if (params.rotary) {
-    CTXGEN_CHECK(rotate_rows(context, sizes, params, before, rows.q, params.heads));
-    CTXGEN_CHECK(rotate_rows(context, sizes, params, before, rows.k, params.kv_heads));
-  }
-  const auto bias = CTXGEN_TRY(bias_reader(optional_input(context, kGqaBias), sizes.batch,
-                                           params.heads, sizes.sequence, sizes.total));
-  const Tensor* sinks = optional_input(context, kGqaSinks);
-  if (sinks != nullptr) {
-    (void)CTXGEN_TRY(required(context, kGqaSinks, DataType::kFloat));
-    CTXGEN_CHECK(expect_dims(*sinks, "head_sink", {params.heads}));
-  }
-  const Dims cache{sizes.batch, params.kv_heads, sizes.present, sizes.head};
-  Tensor* output = CTXGEN_TRY(context.make_output(
-      0, DataType::kFloat, {sizes.batch, sizes.sequence, params.heads * sizes.head}));
-  Tensor* keys = CTXGEN_TRY(context.make_output(1, DataType::kFloat, cache));
-  Tensor* values = CTXGEN_TRY(context.make_output(2, DataType::kFloat, cache));
-  fill_cache(sizes, params.kv_heads, optional_input(context, 3), before, rows.k,
-             mutable_data_of<float>(*keys));
-  fill_cache(sizes, params.kv_heads, optional_input(context, 4), before, rows.v,
-             mutable_data_of<float>(*values));
-  const std::int64_t width = params.heads * sizes.head;
-  for (std::int64_t i = 0; i < sizes.batch * params.heads; ++i) {
-    const std::int64_t b = i / params.heads;
-    const std::int64_t n = i % params.heads;
-    const std::int64_t past = before[static_cast<std::size_t>(b)];
-    const std::int64_t kv = b * params.kv_heads + n / (params.heads / params.kv_heads);
-    const std::int64_t start = b * sizes.sequence * width + n * sizes.head;
-    std::optional<double> extra;
-    if (params.smooth) extra = 0;
-    if (sinks != nullptr) extra = data_of<float>(*sinks)[n];
-    const AttendParams attend_params{
-        .queries = sizes.sequence,
-        .keys = past + sizes.sequence,
-        .size = sizes.head,
-        .value_size = sizes.head,
-        .scale = params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(sizes.head)),
-        .softcap = params.softcap,
-        .extra = extra};
-    const std::int64_t offset = kv * sizes.present * sizes.head;
-    attend(
-        attend_params, {rows.q.data() + start, width}, {data_of<float>(*keys) + offset, sizes.head},
-        {data_of<float>(*values) + offset, sizes.head},
-        [&](std::int64_t s, std::int64_t t) {
-          const std::int64_t distance = past + s - t;
-          // ONNX Runtime's window counts the positions before the query's own.
-          const bool hidden = distance < 0 || (params.window > 0 && distance > params.window);
-          return hidden ? kHidden : bias(b, n, s, t);
-        },
-        mutable_data_of<float>(*output) + start, width);
-  }
-  return {};
-}
-
-KernelResult make_gqa(const Node& node) {
-  const GqaParams params{.heads = node.int_or("num_heads", 0),
-                         .kv_heads = node.int_or("kv_num_heads", 0),
-                         .window = node.int_or("local_window_size", -1),
-                         .scale = node.float_or("scale", 0.0f),
-                         .softcap = node.float_or("softcap", 0.0f),
-                         .rotary = node.int_or("do_rotary", 0) != 0,
-                         .interleaved = node.int_or("rotary_interleaved", 0) != 0,
-                         .smooth = node.int_or("smooth_softmax", 0) > 0};
-  constexpr std::int64_t kMostHeads = 1 << 20;
-  if (params.heads < 1 || params.kv_heads < 1 || params.heads > kMostHeads ||
-      params.heads % params.kv_heads != 0)
-    return fail(ErrorCode::kInvalidGraph, "{}: {} heads and {} key/value heads", node.describe(),
-                params.heads, params.kv_heads);
-  for (std::size_t i = 9; i < node.inputs.size(); ++i)
-    if (node.inputs[i].valid() && i != kGqaBias && i != kGqaSinks)
-      return fail(ErrorCode::kUnsupported, "{}: input {}", node.describe(), i);
-  for (std::string_view name : {"qk_output", "k_quant_type", "v_quant_type"})
-    if (node.int_or(name, 0) != 0)
-      return fail(ErrorCode::kUnsupported, "{}: attribute {}", node.describe(), name);
-  return widened_kernel([params](KernelContext& context) { return run_gqa(context, params); });
-}
-
 constexpr OpRow kContribAttentionRows[] = {
     {kMicrosoft, "Attention", 1, 1, make_attention, "floats; no rotary, no shared buffer"},
-    {kMicrosoft, "GroupQueryAttention", 1, 1, make_gqa,
-     "floats; no position ids, no quantised cache"},
     {kMicrosoft, "QAttention", 1, 1, make_qattention, "int8, uint8; output float"},
 };
 
