@@ -406,9 +406,30 @@ def attention(case, variant):
     case.exact = exact
 
 
-@family("MultiHeadAttention", variants=4, domain=MS)
+@family("Attention", variants=3, domain=MS)
+def projected_attention(case, variant):
+    batch, heads, size, rows = [(2, 4, 16, 9), (1, 3, 8, 33), (2, 2, 8, 5)][variant]
+    weights, bias = case.reals(20, 3 * heads * size), case.reals(3 * heads * size)
+    mask = np.ones((batch, rows), np.int32)
+    mask[-1, 2:4] = 0
+    names = [case.real(batch, rows, 20), case.constant(weights), case.constant(bias)]
+    names += [[case.input(mask)], ["", "", case.real(1, heads, rows, rows)], []][variant]
+    attributes = [{}, {}, {"unidirectional": 1, "scale": 0.3}][variant]
+    case.test(names, num_heads=heads, **attributes)
+
+    def exact(x, *more):
+        q, k, v = (np.moveaxis(part.reshape(batch, rows, heads, size), 2, 1) for part in np.split(x @ weights.astype(np.float64) + bias, 3, -1))
+        hidden = (np.arange(rows) > np.arange(rows)[:, None]) & (variant == 2)
+        added = [(mask[:, None, None, :] - 1.0) * 10000, more[-1] if more else 0, 0][variant]
+        y = references.attended(q, k, v, hidden, attributes.get("scale", size**-0.5), added=added)
+        return np.moveaxis(y, 1, 2).reshape(batch, rows, -1)
+
+    case.exact = exact
+
+
+@family("MultiHeadAttention", variants=5, domain=MS)
 def multi_head_attention(case, variant):
-    batch, heads, size, rows, keys, past = [(2, 4, 16, 5, 9, 0), (1, 3, 8, 20, 20, 4), (2, 2, 32, 1, 6, 0), (2, 4, 16, 3, 3, 0)][variant]
+    batch, heads, size, rows, keys, past = [(2, 4, 16, 5, 9, 0), (1, 3, 8, 20, 20, 4), (2, 2, 32, 1, 6, 0), (2, 4, 16, 3, 3, 0), (2, 4, 16, 3, 8, 0)][variant]
     crossed = variant == 2  # keys and values as they are in a cache
     names = [case.real(batch, rows, heads * size)]
     names += [case.real(*((batch, heads, keys, size) if crossed else (batch, keys, heads * size))) for _ in range(2)]
@@ -417,6 +438,9 @@ def multi_head_attention(case, variant):
     bias = case.reals(3 * heads * size) if variant == 3 else None
     if variant == 3:
         names.append(case.constant(bias))
+    mask = np.array([[1, 1, 0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1]], np.int32)
+    if variant == 4:
+        names += ["", case.input(mask)]
     if past:
         names += [case.real(batch, heads, past, size) for _ in range(2)]
     attributes = {"unidirectional": 1} if variant == 1 else {}
@@ -430,6 +454,8 @@ def multi_head_attention(case, variant):
             k, v = (np.moveaxis(x.reshape(batch, keys, heads, size), 2, 1) for x in (k, v))
         if past:
             k, v = (np.concatenate([old, new], 2) for old, new in zip(pasts, (k, v), strict=True))
+        if variant == 4:
+            added = (mask[:, None, None, :] - 1.0) * 10000
         hidden = (np.arange(past + keys) > past + np.arange(rows)[:, None]) & bool(attributes)
         y = references.attended(q, k, v, hidden, size**-0.5, added=added)
         return [np.moveaxis(y, 1, 2).reshape(batch, rows, -1), *((k, v) if past else ())]
@@ -437,7 +463,7 @@ def multi_head_attention(case, variant):
     case.exact = exact
 
 
-@family("GroupQueryAttention", variants=7, domain=MS)
+@family("GroupQueryAttention", variants=9, domain=MS)
 def group_query_attention(case, variant):
     heads, kv_heads, size, rows, past, total, last, packed, rotary, options = [
         (4, 2, 16, 1, 7, 8, (7, 4), False, None, {}),
@@ -447,6 +473,8 @@ def group_query_attention(case, variant):
         (8, 1, 32, 1, 150, 151, (150, 90), False, None, {"smooth_softmax": 1}),
         (4, 2, 16, 1, 20, 21, (20, 9), False, None, {}),
         (4, 2, 16, 3, 6, 9, (8,), True, "halves", {"local_window_size": 5}),
+        (4, 2, 16, 3, 6, 9, (8,), True, "halves", {"qk_norm_epsilon": 0.01}),
+        (4, 2, 16, 5, 6, 12, (10,), False, "halves", {"causal": 0}),
     ][variant]  # fmt: skip
     batch = len(last)
     shapes = [(batch, rows, n * size) for n in (heads, kv_heads, kv_heads)]
@@ -461,8 +489,12 @@ def group_query_attention(case, variant):
         angles = np.outer(np.arange(16 + total), 100.0 ** (-np.arange(size // 2) / size)).astype(np.float32)
         caches = (np.cos(angles), np.sin(angles))
         names += [case.constant(cache) for cache in caches]
-    sinks, added = None, 0
-    if variant > 4:
+    sinks, added, norms = None, 0, None
+    if variant == 7:
+        norms = [case.reals(size) for _ in range(2)]
+        names += [""] * (14 - len(names)) + [case.constant(norm) for norm in norms]
+    case.unknown_to_onnxruntime = variant > 6
+    if variant in (5, 6):
         sinks = case.reals(heads, low=-2.0, high=2.0)
         added = case.reals(1, heads, rows, total) if variant == 6 else 0
         names += [""] * (10 - len(names)) + ["" if variant == 5 else case.input(added), case.constant(sinks)]
@@ -472,9 +504,12 @@ def group_query_attention(case, variant):
         parts = np.split(arrays[0], np.cumsum([shape[-1] for shape in shapes])[:2], -1) if packed else arrays[:3]
         q, k, v = (np.moveaxis(part.reshape(batch, rows, -1, size), 2, 1) for part in parts)
         past_key, past_value = arrays[1 if packed else 3 :][:2]
+        if norms:
+            q, k = (references.rms(x, options["qk_norm_epsilon"]) * norm for x, norm in zip((q, k), norms, strict=True))
         return references.group_query(
             q, k, v, past_key, past_value, last, total, caches, rotary == "neighbours", options.get("local_window_size", 0),
-            scale=options.get("scale", size**-0.5), softcap=options.get("softcap", 0), zero="smooth_softmax" in options, sinks=sinks, added=added)  # fmt: skip
+            scale=options.get("scale", size**-0.5), softcap=options.get("softcap", 0), zero="smooth_softmax" in options, sinks=sinks, added=added,
+            causal="causal" not in options)  # fmt: skip
 
     case.exact = exact
 

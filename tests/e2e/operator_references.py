@@ -59,7 +59,7 @@ def attended(q, k, v, hidden, scale, softcap=0, zero=False, added=0, sinks=None)
     return np.where(total > 0, weights / np.where(total > 0, total, 1), 0) @ v
 
 
-def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbours=False, window=0, **options):
+def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbours=False, window=0, causal=True, **options):
     """GroupQueryAttention over heads [B, heads, rows, size]: result [B, rows, heads * size], present key, present value."""
     batch, heads, rows, size = q.shape
     added = options.pop("added", 0)
@@ -73,7 +73,7 @@ def group_query(q, k, v, past_key, past_value, last, total, caches=None, neighbo
             present[b, :, :before] = past[b, :, :before]
             present[b, :, before : before + rows] = new
         distance = places[:, None] - np.arange(before + rows)
-        hidden = (distance < 0) | ((distance > window) if window else False)
+        hidden = ((distance < 0) & causal) | ((distance > window) if window else False)
         key, value = (np.repeat(present[b, :, : before + rows], heads // k.shape[1], 0) for present in presents)
         over = added[0, :, :, : before + rows] if np.ndim(added) else added
         result[b] = np.moveaxis(attended(turn(q[b]), key, value, hidden, added=over, **options), 0, 1).reshape(rows, -1)

@@ -30,8 +30,30 @@ struct GroupQuery {
   std::string rotary = {};  // "", "halves", "neighbours"
   std::int64_t rotated = 8;
   std::vector<Attribute> more = {};
-  bool symbolic = false, bias = false, sinks = false;
+  bool symbolic = false, bias = false, sinks = false, norms = false;
+  std::int64_t cache_bits = 0;  // 0: floats
+  bool per_channel = false;
 };
+
+/// Scales so that some numbers are beyond the integers.
+std::string scales_of(TestGraph& g, const GroupQuery& form) {
+  const std::int64_t count = form.per_channel ? form.kv_heads * form.size : 1;
+  Tensor scales = Tensor::allocate(DataType::kFloat, {1, count}).value();
+  float scale = form.cache_bits == 4 ? 0.2F : 0.015F;
+  for (float& one : scales.mutable_elements<float>()) one = scale *= 1.01F;
+  return g.tensor_constant(std::move(scales));
+}
+
+void add_integer_caches(TestGraph& g, const GroupQuery& form, std::vector<std::string>& inputs) {
+  inputs.resize(std::max<std::size_t>(inputs.size(), 14));
+  const DataType type = form.cache_bits == 4 ? DataType::kUint8 : DataType::kInt8;
+  const std::int64_t width = form.cache_bits == 4 ? (form.size + 1) / 2 : form.size;
+  for (const std::size_t i : {3, 4})
+    if (form.past > 0)
+      inputs[i] = g.tensor_input(std::format("integers_{}", i),
+                                 g.random_of(type, {form.batch, form.kv_heads, form.past, width}));
+  for (const std::size_t i : {12, 13}) inputs[i] = scales_of(g, form);
+}
 
 std::vector<std::string> inputs_of(TestGraph& g, const GroupQuery& form) {
   const std::int64_t width = form.heads * form.size, kv_width = form.kv_heads * form.size;
@@ -41,7 +63,7 @@ std::vector<std::string> inputs_of(TestGraph& g, const GroupQuery& form) {
     inputs[1] = g.input("k", {form.batch, form.queries, kv_width});
     inputs[2] = g.input("v", {form.batch, form.queries, kv_width});
   }
-  if (form.past > 0) {
+  if (form.past > 0 && form.cache_bits == 0) {
     inputs[3] = g.input("past_key", {form.batch, form.kv_heads, form.past, form.size});
     inputs[4] = g.input("past_value", {form.batch, form.kv_heads, form.past, form.size});
   }
@@ -49,7 +71,7 @@ std::vector<std::string> inputs_of(TestGraph& g, const GroupQuery& form) {
   const std::string mask = g.tensor_input(
       "mask", Tensor::allocate(DataType::kInt64, {form.batch, form.present}).value());
   if (form.symbolic) g.set_dims(mask, {"", "total"});
-  if (form.symbolic && form.past > 0)
+  if (form.symbolic && form.past > 0 && form.cache_bits == 0)
     for (const std::size_t i : {3, 4}) g.set_dims(inputs[i], {"", "", "past", ""});
   inputs[6] = g.add("Cast", {g.add("Gather", {g.add("Shape", {mask}), g.int_tensor({}, {1})})},
                     {attr("to", static_cast<std::int64_t>(DataType::kInt32))});
@@ -60,6 +82,11 @@ std::vector<std::string> inputs_of(TestGraph& g, const GroupQuery& form) {
   if (form.bias || form.sinks) inputs.resize(12);
   if (form.bias) inputs[10] = g.input("bias", {1, form.heads, form.queries, form.present});
   if (form.sinks) inputs[11] = g.constant({form.heads});
+  if (form.norms) {
+    inputs.resize(16);
+    for (const std::size_t i : {14, 15}) inputs[i] = g.constant({form.size});
+  }
+  if (form.cache_bits > 0) add_integer_caches(g, form, inputs);
   return inputs;
 }
 
@@ -67,6 +94,12 @@ void add_group_query(TestGraph& g, const GroupQuery& form) {
   std::vector<Attribute> attributes = form.more;
   attributes.push_back(attr("num_heads", form.heads));
   attributes.push_back(attr("kv_num_heads", form.kv_heads));
+  if (form.cache_bits > 0) {
+    const std::string type = form.per_channel ? "PER_CHANNEL" : "PER_TENSOR";
+    for (const char* name : {"k_quant_type", "v_quant_type"})
+      attributes.push_back(attr(name, type));
+    attributes.push_back(attr("kv_cache_bit_width", form.cache_bits));
+  }
   if (!form.rotary.empty()) {
     attributes.push_back(attr("do_rotary", 1));
     attributes.push_back(attr("rotary_interleaved", form.rotary == "neighbours" ? 1 : 0));
@@ -81,6 +114,22 @@ void expect_same_attention(const GroupQuery& form) {
   TestGraph g(17);
   add_group_query(g, form);
   expect_same(g);
+}
+
+std::string refusal_of(const GroupQuery& form, bool total_of_dims = true) {
+  TestGraph g(17);
+  std::vector<std::string> inputs = inputs_of(g, form);
+  if (!total_of_dims)
+    inputs[6] = g.tensor_input("total", ints_of({static_cast<std::int32_t>(form.present)}));
+  std::vector<Attribute> attributes = form.more;
+  attributes.push_back(attr("num_heads", form.heads));
+  attributes.push_back(attr("kv_num_heads", form.kv_heads));
+  g.output(g.add_in(kContrib, "GroupQueryAttention", inputs, attributes, 1, 3));
+  const auto capabilities = onednn::make_provider()->capabilities(g.view());
+  EXPECT_TRUE(capabilities.has_value());
+  for (const Rejection& rejection : capabilities->rejections)
+    if (rejection.node == g.last_node()) return rejection.reason;
+  return "";
 }
 
 TEST(DnnlAttention, GroupQueryOfAllForms) {
@@ -116,6 +165,48 @@ TEST(DnnlAttention, GroupQueryWithBiasAndSinks) {
         one.more = {attr("local_window_size", 2)};
         expect_same_attention(one);
       }
+}
+
+TEST(DnnlAttention, GroupQueryWithNormsOfHeads) {
+  for (const bool packed : {false, true})
+    for (const char* rotary : {"", "halves"})
+      for (const std::int64_t queries : {1, 3}) {
+        SCOPED_TRACE(std::format("packed {}, rotary \"{}\", {} queries", packed, rotary, queries));
+        GroupQuery form{.queries = queries,
+                        .present = 5 + queries,
+                        .last = {static_cast<std::int32_t>(4 + queries), 3},
+                        .packed = packed,
+                        .rotary = rotary};
+        form.norms = true;
+        form.more = {attr("qk_norm_epsilon", 0.1F)};
+        expect_same_attention(form);
+      }
+}
+
+TEST(DnnlAttention, GroupQueryOverCachesOfIntegers) {
+  for (const std::int64_t bits : {8, 4})
+    for (const bool per_channel : {false, true})
+      for (const std::int64_t size : {8, 37, 64})
+        for (const std::int64_t queries : {1, 3, 20})
+          for (const std::int64_t past : {0, 5, 300}) {
+            SCOPED_TRACE(std::format("{} bits, per channel {}, size {}, {} queries, past {}", bits,
+                                     per_channel, size, queries, past));
+            expect_same_attention({.size = size,
+                                   .queries = queries,
+                                   .past = past,
+                                   .present = past + queries,
+                                   .last = {static_cast<std::int32_t>(past + queries - 1),
+                                            static_cast<std::int32_t>(past == 0 ? 0 : queries)},
+                                   .cache_bits = bits,
+                                   .per_channel = per_channel});
+          }
+}
+
+TEST(DnnlAttention, GroupQueryThatIsNotCausal) {
+  GroupQuery form{.more = {attr("causal", 0)}};
+  expect_same_attention(form);
+  form.bias = true;
+  expect_same_attention(form);
 }
 
 TEST(DnnlAttention, GroupQueryOfPromptsAndBuffers) {
@@ -177,22 +268,6 @@ TEST(DnnlAttention, LayersShareTheirLengths) {
   EXPECT_EQ(compiled_results(g, &program).size(), 1U);
   EXPECT_EQ(std::ranges::count(program.ops, "attention", &ProgramOp::kind), 3);
   expect_same(g);
-}
-
-std::string refusal_of(const GroupQuery& form, bool total_of_dims = true) {
-  TestGraph g(17);
-  std::vector<std::string> inputs = inputs_of(g, form);
-  if (!total_of_dims)
-    inputs[6] = g.tensor_input("total", ints_of({static_cast<std::int32_t>(form.present)}));
-  std::vector<Attribute> attributes = form.more;
-  attributes.push_back(attr("num_heads", form.heads));
-  attributes.push_back(attr("kv_num_heads", form.kv_heads));
-  g.output(g.add_in(kContrib, "GroupQueryAttention", inputs, attributes, 1, 3));
-  const auto capabilities = onednn::make_provider()->capabilities(g.view());
-  EXPECT_TRUE(capabilities.has_value());
-  for (const Rejection& rejection : capabilities->rejections)
-    if (rejection.node == g.last_node()) return rejection.reason;
-  return "";
 }
 
 TEST(DnnlAttention, RefusesWhatItDoesNotKnow) {
@@ -319,6 +394,57 @@ TEST(DnnlAttention, MultiHeadOfAllForms) {
             g.output(g.model.graph.value(id).name);
           expect_same(g);
         }
+}
+
+/// Ones and zeros; the last sequence has no key.
+std::string key_mask(TestGraph& g, std::int64_t batch, std::int64_t keys) {
+  Tensor mask = Tensor::allocate(DataType::kInt32, {batch, keys}).value();
+  std::int64_t i = 0;
+  for (std::int32_t& one : mask.mutable_elements<std::int32_t>()) {
+    one = i < (batch - 1) * keys && i % 3 != 1 ? 1 : 0;
+    i += 1;
+  }
+  return g.tensor_input("mask", std::move(mask));
+}
+
+TEST(DnnlAttention, MultiHeadWithAMaskOfKeys) {
+  for (const std::int64_t queries : {1, 20})
+    for (const std::int64_t past : {0, 5}) {
+      SCOPED_TRACE(std::format("{} queries, past {}", queries, past));
+      TestGraph g(17);
+      std::vector<std::string> inputs{g.input("q", {2, queries, 24}), g.input("k", {2, 7, 24}),
+                                      g.input("v", {2, 7, 24})};
+      inputs.resize(8);
+      inputs[4] = key_mask(g, 2, past + 7);
+      if (past > 0) {
+        inputs[6] = g.input("past_key", {2, 3, past, 8});
+        inputs[7] = g.input("past_value", {2, 3, past, 8});
+      }
+      g.add_in(kContrib, "MultiHeadAttention", inputs,
+               {attr("num_heads", 3), attr("mask_filter_value", -3.0F)}, 1, past > 0 ? 3 : 1);
+      for (const ValueId id : g.model.graph.node(g.last_node()).outputs)
+        g.output(g.model.graph.value(id).name);
+      expect_same(g);
+    }
+}
+
+TEST(DnnlAttention, AttentionThatProjectsItsInput) {
+  for (const std::int64_t rows : {1, 6, 40})
+    for (const bool masked : {false, true})
+      for (const bool causal : {false, true}) {
+        SCOPED_TRACE(std::format("{} rows, masked {}, causal {}", rows, masked, causal));
+        TestGraph g(17);
+        std::vector<std::string> inputs{g.input("x", {2, rows, 10}), g.constant({10, 72}),
+                                        g.constant({72})};
+        inputs.resize(6);
+        if (masked) inputs[3] = key_mask(g, 2, rows);
+        if (!masked && causal) inputs[5] = g.input("bias", {1, 3, rows, rows});
+        if (!masked && !causal) inputs[2].clear();
+        g.output(g.add_in(kContrib, "Attention", inputs,
+                          {attr("num_heads", 3), attr("unidirectional", causal ? 1 : 0),
+                           attr("mask_filter_value", -3.0F)}));
+        expect_same(g);
+      }
 }
 
 }  // namespace

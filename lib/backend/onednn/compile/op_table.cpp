@@ -239,6 +239,11 @@ constexpr OpRow kOps[] = {
      "f32; nearest, or linear over spatial dims; constant scales"},
     {kOnnx, "Where", 9, 16, check_where, lower_where, kGlue, "",
      "f32; NumPy broadcasting; the condition may be constant, or a value of bool"},
+    {kMicrosoft, "Attention", 1, 1, check_projected_attention, lower_projected_attention, kWork,
+     "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes "
+     "rotary_embedding_dim scale unidirectional",
+     "f32; constant weights and bias; queries, keys and values of one size; no mask, or one of [batch, "
+     "keys]; no past or present, no rotary"},
     {kMicrosoft, "BiasGelu", 1, 1, check_bias_gelu, lower_bias_gelu, kWork, "",
      "f32; bias of the last dim"},
     {kMicrosoft, "CausalConvWithState", 1, 1, check_causal_conv, lower_causal_conv, kWork,
@@ -263,10 +268,11 @@ constexpr OpRow kOps[] = {
      "f32; rows of a constant table: u4, s4, or 2, 4 or 8 bits in u8"},
     {kMicrosoft, "Gelu", 1, 1, check_activation, lower_activation, kWork, "", kEltwiseLimits},
     {kMicrosoft, "GroupQueryAttention", 1, 1, check_group_query, lower_group_query, kWork,
-     "do_rotary k_quant_type kv_num_heads local_window_size num_heads qk_output rotary_interleaved "
-     "scale smooth_softmax softcap v_quant_type",
-     "f32; total_sequence_length made of sizes; head_sink constant; no position ids, no quantised "
-     "cache"},
+     "causal do_rotary k_quant_type kv_cache_bit_width kv_num_heads local_window_size num_heads "
+     "qk_norm_epsilon qk_output rotary_interleaved scale sliding_window_cache smooth_softmax softcap "
+     "v_quant_type",
+     "f32; total_sequence_length made of sizes; head_sink, norms of heads and scales of caches constant; "
+     "caches f32, s8, or 4 bits in u8; no position ids, no sliding_window_cache"},
     {kMicrosoft, "LinearAttention", 1, 1, check_linear_attention, lower_linear_attention, kWork,
      "chunk_size kv_num_heads q_num_heads scale state_window update_rule", "f32; no state_window"},
     {kMicrosoft, "MatMulIntegerToFloat", 1, 1, check_matmul_integer_to_float,
@@ -280,7 +286,8 @@ constexpr OpRow kOps[] = {
      "f32"},
     {kMicrosoft, "MultiHeadAttention", 1, 1, check_multi_head, lower_multi_head, kWork,
      "mask_filter_value num_heads scale unidirectional",
-     "f32; key and value not packed; bias constant; no key_padding_mask or beam search inputs"},
+     "f32; key and value not packed; bias constant; no key_padding_mask but of [batch, keys]; no beam "
+     "search inputs"},
     {kMicrosoft, "QAttention", 1, 1, check_qattention, lower_qattention, kWork,
      "do_rotary mask_filter_value num_heads past_present_share_buffer scale unidirectional",
      "u8 or s8 by constant u8 or s8 weights; one scale and zero point of the input; constant scales, zero "

@@ -96,6 +96,10 @@ LowerFunction lower_sized_slice;
 CheckFunction check_attention, check_multi_head;
 LowerFunction lower_attention, lower_multi_head;
 
+// projected_attention.cpp
+CheckFunction check_projected_attention;
+LowerFunction lower_projected_attention;
+
 // group_query.cpp
 CheckFunction check_group_query;
 LowerFunction lower_group_query;

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/kernels/normalize.h"
 
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels_attention.h"
@@ -19,7 +21,7 @@ constexpr std::uint64_t kAlignment = 64;
 
 /// Parts of the scratch, in bytes from its start.
 struct Places {
-  std::uint64_t images = 0, queries = 0, attend = 0, end = 0;
+  std::uint64_t images = 0, queries = 0, mask = 0, attend = 0, end = 0;
 };
 
 std::optional<Places> places_of(const AttentionWork& work, std::int64_t keys) {
@@ -34,22 +36,30 @@ std::optional<Places> places_of(const AttentionWork& work, std::int64_t keys) {
   };
   const auto numbers = bytes({s.images, 4});  // two of 8 bytes each
   const auto queries =
-      work.has_rotary ? bytes({s.images, s.heads, s.queries, s.size}) : std::uint64_t{0};
+      work.prepares() ? bytes({s.images, s.heads, s.queries, s.size}) : std::uint64_t{0};
+  const auto mask =
+      work.mask_value ? bytes({s.images, std::max<std::int64_t>(s.keys, 1)}) : std::uint64_t{0};
   const auto own = kernels::attention_scratch_bytes(s);
-  if (!numbers || !queries || !own) return std::nullopt;
+  if (!numbers || !queries || !mask || !own) return std::nullopt;
   Places places;
   places.queries = align_up(*numbers, kAlignment);
-  places.attend = places.queries + align_up(*queries, kAlignment);
-  places.end = places.attend + *own;  // each is below 2^63 / 2 at most by kMaxTensorBytes
+  places.mask = places.queries + align_up(*queries, kAlignment);
+  const auto attend = checked_add(places.mask, align_up(*mask, kAlignment));
+  const auto end = attend ? checked_add(*attend, *own) : std::nullopt;
+  if (!end) return std::nullopt;
+  places.attend = *attend;
+  places.end = *end;
   return places;
 }
 
 /// What the arguments of a run are.
 struct Arguments {
-  const float *q = nullptr, *k = nullptr, *v = nullptr, *past_key = nullptr, *past_value = nullptr;
+  const float *q = nullptr, *k = nullptr, *v = nullptr;
+  const std::byte *past_key = nullptr, *past_value = nullptr;
   const std::byte *lengths = nullptr, *bias = nullptr;
   const float *cos = nullptr, *sin = nullptr;
-  float *out = nullptr, *present_key = nullptr, *present_value = nullptr;
+  float* out = nullptr;
+  std::byte *present_key = nullptr, *present_value = nullptr;
   const std::int64_t* numbers = nullptr;
   std::byte* scratch = nullptr;
 };
@@ -60,8 +70,9 @@ class AttentionKernel final : public Kernel {
 
   Status run(std::byte* const* args, Workers& workers) const override {
     const Arguments a = arguments_of(args);
-    const AttentionSpan span = CTXGEN_TRY(
-        work_.span_of(a.numbers == nullptr ? work_.planned : AttentionNumbers::of(a.numbers)));
+    const AttentionNumbers numbers =
+        a.numbers == nullptr ? work_.planned : AttentionNumbers::of(a.numbers);
+    const AttentionSpan span = CTXGEN_TRY(work_.span_of(numbers));
     const Places places = places_of(work_, span.keys).value_or(Places{});
     auto* position = reinterpret_cast<std::int64_t*>(a.scratch);
     auto* lengths = position + sizes().images;
@@ -75,21 +86,19 @@ class AttentionKernel final : public Kernel {
     attend.q = a.q;
     attend.k = a.k;
     attend.v = a.v;
-    if (work_.has_rotary) {
+    if (work_.prepares()) {
       attend.q = turned;
       attend.q_strides = rows_of(sizes().heads, sizes().queries, sizes().size);
     }
-    if (work_.has_present) {
-      attend.k = a.present_key;
-      attend.v = a.present_value;
-      attend.k_strides = rows_of(sizes().kv_heads, span.rows, sizes().size);
-      attend.v_strides = rows_of(sizes().kv_heads, span.rows, sizes().value_size);
-    }
+    if (work_.has_present) read_presents(a, span, attend);
     attend.out = a.out;
     attend.position = position;
     attend.lengths = lengths;
     if (work_.bias_is_bool)
       attend.bias.visible = reinterpret_cast<const std::uint8_t*>(a.bias);
+    else if (work_.mask_value)
+      attend.bias.addends = added_mask(a, work_.bias_dims[0] * numbers.bias_keys,
+                                       reinterpret_cast<float*>(a.scratch + places.mask));
     else
       attend.bias.addends = reinterpret_cast<const float*>(a.bias);
     attend.scratch = a.scratch + places.attend;
@@ -170,35 +179,89 @@ class AttentionKernel final : public Kernel {
     return {};
   }
 
-  /// One head of one row, turned by its position where there are rotary caches.
-  void take_head(const Arguments& a, std::int64_t position, const float* from, float* to) const {
+  /// What a mask of ones and zeros adds to logits.
+  const float* added_mask(const Arguments& a, std::int64_t count, float* to) const {
+    const auto* mask = reinterpret_cast<const std::int32_t*>(a.bias);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = mask[i] > 0 ? 0.0F : *work_.mask_value;
+    return to;
+  }
+
+  /// One head of one row, normed by `factors`, if there are any, and turned by its position where there are
+  /// rotary caches.
+  void take_head(const Arguments& a, std::span<const float> factors, std::int64_t position,
+                 const float* from, float* to) const {
+    if (!factors.empty()) {
+      kernels::rms_norm({.rows = 1,
+                         .width = sizes().size,
+                         .epsilon = work_.norm_epsilon,
+                         .in = from,
+                         .scale = factors.data(),
+                         .out = to});
+      from = to;
+    }
     if (!work_.has_rotary) {
-      std::copy_n(from, sizes().size, to);
+      if (from != to) std::copy_n(from, sizes().size, to);
       return;
     }
     kernels::rotate_head(sizes().size, work_.half, work_.pairs, a.cos + position * work_.half,
                          a.sin + position * work_.half, from, to);
   }
 
-  /// One head of a past, and of the present that it becomes the first rows of.
-  struct HeadRows {
-    const float* past;
-    float* present;
+  /// Attends to presents.
+  void read_presents(const Arguments& a, const AttentionSpan& span, Attention& attend) const {
+    const std::int64_t heads = sizes().kv_heads;
+    if (!sizes().quantised) {
+      attend.k = reinterpret_cast<const float*>(a.present_key);
+      attend.v = reinterpret_cast<const float*>(a.present_value);
+      attend.k_strides = rows_of(heads, span.rows, sizes().size);
+      attend.v_strides = rows_of(heads, span.rows, sizes().value_size);
+      return;
+    }
+    attend.integer_k = {a.present_key, work_.k_scales.data(), work_.cache};
+    attend.integer_v = {a.present_value, work_.v_scales.data(), work_.cache};
+    attend.k_strides = rows_of(heads, span.rows, work_.cache.row_bytes(sizes().size));
+    attend.v_strides = rows_of(heads, span.rows, work_.cache.row_bytes(sizes().value_size));
+  }
+
+  /// A cache: its past, and the present that becomes it, with rows of `size` numbers.
+  struct Cache {
+    const std::byte* past;
+    std::byte* present;
     std::int64_t size;
-    bool in_place;  // and as long: what is after the new rows stays
+    std::span<const float> scales;
   };
 
-  /// Keeps `position` rows, leaves room for those that are new, and fills the rest of `keys` with zeros.
+  [[nodiscard]] std::int64_t row_bytes(const Cache& cache) const {
+    return sizes().quantised ? work_.cache.row_bytes(cache.size)
+                             : cache.size * static_cast<std::int64_t>(sizeof(float));
+  }
+
+  /// Of head `head` of all images: keeps `position` rows, leaves room for those that are new, and fills the rest
+  /// of the keys with zeros, unless the cache is appended to where it is, as long as it was.
   /// Out  where the new rows go.
-  [[nodiscard]] float* keep_rows(const HeadRows& head, std::int64_t position,
-                                 std::int64_t keys) const {
-    float* added = head.present + position * head.size;
-    if (head.past != head.present && position > 0)
-      std::copy_n(head.past, position * head.size, head.present);
-    if (!head.in_place)
-      std::fill_n(added + work_.added * head.size, (keys - position - work_.added) * head.size,
-                  0.0F);
+  [[nodiscard]] std::byte* keep_rows(const Cache& cache, const AttentionSpan& span,
+                                     std::int64_t head, std::int64_t position) const {
+    const std::int64_t row = row_bytes(cache);
+    std::byte* present = cache.present + head * span.rows * row;
+    std::byte* added = present + position * row;
+    if (cache.past != cache.present && cache.past != nullptr && position > 0)
+      std::copy_n(cache.past + head * span.past_rows * row, position * row, present);
+    const bool in_place = cache.past == cache.present && span.past == span.keys;
+    if (!in_place)
+      std::fill_n(added + work_.added * row, (span.keys - position - work_.added) * row,
+                  std::byte{0});
     return added;
+  }
+
+  /// A new row of a cache from a head's numbers. `head`: of an image.
+  void put_row(const Cache& cache, std::int64_t head, const float* from, std::byte* to) const {
+    if (!sizes().quantised) {
+      std::copy_n(from, cache.size, reinterpret_cast<float*>(to));
+      return;
+    }
+    kernels::quantise_row(work_.cache,
+                          cache.scales.data() + (work_.cache.per_element ? head * cache.size : 0),
+                          cache.size, from, to);
   }
 
   /// Keys and values of one kv head of one image: past, new, zeros.
@@ -207,17 +270,21 @@ class AttentionKernel final : public Kernel {
     const AttentionSizes& s = sizes();
     const std::int64_t i = image * s.kv_heads + head;
     const kernels::HeadStrides &k = work_.attend.k_strides, &v = work_.attend.v_strides;
-    const auto rows = [&](const float* past, float* present, std::int64_t size) {
-      return HeadRows{past == nullptr ? nullptr : past + i * span.past_rows * size,
-                      present + i * span.rows * size, size,
-                      past == present && span.past == span.keys};
-    };
-    float* key = keep_rows(rows(a.past_key, a.present_key, s.size), position, span.keys);
-    float* value =
-        keep_rows(rows(a.past_value, a.present_value, s.value_size), position, span.keys);
-    for (std::int64_t r = 0; r < work_.added; ++r, key += s.size) {
-      take_head(a, position + r, a.k + image * k.image + head * k.head + r * k.row, key);
-      value = std::copy_n(a.v + image * v.image + head * v.head + r * v.row, s.value_size, value);
+    const Cache keys{a.past_key, a.present_key, s.size, work_.k_scales};
+    const Cache values{a.past_value, a.present_value, s.value_size, work_.v_scales};
+    std::byte* key = keep_rows(keys, span, i, position);
+    std::byte* value = keep_rows(values, span, i, position);
+    float turned[kMostQuantisedSize];
+    for (std::int64_t r = 0; r < work_.added;
+         ++r, key += row_bytes(keys), value += row_bytes(values)) {
+      const float* from = a.k + image * k.image + head * k.head + r * k.row;
+      if (s.quantised) {
+        take_head(a, work_.k_norm, position + r, from, turned);
+        put_row(keys, head, turned, key);
+      } else {
+        take_head(a, work_.k_norm, position + r, from, reinterpret_cast<float*>(key));
+      }
+      put_row(values, head, a.v + image * v.image + head * v.head + r * v.row, value);
     }
   }
 
@@ -232,10 +299,11 @@ class AttentionKernel final : public Kernel {
     parallel_for(workers, heads, moved / 4, [&](std::int64_t i) {
       const std::int64_t image = i / s.kv_heads, kv_head = i % s.kv_heads;
       append_head(a, span, image, kv_head, position[image]);
-      if (!work_.has_rotary) return;
+      if (!work_.prepares()) return;
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
         for (std::int64_t r = 0; r < s.queries; ++r)
-          take_head(a, position[image] + r, a.q + image * q.image + head * q.head + r * q.row,
+          take_head(a, work_.q_norm, position[image] + r,
+                    a.q + image * q.image + head * q.head + r * q.row,
                     turned + ((image * s.heads + head) * s.queries + r) * s.size);
     });
   }

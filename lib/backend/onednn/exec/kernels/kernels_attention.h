@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "plan/plan.h"
 
 namespace ctxgen::onednn {
+
+/// The longest rows of keys and values that are kept as integers.
+inline constexpr std::int64_t kMostQuantisedSize = 1024;
 
 /// What the lengths of an attention say of each image.
 enum class AttentionLengths : std::uint8_t {
@@ -43,8 +47,13 @@ struct AttentionSpan {
 /// One attention with its cache. Addresses that come with a run, and how many keys there are, are not
 /// here.
 struct AttentionWork {
-  std::string name;           // for errors
-  std::vector<float> sinks;   // per head; empty: none
+  std::string name;          // for errors
+  std::vector<float> sinks;  // per head; empty: none
+  std::vector<float> q_norm,
+      k_norm;  // factors of a head's root mean square norm, before it is turned
+  float norm_epsilon = 0;
+  std::vector<float> k_scales, v_scales;  // of caches of integers; sizes.quantised: there are such
+  kernels::QuantisedForm cache;
   kernels::Attention attend;  // sizes, strides of what is read, scale...; q, k and v of the inputs
   AttentionNumbers planned;   // when the plan was made; a run without numbers has these
   std::int64_t added = 0;     // keys of k
@@ -59,7 +68,10 @@ struct AttentionWork {
   bool packed = false;                   // k and v are in q
   bool has_past = false, has_present = false, has_bias = false, has_rotary = false;
   bool bias_is_bool = false;
+  std::optional<float> mask_value;  // the bias is int32: what is added where that is not above 0
 
+  /// Whether q is read from the scratch, and k not as it is.
+  [[nodiscard]] bool prepares() const { return has_rotary || !q_norm.empty(); }
   /// Errors  INVALID_GRAPH naming the op: no attention has such lengths.
   [[nodiscard]] Result<AttentionSpan> span_of(const AttentionNumbers& numbers) const;
   /// What make_attention_kernel()'s scratch argument has to hold for so many keys.
@@ -78,10 +90,12 @@ struct AttentionWork {
 /// Requires  a bias of numbers; no window, softcap, counts of keys or extra logit.
 void attend_hidden_rows(const kernels::Attention& a, bool finite_causal);
 
-/// Appends new keys and values to past ones, turned by their positions, and attends to all of them. Args:
+/// Appends new keys and values to past ones, normed and turned by their positions, and attends to all of them. Args:
 /// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, where there are
 /// such; then the result, present key and present value [images, kv heads, keys, size], where there are
 /// such; numbers (null: the planned ones); scratch.
+///
+/// Pasts and presents hold floats, or integers (`cache`); what is attended to are the numbers that these stand for.
 ///
 /// A past that is where its present is, both as long, or with a capacity, is appended to in place.
 ///

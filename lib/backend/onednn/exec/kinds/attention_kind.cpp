@@ -45,6 +45,14 @@ Result<Heads> heads_of(const ProgramOp& op, const Dims& dims, std::int64_t heads
 /// The dims of a bias over images, heads and queries; how many keys there are is a number of the run.
 Status read_bias(const ProgramOp& op, const Dims& dims, AttentionWork& work) {
   const kernels::AttentionSizes& s = work.attend.sizes;
+  if (work.mask_value) {
+    if (dims.size() != 2 || dims[0] != s.images)
+      return fail(ErrorCode::kInvalidGraph, "{}: mask {} for {} sequences", label(op),
+                  to_string(dims), s.images);
+    work.planned.bias_keys = dims[1];
+    work.bias_dims[0] = dims[0];
+    return {};
+  }
   const std::array<std::int64_t, 3> full{s.images, s.heads, s.queries};
   if (dims.size() > 4)
     return fail(ErrorCode::kInvalidGraph, "{}: bias {}", label(op), to_string(dims));
@@ -93,6 +101,56 @@ Status read_sinks(const ProgramOp& op, const AttentionParams& params, AttentionW
     work.sinks.push_back(static_cast<float>(sink));
   }
   return {};
+}
+
+/// The value that a mask adds, and norms of heads, which need their size.
+Status read_mask_and_norms(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
+                           AttentionWork& work) {
+  const std::int64_t size = work.attend.sizes.size;
+  const auto floats_of = [&](const std::vector<double>& factors, std::vector<float>& to) {
+    for (const double factor : factors) to.push_back(static_cast<float>(factor));
+  };
+  if (params.mask_value) {
+    if (!in[kBias].present || params.short_bias || params.long_bias || !(*params.mask_value < 0) ||
+        !std::isfinite(static_cast<float>(*params.mask_value)))
+      return fail(ErrorCode::kInvalidGraph, "{}: mask_value {}", label(op), *params.mask_value);
+    work.mask_value = static_cast<float>(*params.mask_value);
+  }
+  if (params.q_norm.size() != params.k_norm.size() ||
+      params.q_norm.empty() != !params.norm_epsilon ||
+      (!params.q_norm.empty() && (std::ssize(params.q_norm) != size || op.outputs.size() != 3)))
+    return fail(ErrorCode::kInvalidGraph, "{}: norms of {} and {} for heads of {}", label(op),
+                params.q_norm.size(), params.k_norm.size(), size);
+  floats_of(params.q_norm, work.q_norm);
+  floats_of(params.k_norm, work.k_norm);
+  work.norm_epsilon = static_cast<float>(params.norm_epsilon.value_or(0));
+  return {};
+}
+
+/// How caches keep their numbers.
+Status read_cache(const ProgramOp& op, const AttentionParams& params, AttentionWork& work) {
+  kernels::AttentionSizes& s = work.attend.sizes;
+  if (!params.cache_bits) {
+    if (params.k_scales.empty() && params.v_scales.empty()) return {};
+    return fail(ErrorCode::kInvalidGraph, "{}: scales of a cache of floats", label(op));
+  }
+  const bool one = params.k_scales.size() == 1 && params.v_scales.size() == 1;
+  const bool per_element = std::ssize(params.k_scales) == s.kv_heads * s.size &&
+                           std::ssize(params.v_scales) == s.kv_heads * s.value_size;
+  if ((*params.cache_bits != 4 && *params.cache_bits != 8) || (!one && !per_element) ||
+      op.outputs.size() != 3 || std::max(s.size, s.value_size) > kMostQuantisedSize)
+    return fail(ErrorCode::kInvalidGraph, "{}: a cache of {} bits with {} and {} scales", label(op),
+                *params.cache_bits, params.k_scales.size(), params.v_scales.size());
+  s.quantised = true;
+  work.cache = {.bits = static_cast<int>(*params.cache_bits), .per_element = !one};
+  for (const double scale : params.k_scales) work.k_scales.push_back(static_cast<float>(scale));
+  for (const double scale : params.v_scales) work.v_scales.push_back(static_cast<float>(scale));
+  return {};
+}
+
+/// The last dim of a past or present of rows of `size` numbers.
+std::int64_t cache_width(const AttentionWork& work, std::int64_t size) {
+  return work.attend.sizes.quantised ? work.cache.row_bytes(size) : size;
 }
 
 Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
@@ -145,8 +203,10 @@ Status read_keys(const ProgramOp& op, ShapeInputs in, const AttentionParams& par
     return fail(ErrorCode::kInvalidGraph, "{}: past and present do not fit", label(op));
   if (work.has_past) {
     const std::int64_t past = in[kPastKey].dims.size() == 4 ? in[kPastKey].dims[2] : 0;
-    CTXGEN_CHECK(expect_input(op, in, kPastKey, {s.images, s.kv_heads, past, s.size}));
-    CTXGEN_CHECK(expect_input(op, in, kPastValue, {s.images, s.kv_heads, past, s.value_size}));
+    CTXGEN_CHECK(
+        expect_input(op, in, kPastKey, {s.images, s.kv_heads, past, cache_width(work, s.size)}));
+    CTXGEN_CHECK(expect_input(op, in, kPastValue,
+                              {s.images, s.kv_heads, past, cache_width(work, s.value_size)}));
     work.planned.past = work.planned.past_value = past;
   }
   if (!params.total.empty()) work.planned.total = params.total[0];
@@ -187,6 +247,8 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   CTXGEN_CHECK(read_words(op, params, work));
   CTXGEN_CHECK(read_heads(op, in, params, work));
   CTXGEN_CHECK(read_sinks(op, params, work));
+  CTXGEN_CHECK(read_mask_and_norms(op, in, params, work));
+  CTXGEN_CHECK(read_cache(op, params, work));
   CTXGEN_CHECK(read_keys(op, in, params, work));
   CTXGEN_CHECK(read_rotary(op, in, work));
   kernels::Attention& a = work.attend;
@@ -217,8 +279,8 @@ Result<ShapeOutputs> attention_shape(const ProgramOp& op, ShapeInputs in) {
   const kernels::AttentionSizes& s = work.attend.sizes;
   ShapeOutputs outputs{result_dims(work, in[kQ].dims.size())};
   if (work.has_present) {
-    outputs.push_back({s.images, s.kv_heads, s.keys, s.size});
-    outputs.push_back({s.images, s.kv_heads, s.keys, s.value_size});
+    for (const std::int64_t size : {s.size, s.value_size})
+      outputs.push_back({s.images, s.kv_heads, s.keys, cache_width(work, size)});
   }
   return outputs;
 }
@@ -226,13 +288,22 @@ Result<ShapeOutputs> attention_shape(const ProgramOp& op, ShapeInputs in) {
 Status check_attention_types(const Program& program, const ProgramOp& op) {
   const auto input = [&](std::size_t i) { return i < op.inputs.size() ? op.inputs[i] : Operand{}; };
   const auto params = CTXGEN_TRY(decode<AttentionParams>(op));
-  for (const std::size_t i : {kQ, kK, kV, kPastKey, kPastValue, kCos, kSin})
+  for (const std::size_t i : {kQ, kK, kV, kCos, kSin})
     CTXGEN_CHECK(expect_type(program, op, input(i), {DataType::kFloat}));
+  const DataType cache = !params.cache_bits        ? DataType::kFloat
+                         : *params.cache_bits == 4 ? DataType::kUint8
+                                                   : DataType::kInt8;
+  for (const std::size_t i : {kPastKey, kPastValue})
+    CTXGEN_CHECK(expect_type(program, op, input(i), {cache}));
   CTXGEN_CHECK(expect_type(program, op, input(kLengths),
                            {params.lengths == "last" ? DataType::kInt32 : DataType::kInt64}));
-  CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kFloat, DataType::kBool}));
-  for (const std::uint32_t value : op.outputs)
-    CTXGEN_CHECK(expect_type(program, op, Operand::value(value), {DataType::kFloat}));
+  if (params.mask_value)
+    CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kInt32}));
+  else
+    CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kFloat, DataType::kBool}));
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    CTXGEN_CHECK(expect_type(program, op, Operand::value(op.outputs[i]),
+                             {i == 0 ? DataType::kFloat : cache}));
   return {};
 }
 

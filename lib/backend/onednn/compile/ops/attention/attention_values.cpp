@@ -1,6 +1,7 @@
 #include "attention_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <format>
 
 namespace ctxgen::onednn {
@@ -31,10 +32,24 @@ Refusal require_ranked(const NodeView& n, std::size_t i, std::string_view what,
   return std::nullopt;
 }
 
-Refusal require_present(const NodeView& n) {
-  for (const std::size_t i : {1, 2})
-    if (n.output(i).valid()) CTXGEN_REFUSE(check_tensor(n.output_value(i).type, "present", {4}));
+Refusal require_present(const NodeView& n, DataType integers) {
+  for (const std::size_t i : {1, 2}) {
+    if (!n.output(i).valid()) continue;
+    const ValueType& type = n.output_value(i).type;
+    if (integers == DataType::kUndefined)
+      CTXGEN_REFUSE(check_tensor(type, "present", {4}));
+    else if (!type.is_tensor() || type.element != integers || !type.has_rank() || type.rank() != 4)
+      return std::format("present is not {} of rank 4", name_of(integers));
+  }
   return std::nullopt;
+}
+
+Read<double> read_key_mask(const NodeView& n, std::size_t i) {
+  CTXGEN_REFUSE(require_value(n, i, {DataType::kInt32}));
+  if (n.rank(i) != 2) return refuse("a mask of keys of rank {}", n.rank(i));
+  const double value = double{n.node().float_or("mask_filter_value", -10000.0F)};
+  if (!(value < 0) || !std::isfinite(value)) return refuse("mask_filter_value {}", value);
+  return value;
 }
 
 bool is_empty(const NodeView& n, std::size_t i) {
@@ -43,7 +58,8 @@ bool is_empty(const NodeView& n, std::size_t i) {
 }
 
 void add_attention(const NodeView& n, ProgramBuilder& builder, ProgramOp op,
-                   const AttentionInputs& inputs, bool present, std::span<const Operand> sized) {
+                   const AttentionInputs& inputs, bool present, std::span<const Operand> sized,
+                   DataType cache) {
   std::vector<Operand> operands(inputs.begin(), inputs.end());
   if (sized.empty())
     while (operands.back().kind == Operand::Kind::kNone) operands.pop_back();
@@ -53,7 +69,7 @@ void add_attention(const NodeView& n, ProgramBuilder& builder, ProgramOp op,
     if (!present) break;
     outputs.push_back(n.output(i).valid() ? builder.value(n.output(i))
                                           : builder.temporary(n.output_value(0).name + "/present",
-                                                              std::vector<ProgramDim>(4)));
+                                                              std::vector<ProgramDim>(4), cache));
   }
   builder.add(std::move(op), SmallList<Operand>(operands.begin(), operands.end()),
               SmallList<std::uint32_t>(outputs.begin(), outputs.end()));

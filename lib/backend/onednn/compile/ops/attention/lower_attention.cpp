@@ -18,7 +18,7 @@ struct Spelling {
   std::size_t lengths;  // kNoInput: it has none
   std::size_t inputs;   // of later ones none may be used
 };
-constexpr std::size_t kNoInput = SIZE_MAX, kMultiHeadBias = 3;
+constexpr std::size_t kNoInput = SIZE_MAX, kMultiHeadBias = 3, kKeyMask = 4;
 constexpr Spelling kOnnxAttention{
     .bias = 3, .past_key = 4, .past_value = 5, .lengths = 6, .inputs = 7};
 constexpr Spelling kMultiHead{
@@ -107,11 +107,14 @@ Read<AttentionParams> read_multi_head(const NodeView& n) {
         bias->dims() != Dims{2 * hidden.value() + values.value()})
       return refuse("bias is {} {}", name_of(bias->type()), to_string(bias->dims()));
   }
-  if (n.has_input(4)) return refuse("key_padding_mask is used");
   const Node& node = n.node();
   AttentionParams params;
   params.heads = CTXGEN_TRY(heads_of(n, 0, "num_heads"));
   params.kv_heads = params.heads;
+  if (n.has_input(kKeyMask)) {
+    if (n.has_input(kMultiHead.bias)) return refuse("key_padding_mask with attention_bias");
+    params.mask_value = CTXGEN_TRY(read_key_mask(n, kKeyMask));
+  }
   params.scale = double{node.float_or("scale", 0.0F)};
   params.causal = node.int_or("unidirectional", 0) != 0;
   if (n.has_input(kMultiHead.bias) && n.rank(kMultiHead.bias) != 4)
@@ -160,7 +163,7 @@ Status lower_heads(const NodeView& n, ProgramBuilder& builder, const AttentionPa
     inputs[kAtPastValue] = builder.operand(n.input(spelling.past_value));
   }
   if (!params.lengths.empty()) inputs[kAtLengths] = builder.operand(n.input(spelling.lengths));
-  inputs[kAtBias] = mask_of(n, spelling.bias, builder);
+  inputs[kAtBias] = mask_of(n, params.mask_value ? kKeyMask : spelling.bias, builder);
   const bool present = past || n.output_wanted(1) || n.output_wanted(2);
   add_attention(n, builder, std::move(op), inputs, present);
   return {};

@@ -14,12 +14,54 @@ namespace ctxgen::onednn {
 
 namespace {
 
-constexpr std::size_t kTotal = 6, kCosInput = 7, kBiasInput = 10, kSinks = 11;
+constexpr std::size_t kTotal = 6, kCosInput = 7, kBiasInput = 10, kSinks = 11, kKeyScale = 12,
+                      kValueScale = 13, kQueryNorm = 14, kKeyNorm = 15;
 
 struct GroupQuery {
   AttentionParams params;
   DimLists total;  // of no number where it is in the parameters
 };
+
+/// The type of caches.
+DataType cache_type(const AttentionParams& params) {
+  if (!params.cache_bits) return DataType::kFloat;
+  return *params.cache_bits == 4 ? DataType::kUint8 : DataType::kInt8;
+}
+
+/// Pasts and presents of floats, or of integers with their scales.
+Refusal read_caches(const NodeView& n, AttentionParams& params) {
+  constexpr std::int64_t kMostScales = 1 << 16;
+  const Node& node = n.node();
+  const std::string_view type = node.string_or("k_quant_type", "NONE");
+  if (node.string_or("v_quant_type", "NONE") != type) return "k_quant_type and v_quant_type differ";
+  if (n.has_input(3) != n.has_input(4)) return "only one of past_key and past_value";
+  if (type == "NONE") {
+    for (const std::size_t i : {kKeyScale, kValueScale})
+      if (n.has_input(i)) return std::format("input {} is used", i);
+    if (n.has_input(3)) {
+      CTXGEN_REFUSE(require_ranked(n, 3, "past_key", {4}));
+      CTXGEN_REFUSE(require_ranked(n, 4, "past_value", {4}));
+    }
+    return require_present(n);
+  }
+  const std::int64_t bits = node.int_or("kv_cache_bit_width", 0);
+  if ((type != "PER_TENSOR" && type != "PER_CHANNEL") || (bits != 4 && bits != 8))
+    return std::format("k_quant_type is {} of {} bits", type, bits);
+  params.cache_bits = bits;
+  for (const std::size_t i : {3, 4})
+    if (n.has_input(i)) CTXGEN_REFUSE(require_value(n, i, {cache_type(params)}));
+  for (const auto& [i, scales] :
+       {std::pair(kKeyScale, &params.k_scales), std::pair(kValueScale, &params.v_scales)}) {
+    const Tensor* constant = n.has_input(i) ? n.constant(i) : nullptr;
+    if (constant == nullptr) return std::format("scale {} is not constant", i);
+    if (constant->type() != DataType::kFloat || constant->element_count() > kMostScales ||
+        (type == "PER_TENSOR") != (constant->element_count() == 1))
+      return std::format("scale {} is {} {}", i, name_of(constant->type()),
+                         to_string(constant->dims()));
+    for (const float scale : floats_of(*constant)) scales->push_back(double{scale});
+  }
+  return require_present(n, cache_type(params));
+}
 
 Refusal check_inputs(const NodeView& n) {
   CTXGEN_REFUSE(require_f32(n, {0}));
@@ -30,11 +72,6 @@ Refusal check_inputs(const NodeView& n) {
     CTXGEN_REFUSE(require_ranked(n, 1, "key", {3}));
     CTXGEN_REFUSE(require_ranked(n, 2, "value", {3}));
   }
-  if (n.has_input(3) != n.has_input(4)) return "only one of past_key and past_value";
-  if (n.has_input(3)) {
-    CTXGEN_REFUSE(require_ranked(n, 3, "past_key", {4}));
-    CTXGEN_REFUSE(require_ranked(n, 4, "past_value", {4}));
-  }
   if (const Tensor* lengths = n.has_input(5) ? n.constant(5) : nullptr) {
     if (lengths->type() != DataType::kInt32 || lengths->rank() == 0)
       return "seqlens_k is not a list of int32";
@@ -42,17 +79,18 @@ Refusal check_inputs(const NodeView& n) {
     CTXGEN_REFUSE(require_value(n, 5, {DataType::kInt32}));
   }
   if (n.has_input(kBiasInput)) CTXGEN_REFUSE(require_ranked(n, kBiasInput, "attention_bias", {4}));
-  for (std::size_t i = 9; i < n.input_count(); ++i)
-    if (n.has_input(i) && i != kBiasInput && i != kSinks) return std::format("input {} is used", i);
-  return require_present(n);
+  if (n.has_input(9)) return "position_ids is used";
+  for (std::size_t i = kKeyNorm + 1; i < n.input_count(); ++i)
+    if (n.has_input(i)) return std::format("input {} is used", i);
+  return std::nullopt;
 }
 
 Refusal check_attributes(const Node& node) {
-  for (const std::string_view name : {"k_quant_type", "v_quant_type"})
-    if (const std::string_view type = node.string_or(name, "NONE"); type != "NONE")
-      return std::format("{} is {}", name, type);
-  if (const std::int64_t output = node.int_or("qk_output", 0); output != 0)
-    return std::format("qk_output is {}", output);
+  for (const std::string_view name : {"qk_output", "sliding_window_cache"})
+    if (const std::int64_t value = node.int_or(name, 0); value != 0)
+      return std::format("{} is {}", name, value);
+  if (node.int_or("causal", 1) == 0 && node.int_or("local_window_size", -1) > 0)
+    return "a window that is not causal";
   return std::nullopt;
 }
 
@@ -73,6 +111,32 @@ Refusal read_sinks(const NodeView& n, AttentionParams& params) {
   return std::nullopt;
 }
 
+/// Factors of root mean square norms of the heads of queries and keys.
+Refusal read_norms(const NodeView& n, AttentionParams& params) {
+  constexpr std::int64_t kMostFactors = 4096;
+  if (n.has_input(kQueryNorm) != n.has_input(kKeyNorm))
+    return "only one of q_norm_weight and k_norm_weight";
+  if (!n.has_input(kQueryNorm)) return std::nullopt;
+  for (const auto& [i, factors] :
+       {std::pair(kQueryNorm, &params.q_norm), std::pair(kKeyNorm, &params.k_norm)}) {
+    const Tensor* weights = n.constant(i);
+    if (weights == nullptr) return std::format("input {} is not constant", i);
+    if (!is_real(weights->type()) || weights->rank() != 1 ||
+        weights->element_count() > kMostFactors)
+      return std::format("input {} is {} {}", i, name_of(weights->type()),
+                         to_string(weights->dims()));
+    for (const float factor : floats_of(*weights)) factors->push_back(double{factor});
+  }
+  const Dim hidden = n.input_dims(0)[2];
+  const std::int64_t shares = params.heads + (n.has_input(1) ? 0 : 2 * params.kv_heads);
+  const std::int64_t size = hidden.is_fixed() ? hidden.value() / shares : -1;
+  if (std::ssize(params.q_norm) != size || std::ssize(params.k_norm) != size || size < 1)
+    return std::format("norms of {} and {} elements for heads of {}", params.q_norm.size(),
+                       params.k_norm.size(), size);
+  params.norm_epsilon = double{n.node().float_or("qk_norm_epsilon", 1e-6F)};
+  return std::nullopt;
+}
+
 Read<GroupQuery> read_group_query(const NodeView& n) {
   CTXGEN_REFUSE(check_inputs(n));
   CTXGEN_REFUSE(check_attributes(n.node()));
@@ -88,9 +152,11 @@ Read<GroupQuery> read_group_query(const NodeView& n) {
   params.scale = double{node.float_or("scale", 0.0F)};
   params.softcap = double{node.float_or("softcap", 0.0F)};
   params.window = std::max<std::int64_t>(0, node.int_or("local_window_size", -1));
-  params.causal = true;
+  params.causal = node.int_or("causal", 1) != 0;
   params.smooth = node.int_or("smooth_softmax", 0) > 0;
   CTXGEN_REFUSE(read_sinks(n, params));
+  CTXGEN_REFUSE(read_norms(n, params));
+  CTXGEN_REFUSE(read_caches(n, params));
   params.lengths = "last";
   // Its keys are the total, those of a buffer may be more.
   params.short_bias = params.long_bias = n.has_input(kBiasInput);
@@ -129,7 +195,7 @@ Status lower_group_query(const NodeView& n, ProgramBuilder& builder) {
   }
   std::vector<Operand> sized;
   add_sized(op, read.total, builder, sized);
-  add_attention(n, builder, std::move(op), inputs, true, sized);
+  add_attention(n, builder, std::move(op), inputs, true, sized, cache_type(read.params));
   return {};
 }
 

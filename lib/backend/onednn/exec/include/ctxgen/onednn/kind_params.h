@@ -369,6 +369,12 @@ struct AttentionParams {
   std::string lengths = "", rotary = "";
   IntList total = {};
   std::vector<double> sinks = {};
+  std::optional<double> mask_value = {};  // the bias is an int32 mask [images, keys]
+  std::vector<double> q_norm = {}, k_norm = {};
+  std::optional<double> norm_epsilon = {};
+  std::optional<std::int64_t> cache_bits =
+      {};  // of the integers in pasts and presents; none: floats
+  std::vector<double> k_scales = {}, v_scales = {};  // one, or one for each element of each head
   static void fields(auto& p, auto& codec) {
     codec("heads", p.heads);
     codec("kv_heads", p.kv_heads);
@@ -384,6 +390,13 @@ struct AttentionParams {
     codec("rotary", p.rotary);
     codec("total", p.total);
     codec.unless_empty("sinks", p.sinks);
+    codec("mask_value", p.mask_value);
+    codec.unless_empty("q_norm", p.q_norm);
+    codec.unless_empty("k_norm", p.k_norm);
+    codec("norm_epsilon", p.norm_epsilon);
+    codec("cache_bits", p.cache_bits);
+    codec.unless_empty("k_scales", p.k_scales);
+    codec.unless_empty("v_scales", p.v_scales);
   }
   bool operator==(const AttentionParams&) const = default;
 };
