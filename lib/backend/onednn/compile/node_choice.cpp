@@ -65,7 +65,8 @@ void NodeChoice::choose(Check check) {
 void NodeChoice::refuse_masks() {
   std::vector<ValueId> masks;
   for (const PatternMatch& match : patterns_)
-    if (match.attention && match.attention->bias.valid()) masks.push_back(match.attention->bias);
+    if (match.attention && match.attention->has_past() && match.attention->bias.valid())
+      masks.push_back(match.attention->bias);
   std::vector<bool> of_mask(scope_.size(), false);
   const auto only_masks_read = [&](ValueId id) {
     const Value& value = view_.graph().value(id);

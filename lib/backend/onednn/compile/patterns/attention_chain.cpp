@@ -25,7 +25,7 @@ class ChainWalk {
   [[nodiscard]] std::optional<FoundAttention> find(NodeId softmax);
 
  private:
-  /// A present, and how many heads read each of its heads.
+  /// Keys or values, and how many heads read each of their heads. Without a past nothing grows.
   struct Cache {
     ValueId past, added, present;
     std::int64_t heads = 0, size = 0;
@@ -118,6 +118,7 @@ class ChainWalk {
 
   NodeId follow_logits(ValueId value);
   std::optional<Cache> follow_cache(ValueId value);
+  std::optional<Cache> follow_rows(ValueId rows);
   std::optional<Cache> follow_concat(ValueId present);
   ValueId follow_weights(ValueId weights);
   ValueId skip_guard(ValueId weights);
@@ -129,6 +130,7 @@ class ChainWalk {
   const GraphView& view_;
   const Graph& graph_;
   ChainSizes sizes_;
+  SizeSum keys_ = kKeys;  // how many there are
   std::vector<NodeId> nodes_;
   ValueId condition_;  // of the Where over logits
   AttentionChain chain_;
@@ -185,9 +187,9 @@ NodeId ChainWalk::follow_logits(ValueId value) {
   return {};
 }
 
-/// From what a product reads back to a Concat of past and new rows.
+/// From what a product reads back to a Concat of past and new rows, or to rows that are all there is.
 std::optional<ChainWalk::Cache> ChainWalk::follow_cache(ValueId value) {
-  if (!is_a(producer(value), "Reshape")) return follow_concat(value);
+  if (!is_a(producer(value), "Reshape")) return follow_rows(value);
   const NodeId reshape = producer(value);
   const ValueId wide = node(reshape).input(0);
   const NodeId expand = producer(wide);
@@ -203,11 +205,24 @@ std::optional<ChainWalk::Cache> ChainWalk::follow_cache(ValueId value) {
                         ? constant_ints(NodeView(view_, node(unsqueeze)), 1, "axes")
                         : Read<std::vector<std::int64_t>>(std::unexpected(std::string()));
   if (!axes || axes->size() != 1 || (*axes)[0] != 2) return std::nullopt;
-  auto cache = follow_concat(node(unsqueeze).input(0));
+  auto cache = follow_rows(node(unsqueeze).input(0));
   if (!cache) return std::nullopt;
   const std::int64_t heads = fixed(value, 1);
   if (heads < 1 || heads % cache->heads != 0) return std::nullopt;
   cache->copies = heads / cache->heads;
+  return cache;
+}
+
+/// Rows without a past, as cross-attention has them. Of a fixed number oneDNN's products are as fast, and
+/// take them in any layout.
+std::optional<ChainWalk::Cache> ChainWalk::follow_rows(ValueId rows) {
+  if (auto cache = follow_concat(rows)) return cache;
+  if (!is_tensor(rows, kRank) || fixed(rows, 2) >= 0) return std::nullopt;
+  Cache cache;
+  cache.added = rows;
+  cache.heads = fixed(rows, 1);
+  cache.size = fixed(rows, 3);
+  if (cache.heads < 1 || cache.size < 1) return std::nullopt;
   return cache;
 }
 
@@ -249,14 +264,14 @@ bool ChainWalk::expect_copies(ValueId value) {
   if (!wide || wide->size() != kRank + 1) return false;
   const auto& w = *wide;
   if ((!is_dim(w[0], kBatch, 0) && !is(w[0], 1)) || (!is(w[1], own) && !is(w[1], 1)) ||
-      !is(w[2], heads / own) || (!is_dim(w[3], kKeys, 2) && !is(w[3], 1)) ||
+      !is(w[2], heads / own) || (!is_dim(w[3], keys_, 2) && !is(w[3], 1)) ||
       (!is(w[4], size) && !is(w[4], 1)))
     return false;
   const auto flat = sizes_.list(reshape, 1);
   if (!flat || flat->size() != kRank) return false;
   const auto& f = *flat;
   return (is_dim(f[0], kBatch, 0) || is(f[0], 0)) && is(f[1], heads) &&
-         (is_dim(f[2], kKeys, 2) || is(f[2], -1)) && is(f[3], size);
+         (is_dim(f[2], keys_, 2) || is(f[2], -1)) && is(f[3], size);
 }
 
 /// Whether the condition of the Where is [tokens, keys] of a lower triangle, whose last row is the last
@@ -325,9 +340,9 @@ void ChainWalk::cut_bias() {
   const ValueId whole = node(id).input(0);
   if (!is_tensor(whole, kRank) || ((*axes)[0] != 3 && (*axes)[0] != -1)) return;
   const auto ends = sizes_.list(node(id), 2);
-  const std::int64_t keys = fixed(chain_.present_key, 2);
+  const std::int64_t keys = chain_.has_past() ? fixed(chain_.present_key, 2) : -1;
   if (!ends || ends->size() != 1 ||
-      ((*ends)[0] != kKeys && (keys < 0 || (*ends)[0] != SizeSum{.number = keys})))
+      ((*ends)[0] != keys_ && (keys < 0 || (*ends)[0] != SizeSum{.number = keys})))
     return;
   chain_.inside.push_back(chain_.bias);
   take(id);
@@ -410,7 +425,10 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
     return std::nullopt;
   const ValueId keys = node(transpose).input(0), values = node(sum).input(1);
   const auto key = follow_cache(keys), value = follow_cache(values);
-  if (!key || !value || key->present == value->present) return std::nullopt;
+  const auto grow_alike = [](const Cache& a, const Cache& b) {
+    return a.past.valid() == b.past.valid() && (!a.past.valid() || a.present != b.present);
+  };
+  if (!key || !value || !grow_alike(*key, *value)) return std::nullopt;
   chain_.q = q;
   chain_.key = key->added;
   chain_.value = value->added;
@@ -426,11 +444,13 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
       value->heads != key->heads || key->copies != value->copies || params.scale == 0)
     return std::nullopt;
 
+  if (!chain_.has_past()) keys_ = kAdded;
   for (const Cache* cache : {&*key, &*value}) {
-    sizes_.set(cache->past, 0, kBatch);
-    sizes_.set(cache->past, 2, kPast);
     sizes_.set(cache->added, 0, kBatch);
     sizes_.set(cache->added, 2, kAdded);
+    if (!chain_.has_past()) continue;
+    sizes_.set(cache->past, 0, kBatch);
+    sizes_.set(cache->past, 2, kPast);
     sizes_.set(cache->present, 0, kBatch);
     sizes_.set(cache->present, 2, kKeys);
   }
@@ -438,19 +458,19 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   sizes_.set(q, 2, kQueries);  // or as many as are added, where that is known
   for (const ValueId repeated : {keys, values}) {
     sizes_.set(repeated, 0, kBatch);
-    sizes_.set(repeated, 2, kKeys);
+    sizes_.set(repeated, 2, keys_);
     if (!is_a(producer(repeated), "Reshape")) continue;
     const NodeId reshape = producer(repeated), expand = producer(node(reshape).input(0));
     for (const ValueId lifted : {node(expand).input(0), node(reshape).input(0)}) {
       sizes_.set(lifted, 0, kBatch);
-      sizes_.set(lifted, 3, kKeys);
+      sizes_.set(lifted, 3, keys_);
     }
     if (!expect_copies(repeated)) return std::nullopt;
     for (const NodeId id : {expand, reshape}) chain_.readers.push_back(id);
   }
-  sizes_.set(turned, 3, kKeys);
-  sizes_.set(node(product).output(0), 3, kKeys);
-  if (condition_.valid() && !expect_causal()) return std::nullopt;
+  sizes_.set(turned, 3, keys_);
+  sizes_.set(node(product).output(0), 3, keys_);
+  if (condition_.valid() && (!chain_.has_past() || !expect_causal())) return std::nullopt;
   if (chain_.bias.valid()) {
     if (!type(chain_.bias).is_tensor() || !type(chain_.bias).has_rank() ||
         type(chain_.bias).rank() < 1 || type(chain_.bias).rank() > kRank)
@@ -481,8 +501,11 @@ Status lower_attention_chain(const AttentionChain& chain, ProgramOp op, ProgramB
     inputs.emplace_back();  // lengths
     inputs.push_back(builder.operand(chain.bias));
   }
-  const std::array outputs{builder.value(chain.result), builder.value(chain.present_key),
-                           builder.value(chain.present_value)};
+  while (inputs.back().kind == Operand::Kind::kNone) inputs.pop_back();
+  std::vector<std::uint32_t> outputs{builder.value(chain.result)};
+  if (chain.has_past())
+    for (const ValueId id : {chain.present_key, chain.present_value})
+      outputs.push_back(builder.value(id));
   builder.add(std::move(op), SmallList<Operand>(inputs.begin(), inputs.end()),
               SmallList<std::uint32_t>(outputs.begin(), outputs.end()));
   return {};

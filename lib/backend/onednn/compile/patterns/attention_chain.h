@@ -11,16 +11,17 @@
 
 namespace ctxgen::onednn {
 
-/// Attention with a past, as exporters write it node by node: keys and values grow by Concat, heads of
-/// queries share keys by Expand and Reshape, MatMul, a scale, a mask, Softmax, MatMul.
+/// Attention as exporters write it node by node: keys and values grow by Concat or are of any length, heads
+/// of queries share keys by Expand and Reshape, MatMul, a scale, a mask, Softmax, MatMul.
 struct AttentionChain {
-  ValueId q, key, value;  // [batch, heads, rows, size]
-  ValueId past_key, past_value, present_key, present_value;
-  ValueId bias, result;  // bias: may be absent
+  ValueId q, key, value;                                     // [batch, heads, rows, size]
+  ValueId past_key, past_value, present_key, present_value;  // all of them, or none
+  ValueId bias, result;                                      // bias: may be absent
   AttentionParams params;
   std::vector<NodeId> readers;  // nodes of the chain that read lists of sizes
   std::vector<NodeId> shapes;   // that read values which nothing computes any more
   std::vector<ValueId> inside;  // those values
+  [[nodiscard]] bool has_past() const { return past_key.valid(); }
 };
 
 /// The chain around a Softmax.
