@@ -18,7 +18,14 @@ using ::testing::StartsWith;
 constexpr float kLowest = std::numeric_limits<float>::lowest();
 
 enum class Scale { kMul, kDiv, kQuery, kBoth, kNone };
-enum class Mask { kNone, kFull, kKeys, kCut, kHeads };
+enum class Mask {
+  kNone,
+  kFull,
+  kKeys,
+  kCut,
+  kHeads,
+  kSized
+};  // kSized: made of the number of keys
 
 struct Chain {
   std::int64_t batch = 2, heads = 4, kv_heads = 2, size = 8, tokens = 3, past = 5;
@@ -30,6 +37,7 @@ struct Chain {
   bool minus_one = false;     // the Expand's -1 is replaced by a Where
   std::int64_t shift = 0;     // of its first row
   bool upper = false;         // the wrong triangle
+  bool crossed = false;       // without a past: keys and values are inputs
   bool shares_sizes = false;  // a node after it reads the size of what only the chain has
 };
 
@@ -62,6 +70,7 @@ class ChainGraph {
     g.output(result);
     if (form_.shares_sizes)
       g.output(g.add("Slice", {result, g.ints({0}), size_of(keys_, 2), g.ints({2}), g.ints({1})}));
+    if (form_.crossed) return;
     g.output(key);
     g.output(value);
   }
@@ -77,6 +86,12 @@ class ChainGraph {
     return g.add("Gather", {g.add("Shape", {value}), g.ints({axis})}, {attr("axis", 0)});
   }
   std::string present(const std::string& name) {
+    if (form_.crossed) {
+      const std::string encoded =
+          g.input(name, {form_.batch, form_.kv_heads, form_.past + form_.tokens, form_.size});
+      if (form_.symbolic) g.set_dims(encoded, {"batch", "", "total", ""});
+      return encoded;
+    }
     const std::string past =
         g.input("past_" + name, {form_.batch, form_.kv_heads, form_.past, form_.size});
     const std::string added =
@@ -135,7 +150,14 @@ class ChainGraph {
     if (form_.symbolic) g.set_dims(cut, {"", "", "tokens", "total"});
     return cut;
   }
+  /// The number of keys, less each one's place.
+  std::string sized_mask() {
+    const std::string keys = g.add("Squeeze", {size_of(keys_, 2), g.ints({0})});
+    const std::string places = g.add("Range", {g.int_tensor({}, {0}), keys, g.int_tensor({}, {1})});
+    return g.add("Cast", {g.add("Sub", {places, keys})}, {attr("to", 1)});
+  }
   std::string mask() {
+    if (form_.mask == Mask::kSized) return sized_mask();
     const std::int64_t keys = form_.past + form_.tokens;
     const bool full = form_.mask == Mask::kFull || form_.mask == Mask::kCut;
     const std::int64_t heads = form_.mask == Mask::kHeads ? form_.heads : 1;
@@ -168,7 +190,7 @@ void expect_attention(const Chain& form) {
   Program program;
   const std::vector<Tensor> results = compiled_results(chain.g, &program);
   EXPECT_THAT(summary(program), ::testing::ElementsAre(StartsWith("attention")));
-  ASSERT_EQ(results.size(), 3);
+  ASSERT_EQ(results.size(), form.crossed ? 1 : 3);
   EXPECT_LE(difference(results[0], chain.g.value(chain.result)), 2e-5);
 }
 
@@ -231,6 +253,23 @@ TEST(DnnlAttentionChain, SizesThatOthersReadKeepTheNodes) {
   EXPECT_GT(taken_with_softmax(form), 1);
   form.shares_sizes = true;
   EXPECT_EQ(taken_with_softmax(form), 1);
+}
+
+TEST(DnnlAttentionChain, KeysOfAnyNumberWithoutAPast) {
+  for (const Mask mask : {Mask::kNone, Mask::kFull, Mask::kKeys, Mask::kHeads})
+    for (const std::int64_t kv_heads : {2, 4})
+      for (const std::int64_t tokens : {1, 3}) {
+        SCOPED_TRACE(std::format("mask {}, {} heads of keys, {} tokens", static_cast<int>(mask),
+                                 kv_heads, tokens));
+        expect_attention({.kv_heads = kv_heads, .tokens = tokens, .mask = mask, .crossed = true});
+      }
+  EXPECT_EQ(taken_with_softmax({.kv_heads = 4, .symbolic = false, .crossed = true}), 1);
+}
+
+TEST(DnnlAttentionChain, BiasesOfTheSizeOfThePresent) {
+  // Transpose, MatMul, Mul, Add, Softmax, MatMul: not the Concats, which the bias needs before them.
+  EXPECT_EQ(taken_with_softmax({.kv_heads = 4, .mask = Mask::kSized}), 6);
+  EXPECT_EQ(taken_with_softmax({.kv_heads = 4, .mask = Mask::kFull}), 8);
 }
 
 TEST(DnnlAttentionChain, FixedSizes) {

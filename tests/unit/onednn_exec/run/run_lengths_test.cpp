@@ -287,6 +287,54 @@ TEST(RunLengths, APresentInThePlaceOfItsPastIsAppendedTo) {
   }
 }
 
+/// Attention of three queries to keys and values that are inputs.
+class Crossed {
+ public:
+  Crossed(bool heads_first, std::int64_t keys, std::int64_t values) {
+    const Operand q = declared({1, 3, kHeads * kSize}, {1, 3, kHeads * kSize});
+    std::vector<Operand> inputs{q};
+    for (const std::int64_t rows : {keys, values})
+      inputs.push_back(heads_first
+                           ? declared({1, kKvHeads, rows, kSize}, {1, kKvHeads, -1, kSize})
+                           : declared({1, rows, kKvHeads * kSize}, {1, -1, kKvHeads * kSize}));
+    inputs.resize(6);
+    inputs.push_back(declared({1, 1, 1, keys}, {1, 1, 1, -1}));
+    maker_.output(maker_.op(kind::kAttention, inputs,
+                            {integer("heads", kHeads), integer("kv_heads", kKvHeads)}));
+  }
+  [[nodiscard]] Maker& maker() { return maker_; }
+
+ private:
+  Operand declared(const Dims& dims, const std::vector<std::int64_t>& declared) {
+    const Operand operand = maker_.input(dims);
+    ProgramValue& value = maker_.program().values[operand.index];
+    value.has_rank = true;
+    for (const std::int64_t dim : declared) value.dims.push_back({dim, -1});
+    return operand;
+  }
+  Maker maker_{1};
+};
+
+TEST(RunLengths, OnePlanServesEveryNumberOfEncodedKeys) {
+  for (const bool heads_first : {false, true}) {
+    Crossed planned(heads_first, 7, 7);
+    const Packed packed = pack(planned.maker(), {planned.maker().input_dims()}).value();
+    const auto executable =
+        loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr).value();
+    for (const std::int64_t keys : {7, 1, 2, 300, 8, 1500}) {
+      Crossed crossed(heads_first, keys, keys);
+      EXPECT_EQ(run(*executable, crossed.maker().inputs()).value(),
+                compile_and_run(crossed.maker()).value())
+          << keys;
+    }
+    EXPECT_EQ(executable->plan_statistics().made, 0U);
+    for (const auto& [keys, values] :
+         {std::pair<std::int64_t, std::int64_t>{7, 8}, {8, 7}, {7, 0}, {0, 7}})
+      EXPECT_EQ(code_of(run(*executable, Crossed(heads_first, keys, values).maker().inputs())),
+                ErrorCode::kInvalidGraph);
+  }
+}
+
 TEST(RunLengths, OnlyDimsThatNothingElseReadsVary) {
   Decoder plain(Told::kByMask, {});
   const RunLengths found = RunLengths::find(plain.maker().program());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "ctxgen/onednn/op_kinds.h"
 
@@ -20,7 +21,9 @@ constexpr SizeSum kBatch{.batch = 1}, kPast{.past = 1}, kAdded{.added = 1}, kQue
 /// Follows one chain. Every step gives an invalid id, or false, where the graph is another one.
 class ChainWalk {
  public:
-  explicit ChainWalk(const GraphView& view) : view_(view), graph_(view.graph()), sizes_(view) {}
+  /// `grows`: keys and values of a Concat are a past and what follows it; otherwise they are all there is.
+  ChainWalk(const GraphView& view, bool grows)
+      : view_(view), graph_(view.graph()), sizes_(view), grows_(grows) {}
 
   [[nodiscard]] std::optional<FoundAttention> find(NodeId softmax);
 
@@ -124,12 +127,14 @@ class ChainWalk {
   ValueId skip_guard(ValueId weights);
   bool expect_copies(ValueId value);
   bool expect_causal();
+  [[nodiscard]] bool reads_itself() const;
   void cut_bias();
   void read_visible();
 
   const GraphView& view_;
   const Graph& graph_;
   ChainSizes sizes_;
+  bool grows_;
   SizeSum keys_ = kKeys;  // how many there are
   std::vector<NodeId> nodes_;
   ValueId condition_;  // of the Where over logits
@@ -216,7 +221,8 @@ std::optional<ChainWalk::Cache> ChainWalk::follow_cache(ValueId value) {
 /// Rows without a past, as cross-attention has them. Of a fixed number oneDNN's products are as fast, and
 /// take them in any layout.
 std::optional<ChainWalk::Cache> ChainWalk::follow_rows(ValueId rows) {
-  if (auto cache = follow_concat(rows)) return cache;
+  if (grows_)
+    if (auto cache = follow_concat(rows)) return cache;
   if (!is_tensor(rows, kRank) || fixed(rows, 2) >= 0) return std::nullopt;
   Cache cache;
   cache.added = rows;
@@ -351,6 +357,29 @@ void ChainWalk::cut_bias() {
   chain_.params.long_bias = true;
 }
 
+/// Whether what the chain reads is made of what one of its nodes gives: a bias of positions of the number of all
+/// keys, say, which is that of a present (T5). Nodes are in topological order, so those before the first one
+/// of the chain read nothing of it.
+bool ChainWalk::reads_itself() const {
+  constexpr std::size_t kMostNodes = 4096;  // in between; of more than that it is not known
+  const std::set<NodeId> chain(nodes_.begin(), nodes_.end());
+  std::set<NodeId> seen;
+  std::vector<NodeId> open;
+  for (const ValueId id :
+       {chain_.q, chain_.key, chain_.value, chain_.past_key, chain_.past_value, chain_.bias})
+    if (id.valid()) open.push_back(producer(id));
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    if (!id.valid() || id < *chain.begin() || !seen.insert(id).second) continue;
+    if (chain.contains(id) || seen.size() > kMostNodes) return true;
+    for (const SmallList<ValueId>* read : {&node(id).inputs, &node(id).captures})
+      for (const ValueId input : *read)
+        if (input.valid() && view_.constant(input) == nullptr) open.push_back(producer(input));
+  }
+  return false;
+}
+
 /// Where(IsNaN(weights), 0, weights): a query that sees no key is zeros, as it is for the op. Its result, or `weights`.
 ValueId ChainWalk::skip_guard(ValueId weights) {
   const std::vector<NodeId> readers(graph_.value(weights).consumers.begin(),
@@ -478,6 +507,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
     cut_bias();
     read_visible();
   }
+  if (reads_itself()) return std::nullopt;
   params.finite_causal = params.finite_causal && params.causal && chain_.bias.valid();
   std::erase_if(chain_.readers,
                 [&](NodeId id) { return dim_list_inputs(view_, node(id)).empty(); });
@@ -489,7 +519,8 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
 }  // namespace
 
 std::optional<FoundAttention> find_attention_chain(const GraphView& view, NodeId softmax) {
-  return ChainWalk(view).find(softmax);
+  auto found = ChainWalk(view, true).find(softmax);
+  return found ? std::move(found) : ChainWalk(view, false).find(softmax);
 }
 
 Status lower_attention_chain(const AttentionChain& chain, ProgramOp op, ProgramBuilder& builder) {

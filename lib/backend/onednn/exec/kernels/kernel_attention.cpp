@@ -90,6 +90,8 @@ class AttentionKernel final : public Kernel {
       attend.q = turned;
       attend.q_strides = rows_of(sizes().heads, sizes().queries, sizes().size);
     }
+    attend.k_strides = with_rows(work_.attend.k_strides, work_.k_heads_first, span.added);
+    attend.v_strides = with_rows(work_.attend.v_strides, work_.v_heads_first, span.added);
     if (work_.has_present) read_presents(a, span, attend);
     attend.out = a.out;
     attend.position = position;
@@ -119,6 +121,13 @@ class AttentionKernel final : public Kernel {
 
   static kernels::HeadStrides rows_of(std::int64_t heads, std::int64_t rows, std::int64_t size) {
     return {.image = heads * rows * size, .head = rows * size, .row = size};
+  }
+
+  /// Strides of k or v of so many rows.
+  [[nodiscard]] kernels::HeadStrides with_rows(const kernels::HeadStrides& strides,
+                                               bool heads_first, std::int64_t rows) const {
+    if (heads_first) return rows_of(sizes().kv_heads, rows, strides.row);
+    return {.image = rows * strides.row, .head = strides.head, .row = strides.row};
   }
 
   [[nodiscard]] Arguments arguments_of(std::byte* const* args) const {
@@ -248,7 +257,7 @@ class AttentionKernel final : public Kernel {
       std::copy_n(cache.past + head * span.past_rows * row, position * row, present);
     const bool in_place = cache.past == cache.present && span.past == span.keys;
     if (!in_place)
-      std::fill_n(added + work_.added * row, (span.keys - position - work_.added) * row,
+      std::fill_n(added + span.added * row, (span.keys - position - span.added) * row,
                   std::byte{0});
     return added;
   }
@@ -269,13 +278,14 @@ class AttentionKernel final : public Kernel {
                    std::int64_t head, std::int64_t position) const {
     const AttentionSizes& s = sizes();
     const std::int64_t i = image * s.kv_heads + head;
-    const kernels::HeadStrides &k = work_.attend.k_strides, &v = work_.attend.v_strides;
+    const auto k = with_rows(work_.attend.k_strides, work_.k_heads_first, span.added);
+    const auto v = with_rows(work_.attend.v_strides, work_.v_heads_first, span.added);
     const Cache keys{a.past_key, a.present_key, s.size, work_.k_scales};
     const Cache values{a.past_value, a.present_value, s.value_size, work_.v_scales};
     std::byte* key = keep_rows(keys, span, i, position);
     std::byte* value = keep_rows(values, span, i, position);
     float turned[kMostQuantisedSize];
-    for (std::int64_t r = 0; r < work_.added;
+    for (std::int64_t r = 0; r < span.added;
          ++r, key += row_bytes(keys), value += row_bytes(values)) {
       const float* from = a.k + image * k.image + head * k.head + r * k.row;
       if (s.quantised) {
@@ -295,7 +305,7 @@ class AttentionKernel final : public Kernel {
     const std::int64_t group = s.heads / s.kv_heads, heads = s.images * s.kv_heads;
     const bool in_place = a.past_key == a.present_key;
     const std::int64_t moved =
-        work_of(heads * (in_place ? work_.added : span.keys), s.size + s.value_size);
+        work_of(heads * (in_place ? span.added : span.keys), s.size + s.value_size);
     parallel_for(workers, heads, moved / 4, [&](std::int64_t i) {
       const std::int64_t image = i / s.kv_heads, kv_head = i % s.kv_heads;
       append_head(a, span, image, kv_head, position[image]);
@@ -321,13 +331,18 @@ Result<AttentionSpan> AttentionWork::span_of(const AttentionNumbers& numbers) co
   if (has_past && numbers.past_value != numbers.past)
     return fail(ErrorCode::kInvalidGraph, "{}: {} past keys and {} past values", name, numbers.past,
                 numbers.past_value);
+  span.added = numbers.added < 0 ? added : numbers.added;
+  if (span.added != (numbers.added_values < 0 ? added : numbers.added_values) ||
+      (last && span.added != s.queries))
+    return fail(ErrorCode::kInvalidGraph, "{}: {} new keys, {} new values, {} queries", name,
+                span.added, numbers.added_values, s.queries);
   // Sums of dims of tensors, which a total is not: it may be anything.
-  span.keys = last ? std::max(span.past, numbers.total) : span.past + added;
+  span.keys = last ? std::max(span.past, numbers.total) : span.past + span.added;
   if (span.keys > static_cast<std::int64_t>(kMaxTensorBytes))
     return fail(ErrorCode::kResourceLimit, "{}: {} keys", name, span.keys);
   if ((last && numbers.total < s.queries) || (numbers.capacity > 0 && numbers.capacity < span.keys))
     return fail(ErrorCode::kInvalidGraph, "{}: {} keys with {} past, {} new and room for {}", name,
-                last ? numbers.total : span.keys, span.past, added, numbers.capacity);
+                last ? numbers.total : span.keys, span.past, span.added, numbers.capacity);
   span.past_rows = numbers.capacity > 0 ? numbers.capacity : span.past;
   span.rows = numbers.capacity > 0 ? numbers.capacity : span.keys;
   span.first_prompt = last && numbers.total == s.queries;

@@ -26,19 +26,20 @@ enum class AttentionLengths : std::uint8_t {
 
 /// What an attention is told in each run of how long things are, in the order of its KindRow::lengths.
 struct AttentionNumbers {
-  std::int64_t past = 0, past_value = 0;  // keys of the past keys and values
-  std::int64_t bias_keys = 1;             // the last dim of the bias
-  std::int64_t total = -1;                // what `total` comes to; -1: the op has none
+  std::int64_t past = 0, past_value = 0;       // keys of the past keys and values
+  std::int64_t bias_keys = 1;                  // the last dim of the bias
+  std::int64_t added = -1, added_values = -1;  // rows of k and v; -1: as planned
+  std::int64_t total = -1;                     // what `total` comes to; -1: the op has none
   std::int64_t capacity =
       0;  // rows of a head in memory that past and present share; 0: they do not
   [[nodiscard]] static AttentionNumbers of(const std::int64_t* all) {
-    return {all[0], all[1], all[2], all[3], all[4]};
+    return {all[0], all[1], all[2], all[3], all[4], all[5], all[6]};
   }
 };
 
 /// What those come to.
 struct AttentionSpan {
-  std::int64_t past = 0, keys = 0;
+  std::int64_t past = 0, added = 0, keys = 0;
   std::int64_t past_rows = 0, rows = 0;  // in memory, of a head of the past and of the present
   bool first_prompt = false;    // kLast: queries are all there is, whatever the lengths say
   kernels::AttentionBias bias;  // without its address
@@ -57,6 +58,7 @@ struct AttentionWork {
   kernels::Attention attend;  // sizes, strides of what is read, scale...; q, k and v of the inputs
   AttentionNumbers planned;   // when the plan was made; a run without numbers has these
   std::int64_t added = 0;     // keys of k
+  bool k_heads_first = false, v_heads_first = false;  // [images, heads, rows, size]
   std::array<std::int64_t, 4> bias_dims{1, 1, 1,
                                         1};  // images, heads, queries; the last is a number
   bool short_bias = false;                   // keys beyond those of the bias are hidden

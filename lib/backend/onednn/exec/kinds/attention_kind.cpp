@@ -189,6 +189,8 @@ Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& pa
   work.attend.q_strides = q.strides;
   work.attend.k_strides = k.strides;
   work.attend.v_strides = v.strides;
+  work.k_heads_first = !work.packed && in[kK].dims.size() == 4;
+  work.v_heads_first = !work.packed && in[kV].dims.size() == 4;
   return {};
 }
 
@@ -345,7 +347,8 @@ Status build_attention(NodeBuilder& builder) {
   return {};
 }
 
-constexpr LengthRule::Axis kLengthInputs[] = {{kPastKey, 2}, {kPastValue, 2}, {kBias, -1}};
+constexpr LengthRule::Axis kLengthInputs[] = {
+    {kPastKey, 2}, {kPastValue, 2}, {kBias, -1}, {kK, -2, true}, {kV, -2, true}};
 constexpr LengthRule::Axis kLengthOutputs[] = {{1, 2}, {2, 2}};
 constexpr LengthRule kLengthRule{
     .inputs = kLengthInputs, .code = "total", .outputs = kLengthOutputs, .caches = 2};

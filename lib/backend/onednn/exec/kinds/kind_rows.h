@@ -42,8 +42,9 @@ using BuildRule = Status(NodeBuilder&);
 /// Dims that an op's kernel reads in each run, so that its plan holds for all of them.
 struct LengthRule {
   struct Axis {
-    std::size_t of;  // input, or output
-    int axis;        // counted from the back where it is negative
+    std::size_t of;              // input, or output
+    int axis;                    // counted from the back where it is negative
+    bool may_be_inside = false;  // -1 of a value inside the program: then it is as planned
   };
   std::span<const Axis>
       inputs;             // number i of a run is that of entry i, 1 where there is no such dim
@@ -53,7 +54,7 @@ struct LengthRule {
   std::size_t caches = 0;
 };
 /// Numbers of an op: those above, and the rows that a cache in place has room for, 0 where it is none.
-inline constexpr std::size_t kRunNumbers = 5;
+inline constexpr std::size_t kRunNumbers = 7;
 
 inline constexpr std::uint16_t kKindsOf1_1 = 34;  // kinds that every reader of format 1.1 knows
 inline constexpr std::size_t kManyInputs = 4096;

@@ -128,7 +128,10 @@ class Finder {
     found.op = index;
     const std::size_t own = op.inputs.size() - sized_inputs(op);
     for (const LengthRule::Axis& axis : rule.inputs) {
-      const auto source = source_of(axis.of < own ? op.inputs[axis.of] : Operand{}, axis.axis);
+      const Operand operand = axis.of < own ? op.inputs[axis.of] : Operand{};
+      auto source = source_of(operand, axis.axis);
+      if (axis.may_be_inside && (!source || operand.kind == Operand::Kind::kNone))
+        source = Op::Source{.constant = -1};
       if (!source) return std::nullopt;
       found.sources.push_back(*source);
     }
