@@ -21,7 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kMostTokens = 1'000'000;
-constexpr std::int64_t kVocabulary = 1000;  // tokens are below: every vocabulary has them
 
 /// What an input of a decoder is for, by its name.
 enum class Role : std::uint8_t { kTokens, kMask, kPositions, kLastKey, kTotal, kOther };
@@ -74,6 +73,18 @@ Status fill(Tensor& tensor, const IoInfo& info, std::int64_t first, std::int64_t
   }
 }
 
+/// Token ids are below: the last dim of logits, if it is known, and of a larger vocabulary some.
+std::int64_t vocabulary_of(const Session& session) {
+  std::int64_t vocabulary = 1000;
+  for (const IoInfo& info : session.outputs()) {
+    const bool ranked = info.type.is_tensor() && info.type.has_rank() && info.type.rank() > 0;
+    if (!ranked || !info.name.contains("logits")) continue;
+    const Dim& last = info.type.shape->back();
+    if (last.is_fixed() && last.value() > 0) vocabulary = std::min(vocabulary, last.value());
+  }
+  return vocabulary;
+}
+
 /// The inputs of a decoder at any place of a sequence.
 class Inputs {
  public:
@@ -118,7 +129,7 @@ class Inputs {
     bool kept;  // by the state
   };
   Inputs(const Session& session, const ShapeProfile& shapes)
-      : session_(&session), shapes_(shapes) {}
+      : session_(&session), shapes_(shapes), vocabulary_(vocabulary_of(session)) {}
 
   [[nodiscard]] Result<Tensor> make(const IoInfo& info, Role role, const Place& place) const {
     const std::int64_t total = place.past + place.fresh;
@@ -137,7 +148,7 @@ class Inputs {
     Tensor tensor = CTXGEN_TRY(Tensor::allocate(info.type.element, dims));
     switch (role) {
       case Role::kTokens:
-        CTXGEN_CHECK(fill(tensor, info, 7 * place.past + 3, 7, kVocabulary));
+        CTXGEN_CHECK(fill(tensor, info, 7 * place.past + 3, 7, vocabulary_));
         break;
       case Role::kPositions: CTXGEN_CHECK(fill(tensor, info, place.past, 1)); break;
       case Role::kLastKey: CTXGEN_CHECK(fill(tensor, info, total - 1, 0)); break;
@@ -149,6 +160,7 @@ class Inputs {
 
   const Session* session_;
   ShapeProfile shapes_;
+  std::int64_t vocabulary_;
   std::vector<RoleOf> roles_;  // by input
   std::vector<NamedTensor> others_;
 };
