@@ -14,7 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 IR_OF_OPSET = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 21: 10}
 PROTOBUF_LIMIT_BYTES = 2**31 - 1
-ELEMENT_TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64}
+ELEMENT_TYPES = {
+    np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int8): TensorProto.INT8, np.dtype(np.uint8): TensorProto.UINT8,
+}  # fmt: skip
 
 
 def random_for(name, seed=0):

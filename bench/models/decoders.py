@@ -32,9 +32,10 @@ SIZES = {
 
 
 class Decoder(builder.Builder):
-    def __init__(self, name, size, tokens, past, bits, level, qdq, longest=2048):
+    def __init__(self, name, size, tokens, past, bits, level, qdq=False, longest=2048, cache_bits=0, norms=False):
+        """`cache_bits`: of integers in caches, 8 or 4, with a scale per element of a head; 0: floats. `norms`: of the heads of queries and keys (Qwen 3)."""
         super().__init__(name, opset=21 if qdq else 14)
-        self.qdq = qdq
+        self.qdq, self.cache_bits, self.norms = qdq, cache_bits, norms
         self.size, self.tokens, self.past, self.bits, self.level, self.longest = size, tokens, past, bits, level, longest
 
     def model(self):
@@ -88,17 +89,40 @@ class Decoder(builder.Builder):
             last = self.node("Sub", [self.node("ReduceSum", [mask, self.ints(1)], keepdims=0), self.ints(1)])
             return [self.node("Cast", [last], to=TensorProto.INT32), self.node("Cast", [self.dim(mask, 1)], to=TensorProto.INT32)]
 
+    def cache_sample(self, name):
+        shape = [1, self.size.kv_heads, self.past, self.cache_width]
+        if not self.cache_bits:
+            return builder.normal(name, shape, 1.0)
+        return builder.random_for(name).integers(0, 256, shape, np.uint8).view(np.uint8 if self.cache_bits == 4 else np.int8)
+
+    @property
+    def cache_width(self):
+        """Two integers of 4 bits share a byte."""
+        return (self.size.head + 1) // 2 if self.cache_bits == 4 else self.size.head
+
+    def cache_type(self):
+        return {0: TensorProto.FLOAT, 4: TensorProto.UINT8, 8: TensorProto.INT8}[self.cache_bits]
+
+    def later_inputs(self):
+        """Scales of caches of integers, which reach three times the deviation, and norms of heads."""
+        size = self.size
+        scales = np.full((2, size.kv_heads, 1, size.head), 3.0 / (1 << max(self.cache_bits - 1, 0)), np.float32)
+        names = [self.weight(f"{one}_scale", scale) for one, scale in zip("kv", scales, strict=True)] if self.cache_bits else ["", ""]
+        if self.norms:
+            names += [self.weight(f"{one}_norm.weight", builder.normal(self.parameter_name(one), [size.head], 0.02, mean=1.0)) for one in "qk"]
+        return ["", "", "", *names] if any(names) else []
+
     def attention(self, layer, value, lengths, caches):
         size = self.size
         kv = size.kv_heads * size.head
-        sample = [builder.normal(f"past.{layer}.{one}", [1, size.kv_heads, self.past, size.head], 1.0) for one in ("key", "value")]
-        dims = ["batch_size", size.kv_heads, "past_sequence_length", size.head]
-        past = [self.input(f"past_key_values.{layer}.{one}", array, dims) for one, array in zip(("key", "value"), sample, strict=True)]
+        dims = ["batch_size", size.kv_heads, "past_sequence_length", self.cache_width]
+        past = [self.input(f"past_key_values.{layer}.{one}", self.cache_sample(f"past.{layer}.{one}"), dims) for one in ("key", "value")]
+        integers = {"k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": self.cache_bits} if self.cache_bits else {}
         with self.scope("attn"):
             query, key, values = (self.linear(leaf, value, size.hidden, n) for leaf, n in (("q_proj", size.hidden), ("k_proj", kv), ("v_proj", kv)))
-            inputs = [query, key, values, *past, *lengths, *caches]
+            inputs = [query, key, values, *past, *lengths, *caches, *self.later_inputs()]
             outputs = self.node("GroupQueryAttention", inputs, outputs=3, domain=MS, num_heads=size.heads, kv_num_heads=size.kv_heads, do_rotary=1,
-                                rotary_interleaved=0, scale=float(size.head**-0.5))  # fmt: skip
+                                rotary_interleaved=0, scale=float(size.head**-0.5), **integers)  # fmt: skip
             result = self.linear("o_proj", outputs[0], size.hidden, size.hidden)
         return result, outputs[1:]
 
@@ -132,10 +156,10 @@ class Decoder(builder.Builder):
             with self.scope("model", "layers", str(layer + 1)):
                 value, residual = self.skip_norm(residual, made, "final_norm_layernorm.weight" if last else "input_layernorm.weight", last)
         self.output(self.linear("lm_head", value, size.hidden, size.vocabulary), "logits", ["batch_size", "sequence_length", size.vocabulary])
-        dims = ["batch_size", size.kv_heads, "total_sequence_length", size.head]
+        dims = ["batch_size", size.kv_heads, "total_sequence_length", self.cache_width]
         for layer, present in enumerate(presents):
             for one, name in zip(present, ("key", "value"), strict=True):
-                self.output(one, f"present.{layer}.{name}", dims)
+                self.output(one, f"present.{layer}.{name}", dims, self.cache_type())
         return self
 
 

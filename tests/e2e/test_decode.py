@@ -69,6 +69,23 @@ def test_presents_given_back_as_pasts_plan_nothing_either(compiled):
     assert found["plans"] == 0
 
 
+@pytest.mark.parametrize(("cache_bits", "norms"), [(0, True), (8, False), (8, True), (4, True)])
+def test_caches_of_integers_and_norms_of_heads(tmp_path, cache_bits, norms):
+    """The tokens of the `cpu` provider, whose kernels another test compares with ONNX Runtime and in double precision."""
+    size = decoders.Size(layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocabulary=500)
+    path = tmp_path / "net.onnx"
+    onnx.save(decoders.Decoder("tiny", size, tokens=1, past=8, bits=4, level=0, cache_bits=cache_bits, norms=norms).build().model(), path)
+    done("compile", "-q", path)
+    compiled = path.with_name("net_ctx.onnx")
+    found, callers = decode(compiled, "state", 16, 100)
+    assert found["tokens"] == decode(path, "state", 16, 100)[0]["tokens"]
+    assert len(set(found["tokens"])) > 3
+    assert (found["plans"], found["allocations"]) == (0, 0), callers
+    decoded = json.loads(done("bench", compiled, "--decode", "16,20", "--threads", "1", "--json").stdout)["decode"]
+    assert decoded["cache_bytes"] == 2 * 2 * 2 * 37 * 16 * (cache_bits or 32) // 8
+    assert all(pair["grows"] and pair["in_place"] for pair in decoded["state"])
+
+
 def test_the_cpu_provider_keeps_states_too(model, compiled):
     """Its kernels append to a copy."""
     assert decode(model, "state", 8, 40)[0]["tokens"] == decode(compiled, "state", 8, 40)[0]["tokens"]
@@ -79,6 +96,7 @@ def test_forked_and_rewound_states_go_on_alike(compiled, how):
     found, _ = decode(compiled, how, 16, 24)
     assert found["agree"]
     assert found["tokens"] == decode(compiled, "state", 16, 24)[0]["tokens"][:24]
+    assert found["growth"] <= 4096  # a state of the prompt has 8192 bytes of caches; freed chunks of an allocator's caches count as allocated
 
 
 def test_bench_counts_what_steps_make(compiled):
