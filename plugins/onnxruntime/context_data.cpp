@@ -62,13 +62,14 @@ Result<Blob> ContextData::read(const OrtApis& ort, const std::string& name) cons
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->GetAllocatorWithDefaultOptions(&allocator)));
   void* buffer = nullptr;
   std::size_t size = 0;
-  CTXGEN_CHECK(from_application(ort, read_(read_state_, name.c_str(), allocator, &buffer, &size)));
-  if (buffer == nullptr && size != 0)
-    return fail(ErrorCode::kIoError, "the application gives {} bytes for \"{}\" without memory",
-                size, name);
+  OrtStatus* status = read_(read_state_, name.c_str(), allocator, &buffer, &size);
   const std::shared_ptr<const void> owner(buffer, [allocator](const void* memory) {
     if (memory != nullptr) allocator->Free(allocator, const_cast<void*>(memory));
   });
+  CTXGEN_CHECK(from_application(ort, status));
+  if (buffer == nullptr && size != 0)
+    return fail(ErrorCode::kIoError, "the application gives {} bytes for \"{}\" without memory",
+                size, name);
   return Blob{owner, {static_cast<const std::byte*>(buffer), size}};
 }
 

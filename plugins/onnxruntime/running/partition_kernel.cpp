@@ -171,6 +171,9 @@ Status PartitionKernel::run(OrtKernelContext& context) {
                                 {.timings = profiled ? &timings : nullptr,
                                  .stop = session_.watch.stop(),
                                  .workers = session_.session_workers ? &workers : nullptr}));
+  if (workers.failed())
+    return fail(ErrorCode::kInternal, "{}: onnxruntime did not run a loop on the session's threads",
+                where_);
   if (profiled) profiles.add(timings, bindings_.partition);
   const std::lock_guard lock(mutex_);
   parked_.push_back(std::move(state));

@@ -41,9 +41,8 @@ void SessionWorkers::parallel_for(std::int64_t count, Task task) {
       &context_, call, static_cast<std::size_t>(count), kAsManyBatchesAsThreads, &loop);
   acquire(&loop.end);
   if (status == nullptr) return;
-  // Refused before any call: what is wrong then is known before the loop.
   api_.ReleaseStatus(status);
-  for (std::int64_t i = 0; i < count; ++i) task(i);
+  failed_.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace ctxgen::plugin
