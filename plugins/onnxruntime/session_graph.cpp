@@ -8,6 +8,7 @@
 
 #include "graph_nodes.h"
 #include "ort_attributes.h"
+#include "scalars.h"
 
 namespace ctxgen::plugin {
 namespace {
@@ -196,9 +197,10 @@ class Reader {
       // Until IR version 3 every initializer had to be an input; since 4 that makes it a default.
       value.is_overridable = value.is_input && result_.model.ir_version >= 4;
       if (!value.is_overridable) {
-        value.type = {.kind = ValueType::Kind::kTensor, .element = tensor.type(), .shape = {}};
-        value.type.shape.emplace();
-        for (const std::int64_t dim : tensor.dims()) value.type.shape->push_back(Dim::fixed(dim));
+        std::vector<Dim> shape;
+        for (const std::int64_t dim : tensor.dims()) shape.push_back(Dim::fixed(dim));
+        value.type = {
+            .kind = ValueType::Kind::kTensor, .element = tensor.type(), .shape = std::move(shape)};
       }
       value.initializer = std::move(tensor);
     }
@@ -208,10 +210,21 @@ class Reader {
   Status read_nodes() {
     auto sources = CTXGEN_TRY(nodes_of(ort_, graph_));
     for (const OrtNode* source : CTXGEN_TRY(in_order_of_file(std::move(sources)))) {
-      to().add_node(CTXGEN_TRY(read_node(*source)));
+      const NodeId id = to().add_node(CTXGEN_TRY(read_node(*source)));
+      if (ort_.newer.has_shape == nullptr) complete_scalars(to().node(id));
       result_.nodes.push_back(source);
     }
     return {};
+  }
+
+  /// Gives outputs that are scalars that rank; what comes before the node is read.
+  void complete_scalars(const Node& node) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId output = node.outputs[i];
+      if (!output.valid()) continue;
+      ValueType& type = to().value(output).type;
+      if (type.is_tensor() && !type.has_rank() && is_scalar(to(), node, i)) type.shape.emplace();
+    }
   }
 
   Result<Node> read_node(const OrtNode& source) {

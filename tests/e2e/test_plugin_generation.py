@@ -20,7 +20,6 @@ OTHER_TYPES = {
     "magika_v3_3": NAMES,
     "micro_kws_qdq": NAMES,
     "ppocrv3_det": NAMES,
-    "qwen_like_fp16_gqa": FEWER,
     "rfb320_face": FEWER,
     "rfb320_face_nopost": FEWER,
 }

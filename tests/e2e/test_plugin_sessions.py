@@ -89,6 +89,20 @@ net (float[2, 4] x) => (float[8] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0,
     assert EP in Path(ours.end_profiling()).read_text(), "nothing was compiled"
 
 
+def test_scalars_that_follow_from_operators(tmp_path):
+    """ONNX Runtime 1.23 gives them the rank of values of unknown rank."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+net (float[n, 4] x) => (float[n, 4] y) <int8[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}, float s = {0.5}> {
+  q, scale, zero = DynamicQuantizeLinear(x)
+  p = MatMulInteger(q, w, zero)
+  f = Cast <to = 1> (p)
+  both = Mul(scale, s)
+  y = Mul(f, both)
+}"""
+    model = save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    agree(model, {"x": numbers(2, 4)}, session(model, config={"session.disable_cpu_ep_fallback": "1"}))
+
+
 def test_overrides_of_initializers_that_are_inputs(tmp_path):
     model = save(test_overridable.network(), tmp_path / "net.onnx")
     ours = session(model)
