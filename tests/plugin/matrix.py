@@ -234,7 +234,7 @@ def main():
     parser.add_argument("--bench", default="", metavar="NAME,...", help="bench models to add (bench/models; large)")
     parser.add_argument("--threads", default="1,4", metavar="N,...", help="numbers of threads (default: 1,4)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="processes and rounds of what crashes by chance (default: 3)")
-    parser.add_argument("--generation", action="store_true", help="also make each model's context in a session and compare it with the command line's")
+    parser.add_argument("--generation", action="store_true", help="also make the context of each of these models in a session and compare it with the command line's")
     parser.add_argument("--page", action="store_true", help="write docs/onnxruntime-tests.md")
     parser.add_argument("--no-models", action="store_true", help="only what an application checks")
     arguments = parser.parse_args()
@@ -263,7 +263,7 @@ def main():
                         print(f"  {text}")
                     failed = failed or bool(wrong)
             if arguments.generation:
-                made = run_generation(pool, chosen, library, program, work)
+                made = run_generation(pool, [case for case, _ in models], library, program, work)
                 made_by_release[release_of(library)] = made
                 for level, outcomes in made.items():
                     print(f"{library.parent.name}/{library.name}, made in sessions, optimizers {level}: {outcomes.summary}", flush=True)

@@ -2,9 +2,10 @@
 """Measures the plugin EP next to ONNX Runtime's CPU provider, in processes of tests/plugin/host, interleaved; prints ratios and medians.
 
 create MODEL...       a session on an ordinary model: made, made with an empty cache, made with a filled one, run, private memory
-contention MODEL...   two sessions of --session-threads at the same time on --cpus processors: p50 and p99
+contention MODEL...   two sessions of --threads at the same time on the processors --cpus: p50 and p99
 sessions MODEL...     private memory of each of --count sessions over one context model
-MODEL: a file, or the name of a bench model (bench/models). Run in the environment: `./dev python3 tests/plugin/measure.py create resnet50`.
+MODEL: a file, or the name of a bench model (bench/models). Run in the environment: `CTXGEN_PRESET=release ./dev python3 tests/plugin/measure.py create resnet50`;
+ort_host is that of the preset dev.
 """
 
 import argparse
@@ -24,16 +25,16 @@ import fetch_ort  # noqa: E402
 import make  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
-HOST = BUILD / "tests" / "ort_host"
+HOST = next((path for path in (BUILD / "tests" / "ort_host", BUILD.parent / "dev" / "tests" / "ort_host") if path.exists()), None)  # release builds have no tests
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
 
 
-def host(arguments, verb, model, *flags):
+def host(arguments, verb, model, *flags, **environment):
     """The JSON object that the program prints."""
-    command = [HOST, verb, "--library", arguments.library, "--plugin", PLUGIN, "--model", model, "--threads", arguments.threads, *flags]
+    command = [HOST, verb, "--library", arguments.library, "--plugin", PLUGIN, "--model", model, "--threads", arguments.threads, "--fill", arguments.fill, *flags]
     if arguments.cpus:
         command = ["taskset", "--cpu-list", arguments.cpus, *command]
-    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if finished.returncode != 0:
         sys.exit(f"{verb} {model}: status {finished.returncode}\n{finished.stdout}{finished.stderr[-1000:]}")
     return json.loads(finished.stdout.splitlines()[-1])
@@ -52,7 +53,7 @@ def report(title, medians, base="plain"):
     print(title)
     for name, values in medians.items():
         ratios = {key: round(value / medians[base][key], 3) for key, value in values.items() if base in medians and medians[base][key] > 0}
-        print(f"  {name:<18}", json.dumps(values), "of", base, json.dumps(ratios), flush=True)
+        print(f"  {name:<28}", json.dumps(values), "of", base, json.dumps(ratios), flush=True)
 
 
 def create(arguments, name, model):
@@ -75,16 +76,24 @@ def create(arguments, name, model):
 
 
 def contention(arguments, name, model):
+    """Ours with each way to wait and to divide the processors; "plain" is ONNX Runtime alone."""
     flags = ["--count", 2, "--rounds", arguments.runs]
+    passive = {"OMP_WAIT_POLICY": "passive"}
+    quiet = ["--config", "session.intra_op.allow_spinning=0"]
+    share = ["--ep", "threads=1"]
     ways = {
-        "plain": ["--plain"],
-        "openmp": [],
-        "session": ["--ep", "workers=session"],
-        "session, threads=1": ["--ep", "workers=session", "--ep", "threads=1"],
-        "no spinning": ["--config", "session.intra_op.allow_spinning=0"],
-        "plain, no spinning": ["--plain", "--config", "session.intra_op.allow_spinning=0"],
+        "plain": ({}, ["--plain"]),
+        "plain, no spinning": ({}, ["--plain", *quiet]),
+        "openmp": ({}, []),
+        "openmp, passive": (passive, []),
+        "openmp, no spinning": ({}, quiet),
+        "openmp, passive, no spinning": (passive, quiet),
+        "openmp, threads=1": ({}, share),
+        "session": ({}, ["--ep", "workers=session"]),
+        "session, no spinning": ({}, ["--ep", "workers=session", *quiet]),
+        "session, threads=1": ({}, ["--ep", "workers=session", *share]),
     }
-    report(name, interleaved(arguments, ways, lambda more: host(arguments, "latency", model, *flags, *more)))
+    report(name, interleaved(arguments, ways, lambda way: host(arguments, "latency", model, *flags, *way[1], **way[0])))
 
 
 def sessions(arguments, name, model):
@@ -103,6 +112,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="processes of each way (default 5)")
     parser.add_argument("--runs", type=int, default=10, help="runs in each process (default 10)")
     parser.add_argument("--count", type=int, default=500, help="sessions (default 500)")
+    parser.add_argument("--fill", type=int, default=0, help="of all inputs that are not floats (default 0)")
     parser.add_argument("--ep", action="append", default=[], metavar="KEY=VALUE", help="an option of the EP")
     arguments = parser.parse_args()
     arguments.library = arguments.library or fetch_ort.newest()
