@@ -74,6 +74,19 @@ def test_constants_are_stored_in_the_form_of_the_file(tmp_path, source):
 
 
 @panels
+def test_the_file_chooses_kernels(tmp_path, source):
+    keys = set()
+    for word in ("own", "onednn"):
+        context, report = compiled(source, word, "--tuning", tuning(tmp_path / "t.json", {**PRODUCT, "form": f"BA16a32b:{word}"}))
+        keys.add(report["key"])
+        ops = json_of("bench", context, "--iterations", "1", "-v")["ops"]
+        assert [op["implementation"] == "loop:product" for op in ops if op["name"] == "product"] == [word == "own"]
+        done("verify", context, "--against", source)
+        assert json_of("check", context)["verdict"] == "optimal"
+    assert len(keys) == 2
+
+
+@panels
 def test_the_same_file_gives_the_same_bytes(tmp_path, source):
     file = tuning(tmp_path / "t.json", {**PRODUCT, "form": "BA16a16b"})
     first, one = compiled(source, "first", "--tuning", file)

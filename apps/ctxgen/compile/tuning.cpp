@@ -75,8 +75,8 @@ std::unexpected<Error> interrupted_with(const TuningFlags& flags, const FormFind
 
 void add_tuning_flags(CLI::App& verb, TuningFlags& flags) {
   verb.add_flag("--tune{60}", flags.seconds,
-                "measure on this machine in which packings constants are the fastest, so long at "
-                "most (default: 60), and compile with these")
+                "measure on this machine which packings of constants and which kernels are the "
+                "fastest, so long at most (default: 60), and compile with these")
       ->type_name("[=SECONDS]");
   const OptionRow& row = option_row(&CompileOptions::tuning);
   verb.add_option(std::string(row.flag), flags.file, std::string(row.help))

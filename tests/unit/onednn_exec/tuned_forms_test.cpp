@@ -16,6 +16,7 @@
 
 #include "code_of.h"
 #include "layout/weight_layout.h"
+#include "plan/payload.h"
 #include "program_maker.h"
 #include "reference.h"
 
@@ -125,6 +126,85 @@ TEST(TunedForms, OfPointwiseConvolutionsAreThoseOfProductsToo) {
     expect_stored_as([](std::int64_t size) { return convolution(size, Dims{40, 16, 1, 1}); }, form);
 }
 
+/// What runs the program's only op, and what follows it, when the op has this form. Values may be brought into its
+/// layout before, and from there after.
+std::vector<std::string> kernels_with(Maker maker, const std::string& form) {
+  const TuningTable table = table_of(maker, form);
+  EXPECT_EQ(code_of(check_tuning(table)), kOk) << form;
+  const Packed packed = pack(maker, {maker.input_dims()}, false, &table).value();
+  EXPECT_EQ(tunable_ops_of(packed.program).value().at(0).form, form);
+  const auto loaded =
+      loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr).value();
+  std::vector<OpTiming> timings;
+  const Outputs found = run(*loaded, maker.inputs(), &timings).value();
+  const auto expected = reference(maker);
+  for (std::size_t i = 0; i < expected[0].size(); ++i)
+    EXPECT_NEAR(found[0][i], expected[0][i], 2e-4 * (1 + std::abs(expected[0][i]))) << form;
+  std::vector<std::string> kernels;
+  for (const OpTiming& timing : timings)
+    if (timing.implementation != "loop:copy") kernels.push_back(timing.implementation);
+  return kernels;
+}
+
+constexpr std::int64_t kLargeRows = 40;  // oneDNN's, by our rules
+
+Maker activated_product() {
+  Maker maker(7);
+  const Operand x = maker.input(Dims{kLargeRows, 96});
+  maker.output(maker.op(kind::kMatmul, {x, maker.weight(Dims{96, 200}), maker.weight(Dims{200})},
+                        {}, {unary("gelu_tanh")}));
+  return maker;
+}
+
+TEST(TunedForms, SayWhichKernelRuns) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  EXPECT_EQ(kernels_with(product(kLargeRows), "BA16a32b:own").at(0), "loop:product");
+  EXPECT_FALSE(kernels_with(product(kLargeRows), "BA16a32b").at(0).starts_with("loop:"));
+  EXPECT_EQ(kernels_with(product(2), "BA16a32b").at(0), "loop:product");
+  EXPECT_FALSE(kernels_with(product(2), "BA16a32b:onednn").at(0).starts_with("loop:"));
+  EXPECT_EQ(kernels_with(convolution(9, Dims{40, 16, 1, 1}), "BA16a16b:own").at(0), "loop:product");
+  EXPECT_FALSE(kernels_with(convolution(9, Dims{40, 16, 1, 1}), "BA16a16b:onednn")
+                   .at(0)
+                   .starts_with("loop:"));
+  EXPECT_EQ(kernels_with(convolution(9, Dims{40, 16, 3, 3}), "Acdb16a:own").at(0), "loop:product");
+}
+
+TEST(TunedForms, SayWhereActivationsRun) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  const auto steps = [](const char* form) {
+    return kernels_with(activated_product(), form).size();
+  };
+  EXPECT_EQ(steps("BA16a32b:own"), 1U);
+  EXPECT_EQ(steps("BA16a32b:own:fused"), 1U);
+  EXPECT_EQ(steps("BA16a32b:own:apart"), 2U);
+  EXPECT_EQ(steps("BA16a32b:onednn:fused"), 1U);
+  EXPECT_EQ(steps("BA16a32b:onednn:apart"), 2U);
+}
+
+TEST(TunedForms, WaysArePartOfAStoredPlan) {
+  std::vector<PlanChoice> all{{}};
+  for (const auto first :
+       {KernelWay::First::kRule, KernelWay::First::kOwn, KernelWay::First::kLibrary})
+    for (const auto steps :
+         {KernelWay::Steps::kRule, KernelWay::Steps::kFused, KernelWay::Steps::kApart})
+      for (const std::uint16_t form : {0, 3, int(kMostForms) - 1})
+        all.push_back({form, {first, steps}});
+  EXPECT_EQ(decode_choices(encode_choices(all), all.size()).value(), all);
+  // As releases without them wrote it, and as they read it: an index that there is not.
+  const std::vector<PlanChoice> plain{{2}, {}};
+  const std::vector<std::byte> bytes = encode_choices(plain);
+  EXPECT_EQ(bytes[5], std::byte{2});
+  EXPECT_EQ(bytes[6], std::byte{0});
+  EXPECT_EQ(encode_choices(std::vector<PlanChoice>{{2, {.first = KernelWay::First::kOwn}}})[6],
+            std::byte{0x10});
+}
+
+TEST(TunedForms, WaysThatThereAreNotAreOurRules) {
+  std::vector<std::byte> bytes = encode_choices(std::vector<PlanChoice>{{2}});
+  bytes[6] = std::byte{0xf0};
+  EXPECT_EQ(decode_choices(bytes, 1).value(), (std::vector<PlanChoice>{{2}}));
+}
+
 TEST(TunedForms, RowsAreRoundedUp) {
   const auto rows_of = [](Maker maker) {
     const Packed packed = pack(maker, {maker.input_dims()}).value();
@@ -153,6 +233,30 @@ TEST(TunedForms, TheFirstProfileWithARowDecides) {
   EXPECT_EQ(form({1, 100}), "BA16a16b");  // stored once, for both
 }
 
+TEST(TunedForms, EachProfileHasTheWayOfItsRow) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  Maker maker = product(1);
+  const TunedShape shape = table_of(maker, "BA16a16b").rows[0].shape;
+  const auto row = [&](std::int64_t rows, const char* form) {
+    TuningRow made{.shape = shape, .form = form};
+    made.shape.rows = rows;
+    return made;
+  };
+  const TuningTable table = table_for(
+      {row(1, "BA16a16b:onednn"), row(128, "BA16a16b:own:apart"), row(64, "BA16a64b:own")});
+  std::vector<std::vector<Dims>> profiles;
+  for (const std::int64_t size : {1, 100, 50, 7}) profiles.push_back({Dims{size, 96}});
+  const Packed packed = pack(maker, profiles, false, &table).value();
+  EXPECT_EQ(stored_form(packed), "BA16a16b");
+  std::vector<KernelWay> ways;
+  for (const StoredPlan& plan : packed.program.plans)
+    ways.push_back(decode_choices(plan.payload, 1).value()[0].way);
+  using First = KernelWay::First;
+  // The third row is for another packing than the stored one, and the fourth profile has none.
+  EXPECT_EQ(ways, (std::vector<KernelWay>{
+                      {First::kLibrary}, {First::kOwn, KernelWay::Steps::kApart}, {}, {}}));
+}
+
 TEST(TunedForms, ARowForTheTableChangesNothing) {
   Maker maker = product(7);
   const TuningTable table = table_of(maker, std::string(kTableForm));
@@ -177,6 +281,18 @@ TEST(TunedForms, OpsTellWhatTheyAreAndCouldBe) {
   EXPECT_EQ(ops[0].form, stored_form(packed));
   EXPECT_GE(ops[0].others.size(), 3U);
   EXPECT_FALSE(std::ranges::contains(ops[0].others, ops[0].form));
+  if (!has_own_products()) return;
+  // Seven rows are a small product: its own kernel runs already.
+  EXPECT_FALSE(std::ranges::contains(ops[0].others, ops[0].form + ":own"));
+  EXPECT_TRUE(std::ranges::contains(ops[0].others, ops[0].form + ":onednn"));
+}
+
+TEST(TunedForms, OpsWithActivationsTellWhereTheseCouldRun) {
+  if (!has_own_products()) GTEST_SKIP() << "kernels that read all panels need avx2";
+  Maker maker = activated_product();
+  const auto op = tunable_ops_of(pack(maker, {maker.input_dims()}).value().program).value().at(0);
+  EXPECT_TRUE(std::ranges::contains(op.others, op.form + ":own:apart"));
+  EXPECT_TRUE(std::ranges::contains(op.others, op.form + ":onednn:fused"));
 }
 
 TEST(TunedForms, RefusesOtherLibrariesAndInstructionSets) {
@@ -198,6 +314,12 @@ TEST(TunedForms, RefusesOpsAndFormsThatThereAreNot) {
   EXPECT_EQ(refused(product, "BA16a16b2a"), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused(product, "Acdb16a"), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused(product, ""), ErrorCode::kInvalidArgument);
+  for (const char* form : {"BA16a16b:", "BA16a16b:mine", "BA16a16b:apart:own", "BA16a16b:own:own",
+                           "BA16a16b:own:apart:", ":own"})
+    EXPECT_EQ(refused(product, form), ErrorCode::kInvalidArgument) << form;
+  const TunedShape narrow{.op = "matmul", .weight = DataType::kBfloat16, .dims = Dims{96, 200}};
+  EXPECT_EQ(refused(narrow, "BA16a16b:own"),
+            ErrorCode::kInvalidArgument);  // one kernel widens them
   TunedShape other = product;
   other.op = "softmax";
   EXPECT_EQ(refused(other, "BA16a16b"), ErrorCode::kInvalidArgument);

@@ -282,6 +282,11 @@ std::optional<PointOp> point_op(std::string_view word, bool with_operand) {
   return std::nullopt;
 }
 
+bool needs_exponential(std::string_view word, bool with_operand) {
+  const auto op = point_op(word, with_operand);
+  return op && needs_exponential(*op);
+}
+
 std::shared_ptr<const Kernel> make_point_kernel(const Dims& dims, const Dims& src_strides,
                                                 const Dims& dst_strides,
                                                 std::vector<PointStage> stages) {

@@ -58,6 +58,8 @@ enum class PointOp : std::uint8_t {
 [[nodiscard]] std::optional<PointOp> point_op(std::string_view word, bool with_operand);
 [[nodiscard]] constexpr bool takes_operand(PointOp op) { return op <= PointOp::kPower; }
 [[nodiscard]] constexpr bool needs_exponential(PointOp op) { return op >= PointOp::kErf; }
+/// The same of the operation of a word.
+[[nodiscard]] bool needs_exponential(std::string_view word, bool with_operand);
 
 /// One step of an element-wise chain: x = x <op> operand, or x = op(x; alpha, beta).
 struct PointStage {

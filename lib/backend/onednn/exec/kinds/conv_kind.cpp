@@ -104,7 +104,8 @@ Status build_conv(NodeBuilder& builder) {
       return own ? build_own(form)
                  : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
     const bool own_first =
-        (own && prefers_own_windows(windows)) || (own_depthwise && prefers_own_depthwise());
+        (own || own_depthwise) &&
+        builder.own_comes_first(own ? prefers_own_windows(windows) : prefers_own_depthwise());
     const Status first = own_first ? build_ours() : build_with(form);
     if ((!own && !own_depthwise) || !is_unsupported(first)) return first;
     return own_first ? build_with(form) : build_ours();

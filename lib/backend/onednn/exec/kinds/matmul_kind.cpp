@@ -124,7 +124,8 @@ Status build_own(NodeBuilder& builder, const Product& p, const PackedUse& weight
   const bool rows_first =
       is_layout(a.dims, a.strides, Layout::kPlain) || (p.tall && rank == 2 && a.strides[1] == 1);
   const bool fits = p.tall && !p.trans_a && rank >= 2 && rows_first && p.a[1] > 0 &&
-                    takes_own_product(builder) && prefers_own_rows(p.a[0], p.a[1], p.dst[1]) &&
+                    takes_own_product(builder) &&
+                    builder.own_comes_first(prefers_own_rows(p.a[0], p.a[1], p.dst[1])) &&
                     panel_columns(weight.wanted).has_value();
   if (!fits) return fail(ErrorCode::kUnsupported, "{}: oneDNN comes first", label(builder.op()));
   const std::int64_t pitch = rank == 2 ? a.strides[0] : p.a[1];

@@ -1,22 +1,30 @@
 #include "layout/tuned_forms.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
+#include <format>
+#include <string_view>
+#include <utility>
 
 #include <oneapi/dnnl/dnnl_debug.h>
 
+#include "ctxgen/base/instruction_set.h"
+#include "ctxgen/base/simd.h"
 #include "ctxgen/onednn/defaults.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_traits.h"
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "kernels/kernels.h"
 #include "layout/conv_packing.h"
 #include "layout/layout.h"
 #include "layout/product_packing.h"
 #include "layout/weight_layout.h"
 #include "plan/params.h"
 #include "plan/payload.h"
+#include "plan/planner.h"
 #include "plan/shapes.h"
 
 namespace ctxgen::onednn {
@@ -112,19 +120,114 @@ std::int64_t rows_of(const TunedShape& shape, const Dims& result) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
 }
 
-std::optional<Tag> tag_named(const TunedShape& shape, std::string_view form) {
+/// Whether both an own kernel and oneDNN's run ops of the shape.
+bool has_two_kernels(const TunedShape& shape) {
+  return shape.source == DataType::kFloat && shape.weight == DataType::kFloat &&
+         simd_level() >= SimdLevel::kAvx2;
+}
+
+using First = KernelWay::First;
+using Steps = KernelWay::Steps;
+template <class Choice>
+using Words = std::array<std::pair<std::string_view, Choice>, 2>;
+constexpr Words<First> kFirstWords{{{"own", First::kOwn}, {"onednn", First::kLibrary}}};
+constexpr Words<Steps> kStepsWords{{{"fused", Steps::kFused}, {"apart", Steps::kApart}}};
+
+template <class Choice>
+std::string word_of(const Words<Choice>& words, Choice choice) {
+  for (const auto& [word, known] : words)
+    if (known == choice) return std::format(":{}", word);
+  return "";
+}
+
+/// "BA16a64b", "BA16a64b:own", "BA16a64b:onednn:fused".
+std::string form_name(std::string_view packing, KernelWay way) {
+  return std::string(packing) + word_of(kFirstWords, way.first) + word_of(kStepsWords, way.steps);
+}
+
+/// Takes ":" and one of the words from the front of `rest`, if they are there.
+template <class Choice>
+Choice take_word(const Words<Choice>& words, std::string_view& rest) {
+  for (const auto& [word, choice] : words) {
+    if (!rest.starts_with(':') || !rest.substr(1).starts_with(word)) continue;
+    rest.remove_prefix(1 + word.size());
+    return choice;
+  }
+  return Choice::kRule;
+}
+
+/// The reverse of form_name(); nothing: no such form of the shape.
+std::optional<TunedForm> form_named(const TunedShape& shape, std::string_view name) {
+  const std::string_view packing = name.substr(0, name.find(':'));
+  std::string_view rest = name.substr(packing.size());
+  KernelWay way;
+  way.first = take_word(kFirstWords, rest);
+  way.steps = take_word(kStepsWords, rest);
+  if (!rest.empty() || (way != KernelWay() && !has_two_kernels(shape))) return std::nullopt;
   for (const Tag tag : tags_of(shape))
-    if (name_of_tag(tag) == form) return tag;
+    if (name_of_tag(tag) == packing) return TunedForm{tag, way};
   return std::nullopt;
 }
 
-/// The form of an op's constant that a stored plan uses; "" where it says nothing.
-Result<std::string> chosen_name(const ProgramWeight& weight, std::uint16_t choice) {
+/// The packing of an op's constant that a stored plan uses; "" where it says nothing.
+Result<std::string> chosen_packing(const ProgramWeight& weight, std::uint16_t choice) {
   if (choice >= weight.packed.size()) return std::string();
   const PackedWeight& packed = weight.packed[choice];
   const std::uint16_t packing = packing_of(packed.layout);
   (void)CTXGEN_TRY(decode_layout(packed.layout, weight));
   return packing == kPlainPacking ? std::string("plain") : name_of_tag(static_cast<Tag>(packing));
+}
+
+/// Per op which kernel the plan has: kRule where none was made for it.
+Result<std::vector<First>> kernels_of(const Program& program, const StoredPlan& stored,
+                                      std::span<const PlanChoice> choices) {
+  const WeightForms forms = CTXGEN_TRY(decode_forms(program));
+  const Plan plan = CTXGEN_TRY(make_plan({.program = program,
+                                          .input_dims = stored.input_dims,
+                                          .forms = &forms,
+                                          .choices = choices,
+                                          .create_primitives = false,
+                                          .references = References::kAllowed}));
+  std::vector<First> kernels(program.ops.size(), First::kRule);
+  for (const Step& step : plan.steps)
+    if (step.op != kNone && kernels[step.op] == First::kRule)
+      kernels[step.op] = step.implementation.starts_with("loop:") ? First::kOwn : First::kLibrary;
+  return kernels;
+}
+
+/// Whether a step after the op takes long enough for its place to matter.
+bool has_activation(const ProgramOp& op) {
+  return std::ranges::any_of(op.post_ops, [](const PostOp& post) {
+    return needs_exponential(post.kind, post.operand.kind != Operand::Kind::kNone);
+  });
+}
+
+/// What an op could be beside what it is: stored in `packing`, run by `kernel`.
+std::vector<std::string> other_forms(const TunedShape& shape, const ProgramOp& op,
+                                     std::string_view packing, First kernel) {
+  const bool two = has_two_kernels(shape);
+  std::vector<std::string> others;
+  for (const Tag tag : tags_of(shape)) {
+    const std::string name = name_of_tag(tag);
+    if (!two && name != packing) others.push_back(name);
+    for (const First first : {First::kOwn, First::kLibrary})
+      if (two && (name != packing || first != kernel))
+        others.push_back(form_name(name, {.first = first}));
+  }
+  if (two && has_activation(op) && form_named(shape, packing)) {
+    others.push_back(form_name(packing, {First::kOwn, Steps::kApart}));
+    others.push_back(form_name(packing, {First::kLibrary, Steps::kFused}));
+  }
+  return others;
+}
+
+/// ", BA16a16b, BA16a32b", and what may follow them.
+std::string expected_forms(const TunedShape& shape) {
+  std::string names;
+  for (const std::string& form : forms_of(shape)) names += ", " + form;
+  if (has_two_kernels(shape))
+    names += "; after these :own or :onednn, then :fused or :apart, where wanted";
+  return names;
 }
 
 }  // namespace
@@ -145,23 +248,21 @@ Status check_tuning(const TuningTable& table) {
                 "tuning: measured with instruction set \"{}\", this compile is for {}",
                 table.instruction_set, isa);
   for (const TuningRow& row : table.rows) {
-    const std::vector<std::string> forms = forms_of(row.shape);
-    if (forms.size() < 2)
+    if (forms_of(row.shape).size() < 2)
       return fail(ErrorCode::kInvalidArgument,
                   "tuning: {}: the constants of such an op have no choice of packings",
                   to_string(row.shape));
-    if (row.form == kTableForm || std::ranges::contains(forms, row.form)) continue;
-    std::string names;
-    for (const std::string& form : forms) names += ", " + form;
+    if (row.form == kTableForm || form_named(row.shape, row.form)) continue;
     return fail(ErrorCode::kInvalidArgument, "tuning: {}: form \"{}\", expected {}{}",
-                to_string(row.shape), row.form, kTableForm, names);
+                to_string(row.shape), row.form, kTableForm, expected_forms(row.shape));
   }
   return {};
 }
 
-Result<TunedForms> tuned_forms(const Program& program, const TuningTable& table,
-                               std::span<const std::vector<Dims>> profiles) {
-  TunedForms forms(program.ops.size());
+Result<std::vector<TunedForms>> tuned_forms(const Program& program, const TuningTable& table,
+                                            std::span<const std::vector<Dims>> profiles) {
+  std::vector<TunedForms> forms(std::max<std::size_t>(profiles.size(), 1),
+                                TunedForms(program.ops.size()));
   if (!steers(table)) return forms;
   std::vector<std::vector<Dims>> values;
   for (const std::vector<Dims>& profile : profiles)
@@ -169,12 +270,20 @@ Result<TunedForms> tuned_forms(const Program& program, const TuningTable& table,
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     auto shape = CTXGEN_TRY(shape_of(program, program.ops[i]));
     if (!shape) continue;
-    const TuningRow* row = values.empty() ? find_row(table, *shape) : nullptr;
-    for (std::size_t p = 0; p < values.size() && row == nullptr; ++p) {
-      shape->rows = rows_of(*shape, values[p][program.ops[i].outputs[0]]);
-      row = find_row(table, *shape);
+    std::vector<const TuningRow*> rows;  // for each profile; null: none
+    for (std::size_t p = 0; p < forms.size(); ++p) {
+      if (p < values.size()) shape->rows = rows_of(*shape, values[p][program.ops[i].outputs[0]]);
+      rows.push_back(find_row(table, *shape));
     }
-    if (row != nullptr) forms[i] = tag_named(*shape, row->form);
+    const auto first =
+        std::ranges::find_if(rows, [](const TuningRow* row) { return row != nullptr; });
+    if (first == rows.end()) continue;
+    const TunedForm wanted = form_named(*shape, (*first)->form).value_or(TunedForm());
+    for (std::size_t p = 0; p < forms.size(); ++p) {
+      forms[p][i].tag = wanted.tag;
+      const auto here = rows[p] != nullptr ? form_named(*shape, rows[p]->form) : std::nullopt;
+      if (here && here->tag == wanted.tag) forms[p][i].way = here->way;
+    }
   }
   return forms;
 }
@@ -187,15 +296,17 @@ Result<std::vector<TunableOp>> tunable_ops_of(const Program& whole) {
   const StoredPlan& plan = program.plans.front();
   const auto choices = CTXGEN_TRY(decode_choices(plan.payload, program.ops.size()));
   const auto values = CTXGEN_TRY(infer_value_dims(program, plan.input_dims));
+  const auto kernels = CTXGEN_TRY(kernels_of(program, plan, choices));
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const ProgramOp& op = program.ops[i];
     auto shape = CTXGEN_TRY(shape_of(program, op));
     if (!shape) continue;
     shape->rows = rows_of(*shape, values[op.outputs[0]]);
-    std::string form = CTXGEN_TRY(chosen_name(program.weights[op.inputs[1].index], choices[i]));
-    std::vector<std::string> others = forms_of(*shape);
-    std::erase(others, form);
-    ops.push_back({op.name, *std::move(shape), std::move(form), std::move(others)});
+    const std::string packing =
+        CTXGEN_TRY(chosen_packing(program.weights[op.inputs[1].index], choices[i].form));
+    std::vector<std::string> others = other_forms(*shape, op, packing, kernels[i]);
+    ops.push_back(
+        {op.name, *std::move(shape), form_name(packing, choices[i].way), std::move(others)});
   }
   return ops;
 }

@@ -110,7 +110,7 @@ std::optional<memory::desc> chosen_form(const NodeBuilder& builder, std::uint32_
                                         const memory::desc& logical, bool transposed) {
   const BuildContext& context = builder.context();
   if (weight == kNone || context.forms == nullptr || context.choices.empty()) return std::nullopt;
-  const std::uint16_t choice = context.choices[builder.node().op];
+  const std::uint16_t choice = context.choices[builder.node().op].form;
   const auto& forms = (*context.forms)[weight];
   if (choice >= forms.size()) return std::nullopt;
   const WeightForm& form = forms[choice];
@@ -123,7 +123,7 @@ std::optional<memory::desc> chosen_form(const NodeBuilder& builder, std::uint32_
 std::optional<memory::desc> tuned_packing(const NodeBuilder& builder, const Dims& dims) {
   const TunedForms* tuned = builder.context().tuned;
   if (tuned == nullptr || builder.node().packed_weight == kNone) return std::nullopt;
-  const auto& tag = (*tuned)[builder.node().op];
+  const auto& tag = (*tuned)[builder.node().op].tag;
   if (!tag) return std::nullopt;
   return md_of_tag(to_dnnl(dims), dnnl_type(builder.weight_type()),
                    static_cast<std::uint32_t>(*tag));

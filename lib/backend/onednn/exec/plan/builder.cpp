@@ -196,13 +196,23 @@ Result<dnnl::primitive_attr> NodeBuilder::make_attr(std::size_t count,
   return attr;
 }
 
+KernelWay NodeBuilder::way() const {
+  if (context_.tuned != nullptr) return (*context_.tuned)[node_.op].way;
+  return context_.choices.empty() ? KernelWay() : context_.choices[node_.op].way;
+}
+
+bool NodeBuilder::own_comes_first(bool rule) const {
+  const KernelWay::First first = way().first;
+  return first == KernelWay::First::kRule ? rule : first == KernelWay::First::kOwn;
+}
+
 std::size_t NodeBuilder::fused_at_most() const {
   const std::vector<NodePostOp>& all = node_.post_ops;
-  if (output().type != DataType::kFloat) return all.size();
+  if (output().type != DataType::kFloat || way().steps == KernelWay::Steps::kFused)
+    return all.size();
   std::size_t first = 0;
   const auto runs_apart = [](const NodePostOp& stage) {
-    const auto point = point_op(stage.post->kind, stage.operand != kNone);
-    return !stage.in_place_sum && point && needs_exponential(*point);
+    return !stage.in_place_sum && needs_exponential(stage.post->kind, stage.operand != kNone);
   };
   while (first < all.size() && !runs_apart(all[first])) ++first;
   // A sum reads the result's memory before the product writes it: it cannot run apart.

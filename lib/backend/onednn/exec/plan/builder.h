@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layout/layout_pass.h"
+#include "plan/payload.h"
 #include "plan/plan.h"
 
 namespace ctxgen::onednn {
@@ -18,8 +19,12 @@ struct WeightForm {
 };
 using WeightForms = std::vector<std::vector<WeightForm>>;
 
-/// Per op the packing that a tuning table wants for its constant; nothing where our own tables decide.
-using TunedForms = std::vector<std::optional<dnnl::memory::format_tag>>;
+/// What a tuning table wants for the constant of an op; no tag: our own tables decide.
+struct TunedForm {
+  std::optional<dnnl::memory::format_tag> tag;
+  KernelWay way;
+};
+using TunedForms = std::vector<TunedForm>;  // per op
 
 /// Whether a kernel that oneDNN calls a reference may be used: some are not slow.
 enum class References : std::uint8_t { kRefused, kAllowed };
@@ -28,10 +33,10 @@ enum class References : std::uint8_t { kRefused, kAllowed };
 struct BuildContext {
   const Program& program;
   const NodeGraph& graph;
-  const WeightForms* forms = nullptr;      // null while packing
-  std::span<const std::uint16_t> choices;  // per op: form of its weight, or empty
-  const TunedForms* tuned = nullptr;       // while packing; null: there is none
-  int threads = 1;                         // that will run the plan
+  const WeightForms* forms = nullptr;   // null while packing
+  std::span<const PlanChoice> choices;  // per op, of a stored plan; or empty
+  const TunedForms* tuned = nullptr;    // while packing; null: there is none
+  int threads = 1;                      // that will run the plan
   bool create_primitives = true;
   /// kAllowed: a node that oneDNN has nothing else for gets its reference kernel.
   References references = References::kRefused;
@@ -83,6 +88,10 @@ class NodeBuilder {
   [[nodiscard]] const BuildContext& context() const { return context_; }
   [[nodiscard]] const Node& node() const { return node_; }
   [[nodiscard]] const ProgramOp& op() const { return *node_.program_op; }
+  /// How a measurement wants the op run.
+  [[nodiscard]] KernelWay way() const;
+  /// Whether an own kernel comes before oneDNN's; `rule`: what our rules say.
+  [[nodiscard]] bool own_comes_first(bool rule) const;
   [[nodiscard]] const Slot& slot(SlotId id) const { return context_.graph.slots[id]; }
   [[nodiscard]] const Slot& input(std::size_t i) const { return slot(node_.inputs[i]); }
   [[nodiscard]] const Slot& output(std::size_t i = 0) const { return slot(node_.outputs[i]); }

@@ -78,7 +78,7 @@ class Packer {
   }
   Result<std::uint16_t> append(std::uint32_t weight, std::vector<std::byte> layout, StoreId id) {
     std::vector<PackedWeight>& packed = program_.weights[weight].packed;
-    if (packed.size() + 1 >= kNoChoice)
+    if (packed.size() >= kMostForms)
       return fail(ErrorCode::kResourceLimit, "weight \"{}\": more than {} layouts",
                   program_.weights[weight].name, packed.size());
     packed.push_back({std::move(layout), id});
@@ -116,7 +116,7 @@ Status add_portable_profile(Program& program, std::span<const Dims> input_dims) 
                                           .choices = {},
                                           .threads = kPlanningThreads,
                                           .create_primitives = false}));
-  const std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
+  const std::vector<PlanChoice> choices(program.ops.size());
   program.plans.push_back(StoredPlan{plan.input_dims, 0, 0, encode_choices(choices)});
   return {};
 }
@@ -132,12 +132,13 @@ Result<Plan> plan_profile(const Program& program, std::span<const Dims> input_di
                     .create_primitives = false});
 }
 
-Status pack_plan(Program& program, const Plan& plan, Packer& packer) {
-  std::vector<std::uint16_t> choices(program.ops.size(), kNoChoice);
+Status pack_plan(Program& program, const Plan& plan, const TunedForms& tuned, Packer& packer) {
+  std::vector<PlanChoice> choices(program.ops.size());
   for (const PackedUse& use : plan.packed) {
     const std::uint16_t form = CTXGEN_TRY(packer.add_packed(use));
     // Without a choice the load asks oneDNN, and packs.
-    if (use.wanted == use.logical || !packer.stays_plain(use.weight)) choices[use.op] = form;
+    if (use.wanted == use.logical || !packer.stays_plain(use.weight))
+      choices[use.op] = {form, tuned[use.op].way};
   }
   for (const Buffer& buffer : plan.buffers)
     if (buffer.kind == Buffer::Kind::kWeight) (void)CTXGEN_TRY(packer.add_plain(buffer.index));
@@ -163,8 +164,8 @@ Result<Dims> typical_source(const Program& program, const ProgramOp& op) {
 
 /// Packs the weight of one op for shapes that are not known yet, by planning the op alone. `tuned`: what a tuning
 /// table wants for it.
-Status pack_typical(const Program& program, const ProgramOp& op,
-                    std::optional<dnnl::memory::format_tag> tuned, Packer& packer) {
+Status pack_typical(const Program& program, const ProgramOp& op, const TunedForm& tuned,
+                    Packer& packer) {
   const KindTraits& traits = traits_of(op);
   const bool packs = traits.product && op.inputs.size() >= 2 &&
                      op.inputs[0].kind == Operand::Kind::kValue &&
@@ -213,23 +214,25 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   const OmpThreads scope(kPlanningThreads);
   Packer packer(program, plain_weights, options,
                 options.jobs > 0 ? options.jobs : default_threads(), store);
-  TunedForms tuned(program.ops.size());
-  if (options.tuning != nullptr && !options.portable)
-    tuned = CTXGEN_TRY(tuned_forms(program, *options.tuning, options.profiles));
+  const TuningTable none;
+  const bool tunes = options.tuning != nullptr && !options.portable;
+  const std::vector<TunedForms> tuned =
+      CTXGEN_TRY(tuned_forms(program, tunes ? *options.tuning : none, options.profiles));
   std::vector<Plan> plans;
   for (const std::vector<Dims>& profile : options.profiles) {
     if (options.portable)
       CTXGEN_CHECK(add_portable_profile(program, profile));
     else
-      plans.push_back(CTXGEN_TRY(plan_profile(program, profile, tuned)));
+      plans.push_back(CTXGEN_TRY(plan_profile(program, profile, tuned[plans.size()])));
   }
-  for (const Plan& plan : plans) CTXGEN_CHECK(pack_plan(program, plan, packer));
+  for (std::size_t p = 0; p < plans.size(); ++p)
+    CTXGEN_CHECK(pack_plan(program, plans[p], tuned[p], packer));
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const ProgramOp& op = program.ops[i];
     const bool open = !options.portable && op.inputs.size() >= 2 &&
                       op.inputs[1].kind == Operand::Kind::kWeight &&
                       program.weights[op.inputs[1].index].packed.empty();
-    if (open) CTXGEN_CHECK(pack_typical(program, op, tuned[i], packer));
+    if (open) CTXGEN_CHECK(pack_typical(program, op, tuned.front()[i], packer));
   }
   for (std::uint32_t i = 0; i < program.weights.size(); ++i)
     if (program.weights[i].packed.empty()) (void)CTXGEN_TRY(packer.add_plain(i));

@@ -11,9 +11,9 @@ namespace ctxgen::onednn {
 struct PlanRequest {
   const Program& program;
   std::span<const Dims> input_dims;
-  const WeightForms* forms = nullptr;      // null while packing
-  std::span<const std::uint16_t> choices;  // of a stored plan, else empty
-  const TunedForms* tuned = nullptr;       // while packing; null: there is none
+  const WeightForms* forms = nullptr;   // null while packing
+  std::span<const PlanChoice> choices;  // of a stored plan, else empty
+  const TunedForms* tuned = nullptr;    // while packing; null: there is none
   int threads = 1;
   bool create_primitives = true;
   /// Reference kernels are taken where no other way of planning succeeds: slow, but right.

@@ -144,7 +144,7 @@ Result<std::vector<StoredPlan>> plans_of(const Program& program, const std::vect
   std::vector<StoredPlan> plans;
   for (const StoredPlan& stored : program.plans) {
     const auto choices = CTXGEN_TRY(decode_choices(stored.payload, program.ops.size()));
-    std::vector<std::uint16_t> own;
+    std::vector<PlanChoice> own;
     for (std::size_t i = 0; i < kept.size(); ++i)
       if (kept[i]) own.push_back(choices[i]);
     plans.push_back(stored);
@@ -198,7 +198,7 @@ Program join_defaults(Program by_default, const Program& general,
   for (StoredPlan& plan : joined.plans) {
     auto choices = decode_choices(plan.payload, own);
     CTXGEN_ASSERT(choices.has_value());
-    choices->resize(joined.ops.size(), kNoChoice);
+    choices->resize(joined.ops.size());
     plan.payload = encode_choices(*choices);
   }
   return joined;

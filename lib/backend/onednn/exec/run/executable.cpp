@@ -62,7 +62,7 @@ Result<std::unique_ptr<OnednnExecutable>> OnednnExecutable::load(
 }
 
 Result<std::shared_ptr<const Plan>> OnednnExecutable::new_plan(
-    std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const {
+    std::span<const Dims> input_dims, std::span<const PlanChoice> choices) const {
   auto plan = std::make_shared<Plan>(CTXGEN_TRY(make_plan({.program = *program_,
                                                            .input_dims = input_dims,
                                                            .forms = &bank_->forms(),

@@ -39,7 +39,7 @@ class OnednnExecutable final : public Executable {
   [[nodiscard]] Result<std::shared_ptr<const Plan>> plan_for(
       std::span<const TensorView> inputs) const;
   [[nodiscard]] Result<std::shared_ptr<const Plan>> new_plan(
-      std::span<const Dims> input_dims, std::span<const std::uint16_t> choices) const;
+      std::span<const Dims> input_dims, std::span<const PlanChoice> choices) const;
   /// Puts inputs and outputs of a run where `bound` reads and writes them.
   [[nodiscard]] Status place(OnednnState& state, BoundPlan& bound,
                              std::span<const TensorView> inputs, OutputAllocator& outputs) const;

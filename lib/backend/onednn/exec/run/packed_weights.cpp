@@ -75,8 +75,8 @@ Result<std::vector<PackedAtLoad>> packed_by_plans(const Program& program, int th
 /// Stored as a table says, or as it is read. Weights without a choice are plain because the user wants
 /// them so.
 bool is_settled(const PackedUse& use, const WeightForms& forms,
-                std::span<const std::uint16_t> choices) {
-  if (choices[use.op] == kNoChoice || use.wanted == use.logical) return true;
+                std::span<const PlanChoice> choices) {
+  if (choices[use.op].form == kNoChoice || use.wanted == use.logical) return true;
   return !use.library_choice && form_of_use(forms[use.weight], use).has_value();
 }
 

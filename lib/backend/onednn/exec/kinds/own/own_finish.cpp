@@ -46,7 +46,12 @@ Status OwnFinish::take() {
   if (std::ranges::any_of(all.subspan(next_), sums))
     return fail(ErrorCode::kUnsupported, "{}: a sum in place after others", label(builder_.op()));
   if (next_ < all.size() && take_clamp(*all[next_].post)) ++next_;
-  while (next_ < all.size() && form_.stages.size() < kMostPartStages && take_stage(all[next_]))
+  const bool apart = builder_.way().steps == KernelWay::Steps::kApart;
+  const auto runs_apart = [&](const NodePostOp& stage) {
+    return apart && needs_exponential(stage.post->kind, stage.operand != kNone);
+  };
+  while (next_ < all.size() && form_.stages.size() < kMostPartStages && !runs_apart(all[next_]) &&
+         take_stage(all[next_]))
     ++next_;
   return {};
 }

@@ -67,14 +67,17 @@ Status build_pointwise_conv(NodeBuilder& builder, double flops) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
   const Dims src_rows = as_rows(src.dims), dst_rows = as_rows(dst.dims);
-  const bool own_first = takes_own_product(builder) && panel_columns(*packed) &&
-                         is_small_product(src_rows[0], matrix[0], matrix[1]);
-  if (widens_weight(builder) || own_first)
-    return add_own_product(builder,
-                           {.windows = kernels::matrix_rows(src_rows[0], matrix[0], matrix[0]),
-                            .weight = {kNone, weight, true, logical, *packed},
-                            .columns = matrix[1],
-                            .column_axis = 1});
+  const bool own_first =
+      takes_own_product(builder) && panel_columns(*packed) &&
+      builder.own_comes_first(is_small_product(src_rows[0], matrix[0], matrix[1]));
+  if (widens_weight(builder) || own_first) {
+    const Status own = add_own_product(
+        builder, {.windows = kernels::matrix_rows(src_rows[0], matrix[0], matrix[0]),
+                  .weight = {kNone, weight, true, logical, *packed},
+                  .columns = matrix[1],
+                  .column_axis = 1});
+    if (own || widens_weight(builder) || own.error().code != ErrorCode::kUnsupported) return own;
+  }
   const memory::desc src_md = make_md(src_rows, plain_strides(src_rows), src.type);
   const memory::desc dst_md = make_md(dst_rows, plain_strides(dst_rows), dst.type);
   const Dims bias{1, matrix[1]};
