@@ -22,7 +22,9 @@ struct ShapeForms {
   std::size_t tried = 0;               // of the others
   std::string best;                    // that won a trial; "": none
   double best_share = 1 - kLeastGain;  // of the time that the table's form takes
-  double table_us = 0;                 // the least that was seen
+  std::string closest;                 // of all that were tried; "": none was taken
+  double closest_share = kNever;
+  double table_us = 0;  // the least that was seen
 };
 
 /// The least times of runs.
@@ -169,6 +171,10 @@ class Searcher {
       if (t >= one.others.size()) continue;
       ++one.tried;
       const double share = share_of(one, *trial, one.others[t], table, other);
+      if (share < one.closest_share) {
+        one.closest_share = share;
+        one.closest = one.others[t];
+      }
       if (share >= one.best_share) continue;
       one.best_share = share;
       one.best = one.others[t];
@@ -224,6 +230,8 @@ class Searcher {
       keep({one.shape, one.best, other.of(one.ops), table.of(one.ops)});
     } else if (whole) {
       keep({one.shape, std::string(kTableForm), one.table_us, one.table_us});
+      finding_.report.stays.push_back({one.shape, one.table_form, one.ops.size(), one.closest,
+                                       one.closest.empty() ? 0 : one.closest_share});
     } else {
       ++finding_.report.unfinished;
       return;

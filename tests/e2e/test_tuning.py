@@ -197,6 +197,8 @@ def test_tuning_writes_a_file_that_gives_the_same_bytes(tmp_path, source):
     assert [(row["op"], row["dims"], row["rows"]) for row in document["rows"]] == [("conv", "24x16x3x3", 64), ("matmul", "96x200", 1)]
     assert all(row["us"] > 0 for row in document["rows"])
     assert len(report["gains"]) == sum(row["form"] != "table" for row in document["rows"])
+    assert len(report["stays"]) == sum(row["form"] == "table" for row in document["rows"])
+    assert all(stay["closest"] != stay["form"] and stay["closest_share"] > 0 for stay in report["stays"])
     again, _ = compiled(source, "again", "--tuning", file)
     assert bytes_of(again) == bytes_of(context)
     done("verify", context, "--against", source)

@@ -104,6 +104,15 @@ void write_tuning(JsonWriter& json, const TuningReport& tuning) {
         .field("us", gain.row.us)
         .field("table_us", gain.row.table_us)
         .end_object();
+  json.end_array().key("stays").begin_array();
+  for (const TuningStay& stay : tuning.stays)
+    json.begin_object()
+        .field("shape", to_string(stay.shape))
+        .field("ops", std::uint64_t{stay.ops})
+        .field("form", stay.table_form)
+        .field("closest", stay.closest)
+        .field("closest_share", stay.closest_share)
+        .end_object();
   json.end_array().end_object();
 }
 
@@ -122,6 +131,11 @@ std::string tuning_text(const TuningReport& tuning, bool verbose) {
     table.row({to_string(gain.row.shape), count_text(gain.ops, "op"), gain.table_form,
                gain.row.form, std::format("{:.1f} us", gain.row.table_us),
                std::format("{:.1f} us", gain.row.us)});
+  for (const TuningStay& stay : tuning.stays)
+    table.row({to_string(stay.shape), count_text(stay.ops, "op"), stay.table_form, "stays", "",
+               stay.closest.empty()
+                   ? "no other was taken"
+                   : std::format("{} takes {:.2f} of its time", stay.closest, stay.closest_share)});
   return text + table.text("    ");
 }
 

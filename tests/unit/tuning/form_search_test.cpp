@@ -220,6 +220,18 @@ TEST(FormSearch, ModelsWithoutAChoiceAreNotRun) {
   EXPECT_EQ(bench.runs, 0);
 }
 
+TEST(FormSearch, NamesTheClosestOtherForm) {
+  FakeBench bench;
+  fill(bench);
+  const FormFinding found = search_forms(bench, {.seconds = 1}).value();
+  ASSERT_EQ(found.report.stays.size(), 2U);
+  EXPECT_EQ(found.report.stays[0].shape, shape(200));
+  EXPECT_EQ(found.report.stays[0].closest, "second");
+  EXPECT_NEAR(found.report.stays[0].closest_share, 0.98, 1e-9);
+  EXPECT_EQ(found.report.stays[1].closest, "fourth");
+  EXPECT_NEAR(found.report.stays[1].closest_share, 1.1, 1e-9);
+}
+
 TEST(FormSearch, TwoSearchesAgree) {
   std::vector<std::vector<std::string>> effects;
   for (const double noise : {0.1, 0.3}) {

@@ -113,6 +113,15 @@ struct TuningGain {
   std::size_t ops = 0;  // of the models, which have this shape
 };
 
+/// A shape for which the form of our tables is the fastest, or others gain too little to tell.
+struct TuningStay {
+  TunedShape shape;
+  std::string table_form;
+  std::size_t ops = 0;       // of the models
+  std::string closest;       // of the other forms; "": no kernel took one
+  double closest_share = 0;  // its time over that of the table's form, of one measurement
+};
+
 /// What was measured for a tuning table, and what it gains.
 struct TuningReport {
   std::size_t shapes = 0;      // of ops whose constants have a choice of forms
@@ -120,6 +129,7 @@ struct TuningReport {
   std::size_t measured = 0;    // whole
   std::size_t unfinished = 0;  // for lack of time
   std::vector<TuningGain> gains;
+  std::vector<TuningStay> stays;        // of those that were measured
   double run_us = 0, table_run_us = 0;  // of all models, the least of several runs; 0: not measured
   double seconds = 0;
   bool interrupted = false;
