@@ -80,7 +80,7 @@ def message_of(fields):
 
 
 def forge_certificates(binary, change):
-    """Writes change(fields) of each program's certificate into a binary, with checksums that are right (docs/format.md)."""
+    """Writes change(fields) of each program's certificate (None: leaves it out) into a binary, with checksums that are right (docs/format.md)."""
     programs_field, certificate_field, page = 1, 14, 4096
     data = binary.read_bytes()
     (header_size,) = struct.unpack_from("<I", data, 12)
@@ -88,9 +88,12 @@ def forge_certificates(binary, change):
     (data_at,) = struct.unpack_from("<Q", data, 72)
     manifest = fields_of(data[manifest_at : manifest_at + manifest_size])
     for program in (field for field in manifest if field[0] == programs_field):
-        inner = fields_of(program[2])
-        program[2] = message_of([[number, kind, message_of(change(fields_of(value))) if number == certificate_field else value]
-                                 for number, kind, value in inner])
+        inner = []
+        for number, kind, value in fields_of(program[2]):
+            forged = change(fields_of(value)) if number == certificate_field else value
+            if forged is not None:
+                inner.append([number, kind, message_of(forged) if number == certificate_field else value])
+        program[2] = message_of(inner)
     manifest = message_of(manifest)
     new_data_at = -(-(manifest_at + len(manifest)) // page) * page
     forged = bytearray((data[:manifest_at] + manifest).ljust(new_data_at, b"\0") + data[data_at:])

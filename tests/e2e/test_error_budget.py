@@ -344,6 +344,25 @@ def test_models_that_share_a_partition_keep_their_certificates(tmp_path, verb):
         done("verify", out / f"{source.stem}_ctx.onnx", "--against", source, "--samples", tmp_path / "samples.npz")
 
 
+@pytest.mark.parametrize(("change", "names"), [
+    (replaced(BOUND, double(0.03)), ["another compile"]),
+    (replaced(SEARCHED, 5), ["another compile"]),
+    (lambda _: None, ["1 of 2 programs have a certificate"]),
+])
+def test_all_programs_of_a_model_need_the_same_proof(tmp_path, change, names):
+    source = save(sharing(1), tmp_path / "net.onnx")
+    done("compile", source, "-o", into(tmp_path / "out"), "--max-error", "2e-2", "--samples", samples(tmp_path))
+    context, seen = tmp_path / "out" / "net_ctx.onnx", []
+
+    def change_second(fields):
+        seen.append(fields)
+        return change(fields) if len(seen) == 2 else fields
+
+    forge_certificates(bin_of(context), change_second)
+    assert len(seen) == 2
+    refused(4, "NOT_SATISFIED", "verify", context, "--against", source, "--samples", tmp_path / "samples.npz", names=names)
+
+
 def test_a_search_that_does_not_hold_writes_nothing(tmp_path):
     """The samples that are held out are far larger: their errors are, too."""
     source, path = save(saturating(), tmp_path / "net.onnx"), tmp_path / "samples.npz"
