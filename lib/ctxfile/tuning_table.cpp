@@ -52,10 +52,16 @@ bool steers(const TuningTable& table) {
 
 std::vector<std::string> effect_of(const TuningTable& table) {
   std::vector<std::string> lines;
-  // A row for the table may stand before one for any number of rows.
-  if (steers(table))
-    for (const TuningRow& row : table.rows)
-      lines.push_back(std::format("{}: {}", to_string(row.shape), row.form));
+  const bool forms = steers(table);
+  for (const TuningRow& row : table.rows) {
+    std::string line = std::format("{}:", to_string(row.shape));
+    // A row for the table may stand before one for any number of rows.
+    if (forms) line += " " + row.form;
+    for (const std::string& precision : row.precisions.value_or(std::vector<std::string>()))
+      line += " " + precision;
+    if (row.precisions) line += ".";
+    if (forms || row.precisions) lines.push_back(std::move(line));
+  }
   return lines;
 }
 

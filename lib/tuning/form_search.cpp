@@ -4,12 +4,16 @@
 #include <limits>
 #include <utility>
 
+#include "ctxgen/tuning/precision_search.h"
+
 namespace ctxgen {
 namespace {
 
 constexpr int kLeastRounds = 3, kMostRounds = 100;
 /// Of the time; the rest is for what won.
 constexpr double kShareOfTrials = 0.7;
+/// Of the time, for forms, where precisions are measured after them.
+constexpr double kShareOfForms = 0.6;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -67,6 +71,7 @@ class Searcher {
       CTXGEN_CHECK(warm_up(*base_));
       CTXGEN_CHECK(try_all());
       CTXGEN_CHECK(confirm());
+      if (search_.precisions) CTXGEN_CHECK(try_precisions());
     }
     std::ranges::sort(finding_.table.rows, {}, &TuningRow::shape);
     report_gains();
@@ -110,9 +115,12 @@ class Searcher {
   }
 
   bool is_known(const TunedShape& shape) {
-    if (find_row(search_.known, shape) != nullptr) return true;
+    const auto tells_all = [&](const TuningRow& row) {
+      return !search_.precisions || row.precisions.has_value();
+    };
+    if (const TuningRow* row = find_row(search_.known, shape)) return tells_all(*row);
     auto row = search_.recall ? search_.recall(shape) : std::nullopt;
-    if (!row) return false;
+    if (!row || !tells_all(*row)) return false;
     finding_.table.rows.push_back(*std::move(row));
     return true;
   }
@@ -129,6 +137,7 @@ class Searcher {
                       .trial = trial + 1,
                       .trials = trials_ + 1,
                       .confirming = confirming,
+                      .precision = {},
                       .seconds_left = std::max(0.0, search_.seconds - elapsed())});
   }
 
@@ -151,7 +160,7 @@ class Searcher {
     for (const ShapeForms& candidate : candidates_)
       trials_ = std::max(trials_, candidate.others.size());
     for (std::size_t t = 0; t < trials_; ++t) {
-      const double until = search_.seconds * kShareOfTrials;
+      const double until = seconds_for_forms() * kShareOfTrials;
       if (stopped() || elapsed() >= until) break;
       tell(t, false);
       const double deadline = elapsed() + (until - elapsed()) / static_cast<double>(trials_ - t);
@@ -196,10 +205,12 @@ class Searcher {
   Status confirm() {
     std::vector<TuningRow> rows;
     for (const ShapeForms& one : candidates_)
-      if (!one.best.empty()) rows.push_back({.shape = one.shape, .form = one.best});
+      rows.push_back(
+          {.shape = one.shape, .form = one.best.empty() ? std::string(kTableForm) : one.best});
     // What is known counts in the whole.
     for (const ShapeForms& one : all_)
-      if (const TuningRow* row = find_row(finding_.table, one.shape))
+      if (const TuningRow* row = find_row(finding_.table, one.shape);
+          row != nullptr && !std::ranges::contains(rows, one.shape, &TuningRow::shape))
         rows.push_back({.shape = one.shape, .form = row->form});
     LeastTimes table, other;
     std::unique_ptr<FormTrial> trial;
@@ -207,7 +218,7 @@ class Searcher {
     if (steers(with_rows(rows)) && !stopped()) {
       tell(trials_, true);
       trial = CTXGEN_TRY(bench_.make(with_rows(std::move(rows))));
-      measured = CTXGEN_TRY(take_turns(*trial, search_.seconds, table, other));
+      measured = CTXGEN_TRY(take_turns(*trial, seconds_for_forms(), table, other));
     }
     if (measured) {
       finding_.report.table_run_us = table.run_us();
@@ -240,8 +251,59 @@ class Searcher {
   }
 
   void keep(TuningRow row) {
+    std::erase_if(finding_.table.rows,
+                  [&](const TuningRow& known) { return known.shape == row.shape; });
     finding_.table.rows.push_back(row);
     finding_.measured.push_back(std::move(row));
+  }
+
+  [[nodiscard]] double seconds_for_forms() const {
+    return search_.seconds * (search_.precisions ? kShareOfForms : 1);
+  }
+
+  /// How long ops take with narrow constants. Rows say so only if there was time for all precisions.
+  Status try_precisions() {
+    const auto precisions = narrow_precisions();
+    std::vector<std::vector<double>> shares(candidates_.size());
+    for (std::size_t p = 0; p < precisions.size(); ++p) {
+      if (stopped() || elapsed() >= search_.seconds) return {};
+      if (search_.progress)
+        search_.progress({.shapes = candidates_.size(),
+                          .trial = p + 1,
+                          .trials = precisions.size(),
+                          .precision = precisions[p],
+                          .seconds_left = std::max(0.0, search_.seconds - elapsed())});
+      const double left = search_.seconds - elapsed();
+      const double deadline = elapsed() + left / static_cast<double>(precisions.size() - p);
+      const auto trial = CTXGEN_TRY(bench_.make_narrow(with_rows({}), precisions[p]));
+      LeastTimes table, other;
+      if (trial && !CTXGEN_TRY(take_turns(*trial, deadline, table, other))) return {};
+      for (std::size_t i = 0; i < candidates_.size(); ++i) {
+        const double before = table.of(candidates_[i].ops), after = other.of(candidates_[i].ops);
+        shares[i].push_back(before > 0 && after > 0 ? after / before : kNever);
+      }
+    }
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      enter_precisions(candidates_[i].shape, shares[i]);
+    return {};
+  }
+
+  /// `shares`: of the time that the table's form takes in f32.
+  void enter_precisions(const TunedShape& shape, std::span<const double> shares) {
+    const auto of_shape = [&](std::vector<TuningRow>& rows) {
+      return std::ranges::find(rows, shape, &TuningRow::shape);
+    };
+    const auto row = of_shape(finding_.measured);
+    if (row == finding_.measured.end()) return;
+    const double f32 = row->table_us > 0 ? row->us / row->table_us : 1;
+    std::vector<std::pair<int, std::string>> faster;  // times that differ by noise are equal
+    for (std::size_t p = 0; p < shares.size(); ++p)
+      if (shares[p] <= f32 * (1 - kLeastGain))
+        faster.emplace_back(static_cast<int>(shares[p] / kLeastGain), narrow_precisions()[p]);
+    std::ranges::stable_sort(faster, {}, &std::pair<int, std::string>::first);
+    row->precisions.emplace();
+    for (auto& [time, precision] : faster) row->precisions->push_back(std::move(precision));
+    *of_shape(finding_.table.rows) = *row;
   }
 
   void report_gains() {

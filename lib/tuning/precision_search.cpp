@@ -22,10 +22,9 @@
 namespace ctxgen {
 namespace {
 
-/// Fewest bits first; of those with as many, what the machine multiplies, then the type that rounds less.
 constexpr std::array<std::string_view, 5> kForms{"weights=s4:32", "weights=s8:32", "precision=bf16",
                                                  "weights=f16", "weights=bf16"};
-constexpr int kMostTrials = 64, kMostTrialsOfForm = 20;
+constexpr int kMostTrials = 64, kMostTrialsOfTurn = 20;
 /// Of the bound: what is left is for samples that the search does not see.
 constexpr double kShareSearched = 0.75;
 /// Groups with a smaller share of all constants are not divided further.
@@ -35,8 +34,25 @@ struct Candidate {
   std::string op;
   std::uint64_t elements = 0;
   std::set<std::string> forms = {};
+  /// What is tried for it, turn by turn; "": nothing.
+  std::array<std::string_view, kForms.size()> order = {};
   std::string chosen = {};  // "": f32
 };
+
+/// By bits, or by time where it was measured.
+void order_forms(Candidate& candidate, const TuningRow* row) {
+  const auto possible = [&](std::string_view form) {
+    return candidate.forms.contains(std::string(form));
+  };
+  const bool by_time = row != nullptr && row->precisions;
+  candidate.order = {};
+  for (std::size_t turn = 0; turn < kForms.size(); ++turn) {
+    if (!by_time && possible(kForms[turn])) candidate.order[turn] = kForms[turn];
+    if (!by_time || turn >= row->precisions->size()) continue;
+    const auto known = std::ranges::find(kForms, (*row->precisions)[turn]);
+    if (known != kForms.end() && possible(*known)) candidate.order[turn] = *known;
+  }
+}
 
 /// Ops that read one constant get one choice. What this machine multiplies, others may not.
 std::vector<Candidate> candidates_of(std::span<const OpPrecision> precisions,
@@ -66,7 +82,8 @@ class PrecisionSearch {
     references_ = CTXGEN_TRY(run_samples(*f32.session, samples_.searched));
     candidates_ = candidates_of(f32.precisions, options_);
     for (const Candidate& candidate : candidates_) elements_ += candidate.elements;
-    for (const std::string_view form : kForms) CTXGEN_CHECK(search_form(form));
+    order_candidates(f32);
+    for (std::size_t turn = 0; turn < kForms.size(); ++turn) CTXGEN_CHECK(search_turn(turn));
     PrecisionFinding found = CTXGEN_TRY(finish(f32));
     found.report.seconds = seconds_since(start);
     return found;
@@ -83,27 +100,34 @@ class PrecisionSearch {
     return table;
   }
 
-  Status search_form(std::string_view form) {
+  void order_candidates(const Trial& f32) {
+    for (Candidate& candidate : candidates_) {
+      const auto op = std::ranges::find(f32.tunable, candidate.op, &TunableOp::constant);
+      order_forms(candidate,
+                  op == f32.tunable.end() ? nullptr : find_row(options_.tuning, op->shape));
+    }
+  }
+
+  Status search_turn(std::size_t turn) {
     std::vector<std::size_t> open;
     for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (candidates_[i].chosen.empty() && candidates_[i].forms.contains(std::string(form)))
-        open.push_back(i);
-    left_of_form_ = kMostTrialsOfForm;
-    return open.empty() ? Status() : take(open, form);
+      if (candidates_[i].chosen.empty() && !candidates_[i].order[turn].empty()) open.push_back(i);
+    left_of_turn_ = kMostTrialsOfTurn;
+    return open.empty() ? Status() : take(open, turn);
   }
 
   /// All of the group, or what of its halves can be.
-  Status take(Group group, std::string_view form) {
-    if (left_of_form_ == 0 || trials_ == kMostTrials) return {};
-    --left_of_form_;
-    for (const std::size_t i : group) candidates_[i].chosen = form;
+  Status take(Group group, std::size_t turn) {
+    if (left_of_turn_ == 0 || trials_ == kMostTrials) return {};
+    --left_of_turn_;
+    for (const std::size_t i : group) candidates_[i].chosen = candidates_[i].order[turn];
     if (CTXGEN_TRY(holds())) return {};
     for (const std::size_t i : group) candidates_[i].chosen.clear();
     std::uint64_t elements = 0;
     for (const std::size_t i : group) elements += candidates_[i].elements;
     if (group.size() == 1 || elements < elements_ / kSmallestGroup) return {};
-    CTXGEN_CHECK(take(group.first(group.size() / 2), form));
-    return take(group.subspan(group.size() / 2), form);
+    CTXGEN_CHECK(take(group.first(group.size() / 2), turn));
+    return take(group.subspan(group.size() / 2), turn);
   }
 
   /// Whether the choices as they are keep the bound. Ops that did not become what was chosen are f32 again.
@@ -197,10 +221,12 @@ class PrecisionSearch {
   std::uint64_t elements_ = 0;
   std::optional<Trial> kept_;
   double error_ = 0;
-  int trials_ = 0, left_of_form_ = 0;
+  int trials_ = 0, left_of_turn_ = 0;
 };
 
 }  // namespace
+
+std::span<const std::string_view> narrow_precisions() { return kForms; }
 
 std::string describe(const PrecisionRequest& request) {
   return std::format("{}:{} {}", name_of(request.bound.norm), request.bound.most,

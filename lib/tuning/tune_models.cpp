@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <format>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/registry/providers.h"
+#include "ctxgen/tuning/precision_search.h"
 #include "ctxgen/tuning/tuning_file.h"
 
 #include "precision_trial.h"
@@ -34,13 +36,16 @@ Result<std::unique_ptr<Provider>> tuned_provider(const CompileOptions& options) 
 /// Several models as one: their ops' names are told apart by the models' numbers.
 class ModelsTrial final : public FormTrial {
  public:
-  static Result<std::unique_ptr<FormTrial>> make(std::span<const ModelInput> models,
-                                                 const CompileOptions& options,
-                                                 const TuneRequest& request) {
+  /// `narrow`: a table for each model, or none.
+  static Result<std::unique_ptr<ModelsTrial>> make(std::span<const ModelInput> models,
+                                                   const CompileOptions& options,
+                                                   const TuneRequest& request,
+                                                   std::span<const ChoiceTable> narrow = {}) {
     auto made = std::make_unique<ModelsTrial>();
     for (const ModelInput& model : models) {
-      Trial trial =
-          CTXGEN_TRY(make_trial(model, options, options.precision.table, request.threads));
+      const ChoiceTable& choices =
+          made->runs_.size() < narrow.size() ? narrow[made->runs_.size()] : options.precision.table;
+      Trial trial = CTXGEN_TRY(make_trial(model, options, choices, request.threads));
       auto inputs = CTXGEN_TRY(request.make_inputs(trial.session->inputs()));
       made->add(std::move(trial), std::move(inputs));
     }
@@ -49,6 +54,21 @@ class ModelsTrial final : public FormTrial {
   }
 
   [[nodiscard]] std::span<const TunableOp> ops() const override { return ops_; }
+
+  /// For each model the ops that may have this precision.
+  [[nodiscard]] std::vector<ChoiceTable> able_to(std::string_view precision) const {
+    std::vector<ChoiceTable> tables;
+    for (const Run& run : runs_) {
+      ChoiceTable& table = tables.emplace_back();
+      for (const OpPrecision& op : run.precisions)
+        if (!op.op.empty() && std::ranges::contains(op.others, precision))
+          table.push_back({op.op, std::string(precision)});
+      std::ranges::sort(table, {}, &OpChoice::op);
+      const auto twice = std::ranges::unique(table, {}, &OpChoice::op);
+      table.erase(twice.begin(), twice.end());
+    }
+    return tables;
+  }
 
   [[nodiscard]] Result<RunTimes> run() override {
     RunTimes times;
@@ -67,6 +87,7 @@ class ModelsTrial final : public FormTrial {
   struct Run {
     std::unique_ptr<Session> session;
     std::vector<NamedValue> inputs;
+    std::vector<OpPrecision> precisions;
   };
 
   static std::string own_name(std::size_t model, std::string_view op) {
@@ -78,7 +99,7 @@ class ModelsTrial final : public FormTrial {
       op.name = own_name(runs_.size(), op.name);
       ops_.push_back(std::move(op));
     }
-    runs_.push_back({std::move(trial.session), std::move(inputs)});
+    runs_.push_back({std::move(trial.session), std::move(inputs), std::move(trial.precisions)});
   }
 
   /// Times are told by name: of two ops of one name nothing is known.
@@ -101,7 +122,19 @@ class ModelsBench final : public FormBench {
   }
   [[nodiscard]] Result<std::unique_ptr<FormTrial>> make(const TuningTable& table) override {
     options_.tuning = table;
-    return ModelsTrial::make(models_, options_, request_);
+    auto trial = CTXGEN_TRY(ModelsTrial::make(models_, options_, request_));
+    if (able_.empty())
+      for (const std::string_view precision : narrow_precisions())
+        able_.emplace(precision, trial->able_to(precision));
+    return trial;
+  }
+  [[nodiscard]] Result<std::unique_ptr<FormTrial>> make_narrow(
+      const TuningTable& table, std::string_view precision) override {
+    if (able_.empty()) (void)CTXGEN_TRY(make(table));
+    const std::vector<ChoiceTable>& narrow = able_.find(precision)->second;
+    if (std::ranges::all_of(narrow, &ChoiceTable::empty)) return nullptr;
+    options_.tuning = table;
+    return CTXGEN_TRY(ModelsTrial::make(models_, options_, request_, narrow));
   }
   [[nodiscard]] double seconds() override { return steady_us() * 1e-6; }
 
@@ -109,6 +142,8 @@ class ModelsBench final : public FormBench {
   std::span<const ModelInput> models_;
   CompileOptions options_;
   const TuneRequest& request_;
+  std::map<std::string, std::vector<ChoiceTable>, std::less<>>
+      able_;  // by precision; of each model
 };
 
 /// What was found before on this machine, shape by shape.
@@ -186,9 +221,7 @@ Result<TuningTable> table_of_machine(const CompileOptions& options, const TuneRe
 }  // namespace
 
 Status check_tunable(const CompileOptions& options) {
-  auto slot = ruled_out_by_tuning(options);
-  if (!slot && !options.budget.request.empty()) slot = &CompileOptions::budget;
-  if (slot)
+  if (const auto slot = ruled_out_by_tuning(options))
     return fail(ErrorCode::kInvalidArgument, "tuning cannot be combined with {}",
                 option_name(options, *slot));
   if (options.isas.empty()) return {};
@@ -206,6 +239,7 @@ Result<FormFinding> tune_models(std::span<const ModelInput> models, const Compil
     CTXGEN_CHECK(check_tunable(options));
     FormSearch search{.seconds = request.seconds,
                       .known = CTXGEN_TRY(table_of_machine(options, request)),
+                      .precisions = !options.budget.request.empty(),
                       .progress = request.progress,
                       .stop = options.cancelled};
     Memory memory = CTXGEN_TRY(Memory::open(options, search.known));

@@ -14,6 +14,7 @@
 #include "ctxgen/base/json.h"
 #include "ctxgen/base/json_value.h"
 #include "ctxgen/base/suggest.h"
+#include "ctxgen/tuning/precision_search.h"
 
 namespace ctxgen {
 namespace {
@@ -126,10 +127,32 @@ Result<Dims> window_numbers(const Fields& fields, std::string_view name, const D
                       std::format("as many numbers as the constant has spatial dims, {}", spatial));
 }
 
+/// Those of narrow_precisions(), each once.
+Result<std::optional<std::vector<std::string>>> precisions_of(const Fields& fields) {
+  const JsonValue* value = fields.find("precisions");
+  if (value == nullptr) return std::nullopt;
+  const auto known = narrow_precisions();
+  const std::vector<std::string> names(known.begin(), known.end());
+  const auto wrong = [&] {
+    return fields.wrong("precisions", "an array of different ones of " + list_text(names));
+  };
+  const auto* items = value->as<JsonValue::Array>();
+  if (items == nullptr || items->size() > known.size()) return wrong();
+  std::vector<std::string> precisions;
+  for (const JsonValue& item : *items) {
+    const auto* word = item.as<std::string>();
+    if (word == nullptr || !std::ranges::contains(names, *word) ||
+        std::ranges::contains(precisions, *word))
+      return wrong();
+    precisions.push_back(*word);
+  }
+  return precisions;
+}
+
 Result<TuningRow> parse_row(const JsonValue& value, std::size_t index) {
   static constexpr std::string_view kFields[] = {"op",    "weight",  "source",    "dims",
                                                  "group", "strides", "dilations", "rows",
-                                                 "form",  "us",      "table_us"};
+                                                 "form",  "us",      "table_us",  "precisions"};
   const Fields fields = CTXGEN_TRY(
       Fields::of(value, std::format("row {} (line {})", index + 1, value.line), kFields));
   TuningRow row;
@@ -152,6 +175,7 @@ Result<TuningRow> parse_row(const JsonValue& value, std::size_t index) {
   row.form = CTXGEN_TRY(fields.text("form"));
   row.us = CTXGEN_TRY(fields.time("us"));
   row.table_us = CTXGEN_TRY(fields.time("table_us"));
+  row.precisions = CTXGEN_TRY(precisions_of(fields));
   return row;
 }
 
@@ -195,6 +219,11 @@ std::string tuning_text(const TuningTable& table) {
     json.field("form", row.form);
     if (row.us > 0) json.field("us", row.us);
     if (row.table_us > 0) json.field("table_us", row.table_us);
+    if (row.precisions) {
+      json.key("precisions").begin_array();
+      for (const std::string& precision : *row.precisions) json.value(precision);
+      json.end_array();
+    }
     json.end_object();
   }
   json.end_array().end_object();

@@ -1,11 +1,12 @@
 """compile --max-error: weights of single operators in fewer bits, within a bound on the outputs' error, with a proof."""
 
 import collections
+import json
 import struct
 
 import numpy as np
 import pytest
-from cli_support import ctxgen, done, into, json_of, make_model, refused, save
+from cli_support import ctxgen, done, into, isa_here, json_of, make_model, refused, save
 from context_support import forge_certificates, message_of
 from onnx import TensorProto, helper, numpy_helper
 
@@ -361,6 +362,38 @@ def test_all_programs_of_a_model_need_the_same_proof(tmp_path, change, names):
     forge_certificates(bin_of(context), change_second)
     assert len(seen) == 2
     refused(4, "NOT_SATISFIED", "verify", context, "--against", source, "--samples", tmp_path / "samples.npz", names=names)
+
+
+def tuning_file(tmp_path, precisions):
+    """Rows for all products of network() but the last, which is small."""
+    library = next(one for one in json_of("providers")["providers"] if one["name"] == "dnnl")["version"]
+    rows = [{"op": "matmul", "weight": "float32", "dims": dims, "form": "table", "precisions": precisions}
+            for dims in (f"{DEPTH}x{WIDTH}", f"{WIDTH}x{WIDTH}", f"{WIDTH}x{DEPTH}")]
+    path = tmp_path / "tuning.json"
+    path.write_text(json.dumps({"ctxgen_tuning": 1, "library": library, "instruction_set": isa_here(), "rows": rows}))
+    return path
+
+
+@pytest.mark.parametrize(("precisions", "expected"), [
+    (["weights=f16"], {"weights=f16": 3}),
+    (["weights=bf16", "weights=f16"], {"weights=bf16": 3}),
+    ([], {"f32": 3}),
+])
+def test_measured_precisions_come_by_time(tmp_path, precisions, expected):
+    _, report = compiled(tmp_path, "0.5", "--tuning", tuning_file(tmp_path, precisions))
+    ops = report["precision_search"]["ops"]
+    assert {name: ops.get(name, 0) for name in expected} == expected
+    assert ops.get("weights=s4:32", 0) <= 1  # the last product, of which nothing is known
+
+
+def test_measured_precisions_give_the_same_bytes_from_the_file(tmp_path):
+    path = tmp_path / "tuning.json"
+    context, _ = compiled(tmp_path, "0.05", "--tune=8", "--tuning", path)
+    rows = json.loads(path.read_text())["rows"]
+    assert rows and all(isinstance(row["precisions"], list) for row in rows)
+    again, _ = compiled(tmp_path, "0.05", "--tuning", path, name="again")
+    assert bin_of(context).read_bytes() == bin_of(again).read_bytes()
+    assert proof(tmp_path, context)["repeated"]
 
 
 def test_a_search_that_does_not_hold_writes_nothing(tmp_path):

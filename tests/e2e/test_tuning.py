@@ -322,7 +322,6 @@ def test_rows_that_another_process_wrote_meanwhile_are_kept(tmp_path, source):
     (["--isa", "sse41"], ["--isa", "sse41"]),
     (["--isa", "sse41,avx2"], ["--isa"]),
     (["--config", "ep.enable_weightless_mode=1"], ["weightless"]),
-    (["--max-error", "0.1", "--samples", "s.npz"], ["--max-error"]),
     (["--if-needed"], ["--if-needed", "--tuning"]),
     (["--provider", "cpu"], ["no provider"]),
     (["--tune=0"], ["--tune", "1"]),
@@ -333,7 +332,6 @@ def test_rows_that_another_process_wrote_meanwhile_are_kept(tmp_path, source):
 def test_what_cannot_be_measured_is_refused(tmp_path, monkeypatch, source, options, names):
     if isa_here() == "sse41":
         pytest.skip("this machine's instruction set is the one of the test")
-    np.savez(tmp_path / "s.npz", x=np.zeros((2, 1, 16, 8, 8), np.float32))
     tuning(tmp_path / "other.json", threads=7)
     monkeypatch.chdir(tmp_path)
     tune = [] if options[0].startswith("--tune=") else ["--tune"]

@@ -31,10 +31,11 @@ Result<std::int64_t> seconds_of(const TuningFlags& flags) {
 
 std::string progress_text(const FormProgress& at) {
   const std::string shapes = std::format("{} shape{}", at.shapes, at.shapes == 1 ? "" : "s");
-  return std::format("tuning: {}, {}, {}", shapes,
-                     at.confirming ? "measuring what won once more"
-                                   : std::format("form {} of {}", at.trial, at.trials - 1),
-                     time_left_text(at.seconds_left));
+  const std::string what = !at.precision.empty()
+                               ? std::format("{} ({} of {})", at.precision, at.trial, at.trials)
+                           : at.confirming ? "measuring what won once more"
+                                           : std::format("form {} of {}", at.trial, at.trials - 1);
+  return std::format("tuning: {}, {}, {}", shapes, what, time_left_text(at.seconds_left));
 }
 
 /// Random ones, of the first sizes that are planned ahead.

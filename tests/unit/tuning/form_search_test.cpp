@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -25,14 +26,19 @@ class FakeBench final : public FormBench {
  public:
   void op(std::string name, std::int64_t columns, std::map<std::string, double> us_by_form) {
     times_[columns] = us_by_form;
-    TunableOp op{std::move(name), shape(columns), kFirst, {}};
+    TunableOp op{std::move(name), "", shape(columns), kFirst, {}};
     for (const auto& [form, us] : us_by_form)
       if (form != kFirst) op.others.push_back(form);
     ops_.push_back(std::move(op));
   }
 
   Result<std::unique_ptr<FormTrial>> make(const TuningTable& table) override;
+  Result<std::unique_ptr<FormTrial>> make_narrow(const TuningTable& table,
+                                                 std::string_view precision) override;
   double seconds() override { return us_ * 1e-6; }
+
+  /// By precision, and by columns of the shapes that may have it, of the time that the first form takes.
+  std::map<std::string, std::map<std::int64_t, double>, std::less<>> narrow;
 
   double noise = 0, load = 1, compile_us = 0;
   std::vector<std::string> refused;  // forms that no kernel takes
@@ -78,6 +84,22 @@ Result<std::unique_ptr<FormTrial>> FakeBench::make(const TuningTable& table) {
       continue;
     op.others.push_back(std::exchange(op.form, row->form));
     std::erase(op.others, op.form);
+  }
+  return std::make_unique<Trial>(*this, std::move(ops));
+}
+
+Result<std::unique_ptr<FormTrial>> FakeBench::make_narrow(const TuningTable&,
+                                                          std::string_view precision) {
+  const auto shares = narrow.find(precision);
+  if (shares == narrow.end()) return nullptr;
+  ++trials;
+  std::vector<TunableOp> ops = ops_;
+  for (TunableOp& op : ops) {
+    const auto share = shares->second.find(op.shape.dims[1]);
+    if (share == shares->second.end()) continue;
+    auto& times = times_[op.shape.dims[1]];
+    op.form = precision;
+    times[op.form] = times[kFirst] * share->second;
   }
   return std::make_unique<Trial>(*this, std::move(ops));
 }
@@ -218,6 +240,69 @@ TEST(FormSearch, ModelsWithoutAChoiceAreNotRun) {
   const FormFinding found = search_forms(bench, {.seconds = 1}).value();
   EXPECT_EQ(found.report.shapes, 0U);
   EXPECT_EQ(bench.runs, 0);
+}
+
+using Words = std::vector<std::string>;
+
+TEST(FormSearch, PrecisionsThatAreFasterComeByTime) {
+  FakeBench bench;
+  fill(bench);
+  bench.narrow["weights=s8:32"] = {{100, 0.5}, {200, 0.9}, {300, 1.5}};
+  bench.narrow["weights=f16"] = {{100, 0.6}, {200, 0.7}, {300, 0.99}};
+  bench.narrow["weights=bf16"] = {{100, 0.79}, {200, 0.701}};
+  const FormFinding found = search_forms(bench, {.seconds = 1, .precisions = true}).value();
+  EXPECT_EQ(forms_of(found), kExpected);
+  const auto of = [&](std::int64_t columns) {
+    return find_row(found.table, shape(columns))->precisions.value();
+  };
+  // The third form of the first shape takes 0.8 of the table's already.
+  EXPECT_EQ(of(100), (Words{"weights=s8:32", "weights=f16"}));
+  EXPECT_EQ(of(200), (Words{"weights=f16", "weights=bf16", "weights=s8:32"}));
+  EXPECT_EQ(of(300), Words());
+  ASSERT_EQ(found.measured.size(), 3U);
+  EXPECT_TRUE(std::ranges::all_of(found.measured,
+                                  [](const TuningRow& row) { return row.precisions.has_value(); }));
+  EXPECT_NE(effect_of(found.table), effect_of(search_forms(bench, {.seconds = 1}).value().table));
+}
+
+TEST(FormSearch, PrecisionsAreMeasuredIfWanted) {
+  FakeBench bench;
+  fill(bench);
+  bench.narrow["weights=f16"] = {{100, 0.5}};
+  const FormFinding without = search_forms(bench, {.seconds = 1}).value();
+  for (const TuningRow& row : without.table.rows) EXPECT_FALSE(row.precisions);
+  // What is known without them is measured again, and replaced.
+  const FormFinding with =
+      search_forms(bench, {.seconds = 1, .known = without.table, .precisions = true}).value();
+  EXPECT_EQ(with.table.rows.size(), without.table.rows.size());
+  EXPECT_EQ(with.report.known, 0U);
+  EXPECT_EQ(find_row(with.table, shape(100))->precisions, (Words{"weights=f16"}));
+  EXPECT_EQ(forms_of(with), kExpected);
+  // Whatever they were.
+  TuningTable wrong = without.table;
+  for (TuningRow& row : wrong.rows) row.form = "fourth";
+  EXPECT_EQ(
+      forms_of(search_forms(bench, {.seconds = 1, .known = wrong, .precisions = true}).value()),
+      kExpected);
+  const FormFinding again =
+      search_forms(bench, {.seconds = 1, .known = with.table, .precisions = true}).value();
+  EXPECT_EQ(again.report.known, 3U);
+}
+
+TEST(FormSearch, AnInterruptLeavesNoHalfOfThePrecisions) {
+  for (const int stop_after : {60, 90, 120, 150, 200, 300}) {
+    FakeBench bench;
+    fill(bench);
+    bench.narrow["weights=s8:32"] = {{100, 0.5}};
+    bench.narrow["weights=bf16"] = {{100, 0.4}};
+    FormSearch search{.seconds = 0.1, .precisions = true};
+    search.stop = [&] { return bench.runs > stop_after; };
+    const FormFinding found = search_forms(bench, search).value();
+    for (const TuningRow& row : found.table.rows)
+      if (row.precisions && row.shape == shape(100)) {
+        EXPECT_EQ(*row.precisions, (Words{"weights=bf16", "weights=s8:32"}));
+      }
+  }
 }
 
 TEST(FormSearch, NamesTheClosestOtherForm) {

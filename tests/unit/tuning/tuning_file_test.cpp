@@ -1,6 +1,7 @@
 #include "ctxgen/tuning/tuning_file.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -25,6 +26,16 @@ TuningTable sample() {
                         "aBdec32b",
                         12.5,
                         13});
+  table.rows.push_back({{.op = "matmul", .dims = Dims{768, 3072}},
+                        "BA16a16b:own:apart",
+                        2,
+                        3,
+                        std::vector<std::string>{"weights=f16", "weights=s8:32"}});
+  table.rows.push_back({{.op = "matmul", .dims = Dims{768, 4096}},
+                        std::string(kTableForm),
+                        0,
+                        0,
+                        std::vector<std::string>()});
   table.rows.push_back({{.op = "matmul", .weight = DataType::kBfloat16, .dims = Dims{768, 3072}},
                         std::string(kTableForm)});
   return table;
@@ -48,6 +59,7 @@ TEST(TuningFile, ReadsWhatItWrites) {
     EXPECT_EQ(again.rows[i].form, table.rows[i].form);
     EXPECT_EQ(again.rows[i].us, table.rows[i].us);
     EXPECT_EQ(again.rows[i].table_us, table.rows[i].table_us);
+    EXPECT_EQ(again.rows[i].precisions, table.rows[i].precisions);
   }
 }
 
@@ -91,7 +103,10 @@ TEST(TuningFile, RefusesRowsThatAreWrong) {
         R"("dims": "8x4x3x3", "strides": "1"})", R"("dims": "8x4x3x3", "us": -1})",
         R"("dims": "8x4x3x3", "source": "int9"})", R"("dims": "8x0"})", R"("dims": "8x"})",
         R"("dims": ""})", R"("dims": [8, 4]})", R"("dims": "1x1x1x1x1x1x1x1x1x1x1x1x1"})",
-        R"("dims": "4294967296x4294967296x4294967296"})", R"("rows": 4})"})
+        R"("dims": "4294967296x4294967296x4294967296"})", R"("rows": 4})",
+        R"("dims": "8x4x3x3", "precisions": "weights=f16"})",
+        R"("dims": "8x4x3x3", "precisions": ["f16"]})", R"("dims": "8x4x3x3", "precisions": [8]})",
+        R"("dims": "8x4x3x3", "precisions": ["weights=f16", "weights=f16"]})"})
     EXPECT_EQ(code_of(parse_tuning(with_row(start + rest))), ErrorCode::kInvalidArgument) << rest;
   EXPECT_EQ(code_of(parse_tuning(with_row("3"))), ErrorCode::kInvalidArgument);
 }

@@ -305,8 +305,8 @@ Result<std::vector<TunableOp>> tunable_ops_of(const Program& whole) {
     const std::string packing =
         CTXGEN_TRY(chosen_packing(program.weights[op.inputs[1].index], choices[i].form));
     std::vector<std::string> others = other_forms(*shape, op, packing, kernels[i]);
-    ops.push_back(
-        {op.name, *std::move(shape), form_name(packing, choices[i].way), std::move(others)});
+    ops.push_back({op.name, program.weights[op.inputs[1].index].name, *std::move(shape),
+                   form_name(packing, choices[i].way), std::move(others)});
   }
   return ops;
 }

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,9 @@ struct TuningRow {
   TunedShape shape;
   std::string form;             // the packing, in the provider's words, or kTableForm
   double us = 0, table_us = 0;  // measured: with it, and as the provider's tables have it; 0: not
+  /// The precisions (as OpChoice has them) with which ops are faster than with a constant of this type,
+  /// the fastest first; nothing: not measured.
+  std::optional<std::vector<std::string>> precisions = {};
 };
 
 /// In which forms constants are stored, beyond what a provider's tables say.
@@ -52,15 +56,17 @@ struct TuningTable {
 /// The row of a shape, or of it with any number of rows; null: none.
 [[nodiscard]] const TuningRow* find_row(const TuningTable& table, const TunedShape& shape);
 
-/// Whether the table changes anything.
+/// Whether the table changes in which forms constants are stored.
 [[nodiscard]] bool steers(const TuningTable& table);
 
-/// A line for each row that changes something: what programs depend on, and times do not enter.
+/// A line for each row that changes something, forms or what --max-error tries: what programs depend on, and
+/// times do not enter.
 [[nodiscard]] std::vector<std::string> effect_of(const TuningTable& table);
 
 /// An op of a program whose constant may be stored in several forms.
 struct TunableOp {
-  std::string name;  // as OpTiming has it
+  std::string name;      // as OpTiming has it
+  std::string constant;  // as OpChoice names the op
   TunedShape shape;
   std::string form;                 // that its first plan uses
   std::vector<std::string> others;  // and could use

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ctxgen/base/status.h"
@@ -35,19 +36,25 @@ class FormBench {
  public:
   virtual ~FormBench() = default;
   [[nodiscard]] virtual Result<std::unique_ptr<FormTrial>> make(const TuningTable& table) = 0;
+  /// With every constant that can be in this precision (narrow_precisions()); null: none can. Ops that do not
+  /// become narrow take as long as before.
+  [[nodiscard]] virtual Result<std::unique_ptr<FormTrial>> make_narrow(
+      const TuningTable& table, std::string_view precision) = 0;
   /// Since any moment.
   [[nodiscard]] virtual double seconds() = 0;
 };
 
 struct FormProgress {
   std::size_t shapes = 0, trial = 0, trials = 0;
-  bool confirming = false;  // the last trial: all that won
+  bool confirming = false;          // the last trial of forms: all that won
+  std::string_view precision = {};  // that is measured; "": forms are
   double seconds_left = 0;
 };
 
 struct FormSearch {
-  double seconds = 60;     // it takes no longer, but for the trial that is being made
-  TuningTable known = {};  // for which library and machine; its rows are not measured again
+  double seconds = 60;      // it takes no longer, but for the trial that is being made
+  TuningTable known = {};   // for which library and machine; its rows are not measured again
+  bool precisions = false;  // measure TuningRow::precisions, too
   /// Of earlier searches; nothing: not known. Asked once for each shape that `known` lacks.
   std::function<std::optional<TuningRow>(const TunedShape&)> recall = {};
   std::function<void(const FormProgress&)> progress = {};
@@ -67,7 +74,8 @@ inline constexpr double kLeastGain = 0.03;
 ///
 /// A trial has one form for each shape; it takes turns with the one that has the tables' forms, so that both see the
 /// same load, and the least time of each op counts. What wins by kLeastGain is compiled together, measured once more,
-/// and kept if it wins again.
+/// and kept if it wins again. A precision counts as faster if ops take less time by kLeastGain than in the form that
+/// was kept; of those that differ by less than that, the one with fewer bits comes first.
 /// Errors  those of the bench.
 [[nodiscard]] Result<FormFinding> search_forms(FormBench& bench, const FormSearch& search);
 
