@@ -148,9 +148,9 @@ std::vector<std::string> kernels_with(Maker maker, const std::string& form) {
 
 constexpr std::int64_t kLargeRows = 40;  // oneDNN's, by our rules
 
-Maker activated_product() {
+Maker activated_product(std::int64_t rows = kLargeRows) {
   Maker maker(7);
-  const Operand x = maker.input(Dims{kLargeRows, 96});
+  const Operand x = maker.input(Dims{rows, 96});
   maker.output(maker.op(kind::kMatmul, {x, maker.weight(Dims{96, 200}), maker.weight(Dims{200})},
                         {}, {unary("gelu_tanh")}));
   return maker;
@@ -203,6 +203,26 @@ TEST(TunedForms, WaysThatThereAreNotAreOurRules) {
   std::vector<std::byte> bytes = encode_choices(std::vector<PlanChoice>{{2}});
   bytes[6] = std::byte{0xf0};
   EXPECT_EQ(decode_choices(bytes, 1).value(), (std::vector<PlanChoice>{{2}}));
+}
+
+TEST(TunedForms, AnyNumbersOfAStoredPlanComputeTheSame) {
+  for (Maker maker : {activated_product(3), convolution(4, Dims{40, 16, 1, 1}),
+                      convolution(4, Dims{40, 16, 3, 3}), convolution(4, Dims{32, 16, 3, 3}, 2)}) {
+    Packed packed = pack(maker, {maker.input_dims()}).value();
+    const auto expected = reference(maker);
+    for (unsigned bits = 0; bits < 32;
+         ++bits) {  // each way of the first form, and of one that there is not
+      const unsigned number = (bits >> 1) << 12 | (bits % 2 == 0 ? 0 : 0xfff);
+      std::vector<std::byte>& payload = packed.program.plans.at(0).payload;
+      payload.at(5) = static_cast<std::byte>(number & 0xff);
+      payload.at(6) = static_cast<std::byte>(number >> 8);
+      const auto loaded =
+          loader().load(packed.shared(), packed.blobs(), LoadOptions{1}, nullptr).value();
+      const Outputs found = run(*loaded, maker.inputs()).value();
+      for (std::size_t i = 0; i < expected[0].size(); ++i)
+        ASSERT_NEAR(found[0][i], expected[0][i], 2e-4 * (1 + std::abs(expected[0][i]))) << number;
+    }
+  }
 }
 
 TEST(TunedForms, RowsAreRoundedUp) {
