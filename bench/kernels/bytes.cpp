@@ -2,13 +2,16 @@
 // "Products of bytes". The instruction set is the one that ONEDNN_MAX_CPU_ISA leaves.
 //
 //     ./dev build release bench_bytes
-//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_bytes [--rounds N] [MxKxN...] [conv:SIZE,CHANNELS,KERNEL,N...]
+//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_bytes [--rounds N] [--spread S] [MxKxN...] [conv:SIZE,CHANNELS,KERNEL,N...]
 //
 // Prints a line per product, the best of N rounds with the matrix in a cache: GOP/s and GB/s of the packed
 // bytes, and nanoseconds per rounded element. Of convolutions of square images, with zero points and as many
-// results as pixels: microseconds to gather their windows, 240 at a time, and to multiply them.
+// results as pixels: microseconds to gather their windows, 240 at a time, and to multiply them. --spread S: the
+// matrices' elements have a normal distribution of so much, held within s8, as those of trained networks; without
+// it they have all values.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -42,12 +45,19 @@ struct Size {
   std::int64_t m, k, n;
 };
 
-void measure(Size size, int rounds) {
+/// An element of a matrix.
+std::uint8_t element(std::mt19937& random, double spread) {
+  if (spread <= 0) return static_cast<std::uint8_t>(random());
+  const double value = std::normal_distribution<double>(0, spread)(random);
+  return static_cast<std::uint8_t>(std::lround(std::clamp(value, -127.0, 127.0)));
+}
+
+void measure(Size size, int rounds, double spread) {
   OmpWorkers workers;
   std::mt19937 random(1);
   const ByteMatrix matrix{.k = size.k, .n = size.n};
   std::vector<std::uint8_t> b(static_cast<std::size_t>(size.k * size.n));
-  std::ranges::generate(b, [&] { return static_cast<std::uint8_t>(random()); });
+  std::ranges::generate(b, [&] { return element(random, spread); });
   const std::uint64_t bytes = packed_bytes(matrix);
   const Memory packed = memory_of(bytes);
   pack(matrix, {.is_signed = true, .values = b.data()}, packed.get());
@@ -150,6 +160,7 @@ void measure_conv(const ConvSize& conv, int rounds) {
 
 int run(const std::vector<std::string>& arguments) {
   int rounds = 200;
+  double spread = 0;
   std::vector<Size> sizes;
   std::vector<ConvSize> convs;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -157,6 +168,8 @@ int run(const std::vector<std::string>& arguments) {
     ConvSize conv{};
     if (arguments[i] == "--rounds")
       rounds = std::stoi(arguments.at(++i));
+    else if (arguments[i] == "--spread")
+      spread = std::stod(arguments.at(++i));
     else if (std::sscanf(arguments[i].c_str(), "%ldx%ldx%ld", &size.m, &size.k, &size.n) == 3)
       sizes.push_back(size);
     else if (std::sscanf(arguments[i].c_str(), "conv:%ld,%ld,%ld,%ld", &conv.size, &conv.channels,
@@ -168,7 +181,7 @@ int run(const std::vector<std::string>& arguments) {
              {64, 384, 1536}, {64, 1536, 384},  {1, 768, 3072}};
     convs = {{28, 1, 5, 8}, {14, 8, 5, 16}, {56, 3, 3, 32}, {56, 64, 3, 64}, {7, 512, 3, 512}};
   }
-  for (const Size& size : sizes) measure(size, rounds);
+  for (const Size& size : sizes) measure(size, rounds, spread);
   for (const ConvSize& conv : convs) measure_conv(conv, rounds);
   return 0;
 }

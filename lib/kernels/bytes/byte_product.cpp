@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/instruction_set.h"
@@ -11,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "bytes/byte_pairs-inl.h"
 #include "bytes/byte_store-inl.h"
 #include "bytes/byte_sums-inl.h"
 
@@ -172,30 +174,48 @@ struct BytePlace {
   std::size_t column;
 };
 
+template <std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void write_byte_columns(const ByteProduct& p, const PreparedBytes& rows,
+                                   const BytePlace& at,
+                                   const hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  const std::int64_t first = at.tile * kByteColumns;
+  const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
+  const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
+  unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+    const std::size_t c = at.column + v * kByteLanes;
+    if (c >= columns) return;
+    const ByteColumn factors = load_column(p, rows, tile, first, c);
+    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+      const std::int64_t to = at.row + static_cast<std::int64_t>(r);
+      write_sums(p, rows, to, factors, sum[r][v],
+                 to * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
+    });
+  });
+}
+
+template <std::size_t kRows>
+HWY_INLINE RowPointers<kRows> rows_at(const PreparedBytes& rows, std::int64_t row) {
+  return {rows.rows + row * rows.stride, static_cast<std::size_t>(rows.stride)};
+}
+
 /// `kRows` rows times `kVectors` vectors of columns, whose words begin at `words`.
 template <class Bytes_, std::size_t kRows, std::size_t kVectors>
 HWY_NOINLINE void multiply_byte_columns(const ByteProduct& p, const PreparedBytes& rows,
                                         const BytePlace& at, const std::byte* words) {
-  const ByteLayout layout(p.matrix);
-  const std::int64_t first = at.tile * kByteColumns;
-  const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
   hn::Vec<Ints> sum[kRows][kVectors];
-  sum_columns<Bytes_, kRows, kVectors>(
-      layout.groups, {rows.rows + at.row * rows.stride, static_cast<std::size_t>(rows.stride)},
-      words, sum);
-  HWY_UNROLL(8)
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    const std::size_t c = at.column + v * kByteLanes;
-    if (c >= columns) break;
-    const ByteColumn factors =
-        load_column(p, rows, p.packed + at.tile * layout.tile_bytes, first, c);
-    HWY_UNROLL(16)
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const std::int64_t to = at.row + static_cast<std::int64_t>(r);
-      write_sums(p, rows, to, factors, sum[r][v],
-                 to * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
-    }
-  }
+  sum_columns<Bytes_, kRows, kVectors>(ByteLayout(p.matrix).groups, rows_at<kRows>(rows, at.row),
+                                       words, sum);
+  write_byte_columns(p, rows, at, sum);
+}
+
+/// The same in an order of groups.
+template <std::size_t kRows, std::size_t kVectors>
+HWY_NOINLINE void multiply_ordered_columns(const ByteProduct& p, const PreparedBytes& rows,
+                                           const BytePlace& at, const std::byte* words,
+                                           const GroupOrder& order) {
+  hn::Vec<Ints> sum[kRows][kVectors];
+  sum_ordered(order, rows_at<kRows>(rows, at.row), words, sum);
+  write_byte_columns(p, rows, at, sum);
 }
 
 /// Calls take<kRows>(row) for rows [row, end), as many at once as there are.
@@ -230,9 +250,12 @@ HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& ro
   });
 }
 
-/// Rows of which so many share the widened words of a tile, where those fit into memory on the stack.
-constexpr std::int64_t kRowsOfWidened = 4 * kMostByteRows;
+/// So many rows share what it takes to widen the words of a tile, or to order its groups.
+constexpr std::int64_t kManyRows = 4 * kMostByteRows;
+/// Of the widened words of a tile: they have to fit into memory on the stack.
 constexpr std::size_t kWidenedBytes = std::size_t{96} * 1024;
+constexpr std::size_t kWidenedGroup =
+    WidenedBytes::kWordRow * (WidenedBytes::kGroupBytes / WidenedBytes::kStepBytes);
 
 HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedBytes& rows,
                                         std::int64_t row, std::int64_t end, std::int64_t tile) {
@@ -244,26 +267,60 @@ HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedByte
   for (std::size_t column = 0; column < columns; column += kVectors * kByteLanes) {
     const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
     for (std::int64_t group = 0; group < layout.groups; ++group)
-      WideBytes::widen<kVectors>(
-          words + group * static_cast<std::int64_t>(kByteWordRow),
-          widened + group * static_cast<std::int64_t>(WidenedBytes::kWordRow));
+      WideBytes::widen<kVectors>(words + group * static_cast<std::int64_t>(kByteWordRow),
+                                 widened + group * static_cast<std::int64_t>(kWidenedGroup));
     for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
       multiply_byte_columns<WidenedBytes, kRows, kVectors>(p, rows, {at, tile, column}, widened);
     });
   }
 }
 
+HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes& rows,
+                                       std::int64_t row, std::int64_t end, std::int64_t tile) {
+  const ByteLayout layout(p.matrix);
+  const auto columns =
+      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
+  GroupOrder order;
+  const auto multiply = [&]<std::size_t kVectors>(std::size_t column) HWY_ATTR {
+    const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
+    order_groups<kVectors>(words, layout.groups, order);
+    for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+      multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column}, words, order);
+    });
+  };
+  std::size_t column = 0;
+  for (; column + kByteLanes < columns; column += 2 * kByteLanes)
+    multiply.template operator()<2>(column);
+  if (column < columns) multiply.template operator()<1>(column);
+}
+
+/// Whether the pairs of most groups fit, by some columns: a group that does not fit takes about twice the time
+/// of one that does, one of WidenedBytes 1.25 times (AMD Zen 3).
+HWY_NOINLINE bool pairs_pay(const ByteMatrix& matrix, const std::byte* packed) {
+  constexpr std::int64_t kSeen = 256;
+  const ByteLayout layout(matrix);
+  const std::int64_t seen = std::min(layout.groups, kSeen);
+  const std::byte* words = packed + layout.tiles / 2 * layout.tile_bytes;
+  std::int64_t fitting = 0;
+  for (std::int64_t i = 0; i < seen; ++i)
+    fitting += pairs_fit<2>(words + i * static_cast<std::int64_t>(kByteWordRow)) ? 1 : 0;
+  return fitting * 4 >= seen * 3;
+}
+
 template <class Bytes_>
 HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& rows,
                                    std::int64_t row, std::int64_t end, std::int64_t tile) {
-  if constexpr (Bytes_::kGroupBytes == WideBytes::kGroupBytes) {
-    const auto bytes =
-        static_cast<std::size_t>(ByteLayout(p.matrix).groups) * WidenedBytes::kWordRow;
-    const bool narrow = p.matrix.n - tile * kByteColumns <= static_cast<std::int64_t>(kByteLanes);
-    if (end - row >= kRowsOfWidened && bytes <= kWidenedBytes && !narrow)
-      return multiply_widened_rows(p, rows, row, end, tile);
+  if constexpr (std::is_same_v<Bytes_, PairedBytes>) {
+    return multiply_paired_rows(p, rows, row, end, tile);
+  } else {
+    if constexpr (std::is_same_v<Bytes_, WideBytes>) {
+      const auto bytes = static_cast<std::size_t>(ByteLayout(p.matrix).groups) * kWidenedGroup;
+      const bool narrow = p.matrix.n - tile * kByteColumns <= static_cast<std::int64_t>(kByteLanes);
+      if (end - row >= kManyRows && bytes <= kWidenedBytes && !narrow)
+        return multiply_widened_rows(p, rows, row, end, tile);
+    }
+    multiply_byte_rows<Bytes_>(p, rows, row, end, tile);
   }
-  multiply_byte_rows<Bytes_>(p, rows, row, end, tile);
 }
 
 template <class Bytes_>
@@ -288,6 +345,9 @@ HWY_NOINLINE void multiply_all(const ByteProduct& p, bool vnni, Workers& workers
 #else
   (void)vnni;
 #endif
+  if (p.rows >= kManyRows && ByteLayout(p.matrix).groups <= GroupOrder::kMostGroups &&
+      pairs_pay(p.matrix, p.packed))
+    return multiply_bytes<PairedBytes>(p, workers);
   multiply_bytes<WideBytes>(p, workers);
 }
 

@@ -63,6 +63,7 @@ HWY_INLINE void for_sums(const RowPointers<kRows>& rows, std::size_t offset,
 struct WideBytes {
   static constexpr std::size_t kGroupBytes = 8;
   static constexpr std::size_t kWordRow = kByteWordRow;
+  static constexpr std::size_t kStepBytes = kGroupBytes;  // of a row, in one call of add()
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
@@ -107,21 +108,21 @@ struct WideBytes {
   }
 };
 
-/// By words that WideBytes::widen() made: many rows share what it costs.
+/// By words that WideBytes::widen() made: many rows share what it costs. A step is half a group: with both
+/// at once the compiler does not keep all sums in registers.
 struct WidenedBytes : WideBytes {
   static constexpr std::size_t kVectorsOfWords = 2;
-  static constexpr std::size_t kWordRow = 2 * kVectorsOfWords * kByteLanes * 4;
+  static constexpr std::size_t kWordRow = kVectorsOfWords * kByteLanes * 4;
+  static constexpr std::size_t kStepBytes = kGroupBytes / 2;
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
                              hn::Vec<Ints> (&sum)[kRows][kVectors]) {
     static_assert(kVectors == kVectorsOfWords);
-    for (std::size_t part = 0; part < 2; ++part) {
-      hn::Vec<Shorts> half[kVectors];
-      HWY_UNROLL(8)
-      for (std::size_t v = 0; v < kVectors; ++v) half[v] = load(words, part * kVectors + v);
-      add_half(rows, part * 4, half, sum);
-    }
+    hn::Vec<Shorts> half[kVectors];
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v) half[v] = load(words, v);
+    add_half(rows, 0, half, sum);
   }
 };
 
@@ -130,6 +131,7 @@ struct WidenedBytes : WideBytes {
 struct VnniBytes {
   static constexpr std::size_t kGroupBytes = 4;
   static constexpr std::size_t kWordRow = kByteWordRow;
+  static constexpr std::size_t kStepBytes = kGroupBytes;
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
@@ -156,7 +158,7 @@ HWY_INLINE void sum_columns(std::int64_t groups, RowPointers<kRows> rows, const 
   for (auto& one : chain)
     for (auto& row : one)
       for (auto& value : row) value = hn::Zero(Ints());
-  auto left = static_cast<std::size_t>(groups);
+  auto left = static_cast<std::size_t>(groups) * (Bytes_::kGroupBytes / Bytes_::kStepBytes);
   for (; left >= kChains; left -= kChains) {
     HWY_UNROLL(2)
     for (std::size_t c = 0; c < kChains; ++c) {
@@ -165,7 +167,7 @@ HWY_INLINE void sum_columns(std::int64_t groups, RowPointers<kRows> rows, const 
           hwy::Prefetch(words + kAhead + byte);
       Bytes_::add(rows, words, chain[c]);
       words += Bytes_::kWordRow;
-      rows.advance(Bytes_::kGroupBytes);
+      rows.advance(Bytes_::kStepBytes);
     }
   }
   if (left > 0) Bytes_::add(rows, words, chain[0]);

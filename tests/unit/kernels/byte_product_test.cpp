@@ -113,15 +113,16 @@ std::string name_of(const Form& f) {
                      f.a_zero);
 }
 
-void expect_exact(const Form& form, unsigned seed) {
-  const Case one(form, seed);
+void expect_exact(const Case& one) {
   OneThread workers;
   const std::vector<std::int32_t> out = sums(one, workers);
-  for (std::int64_t r = 0; r < form.rows; ++r)
-    for (std::int64_t n = 0; n < form.n; ++n)
-      ASSERT_EQ(out[static_cast<std::size_t>(r * form.n + n)], one.sum(r, n))
-          << name_of(form) << " at " << r << " " << n;
+  for (std::int64_t r = 0; r < one.form.rows; ++r)
+    for (std::int64_t n = 0; n < one.form.n; ++n)
+      ASSERT_EQ(out[static_cast<std::size_t>(r * one.form.n + n)], one.sum(r, n))
+          << name_of(one.form) << " at " << r << " " << n;
 }
+
+void expect_exact(const Form& form, unsigned seed) { expect_exact(Case(form, seed)); }
 
 TEST(ByteProduct, IsExactInAllForms) {
   unsigned seed = 0;
@@ -190,6 +191,61 @@ TEST(ByteProduct, HoldsTheLargestSums) {
         std::ranges::fill(one.b, static_cast<std::uint8_t>(b));
         for (const std::int32_t sum : sums(one, workers)) ASSERT_EQ(sum, one.sum(0, 0));
       }
+}
+
+/// Elements as trained networks have them: few pairs of them pass 16 bits.
+void make_small(Case& one, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> some(0, 22);
+  const int flip = one.form.b_signed ? 0 : 128;
+  for (std::uint8_t& byte : one.b) {
+    const int value = static_cast<int>(std::lround(std::clamp(some(random), -128.0F, 127.0F)));
+    byte = static_cast<std::uint8_t>(value + flip);
+  }
+}
+
+TEST(ByteProduct, IsExactForManyRowsOfSmallElements) {
+  unsigned seed = 0;
+  for (const bool a_signed : {false, true})
+    for (const bool b_signed : {false, true})
+      for (const auto zeros : {Form::Zeros::kNone, Form::Zeros::kPerColumn})
+        for (const auto& [k, n] : {std::pair{1, 1}, {64, 8}, {66, 65}, {133, 31}, {1030, 9}})
+          for (const std::int64_t rows : {48, 53, 125}) {
+            Case one({rows, k, n, a_signed, b_signed, zeros, true}, ++seed);
+            make_small(one, seed);
+            expect_exact(one);
+          }
+}
+
+TEST(ByteProduct, IsExactForPairsAtTheEndsOf16Bits) {
+  for (const auto& [first, second] : {std::pair{64, 64},
+                                      {127, 1},
+                                      {127, 2},
+                                      {127, 127},
+                                      {-128, 0},
+                                      {-127, -1},
+                                      {-128, -1},
+                                      {-64, -65},
+                                      {-128, -128},
+                                      {127, -128}})
+    for (const bool everywhere : {false, true}) {
+      Case one({50, 64, 40, false, true, Form::Zeros::kNone, false}, 1);
+      make_small(one, 1);
+      std::ranges::fill(one.a, std::uint8_t{255});
+      for (std::int64_t k = 0; k < 64; k += everywhere ? 2 : 22)
+        for (std::int64_t n = 0; n < 40; n += everywhere ? 1 : 13) {
+          const auto at = static_cast<std::size_t>(k * 40 + n);
+          one.b[at] = static_cast<std::uint8_t>(first);
+          one.b[at + 40] = static_cast<std::uint8_t>(second);
+        }
+      expect_exact(one);
+    }
+}
+
+TEST(ByteProduct, IsExactForManyRowsOfMoreGroupsThanAreOrdered) {
+  Case one({48, 16390, 9, true, true, Form::Zeros::kNone, true}, 1);
+  make_small(one, 1);
+  expect_exact(one);
 }
 
 TEST(ByteProduct, WrapsAroundAt32Bits) {
