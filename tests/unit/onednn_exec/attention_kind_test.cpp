@@ -40,6 +40,8 @@ struct Form {
   std::int64_t heads = 4, kv_heads = 2, window = 0;
   std::size_t outputs = 3;
   bool short_bias = false;
+  DataType cache = DataType::kFloat;
+  std::vector<Param> more = {};
 };
 
 Maker attention(const Form& form) {
@@ -49,8 +51,10 @@ Maker attention(const Form& form) {
   inputs[0] = input(form.q);
   inputs[1] = input(form.k);
   inputs[2] = input(form.v);
-  inputs[3] = input(form.past);
-  inputs[4] = input(form.past);
+  for (const std::size_t i : {3, 4})
+    inputs[i] = form.cache == DataType::kFloat
+                    ? input(form.past)
+                    : maker.input(Tensor::allocate(form.cache, form.past).value());
   if (!form.last.empty()) inputs[5] = maker.input(list_of(DataType::kInt32, form.last));
   if (!form.count.empty()) inputs[5] = maker.input(list_of(DataType::kInt64, form.count));
   if (!form.bias.empty() && form.bias_type != DataType::kFloat)
@@ -59,17 +63,23 @@ Maker attention(const Form& form) {
     inputs[6] = input(form.bias);
   inputs[7] = input(form.cos);
   inputs[8] = input(form.cos);
-  const Operand out =
-      maker.op(kind::kAttention, inputs,
-               {integer("heads", form.heads), integer("kv_heads", form.kv_heads),
-                integer("window", form.window), real("scale", 0.5), integer("causal", 1),
-                text("lengths", form.lengths), text("rotary", form.rotary),
-                ints("total", form.total), integer("short_bias", form.short_bias ? 1 : 0)});
+  std::vector<Param> params{integer("heads", form.heads),
+                            integer("kv_heads", form.kv_heads),
+                            integer("window", form.window),
+                            real("scale", 0.5),
+                            integer("causal", 1),
+                            text("lengths", form.lengths),
+                            text("rotary", form.rotary),
+                            ints("total", form.total),
+                            integer("short_bias", form.short_bias ? 1 : 0)};
+  params.insert(params.end(), form.more.begin(), form.more.end());
+  const Operand out = maker.op(kind::kAttention, inputs, params);
   maker.output(out);
   ProgramOp& op = maker.program().ops.back();
   for (std::size_t i = 1; i < form.outputs; ++i) {
     const auto value = static_cast<std::uint32_t>(maker.program().values.size());
     maker.program().values.push_back(maker.program().values[out.index]);
+    maker.program().values.back().type = form.cache;
     op.outputs.push_back(value);
     maker.output(Operand::value(value));
   }
@@ -232,6 +242,77 @@ TEST(ExecAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(code_of_form({.past = {}, .lengths = "count", .total = {}, .outputs = 1}),
             ErrorCode::kUnsupported);  // of int32
   EXPECT_EQ(code_of_form({.bias = {3, 7}, .bias_type = DataType::kInt8}), ErrorCode::kUnsupported);
+}
+
+Param reals(std::string name, std::size_t count, double value = 0.5) {
+  return {std::move(name), SmallList<double>(std::vector<double>(count, value))};
+}
+
+TEST(ExecAttention, RefusesNormsThatDoNotFit) {
+  const Param epsilon = real("norm_epsilon", 1e-6);
+  const auto code = [](std::vector<Param> more) { return code_of_form({.more = std::move(more)}); };
+  EXPECT_EQ(code({reals("q_norm", 5), reals("k_norm", 5), epsilon}), ctxgen::test::kOk);
+  for (const std::size_t other : {0, 1, 4, 6, 4096}) {
+    EXPECT_EQ(code({reals("q_norm", 5), reals("k_norm", other), epsilon}),
+              ErrorCode::kInvalidGraph);
+    EXPECT_EQ(code({reals("q_norm", other), reals("k_norm", other), epsilon}),
+              ErrorCode::kInvalidGraph);
+  }
+  EXPECT_EQ(code({reals("q_norm", 5), reals("k_norm", 5)}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code({epsilon}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of_form({.past = {},
+                          .lengths = "",
+                          .total = {},
+                          .outputs = 1,
+                          .more = {reals("q_norm", 5), reals("k_norm", 5), epsilon}}),
+            ErrorCode::kInvalidGraph);
+}
+
+TEST(ExecAttention, MasksOfKeysAreOfAllSequences) {
+  const auto code = [](const Dims& dims, double value, DataType type = DataType::kInt32) {
+    return code_of_form({.bias = dims, .bias_type = type, .more = {real("mask_value", value)}});
+  };
+  for (const std::int64_t keys : {7, 1}) EXPECT_EQ(code({2, keys}, -1e4), ctxgen::test::kOk);
+  for (const Dims& dims : {Dims{7}, Dims{1, 7}, Dims{3, 7}, Dims{2, 6}, Dims{2, 8}, Dims{2, 0},
+                           Dims{2, 1, 1, 7}, Dims{}})
+    EXPECT_EQ(code(dims, -1e4), ErrorCode::kInvalidGraph) << to_string(dims);
+  for (const double value : {0.0, 1.0, std::nan(""), -1e300, static_cast<double>(-INFINITY)})
+    EXPECT_EQ(code({2, 7}, value), ErrorCode::kInvalidGraph) << value;
+  for (const DataType type : {DataType::kFloat, DataType::kBool})
+    EXPECT_EQ(code({2, 7}, -1e4, type), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.bias = {1, 7}, .bias_type = DataType::kInt32}), ErrorCode::kUnsupported);
+}
+
+TEST(ExecAttention, RefusesCachesOfIntegersThatDoNotFit) {
+  struct Kept {
+    std::int64_t bits = 8, width = 5;
+    std::size_t k_scales = 1, v_scales = 1;
+    DataType type = DataType::kInt8;
+  };
+  const auto code = [](const Kept& kept) {
+    return code_of_form(
+        {.past = {2, 2, 4, kept.width},
+         .cache = kept.type,
+         .more = {integer("cache_bits", kept.bits), reals("k_scales", kept.k_scales),
+                  reals("v_scales", kept.v_scales)}});
+  };
+  EXPECT_EQ(code({}), ctxgen::test::kOk);
+  EXPECT_EQ(code({.k_scales = 10, .v_scales = 10}), ctxgen::test::kOk);
+  EXPECT_EQ(code({.bits = 4, .width = 3, .type = DataType::kUint8}), ctxgen::test::kOk);
+  for (const std::size_t scales : {0, 2, 5, 11})
+    EXPECT_EQ(code({.k_scales = scales}), ErrorCode::kInvalidGraph) << scales;
+  EXPECT_EQ(code({.k_scales = 10}), ErrorCode::kInvalidGraph);
+  for (const std::int64_t bits : {std::int64_t{0}, std::int64_t{-8}, std::int64_t{16}})
+    EXPECT_EQ(code({.bits = bits}), ErrorCode::kInvalidGraph) << bits;
+  for (const std::int64_t width : {4, 6, 0}) {
+    EXPECT_EQ(code({.width = width}), ErrorCode::kInvalidGraph) << width;
+    EXPECT_EQ(code({.bits = 4, .width = width, .type = DataType::kUint8}),
+              ErrorCode::kInvalidGraph);
+  }
+  for (const DataType type : {DataType::kFloat, DataType::kUint8})
+    EXPECT_EQ(code({.type = type}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.cache = DataType::kInt8}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.more = {reals("k_scales", 1)}}), ErrorCode::kInvalidGraph);
 }
 
 TEST(ExecAttention, BiasesBroadcast) {
