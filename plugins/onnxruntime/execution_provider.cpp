@@ -28,6 +28,10 @@ Result<ResolvedContexts> open_contexts(std::span<const ContextNode> nodes,
   return contexts;
 }
 
+Result<std::shared_ptr<LoadedPartition>> make_partition(const LoadedPartition::Load& load) {
+  return std::make_shared<LoadedPartition>(CTXGEN_TRY(load()));
+}
+
 }  // namespace
 
 ExecutionProvider::ExecutionProvider(OrtApis ort, std::unique_ptr<Provider> provider,
@@ -309,11 +313,15 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(
   auto bindings =
       CTXGEN_TRY_AT(PartitionKernel::bind(*program, node_names, fused_names), "{}", node.where);
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
-  LoadStatistics statistics;
-  const BlobSource blobs = sources.blobs_of(*program, context.reader);
-  auto executable =
-      CTXGEN_TRY_AT(context.loader->load(program, blobs, load, &statistics), "{}", node.where);
-  return std::make_unique<PartitionKernel>(surroundings(), node.where, std::move(executable),
+  const auto executable = [&] {
+    return context.loader->load(program, sources.blobs_of(*program, context.reader), load, nullptr);
+  };
+  const LoadedPartition::Key key{context.reader.get(), program_index, load.threads,
+                                 load.kept_plans};
+  auto partition =
+      group_ == nullptr ? make_partition(executable) : LoadedPartition::shared(key, executable);
+  auto loaded = CTXGEN_TRY_AT(std::move(partition), "{}", node.where);
+  return std::make_unique<PartitionKernel>(surroundings(), node.where, std::move(loaded),
                                            std::move(bindings));
 }
 
@@ -356,7 +364,8 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load_ordinary(
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
   auto executable = CTXGEN_TRY_AT(
       provider_->loader()->load(made->program, made_blobs_, load, nullptr), "{}", where);
-  return std::make_unique<PartitionKernel>(surroundings(), where, std::move(executable),
+  return std::make_unique<PartitionKernel>(surroundings(), where,
+                                           std::make_shared<LoadedPartition>(std::move(executable)),
                                            std::move(bindings));
 }
 

@@ -282,6 +282,20 @@ def check_many_threads(application):
     application.ok("threads", flags=["--count", 8, "--rounds", 1000])
 
 
+SHARING = config(ep__share_ep_contexts=1)
+
+
+def check_sessions_that_share(application):
+    """Sessions of a group compute at the same time with what one of them loaded, and take little memory of their own."""
+    application.ok("threads", flags=["--apart", "--count", 4, "--rounds", 20, *SHARING])
+    application.ok("threads", "chain_ctx.onnx", flags=["--apart", "--count", 2, "--rounds", 3, *SHARING])
+    alone, sharing = (
+        json.loads(application.ok("sessions", "chain_ctx.onnx", flags=["--count", 10, *flags], threads=1).stdout.splitlines()[-1])["kib_each_after_a_run"]
+        for flags in ([], SHARING)
+    )
+    assert sharing < alone / 2, (sharing, alone)
+
+
 def check_workers_of_the_session(application):
     """Loops of our own on ONNX Runtime's threads give the same bytes in every run."""
     workers = ["--ep", "workers=session"]

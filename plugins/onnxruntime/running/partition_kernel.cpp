@@ -105,11 +105,11 @@ Result<PartitionKernel::Bindings> PartitionKernel::bind(const Program& program,
 }
 
 PartitionKernel::PartitionKernel(Surroundings session, std::string where,
-                                 std::unique_ptr<Executable> executable, Bindings bindings)
+                                 std::shared_ptr<LoadedPartition> partition, Bindings bindings)
     : NodeComputeTable{},
       session_(std::move(session)),
       where_(std::move(where)),
-      executable_(std::move(executable)),
+      partition_(std::move(partition)),
       bindings_(std::move(bindings)) {
   ort_version_supported = ort_.tables_version;
   // ONNX Runtime swallows the text of an error here, so what can fail was done before.
@@ -144,39 +144,26 @@ Result<TensorView> PartitionKernel::input_view(OrtKernelContext& context, std::s
   return TensorView{type, Dims(std::span(dims).first(rank)), static_cast<const std::byte*>(data)};
 }
 
-Result<std::unique_ptr<ExecutionState>> PartitionKernel::take_state() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!parked_.empty()) {
-      auto state = std::move(parked_.back());
-      parked_.pop_back();
-      return state;
-    }
-  }
-  return executable_->make_state();
-}
-
 Status PartitionKernel::run(OrtKernelContext& context) {
   std::vector<TensorView> inputs;
   inputs.reserve(bindings_.inputs.size());
   for (const std::size_t index : bindings_.inputs)
     inputs.push_back(CTXGEN_TRY(input_view(context, index)));
-  std::unique_ptr<ExecutionState> state = CTXGEN_TRY(take_state());
+  std::unique_ptr<ExecutionState> state = CTXGEN_TRY(partition_->take_state());
   Outputs outputs(ort_, bindings_, context);
   std::vector<OpTiming> timings;
   OpProfiles& profiles = *session_.profiles;
   const bool profiled = profiles.wanted();
   SessionWorkers workers(*ort_.api, context);
-  CTXGEN_CHECK(executable_->run(*state, inputs, outputs,
-                                {.timings = profiled ? &timings : nullptr,
+  const ExecutionControl control{.timings = profiled ? &timings : nullptr,
                                  .stop = session_.watch.stop(),
-                                 .workers = session_.session_workers ? &workers : nullptr}));
+                                 .workers = session_.session_workers ? &workers : nullptr};
+  CTXGEN_CHECK(partition_->executable().run(*state, inputs, outputs, control));
   if (workers.failed())
     return fail(ErrorCode::kInternal, "{}: onnxruntime did not run a loop on the session's threads",
                 where_);
   if (profiled) profiles.add(timings, bindings_.partition);
-  const std::lock_guard lock(mutex_);
-  parked_.push_back(std::move(state));
+  partition_->give_back(std::move(state));
   return {};
 }
 

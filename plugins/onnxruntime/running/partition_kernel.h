@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "ort_edge.h"
 #include "ort_tables.h"
+#include "running/loaded_partition.h"
 #include "running/profiler.h"
 #include "running/run_watch.h"
 
@@ -21,7 +21,7 @@ namespace ctxgen::plugin {
 /// duplicates, absent and unused ones are gone, the order may be another. Their names are the same.
 ///
 /// Threads  ONNX Runtime may run one node from several threads at once; each call takes an execution
-///          state of its own from a pool.
+///          state of its own.
 class PartitionKernel final : public NodeComputeTable {
  public:
   struct Bindings {
@@ -36,8 +36,8 @@ class PartitionKernel final : public NodeComputeTable {
     std::shared_ptr<OpProfiles> profiles;
     bool session_workers = false;  // loops of our own run on the session's threads
   };
-  PartitionKernel(Surroundings session, std::string where, std::unique_ptr<Executable> executable,
-                  Bindings bindings);
+  PartitionKernel(Surroundings session, std::string where,
+                  std::shared_ptr<LoadedPartition> partition, Bindings bindings);
 
   /// Values of a node, "" where one is absent.
   struct NodeNames {
@@ -52,15 +52,12 @@ class PartitionKernel final : public NodeComputeTable {
   class Outputs;
   [[nodiscard]] Status run(OrtKernelContext& context);
   [[nodiscard]] Result<TensorView> input_view(OrtKernelContext& context, std::size_t index) const;
-  [[nodiscard]] Result<std::unique_ptr<ExecutionState>> take_state();
 
   const Surroundings session_;
   const OrtApis& ort_ = session_.ort;
   std::string where_;
-  std::unique_ptr<Executable> executable_;
+  std::shared_ptr<LoadedPartition> partition_;
   Bindings bindings_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ExecutionState>> parked_;
 };
 
 }  // namespace ctxgen::plugin

@@ -26,7 +26,8 @@ Options parse(int argc, char** argv, const char* usage) {
   const std::map<std::string, bool*> switches = {{"--memory", &options.memory},
                                                  {"--embed", &options.embed},
                                                  {"--plain", &options.plain},
-                                                 {"--reuse", &options.reuse}};
+                                                 {"--reuse", &options.reuse},
+                                                 {"--apart", &options.apart}};
   const std::map<std::string, Pairs*> pairs = {{"--config", &options.config},
                                                {"--ep", &options.ep}};
   if (argc < 2 || argv[1][0] == '-') throw Failed(usage);

@@ -22,7 +22,7 @@ struct Options {
   std::string verb, library, plugin, model, output, info, ep_name = "CtxgenDnnlExecutionProvider";
   std::string second, second_output, stream, weights, outputs, policy, optimized, data;
   int threads = 0, rounds = 1, flags = 0, count = 1, fill = 0, optimization = -1;
-  bool memory = false, embed = false, plain = false, reuse = false;
+  bool memory = false, embed = false, plain = false, reuse = false, apart = false;
   Pairs config, ep;
 };
 

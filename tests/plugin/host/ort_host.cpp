@@ -38,7 +38,7 @@ constexpr const char* kUsage =
     "  profile         run the model and print the file of the profile\n"
     "  terminate       stop a run that is under way from another thread\n"
     "  outputs         write the bytes of a run's outputs to --outputs\n"
-    "  threads         --count threads run one session --rounds times each\n"
+    "  threads         --count threads run one session, or with --apart one each, --rounds times\n"
     "  bound           run with inputs and outputs in memory of this program\n"
     "  sessions        private memory of each of --count sessions\n"
     "  creation        time and private memory of a session, and of --rounds runs\n"

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "host.h"
@@ -88,7 +89,7 @@ int write_outputs(const Options& options) {
   return 0;
 }
 
-/// --count threads run one session --rounds times each; every answer has the bytes of the first one.
+/// --count threads run one session, or one each, --rounds times; every answer has the bytes of the first one.
 int run_in_threads(const Options& options) {
   Ort::Env env = make_env(options);
   Ort::Session session = make_session(env, options);
@@ -98,9 +99,12 @@ int run_in_threads(const Options& options) {
   std::vector<std::thread> threads;
   for (int t = 0; t < options.count; ++t)
     threads.emplace_back([&] {
-      const Arguments own(session, options.fill);
+      std::optional<Ort::Session> apart;
+      if (options.apart) apart = make_session(env, options);
+      Ort::Session& used = apart ? *apart : session;
+      const Arguments own(used, options.fill);
       for (int i = 0; i < options.rounds; ++i)
-        if (bytes_of(own.run(session)) != expected) ++others;
+        if (bytes_of(own.run(used)) != expected) ++others;
     });
   for (std::thread& thread : threads) thread.join();
   std::cout << others << " of " << options.count * options.rounds << " answers differ\n";
