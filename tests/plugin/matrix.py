@@ -228,18 +228,50 @@ def release_of(library):
     return re.search(r"\d+\.\d+\.\d+", library.resolve().name if library in DEBIAN else library.parent.name)[0]
 
 
+def report(library, threads, what, passed, skipped, wrong):
+    """Prints a line, and one for each failure; whether there was none."""
+    print(f"{library.parent.name}/{library.name}, {threads} threads, {what}: {passed} passed, {len(wrong)} failed, {skipped} skipped", flush=True)
+    for text in wrong:
+        print(f"  {text}")
+    return not wrong
+
+
+def check_library(pool, arguments, models, library, program, work):
+    """Whether all passed, and the outcomes of what ONNX Runtime's own tests check."""
+    numbers = [int(number) for number in arguments.threads.split(",")]
+    good = True
+    for threads in numbers:
+        good = report(library, threads, "application", *run_checks(library, threads, work, arguments.rounds)) and good
+        if threads == numbers[0]:
+            counts, outcomes = run_tests(library, threads, work)
+            good = report(library, threads, "ONNX Runtime's tests", *counts) and good
+        if models:
+            good = report(library, threads, "models", *run_models(pool, models, library, program, threads, work)) and good
+    return good, outcomes
+
+
+def compare_made(pool, models, library, program, work):
+    """Whether all contexts that sessions made run, and the outcomes by level."""
+    made = run_generation(pool, [case for case, _ in models], library, program, work)
+    for level, outcomes in made.items():
+        print(f"{library.parent.name}/{library.name}, made in sessions, optimizers {level}: {outcomes.summary}", flush=True)
+        for text in outcomes.wrong:
+            print(f"  {text}")
+    return not any(outcomes.wrong for outcomes in made.values()), made
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="of onnxruntime-node besides the newest")
     parser.add_argument("--bench", default="", metavar="NAME,...", help="bench models to add (bench/models; large)")
     parser.add_argument("--threads", default="1,4", metavar="N,...", help="numbers of threads (default: 1,4)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="processes and rounds of what crashes by chance (default: 3)")
-    parser.add_argument("--generation", action="store_true", help="also make the context of each of these models in a session and compare it with the command line's")
+    parser.add_argument("--generation", default="", metavar="VERSION,...", help="in these libraries also make the context of each model in a session and compare it with the command line's")
     parser.add_argument("--page", action="store_true", help="write docs/onnxruntime-tests.md")
     parser.add_argument("--no-models", action="store_true", help="only what an application checks")
     arguments = parser.parse_args()
     program = None if arguments.no_models else bench_run.build_peer_program()
-    failed = False
+    good = True
     with tempfile.TemporaryDirectory(prefix="ctxgen-matrix-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         work = pathlib.Path(folder)
         chosen = [] if arguments.no_models else [*map(BenchCase, filter(None, arguments.bench.split(","))), *data_cases()]
@@ -247,31 +279,17 @@ def main():
         models = [(case, context) for case, context in zip(chosen, compiled) if context is not None]
         if chosen:
             print(f"{len(models)} of {len(chosen)} models have a compiled node", flush=True)
+        found = {release_of(library): library for library in libraries(arguments.versions)}
         by_release, made_by_release = {}, {}
-        for library in libraries(arguments.versions):
-            numbers = [int(number) for number in arguments.threads.split(",")]
-            for threads in numbers:
-                parts = {"application": run_checks(library, threads, work, arguments.rounds)}
-                if threads == numbers[0]:
-                    parts["ONNX Runtime's tests"], by_release[release_of(library)] = run_tests(library, threads, work)
-                if models:
-                    parts["models"] = run_models(pool, models, library, program, threads, work)
-                for what, (passed, skipped, wrong) in parts.items():
-                    name = f"{library.parent.name}/{library.name}"
-                    print(f"{name}, {threads} threads, {what}: {passed} passed, {len(wrong)} failed, {skipped} skipped", flush=True)
-                    for text in wrong:
-                        print(f"  {text}")
-                    failed = failed or bool(wrong)
-            if arguments.generation:
-                made = run_generation(pool, [case for case, _ in models], library, program, work)
-                made_by_release[release_of(library)] = made
-                for level, outcomes in made.items():
-                    print(f"{library.parent.name}/{library.name}, made in sessions, optimizers {level}: {outcomes.summary}", flush=True)
-                    print(*(f"  {text}" for text in outcomes.wrong), sep="\n")
-                    failed = failed or bool(outcomes.wrong)
+        for release, library in found.items():
+            passed, by_release[release] = check_library(pool, arguments, models, library, program, work)
+            good = good and passed
+        for release in filter(None, arguments.generation.split(",")):
+            passed, made_by_release[release] = compare_made(pool, models, found[release], program, work)
+            good = good and passed
         if arguments.page:
             ort_tests.write_page(PROJECT / "docs" / "onnxruntime-tests.md", by_release, generation.page(made_by_release) if made_by_release else [])
-    return 1 if failed else 0
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
