@@ -374,6 +374,20 @@ TEST(RunLengths, OnlyDimsThatNothingElseReadsVary) {
   }
 }
 
+TEST(RunLengths, KeysOfNoSuchRankHaveNoNumbers) {
+  for (const bool known : {true, false})
+    for (const std::size_t rank : {0, 1}) {
+      Crossed crossed(true, 7, 7);
+      Program& program = crossed.maker().program();
+      ProgramValue& keys = program.values[program.inputs[1]];
+      keys.dims.resize(known ? rank : 0);
+      keys.has_rank = known;
+      const RunLengths lengths = RunLengths::find(program);
+      for (const std::size_t axis : {0, 1, 2, 30, 31}) EXPECT_FALSE(lengths.varies(1, axis));
+      EXPECT_TRUE(lengths.varies(2, 2));
+    }
+}
+
 TEST(RunLengths, ProgramsOfDamagedFilesAreLookedThrough) {
   Decoder decoder(Told::kByMask, {});
   Program& program = decoder.maker().program();

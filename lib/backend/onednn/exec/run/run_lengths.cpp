@@ -156,6 +156,17 @@ class Finder {
     return found;
   }
 
+  /// The dims of operand `i` that are numbers of a run: none, where the value's rank is smaller or not known.
+  static std::uint32_t numbers_of(const LengthRule& rule, std::size_t i,
+                                  const ProgramValue& value) {
+    std::uint32_t dims = 0;
+    for (const LengthRule::Axis& axis : rule.inputs)
+      if (const std::size_t dim = dim_of(axis.axis, value.dims.size());
+          axis.of == i && dim < value.dims.size())
+        dims |= 1U << dim;
+    return dims;
+  }
+
   /// Dims of inputs that the op reads otherwise than as numbers of a run.
   void see_operands(const ProgramOp& op, bool has_numbers) {
     for (const PostOp& post : op.post_ops) fix(post.operand, kAllDims);
@@ -164,9 +175,7 @@ class Finder {
     for (std::size_t i = 0; i < own; ++i) {
       std::uint32_t dims = kAllDims;
       const std::uint32_t input = input_of(op.inputs[i]);
-      if (rule != nullptr && input != kNoInput)
-        for (const LengthRule::Axis& axis : rule->inputs)
-          if (axis.of == i) dims &= ~(1U << dim_of(axis.axis, input_value(input).dims.size()));
+      if (rule != nullptr && input != kNoInput) dims &= ~numbers_of(*rule, i, input_value(input));
       fix(op.inputs[i], dims);
     }
     for (const ProgramParam& param : op.params)
