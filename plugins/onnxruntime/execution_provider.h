@@ -13,7 +13,7 @@
 
 #include "ep_options.h"
 #include "generated_context.h"
-#include "graph_nodes.h"
+#include "graph/graph_nodes.h"
 #include "ort_edge.h"
 #include "ort_tables.h"
 #include "running/partition_kernel.h"

@@ -12,7 +12,7 @@
 #include "ctxgen/base/file.h"
 #include "ctxgen/ctxfile/magic.h"
 
-#include "graph_nodes.h"
+#include "graph/graph_nodes.h"
 
 namespace ctxgen::plugin {
 namespace {

@@ -11,8 +11,8 @@
 #include "ctxgen/partition/provider.h"
 
 #include "ep_options.h"
+#include "graph/session_graph.h"
 #include "ort_edge.h"
-#include "session_graph.h"
 
 namespace ctxgen::plugin {
 

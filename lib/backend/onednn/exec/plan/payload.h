@@ -6,7 +6,7 @@
 
 #include "ctxgen/base/status.h"
 
-#include "plan/kernel_way.h"
+#include "rules/kernel_way.h"
 
 namespace ctxgen::onednn {
 

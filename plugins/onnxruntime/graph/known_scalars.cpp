@@ -1,4 +1,4 @@
-#include "scalars.h"
+#include "graph/known_scalars.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "session_graph.h"
+#include "graph/session_graph.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "graph_nodes.h"
-#include "ort_attributes.h"
-#include "scalars.h"
+#include "graph/graph_nodes.h"
+#include "graph/known_scalars.h"
+#include "graph/ort_attributes.h"
 
 namespace ctxgen::plugin {
 namespace {

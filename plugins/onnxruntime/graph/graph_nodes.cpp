@@ -1,4 +1,4 @@
-#include "graph_nodes.h"
+#include "graph/graph_nodes.h"
 
 #include <format>
 

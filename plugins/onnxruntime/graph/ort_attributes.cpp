@@ -1,4 +1,4 @@
-#include "ort_attributes.h"
+#include "graph/ort_attributes.h"
 
 #include <algorithm>
 #include <array>
