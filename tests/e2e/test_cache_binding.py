@@ -1,16 +1,9 @@
 """Decoders in stock ONNX Runtime with the plugin EP and IO binding: one buffer is past and present of each layer."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
-import onnx
 import pytest
-from cli_support import done
+from decoder_support import compiled_decoder
 from test_plugin import onnxruntime, session
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "models"))
-import decoders
 
 CAPACITY, PROMPT, STEPS = 80, 8, 40
 SENTINEL = 7.0
@@ -18,11 +11,7 @@ SENTINEL = 7.0
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    size = decoders.Size(layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocabulary=500)
-    path = tmp_path_factory.mktemp("decoder") / "net.onnx"
-    onnx.save(decoders.Decoder("tiny", size, tokens=1, past=8, bits=4, level=0).build().model(), path)
-    done("compile", "-q", path)
-    return path
+    return compiled_decoder(tmp_path_factory.mktemp("decoder"))
 
 
 def on_cpu(path):

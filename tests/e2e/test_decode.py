@@ -4,16 +4,11 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 
 import numpy as np
-import onnx
 import pytest
 from cli_support import conv_model, ctxgen, done, save
-
-MODELS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "models"
-sys.path.insert(0, str(MODELS))
-import decoders  # noqa: E402
+from decoder_support import compiled_decoder
 
 TOOL = pathlib.Path(os.environ["CTXGEN_BUILD"]) / "bin" / "decode_tokens"
 PROMPT, STEPS = 64, 512
@@ -21,11 +16,7 @@ PROMPT, STEPS = 64, 512
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    size = decoders.Size(layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocabulary=500)
-    path = tmp_path_factory.mktemp("decoder") / "net.onnx"
-    onnx.save(decoders.Decoder("tiny", size, tokens=1, past=8, bits=4, level=0).build().model(), path)
-    done("compile", "-q", path)
-    return path
+    return compiled_decoder(tmp_path_factory.mktemp("decoder"))
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +63,7 @@ def test_presents_given_back_as_pasts_plan_nothing_either(compiled):
 @pytest.mark.parametrize(("cache_bits", "norms"), [(0, True), (8, False), (8, True), (4, True)])
 def test_caches_of_integers_and_norms_of_heads(tmp_path, cache_bits, norms):
     """The tokens of the `cpu` provider, whose kernels another test compares with ONNX Runtime and in double precision."""
-    size = decoders.Size(layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocabulary=500)
-    path = tmp_path / "net.onnx"
-    onnx.save(decoders.Decoder("tiny", size, tokens=1, past=8, bits=4, level=0, cache_bits=cache_bits, norms=norms).build().model(), path)
-    done("compile", "-q", path)
+    path = compiled_decoder(tmp_path, cache_bits=cache_bits, norms=norms)
     compiled = path.with_name("net_ctx.onnx")
     found, callers = decode(compiled, "state", 16, 100)
     assert found["tokens"] == decode(path, "state", 16, 100)[0]["tokens"]

@@ -1,16 +1,12 @@
 """`ctxgen compile FOLDER`: a folder as ONNX Runtime GenAI reads it, with its models compiled, and its loop through Python's ONNX Runtime."""
 
 import json
-import pathlib
-import sys
 
 import numpy as np
 import onnx
 import pytest
 from cli_support import add_model, ctxgen, done, save
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "models"))
-import decoders
+from decoder_support import tiny_decoder
 
 EP = "CtxgenDnnlExecutionProvider"
 
@@ -42,9 +38,7 @@ def source(tmp_path):
     """A decoder with weights in a file of their own, and a tokenizer."""
     folder = tmp_path / "tiny"
     folder.mkdir()
-    size = decoders.Size(layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocabulary=500)
-    model = decoders.Decoder("tiny", size, tokens=1, past=8, bits=4, level=0).build().model()
-    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=64)
+    onnx.save(tiny_decoder(), folder / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=64)
     (folder / "tokenizer.json").write_text('{"vocab": []}')
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     write(folder, config_of())

@@ -2,22 +2,12 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "ctxgen/base/thread_sanitizer.h"
 
 namespace ctxgen::plugin {
 namespace {
 
-// ONNX Runtime is not instrumented: the thread sanitizer has to be told that its loops synchronise.
-#if defined(__SANITIZE_THREAD__)
-void release(void* point) { __tsan_release(point); }
-void acquire(void* point) { __tsan_acquire(point); }
-#else
-void release(void* /*point*/) {}
-void acquire(void* /*point*/) {}
-#endif
-
+/// ONNX Runtime, which runs it, is not instrumented.
 struct Loop {
   Workers::Task task;
   char start = 0, end = 0;
@@ -25,9 +15,9 @@ struct Loop {
 
 void call(void* user, std::size_t index) {
   auto& loop = *static_cast<Loop*>(user);
-  acquire(&loop.start);
+  acquire_at(&loop.start);
   loop.task(static_cast<std::int64_t>(index));
-  release(&loop.end);
+  release_at(&loop.end);
 }
 
 }  // namespace
@@ -35,11 +25,11 @@ void call(void* user, std::size_t index) {
 void SessionWorkers::parallel_for(std::int64_t count, Task task) {
   if (count <= 0) return;
   Loop loop{.task = task};
-  release(&loop.start);
+  release_at(&loop.start);
   constexpr std::size_t kAsManyBatchesAsThreads = 0;
   OrtStatus* status = api_.KernelContext_ParallelFor(
       &context_, call, static_cast<std::size_t>(count), kAsManyBatchesAsThreads, &loop);
-  acquire(&loop.end);
+  acquire_at(&loop.end);
   if (status == nullptr) return;
   api_.ReleaseStatus(status);
   failed_.store(true, std::memory_order_relaxed);

@@ -85,24 +85,44 @@ Result<std::optional<IntegerWeights>> integer_weights(const Lowered& lowered, co
   return made;
 }
 
-/// The integer form of a product, with a float32 result; nothing where it has none.
-Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lowered& lowered,
-                                                 const ProgramOp& op) {
+/// What an integer product is made of.
+struct IntegerFactors {
+  Operand source;  // before it is made real
+  Steps steps;     // of the source
+  std::string name;
+  IntegerWeights weights;
+};
+
+/// Nothing where a product has no integer form.
+Result<std::optional<IntegerFactors>> integer_factors(const ProgramEditor& editor,
+                                                      const Lowered& lowered, const ProgramOp& op) {
   const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
   if (source == nullptr) return std::nullopt;
   const Steps steps = steps_in(*source);
-  const auto weights = CTXGEN_TRY(integer_weights(lowered, op, steps.scale));
+  auto weights = CTXGEN_TRY(integer_weights(lowered, op, steps.scale));
   if (!weights) return std::nullopt;
-  const std::string name = editor.program().weights[op.inputs[1].index].name;
-  const auto count = static_cast<std::int64_t>(weights->scales.size());
+  return IntegerFactors{source->inputs[0], steps, editor.program().weights[op.inputs[1].index].name,
+                        *std::move(weights)};
+}
+
+Result<Operand> add_scales(ProgramEditor& editor, const IntegerFactors& factors) {
+  const auto count = static_cast<std::int64_t>(factors.weights.scales.size());
+  Tensor scales = CTXGEN_TRY(tensor_of(Dims{count}, factors.weights.scales));
+  return editor.add_weight(factors.name + "/scales", std::move(scales));
+}
+
+/// The integer form of a product, with a float32 result; nothing where it has none.
+Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lowered& lowered,
+                                                 const ProgramOp& op) {
+  const auto factors = CTXGEN_TRY(integer_factors(editor, lowered, op));
+  if (!factors) return std::nullopt;
   ProgramOp made = op;
   made.kind = op.kind == kind::kConv ? kind::kQConv : kind::kQMatmul;
   made.inputs.resize(4);
-  made.inputs[0] = source->inputs[0];
-  made.inputs[1] = CTXGEN_TRY(editor.add_weight(name, weights->values));
-  Tensor scales = CTXGEN_TRY(tensor_of(Dims{count}, weights->scales));
-  made.inputs[3] = CTXGEN_TRY(editor.add_weight(name + "/scales", std::move(scales)));
-  encode(QuantisedParams{.in_zero = steps.zero}, made);
+  made.inputs[0] = factors->source;
+  made.inputs[1] = CTXGEN_TRY(editor.add_weight(factors->name, factors->weights.values));
+  made.inputs[3] = CTXGEN_TRY(add_scales(editor, *factors));
+  encode(QuantisedParams{.in_zero = factors->steps.zero}, made);
   return made;
 }
 
@@ -177,30 +197,28 @@ void encode_own(const ProgramOp& op, const OwnWeights& own, const Dims& stored, 
   encode(conv, made);
 }
 
+/// The zero point of a product's source; an absent one says 0.
+Result<Operand> add_zero(ProgramEditor& editor, const IntegerFactors& factors) {
+  if (factors.steps.zero == 0) return Operand{};
+  Tensor zero = CTXGEN_TRY(Tensor::allocate(type_of(editor, factors.source), Dims{1}));
+  zero.mutable_bytes()[0] = static_cast<std::byte>(factors.steps.zero);
+  return editor.add_weight(factors.name + "/zero", std::move(zero));
+}
+
 /// The same by a kernel of our own.
 Result<std::optional<ProgramOp>> own_product(ProgramEditor& editor, const Lowered& lowered,
                                              const ProgramOp& op) {
-  const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
-  if (source == nullptr) return std::nullopt;
-  const Steps steps = steps_in(*source);
-  const auto weights = CTXGEN_TRY(integer_weights(lowered, op, steps.scale));
-  if (!weights) return std::nullopt;
-  auto own = CTXGEN_TRY(own_weights(op, weights->values));
+  const auto factors = CTXGEN_TRY(integer_factors(editor, lowered, op));
+  if (!factors) return std::nullopt;
+  auto own = CTXGEN_TRY(own_weights(op, factors->weights.values));
   if (!own || !takes_bias(editor, op, own->matrix.n)) return std::nullopt;
-  const std::string name = editor.program().weights[op.inputs[1].index].name;
-  const auto count = static_cast<std::int64_t>(weights->scales.size());
-  const Operand from = source->inputs[0], bias = op.inputs.size() > 2 ? op.inputs[2] : Operand{};
+  const Operand bias = op.inputs.size() > 2 ? op.inputs[2] : Operand{};
   ProgramOp made = op;
-  encode_own(op, *own, weights->values.dims(), made);
-  Operand zero;
-  if (steps.zero != 0) {
-    Tensor byte = CTXGEN_TRY(Tensor::allocate(type_of(editor, from), Dims{1}));
-    byte.mutable_bytes()[0] = static_cast<std::byte>(steps.zero);
-    zero = CTXGEN_TRY(editor.add_weight(name + "/zero", std::move(byte)));
-  }
-  Tensor scales = CTXGEN_TRY(tensor_of(Dims{count}, weights->scales));
-  made.inputs = {from, CTXGEN_TRY(editor.add_weight(name, std::move(own->packed))),        zero,
-                 {},   CTXGEN_TRY(editor.add_weight(name + "/scales", std::move(scales))), bias};
+  encode_own(op, *own, factors->weights.values.dims(), made);
+  const Operand zero = CTXGEN_TRY(add_zero(editor, *factors));
+  const Operand weights = CTXGEN_TRY(editor.add_weight(factors->name, std::move(own->packed)));
+  const Operand scales = CTXGEN_TRY(add_scales(editor, *factors));
+  made.inputs = {factors->source, weights, zero, {}, scales, bias};
   return made;
 }
 

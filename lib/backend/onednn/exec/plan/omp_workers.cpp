@@ -2,23 +2,12 @@
 
 #include <omp.h>
 
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "ctxgen/base/thread_sanitizer.h"
 
 namespace ctxgen::onednn {
 namespace {
 
-// libgomp is not instrumented: the thread sanitizer has to be told that the start and the end of a
-// parallel region synchronise.
-#if defined(__SANITIZE_THREAD__)
-void release(void* point) { __tsan_release(point); }
-void acquire(void* point) { __tsan_acquire(point); }
-#else
-void release(void* /*point*/) {}
-void acquire(void* /*point*/) {}
-#endif
-
+// libgomp is not instrumented: what it does at the start and the end of a parallel region is told.
 class OmpWorkers final : public Workers {
  public:
   // Not instrumented: threads read what they share before acquire() could be called.
@@ -28,15 +17,15 @@ class OmpWorkers final : public Workers {
       return;
     }
     char start = 0, end = 0;
-    release(&start);
+    release_at(&start);
 #pragma omp parallel
     {
-      acquire(&start);
+      acquire_at(&start);
 #pragma omp for schedule(static)
       for (std::int64_t i = 0; i < count; ++i) task(i);
-      release(&end);
+      release_at(&end);
     }
-    acquire(&end);
+    acquire_at(&end);
   }
 };
 
