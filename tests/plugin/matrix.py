@@ -271,6 +271,11 @@ def main():
     parser.add_argument("--no-models", action="store_true", help="only what an application checks")
     arguments = parser.parse_args()
     program = None if arguments.no_models else bench_run.build_peer_program()
+    found = {release_of(library): library for library in libraries(arguments.versions)}
+    compared = [release for release in arguments.generation.split(",") if release]
+    for release in compared:
+        if release not in found or arguments.no_models:
+            parser.error(f"--generation {release}: no such library here, or no models; libraries are {', '.join(found)}")
     good = True
     with tempfile.TemporaryDirectory(prefix="ctxgen-matrix-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         work = pathlib.Path(folder)
@@ -279,12 +284,11 @@ def main():
         models = [(case, context) for case, context in zip(chosen, compiled) if context is not None]
         if chosen:
             print(f"{len(models)} of {len(chosen)} models have a compiled node", flush=True)
-        found = {release_of(library): library for library in libraries(arguments.versions)}
         by_release, made_by_release = {}, {}
         for release, library in found.items():
             passed, by_release[release] = check_library(pool, arguments, models, library, program, work)
             good = good and passed
-        for release in filter(None, arguments.generation.split(",")):
+        for release in compared:
             passed, made_by_release[release] = compare_made(pool, models, found[release], program, work)
             good = good and passed
         if arguments.page:
