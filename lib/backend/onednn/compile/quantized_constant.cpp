@@ -9,8 +9,6 @@ namespace ctxgen::onednn {
 
 namespace {
 
-bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
-
 /// Calls visit(element, slice of the axis) for all elements in order.
 template <class Visit>
 void for_each_slice(const QuantizedWeight& weight, const Visit& visit) {

@@ -13,7 +13,6 @@ struct Steps {
   [[nodiscard]] bool operator==(const Steps&) const = default;
 };
 
-[[nodiscard]] bool is_byte(DataType type);
 [[nodiscard]] DataType type_of(const ProgramEditor& editor, Operand operand);
 [[nodiscard]] DataType result_type(const ProgramEditor& editor, const ProgramOp& op);
 [[nodiscard]] Steps steps_in(const ProgramOp& point);

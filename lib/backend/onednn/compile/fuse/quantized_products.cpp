@@ -16,8 +16,6 @@
 // has VNNI and the library a fast kernel; our own on all other targets, where oneDNN's sums would not be exact.
 namespace ctxgen::onednn {
 
-bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
-
 DataType type_of(const ProgramEditor& editor, Operand operand) {
   return operand.kind == Operand::Kind::kWeight ? editor.program().weights[operand.index].type
                                                 : editor.program().values[operand.index].type;
@@ -124,10 +122,6 @@ Result<std::optional<ProgramOp>> integer_product(ProgramEditor& editor, const Lo
   made.inputs[3] = CTXGEN_TRY(add_scales(editor, *factors));
   encode(QuantisedParams{.in_zero = factors->steps.zero}, made);
   return made;
-}
-
-const std::uint8_t* bytes_in(const Tensor& tensor) {
-  return reinterpret_cast<const std::uint8_t*>(tensor.bytes().data());
 }
 
 /// The weights of a product of our own.
@@ -245,11 +239,9 @@ Status join_sum(ProgramEditor& editor, std::uint32_t index) {
 void store_own_bytes(ProgramEditor& editor, std::uint32_t before, std::uint32_t index) {
   const ProgramOp& point = editor.op(index);
   ProgramOp product = editor.op(before);
-  const bool bounds = std::ranges::all_of(product.post_ops, [](const PostOp& post) {
-    return (post.kind == "relu" && post.alpha == 0) ||
-           (post.kind == "clip" && post.alpha <= post.beta);
-  });
-  if (!bounds || result_type(editor, product) != DataType::kFloat) return;
+  if (!std::ranges::all_of(product.post_ops, only_bounds) ||
+      result_type(editor, product) != DataType::kFloat)
+    return;
   const Steps steps = steps_out(point);
   auto params = params_of<ByteMatmulParams>(product);
   params.out_scale = steps.scale;

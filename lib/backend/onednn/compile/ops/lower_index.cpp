@@ -70,7 +70,7 @@ Read<PadParams> read_pad(const NodeView& n) {
 /// Gather from a constant table: embeddings. Returns the table.
 Read<Tensor> read_lookup(const NodeView& n) {
   const Tensor* table = n.constant(0);
-  const bool bytes = table->type() == DataType::kUint8 || table->type() == DataType::kInt8;
+  const bool bytes = is_byte(table->type());
   if (!bytes) table = CTXGEN_TRY(constant_f32(n, 0, "data"));
   if (table->element_count() == 0) return refuse("data is empty");
   if (table->rank() == 0) return refuse("data is a scalar");

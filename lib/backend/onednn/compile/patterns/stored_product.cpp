@@ -47,10 +47,6 @@ bool comes_from_bytes(const GraphView& view, ValueId value) {
   return false;
 }
 
-bool is_bytes(const Tensor& tensor) {
-  return tensor.type() == DataType::kUint8 || tensor.type() == DataType::kInt8;
-}
-
 /// A Gemm that is its product plus a bias.
 bool is_plain_gemm(const Node& gemm) {
   return gemm.int_or("transA", 0) == 0 && gemm.float_or("alpha", 1.0F) == 1.0F;
@@ -136,7 +132,7 @@ std::optional<LowBitProduct> find_product(PatternWalk& walk, const GraphView& vi
     if (!stored) return std::nullopt;
     found.stored = *std::move(stored);
   }
-  if (is_bytes(found.stored.values) && comes_from_bytes(view, a)) return std::nullopt;
+  if (is_byte(found.stored.values.type()) && comes_from_bytes(view, a)) return std::nullopt;
   if (has_other_bias(view, product, found.stored.matrix.n)) return std::nullopt;
   walk.take(reader);
   return found;

@@ -292,9 +292,7 @@ Status check_attention_types(const Program& program, const ProgramOp& op) {
   const auto params = CTXGEN_TRY(decode<AttentionParams>(op));
   for (const std::size_t i : {kQ, kK, kV, kCos, kSin})
     CTXGEN_CHECK(expect_type(program, op, input(i), {DataType::kFloat}));
-  const DataType cache = !params.cache_bits        ? DataType::kFloat
-                         : *params.cache_bits == 4 ? DataType::kUint8
-                                                   : DataType::kInt8;
+  const DataType cache = params.cache_type();
   for (const std::size_t i : {kPastKey, kPastValue})
     CTXGEN_CHECK(expect_type(program, op, input(i), {cache}));
   CTXGEN_CHECK(expect_type(program, op, input(kLengths),

@@ -16,8 +16,6 @@ namespace ctxgen::onednn {
 
 namespace {
 
-bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
-
 /// One value of an element-wise word, in double precision; nothing for words without one here.
 std::optional<double> evaluate(const PostOp& step, double x) {
   const double a = step.alpha, b = step.beta;

@@ -371,8 +371,7 @@ std::uint32_t Placement::in_place_sum(std::uint32_t op, Layout layout) {
     if (widened && i > 0) return kNone;
     // A sum in place reads the operand in the result's type and without its scale.
     const DataType type = type_of(Operand::value(program_op.outputs[0]));
-    if (type == DataType::kUint8 || type == DataType::kInt8 || type == DataType::kInt32)
-      return kNone;
+    if (is_byte(type) || type == DataType::kInt32) return kNone;
     if (post.kind != "add" || post.operand.kind != Operand::Kind::kValue ||
         type_of(post.operand) != type || dims_of(post.operand) != dims_[program_op.outputs[0]])
       continue;

@@ -29,7 +29,7 @@ Status NodeBuilder::add_fused(
     for (std::size_t i = count; i < node_.post_ops.size(); ++i)
       loses_sum |= node_.post_ops[i].in_place_sum;
     // Nor can a step over real numbers once they are stored as integers.
-    const bool integers = output().type == DataType::kUint8 || output().type == DataType::kInt8;
+    const bool integers = is_byte(output().type);
     if (loses_sum || (count < node_.post_ops.size() && integers)) break;
     std::vector<Arg> post_args;
     const auto attr = make_attr(count, operand_view, post_args);

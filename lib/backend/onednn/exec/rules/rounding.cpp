@@ -7,8 +7,6 @@
 namespace ctxgen::onednn {
 namespace {
 
-bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
-
 std::int64_t terms_of(const Program& program, const ProgramOp& op) {
   const KindRow* row = find_kind(op.kind);
   if (row == nullptr) return 1;

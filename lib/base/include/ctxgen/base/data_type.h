@@ -40,6 +40,11 @@ enum class DataType : std::int32_t {
 /// Whether `number` is one of the enumerators above other than kUndefined.
 [[nodiscard]] bool is_known_data_type(std::int64_t number);
 
+/// Whether its elements are integers of 8 bits.
+[[nodiscard]] constexpr bool is_byte(DataType type) {
+  return type == DataType::kUint8 || type == DataType::kInt8;
+}
+
 /// Bits of one element as stored in raw_data; 0 for kString and kUndefined.
 [[nodiscard]] unsigned bits_of(DataType type);
 

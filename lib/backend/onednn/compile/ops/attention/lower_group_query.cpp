@@ -22,12 +22,6 @@ struct GroupQuery {
   DimLists total;  // of no number where it is in the parameters
 };
 
-/// The type of caches.
-DataType cache_type(const AttentionParams& params) {
-  if (!params.cache_bits) return DataType::kFloat;
-  return *params.cache_bits == 4 ? DataType::kUint8 : DataType::kInt8;
-}
-
 /// Pasts and presents of floats, or of integers with their scales.
 Refusal read_caches(const NodeView& n, AttentionParams& params) {
   constexpr std::int64_t kMostScales = 1 << 16;
@@ -49,7 +43,7 @@ Refusal read_caches(const NodeView& n, AttentionParams& params) {
     return std::format("k_quant_type is {} of {} bits", type, bits);
   params.cache_bits = bits;
   for (const std::size_t i : {3, 4})
-    if (n.has_input(i)) CTXGEN_REFUSE(require_value(n, i, {cache_type(params)}));
+    if (n.has_input(i)) CTXGEN_REFUSE(require_value(n, i, {params.cache_type()}));
   for (const auto& [i, scales] :
        {std::pair(kKeyScale, &params.k_scales), std::pair(kValueScale, &params.v_scales)}) {
     const Tensor* constant = n.has_input(i) ? n.constant(i) : nullptr;
@@ -60,7 +54,7 @@ Refusal read_caches(const NodeView& n, AttentionParams& params) {
                          to_string(constant->dims()));
     for (const float scale : floats_of(*constant)) scales->push_back(double{scale});
   }
-  return require_present(n, cache_type(params));
+  return require_present(n, params.cache_type());
 }
 
 Refusal check_inputs(const NodeView& n) {
@@ -195,7 +189,7 @@ Status lower_group_query(const NodeView& n, ProgramBuilder& builder) {
   }
   std::vector<Operand> sized;
   add_sized(op, read.total, builder, sized);
-  add_attention(n, builder, std::move(op), inputs, true, sized, cache_type(read.params));
+  add_attention(n, builder, std::move(op), inputs, true, sized, read.params.cache_type());
   return {};
 }
 

@@ -11,12 +11,6 @@ namespace ctxgen::onednn {
 
 namespace {
 
-const std::uint8_t* bytes_in(const Tensor& tensor) {
-  return reinterpret_cast<const std::uint8_t*>(tensor.bytes().data());
-}
-
-bool holds_bytes(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
-
 /// Zero points of weights of `stored`'s type, one or one of each of the matrix's columns.
 Refusal read_byte_zeros(const NodeView& n, std::size_t zeros, const Tensor& stored,
                         ByteWeights& read) {
@@ -51,6 +45,10 @@ Status add_packed(const ByteWeights& weights, std::string_view name, const ByteO
 }
 
 }  // namespace
+
+const std::uint8_t* bytes_in(const Tensor& tensor) {
+  return reinterpret_cast<const std::uint8_t*>(tensor.bytes().data());
+}
 
 bool has_few_columns(const kernels::ByteMatrix& matrix, std::uint64_t stored_bytes) {
   constexpr std::uint64_t kSmall = 1U << 20U;
@@ -90,7 +88,7 @@ Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values, std::
                                     Stored order) {
   const Tensor* stored = n.has_input(values) ? n.constant(values) : nullptr;
   if (stored == nullptr) return refuse("weights are not constant");
-  if (!holds_bytes(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
+  if (!is_byte(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
   if (stored->rank() != 2) return refuse("weights of rank {}, expected 2", stored->rank());
   ByteWeights read;
   read.matrix = {.k = stored->dims()[0], .n = stored->dims()[1]};
@@ -167,7 +165,7 @@ Read<ByteConvWeights> read_byte_conv(const NodeView& n) {
   CTXGEN_REFUSE(require_value(n, 0, {DataType::kUint8, DataType::kInt8}));
   const Tensor* stored = n.has_input(1) ? n.constant(1) : nullptr;
   if (stored == nullptr) return refuse("weights are not constant");
-  if (!holds_bytes(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
+  if (!is_byte(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
   if (stored->rank() != 3 && stored->rank() != 4)
     return refuse("weights of rank {}, expected 3 or 4", stored->rank());
   if (stored->element_count() == 0) return refuse("weights {}", to_string(stored->dims()));

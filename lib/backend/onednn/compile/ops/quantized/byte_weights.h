@@ -33,6 +33,9 @@ enum class Stored : std::uint8_t { kRows, kColumns };
 /// The packed form, u8 [bytes]. Errors  RESOURCE_LIMIT.
 [[nodiscard]] Result<Tensor> packed_byte_matrix(const ByteWeights& weights);
 
+/// The elements of a tensor of 8-bit integers, as long as it lives.
+[[nodiscard]] const std::uint8_t* bytes_in(const Tensor& tensor);
+
 /// Whether so many columns are too few for a matrix of `stored_bytes`: tiles are filled up to 32 columns, and
 /// what the file has is what memory may be taken for.
 [[nodiscard]] bool has_few_columns(const kernels::ByteMatrix& matrix, std::uint64_t stored_bytes);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "ctxgen/onednn/kind_traits.h"
+
 #include "plan/params.h"
 #include "rules/type_rules.h"
 
@@ -12,18 +14,13 @@ namespace ctxgen::onednn {
 
 namespace {
 
-bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
-
-/// What a post-op holds numbers between; nothing if it does anything else.
+/// What a post-op with only_bounds() holds numbers between.
 struct Range {
   float least = -std::numeric_limits<float>::infinity();
   float most = std::numeric_limits<float>::infinity();
 };
-std::optional<Range> range_of(const PostOp& post) {
-  if (post.operand.kind != Operand::Kind::kNone) return std::nullopt;
-  if (post.kind == "relu" && post.alpha == 0) return Range{.least = 0};
-  if (post.kind == "clip" && post.alpha <= post.beta) return Range{post.alpha, post.beta};
-  return std::nullopt;
+Range range_of(const PostOp& post) {
+  return post.kind == "relu" ? Range{.least = 0} : Range{post.alpha, post.beta};
 }
 
 /// A result of bytes needs a scale, and a zero point that is one.
@@ -35,9 +32,7 @@ Status check_byte_result(const ProgramOp& op, DataType type) {
   if (!(single > 0) || !std::isfinite(single) || zero < low || zero > low + 255)
     return fail(ErrorCode::kInvalidGraph, "{}: result of scale {}, zero point {}", label(op), scale,
                 zero);
-  if (std::ranges::all_of(op.post_ops,
-                          [](const PostOp& post) { return range_of(post).has_value(); }))
-    return {};
+  if (std::ranges::all_of(op.post_ops, only_bounds)) return {};
   return fail(ErrorCode::kUnsupported, "{}: a result of bytes takes no post-ops but bounds",
               label(op));
 }
@@ -54,7 +49,7 @@ kernels::ByteSteps steps_of(const ProgramOp& op, DataType type) {
                            .most = low + 255 - zero};
   Range all;
   for (const PostOp& post : op.post_ops) {
-    const Range range = range_of(post).value_or(Range());
+    const Range range = range_of(post);
     all = {std::clamp(all.least, range.least, range.most),
            std::clamp(all.most, range.least, range.most)};
   }

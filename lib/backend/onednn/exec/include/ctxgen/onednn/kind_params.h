@@ -375,6 +375,11 @@ struct AttentionParams {
   std::optional<std::int64_t> cache_bits =
       {};  // of the integers in pasts and presents; none: floats
   std::vector<double> k_scales = {}, v_scales = {};  // one, or one for each element of each head
+  /// Of pasts and presents.
+  [[nodiscard]] DataType cache_type() const {
+    if (!cache_bits) return DataType::kFloat;
+    return *cache_bits == 4 ? DataType::kUint8 : DataType::kInt8;
+  }
   static void fields(auto& p, auto& codec) {
     codec("heads", p.heads);
     codec("kv_heads", p.kv_heads);

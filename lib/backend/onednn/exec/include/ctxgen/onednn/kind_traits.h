@@ -32,4 +32,11 @@ struct KindTraits {
 /// The traits of an op's kind; those of no kind for one that is unknown.
 [[nodiscard]] const KindTraits& traits_of(const ProgramOp& op);
 
+/// Whether a post-op holds numbers between two bounds, and does nothing else.
+[[nodiscard]] inline bool only_bounds(const PostOp& post) {
+  if (post.operand.kind != Operand::Kind::kNone) return false;
+  return (post.kind == "relu" && post.alpha == 0) ||
+         (post.kind == "clip" && post.alpha <= post.beta);
+}
+
 }  // namespace ctxgen::onednn
