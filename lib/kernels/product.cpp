@@ -175,6 +175,26 @@ HWY_INLINE bool is_streamed(const PanelProduct& p, const WindowRows& rows) {
   }
 }
 
+/// Panels that one row takes at once: as many of the `left` ones as make the steps alike.
+template <std::size_t kVectors>
+HWY_INLINE std::int64_t streams_of(std::int64_t left) {
+  constexpr auto kMost = static_cast<std::int64_t>(kStreamsOf<kVectors>);
+  const std::int64_t steps = (left + kMost - 1) / kMost;
+  return steps == 0 ? 0 : (left + steps - 1) / steps;
+}
+
+/// Whole panels of kVectors vectors, several at once; the number of columns done.
+template <std::size_t kVectors>
+HWY_INLINE std::int64_t stream_panels(const Tile& tile, std::int64_t pitch, std::int64_t columns) {
+  const std::int64_t panels =
+      streams_of<kVectors>(columns / static_cast<std::int64_t>(kVectors * kLanes));
+  if constexpr (kStreamsOf<kVectors> >= 3)
+    if (panels >= 3) return multiply_streams<3, kVectors>(tile, pitch), 3 * tile.block;
+  if constexpr (kStreamsOf<kVectors> >= 2)
+    if (panels == 2) return multiply_streams<2, kVectors>(tile, pitch), 2 * tile.block;
+  return 0;
+}
+
 /// Panels in the order in which they are stored, each from end to end: what the hardware sees coming.
 HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
                               const WindowRows& rows) {
@@ -185,7 +205,8 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
   tile.from_pitch = p.finish.start_pitch;
   const std::size_t vectors = stream_vectors(p.matrix.block);
   const auto step = static_cast<std::int64_t>(vectors * kLanes);
-  for (std::int64_t i = 0; i < part.columns; i += step) {
+  const bool several = part.rows == 1 && vectors == 4 && step == p.matrix.block;
+  for (std::int64_t i = 0; i < part.columns;) {
     const std::int64_t at = part.column + i;
     tile.panel = reinterpret_cast<const float*>(p.matrix.panels) +
                  at / p.matrix.block * p.matrix.panel_elements + at % p.matrix.block;
@@ -193,12 +214,17 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
         p.finish.start == nullptr ? nullptr : p.finish.start + part.row * tile.from_pitch + at;
     tile.to = p.result + part.row * p.result_pitch + at;
     tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
-    switch (vectors) {
-      case 4: stream_columns<4>(tile, part.rows, part.columns - i); break;
-      case 3: stream_columns<3>(tile, part.rows, part.columns - i); break;
-      case 2: stream_columns<2>(tile, part.rows, part.columns - i); break;
-      default: stream_columns<1>(tile, part.rows, part.columns - i); break;
+    const std::int64_t done =
+        several ? stream_panels<4>(tile, p.matrix.panel_elements, part.columns - i) : 0;
+    if (done == 0) {
+      switch (vectors) {
+        case 4: stream_columns<4>(tile, part.rows, part.columns - i); break;
+        case 3: stream_columns<3>(tile, part.rows, part.columns - i); break;
+        case 2: stream_columns<2>(tile, part.rows, part.columns - i); break;
+        default: stream_columns<1>(tile, part.rows, part.columns - i); break;
+      }
     }
+    i += done == 0 ? step : done;
   }
 }
 

@@ -119,6 +119,47 @@ HWY_NOINLINE void multiply_tile(const Tile& t) {
   });
 }
 
+/// Panels whose elements one row takes in turn. Measured with AVX2 (docs/onednn.md, "Packed weights"): reading
+/// from three places at once reaches more of the memory than from one. Their sums fill the registers.
+template <std::size_t kVectors>
+constexpr std::size_t kStreamsOf = kLanes == 8 ? HWY_MAX(kTileRegisters / kVectors, 1) : 1;
+
+/// One row times kVectors vectors of columns of each of kPanels panels, `pitch` floats from one to the next.
+/// The columns of the result are those of the panels, one after the other; each sum is as multiply_tile() has it.
+template <std::size_t kPanels, std::size_t kVectors>
+HWY_NOINLINE void multiply_streams(const Tile& t, std::int64_t pitch) {
+  const Floats d;
+  constexpr std::size_t kPanelColumns = kVectors * kLanes;
+  Sums<1, kPanels * kVectors> sums;
+  const float* row = t.from == nullptr ? nullptr : t.from + t.numbers[0] * t.from_pitch;
+  unrolled<kPanels * kVectors>([&](auto v) CTXGEN_UNROLLED {
+    sums[0][v] = row == nullptr ? hn::Zero(d) : hn::LoadU(d, row + v * kLanes);
+  });
+  for (std::size_t i = 0; i < t.run_count; ++i) {
+    const Run& run = t.runs[i];
+    const float* HWY_RESTRICT a = t.src + t.offsets[0] + run.src;
+    const float* panels[kPanels];
+    unrolled<kPanels>([&](auto s) CTXGEN_UNROLLED {
+      panels[s] = t.panel + static_cast<std::int64_t>(s) * pitch +
+                  (run.depth - t.first) * static_cast<std::int64_t>(kPanelColumns);
+    });
+    for (std::int64_t k = 0; k < run.count; ++k) {
+      const FloatVector x = hn::Set(d, a[k]);
+      unrolled<kPanels>([&](auto s) CTXGEN_UNROLLED {
+        const float* b = panels[s] + k * static_cast<std::int64_t>(kPanelColumns);
+        unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+          auto& sum = sums[0][s * kVectors + v];
+          sum = hn::MulAdd(x, hn::LoadU(d, b + v * kLanes), sum);
+        });
+      });
+    }
+  }
+  if (t.finish != nullptr) finish_sums<1, kPanels * kVectors>(t, sums);
+  float* to = t.to + t.numbers[0] * t.to_pitch;
+  unrolled<kPanels * kVectors>([&](auto v)
+                                   CTXGEN_UNROLLED { hn::StoreU(sums[0][v], d, to + v * kLanes); });
+}
+
 using TileFunction = void (*)(const Tile&);
 
 /// By rows less one: functions for tiles of kVectors vectors.

@@ -215,6 +215,20 @@ TEST(PanelProduct, IsTheSameByAnyParts) {
   }
 }
 
+TEST(PanelProduct, OfOneRowIsTheSameByAnyNumberOfPanelsAtOnce) {
+  for (const std::int64_t columns : {32, 64, 96, 128, 160, 224, 229, 256, 300})
+    for (const bool more : {false, true}) {
+      Trial trial{
+          .windows = matrix_rows(1, 1601, 1601), .columns = columns, .bias = more, .start = more};
+      if (more) trial.low = 0;
+      trial.prepare();
+      const Floats alone = trial.run(1, 1);
+      trial.check(alone, std::to_string(columns) + " columns");
+      for (const std::int64_t blocks : {2, 3, 4, 5, 8, 10})
+        EXPECT_EQ(trial.run(1, blocks), alone) << columns << " columns by " << blocks << " panels";
+    }
+}
+
 TEST(PanelProduct, MayStartFromItsResult) {
   Trial trial{.windows = matrix_rows(20, 1900, 1900), .columns = 40, .start = true};
   trial.prepare();
