@@ -190,20 +190,6 @@ class Memory {
   std::unique_ptr<CacheFolder> cache_;
 };
 
-/// A file goes on with what is measured in the same way.
-Status check_same(const TuningTable& known, const TuningTable& now) {
-  if (!known.machine.empty() && !now.machine.empty() && known.machine != now.machine)
-    return fail(ErrorCode::kInvalidArgument,
-                "tuning: the file was measured on \"{}\", this is \"{}\": give another file",
-                known.machine, now.machine);
-  if (known.threads != 0 && known.threads != now.threads)
-    return fail(ErrorCode::kInvalidArgument,
-                "tuning: the file was measured with threads={}, this is threads={}: give another "
-                "file",
-                known.threads, now.threads);
-  return {};
-}
-
 Result<TuningTable> table_of_machine(const CompileOptions& options, const TuneRequest& request) {
   const auto provider = CTXGEN_TRY(tuned_provider(options));
   const ProviderInfo info = provider->info();
@@ -214,7 +200,7 @@ Result<TuningTable> table_of_machine(const CompileOptions& options, const TuneRe
                     .rows = request.known.rows};
   if (request.known.library.empty()) return table;
   CTXGEN_CHECK(provider->check_tuning(request.known));
-  CTXGEN_CHECK(check_same(request.known, table));
+  CTXGEN_CHECK(check_continued(request.known, table));
   return table;
 }
 

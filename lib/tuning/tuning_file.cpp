@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <format>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/file.h"
+#include "ctxgen/base/file_lock.h"
 #include "ctxgen/base/json.h"
 #include "ctxgen/base/json_value.h"
 #include "ctxgen/base/suggest.h"
@@ -266,8 +268,71 @@ Result<TuningTable> read_tuning_file(const std::filesystem::path& path) {
   return table;
 }
 
-Status write_tuning_file(const std::filesystem::path& path, const TuningTable& table) {
-  return write_file(path, as_bytes(tuning_text(table)));
+Status check_continued(const TuningTable& known, const TuningTable& now) {
+  const auto other = [](std::string_view a, std::string_view b) {
+    return !a.empty() && !b.empty() && a != b;
+  };
+  const std::pair<std::string_view, std::string_view> texts[] = {
+      {known.machine, now.machine},
+      {known.library, now.library},
+      {known.instruction_set, now.instruction_set}};
+  for (const auto& [was, is] : texts)
+    if (other(was, is))
+      return fail(ErrorCode::kInvalidArgument,
+                  "tuning: the file was measured on \"{}\", this is \"{}\": give another file", was,
+                  is);
+  if (known.threads != 0 && known.threads != now.threads)
+    return fail(ErrorCode::kInvalidArgument,
+                "tuning: the file was measured with threads={}, this is threads={}: give another "
+                "file",
+                known.threads, now.threads);
+  return {};
+}
+
+namespace {
+
+/// Of the folder, because the file may not exist yet, and is replaced when it is written.
+Result<FileLock> lock_tuning_file(const std::filesystem::path& path,
+                                  std::chrono::milliseconds wait) {
+  std::error_code error;
+  const auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  if (error)
+    return fail(ErrorCode::kIoError, "tuning file \"{}\": {}", path.string(), error.message());
+  auto lock = lock_path(file.parent_path(), {.most = wait});
+  if (lock) return lock;
+  return std::unexpected(
+      with_context(std::move(lock).error(), std::format("tuning file \"{}\"", path.string())));
+}
+
+}  // namespace
+
+Status check_tuning_file(const std::filesystem::path& path, std::chrono::milliseconds wait) {
+  CTXGEN_CHECK(check_writable(path));
+  (void)CTXGEN_TRY(lock_tuning_file(path, wait));
+  return {};
+}
+
+Result<TuningTable> add_to_tuning_file(const std::filesystem::path& path, TuningTable table,
+                                       std::chrono::milliseconds wait) {
+  const FileLock lock = CTXGEN_TRY(lock_tuning_file(path, wait));
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    TuningTable there = CTXGEN_TRY(read_tuning_file(path));
+    CTXGEN_CHECK(check_continued(there, table));
+    std::erase_if(there.rows, [&](const TuningRow& row) {
+      return std::ranges::contains(table.rows, row.shape, &TuningRow::shape);
+    });
+    std::ranges::move(there.rows, std::back_inserter(table.rows));
+  }
+  std::ranges::sort(table.rows, {}, &TuningRow::shape);
+  const std::string text = tuning_text(table);
+  if (table.rows.size() > kMostTuningRows || text.size() > kMostTuningBytes)
+    return fail(ErrorCode::kResourceLimit,
+                "tuning file \"{}\": {} rows in {} bytes, at most {} in {} are read: give another "
+                "file",
+                path.string(), table.rows.size(), text.size(), kMostTuningRows, kMostTuningBytes);
+  CTXGEN_CHECK(write_file(path, as_bytes(text)));
+  return table;
 }
 
 }  // namespace ctxgen

@@ -281,6 +281,18 @@ def test_files_are_checked_before_anything_is_measured(tmp_path, monkeypatch, so
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != source]
 
 
+def test_the_folder_is_checked_before_a_model_for_stdout_is_measured(tmp_path, source):
+    missing = tmp_path / "none" / "t.json"
+    refused(3, "IO_ERROR", "compile", source, "--embed", "-o", "-", "--tune=600", "--tuning", missing, names=["none"])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
+def test_a_folder_that_takes_no_files_is_refused_before_anything_is_measured(tmp_path, source):
+    closed = tmp_path / "closed"
+    closed.mkdir(0o555)
+    refused(3, "IO_ERROR", "compile", source, "-o", tmp_path / "net_ctx.onnx", "--tune=600", "--tuning", closed / "t.json", names=["closed"])
+
+
 @panels
 def test_the_summary_says_what_was_measured(tmp_path, source):
     finished = done("compile", source, "-o", into(tmp_path / "out"), "--tune=1", "-v")

@@ -48,19 +48,6 @@ Result<std::vector<NamedValue>> inputs_of(std::span<const IoInfo> infos,
   return values;
 }
 
-/// With what others added to the file since it was read: rows are lost only if two write at the same moment.
-Status write_found(const std::string& file, TuningTable table) {
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
-    const TuningTable now = CTXGEN_TRY(read_tuning_file(file));
-    for (const TuningRow& row : now.rows)
-      if (!std::ranges::contains(table.rows, row.shape, &TuningRow::shape))
-        table.rows.push_back(row);
-    std::ranges::sort(table.rows, {}, &TuningRow::shape);
-  }
-  return write_tuning_file(file, table);
-}
-
 /// Errors  CANCELLED.
 std::unexpected<Error> interrupted_with(const TuningFlags& flags, const FormFinding& found,
                                         bool written) {
@@ -105,6 +92,8 @@ Result<std::optional<TuningReport>> tune(const TuningFlags& flags,
                                          CompileOptions& options, Progress& progress) {
   if (!flags.tunes) return std::nullopt;
   const std::int64_t seconds = CTXGEN_TRY(seconds_of(flags));
+  const bool writes = !flags.file.empty() && !options.dry_run;
+  if (writes) CTXGEN_CHECK(check_tuning_file(flags.file));
   FormFinding found = CTXGEN_TRY(tune_models(
       models, options,
       {.seconds = static_cast<double>(seconds),
@@ -114,8 +103,7 @@ Result<std::optional<TuningReport>> tune(const TuningFlags& flags,
        .make_inputs = [&](std::span<const IoInfo> infos) { return inputs_of(infos, options); },
        .progress = [&](const FormProgress& at) { progress.say(progress_text(at)); }}));
   progress.clear();
-  const bool writes = !flags.file.empty() && !options.dry_run;
-  if (writes) CTXGEN_CHECK(write_found(flags.file, found.table));
+  if (writes) found.table = CTXGEN_TRY(add_to_tuning_file(flags.file, std::move(found.table)));
   if (found.report.interrupted) return interrupted_with(flags, found, writes);
   if (found.report.shapes == 0)
     log(LogLevel::kWarning,

@@ -1,17 +1,7 @@
 #include "output/appended_bin.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <format>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,30 +13,6 @@
 
 namespace ctxgen {
 namespace {
-
-std::unexpected<Error> io_error(const std::filesystem::path& path) {
-  return fail(ErrorCode::kIoError, "\"{}\": {}", path.string(), std::strerror(errno));
-}
-
-/// An open file, locked; closing unlocks. Nothing while another process has the lock, or if the file was
-/// replaced before it was ours: then the one that is there now has to be locked.
-Result<std::shared_ptr<const void>> try_lock(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return io_error(path);
-  std::shared_ptr<const void> file(new int(fd), [](const void* p) {
-    const auto* number = static_cast<const int*>(p);
-    ::close(*number);
-    delete number;
-  });
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK || errno == EINTR) return nullptr;
-    return io_error(path);
-  }
-  struct stat ours{}, there{};
-  if (fstat(fd, &ours) != 0 || stat(path.c_str(), &there) != 0) return io_error(path);
-  if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino) return nullptr;
-  return file;
-}
 
 /// "it is for isa avx2, this compile for isa avx512_core: add --isa avx2".
 std::string differences(std::string_view found, std::string_view expected,
@@ -66,12 +32,10 @@ std::string differences(std::string_view found, std::string_view expected,
 Result<AppendedBin> AppendedBin::open(const std::filesystem::path& path,
                                       const std::function<bool()>& cancelled) {
   AppendedBin bin;
-  while (true) {
-    bin.lock_ = CTXGEN_TRY(try_lock(path));
-    if (bin.lock_ != nullptr) break;
-    if (cancelled && cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  bin.lock_ = CTXGEN_TRY(lock_path(path, {.cancelled = cancelled}));
+  if (bin.lock_ == nullptr)
+    return fail(ErrorCode::kIoError,
+                "\"{}\" cannot be added to: its file system has no locks for files", path.string());
   const Blob file = CTXGEN_TRY(map_file(path));
   bin.reader_ = std::make_shared<const ContextReader>(
       CTXGEN_TRY(ContextReader::open(file, path.filename().string(), VerifyBlobs::kAlways)));

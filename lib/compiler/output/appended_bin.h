@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "ctxgen/base/file_lock.h"
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/context_file.h"
 
@@ -19,7 +20,7 @@ class AppendedBin {
   [[nodiscard]] const ContextReader& reader() const { return *reader_; }
 
  private:
-  std::shared_ptr<const void> lock_;
+  FileLock lock_;
   std::shared_ptr<const ContextReader> reader_;
 };
 

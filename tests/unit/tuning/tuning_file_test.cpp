@@ -1,9 +1,15 @@
 #include "ctxgen/tuning/tuning_file.h"
 
+#include <chrono>
+#include <filesystem>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "ctxgen/base/file_lock.h"
 
 #include "code_of.h"
 #include "temp_folder.h"
@@ -134,8 +140,95 @@ TEST(TuningFile, BoundsItsSize) {
 
 TEST(TuningFile, GoesToAFileAndBack) {
   const TempFolder folder;
-  ASSERT_TRUE(write_tuning_file(folder / "t.json", sample()));
+  ASSERT_TRUE(add_to_tuning_file(folder / "t.json", sample()));
   EXPECT_EQ(effect_of(read_tuning_file(folder / "t.json").value()), effect_of(sample()));
+}
+
+/// What sample() is about, with a row for a product of `columns`.
+TuningTable with_product(std::int64_t columns, std::string form = "BA16a16b") {
+  TuningTable table = sample();
+  table.rows = {{{.op = "matmul", .dims = Dims{8, columns}}, std::move(form)}};
+  return table;
+}
+
+TEST(TuningFile, KeepsWhatOthersAdded) {
+  const TempFolder folder;
+  const auto path = folder / "t.json";
+  ASSERT_TRUE(add_to_tuning_file(path, with_product(1)));
+  ASSERT_TRUE(add_to_tuning_file(path, with_product(2)));
+  const TuningTable now = add_to_tuning_file(path, with_product(1, "BA16a64b")).value();
+  ASSERT_EQ(now.rows.size(), 2U);
+  EXPECT_EQ(now.rows[0].form, "BA16a64b");
+  EXPECT_EQ(effect_of(read_tuning_file(path).value()), effect_of(now));
+}
+
+TEST(TuningFile, LosesNoRowWhenManyAddAtOnce) {
+  constexpr int kWriters = 4, kRows = 16;
+  const TempFolder folder;
+  const auto path = folder / "t.json";
+  {
+    std::vector<std::jthread> writers;
+    for (int w = 0; w < kWriters; ++w)
+      writers.emplace_back([&path, w] {
+        for (int r = 0; r < kRows; ++r)
+          EXPECT_EQ(code_of(add_to_tuning_file(path, with_product(1 + w * kRows + r))), kOk);
+      });
+  }
+  EXPECT_EQ(read_tuning_file(path).value().rows.size(), std::size_t{kWriters * kRows});
+}
+
+TEST(TuningFile, WaitsForALockNoLongerThanTold) {
+  const TempFolder folder;
+  const auto path = folder / "t.json", link = folder / "links/t.json";
+  std::filesystem::create_directory(link.parent_path());
+  ASSERT_TRUE(add_to_tuning_file(path, with_product(1)));
+  std::filesystem::create_symlink("../t.json", link);
+  FileLock lock = lock_path(folder.path(), {}).value();
+  ASSERT_NE(lock, nullptr);
+  for (const auto& name : {path, link}) {  // both names of the one file
+    const auto added = add_to_tuning_file(name, with_product(2), std::chrono::milliseconds(30));
+    EXPECT_EQ(code_of(added), ErrorCode::kIoError);
+    EXPECT_TRUE(added.error().message.contains("another process")) << added.error().message;
+    EXPECT_EQ(code_of(check_tuning_file(name, std::chrono::milliseconds(30))), ErrorCode::kIoError);
+  }
+  EXPECT_EQ(read_tuning_file(path).value().rows.size(), 1U);
+  lock.reset();
+  EXPECT_EQ(code_of(check_tuning_file(path)), kOk);
+  EXPECT_EQ(add_to_tuning_file(link, with_product(2)).value().rows.size(), 2U);
+}
+
+TEST(TuningFile, AddsOnlyWhatWasMeasuredInTheSameWay) {
+  const TempFolder folder;
+  const auto path = folder / "t.json";
+  ASSERT_TRUE(add_to_tuning_file(path, with_product(1)));
+  TuningTable library = with_product(2), isa = library, machine = library, threads = library;
+  library.library = "oneDNN 2.7.1";
+  isa.instruction_set = "avx512_core";
+  machine.machine = "another";
+  threads.threads = 5;
+  for (const TuningTable& other : {library, isa, machine, threads})
+    EXPECT_EQ(code_of(add_to_tuning_file(path, other)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(read_tuning_file(path).value().rows.size(), 1U);
+}
+
+TEST(TuningFile, WritesNoMoreRowsThanItReads) {
+  const TempFolder folder;
+  const auto path = folder / "t.json";
+  TuningTable table = with_product(1);
+  table.rows.resize(kMostTuningRows, table.rows.front());
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    table.rows[i].shape.dims = Dims{8, static_cast<std::int64_t>(i) + 1};
+  ASSERT_TRUE(add_to_tuning_file(path, with_product(1 << 20)));
+  EXPECT_EQ(code_of(add_to_tuning_file(path, table)), ErrorCode::kResourceLimit);
+  EXPECT_EQ(read_tuning_file(path).value().rows.size(), 1U);
+}
+
+TEST(TuningFile, ChecksItsFolderBeforeItIsWritten) {
+  const TempFolder folder;
+  EXPECT_EQ(code_of(check_tuning_file(folder / "none/t.json")), ErrorCode::kIoError);
+  EXPECT_EQ(code_of(check_tuning_file(folder.path())), ErrorCode::kIoError);
+  EXPECT_EQ(code_of(check_tuning_file(folder / "t.json")), kOk);
+  EXPECT_FALSE(std::filesystem::exists(folder / "t.json"));
 }
 
 }  // namespace

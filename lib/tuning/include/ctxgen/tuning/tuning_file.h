@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -26,7 +27,27 @@ inline constexpr std::size_t kMostTuningRows = 16384;
 /// Errors  as parse_tuning(), naming the file; IO_ERROR.
 [[nodiscard]] Result<TuningTable> read_tuning_file(const std::filesystem::path& path);
 
+/// Whether what was measured `now` may go into the file with what is `known`.
+/// Errors  INVALID_ARGUMENT: measured on another machine, by another library or with other threads.
+[[nodiscard]] Status check_continued(const TuningTable& known, const TuningTable& now);
+
+/// How long others may keep a tuning file locked; they hold it for a read and a write.
+inline constexpr std::chrono::milliseconds kTuningFileWait{10000};
+
+/// Whether add_to_tuning_file() could write to `path` now; to be asked before anything is measured.
 /// Errors  IO_ERROR.
-[[nodiscard]] Status write_tuning_file(const std::filesystem::path& path, const TuningTable& table);
+[[nodiscard]] Status check_tuning_file(const std::filesystem::path& path,
+                                       std::chrono::milliseconds wait = kTuningFileWait);
+
+/// Adds rows to a tuning file, which need not exist; those of `table` replace those of the same shape.
+///
+/// Out      what the file holds now.
+/// Threads  others that add to it, here or in another process, wait; so no row is lost. Where the file system has no
+///          locks for folders, rows are lost if two add at the same moment.
+/// Errors   those of read_tuning_file() and check_continued(); IO_ERROR, also where the lock is not free in time;
+///          RESOURCE_LIMIT: more rows than are read. The file stays as it was.
+[[nodiscard]] Result<TuningTable> add_to_tuning_file(
+    const std::filesystem::path& path, TuningTable table,
+    std::chrono::milliseconds wait = kTuningFileWait);
 
 }  // namespace ctxgen
