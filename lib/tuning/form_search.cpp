@@ -114,10 +114,11 @@ class Searcher {
     std::ranges::sort(finding_.table.rows, {}, &TuningRow::shape);
   }
 
+  [[nodiscard]] bool tells_all(const TuningRow& row) const {
+    return !search_.precisions || row.precisions.has_value();
+  }
+
   bool is_known(const TunedShape& shape) {
-    const auto tells_all = [&](const TuningRow& row) {
-      return !search_.precisions || row.precisions.has_value();
-    };
     if (const TuningRow* row = find_row(search_.known, shape)) return tells_all(*row);
     auto row = search_.recall ? search_.recall(shape) : std::nullopt;
     if (!row || !tells_all(*row)) return false;

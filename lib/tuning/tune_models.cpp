@@ -15,6 +15,7 @@
 #include "ctxgen/compiler/option_table.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/registry/providers.h"
+#include "ctxgen/runtime/verify.h"
 #include "ctxgen/tuning/precision_search.h"
 #include "ctxgen/tuning/tuning_file.h"
 
@@ -33,6 +34,13 @@ Result<std::unique_ptr<Provider>> tuned_provider(const CompileOptions& options) 
   return fail(ErrorCode::kInvalidArgument, "tuning: no provider compiles");
 }
 
+/// Times are told by name: of two ops of one name nothing is known.
+void drop_ambiguous(std::vector<TunableOp>& ops) {
+  std::map<std::string, int> uses;
+  for (const TunableOp& op : ops) ++uses[op.name];
+  std::erase_if(ops, [&](const TunableOp& op) { return uses.at(op.name) > 1; });
+}
+
 /// Several models as one: their ops' names are told apart by the models' numbers.
 class ModelsTrial final : public FormTrial {
  public:
@@ -49,7 +57,7 @@ class ModelsTrial final : public FormTrial {
       auto inputs = CTXGEN_TRY(request.make_inputs(trial.session->inputs()));
       made->add(std::move(trial), std::move(inputs));
     }
-    made->drop_ambiguous();
+    drop_ambiguous(made->ops_);
     return made;
   }
 
@@ -100,13 +108,6 @@ class ModelsTrial final : public FormTrial {
       ops_.push_back(std::move(op));
     }
     runs_.push_back({std::move(trial.session), std::move(inputs), std::move(trial.precisions)});
-  }
-
-  /// Times are told by name: of two ops of one name nothing is known.
-  void drop_ambiguous() {
-    std::map<std::string, int> uses;
-    for (const TunableOp& op : ops_) ++uses[op.name];
-    std::erase_if(ops_, [&](const TunableOp& op) { return uses.at(op.name) > 1; });
   }
 
   std::vector<Run> runs_;
@@ -235,6 +236,26 @@ Result<FormFinding> tune_models(std::span<const ModelInput> models, const Compil
     for (const TuningRow& row : found.measured) memory.keep(row);
     return found;
   });
+}
+
+Result<std::optional<TunedShape>> find_unmeasured(const std::filesystem::path& context,
+                                                  const CompileOptions& options) {
+  std::vector<TunableOp> ops = CTXGEN_TRY(tunable_ops_in(context));
+  drop_ambiguous(ops);
+  const auto is_measured = [&](const TunedShape& shape) {
+    if (options.budget.request.empty()) return find_row(options.tuning, shape) != nullptr;
+    // The constant may have been narrowed since it was measured.
+    return std::ranges::any_of(options.tuning.rows, [&](const TuningRow& row) {
+      TunedShape measured = row.shape;
+      measured.weight = shape.weight;
+      measured.source = shape.source;
+      if (measured.rows == 0) measured.rows = shape.rows;
+      return row.precisions && measured == shape;
+    });
+  };
+  for (TunableOp& op : ops)
+    if (!is_measured(op.shape)) return std::move(op.shape);
+  return std::nullopt;
 }
 
 }  // namespace ctxgen

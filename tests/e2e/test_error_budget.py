@@ -396,6 +396,24 @@ def test_measured_precisions_give_the_same_bytes_from_the_file(tmp_path):
     assert proof(tmp_path, context)["repeated"]
 
 
+@pytest.mark.parametrize(("bound", "precisions"), [("0.5", ["weights=f16"]), ("1e-9", ["weights=bf16"])])
+def test_if_needed_looks_for_rows_with_precisions(tmp_path, bound, precisions):
+    """In float32, and in narrower types, of which the file has no rows."""
+    path = tuning_file(tmp_path, precisions)
+    document = json.loads(path.read_text())
+    document["rows"].append({**document["rows"][0], "dims": f"{DEPTH}x16"})
+    path.write_text(json.dumps(document))
+    options = ["--tune=1", "--tuning", path, "--if-needed"]
+    _, report = compiled(tmp_path, bound, "--tuning", path)
+    assert (report["precision_search"]["ops"].get("f32") == 4) == (bound == "1e-9")
+    assert compiled(tmp_path, bound, *options)[1]["up_to_date"]
+    if bound == "1e-9":
+        del document["rows"][0]["precisions"]
+        path.write_text(json.dumps(document))
+        compiled(tmp_path, bound, "--tuning", path)
+        assert not compiled(tmp_path, bound, *options)[1]["up_to_date"]
+
+
 def test_a_search_that_does_not_hold_writes_nothing(tmp_path):
     """The samples that are held out are far larger: their errors are, too."""
     source, path = save(saturating(), tmp_path / "net.onnx"), tmp_path / "samples.npz"

@@ -250,6 +250,51 @@ def test_if_needed_measures_where_the_file_has_no_rows(tmp_path, source):
 
 
 @panels
+def test_if_needed_measures_what_the_file_has_no_rows_for(tmp_path, source):
+    """Rows of other models, and of a part of this one; forms of the table, so that the outputs have the same key."""
+    table = {"form": "table"}
+    rows = [{**PRODUCT, "dims": "64x64", **table}, {**WINDOWS, **table}]
+    file = tuning(tmp_path / "t.json", *rows, threads=1)
+    compiled(source, "out")
+    finished = done("compile", source, "-o", into(tmp_path / "out"), "--tuning", file, "--if-needed", "-v")
+    assert "up to date" in finished.stdout
+    options = ["--tune=1", "--tuning", file, "--if-needed"]
+    finished = done("compile", source, "-o", into(tmp_path / "out"), *options, "-v")
+    assert "no row for matmul float32[96, 200]" in finished.stderr
+    assert "of 2 shapes faster" in finished.stdout
+    # A row for any number of rows of the result covers each of them.
+    tuning(file, *rows, {**PRODUCT, **table}, threads=1)
+    compiled(source, "out")
+    assert compiled(source, "out", *options)[1]["up_to_date"]
+
+
+@panels
+def test_if_needed_measures_each_model_of_a_batch(tmp_path, source):
+    save(network(), tmp_path / "same.onnx")
+    other = network()
+    other.graph.node[0].attribute.append(helper.make_attribute("strides", [2, 2]))
+    for window in other.graph.node[1].attribute:
+        window.ints[:] = [2, 2]
+    save(other, tmp_path / "other.onnx")
+    table = [{**PRODUCT, "form": "table"}, {**WINDOWS, "form": "table"}]
+    options = ["--tune=1", "--tuning", tuning(tmp_path / "t.json", *table, threads=1), "--if-needed", "-o", into(tmp_path / "out")]
+    for batch, needed in (("same", False), ("other", True)):
+        models = f"{source},{tmp_path / batch}.onnx"
+        json_of("compile", models, "-o", into(tmp_path / "out"))
+        assert json_of("compile", models, *options)["up_to_date"] is not needed
+
+
+@panels
+def test_if_needed_knows_a_model_without_anything_to_measure(tmp_path):
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="relu")], "net",
+                              [info("x", TensorProto.FLOAT, [4])], [info("y", TensorProto.FLOAT, [4])])
+    source = save(make_model(graph), tmp_path / "net.onnx")
+    options = ["--tune=1", "--tuning", tmp_path / "t.json", "--if-needed"]
+    assert "tuning" in compiled(source, "out", *options)[1]
+    assert compiled(source, "out", *options)[1]["up_to_date"]
+
+
+@panels
 def test_sizes_that_are_planned_ahead_are_measured(tmp_path):
     model = network()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"

@@ -87,6 +87,18 @@ Status read_tuning(const TuningFlags& flags, bool if_needed, CompileOptions& opt
   return {};
 }
 
+std::string why_untuned(std::span<const std::filesystem::path> outputs,
+                        const CompileOptions& options) {
+  for (const std::filesystem::path& output : outputs) {
+    const auto shape = find_unmeasured(output, options);
+    if (!shape) return shape.error().message;
+    if (*shape)
+      return std::format("\"{}\": the tuning file has no row for {}", output.string(),
+                         to_string(**shape));
+  }
+  return "";
+}
+
 Result<std::optional<TuningReport>> tune(const TuningFlags& flags,
                                          std::span<const ModelInput> models,
                                          CompileOptions& options, Progress& progress) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,11 @@ void add_tuning_flags(CLI::App& verb, TuningFlags& flags);
 /// Out  options.tuning.
 /// Errors  those of the file; INVALID_ARGUMENT: options that cannot be combined.
 [[nodiscard]] Status read_tuning(const TuningFlags& flags, bool if_needed, CompileOptions& options);
+
+/// Why what was compiled to these outputs, which are current otherwise, has to be measured; "": options.tuning tells of
+/// all of it.
+[[nodiscard]] std::string why_untuned(std::span<const std::filesystem::path> outputs,
+                                      const CompileOptions& options);
 
 /// Measures, if --tune is given, and writes the file, if one is given, unless this is a dry run.
 /// Out  options.tuning.

@@ -276,9 +276,10 @@ Result<CompileOptions> all_options(const Flags& flags) {
 /// What --if-needed leaves to say; nothing if there is something to do.
 Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelInput>& inputs,
                                                        const OutputPlan& plan,
-                                                       const CompileOptions& options) {
+                                                       const CompileOptions& options, bool tunes) {
   CompileKey key = CTXGEN_TRY(compile_key(inputs, plan.outputs, options));
   Currency currency = look_at_outputs(plan.outputs, options, key);
+  if (currency.why_not.empty() && tunes) currency.why_not = why_untuned(plan.outputs, options);
   if (!currency.why_not.empty()) {
     log(LogLevel::kInfo, "compiling: {}", currency.why_not);
     return std::nullopt;
@@ -309,9 +310,9 @@ Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
                               const std::vector<ModelInput>& inputs, CompileOptions& options,
                               Progress& progress) {
   std::optional<CompileReport> report;
-  const bool untuned = flags.tuning.tunes && options.tuning.rows.empty();
-  if (flags.build.if_needed && !untuned)
-    report = CTXGEN_TRY(report_if_current(inputs, plan, options));
+  const bool has_no_file = flags.tuning.tunes && options.tuning.library.empty();
+  if (flags.build.if_needed && !has_no_file)
+    report = CTXGEN_TRY(report_if_current(inputs, plan, options, flags.tuning.tunes));
   if (!report) {
     if (flags.tuning.tunes) CTXGEN_CHECK(check_before_tuning(inputs, plan, options));
     auto tuned = CTXGEN_TRY(tune(flags.tuning, inputs, options, progress));

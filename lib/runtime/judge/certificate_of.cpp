@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "ctxgen/base/boundary.h"
@@ -113,6 +115,23 @@ Result<std::vector<OpPrecision>> precisions_in(const std::filesystem::path& path
     for (const ResolvedNode& node : set.nodes) {
       const OpenContext& context = set.contexts[node.context];
       std::ranges::move(context.loader->precisions(context.reader->programs()[node.program]),
+                        std::back_inserter(all));
+    }
+    return all;
+  });
+}
+
+Result<std::vector<TunableOp>> tunable_ops_in(const std::filesystem::path& path,
+                                              const SessionOptions& options) {
+  return at_boundary("reading what may be tuned", [&]() -> Result<std::vector<TunableOp>> {
+    const ContextSet set = CTXGEN_TRY(open_set(path, options));
+    std::set<std::pair<std::size_t, std::size_t>> seen;  // many nodes may name one program
+    std::vector<TunableOp> all;
+    for (const ResolvedNode& node : set.nodes) {
+      const OpenContext& context = set.contexts[node.context];
+      const auto* tunes = dynamic_cast<const KnowsTuning*>(context.loader);
+      if (tunes == nullptr || !seen.emplace(node.context, node.program).second) continue;
+      std::ranges::move(CTXGEN_TRY(tunes->tunable_ops(context.reader->programs()[node.program])),
                         std::back_inserter(all));
     }
     return all;

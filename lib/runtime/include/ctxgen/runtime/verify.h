@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ctxgen/ctxfile/certificate.h"
+#include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/runtime/compare.h"
 #include "ctxgen/runtime/numerics.h"
 #include "ctxgen/runtime/session.h"
@@ -52,6 +53,11 @@ struct IntegrityFinding {
 /// Errors  as those of a session.
 [[nodiscard]] Result<std::vector<OpPrecision>> precisions_in(const std::filesystem::path& path,
                                                              const SessionOptions& options = {});
+
+/// The ops of a context model whose constants may be stored in several forms, program by program. Touches no weights.
+/// Errors  as those of a session.
+[[nodiscard]] Result<std::vector<TunableOp>> tunable_ops_in(const std::filesystem::path& path,
+                                                            const SessionOptions& options = {});
 
 /// How a compiled model and its source round. Partitions compute in f32 where the source may round
 /// after each operator: of the two paths to an output of the model the coarser one counts.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,5 +35,12 @@ struct TuneRequest {
 [[nodiscard]] Result<FormFinding> tune_models(std::span<const ModelInput> models,
                                               const CompileOptions& options,
                                               const TuneRequest& request);
+
+/// A shape that tune_models() would measure for the model that was compiled into `context`, because CompileOptions::tuning
+/// has no row for it; nothing: the table tells of all. Shapes of constants that --max-error stored in integers are not
+/// seen, and of those that it made narrower any row for their sizes counts. Touches no weights.
+/// Errors  as those of a session.
+[[nodiscard]] Result<std::optional<TunedShape>> find_unmeasured(
+    const std::filesystem::path& context, const CompileOptions& options);
 
 }  // namespace ctxgen
