@@ -11,6 +11,7 @@
 #include "output/file_uses.h"
 #include "output/output_files.h"
 #include "output/output_names.h"
+#include "output/output_transaction.h"
 #include "regroup/like_context.h"
 
 namespace ctxgen {
@@ -51,6 +52,18 @@ Status hand_out(std::span<const OutputFile> files, const std::vector<ModelOutput
 }
 
 enum class Bins { kMemory, kFiles };
+
+/// Where the bins of models go that go to no file.
+Bins bins_without_models(const CompileOptions& options) {
+  const bool named = !options.context_file_path.empty() || !options.bin.empty();
+  return named && !options.embed ? Bins::kFiles : Bins::kMemory;
+}
+
+Paths paths_of(const std::vector<ModelOutput>& outputs) {
+  Paths paths;
+  for (const ModelOutput& output : outputs) paths.push_back(output.path);
+  return paths;
+}
 
 /// What is about files, and these models go to none.
 Status check_without_files(const CompileOptions& options) {
@@ -171,18 +184,30 @@ Result<CompiledModels> compile_models(const std::vector<ModelInput>& inputs,
                                       const CompileOptions& options) {
   return at_boundary("compiling", [&]() -> Result<CompiledModels> {
     CTXGEN_CHECK(check_outputs(inputs, outputs));
-    if (outputs.front().path.empty()) {
-      const bool in_files =
-          !options.embed && !(options.context_file_path.empty() && options.bin.empty());
-      return compile_without_files(inputs, outputs, options,
-                                   in_files ? Bins::kFiles : Bins::kMemory);
-    }
-    Paths paths;
-    for (const ModelOutput& output : outputs) paths.push_back(output.path);
+    if (outputs.front().path.empty())
+      return compile_without_files(inputs, outputs, options, bins_without_models(options));
     CompiledModels result;
     result.models.resize(outputs.size());
-    result.report = CTXGEN_TRY(compile_to_files(inputs, paths, options));
+    result.report = CTXGEN_TRY(compile_to_files(inputs, paths_of(outputs), options));
     return result;
+  });
+}
+
+Status check_compile(const std::vector<ModelInput>& inputs, const std::vector<ModelOutput>& outputs,
+                     const CompileOptions& options) {
+  return at_boundary("checking a compile", [&]() -> Status {
+    CTXGEN_CHECK(check_outputs(inputs, outputs));
+    const bool to_files = !outputs.front().path.empty();
+    if (!to_files) CTXGEN_CHECK(check_without_files(options));
+    const bool bins_to_files = to_files || bins_without_models(options) == Bins::kFiles;
+    const CompileEnv env = CTXGEN_TRY(CompileEnv::make(
+        inputs, to_files ? paths_of(outputs) : paths_without_files(inputs, options), options,
+        bins_to_files ? CompileEnv::Outputs::kFiles : CompileEnv::Outputs::kNames));
+    const PlannedOutputs planned{
+        .models = env.outputs, .models_are_files = to_files, .others_are_files = bins_to_files};
+    const ImportedModels imported =
+        CTXGEN_TRY(import_checked(inputs, planned, Writable::kAll, env));
+    return refuse_existing_outputs(planned, env.providers, imported.models, options);
   });
 }
 

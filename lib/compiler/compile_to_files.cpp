@@ -7,7 +7,6 @@
 #include "ctxgen/compiler/option_table.h"
 
 #include "cache/output_cache.h"
-#include "output/file_uses.h"
 #include "output/output_transaction.h"
 #include "regroup/like_context.h"
 #include "stages/cut_model.h"
@@ -60,10 +59,8 @@ Result<CompileKey> compile_key(const std::vector<ModelInput>& inputs,
     if (options.initializer_location)
       return fail(ErrorCode::kInvalidArgument,
                   "a compile with an initializer location function has no key");
-    CTXGEN_CHECK(check_files(inputs, {outputs}, env.providers, {}, env.options));
-    CTXGEN_CHECK(check_all_writable(options.other_files, folder_to_make(env)));
-    ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
-    CTXGEN_CHECK(check_files(inputs, {outputs}, env.providers, imported.models, env.options));
+    ImportedModels imported =
+        CTXGEN_TRY(import_checked(inputs, {outputs}, Writable::kOtherFiles, env));
     ModelSources& sources = imported.sources;
     return CompileKey{sources.key, std::move(sources.keys), std::move(sources.bin_references),
                       std::move(sources.files_read)};

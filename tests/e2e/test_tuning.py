@@ -331,6 +331,21 @@ def test_the_folder_is_checked_before_a_model_for_stdout_is_measured(tmp_path, s
     refused(3, "IO_ERROR", "compile", source, "--embed", "-o", "-", "--tune=600", "--tuning", missing, names=["none"])
 
 
+@pytest.mark.parametrize(("there", "options"), [
+    ("out/net_ctx.onnx", []), ("out/net_dnnl.bin", []), ("net.bin", ["--bin", "net.bin"]),
+    ("out/net.data", ["--external-initializers", "net.data"]), ("net.bin", ["-o", "-", "--bin", "net.bin"]),
+])
+def test_no_clobber_is_asked_before_anything_is_measured(tmp_path, monkeypatch, source, there, options):
+    """Of what goes next to the model, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / there).write_text("mine")
+    to = [] if "-o" in options else ["-o", "net_ctx.onnx" if "--bin" in options else "out/net_ctx.onnx"]
+    refused(1, "INVALID_ARGUMENT", "compile", source, *to, "--tune=600", "--tuning", "t.json", "--no-clobber", *options, names=[there])
+    assert (tmp_path / there).read_text() == "mine"
+    assert not (tmp_path / "t.json").exists()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
 def test_a_folder_that_takes_no_files_is_refused_before_anything_is_measured(tmp_path, source):
     closed = tmp_path / "closed"

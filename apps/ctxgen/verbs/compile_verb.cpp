@@ -140,14 +140,17 @@ Status check_flags(const Flags& flags, const CompileOptions& options, const Outp
   return check_build_flags(flags.build, options, plan, flags.verify);
 }
 
-/// Model to stdout, bin (if any) to its file, which appears when the model is out.
-Result<CompileReport> compile_to_stdout(const ModelInput& input, const CompileOptions& options) {
-  CompiledModels compiled =
-      CTXGEN_TRY(compile_models({input}, {{.path = {}, .write = print_bytes}}, options));
-  CompileReport& report = compiled.report;
+/// A model to stdout goes after its bin, if that is a file: it appears when the model is out.
+std::vector<ModelOutput> outputs_of(const OutputPlan& plan) {
+  if (plan.to_stdout) return {{.path = {}, .write = print_bytes}};
+  std::vector<ModelOutput> outputs;
+  for (const fs::path& path : plan.outputs) outputs.push_back({.path = path, .write = {}});
+  return outputs;
+}
+
+void name_stdout(CompileReport& report) {
   report.models.front().output_name = "-";
   report.files.push_back({"-", FileReport::Kind::kModel, report.models.front().model_bytes});
-  return std::move(report);
 }
 
 /// What is read and written here, besides the compile itself.
@@ -292,19 +295,6 @@ Result<std::optional<CompileReport>> report_if_current(const std::vector<ModelIn
   return report;
 }
 
-/// What a compile would refuse is refused before forms are measured, and before their file is written.
-Status check_before_tuning(const std::vector<ModelInput>& inputs, const OutputPlan& plan,
-                           const CompileOptions& options) {
-  if (plan.to_stdout) return {};
-  (void)CTXGEN_TRY(compile_key(inputs, plan.outputs, options));
-  std::error_code ignored;
-  for (const fs::path& output : plan.outputs)
-    if (options.no_clobber && fs::exists(output, ignored))
-      return fail(ErrorCode::kInvalidArgument, "\"{}\" exists already, and --no-clobber is given",
-                  output.string());
-  return {};
-}
-
 /// Out  options.tuning, where --tune is given and there is something to do.
 Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
                               const std::vector<ModelInput>& inputs, CompileOptions& options,
@@ -314,10 +304,11 @@ Result<CompileReport> compile(const Flags& flags, const OutputPlan& plan,
   if (flags.build.if_needed && !has_no_file)
     report = CTXGEN_TRY(report_if_current(inputs, plan, options, flags.tuning.tunes));
   if (!report) {
-    if (flags.tuning.tunes) CTXGEN_CHECK(check_before_tuning(inputs, plan, options));
+    const std::vector<ModelOutput> outputs = outputs_of(plan);
+    if (flags.tuning.tunes) CTXGEN_CHECK(check_compile(inputs, outputs, options));
     auto tuned = CTXGEN_TRY(tune(flags.tuning, inputs, options, progress));
-    report = CTXGEN_TRY(plan.to_stdout ? compile_to_stdout(inputs.front(), options)
-                                       : compile_to_files(inputs, plan.outputs, options));
+    report = CTXGEN_TRY(compile_models(inputs, outputs, options)).report;
+    if (plan.to_stdout) name_stdout(*report);
     report->tuning = std::move(tuned);
   }
   if (!flags.options_file.empty()) report->files_read.emplace_back(flags.options_file);

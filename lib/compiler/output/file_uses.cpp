@@ -131,6 +131,20 @@ Status check_files(const std::vector<ModelInput>& inputs, const PlannedOutputs& 
   return {};
 }
 
+Status refuse_existing_outputs(const PlannedOutputs& outputs, const ProviderList& providers,
+                               std::span<const ImportedModel> imported,
+                               const CompileOptions& options) {
+  if (!options.no_clobber) return {};
+  if (outputs.models_are_files)
+    for (const fs::path& model : outputs.models) CTXGEN_CHECK(refuse_existing(model, options));
+  std::vector<FileUse> beside = files_beside(outputs, providers, options);
+  add_foreign_bins(imported, outputs, beside);
+  for (const FileUse& use : beside)
+    if (use.how == How::kWritten && use.path != options.append)
+      CTXGEN_CHECK(refuse_existing(use.path, options));
+  return {};
+}
+
 Status check_all_writable(const std::vector<FileUse>& uses, const fs::path& new_folder) {
   for (const FileUse& use : uses)
     if (use.how == How::kWritten && (new_folder.empty() || use.path.parent_path() != new_folder))

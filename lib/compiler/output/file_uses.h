@@ -41,6 +41,14 @@ struct PlannedOutputs {
 /// Errors  INVALID_ARGUMENT.
 [[nodiscard]] Status check_found_from(const std::filesystem::path& folder, const FileUse& use);
 
+/// For no_clobber: whether none of the outputs exists, what goes next to the models among them. Asked before a compile, so
+/// a bin counts that it will not write, because its provider takes no node.
+/// Errors  INVALID_ARGUMENT.
+[[nodiscard]] Status refuse_existing_outputs(const PlannedOutputs& outputs,
+                                             const ProviderList& providers,
+                                             std::span<const ImportedModel> imported,
+                                             const CompileOptions& options);
+
 /// Whether every folder takes the files. One that is still to be made (make_folder) was looked at when
 /// it was planned; outputs that may be left alone (keep_unchanged) are not asked for.
 /// Errors  IO_ERROR.

@@ -3,17 +3,40 @@
 #include <algorithm>
 #include <utility>
 
-#include "output/file_uses.h"
 #include "output/output_files.h"
 
 namespace ctxgen {
 
+namespace {
+
+/// The folder of the outputs while it is not there, but will be.
 std::filesystem::path folder_to_make(const CompileEnv& env) {
   const auto folder = env.outputs.front().parent_path();
   std::error_code ignored;
   return env.options.make_folder && !std::filesystem::exists(folder, ignored)
              ? folder
              : std::filesystem::path();
+}
+
+Status check_writable_files(const std::vector<ModelInput>& inputs, const PlannedOutputs& outputs,
+                            Writable writable, const CompileEnv& env) {
+  const CompileOptions& options = env.options;
+  const bool all = writable == Writable::kAll && !options.keep_unchanged;  // those may stay
+  return check_all_writable(
+      all ? file_uses(inputs, outputs, env.providers, {}, options) : options.other_files,
+      folder_to_make(env));
+}
+
+}  // namespace
+
+Result<ImportedModels> import_checked(const std::vector<ModelInput>& inputs,
+                                      const PlannedOutputs& outputs, Writable writable,
+                                      const CompileEnv& env) {
+  CTXGEN_CHECK(check_files(inputs, outputs, env.providers, {}, env.options));
+  CTXGEN_CHECK(check_writable_files(inputs, outputs, writable, env));
+  ImportedModels imported = CTXGEN_TRY(import_models(inputs, env));
+  CTXGEN_CHECK(check_files(inputs, outputs, env.providers, imported.models, env.options));
+  return imported;
 }
 
 Result<OutputTransaction> OutputTransaction::begin(const std::vector<ModelInput>& inputs,
@@ -24,10 +47,7 @@ Result<OutputTransaction> OutputTransaction::begin(const std::vector<ModelInput>
   if (options.no_clobber)
     for (const auto& output : env.outputs) CTXGEN_CHECK(refuse_existing(output, options));
   CTXGEN_CHECK(transaction.folder_->prepare(env.outputs.front().parent_path(), options));
-  const auto uses = options.keep_unchanged  // the others may stay as they are
-                        ? options.other_files
-                        : file_uses(inputs, {env.outputs}, env.providers, {}, options);
-  CTXGEN_CHECK(check_all_writable(uses, folder_to_make(env)));
+  CTXGEN_CHECK(check_writable_files(inputs, {env.outputs}, Writable::kAll, env));
   return transaction;
 }
 

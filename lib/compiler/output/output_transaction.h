@@ -7,6 +7,7 @@
 #include "cache/output_cache.h"
 #include "output/appended_bin.h"
 #include "output/bin_users.h"
+#include "output/file_uses.h"
 #include "stages/rewrite_models.h"
 
 namespace ctxgen {
@@ -53,7 +54,14 @@ class OutputTransaction {
   std::optional<Sha256Digest> remote_key_;  // where a remote one was asked
 };
 
-/// The folder of the outputs while it is not there, but will be.
-[[nodiscard]] std::filesystem::path folder_to_make(const CompileEnv& env);
+/// Which files have to take what is written.
+enum class Writable { kAll, kOtherFiles };
+
+/// Reads the models of a compile, with what is asked before and after: whether its files are apart, and take what is
+/// written. Writes and makes nothing.
+/// Errors  INVALID_ARGUMENT, IO_ERROR; those of import_models().
+[[nodiscard]] Result<ImportedModels> import_checked(const std::vector<ModelInput>& inputs,
+                                                    const PlannedOutputs& outputs,
+                                                    Writable writable, const CompileEnv& env);
 
 }  // namespace ctxgen

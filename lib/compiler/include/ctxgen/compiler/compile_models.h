@@ -39,4 +39,12 @@ struct CompiledModels {
                                                     const std::vector<ModelOutput>& outputs,
                                                     const CompileOptions& options);
 
+/// Whether compile_models() with these arguments would begin to compile: to be asked before something that takes long and
+/// is of no use otherwise. Reads the models, writes nothing.
+/// Errors  those of compile_models() that need no compile; with no_clobber also INVALID_ARGUMENT where something exists that
+///         goes next to the models.
+[[nodiscard]] Status check_compile(const std::vector<ModelInput>& inputs,
+                                   const std::vector<ModelOutput>& outputs,
+                                   const CompileOptions& options);
+
 }  // namespace ctxgen
