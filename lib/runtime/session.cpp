@@ -12,6 +12,7 @@
 #include "ctxgen/ctxfile/workspace.h"
 #include "ctxgen/onnx_lite/read_model.h"
 
+#include "judge/certificate_of.h"
 #include "load/content_check.h"
 #include "load/context_set.h"
 #include "load/inner_values.h"
@@ -110,7 +111,8 @@ class LoadedSession final : public Session {
   LoadedSession(std::shared_ptr<const Model> model, InputTable inputs,
                 std::unique_ptr<GraphExecutor> executor, std::vector<PartitionProgram> programs,
                 SessionStatistics statistics, std::vector<StatePair> pairs,
-                std::uint64_t max_run_bytes, std::shared_ptr<Workspace> group)
+                std::uint64_t max_run_bytes, std::shared_ptr<Workspace> group, ContextSet contexts,
+                int threads)
       : group_(std::move(group)),
         model_(std::move(model)),
         inputs_(std::move(inputs)),
@@ -119,7 +121,9 @@ class LoadedSession final : public Session {
         programs_(std::move(programs)),
         statistics_(statistics),
         kept_pairs_(place_pairs(pairs, inputs_.infos(), outputs_, *executor_, model_->graph)),
-        max_run_bytes_(max_run_bytes) {
+        max_run_bytes_(max_run_bytes),
+        contexts_(std::move(contexts)),
+        threads_(threads) {
     for (const KeptPair& pair : kept_pairs_) pairs_.push_back(pair.names);
   }
 
@@ -129,6 +133,10 @@ class LoadedSession final : public Session {
   PlanStatistics plan_statistics() const override { return executor_->plan_statistics(); }
   std::span<const StatePair> state_pairs() const override { return pairs_; }
   NumericPaths numeric_paths() const override { return follow_roundings(*model_, programs_); }
+  Result<std::optional<Certificate>> certificate() const override {
+    return read_certificate(contexts_, threads_);
+  }
+  std::vector<OpPrecision> precisions() const override { return read_precisions(contexts_); }
 
   Result<std::unique_ptr<RunContext>> make_context() const override {
     return at_boundary("making a run context", [&]() -> Result<std::unique_ptr<RunContext>> {
@@ -224,6 +232,8 @@ class LoadedSession final : public Session {
   std::vector<KeptPair> kept_pairs_;
   std::vector<StatePair> pairs_;
   std::uint64_t max_run_bytes_;
+  ContextSet contexts_;
+  int threads_;  // as SessionOptions has them
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> parked_;
 };
@@ -242,7 +252,7 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   std::shared_ptr<Workspace> group = options.share_ep_contexts ? Workspace::join() : nullptr;
   const ContextPlaces places{std::move(folder), options.bin_source, options.verify_blobs,
                              group.get(), std::move(accept)};
-  const ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
+  ContextSet set = CTXGEN_TRY(open_contexts(model, places, loaders_of(options)));
   statistics.context_read_ms = milliseconds_since(start);
   start = Clock::now();
   LoadedPartitions loaded = CTXGEN_TRY(load_partitions(set, options, places));
@@ -261,9 +271,9 @@ Result<std::unique_ptr<Session>> load(Model read, std::filesystem::path folder,
   const std::uint64_t max_run_bytes =
       options.max_run_bytes > 0 ? options.max_run_bytes : default_memory_limit_bytes();
   if (options.stop_share_ep_contexts) Workspace::stop(group);
-  return std::make_unique<LoadedSession>(model, std::move(inputs), std::move(executor),
-                                         std::move(loaded.programs), statistics, std::move(pairs),
-                                         max_run_bytes, std::move(group));
+  return std::make_unique<LoadedSession>(
+      model, std::move(inputs), std::move(executor), std::move(loaded.programs), statistics,
+      std::move(pairs), max_run_bytes, std::move(group), std::move(set), options.threads);
 }
 
 /// The folder that a path's neighbours are in.

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "ctxgen/base/boundary.h"
-#include "ctxgen/runtime/verify.h"
 #include "ctxgen/tuning/error_norm.h"
 
 #include "precision_trial.h"
@@ -96,26 +95,23 @@ Result<std::vector<Outputs>> run_for(const Session& session, std::span<const std
 
 }  // namespace
 
-Result<RepeatedProof> repeat_proof(const std::filesystem::path& context,
-                                   const Certificate& certificate, const ModelInput& source,
-                                   const CompileOptions& options, const SampleArrays& arrays) {
+Result<RepeatedProof> repeat_proof(const Session& context, const Certificate& certificate,
+                                   const ModelInput& source, const CompileOptions& options,
+                                   const SampleArrays& arrays) {
   return at_boundary("repeating a proof", [&]() -> Result<RepeatedProof> {
     if (arrays.hash != certificate.samples)
       return fail(ErrorCode::kNotSatisfied,
                   "certificate: it is of the samples with hash {}, these have {}",
                   certificate.samples.hex(), arrays.hash.hex());
     const ErrorNorm norm = CTXGEN_TRY(norm_named(certificate.norm));
-    SessionOptions session;
-    session.threads = options.threads;
-    const auto narrow = CTXGEN_TRY(Session::open(context, session));
     const Trial f32 = CTXGEN_TRY(make_trial(source, options, {}));
-    const Samples samples = CTXGEN_TRY(split_samples(arrays, narrow->inputs()));
+    const Samples samples = CTXGEN_TRY(split_samples(arrays, context.inputs()));
     CTXGEN_CHECK(check_counts(certificate, samples));
-    CTXGEN_CHECK(check_choices(certificate, narrow_ops(CTXGEN_TRY(precisions_in(context, session))),
-                               narrow_ops(f32.precisions)));
-    const auto places = CTXGEN_TRY(places_of(narrow->outputs(), f32.session->outputs()));
+    CTXGEN_CHECK(
+        check_choices(certificate, narrow_ops(context.precisions()), narrow_ops(f32.precisions)));
+    const auto places = CTXGEN_TRY(places_of(context.outputs(), f32.session->outputs()));
     const auto error_on = [&](const auto& share) -> Result<double> {
-      const auto outputs = CTXGEN_TRY(run_samples(*narrow, share));
+      const auto outputs = CTXGEN_TRY(run_samples(context, share));
       return largest_error(outputs, CTXGEN_TRY(run_for(*f32.session, places, share)), norm);
     };
     RepeatedProof proof;

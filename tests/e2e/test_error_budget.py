@@ -2,12 +2,14 @@
 
 import collections
 import json
+import re
 import struct
 
 import numpy as np
 import pytest
 from cli_support import ctxgen, done, into, isa_here, json_of, make_model, refused, save
 from context_support import forge_certificates, message_of
+from fault_support import run_faulty
 from onnx import TensorProto, helper, numpy_helper
 
 ROWS, DEPTH, WIDTH = 4, 256, 128
@@ -53,6 +55,18 @@ def bin_of(context):
 
 def proof(tmp_path, context):
     return json_of("verify", context, "--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz")["certificate"]
+
+
+def test_a_proof_reads_the_context_once(tmp_path):
+    """As often as verify without a proof, which looks at every byte, and then at the certificate."""
+    context, _ = compiled(tmp_path, "1e-3")
+    against = ["--against", tmp_path / "net.onnx", "--samples", tmp_path / "samples.npz"]
+    opened = {}
+    for name, options in (("plain", []), ("proof", against)):
+        finished = run_faulty(context.parent, "verify", context, *options, FAULT_COUNT=str(tmp_path / name))
+        assert finished.returncode == (0 if options else 4), finished.stderr
+        opened[name] = int(re.search(r"^open (\d+)$", (tmp_path / name).read_text(), re.MULTILINE).group(1))
+    assert opened["proof"] == opened["plain"] == 2
 
 
 @pytest.mark.parametrize("bound", ["1e-5", "1e-3", "2e-2", "rms:0.1", "mean:0.5"])

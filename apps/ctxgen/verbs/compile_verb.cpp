@@ -200,9 +200,10 @@ Status verify_certificate(const OutputPlan& plan, const ModelInput& input,
   const auto repeat = [&]() -> Status {
     SessionOptions session;
     session.threads = options.threads;
-    const auto certificate = CTXGEN_TRY(certificate_of(output, session));
+    const auto context = CTXGEN_TRY(Session::open(output, session));
+    const auto certificate = CTXGEN_TRY(context->certificate());
     if (!certificate) return fail(ErrorCode::kNotSatisfied, "it has no certificate of its errors");
-    (void)CTXGEN_TRY(repeat_proof(output, *certificate, input, options, samples));
+    (void)CTXGEN_TRY(repeat_proof(*context, *certificate, input, options, samples));
     return {};
   };
   const Status status = repeat();

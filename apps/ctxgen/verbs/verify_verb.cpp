@@ -123,36 +123,50 @@ struct CheckedCertificate {
 };
 
 /// A compile of what the context model is of: all of the source, or a part.
-Result<CompileOptions> options_of_source(const Flags& flags, const ModelInput& source,
-                                         SessionOptions options) {
-  const auto context = CTXGEN_TRY(Session::open(flags.context, options));
+Result<CompileOptions> options_of_source(const Flags& flags, const Session& context,
+                                         const ModelInput& source, SessionOptions options) {
   options.external_data_folder = flags.external_data_folder;
   const auto whole = CTXGEN_TRY(open_source(source, options));
-  CompileOptions part = part_compiled(*context, *whole).value_or(CompileOptions());
+  CompileOptions part = part_compiled(context, *whole).value_or(CompileOptions());
   part.external_data_folder = flags.external_data_folder;
   if (part.input_names.empty() && part.output_names.empty()) return part;
   if (part_of_model(source, part)) return part;
   return CompileOptions();  // another model: comparing says what differs
 }
 
-Result<std::optional<CheckedCertificate>> check_proof(const Flags& flags) {
+SessionOptions session_options(const Flags& flags) {
   SessionOptions session;
   session.threads = static_cast<int>(flags.threads);
-  auto certificate = CTXGEN_TRY(certificate_of(flags.context, session));
-  if (!certificate && !flags.samples.empty())
+  return session;
+}
+
+/// --samples.
+Result<CheckedCertificate> repeat_certificate(const Flags& flags) {
+  const SessionOptions session = session_options(flags);
+  const auto context = Session::open(flags.context, session);
+  if (!context) {
+    (void)CTXGEN_TRY(certificate_of(flags.context, session));  // why, in the proof's terms
+    return std::unexpected(context.error());
+  }
+  auto certificate = CTXGEN_TRY((*context)->certificate());
+  if (!certificate)
     return fail(ErrorCode::kNotSatisfied,
                 "--samples: the context model has no certificate of its errors");
-  if (!certificate) return std::nullopt;
-  CheckedCertificate checked{.certificate = *std::move(certificate), .repeated = std::nullopt};
-  if (flags.samples.empty() || flags.source.empty()) return checked;
   const ModelInput source = CTXGEN_TRY(model_input(flags.source));
-  CompileOptions options = CTXGEN_TRY(options_of_source(flags, source, session));
+  CompileOptions options = CTXGEN_TRY(options_of_source(flags, **context, source, session));
   options.threads = session.threads;
   options.external_data_folder = flags.external_data_folder;
   const SampleArrays samples = CTXGEN_TRY(read_sample_file(flags.samples));
-  checked.repeated =
-      CTXGEN_TRY(repeat_proof(flags.context, checked.certificate, source, options, samples));
-  return checked;
+  const RepeatedProof repeated =
+      CTXGEN_TRY(repeat_proof(**context, *certificate, source, options, samples));
+  return CheckedCertificate{.certificate = *std::move(certificate), .repeated = repeated};
+}
+
+Result<std::optional<CheckedCertificate>> check_proof(const Flags& flags) {
+  if (!flags.samples.empty()) return CTXGEN_TRY(repeat_certificate(flags));
+  auto certificate = CTXGEN_TRY(certificate_of(flags.context, session_options(flags)));
+  if (!certificate) return std::nullopt;
+  return CheckedCertificate{.certificate = *std::move(certificate), .repeated = std::nullopt};
 }
 
 void write_proof(JsonWriter& json, const CheckedCertificate& checked) {

@@ -1,3 +1,5 @@
+#include "judge/certificate_of.h"
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -12,8 +14,6 @@
 #include "ctxgen/ctxfile/packed_at_load.h"
 #include "ctxgen/onnx_lite/read_model.h"
 #include "ctxgen/runtime/verify.h"
-
-#include "load/context_set.h"
 
 namespace ctxgen {
 namespace {
@@ -57,7 +57,16 @@ Status check_version(const Certificate& certificate, const OpenContext& context,
       context.name, info.fingerprint, context.loader->fingerprint());
 }
 
-Result<std::optional<Certificate>> read_proof(const ContextSet& set, int threads) {
+Result<ContextSet> open_set(const std::filesystem::path& path, const SessionOptions& options) {
+  const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
+  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".", options.bin_source,
+                             VerifyBlobs::kNever};
+  return open_contexts(model, places, loaders_of(options));
+}
+
+}  // namespace
+
+Result<std::optional<Certificate>> read_certificate(const ContextSet& set, int threads) {
   std::optional<Certificate> found;
   std::vector<Hash128> programs;
   for (const ResolvedNode& node : set.nodes) {
@@ -91,33 +100,20 @@ Result<std::optional<Certificate>> read_proof(const ContextSet& set, int threads
   return found;
 }
 
-Result<ContextSet> open_set(const std::filesystem::path& path, const SessionOptions& options) {
-  const auto model = std::make_shared<const Model>(CTXGEN_TRY(read_model_file(path)));
-  const ContextPlaces places{path.has_parent_path() ? path.parent_path() : ".", options.bin_source,
-                             VerifyBlobs::kNever};
-  return open_contexts(model, places, loaders_of(options));
+std::vector<OpPrecision> read_precisions(const ContextSet& set) {
+  std::vector<OpPrecision> all;
+  for (const ResolvedNode& node : set.nodes) {
+    const OpenContext& context = set.contexts[node.context];
+    std::ranges::move(context.loader->precisions(context.reader->programs()[node.program]),
+                      std::back_inserter(all));
+  }
+  return all;
 }
-
-}  // namespace
 
 Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
                                                   const SessionOptions& options) {
   return at_boundary("reading a certificate", [&]() -> Result<std::optional<Certificate>> {
-    return read_proof(CTXGEN_TRY(open_set(path, options)), options.threads);
-  });
-}
-
-Result<std::vector<OpPrecision>> precisions_in(const std::filesystem::path& path,
-                                               const SessionOptions& options) {
-  return at_boundary("reading precisions", [&]() -> Result<std::vector<OpPrecision>> {
-    const ContextSet set = CTXGEN_TRY(open_set(path, options));
-    std::vector<OpPrecision> all;
-    for (const ResolvedNode& node : set.nodes) {
-      const OpenContext& context = set.contexts[node.context];
-      std::ranges::move(context.loader->precisions(context.reader->programs()[node.program]),
-                        std::back_inserter(all));
-    }
-    return all;
+    return read_certificate(CTXGEN_TRY(open_set(path, options)), options.threads);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "ctxgen/base/blob.h"
 #include "ctxgen/base/runtime_value.h"
 #include "ctxgen/base/tensor.h"
+#include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/executable.h"
 #include "ctxgen/graph/graph.h"
@@ -166,6 +168,10 @@ class Session {
   [[nodiscard]] virtual PlanStatistics plan_statistics() const = 0;
   /// What rounds on the way to its outputs, for tolerances. Computed again by each call.
   [[nodiscard]] virtual NumericPaths numeric_paths() const = 0;
+  /// What certificate_of() says of the file (ctxgen/runtime/verify.h), without reading it again.
+  [[nodiscard]] virtual Result<std::optional<Certificate>> certificate() const = 0;
+  /// What the ops of its programs with a constant compute in, program by program.
+  [[nodiscard]] virtual std::vector<OpPrecision> precisions() const = 0;
 };
 
 }  // namespace ctxgen

@@ -49,11 +49,6 @@ struct IntegrityFinding {
 [[nodiscard]] Result<std::optional<Certificate>> certificate_of(const std::filesystem::path& path,
                                                                 const SessionOptions& options = {});
 
-/// What the ops of a context model with a constant compute in, program by program. Touches no weights.
-/// Errors  as those of a session.
-[[nodiscard]] Result<std::vector<OpPrecision>> precisions_in(const std::filesystem::path& path,
-                                                             const SessionOptions& options = {});
-
 /// The ops of a context model whose constants may be stored in several forms, program by program. Touches no weights.
 /// Errors  as those of a session.
 [[nodiscard]] Result<std::vector<TunableOp>> tunable_ops_in(const std::filesystem::path& path,

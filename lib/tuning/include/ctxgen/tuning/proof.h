@@ -1,7 +1,5 @@
 #pragma once
 
-#include <filesystem>
-
 #include "ctxgen/compiler/compile.h"
 #include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/runtime/session.h"
@@ -16,11 +14,11 @@ struct RepeatedProof {
 
 /// Runs a context model, and the model that it was compiled from in f32, on the samples of its certificate.
 ///
-/// `source` is compiled in memory as `options` say.
+/// `context` is open; `source` is compiled in memory as `options` say.
 /// Errors  NOT_SATISFIED: samples of another file, numbers of them or choices that are not the certificate's, an error above the bound, or one that is not the certificate's
 ///         (by more than a twentieth, which sums in another order on another machine do not reach); those of a
 ///         compile and of runs.
-[[nodiscard]] Result<RepeatedProof> repeat_proof(const std::filesystem::path& context,
+[[nodiscard]] Result<RepeatedProof> repeat_proof(const Session& context,
                                                  const Certificate& certificate,
                                                  const ModelInput& source,
                                                  const CompileOptions& options,
