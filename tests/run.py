@@ -10,7 +10,9 @@ alike (lib/base/include/ctxgen/base/instruction_set.h). ONNX Runtime knows no su
 """
 
 import argparse
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -116,9 +118,22 @@ def filtered(one: Pass, pattern: str | None, names: list[str]) -> list[Pass]:
     return [*parts, dataclasses.replace(one, select=[*one.select, *(["-E", exactly(whole)] if whole else [])], environment=environment)]
 
 
-def run_pass(build: pathlib.Path, one: Pass, jobs: int) -> Outcome:
+@contextlib.contextmanager
+def alone(build: pathlib.Path):
+    """One run at a time in a build folder: each removes the results of the one before it."""
     results = build / "tests" / "results"
     results.mkdir(parents=True, exist_ok=True)
+    with (results / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another test run in {build}", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_pass(build: pathlib.Path, one: Pass, jobs: int) -> Outcome:
+    results = build / "tests" / "results"
     for old in results.glob("*.xml"):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="ctxgen-tests-") as scratch:
@@ -260,9 +275,10 @@ def main() -> int:
         return 0
 
     try:
-        for part in [part for one in passes for part in filtered(one, options.k, list(units))]:
-            outcome = run_pass(options.build, part, options.j)
-            total = Outcome(total.passed + outcome.passed, total.failures + outcome.failures, total.skips + outcome.skips)
+        with alone(options.build):
+            for part in [part for one in passes for part in filtered(one, options.k, list(units))]:
+                outcome = run_pass(options.build, part, options.j)
+                total = Outcome(total.passed + outcome.passed, total.failures + outcome.failures, total.skips + outcome.skips)
     except KeyboardInterrupt:  # ctest has ended its tests
         print("interrupted", file=sys.stderr)
         return 130

@@ -89,6 +89,25 @@ def outcome(tmp_path, name, report, status="run", failure="", said=""):
     return run.outcome_of(case, path)
 
 
+def test_two_runs_in_one_build_take_turns(tmp_path):
+    """A run removes the results of the one before it, so it waits for its end."""
+    script = f"""
+import importlib.util, pathlib, sys
+spec = importlib.util.spec_from_file_location("run", {str(RUN)!r})
+run = sys.modules["run"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(run)
+with run.alone(pathlib.Path(sys.argv[1])):
+    print("alone", flush=True)
+"""
+    with run.alone(tmp_path):
+        waiting = subprocess.Popen([sys.executable, "-c", script, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert "waiting for another test run" in waiting.stderr.readline()
+        assert waiting.poll() is None
+    assert waiting.communicate(timeout=60)[0] == "alone\n"
+    with run.alone(tmp_path):
+        pass
+
+
 def test_both_kinds_of_reports_are_counted_by_single_tests(tmp_path):
     failed = '<failure message="Failed"/>'
     found = outcome(tmp_path, "a_test.xml", GOOGLE, "fail", failed, "[ RUN      ] A.Bad\nf.cpp:1: wrong\n[  FAILED  ] A.Bad (0 ms)\n")
