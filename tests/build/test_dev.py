@@ -29,6 +29,20 @@ def test_help_names_every_verb():
     assert not [name for name in names - {"h"} if not re.search(rf"\b{name}\b", text)]
 
 
+VERBS = ["asan", "bench", "build", "clean", "conformance", "demo", "fleet-test", "format", "fuzz", "languages-test", "lint", "memory-test",
+         "operators-doc", "package", "package-test", "plugin-matrix", "report-test", "test", "tsan"]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_builds_nothing(tmp_path, verb):
+    for option in ("--help", "-h"):
+        done = dev(verb, option, env=os.environ | {"CTXGEN_BUILD_DIR": str(tmp_path / "build")})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.lower().startswith("usage: ")
+        assert not done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_status_arguments_and_standard_input_pass_through():
     assert dev("sh", "-c", "exit 42").returncode == 42
     assert dev("--", "printf", "%s|", "a b", "", "*").stdout == "a b||*|"

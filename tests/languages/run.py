@@ -5,6 +5,7 @@ The runtime is installed into a folder, a model compiled, and the program of eac
 the command line computes. The Node.js addon is tried further: types, errors, workers. Exit status: 0 if everything passed.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -78,6 +79,7 @@ def expected(model, folder, build):
 
 
 def main():
+    argparse.ArgumentParser(prog="./dev languages-test", description=__doc__.split("\n\n")[0]).parse_args()
     build = pathlib.Path(os.environ["CTXGEN_BUILD"])
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:

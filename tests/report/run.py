@@ -20,10 +20,13 @@ import sys
 import tempfile
 import time
 
-from selenium import webdriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+except ModuleNotFoundError:  # --help needs no browser
+    webdriver = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
@@ -359,6 +362,8 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="keep models and pages there")
     parser.add_argument("--pictures", action="store_true", help="make the pictures in docs/images: of the first bench model, the beginning of the other ones and of 5,000 nodes")
     arguments = parser.parse_args()
+    if webdriver is None:
+        parser.error("selenium is missing: ./dev report-test brings it")
     names = [] if arguments.models == "none" else arguments.models.split(",")
     if arguments.pictures and not names:
         parser.error("--pictures needs a bench model")
