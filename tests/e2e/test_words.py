@@ -202,8 +202,8 @@ def test_what_is_not_planned_is_a_warning(tmp_path):
     assert "planned" not in done("run", model).stderr  # the next run plans what it needs
 
 
-def quantised(group=1):
-    """Conv of dequantised values by 8-bit weights, in QDQ form."""
+def quantised(group=1, dims=(64, 32, 3, 3), source=(32, 8, 8)):
+    """Conv, or a MatMul, of dequantised values by 8-bit weights, in QDQ form."""
     def scalar(name, value, kind):
         return numpy_helper.from_array(np.array(value, kind), name)
 
@@ -212,13 +212,13 @@ def quantised(group=1):
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
         helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
-        helper.make_node("Conv", ["d", "wd"], ["y"], kernel_shape=[3, 3], group=group),
+        helper.make_node("Conv", ["d", "wd"], ["y"], group=group) if dims[0] == 64 else helper.make_node("MatMul", ["d", "wd"], ["y"]),
     ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 32, 8, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 64, 6, 6])],
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, *source])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [scalar("s", 0.1, np.float32), scalar("z", 10, np.uint8), scalar("ws", 0.02, np.float32), scalar("wz", 0, np.int8),
-         numpy_helper.from_array(random.integers(-128, 127, (64, 32 // group, 3, 3), np.int8), "w")])
+         numpy_helper.from_array(random.integers(-128, 127, (dims[0], dims[1] // group, *dims[2:]), np.int8), "w")])
     return make_model(graph)
 
 
@@ -237,6 +237,16 @@ def test_what_a_missing_instruction_costs_is_a_line(tmp_path):
     here = json_of("providers")["providers"][0]["isa"]
     if "vnni" in here or "bf16" in here or "fp16" in here or "amx" in here:
         assert json_of("compile", model)["models"][0]["costs"] == []
+
+
+@pytest.mark.parametrize(("kind", "options"), [
+    ("convolutions in groups of several channels", {"group": 2}),
+    ("convolutions over three dims", {"dims": (64, 32, 3, 3, 3), "source": (32, 4, 4, 4)}),
+    ("products by several matrices", {"dims": (4, 64, 32), "source": (4, 8, 64)}),
+])
+def test_a_cost_names_what_has_it(tmp_path, kind, options):
+    [cost] = json_of("explain", save(quantised(**options), tmp_path / "q.onnx"), "--isa", "avx2")["costs"]
+    assert f" ({kind}) are stored as float32" in cost
 
 
 # ---- the state of outputs ------------------------------------------------------------------------------------------------

@@ -1,9 +1,15 @@
 #include "ctxgen/onednn/target_costs.h"
 
 #include <format>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <unordered_set>
+#include <vector>
 
+#include "ctxgen/base/suggest.h"
 #include "ctxgen/onednn/exec.h"
 
 #include "node_view.h"
@@ -17,13 +23,16 @@ bool is_product(const Node& node) {
          (node.op_type == "Conv" || node.op_type == "MatMul" || node.op_type == "Gemm");
 }
 
-/// Whether kernels of our own have no integer product for it, either: groups of several channels, and weights of more
-/// or less dims.
-bool stays_real(const Node& node, const Dims& weights) {
-  if (node.op_type != "Conv") return weights.size() != 2;
-  if (weights.size() < 3 || weights.size() > 4) return true;
+/// What it is that kernels of our own have no integer product for, either; "": they have one.
+std::string_view stays_real(const Node& node, const Dims& weights) {
+  if (node.op_type != "Conv")
+    return weights.size() == 2  ? ""
+           : weights.size() > 2 ? "products by several matrices"
+                                : "products by a vector";
+  if (weights.size() != 3 && weights.size() != 4) return "convolutions over three dims";
   const std::int64_t group = node.int_or("group", 1);
-  return group != 1 && (group != weights[0] || weights[1] != 1);
+  const bool depthwise = group == weights[0] && weights[1] == 1;
+  return group == 1 || depthwise ? "" : "convolutions in groups of several channels";
 }
 
 bool is_dequantized(const GraphView& view, ValueId id) {
@@ -59,6 +68,7 @@ std::vector<std::string> costs_of_bytes(const GraphView& view,
   if (has_fast_int8() && !view.target().portable) return {};
   std::unordered_set<ValueId> seen;
   std::uint64_t bytes = 0;
+  std::set<std::string, std::less<>> kinds;
   for (const Partition& partition : partitions)
     for (const NodeId id : partition.nodes) {
       const Node& node = view.graph().node(id);
@@ -66,7 +76,10 @@ std::vector<std::string> costs_of_bytes(const GraphView& view,
         continue;
       if (!seen.insert(node.inputs[1]).second) continue;
       const auto weight = quantized_constant(view, node.inputs[1]);
-      if (weight && stays_real(node, weight->stored.dims())) bytes += weight->stored.bytes().size();
+      const std::string_view kind = weight ? stays_real(node, weight->stored.dims()) : "";
+      if (kind.empty()) continue;
+      bytes += weight->stored.bytes().size();
+      kinds.emplace(kind);
     }
   if (bytes == 0) return {};
   const std::string why =
@@ -76,9 +89,10 @@ std::vector<std::string> costs_of_bytes(const GraphView& view,
                 "instruction set {} has no VNNI, which avx2_vnni, avx512_core_vnni and later have",
                 isa_name());
   return {std::format(
-      "8-bit weights of {:.1f} MiB (convolutions in groups of several channels) are stored as float32, {:.1f} MiB, and their products "
+      "8-bit weights of {:.1f} MiB ({}) are stored as float32, {:.1f} MiB, and their products "
       "computed in float32: {}",
-      mebibytes(bytes), mebibytes(4 * bytes), why)};
+      mebibytes(bytes), list_text(std::vector<std::string>(kinds.begin(), kinds.end())),
+      mebibytes(4 * bytes), why)};
 }
 
 }  // namespace
