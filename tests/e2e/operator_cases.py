@@ -830,6 +830,25 @@ def dynamic_quantize_matmul(case, variant):
     case.exact = lambda a: a @ ((weights.astype(np.float64) - zeros) * scales) + bias
 
 
+@family("DynamicQuantizeLSTM", variants=3, domain=MS)
+def dynamic_quantize_lstm(case, variant):
+    """uint8 weights by column; int8 ones; both directions, from a state. One sequence: threads of ONNX Runtime round those of a batch apart."""
+    direction, count = [("forward", 1), ("reverse", 1), ("bidirectional", 2)][variant]
+    steps, batch, width, hidden = 5, 1, 3, 4
+    kind, zero = (np.int8, 0) if variant == 1 else (np.uint8, 128)
+    dims = (count, 4 * hidden) if variant == 0 else (count,)
+    weights = [case.bytes(count, depth, 4 * hidden, kind=kind) for depth in (width, hidden)]
+    scales = [case.reals(*dims, low=0.002, high=0.01) for _ in weights]
+    bias = case.reals(count, 8 * hidden)
+    given = [case.real(steps, batch, width), *map(case.constant, weights), case.constant(bias), ""]
+    given += [case.real(count, batch, hidden), case.real(count, batch, hidden)] if variant == 2 else ["", ""]
+    points = [case.constant(np.full(dims, zero, kind)) for _ in scales]
+    case.test([*given, "", case.constant(scales[0]), points[0], case.constant(scales[1]), points[1]], 2, hidden_size=hidden, direction=direction)
+    zeros = np.zeros((count, batch, hidden))
+    case.exact = lambda x, h=zeros, c=zeros: references.dynamic_lstm(
+        x, [(w.astype(np.float64) - zero) for w in weights], [s.reshape(count, -1) for s in scales], bias, h, c, direction)
+
+
 @family("QGemm", variants=3, domain=MS)
 def qgemm(case, variant):
     """Bytes, by columns; real numbers of a transposed A; one number as C."""

@@ -172,6 +172,30 @@ def rnn_cell(x, w, r, wb, rb, state, _linear):
     return np.tanh(x @ w.T + state[0] @ r.T + wb + rb), state[1]
 
 
+def rounded_to_bytes(x):
+    """As DynamicQuantizeLinear, back as real numbers."""
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = np.float32(high - low) / np.float32(255) if high > low else np.float32(1)
+    zero = np.rint(-low / scale)
+    return (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * float(scale)
+
+
+def dynamic_lstm(x, matrices, scales, b, h, c, direction):
+    """Y and Y_h of a DynamicQuantizeLSTM: x is rounded as a whole, the state of all sequences in each step. Matrices [D, K, 4 H] less their
+    zero points, scales [D, 1] or [D, 4 H]."""
+    outputs, last, source = [], [], rounded_to_bytes(x)
+    for d in range(b.shape[0]):
+        backwards = direction == "reverse" or d == 1
+        w, r = ((matrix[d] * scale[d]).T for matrix, scale in zip(matrices, scales))
+        state, steps = (h[d], c[d]), []
+        for step in source[::-1] if backwards else source:
+            state = lstm_cell(step, w, r, *np.split(b[d], 2), (rounded_to_bytes(state[0]), state[1]), 0)
+            steps.append(state[0])
+        outputs.append(np.stack(steps[::-1] if backwards else steps))
+        last.append(state[0])
+    return [np.stack(outputs, 1), np.stack(last)]
+
+
 CELLS = {"LSTM": lstm_cell, "GRU": gru_cell, "RNN": rnn_cell}
 
 

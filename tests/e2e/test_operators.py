@@ -16,7 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 OLDEST, NEWEST = 7, 25  # opsets; ONNX Runtime runs none below 7
 CONTRIB_OPSET = 17
 NEWER = {"CausalConvWithState": 27, "LinearAttention": 27}  # since versions of operators that Debian's onnx does not know
-SUMS_OF_BYTES = {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QAttention", "QGemm", "QLinearConv",
+SUMS_OF_BYTES = {"ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QAttention", "QGemm", "QLinearConv",
                  "QLinearMatMul"}  # fmt: skip
 
 

@@ -297,6 +297,18 @@ def table_cases():
              bits=bits, block_size=16)
 
 
+def lstm_cases():
+    """One sequence, as several threads of ONNX Runtime round the states of a batch apart; uint8 weights, as it saturates products of int8 ones on
+    processors without VNNI."""
+    states = [f32(1, 1, 4, scale=0.3), f32(1, 1, 4, scale=0.3)]
+    steps = [np.full(1, 0.01, np.float32), np.full(1, 128, np.uint8)] * 2
+    case("dynamic_quantize_lstm", MS, "DynamicQuantizeLSTM",
+         [f32(5, 1, 3), u8(1, 3, 16), u8(1, 4, 16), f32(1, 32), None, *states, None, *steps], 3, hidden_size=4)
+    scales = np.abs(f32(2, 16, scale=0.01)) + 0.001, np.full((2, 16), 121, np.uint8)
+    case("dynamic_quantize_lstm_bidirectional", MS, "DynamicQuantizeLSTM",
+         [f32(4, 1, 3), u8(2, 3, 16), u8(2, 4, 16), *[None] * 5, *scales, *scales], 3, hidden_size=4, direction="bidirectional")
+
+
 def byte_cases():
     one = lambda x, t: np.array(x, t)
     mask = np.array([[1, 1, 0], [0, 1, 1]], np.int32)
@@ -314,7 +326,7 @@ if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for cases in (fused_cases, gelu_cases, norm_cases, attention_cases, quantized_cases, tree_cases, old_opset_cases, image_cases,
                   random_cases, feature_cases, linear_cases, product_cases, multi_head_cases, dropped_cases, table_cases,
-                  byte_cases):
+                  byte_cases, lstm_cases):
         cases()
     value_cases.write(FOLDER)
     numpy_cases.write(FOLDER)

@@ -21,6 +21,7 @@ extern const std::span<const OpRow> kConvTransposeOps;
 extern const std::span<const OpRow> kDataMovementOps;
 extern const std::span<const OpRow> kDeformConvOps;
 extern const std::span<const OpRow> kDropoutOps;
+extern const std::span<const OpRow> kDynamicLstmOps;
 extern const std::span<const OpRow> kEinsumOps;
 extern const std::span<const OpRow> kElementwiseBinaryOps;
 extern const std::span<const OpRow> kElementwiseUnaryOps;

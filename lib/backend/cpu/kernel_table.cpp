@@ -31,6 +31,7 @@ std::vector<const OpRow*> sorted_rows() {
            kDataMovementOps,
            kDeformConvOps,
            kDropoutOps,
+           kDynamicLstmOps,
            kEinsumOps,
            kElementwiseBinaryOps,
            kElementwiseUnaryOps,

@@ -188,6 +188,16 @@ void integer_product(InferenceContext& context) {
   set_shape(context, 0, shape);
 }
 
+/// X [T, B, I], W [D, I, 4 H], R [D, H, 4 H]. Outputs: [T, D, B, H], then the states [D, B, H].
+void quantized_lstm(InferenceContext& context) {
+  for (std::size_t i = 0; i < 3; ++i) set_type(context, i, 0);
+  const auto *x = shape_of(context, 0, 3), *r = shape_of(context, 2, 3);
+  if (x == nullptr || r == nullptr) return;
+  set_shape(context, 0, shape_of({x->dim(0), r->dim(0), x->dim(1), r->dim(1)}));
+  for (std::size_t i = 1; i < 3; ++i)
+    set_shape(context, i, shape_of({r->dim(0), x->dim(1), r->dim(1)}));
+}
+
 /// A [M, K] or [K, M], its scale and zero point, B likewise, C, scale and zero point of Y: without them Y is
 /// as the scale of A.
 void quantized_gemm(InferenceContext& context) {
@@ -276,6 +286,7 @@ constexpr ShapeRow kMicrosoftRows[] = {
     {"Attention", attention},
     {"BiasGelu", same_as_input},
     {"DequantizeLinear", dequantize},
+    {"DynamicQuantizeLSTM", quantized_lstm},
     {"DynamicQuantizeMatMul", integer_product<0>},
     {"EmbedLayerNormalization", embed_norm},
     {"FastGelu", same_as_input},

@@ -417,5 +417,95 @@ TEST(DnnlBytes, AttentionsThatAreRefused) {
               HasSubstr("mask_filter_value"));
 }
 
+// ---- DynamicQuantizeLSTM ----
+
+struct ByteLstm {
+  std::string direction = "forward";
+  DataType weights = DataType::kInt8;
+  bool per_column = false, bias = true, states = false, constant_weights = true;
+  std::int64_t steps = 5, batch = 3, inputs = 11, hidden = 13;
+};
+
+/// A matrix [D, K, 4 * hidden] with its scale and zero point behind `more`.
+std::string add_matrix(TestGraph& g, const ByteLstm& d, std::int64_t k, const char* name,
+                       Words& more) {
+  const std::int64_t directions = d.direction == "bidirectional" ? 2 : 1, columns = 4 * d.hidden;
+  const Tensor values = g.random_of(d.weights, {directions, k, columns});
+  const Dims dims = d.per_column ? Dims{directions, columns} : Dims{directions};
+  more.push_back(g.constant(dims, 0.0005F, 0.001F));
+  Tensor zeros = Tensor::allocate(d.weights, dims).value();
+  for (std::byte& zero : zeros.mutable_bytes())
+    zero = static_cast<std::byte>(d.weights == DataType::kInt8 ? (d.per_column ? 3 : 0) : 131);
+  more.push_back(g.tensor_constant(std::move(zeros)));
+  return d.constant_weights ? g.tensor_constant(values) : g.tensor_input(name, values);
+}
+
+std::string add_byte_lstm(TestGraph& g, const ByteLstm& d) {
+  const std::int64_t directions = d.direction == "bidirectional" ? 2 : 1;
+  Words inputs{g.input("x", {d.steps, d.batch, d.inputs})}, more;
+  inputs.push_back(add_matrix(g, d, d.inputs, "w", more));
+  inputs.push_back(add_matrix(g, d, d.hidden, "r", more));
+  inputs.push_back(d.bias ? g.constant({directions, 8 * d.hidden}) : "");
+  inputs.push_back("");
+  for (const char* name : {"h", "c"})
+    inputs.push_back(d.states ? g.input(name, {directions, d.batch, d.hidden}) : "");
+  inputs.push_back("");
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  return g.add_in("com.microsoft", "DynamicQuantizeLSTM", inputs,
+                  {attr("hidden_size", d.hidden), attr("direction", d.direction)}, 1,
+                  3);  // ends in "_0"
+}
+
+void expect_byte_lstm(const ByteLstm& d) {
+  TestGraph g(17);
+  const std::string y = add_byte_lstm(g, d);
+  const std::string stem = y.substr(0, y.size() - 1);
+  for (std::size_t i = 0; i < 3; ++i) g.output(stem + std::to_string(i));
+  Program program;
+  EXPECT_EQ(compiled_results(g, &program).size(), 3U);
+  EXPECT_THAT(summary(program), Contains("byte_lstm"));
+  std::uint64_t stored = 0;
+  for (const ProgramWeight& weight : program.weights)
+    if (weight.type == DataType::kUint8) stored += static_cast<std::uint64_t>(weight.dims[1]);
+  EXPECT_GT(stored, 0U);
+  // Sums are exact and scaled alike. Functions differ by ulps, which rounding the state may make a step of 1 / 255
+  // of its range, times weights of at most 131 * 0.001: a gate's sum moves by 1e-3 for each.
+  expect_same(g, 2e-3);
+}
+
+TEST(DnnlBytes, LstmsOfAllForms) {
+  for (const char* direction : {"forward", "reverse", "bidirectional"})
+    for (const DataType weights : {DataType::kInt8, DataType::kUint8})
+      for (const bool per_column : {false, true})
+        for (const bool states : {false, true}) {
+          SCOPED_TRACE(std::format("{}, {}, per column {}, states {}", direction, name_of(weights),
+                                   per_column, states));
+          expect_byte_lstm({.direction = direction,
+                            .weights = weights,
+                            .per_column = per_column,
+                            .bias = !states,
+                            .states = states});
+        }
+}
+
+/// More steps than are multiplied at once, batches beyond that, and widths of whole and broken tiles.
+TEST(DnnlBytes, LstmsOfAllSizes) {
+  for (const std::int64_t steps : {1, 97, 130}) expect_byte_lstm({.steps = steps, .batch = 1});
+  for (const std::int64_t batch : {1, 2, 65, 100}) expect_byte_lstm({.steps = 2, .batch = batch});
+  for (const std::int64_t hidden : {4, 8, 33, 64})
+    expect_byte_lstm({.inputs = 65, .hidden = hidden});
+}
+
+TEST(DnnlBytes, LstmsThatAreRefused) {
+  const auto reason = [](const ByteLstm& d) {
+    TestGraph g(17);
+    add_byte_lstm(g, d);
+    return reason_of(g);
+  };
+  EXPECT_EQ(reason({}), "");
+  EXPECT_THAT(reason({.constant_weights = false}), HasSubstr("not constant"));
+  EXPECT_THAT(reason({.inputs = 1 << 18, .hidden = 1}), HasSubstr("too few"));
+}
+
 }  // namespace
 }  // namespace ctxgen::testing

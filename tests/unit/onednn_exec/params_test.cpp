@@ -126,6 +126,7 @@ const std::map<std::string_view, void (*)(std::string_view)> kChecks = {
     {kind::kByteMatmul, check_params<ByteMatmulParams>},
     {kind::kDynamicQuantize, check_params<NoParams>},
     {kind::kByteConv, check_params<ByteConvParams>},
+    {kind::kByteLstm, check_params<ByteLstmParams>},
     {kind::kLowBitLookup, check_params<LowBitLookupParams>},
     {kind::kLowBitConv, check_params<LowBitConvParams>},
     {kind::kLinearAttention, check_params<LinearAttentionParams>},

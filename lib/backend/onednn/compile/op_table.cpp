@@ -249,6 +249,10 @@ constexpr OpRow kOps[] = {
     {kMicrosoft, "CausalConvWithState", 1, 1, check_causal_conv, lower_causal_conv, kWork,
      "activation channels_last dilation ndim state_window",
      "f32; [batch, channels, length]; dilation 1; no state_window"},
+    {kMicrosoft, "DynamicQuantizeLSTM", 1, 1, check_rnn, lower_rnn, kWork,
+     "activation_alpha activation_beta activations direction hidden_size input_forget",
+     "f32 by constant u8 or s8 weights; constant scales, zero points and bias; every sequence whole; "
+     "default activations; no clip, no peepholes"},
     {kMicrosoft, "DynamicQuantizeMatMul", 1, 1, check_dynamic_quantize_matmul,
      lower_dynamic_quantize_matmul, kWork, "",
      "f32 by a constant u8 or s8 matrix; constant scales, zero points and bias"},

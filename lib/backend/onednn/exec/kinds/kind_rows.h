@@ -91,7 +91,7 @@ struct KindRow {
                                   row(kDefaultsRow) row(kByteMatmulRow) row(kDynamicQuantizeRow)   \
                                       row(kAttentionRow) row(kLowBitLookupRow) row(kByteConvRow)   \
                                           row(kLinearAttentionRow) row(kCausalConvRow)             \
-                                              row(kLowBitConvRow)
+                                              row(kLowBitConvRow) row(kByteLstmRow)
 #define CTXGEN_DECLARE_ROW(name) extern const KindRow name;
 CTXGEN_KIND_ROWS(CTXGEN_DECLARE_ROW)
 #undef CTXGEN_DECLARE_ROW

@@ -445,6 +445,20 @@ struct RnnParams {
   bool operator==(const RnnParams&) const = default;
 };
 
+struct ByteLstmParams {
+  std::int64_t inputs = 0, units = 0;
+  bool weight_zeros = false, recurrent_zeros = false;
+  std::string direction = "forward";
+  static void fields(auto& p, auto& codec) {
+    codec("inputs", p.inputs);
+    codec("units", p.units);
+    codec("weight_zeros", p.weight_zeros);
+    codec("recurrent_zeros", p.recurrent_zeros);
+    codec("direction", p.direction);
+  }
+  bool operator==(const ByteLstmParams&) const = default;
+};
+
 struct LinearAttentionParams {
   std::int64_t heads = 0, states = 0;
   double scale = 0;

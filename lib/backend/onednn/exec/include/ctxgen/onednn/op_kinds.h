@@ -173,6 +173,13 @@ inline constexpr std::string_view kByteMatmul = "byte_matmul";
 /// are channels: the matrix is the weights as s8 [K1..Kk, M] as they are, k is K1..Kk, at most 512, zeros is 0, and the
 /// result is not s32).
 inline constexpr std::string_view kByteConv = "byte_conv";
+/// x [T, N, I], weights u8 [D, bytes] and recurrent weights u8 [D, bytes] (weights: [I, 4 O] and [O, 4 O] of each
+/// direction packed as those of "byte_matmul", ONNX's order of gates), scales of both [D, 1] or [D, 4 O],
+/// bias [D, 4 O], initial state? [D, N, O], initial cell? -> y [T, N, D*O], state [D, N, O], cell [D, N, O]: an LSTM
+/// whose x, as a whole, and state, that of all N in each step, are rounded as "dynamic_quantize" does, by exact sums.
+/// params: inputs (I), units (O), weight_zeros, recurrent_zeros (the packed matrices have zero points), direction
+/// ("forward", "reverse", "bidirectional"). No post_ops.
+inline constexpr std::string_view kByteLstm = "byte_lstm";
 /// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
 inline constexpr std::string_view kDynamicQuantize = "dynamic_quantize";
 /// q [B, T, heads * size], k [B, T, some of the states * size], v [B, T, states * width], past? [B, states,
