@@ -10,6 +10,7 @@ namespace {
 
 std::optional<PatternMatch> match_at(const GraphView& view, NodeId id) {
   const Node& node = view.graph().node(id);
+  if (node.op_type == "QuantizeLinear") return match_wide_steps(view, id);
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Erf") return match_gelu_erf(view, id);
   if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
@@ -56,6 +57,7 @@ std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& 
 }
 
 Status lower_pattern(const GraphView& view, const PatternMatch& match, ProgramBuilder& builder) {
+  if (match.alg == "round") return lower_wide_steps(view, match, builder);
   const NodeView last(view, view.graph().node(match.nodes.back()));
   ProgramOp op = builder.op(match.kind, last);
   if (match.kind == kind::kByteMatmul || match.kind == kind::kByteConv)

@@ -60,6 +60,12 @@ struct PatternMatch {
 [[nodiscard]] Status lower_low_bit_product(const GraphView& view, const PatternMatch& match,
                                            ProgramOp op, ProgramBuilder& builder);
 
+/// A QuantizeLinear to 16 bits and the DequantizeLinear after it: float32 rounded to steps.
+[[nodiscard]] std::optional<PatternMatch> match_wide_steps(const GraphView& view, NodeId quantize);
+/// What a match of match_wide_steps() becomes.
+[[nodiscard]] Status lower_wide_steps(const GraphView& view, const PatternMatch& match,
+                                      ProgramBuilder& builder);
+
 /// An attention with a past, around a Softmax.
 [[nodiscard]] std::optional<PatternMatch> match_attention(const GraphView& view, NodeId softmax);
 

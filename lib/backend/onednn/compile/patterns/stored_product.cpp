@@ -40,7 +40,8 @@ bool comes_from_bytes(const GraphView& view, ValueId value) {
     const NodeId producer = view.graph().value(value).producer;
     if (!producer.valid()) return false;
     const Node& node = view.graph().node(producer);
-    if (node.op_type == "DequantizeLinear") return true;
+    if (node.op_type == "DequantizeLinear")
+      return node.input(0).valid() && is_byte(view.graph().value(node.input(0)).type.element);
     if (std::ranges::find(kMoves, std::string_view(node.op_type)) == kMoves.end()) return false;
     value = node.input(0);
   }
