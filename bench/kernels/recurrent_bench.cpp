@@ -3,7 +3,7 @@
 #include "ctxgen/base/workers.h"
 #include "ctxgen/kernels/recurrent.h"
 
-#include "kernels/kernels_rnn.h"
+#include "kernels/recurrent/kernels_rnn.h"
 #include "kernels_bench.h"
 
 // LSTM, GRU and RNN layers in one direction, as plans run them, and the cells alone. An element of a layer is

@@ -3,7 +3,7 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 
-#include "kernels/kernels_recurrence.h"
+#include "kernels/recurrent/kernels_recurrence.h"
 #include "kinds/kind_rows.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"

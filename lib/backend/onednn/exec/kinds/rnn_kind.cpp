@@ -3,7 +3,7 @@
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/op_kinds.h"
 
-#include "kernels/kernels_rnn.h"
+#include "kernels/recurrent/kernels_rnn.h"
 #include "kinds/kind_rows.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"

@@ -5,7 +5,7 @@
 #include "ctxgen/kernels/recurrent.h"
 
 #include "kernels/kernel_loops.h"
-#include "kernels/kernels_byte_lstm.h"
+#include "kernels/recurrent/kernels_byte_lstm.h"
 
 namespace ctxgen::onednn {
 namespace {

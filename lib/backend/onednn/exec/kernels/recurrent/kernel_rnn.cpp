@@ -5,7 +5,7 @@
 #include "ctxgen/kernels/recurrent.h"
 
 #include "kernels/kernel_loops.h"
-#include "kernels/kernels_rnn.h"
+#include "kernels/recurrent/kernels_rnn.h"
 
 namespace ctxgen::onednn {
 namespace {

@@ -3,7 +3,7 @@
 #include "ctxgen/kernels/activate.h"
 
 #include "kernels/kernel_loops.h"
-#include "kernels/kernels_recurrence.h"
+#include "kernels/recurrent/kernels_recurrence.h"
 
 // Operators that keep a state of one size: how their work is cut.
 namespace ctxgen::onednn {
