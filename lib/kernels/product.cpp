@@ -175,24 +175,19 @@ HWY_INLINE bool is_streamed(const PanelProduct& p, const WindowRows& rows) {
   }
 }
 
-/// Panels that one row takes at once: as many of the `left` ones as make the steps alike.
-template <std::size_t kVectors>
-HWY_INLINE std::int64_t streams_of(std::int64_t left) {
-  constexpr auto kMost = static_cast<std::int64_t>(kStreamsOf<kVectors>);
-  const std::int64_t steps = (left + kMost - 1) / kMost;
-  return steps == 0 ? 0 : (left + steps - 1) / steps;
-}
+/// Vectors of the panels of which one row takes up to three at once. Measured with AVX2 (docs/onednn.md, "Packed
+/// weights"): reading from several places reaches more of the memory than from one. The sums fill the registers.
+inline constexpr std::size_t kStreamedVectors = 4;
+inline constexpr std::int64_t kMostStreams = kLanes == 8 ? 3 : 1;
 
-/// Whole panels of kVectors vectors, several at once; the number of columns done.
-template <std::size_t kVectors>
-HWY_INLINE std::int64_t stream_panels(const Tile& tile, std::int64_t pitch, std::int64_t columns) {
-  const std::int64_t panels =
-      streams_of<kVectors>(columns / static_cast<std::int64_t>(kVectors * kLanes));
-  if constexpr (kStreamsOf<kVectors> >= 3)
-    if (panels >= 3) return multiply_streams<3, kVectors>(tile, pitch), 3 * tile.block;
-  if constexpr (kStreamsOf<kVectors> >= 2)
-    if (panels == 2) return multiply_streams<2, kVectors>(tile, pitch), 2 * tile.block;
-  return 0;
+/// One row times the next of `panels` panels, `pitch` floats apart: as many as make all steps alike. Returns how many.
+HWY_INLINE std::int64_t stream_panels(const Tile& tile, std::int64_t pitch, std::int64_t panels) {
+  const std::int64_t steps = (panels + kMostStreams - 1) / kMostStreams;
+  switch (steps == 0 ? 0 : (panels + steps - 1) / steps) {
+    case 3: return multiply_streams<3, kStreamedVectors>(tile, pitch), 3;
+    case 2: return multiply_streams<2, kStreamedVectors>(tile, pitch), 2;
+    default: return 0;
+  }
 }
 
 /// Panels in the order in which they are stored, each from end to end: what the hardware sees coming.
@@ -205,7 +200,8 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
   tile.from_pitch = p.finish.start_pitch;
   const std::size_t vectors = stream_vectors(p.matrix.block);
   const auto step = static_cast<std::int64_t>(vectors * kLanes);
-  const bool several = part.rows == 1 && vectors == 4 && step == p.matrix.block;
+  const bool several =
+      kMostStreams > 1 && part.rows == 1 && vectors == kStreamedVectors && step == p.matrix.block;
   for (std::int64_t i = 0; i < part.columns;) {
     const std::int64_t at = part.column + i;
     tile.panel = reinterpret_cast<const float*>(p.matrix.panels) +
@@ -214,17 +210,19 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
         p.finish.start == nullptr ? nullptr : p.finish.start + part.row * tile.from_pitch + at;
     tile.to = p.result + part.row * p.result_pitch + at;
     tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
-    const std::int64_t done =
-        several ? stream_panels<4>(tile, p.matrix.panel_elements, part.columns - i) : 0;
-    if (done == 0) {
-      switch (vectors) {
-        case 4: stream_columns<4>(tile, part.rows, part.columns - i); break;
-        case 3: stream_columns<3>(tile, part.rows, part.columns - i); break;
-        case 2: stream_columns<2>(tile, part.rows, part.columns - i); break;
-        default: stream_columns<1>(tile, part.rows, part.columns - i); break;
-      }
+    if (several) {
+      const std::int64_t panels =
+          stream_panels(tile, p.matrix.panel_elements, (part.columns - i) / step);
+      i += panels * step;
+      if (panels > 0) continue;
     }
-    i += done == 0 ? step : done;
+    switch (vectors) {
+      case 4: stream_columns<4>(tile, part.rows, part.columns - i); break;
+      case 3: stream_columns<3>(tile, part.rows, part.columns - i); break;
+      case 2: stream_columns<2>(tile, part.rows, part.columns - i); break;
+      default: stream_columns<1>(tile, part.rows, part.columns - i); break;
+    }
+    i += step;
   }
 }
 

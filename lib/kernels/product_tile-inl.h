@@ -119,11 +119,6 @@ HWY_NOINLINE void multiply_tile(const Tile& t) {
   });
 }
 
-/// Panels whose elements one row takes in turn. Measured with AVX2 (docs/onednn.md, "Packed weights"): reading
-/// from three places at once reaches more of the memory than from one. Their sums fill the registers.
-template <std::size_t kVectors>
-constexpr std::size_t kStreamsOf = kLanes == 8 ? HWY_MAX(kTileRegisters / kVectors, 1) : 1;
-
 /// One row times kVectors vectors of columns of each of kPanels panels, `pitch` floats from one to the next.
 /// The columns of the result are those of the panels, one after the other; each sum is as multiply_tile() has it.
 template <std::size_t kPanels, std::size_t kVectors>
