@@ -64,12 +64,17 @@ std::optional<QuantizedWeight> quantized_weight(const Tensor& stored, const Tens
   return weight;
 }
 
+bool is_onnx_or_microsoft(const Node& node) {
+  return node.domain.empty() || node.domain == "com.microsoft";
+}
+
 std::optional<QuantizedWeight> quantized_constant(const GraphView& view, ValueId id) {
   const NodeId producer = view.graph().value(id).producer;
   if (!producer.valid()) return std::nullopt;
   const NodeView n(view, view.graph().node(producer));
-  const bool known = n.node().domain.empty() || n.node().domain == "com.microsoft";
-  if (!known || n.node().op_type != "DequantizeLinear" || n.output(0) != id) return std::nullopt;
+  if (!is_onnx_or_microsoft(n.node()) || n.node().op_type != "DequantizeLinear" ||
+      n.output(0) != id)
+    return std::nullopt;
   if (n.node().int_or("block_size", 0) != 0) return std::nullopt;
   const Tensor* stored = n.constant(0);
   const Tensor* scale = n.input_count() > 1 ? n.constant(1) : nullptr;

@@ -8,6 +8,10 @@
 
 namespace ctxgen::onednn {
 
+/// Whether the operators of a node's domain that ONNX and com.microsoft both have (QuantizeLinear, DequantizeLinear)
+/// mean what ONNX says.
+[[nodiscard]] bool is_onnx_or_microsoft(const Node& node);
+
 /// What a constant was before DequantizeLinear made it real: nothing if it has another origin, is not
 /// 8-bit one, or is scaled in blocks.
 [[nodiscard]] std::optional<QuantizedWeight> quantized_constant(const GraphView& view, ValueId id);

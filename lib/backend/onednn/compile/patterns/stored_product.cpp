@@ -7,6 +7,7 @@
 
 #include "../ops/quantized/low_bit_matrix.h"
 #include "../ops/quantized/low_bit_windows.h"
+#include "../quantized_constant.h"
 #include "patterns.h"
 #include "walk.h"
 
@@ -86,8 +87,8 @@ std::optional<Source> find_source(PatternWalk& walk, const GraphView& view, Node
       return std::nullopt;
     if (!folded) walk.take(producer);
     const Node& node = walk.node(producer);
-    const bool known = node.domain.empty() || node.domain == "com.microsoft";
-    if (known && node.op_type == "DequantizeLinear" && node.outputs.size() == 1) {
+    if (is_onnx_or_microsoft(node) && node.op_type == "DequantizeLinear" &&
+        node.outputs.size() == 1) {
       source.dequantize = producer;
       return source;
     }

@@ -4,6 +4,7 @@
 
 #include "ctxgen/onednn/op_kinds.h"
 
+#include "../quantized_constant.h"
 #include "patterns.h"
 #include "walk.h"
 
@@ -19,10 +20,6 @@ struct WideSteps {
   std::int32_t zero = 0, low = 0, high = 0;
   bool operator==(const WideSteps&) const = default;
 };
-
-bool is_onnx_or_microsoft(const Node& node) {
-  return node.domain.empty() || node.domain == "com.microsoft";
-}
 
 /// One scale, and one zero point of 16 bits, which says the type.
 std::optional<WideSteps> read_wide_steps(const NodeView& n) {

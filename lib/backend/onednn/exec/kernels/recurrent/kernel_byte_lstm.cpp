@@ -73,21 +73,20 @@ class ByteLstmKernel final : public Kernel {
                     .scale = steps};
     round(floats(args[0]), shape_.steps * shape_.batch * shape_.inputs, x, workers);
     for (std::int64_t d = 0; d < shape_.directions; ++d) {
-      const auto row = [&](std::byte* at, bool per_column) {
-        return floats(at) + d * (per_column ? kGates * shape_.units : 1);
-      };
       Direction one{.x = x,
                     .h = {.bytes = reinterpret_cast<std::uint8_t*>(scratch + at_.state),
                           .zero = reinterpret_cast<std::uint8_t*>(steps + 3),
                           .scale = steps + 2}};
-      const auto matrix_bytes = [&](const kernels::ByteMatrix& matrix) {
-        return static_cast<std::uint64_t>(d) * kernels::packed_bytes(matrix);
+      const auto matrix = [&](const kernels::ByteMatrix& of, int at, bool per_column) {
+        return PackedBytes{
+            .matrix = of,
+            .packed = args[at] + static_cast<std::uint64_t>(d) * kernels::packed_bytes(of),
+            .scales = floats(args[at + 2]) + d * (per_column ? of.n : 1),
+            .scale_per_column = per_column};
       };
-      one.weights = args[1] + matrix_bytes(shape_.weights);
-      one.recurrent = args[2] + matrix_bytes(shape_.recurrent);
-      one.weight_scales = row(args[3], shape_.weight_scale_per_column);
-      one.recurrent_scales = row(args[4], shape_.recurrent_scale_per_column);
-      one.bias = row(args[5], true);
+      one.weights = matrix(shape_.weights, 1, shape_.weight_scale_per_column);
+      one.recurrent = matrix(shape_.recurrent, 2, shape_.recurrent_scale_per_column);
+      one.bias = floats(args[5]) + d * kGates * shape_.units;
       one.y = floats(args[6]) + d * shape_.units;
       one.state = floats(args[7]) + d * states;
       one.cell = floats(args[8]) + d * states;
@@ -103,10 +102,18 @@ class ByteLstmKernel final : public Kernel {
   }
 
  private:
+  /// The matrix of one direction.
+  struct PackedBytes {
+    kernels::ByteMatrix matrix;
+    const std::byte* packed = nullptr;
+    const float* scales = nullptr;
+    bool scale_per_column = false;
+  };
+
   struct Direction {
     Rounded x, h;
-    const std::byte *weights = nullptr, *recurrent = nullptr;
-    const float *weight_scales = nullptr, *recurrent_scales = nullptr, *bias = nullptr;
+    PackedBytes weights = {}, recurrent = {};
+    const float* bias = nullptr;
     float *y = nullptr, *state = nullptr, *cell = nullptr;
     float *sums = nullptr, *products = nullptr;  // [rows at once, 4, units], [batch, 4, units]
     std::byte* scratch = nullptr;                // of a product
@@ -124,23 +131,30 @@ class ByteLstmKernel final : public Kernel {
         {.count = count, .x = from, .y = to.bytes, .scale = to.scale, .zero = to.zero}, workers);
   }
 
+  static void multiply(const Rounded& a, std::int64_t rows, const PackedBytes& by,
+                       std::byte* scratch, float* out, Workers& workers) {
+    kernels::byte_product({.matrix = by.matrix,
+                           .rows = rows,
+                           .a = a.bytes,
+                           .a_zero = a.zero,
+                           .packed = by.packed,
+                           .out = out,
+                           .a_scale = a.scale,
+                           .b_scales = by.scales,
+                           .scale_per_column = by.scale_per_column,
+                           .scratch = scratch},
+                          workers);
+  }
+
   void run_direction(const Direction& one, bool backward, Workers& workers) const {
     const std::int64_t at_once = steps_at_once(shape_);
     for (std::int64_t first = 0; first < shape_.steps; first += at_once) {
       const std::int64_t steps = std::min(at_once, shape_.steps - first);
       // In memory the steps of a part run forward, whatever their order.
       const std::int64_t begin = backward ? shape_.steps - first - steps : first;
-      kernels::byte_product({.matrix = shape_.weights,
-                             .rows = steps * shape_.batch,
-                             .a = one.x.bytes + begin * shape_.batch * shape_.inputs,
-                             .a_zero = one.x.zero,
-                             .packed = one.weights,
-                             .out = one.sums,
-                             .a_scale = one.x.scale,
-                             .b_scales = one.weight_scales,
-                             .scale_per_column = shape_.weight_scale_per_column,
-                             .scratch = one.scratch},
-                            workers);
+      Rounded x = one.x;
+      x.bytes += begin * shape_.batch * shape_.inputs;
+      multiply(x, steps * shape_.batch, one.weights, one.scratch, one.sums, workers);
       for (std::int64_t i = 0; i < steps; ++i) {
         const std::int64_t step = backward ? steps - 1 - i : i;
         run_step(one, one.sums + step * shape_.batch * kGates * shape_.units,
@@ -153,17 +167,7 @@ class ByteLstmKernel final : public Kernel {
   void run_step(const Direction& one, float* sums, float* y, Workers& workers) const {
     const std::int64_t units = shape_.units;
     round(one.state, shape_.batch * units, one.h, workers);
-    kernels::byte_product({.matrix = shape_.recurrent,
-                           .rows = shape_.batch,
-                           .a = one.h.bytes,
-                           .a_zero = one.h.zero,
-                           .packed = one.recurrent,
-                           .out = one.products,
-                           .a_scale = one.h.scale,
-                           .b_scales = one.recurrent_scales,
-                           .scale_per_column = shape_.recurrent_scale_per_column,
-                           .scratch = one.scratch},
-                          workers);
+    multiply(one.h, shape_.batch, one.recurrent, one.scratch, one.products, workers);
     parallel_for(
         workers, shape_.batch, work_of(shape_.batch * units, kWorkOfUnit), [&](std::int64_t n) {
           float* gates = sums + n * kGates * units;
