@@ -9,6 +9,7 @@
 #include "kernel/stop.h"
 #include "kernel/widen.h"
 #include "numbers/gemm.h"
+#include "ops/math/sigmoid.h"
 
 // com.microsoft: MoE and QMoE, mixtures of experts. An expert is a network of two or three layers; each token
 // goes through the k experts that its router scores highest, and gets the sum of what they give, by shares.
@@ -140,8 +141,6 @@ void apply(const Layer& layer, std::int64_t expert, std::int64_t m,
               sums[j] + layer.start(first_row + n + j);
       });
 }
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 double activated(Unit unit, double x) {
   switch (unit) {

@@ -7,6 +7,7 @@
 #include "families.h"
 #include "kernel/attributes.h"
 #include "kernel/function_kernel.h"
+#include "ops/math/sigmoid.h"
 #include "ops/ml/ml_scores.h"
 
 // ai.onnx.ml: tree ensembles.
@@ -281,7 +282,7 @@ std::size_t decide_binary(const BinaryRule& rule, Transform transform,
   if (rule.all_positive)
     scores = {1 - score, score};
   else if (transform == Transform::kLogistic)
-    scores = {logistic(-score), logistic(score)};
+    scores = {sigmoid(-score), sigmoid(score)};
   else
     scores = {-score, score};
   return second ? 1 : 0;

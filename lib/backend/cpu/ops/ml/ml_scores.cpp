@@ -6,6 +6,7 @@
 #include "kernel/attributes.h"
 #include "kernel/stop.h"
 #include "kernel/string_memory.h"
+#include "ops/math/sigmoid.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -30,11 +31,9 @@ Result<Transform> transform_of(const Node& node) {
   return name == "PROBIT" ? Transform::kProbit : Transform::kNone;
 }
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-
 void apply_transform(Transform transform, ScratchVector<double>& scores) {
   if (transform == Transform::kLogistic)
-    for (double& x : scores) x = logistic(x);
+    for (double& x : scores) x = sigmoid(x);
   if (transform == Transform::kProbit)
     for (double& x : scores) x = probit(x);
   if (transform != Transform::kSoftmax && transform != Transform::kSoftmaxZero) return;

@@ -18,7 +18,6 @@ namespace ctxgen::cpu {
 enum class Transform { kNone, kSoftmax, kSoftmaxZero, kLogistic, kProbit };
 [[nodiscard]] Result<Transform> transform_of(const Node& node);
 void apply_transform(Transform transform, ScratchVector<double>& scores);
-[[nodiscard]] double logistic(double x);
 
 /// A list of numbers: floats, or a tensor in the `_as_tensor` form of version 3.
 [[nodiscard]] Result<std::vector<double>> numbers(const Node& node, std::string_view name);

@@ -7,6 +7,7 @@
 #include "kernel/attributes.h"
 #include "kernel/stop.h"
 #include "kernel/widen.h"
+#include "ops/math/sigmoid.h"
 
 namespace ctxgen::cpu {
 namespace {
@@ -29,8 +30,6 @@ struct RnnParams {
     return cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4;
   }
 };
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 Result<Activation> activation(std::string name, double alpha, double beta, bool given) {
   std::ranges::transform(name, name.begin(),

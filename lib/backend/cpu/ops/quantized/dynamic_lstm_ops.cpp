@@ -5,6 +5,7 @@
 #include "families.h"
 #include "kernel/attributes.h"
 #include "kernel/stop.h"
+#include "ops/math/sigmoid.h"
 #include "ops/quantized/quantized_tensors.h"
 
 // com.microsoft: DynamicQuantizeLSTM, as ONNX Runtime's quantize_dynamic writes an LSTM. The source is rounded to
@@ -61,20 +62,13 @@ struct Rounded {
   float scale = 1;
 };
 
-/// As DynamicQuantizeLinear: the range of x with zero in it becomes 0 to 255.
+/// As DynamicQuantizeLinear.
 void round_to_bytes(std::span<const float> x, Rounded& to) {
-  float low = 0, high = 0;
-  for (const float value : x) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  to.scale = high == low ? 1.0F : (high - low) / 255.0F;
-  const float least = -low / to.scale;  // NaN where both are infinite
-  const auto zero = static_cast<std::int32_t>(
-      std::isnan(least) ? 0.0F : std::nearbyint(std::clamp(least, 0.0F, 255.0F)));
+  const auto [scale, zero] = byte_range_of(x);
+  to.scale = scale;
   to.steps.resize(x.size());
-  std::ranges::transform(x, to.steps.begin(), [&](float value) {
-    const float steps = value / to.scale;
+  std::ranges::transform(x, to.steps.begin(), [scale, zero](float value) {
+    const float steps = value / scale;
     return requantized<std::uint8_t>(std::isnan(steps) ? 0.0F : steps, zero) - zero;
   });
 }
@@ -177,8 +171,6 @@ Result<Layer> layer_of(const KernelContext& context, const LstmParams& params) {
   return layer;
 }
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-
 /// All steps of a direction.
 class Direction {
  public:
@@ -222,11 +214,11 @@ class Direction {
     const std::int64_t units = params_.hidden;
     for (std::int64_t j = 0; j < units; ++j) {
       float& c = cell[static_cast<std::size_t>(n * units + j)];
-      const double next = logistic(gates[2 * units + j]) * double{c} +
-                          logistic(gates[j]) * std::tanh(double{gates[3 * units + j]});
+      const double next = sigmoid(gates[2 * units + j]) * double{c} +
+                          sigmoid(gates[j]) * std::tanh(double{gates[3 * units + j]});
       c = static_cast<float>(next);
       hidden[static_cast<std::size_t>(n * units + j)] =
-          static_cast<float>(logistic(gates[units + j]) * std::tanh(next));
+          static_cast<float>(sigmoid(gates[units + j]) * std::tanh(next));
     }
   }
 

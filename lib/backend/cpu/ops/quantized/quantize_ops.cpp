@@ -253,25 +253,15 @@ KernelResult make_dequantize(const Node& node) {
 KernelResult make_dynamic_quantize(const Node&) {
   return kernel([](KernelContext& context) -> Status {
     const Tensor* input = CTXGEN_TRY(required(context, 0, DataType::kFloat));
-    float low = 0;
-    float high = 0;
-    for (float x : input->elements<float>()) {
-      low = std::min(low, x);
-      high = std::max(high, x);
-    }
-    // All zeros: any scale will do, 1 divides.
-    const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-    const float least = -low / scale;  // NaN where both are infinite
-    const float zero = std::isnan(least) ? 0.0f : std::nearbyint(std::clamp(least, 0.0f, 255.0f));
+    const auto [scale, zero] = byte_range_of(input->elements<float>());
     Tensor* output = CTXGEN_TRY(context.make_output(0, DataType::kUint8, input->dims()));
     Tensor* scale_output = CTXGEN_TRY(context.make_output(1, DataType::kFloat, {}));
     Tensor* zero_output = CTXGEN_TRY(context.make_output(2, DataType::kUint8, {}));
     *mutable_data_of<float>(*scale_output) = scale;
-    *mutable_data_of<std::uint8_t>(*zero_output) = static_cast<std::uint8_t>(zero);
+    *mutable_data_of<std::uint8_t>(*zero_output) = zero;
     std::uint8_t* to = mutable_data_of<std::uint8_t>(*output);
     for (float x : input->elements<float>())
-      *to++ =
-          static_cast<std::uint8_t>(quantized(x, scale, static_cast<std::int64_t>(zero), {0, 255}));
+      *to++ = static_cast<std::uint8_t>(quantized(x, scale, zero, {0, 255}));
     return {};
   });
 }

@@ -12,6 +12,19 @@ Result<ScratchVector<std::int32_t>> bytes_as_ints(const Tensor& tensor) {
   return values;
 }
 
+ByteRange byte_range_of(std::span<const float> x) {
+  float low = 0, high = 0;
+  for (const float value : x) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  // All zeros: any scale will do, 1 divides.
+  const float scale = high == low ? 1.0F : (high - low) / 255.0F;
+  const float least = -low / scale;  // NaN where both are infinite
+  const float zero = std::isnan(least) ? 0.0F : std::nearbyint(std::clamp(least, 0.0F, 255.0F));
+  return {.scale = scale, .zero = static_cast<std::uint8_t>(zero)};
+}
+
 Result<Quantization> quantization_of(const KernelContext& context, std::size_t scale_index,
                                      std::size_t zero_index, std::int64_t channels) {
   Quantization result{.scales = {1.0f}, .zeros = {0}};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <span>
 
 #include "kernel/function_kernel.h"
 
@@ -42,6 +43,16 @@ template <class T>
   if (!(value > kLow)) return static_cast<T>(kLow);  // NaN too
   return value < kHigh ? static_cast<T>(value) : static_cast<T>(kHigh);
 }
+
+/// How DynamicQuantizeLinear rounds to uint8.
+struct ByteRange {
+  float scale = 1;
+  std::uint8_t zero = 0;
+};
+
+/// The range of x with zero in it becomes 0 to 255. A range of nothing has scale 1, one that is infinite on both sides
+/// zero point 0.
+[[nodiscard]] ByteRange byte_range_of(std::span<const float> x);
 
 using ByteTypes = Types<std::int8_t, std::uint8_t>;
 
