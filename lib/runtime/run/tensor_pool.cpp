@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +10,59 @@
 #include "ctxgen/base/checked.h"
 
 namespace ctxgen {
+
+/// Large buffers that callers have let go of. The system gives new ones page by page, each filled with zeros first: a
+/// run that writes logits of 64 MB takes a fifth longer so.
+///
+/// Threads  any: callers let go of tensors where they like, also after the pool has ended.
+class TensorPool::Returned {
+ public:
+  static constexpr std::uint64_t kLeastBytes = std::uint64_t{1}
+                                               << 20U;  // malloc keeps smaller ones itself
+
+  ~Returned() { clear(); }
+
+  /// Takes the buffer, or frees it where `most_bytes` wait already.
+  void give(void* memory, std::uint64_t capacity_bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (capacity_bytes >= kLeastBytes && capacity_bytes <= most_bytes_ - bytes_) {
+        buffers_.push_back({capacity_bytes, memory});
+        bytes_ += capacity_bytes;
+        return;
+      }
+    }
+    std::free(memory);
+  }
+  /// One of exactly that capacity; null: there is none.
+  void* take(std::uint64_t capacity_bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto fit = std::ranges::find(buffers_, capacity_bytes, &Buffer::capacity_bytes);
+    if (fit == buffers_.end()) return nullptr;
+    void* memory = fit->memory;
+    buffers_.erase(fit);
+    bytes_ -= capacity_bytes;
+    return memory;
+  }
+  /// Frees what waits; from now on up to `most_bytes` may.
+  void clear(std::uint64_t most_bytes = 0) {
+    const std::lock_guard lock(mutex_);
+    for (const Buffer& buffer : buffers_) std::free(buffer.memory);
+    buffers_.clear();
+    bytes_ = 0;
+    most_bytes_ = most_bytes;
+  }
+
+ private:
+  struct Buffer {
+    std::uint64_t capacity_bytes;
+    void* memory;
+  };
+  std::mutex mutex_;
+  std::vector<Buffer> buffers_;
+  std::uint64_t bytes_ = 0, most_bytes_ = 0;
+};
+
 namespace {
 
 /// Marks memory as a pool's: std::get_deleter finds it behind a type-erased owner, so that memory
@@ -19,6 +73,20 @@ struct PoolDeleter {
   void operator()(const void* memory) const {
     std::free(const_cast<void*>(memory));
     account->release(capacity_bytes);
+  }
+};
+
+/// Of memory that leaves with the caller.
+struct LastingDeleter {
+  std::uint64_t capacity_bytes = 0;
+  std::shared_ptr<MemoryAccount> account;
+  std::weak_ptr<TensorPool::Returned> returned;
+  void operator()(const void* memory) const {
+    account->release(capacity_bytes);
+    if (const auto to = returned.lock())
+      to->give(const_cast<void*>(memory), capacity_bytes);
+    else
+      std::free(const_cast<void*>(memory));
   }
 };
 
@@ -56,10 +124,15 @@ constexpr std::uint64_t kMostRoomBytes = std::uint64_t{1} << 20U;
 }  // namespace
 
 TensorPool::TensorPool(std::uint64_t limit_bytes)
-    : account_(std::make_shared<MemoryAccount>(limit_bytes)), scratch_(limit_bytes) {}
+    : account_(std::make_shared<MemoryAccount>(limit_bytes)),
+      returned_(std::make_shared<Returned>()),
+      scratch_(limit_bytes) {}
 
-Result<std::shared_ptr<const void>> TensorPool::new_memory(std::uint64_t capacity_bytes) {
-  if (!account_->check(capacity_bytes)) free_.clear();  // kept for later runs: this one needs it
+Result<void*> TensorPool::new_memory(std::uint64_t capacity_bytes) {
+  if (!account_->check(capacity_bytes)) {  // kept for later runs: this one needs it
+    free_.clear();
+    returned_->clear();
+  }
   CTXGEN_CHECK(account_->charge(capacity_bytes));
   void* memory = std::aligned_alloc(64, capacity_bytes);
   if (memory == nullptr) {
@@ -68,7 +141,7 @@ Result<std::shared_ptr<const void>> TensorPool::new_memory(std::uint64_t capacit
                 capacity_bytes);
   }
   allocated_bytes_ += capacity_bytes;
-  return std::shared_ptr<const void>(memory, PoolDeleter{capacity_bytes, account_});
+  return memory;
 }
 
 Result<Tensor> TensorPool::strings(const Dims& dims) {
@@ -108,7 +181,7 @@ Result<Tensor> TensorPool::allocate(DataType type, const Dims& dims) {
     owner = std::move(fit->owner);
     free_.erase(fit);
   } else {
-    owner = CTXGEN_TRY(new_memory(wanted));
+    owner = {CTXGEN_TRY(new_memory(wanted)), PoolDeleter{wanted, account_}};
     ++allocations_;
   }
   const auto* data = static_cast<const std::byte*>(owner.get());
@@ -119,9 +192,16 @@ Result<Tensor> TensorPool::allocate_lasting(DataType type, const Dims& dims) {
   if (type == DataType::kString) return strings(dims);
   const auto bytes = checked_size_bytes(type, dims);
   if (!bytes || *bytes > kMaxTensorBytes) return Tensor::allocate(type, dims);
-  auto owner = CTXGEN_TRY(new_memory(align_up(std::max<std::uint64_t>(*bytes, 1), 64)));
-  const auto* data = static_cast<const std::byte*>(owner.get());
-  return Tensor::borrow(type, dims, std::move(owner), std::span(data, *bytes));
+  const std::uint64_t wanted = align_up(std::max<std::uint64_t>(*bytes, 1), 64);
+  void* memory = returned_->take(wanted);
+  if (memory == nullptr)
+    memory = CTXGEN_TRY(new_memory(wanted));
+  else if (Status charged = account_->charge(wanted); !charged)
+    return returned_->give(memory, wanted), std::unexpected(charged.error());
+  lasting_bytes_ += wanted;
+  std::shared_ptr<const void> owner(memory, LastingDeleter{wanted, account_, returned_});
+  return Tensor::borrow(type, dims, std::move(owner),
+                        std::span(static_cast<const std::byte*>(memory), *bytes));
 }
 
 Status TensorPool::settle(Tensor& strings) {
@@ -159,6 +239,7 @@ void TensorPool::end_run() {
   scratch_.end_run();
   place_ = 0;
   std::erase_if(free_, [this](const Free& entry) { return entry.last_run + 1 < run_; });
+  returned_->clear(std::exchange(lasting_bytes_, 0));
   ++run_;
   if (account_.use_count() == 1 + static_cast<long>(free_.size())) return;
   // Somebody outside holds memory of this run: it is the caller's now, and counts no longer.

@@ -26,7 +26,8 @@ class TensorPool {
   /// So many runs may follow that are like the last two: small tensors that grew between those go on growing, and get
   /// buffers that are large enough for that at once. 0: none do.
   void expect_runs(std::uint64_t count) { runs_left_ = count; }
-  /// The same, always from new memory: for a tensor that leaves with the caller.
+  /// The same, for a tensor that leaves with the caller: from new memory, or from what a caller has let go of since the
+  /// last run. At most the bytes of one run's such tensors wait for the next run, which frees what it does not take.
   [[nodiscard]] Result<Tensor> allocate_lasting(DataType type, const Dims& dims);
   /// Counts the content of strings that were written since the pool made the tensor, and all of one
   /// that a kernel made by itself: `strings` then has an owner that gives the bytes back.
@@ -45,6 +46,8 @@ class TensorPool {
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_bytes_; }
   [[nodiscard]] std::size_t free_buffers() const { return free_.size(); }
 
+  class Returned;
+
  private:
   struct Free {
     std::uint64_t capacity_bytes = 0;
@@ -53,10 +56,12 @@ class TensorPool {
   };
   [[nodiscard]] std::uint64_t with_room(std::uint64_t size_bytes);
   [[nodiscard]] Result<Tensor> strings(const Dims& dims);
-  [[nodiscard]] Result<std::shared_ptr<const void>> new_memory(std::uint64_t capacity_bytes);
+  [[nodiscard]] Result<void*> new_memory(std::uint64_t capacity_bytes);
 
   std::shared_ptr<MemoryAccount> account_;
   std::vector<Free> free_;  // ascending capacity
+  std::shared_ptr<Returned> returned_;
+  std::uint64_t lasting_bytes_ = 0;  // of this run
   cpu::Scratch scratch_;
   std::uint64_t run_ = 0;
   std::uint64_t runs_left_ = 0;

@@ -122,5 +122,78 @@ TEST(TensorPool, HoldsStringsToo) {
   EXPECT_EQ(tensor->strings().size(), 3U);
 }
 
+constexpr std::int64_t kLarge = std::int64_t{1} << 19U;  // floats: more than malloc keeps
+
+Tensor take_lasting(TensorPool& pool, std::int64_t elements) {
+  auto tensor = pool.allocate_lasting(DataType::kFloat, Dims{elements});
+  EXPECT_TRUE(tensor.has_value());
+  return std::move(*tensor);
+}
+
+TEST(TensorPool, WritesWhereACallerHasLetGoOf) {
+  TensorPool pool;
+  Tensor output = take_lasting(pool, kLarge);
+  const std::byte* first = output.bytes().data();
+  pool.end_run();
+  const std::uint64_t allocated = pool.allocated_bytes();
+  for (int run = 0; run < 3; ++run) {
+    output = Tensor();
+    output = take_lasting(pool, kLarge);
+    EXPECT_EQ(output.bytes().data(), first);
+    pool.end_run();
+  }
+  EXPECT_EQ(pool.allocated_bytes(), allocated);
+}
+
+TEST(TensorPool, ACallersTensorIsLeftAlone) {
+  TensorPool pool;
+  const Tensor kept = take_lasting(pool, kLarge);
+  pool.end_run();
+  EXPECT_NE(take_lasting(pool, kLarge).bytes().data(), kept.bytes().data());
+}
+
+TEST(TensorPool, KeepsNoMoreThanTheOutputsOfOneRun) {
+  TensorPool pool;
+  {
+    const Tensor one = take_lasting(pool, kLarge);
+    pool.end_run();
+    const Tensor two = take_lasting(pool, kLarge);
+    pool.end_run();
+  }
+  const std::uint64_t before = pool.allocated_bytes();
+  const Tensor one = take_lasting(pool, kLarge), two = take_lasting(pool, kLarge);
+  EXPECT_EQ(pool.allocated_bytes() - before, two.bytes().size());
+}
+
+TEST(TensorPool, FreesWhatTheNextRunHasNoUseFor) {
+  TensorPool pool;
+  static_cast<void>(take_lasting(pool, kLarge));
+  pool.end_run();
+  static_cast<void>(take_lasting(pool, kLarge));
+  pool.end_run();
+  const std::uint64_t before = pool.allocated_bytes();
+  static_cast<void>(take_lasting(pool, kLarge));
+  EXPECT_GT(pool.allocated_bytes(), before);
+}
+
+TEST(TensorPool, OutputsOutliveThePool) {
+  Tensor output;
+  {
+    TensorPool pool;
+    output = take_lasting(pool, kLarge);
+    pool.end_run();
+  }
+  EXPECT_EQ(output.bytes().size(), kLarge * sizeof(float));
+}
+
+TEST(TensorPool, WhatACallerLetGoOfIsBoundedByTheLimit) {
+  TensorPool pool(3 * kLarge * sizeof(float));
+  static_cast<void>(take_lasting(pool, kLarge));
+  pool.end_run();
+  const Tensor large = take(pool, 2 * kLarge), lasting = take_lasting(pool, kLarge);
+  EXPECT_EQ(code_of(pool.allocate_lasting(DataType::kFloat, Dims{kLarge})),
+            ErrorCode::kResourceLimit);
+}
+
 }  // namespace
 }  // namespace ctxgen
