@@ -13,8 +13,8 @@
 #include <limits>
 #include <utility>
 
-#include "attention_few-inl.h"
-#include "attention_layout.h"
+#include "attention/attention_few-inl.h"
+#include "attention/attention_layout.h"
 #include "functions-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -5,12 +5,12 @@
 #include "ctxgen/base/checked.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "attention.cpp"
+#define HWY_TARGET_INCLUDE "attention/attention.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "attention_few-inl.h"
-#include "attention_tile-inl.h"
+#include "attention/attention_few-inl.h"
+#include "attention/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {

@@ -11,7 +11,7 @@
 
 #include <limits>
 
-#include "attention_layout.h"
+#include "attention/attention_layout.h"
 #include "functions-inl.h"
 #include "quantised_rows-inl.h"
 
