@@ -15,18 +15,15 @@
 
 #include "attention/attention_few-inl.h"
 #include "attention/attention_layout.h"
+#include "attention/attention_seen-inl.h"
 #include "functions-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-constexpr std::int64_t kTileLanes = HWY_MIN(hn::MaxLanes(Tag()), kMostLanes);
 constexpr std::size_t kTileVectors = 2;
 /// Numbers that are multiplied with a tile's vectors at once: as many sums as there are registers for.
 constexpr std::size_t kTileDepth = kTileLanes >= 16 ? 8 : kTileLanes >= 8 ? 6 : 4;
-
-/// Tag of vectors whose lanes are a tile's rows.
-using TileTag = hn::CappedTag<float, static_cast<std::size_t>(kTileLanes)>;
 
 /// to[e * to_stride + r] = rows[r][e] * scale for the rows of four pointers.
 HWY_INLINE void transpose_four(const float* const* rows, std::int64_t size, float scale, float* to,
@@ -142,24 +139,6 @@ HWY_INLINE void by_depth(std::int64_t count, const Body& body) {
   for (; i < count; ++i) body.template operator()<1>(i);
 }
 
-/// A block of rows of one kv head of one image; what is kept of each row between blocks of keys.
-struct TileBlock {
-  std::int64_t image, kv_head, row, rows;  // rows of this block, from `row` on
-  float *q, *out, *logits, *addends;       // [size][64], [value_size][64], [keys][32], the same
-  float *most, *sum, *kept;                // per row
-  float* wide;                             // keys and values of integers
-  std::int64_t first_key;                  // of the block of keys
-  FloatRows k, v;                          // from that key on
-  KeyRange seen[kRowsOfTask];
-};
-
-/// Rows [row, row + 4) of the block: pointers to what `place` gives; the last row again beyond the end.
-template <class Pointer, class Place>
-HWY_INLINE void four_rows(const TileBlock& block, std::int64_t row, const Place& place,
-                          Pointer (&to)[4]) {
-  for (std::int64_t i = 0; i < 4; ++i) to[i] = place(std::min(row + i, block.rows - 1));
-}
-
 /// Adds bias and hides keys of a tile whose logits are `logits` already; keys [first, first + count).
 template <std::size_t kVectors>
 HWY_NOINLINE void tile_bias(const Attention& a, const TileBlock& block, std::int64_t group,
@@ -167,11 +146,7 @@ HWY_NOINLINE void tile_bias(const Attention& a, const TileBlock& block, std::int
   const TileTag d;
   const AttentionBias& bias = a.bias;
   constexpr std::int64_t kWidth = static_cast<std::int64_t>(kVectors) * kTileLanes;
-  const auto place = [&](std::int64_t row) {
-    const std::int64_t head = block.kv_head * group + (block.row + row) % group;
-    return block.image * bias.image + head * bias.head + (block.row + row) / group * bias.query +
-           first * bias.key;
-  };
+  const auto place = [&](std::int64_t row) { return bias_place(a, block, group, row, first); };
   const std::int64_t known = std::min(count, bias.keys - first);
   const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
   const auto log2e = hn::Set(d, kLog2e);
@@ -330,15 +305,6 @@ HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64
   });
 }
 
-/// The keys that some of `rows` rows from `row` on see.
-HWY_INLINE KeyRange keys_of(const TileBlock& block, std::int64_t row, std::int64_t rows) {
-  KeyRange all{INT64_MAX, 0};
-  for (std::int64_t r = row; r < std::min(row + rows, block.rows); ++r)
-    if (block.seen[r].first < block.seen[r].end)
-      all = {std::min(all.first, block.seen[r].first), std::max(all.end, block.seen[r].end)};
-  return all;
-}
-
 /// Rows of q of the block, scaled, as columns; zeros beyond the last row.
 HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t group) {
   const float scale = a.softcap > 0 ? a.scale : a.scale * kLog2e;
@@ -358,11 +324,14 @@ HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t g
     std::fill_n(block.out + e * kRowsOfTask, rounded_up(block.rows, kTileLanes), 0.0F);
   std::fill_n(block.most, kRowsOfTask, -std::numeric_limits<float>::infinity());
   std::fill_n(block.sum, kRowsOfTask, 0.0F);
+  if (a.bias.addends != nullptr) measure_rows(a, block);
 }
 
 HWY_INLINE void load_keys(const Attention& a, TileBlock& block, std::int64_t first,
                           std::int64_t count) {
   block.first_key = first;
+  block.key_count = count;
+  block.key_length = -1;
   block.k = rows_of(a.k, a.integer_k, a.k_strides, block.image, block.kv_head, first, count,
                     a.sizes.size, block.wide);
   block.v = rows_of(a.v, a.integer_v, a.v_strides, block.image, block.kv_head, first, count,
@@ -428,6 +397,7 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
   block.most = take(kRowsOfTask);
   block.sum = take(kRowsOfTask);
   block.kept = take(kRowsOfTask);
+  block.q_length = take(kRowsOfTask);
   block.wide = scratch;
   load_rows(a, block, layout.group);
   const KeyRange all = keys_of(block, 0, block.rows);
@@ -438,7 +408,8 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
       const std::int64_t width = left > kTileLanes ? 2 * kTileLanes : kTileLanes;
       const KeyRange seen = keys_of(block, tile, width);
       const std::int64_t from = std::max(first, seen.first);
-      const std::int64_t count = std::min(first + kKeysOfBlock, seen.end) - from;
+      const std::int64_t count = without_hidden(a, block, layout.group, tile, width, from,
+                                                std::min(first + kKeysOfBlock, seen.end) - from);
       if (count > 0 && left > kTileLanes)
         tile_keys<kTileVectors>(a, block, layout.group, tile, from, count);
       else if (count > 0)

@@ -154,7 +154,7 @@ void expect_exact(const Case& c, const std::string& what) {
         }
         double weights = extra == -INFINITY ? 0 : std::exp(extra - most), error = 0;
         for (Logit& logit : logits) {
-          error = std::max(error, logit.value == -INFINITY ? 0 : logit.error);
+          if (logit.value + logit.error > most - 1000) error = std::max(error, logit.error);
           logit.value = most == -INFINITY ? 0 : std::exp(logit.value - most);
           weights += logit.value;
         }
@@ -255,6 +255,60 @@ TEST(Attend, KeysBeyondTheBiasAreHidden) {
     OneThread one;
     shorter.run(one);
     for (std::size_t i = 0; i < c.out.size(); ++i) EXPECT_NEAR(c.out[i], shorter.out[i], 1e-5);
+  }
+}
+
+/// Hides keys of a query with `hidden` (0 in bytes): those after it (as a causal mask of values), the first ones of
+/// padding, or all but a band.
+enum class Shape { kCausal, kPadded, kBand };
+
+void add_mask(Case& c, Shape shape, float hidden, bool bytes) {
+  const AttentionSizes& s = c.sizes;
+  const std::int64_t past = s.keys - s.queries;
+  for (std::int64_t query = 0; query < s.queries; ++query)
+    for (std::int64_t key = 0; key < s.keys; ++key) {
+      const bool later = key > past + query, early = key < past + query - 20;
+      const bool hides = shape == Shape::kCausal   ? later
+                         : shape == Shape::kPadded ? key < 140 || key >= 170
+                                                   : later || early;
+      c.addends.push_back(hides ? hidden : 0);
+      c.visible.push_back(hides ? 0 : 1);
+    }
+  c.call.bias = {.query = s.keys, .key = 1};
+  if (bytes)
+    c.call.bias.visible = c.visible.data();
+  else
+    c.call.bias.addends = c.addends.data();
+}
+
+TEST(Attend, MasksOfValuesHideWhatTheyHide) {
+  for (const Shape shape : {Shape::kCausal, Shape::kPadded, Shape::kBand})
+    for (const float hidden :
+         {-kInfinity, std::numeric_limits<float>::lowest(), -1e4F, -300.0F, -20.0F})
+      for (const float deviation : {1.0F, 12.0F})
+        for (const std::int64_t queries : {17, 200}) {
+          Case c({1, 4, 2, queries, 300, 16, 8}, Form::kRows, deviation);
+          add_mask(c, shape, hidden, false);
+          check(c,
+                "hidden by " + std::to_string(hidden) + ", deviation " + std::to_string(deviation));
+          if (HasFailure()) return;
+        }
+  for (const Shape shape : {Shape::kCausal, Shape::kPadded, Shape::kBand}) {
+    Case c({1, 4, 2, 200, 300, 16, 8});
+    add_mask(c, shape, 0, true);
+    check(c, "hidden by bytes");
+  }
+}
+
+TEST(Attend, AMaskOfFiniteValuesHidesNoNan) {
+  for (const float bad : {kNan, kInfinity}) {
+    Case c({1, 1, 1, 40, 290, 8, 8}, Form::kHeads);
+    add_mask(c, Shape::kCausal, -1e4F, false);
+    c.q.assign(c.q.size(), 1);
+    c.k[289 * 8] = bad;
+    OneThread one;
+    c.run(one);
+    for (const float x : c.out) EXPECT_TRUE(std::isnan(x));
   }
 }
 
