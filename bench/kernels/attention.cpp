@@ -86,6 +86,7 @@ class Heads {
                              .out = out_,
                              .out_strides = strides(s_.queries),
                              .scale = 1 / std::sqrt(static_cast<float>(s_.size)),
+                             .bias = {},
                              .scratch = reinterpret_cast<std::byte*>(scratch_)},
                             workers_);
   }

@@ -9,12 +9,16 @@
 
 #include "../dim_list.h"
 #include "chain_sizes.h"
+#include "head_rows.h"
 
 namespace ctxgen::onednn {
 
 namespace {
 
 constexpr std::size_t kRank = 4;
+/// Of fewer keys than this, where their number is known, oneDNN's two products and a Softmax are as fast, and take them in
+/// any layout; of more, logits that stay in the cache win. Measured: docs/onednn.md, "Attention".
+constexpr std::int64_t kManyKeys = 192;
 constexpr SizeSum kBatch{.batch = 1}, kPast{.past = 1}, kAdded{.added = 1}, kQueries{.queries = 1},
     kKeys{.past = 1, .added = 1};
 
@@ -123,6 +127,9 @@ class ChainWalk {
   std::optional<Cache> follow_cache(ValueId value);
   std::optional<Cache> follow_rows(ValueId rows);
   std::optional<Cache> follow_concat(ValueId present);
+  std::optional<Cache> follow_turned(NodeId transpose);
+  void take(const HeadRows& rows);
+  bool read_rows();
   ValueId follow_weights(ValueId weights);
   ValueId skip_guard(ValueId weights);
   bool expect_copies(ValueId value);
@@ -137,7 +144,8 @@ class ChainWalk {
   bool grows_;
   SizeSum keys_ = kKeys;  // how many there are
   std::vector<NodeId> nodes_;
-  ValueId condition_;  // of the Where over logits
+  ValueId condition_;               // of the Where over logits
+  std::optional<HeadRows> turned_;  // keys that are turned from rows in one step
   AttentionChain chain_;
 };
 
@@ -218,18 +226,63 @@ std::optional<ChainWalk::Cache> ChainWalk::follow_cache(ValueId value) {
   return cache;
 }
 
-/// Rows without a past, as cross-attention has them. Of a fixed number oneDNN's products are as fast, and
-/// take them in any layout.
+/// Rows without a past, as encoders and cross-attention have them: of any number, or of many.
 std::optional<ChainWalk::Cache> ChainWalk::follow_rows(ValueId rows) {
   if (grows_)
     if (auto cache = follow_concat(rows)) return cache;
-  if (!is_tensor(rows, kRank) || fixed(rows, 2) >= 0) return std::nullopt;
+  if (!is_tensor(rows, kRank)) return std::nullopt;
+  if (fixed(rows, 2) >= 0 && fixed(rows, 2) < kManyKeys) return std::nullopt;
   Cache cache;
   cache.added = rows;
   cache.heads = fixed(rows, 1);
   cache.size = fixed(rows, 3);
   if (cache.heads < 1 || cache.size < 1) return std::nullopt;
   return cache;
+}
+
+/// What the Transpose before the first product makes of keys: their heads, or many rows at once.
+std::optional<ChainWalk::Cache> ChainWalk::follow_turned(NodeId transpose) {
+  const ValueId keys = node(transpose).input(0);
+  const auto perm = node(transpose).ints("perm");
+  if (perm && std::ranges::equal(*perm, std::array<std::int64_t, 4>{0, 1, 3, 2}))
+    return follow_cache(keys);
+  if (grows_ || !perm || !std::ranges::equal(*perm, std::array<std::int64_t, 4>{0, 2, 3, 1}))
+    return std::nullopt;
+  turned_ = split_rows(view_, keys);
+  if (!turned_ || fixed(keys, 1) < kManyKeys) return std::nullopt;
+  Cache cache;
+  cache.added = turned_->flat;
+  cache.heads = fixed(keys, 2);
+  cache.size = fixed(keys, 3);
+  return cache;
+}
+
+void ChainWalk::take(const HeadRows& rows) {
+  for (const NodeId id : {rows.reshape, rows.transpose})
+    if (id.valid()) take(id);
+  chain_.inside.push_back(rows.split);
+  chain_.readers.push_back(rows.reshape);
+}
+
+/// Many keys: the op reads queries, keys and values as projections leave them, and gives such rows, where all four are so.
+/// False: it cannot read the keys otherwise.
+bool ChainWalk::read_rows() {
+  if (chain_.has_past() || (!turned_ && fixed(chain_.key, 2) < kManyKeys)) return true;
+  const auto q = split_into_heads(view_, chain_.q);
+  const auto key = turned_ ? turned_ : split_into_heads(view_, chain_.key);
+  const auto value = split_into_heads(view_, chain_.value);
+  const auto result = merge_heads(view_, chain_.result);
+  if (!q || !key || !value || !result) return !turned_;
+  for (const auto& [heads, rows] : {std::pair(&chain_.q, &*q), std::pair(&chain_.key, &*key),
+                                    std::pair(&chain_.value, &*value)}) {
+    if (rows->transpose.valid()) chain_.inside.push_back(*heads);
+    take(*rows);
+    *heads = rows->flat;
+  }
+  chain_.inside.push_back(chain_.result);
+  take(*result);
+  chain_.result = result->flat;
+  return true;
 }
 
 std::optional<ChainWalk::Cache> ChainWalk::follow_concat(ValueId present) {
@@ -449,11 +502,8 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   if (!is_tensor(q, kRank) || !is_a(producer(turned), "Transpose") || !enclose(turned))
     return std::nullopt;
   const NodeId transpose = take(producer(turned));
-  const auto perm = node(transpose).ints("perm");
-  if (!perm || !std::ranges::equal(*perm, std::array<std::int64_t, 4>{0, 1, 3, 2}))
-    return std::nullopt;
   const ValueId keys = node(transpose).input(0), values = node(sum).input(1);
-  const auto key = follow_cache(keys), value = follow_cache(values);
+  const auto key = follow_turned(transpose), value = follow_cache(values);
   const auto grow_alike = [](const Cache& a, const Cache& b) {
     return a.past.valid() == b.past.valid() && (!a.past.valid() || a.present != b.present);
   };
@@ -474,7 +524,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
     return std::nullopt;
 
   if (!chain_.has_past()) keys_ = kAdded;
-  for (const Cache* cache : {&*key, &*value}) {
+  for (const Cache* cache : {turned_ ? &*value : &*key, &*value}) {
     sizes_.set(cache->added, 0, kBatch);
     sizes_.set(cache->added, 2, kAdded);
     if (!chain_.has_past()) continue;
@@ -485,7 +535,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   }
   sizes_.set(q, 0, kBatch);
   sizes_.set(q, 2, kQueries);  // or as many as are added, where that is known
-  for (const ValueId repeated : {keys, values}) {
+  for (const ValueId repeated : {turned_ ? values : keys, values}) {
     sizes_.set(repeated, 0, kBatch);
     sizes_.set(repeated, 2, keys_);
     if (!is_a(producer(repeated), "Reshape")) continue;
@@ -507,7 +557,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
     cut_bias();
     read_visible();
   }
-  if (reads_itself()) return std::nullopt;
+  if (!read_rows() || reads_itself()) return std::nullopt;
   params.finite_causal = params.finite_causal && params.causal && chain_.bias.valid();
   std::erase_if(chain_.readers,
                 [&](NodeId id) { return dim_list_inputs(view_, node(id)).empty(); });
