@@ -29,21 +29,27 @@ std::vector<InputSize> sizes_of(std::span<const IoInfo> infos, std::span<const N
   return input_sizes(infos, values, {}, profiles.empty() ? ShapeProfile{} : profiles.front());
 }
 
-Result<double> timed_run(const Session& session, std::span<const NamedTensor> inputs) {
-  const auto start = Clock::now();
-  const auto outputs = session.run(inputs);
-  const double elapsed = milliseconds_since(start);
-  if (!outputs) return std::unexpected(outputs.error());
-  return elapsed;
+/// A context that reads `inputs` in place: what an application has that runs a model again and again.
+Result<std::unique_ptr<RunContext>> context_for(const Session& session,
+                                                std::span<const NamedTensor> inputs) {
+  auto context = CTXGEN_TRY(session.make_context());
+  for (std::size_t k = 0; k < session.inputs().size(); ++k)
+    for (const NamedTensor& input : inputs)
+      if (input.name == session.inputs()[k].name) CTXGEN_CHECK(context->set_input(k, input.tensor));
+  return context;
 }
 
-Result<std::vector<OpTiming>> profile(const Session& session, std::span<const NamedTensor> inputs,
-                                      Trace& trace) {
+Result<double> timed_run(RunContext& context) {
+  const auto start = Clock::now();
+  CTXGEN_CHECK(context.run());
+  return milliseconds_since(start);
+}
+
+Result<std::vector<OpTiming>> profile(RunContext& context, Trace& trace) {
   std::vector<OpTiming> mean;
   for (std::size_t i = 0; i < kProfiledRuns; ++i) {
     std::vector<OpTiming> timings;
-    const auto outputs = session.run(inputs, &timings);
-    if (!outputs) return std::unexpected(outputs.error());
+    CTXGEN_CHECK(context.run(&timings));
     trace.add_run(1, timings);
     if (i == 0) {
       mean = std::move(timings);
@@ -60,13 +66,13 @@ Result<std::vector<OpTiming>> profile(const Session& session, std::span<const Na
 constexpr std::size_t kMostSamples = 10'000'000;
 
 /// Runs until `milliseconds` have passed and at least `count` times.
-Result<std::vector<double>> timed_runs(const Session& session, std::span<const NamedTensor> inputs,
-                                       std::uint64_t count, std::uint64_t milliseconds) {
+Result<std::vector<double>> timed_runs(RunContext& context, std::uint64_t count,
+                                       std::uint64_t milliseconds) {
   std::vector<double> samples;
   const auto start = Clock::now();
   while (samples.size() < kMostSamples &&
          (samples.size() < count || milliseconds_since(start) < static_cast<double>(milliseconds)))
-    samples.push_back(CTXGEN_TRY(timed_run(session, inputs)));
+    samples.push_back(CTXGEN_TRY(timed_run(context)));
   return samples;
 }
 
@@ -98,13 +104,8 @@ Status run_often(RunContext& context, std::barrier<>& start, std::uint64_t itera
 Status measure_throughput(const Session& session, std::span<const NamedTensor> inputs,
                           const BenchRequest& request, BenchNumbers& numbers) {
   std::vector<std::unique_ptr<RunContext>> contexts;
-  for (std::uint64_t i = 0; i < request.contexts; ++i) {
-    contexts.push_back(CTXGEN_TRY(session.make_context()));
-    for (std::size_t k = 0; k < session.inputs().size(); ++k)
-      for (const NamedTensor& input : inputs)
-        if (input.name == session.inputs()[k].name)
-          CTXGEN_CHECK(contexts.back()->set_input(k, input.tensor));
-  }
+  for (std::uint64_t i = 0; i < request.contexts; ++i)
+    contexts.push_back(CTXGEN_TRY(context_for(session, inputs)));
   std::barrier start(static_cast<std::ptrdiff_t>(contexts.size()) + 1);
   std::vector<Status> results(contexts.size());
   std::vector<std::jthread> threads;
@@ -187,12 +188,12 @@ Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& req
   BenchNumbers& numbers = result.numbers;
   numbers.compile_ms = model.compile_ms;
   numbers.load_ms = model.load_ms;
-  const auto first = timed_run(session, inputs);
+  const auto context = CTXGEN_TRY(context_for(session, inputs));
+  const auto first = timed_run(*context);
   if (!first) return std::unexpected(with_assumed_sizes(first.error(), result.inputs));
   numbers.first_run_ms = *first;
-  if (request.warmup_ms > 0) (void)CTXGEN_TRY(timed_runs(session, inputs, 0, request.warmup_ms));
-  result.samples_ms =
-      CTXGEN_TRY(timed_runs(session, inputs, request.iterations, request.duration_ms));
+  if (request.warmup_ms > 0) (void)CTXGEN_TRY(timed_runs(*context, 0, request.warmup_ms));
+  result.samples_ms = CTXGEN_TRY(timed_runs(*context, request.iterations, request.duration_ms));
   summarise(result.samples_ms, numbers);
   const SessionStatistics& statistics = session.statistics();
   numbers.primitive_creation_ms = statistics.load.primitive_creation_ms;
@@ -208,7 +209,7 @@ Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& req
   Trace trace;
   const int threads = request.flags.options.threads;
   if (request.per_op) result.peaks = CTXGEN_TRY(machine_peaks(threads));
-  result.ops = CTXGEN_TRY(profile(session, inputs, trace));
+  result.ops = CTXGEN_TRY(profile(*context, trace));
   if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
   // Before and after: what slows the machine down for a while slows down only one of them.
   if (request.per_op) result.peaks = best_of(result.peaks, CTXGEN_TRY(machine_peaks(threads)));
