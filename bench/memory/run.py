@@ -8,7 +8,7 @@
 
 The first writes a model with external data, compiles it with -j 1 while looking at RssAnon in /proc/PID/status, prints the figures
 and fails where the peak is above three times the largest tensor plus 300 MB. Needs three times the model's size of free disk.
-The second compiles a GPT-2-size prefill and decode pair into one binary (pair.py).
+The second compiles prefill and decode into one binary, of GPT-2's size and with 4-bit weights (pair.py).
 The third compiles three models with so many gigabytes of context binaries, two of them with the same weights, and merges them; it fails where
 merging takes more than 500 MB of anonymous memory, or stores more than two of them. Needs 2.5 times as much disk.
 The fourth starts many models in one process and in several, and in ONNX Runtime (pod.py).

@@ -84,3 +84,10 @@ def test_the_second_session_reads_no_manifest(group):
     """What is left of a load is making primitives."""
     loads = [json.loads(probe("pair", group / "prefill_ctx.onnx", group / "decode_ctx.onnx")) for _ in range(5)]
     assert min(load["context_read_ms"] for load in loads) < 1
+
+
+def test_the_second_load_lays_no_weight_out_again(group):
+    load = json.loads(probe("pair", group / "prefill_ctx.onnx", group / "decode_ctx.onnx"))
+    assert load["repacked_bytes"] == 0
+    if not SANITIZED:
+        assert load["touched_bytes"] < 1 << 20, load

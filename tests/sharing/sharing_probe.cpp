@@ -1,10 +1,13 @@
 // Sessions of one group, as tests/e2e/test_shared_sessions.py wants them.
+// Inputs are zeros, and ones where their names tell a mask.
 //   sharing_probe pair FIRST SECOND      opens and runs FIRST, then SECOND; between them a system call shows the moment (access of
-//                                        "/second-session"). Prints what loading the second took.
+//                                        "/second-session"). Prints what loading the second took: time, primitives, weights that it
+//                                        laid out again, and the memory that it was the first to touch.
 //   sharing_probe hold MODEL...          opens and runs each MODEL, says "ready" and the bytes of all outputs,
 //                                        which it keeps, and waits for the end of its standard input
 //   sharing_probe stress TIMES MODEL...  eight threads open, run and drop sessions of the group, TIMES each
 //   sharing_probe shapes TIMES MODEL     eight threads run one session, TIMES each, with more shapes than it keeps plans for
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,9 +54,21 @@ Result<std::vector<NamedTensor>> inputs_of(const Session& session, int byte, std
   return inputs;
 }
 
-/// One run on zeros.
+template <class T>
+void fill_with_ones(Tensor& tensor) {
+  std::ranges::fill(std::span(reinterpret_cast<T*>(tensor.mutable_bytes().data()),
+                              tensor.bytes().size() / sizeof(T)),
+                    T{1});
+}
+
+/// One run on zeros, with masks of ones: attention takes lengths from them, which are not 0.
 Result<std::vector<Tensor>> outputs_of(const Session& session) {
-  const auto inputs = CTXGEN_TRY(inputs_of(session, 0, 1));
+  auto inputs = CTXGEN_TRY(inputs_of(session, 0, 1));
+  for (NamedTensor& input : inputs) {
+    if (!input.name.contains("mask")) continue;
+    if (input.tensor.type() == DataType::kInt64) fill_with_ones<std::int64_t>(input.tensor);
+    if (input.tensor.type() == DataType::kInt32) fill_with_ones<std::int32_t>(input.tensor);
+  }
   return session.run(inputs);
 }
 Status run(const Session& session) {
@@ -62,20 +77,31 @@ Status run(const Session& session) {
   return {};
 }
 
+/// Bytes of the pages that the process was given so far: new memory, and files' pages that are in no page table of its yet.
+std::int64_t touched_bytes() {
+  rusage usage{};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  return (usage.ru_minflt + usage.ru_majflt) * sysconf(_SC_PAGESIZE);
+}
+
 Status pair(const char* first, const char* second) {
   const auto one = CTXGEN_TRY(open(first));
   CTXGEN_CHECK(run(*one));
   (void)access("/second-session", F_OK);
+  const std::int64_t touched_before = touched_bytes();
   const auto start = std::chrono::steady_clock::now();
   const auto other = CTXGEN_TRY(open(second));
   const std::chrono::duration<double, std::milli> load = std::chrono::steady_clock::now() - start;
+  const std::int64_t touched = touched_bytes() - touched_before;
   CTXGEN_CHECK(run(*other));
   const SessionStatistics& statistics = other->statistics();
   std::println(
       "{{\"load_ms\": {}, \"context_read_ms\": {}, \"program_load_ms\": {}, "
-      "\"primitive_creation_ms\": {}}}",
+      "\"primitive_creation_ms\": {}, \"primitives\": {}, \"repacked_bytes\": {}, "
+      "\"touched_bytes\": {}}}",
       load.count(), statistics.context_read_ms, statistics.program_load_ms,
-      statistics.load.primitive_creation_ms);
+      statistics.load.primitive_creation_ms, statistics.load.primitives,
+      statistics.load.repacked_bytes, touched);
   return {};
 }
 
