@@ -471,6 +471,13 @@ def test_the_cpp_sample(compiled, tmp_path):
     assert finished.stdout == "y: 10 elements\n", finished.stderr[-500:]
 
 
+def test_the_c_sample(compiled, tmp_path):
+    source = PROJECT / "samples" / "onnxruntime" / "run.c"
+    subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-isystem", "/usr/include/onnxruntime", source, "-o", tmp_path / "run", "-lonnxruntime"], check=True)
+    finished = subprocess.run([tmp_path / "run", PLUGIN, compiled[0]], capture_output=True, text=True, check=False)
+    assert finished.stdout == "y: 10 elements\n", finished.stderr[-500:]
+
+
 def test_only_two_symbols_are_visible():
     listed = subprocess.run(["nm", "-D", "--defined-only", PLUGIN], capture_output=True, text=True, check=True).stdout
     assert [line.split()[-1] for line in listed.splitlines()] == ["CreateEpFactories", "ReleaseEpFactory"]
