@@ -373,6 +373,7 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
                                   std::span<const OrtNode* const> fused_nodes,
                                   OrtNodeComputeInfo** kernels, OrtNode** context_nodes) {
   if (graphs.empty()) return {};
+  const double start_us = steady_us();
   CTXGEN_CHECK(check_options(graphs));
   CTXGEN_CHECK(check_graph_count());
   if (!made_.empty()) (void)CTXGEN_TRY(places(*graphs.front()));  // is the model signed?
@@ -381,6 +382,9 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   for (std::size_t i = 0; i < graphs.size(); ++i)
     kernels[i] = CTXGEN_TRY(load_ordinary(*graphs[i], *fused_nodes[i])).release();
   if (made_content_) CTXGEN_CHECK(generate(graphs, fused_nodes, context_nodes));
+  log_message(ort_, logger_, ORT_LOGGING_LEVEL_INFO,
+              std::format("{}: {} partitions loaded, {:.1f} ms", name_, graphs.size(),
+                          (steady_us() - start_us) / 1000));
   made_.clear();
   made_blobs_ = nullptr;
   return {};

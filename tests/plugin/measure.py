@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures the plugin EP next to ONNX Runtime's CPU provider, in processes of tests/plugin/host, interleaved; prints ratios and medians.
 
-create MODEL...       a session on an ordinary model: made, made with an empty cache, made with a filled one, run, private memory
+create MODEL...       a session on an ordinary model: made, made with an empty cache, made with a filled one, run, private memory; how
+                      much of making it is the plugin's part, by its log, the rest being ONNX Runtime's
 contention MODEL...   two sessions of --threads at the same time on the processors --cpus: p50 and p99
 sessions MODEL...     private memory of each of --count sessions over one context model
 MODEL: a file, or the name of a bench model (bench/models). Run in the environment: `CTXGEN_PRESET=release ./dev python3 tests/plugin/measure.py create resnet50`;
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -29,15 +31,25 @@ HOST = next((path for path in (BUILD / "tests" / "ort_host", BUILD.parent / "dev
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
 
 
-def host(arguments, verb, model, *flags, **environment):
-    """The JSON object that the program prints."""
+def run_host(arguments, verb, model, *flags, **environment):
     command = [HOST, verb, "--library", arguments.library, "--plugin", PLUGIN, "--model", model, "--threads", arguments.threads, "--fill", arguments.fill, *flags]
     if arguments.cpus:
         command = ["taskset", "--cpu-list", arguments.cpus, *command]
     finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if finished.returncode != 0:
         sys.exit(f"{verb} {model}: status {finished.returncode}\n{finished.stdout}{finished.stderr[-1000:]}")
-    return json.loads(finished.stdout.splitlines()[-1])
+    return finished
+
+
+def host(*arguments, **environment):
+    """The JSON object that the program prints."""
+    return json.loads(run_host(*arguments, **environment).stdout.splitlines()[-1])
+
+
+def own_ms(arguments, model, *flags):
+    """How much of making a session is spent in the plugin."""
+    said = run_host(arguments, "creation", model, "--log", 1, *flags).stderr
+    return round(sum(float(number) for number in re.findall(r"(?:nodes in|partitions loaded)\b.*?([\d.]+) ms", said)), 1)
 
 
 def interleaved(arguments, ways, measure):
@@ -69,10 +81,13 @@ def create(arguments, name, model):
 
         host(arguments, "creation", model, "--ep", f"cache_dir={filled}", *options)
         subprocess.run([os.environ["CTXGEN_BIN"], "compile", "-q", model, "-o", f"{folder}/m_ctx.onnx"], check=True)
-        ways = {"plain": ["--plain"], "plugin": [], "cache, first": "first", "cache, second": ["--ep", f"cache_dir={filled}"]}
+        with_cache = ["--ep", f"cache_dir={filled}"]
+        ways = {"plain": ["--plain"], "plain, not optimised": ["--plain", "--optimization", 0], "plugin": [], "cache, first": "first", "cache, second": with_cache}
         medians = interleaved(arguments, ways, measure)
+        own = statistics.median(own_ms(arguments, model, *with_cache, *options) for _ in range(arguments.rounds))
         medians["context model"] = host(arguments, "creation", f"{folder}/m_ctx.onnx", "--rounds", arguments.runs)
         report(name, medians)
+        print(f"  of the second start in the plugin: {own} ms, {own / medians['plain']['create_ms']:.3f} of plain", flush=True)
 
 
 def contention(arguments, name, model):

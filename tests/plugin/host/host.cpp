@@ -22,7 +22,8 @@ Options parse(int argc, char** argv, const char* usage) {
   const std::map<std::string, int*> numbers = {
       {"--threads", &options.threads}, {"--rounds", &options.rounds},
       {"--flags", &options.flags},     {"--count", &options.count},
-      {"--fill", &options.fill},       {"--optimization", &options.optimization}};
+      {"--fill", &options.fill},       {"--optimization", &options.optimization},
+      {"--log", &options.log}};
   const std::map<std::string, bool*> switches = {{"--memory", &options.memory},
                                                  {"--embed", &options.embed},
                                                  {"--plain", &options.plain},
@@ -78,7 +79,7 @@ const OrtApi& newer_api(std::uint32_t version) {
 }
 
 Ort::Env make_env(const Options& options) {
-  Ort::Env env(ORT_LOGGING_LEVEL_WARNING, "ort_host");
+  Ort::Env env(static_cast<OrtLoggingLevel>(options.log), "ort_host");
   if (!options.plain) env.RegisterExecutionProviderLibrary(kRegistration, options.plugin);
   return env;
 }

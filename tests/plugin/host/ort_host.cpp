@@ -57,6 +57,7 @@ constexpr const char* kUsage =
     "  --policy WORD   how ONNX Runtime chooses: cpu, performance, or a function that \"takes\" the plugin, takes "
     "\"nothing\" or \"fails\"\n"
     "  --optimization N, --optimized FILE   level, and where the optimised model goes\n"
+    "  --log N         severity from which on messages are printed\n"
     "  --fill N        of all inputs that are not floats\n"
     "  --config K=V    a session configuration entry; repeatable\n"
     "  --ep K=V        an option of the EP; repeatable\n"
