@@ -36,16 +36,22 @@ SessionPrograms programs_of(const Graph& graph, const Assignment& assignment) {
   return programs;
 }
 
+BlobSource blobs_of(const ContextContent& content) {
+  return [blobs = content.blobs](BlobIndex index) -> Result<Blob> { return blobs[index.value]; };
+}
+
 /// Weights that are ONNX Runtime's memory get memory of their own: it lets go of them.
-Status own_blobs(ContextContent& content) {
-  for (Blob& blob : content.blobs) {
+Result<SessionPrograms> owned(Result<SessionPrograms> made) {
+  if (!made || !made->content) return made;
+  for (Blob& blob : made->content->blobs) {
     if (blob.owner != nullptr || blob.bytes.empty()) continue;
     Tensor copy = CTXGEN_TRY(
         Tensor::allocate(DataType::kUint8, {static_cast<std::int64_t>(blob.bytes.size())}));
     std::ranges::copy(blob.bytes, copy.mutable_bytes().begin());
     blob = Blob{copy.owner(), copy.bytes()};
   }
-  return {};
+  made->blobs = blobs_of(*made->content);
+  return made;
 }
 
 Result<std::shared_ptr<const Program>> program_of(
@@ -80,7 +86,6 @@ Result<SessionPrograms> SessionCompiler::compile_now(SessionGraph& graph,
   result.nodes = graph.nodes.size();
   result.refusals = refusals_of(graph.model.graph, compiled.assignment);
   if (!compiled.content) return result;
-  CTXGEN_CHECK(own_blobs(*compiled.content));
   result.content = std::move(compiled.content);
   const auto programs = std::make_shared<const std::vector<Program>>(result.content->programs);
   for (BuiltPartition& built : compiled.partitions)
@@ -89,10 +94,23 @@ Result<SessionPrograms> SessionCompiler::compile_now(SessionGraph& graph,
          .program = CTXGEN_TRY(
              program_of(programs, built.attributes.partition_name, result.content->blobs.size())),
          .attributes = std::move(built.attributes)});
-  result.blobs = [blobs = result.content->blobs](BlobIndex index) -> Result<Blob> {
-    return blobs[index.value];
-  };
+  result.blobs = blobs_of(*result.content);
   return result;
+}
+
+/// As compile_now(), where the disk may be full: what does not fit there is in memory.
+Result<SessionPrograms> SessionCompiler::compile_beside_cache(SessionGraph& graph) const {
+  std::error_code error;
+  std::filesystem::create_directories(options_.cache_dir, error);
+  if (error || ::access(options_.cache_dir.c_str(), W_OK) != 0)
+    return compile_now(graph, graph_options());
+  SpillFile spill(options_.cache_dir / "x", SpillFile::kDefaultMemoryBytes);
+  GraphCompileOptions with_spill = graph_options();
+  with_spill.spill = &spill;
+  auto made = compile_now(graph, with_spill);
+  if (made || made.error().code != ErrorCode::kIoError) return made;
+  log(LogLevel::kWarning, "option \"cache_dir\": {}: compiled in memory", made.error().message);
+  return compile_now(graph, graph_options());
 }
 
 Result<SessionPrograms> SessionCompiler::compile_for_file(SessionGraph& graph,
@@ -100,25 +118,20 @@ Result<SessionPrograms> SessionCompiler::compile_for_file(SessionGraph& graph,
   GraphCompileOptions options = graph_options();
   options.added = earlier;
   options.cache = cache_;  // by program: the file needs what only a compile knows
-  return compile_now(graph, options);
+  return owned(compile_now(graph, options));
 }
 
 Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
-  if (cache_ == nullptr) return compile_now(graph, graph_options());
+  if (cache_ == nullptr) return owned(compile_now(graph, graph_options()));
   const Hash128 key = CTXGEN_TRY(graph_key(graph.model, provider_, graph_options()));
   if (auto entry = cache_->find(CacheKind::kOutput, key)) {
     auto found = read_session_entry(*std::move(entry), graph.nodes.size());
     if (found) return found;
     log(LogLevel::kWarning, "an entry of the cache is not used: {}", found.error().message);
   }
-  SpillFile spill(options_.cache_dir / "x", SpillFile::kDefaultMemoryBytes);
-  GraphCompileOptions with_spill = graph_options();
-  std::error_code error;
-  std::filesystem::create_directories(options_.cache_dir, error);
-  if (!error && ::access(options_.cache_dir.c_str(), W_OK) == 0) with_spill.spill = &spill;
-  SessionPrograms made = CTXGEN_TRY(compile_now(graph, with_spill));
+  SessionPrograms made = CTXGEN_TRY(compile_beside_cache(graph));
   if (!made.content) return made;  // so little work that it need not be kept
-  if (!CTXGEN_TRY(keep_session_entry(*cache_, key, made))) return made;
+  if (!CTXGEN_TRY(keep_session_entry(*cache_, key, made))) return owned(std::move(made));
   if (auto kept = cache_->find(CacheKind::kOutput, key)) {
     auto mapped = read_session_entry(*std::move(kept), graph.nodes.size());
     if (mapped) {
@@ -126,7 +139,7 @@ Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
       return mapped;
     }
   }
-  return made;
+  return owned(std::move(made));
 }
 
 }  // namespace ctxgen::plugin

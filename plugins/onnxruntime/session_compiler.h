@@ -52,8 +52,10 @@ class SessionCompiler {
 
  private:
   [[nodiscard]] GraphCompileOptions graph_options() const;
+  /// Weights may be ONNX Runtime's memory.
   [[nodiscard]] Result<SessionPrograms> compile_now(SessionGraph& graph,
                                                     const GraphCompileOptions& options) const;
+  [[nodiscard]] Result<SessionPrograms> compile_beside_cache(SessionGraph& graph) const;
 
   const Provider& provider_;
   const EpOptions& options_;

@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import resource
+import signal
 import threading
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import onnx
 import onnx.parser
 import pytest
 import test_overridable
-from cli_support import conv_model, save
+from cli_support import conv_model, make_model, save
 from test_plugin import DEVICES, EP, TRAINED, check_data, onnxruntime, refused, session
 
 
@@ -184,6 +186,35 @@ def test_the_cache_stays_within_its_size(net, tmp_path):
     cache, x = tmp_path / "cache", numbers(2, 3, 8, 8)
     agree(net, {"x": x}, session(net, {"cache_dir": str(cache), "cache_max_bytes": "1"}))
     assert not entries(cache)
+
+
+LARGE = 4608  # a matrix beyond what a compile keeps in memory before it uses a file
+
+
+def run_on_a_full_disk(model, cache, results):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    ours = session(model, {"cache_dir": str(cache)}, config={"session.disable_cpu_ep_fallback": "1"})
+    results.put(ours.run(None, {"x": np.ones((1, LARGE), np.float32)})[0])
+
+
+def test_a_full_disk_costs_the_entry_only(tmp_path):
+    """What cannot be kept is compiled and run all the same."""
+    weight = np.eye(LARGE, dtype=np.float32)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "large",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, LARGE])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, LARGE])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    model, spawn = save(make_model(graph), tmp_path / "large.onnx"), multiprocessing.get_context("spawn")
+    results = spawn.Queue()
+    worker = spawn.Process(target=run_on_a_full_disk, args=(model, tmp_path / "cache", results))
+    worker.start()
+    np.testing.assert_array_equal(results.get(timeout=300), np.ones((1, LARGE), np.float32))
+    worker.join()
+    assert not entries(tmp_path / "cache")
 
 
 def create(model, cache, results):

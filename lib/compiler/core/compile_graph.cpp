@@ -95,6 +95,7 @@ void unfold(Graph& graph) {
 }  // namespace
 
 Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider, SpillFile* spill) {
+  unfold(model.graph);  // of an earlier attempt, whose `spill` failed
   auto claimed = CTXGEN_TRY(fold_and_claim(model, provider, spill, Fold::kShapesToo));
   if (keep_order(model.graph, claimed.assignment.partitions.front())) return claimed;
   unfold(model.graph);
