@@ -44,13 +44,19 @@ Result<Blob> SourceWeights::open(const Blob& blob) {
 
 BlobSource SourceWeights::blobs_of(const Program& program,
                                    std::shared_ptr<const ContextReader> reader) {
+  return blobs_of(program, [reader = std::move(reader)](BlobIndex index) -> Result<Blob> {
+    return reader->blob(index);
+  });
+}
+
+BlobSource SourceWeights::blobs_of(const Program& program, BlobSource blobs) {
   std::set<BlobIndex> references;
   for (const ProgramWeight& weight : program.weights)
     for (const PackedWeight& packed : weight.packed)
       if (is_reference_layout(packed.layout)) references.insert(packed.blob.bin_index());
   return [this, references = std::move(references),
-          reader = std::move(reader)](BlobIndex index) -> Result<Blob> {
-    Blob blob = CTXGEN_TRY(reader->blob(index));
+          blobs = std::move(blobs)](BlobIndex index) -> Result<Blob> {
+    Blob blob = CTXGEN_TRY(blobs(index));
     if (!references.contains(index)) return blob;
     return open(blob);
   };

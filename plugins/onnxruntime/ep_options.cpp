@@ -4,6 +4,8 @@
 #include <charconv>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -86,6 +88,32 @@ Status set_own(EpOptions& options, const Provider& provider, std::string_view ke
   return {};
 }
 
+/// The keys of several releases, of which the newest says the mode. That of 1.29 says none: it asks for what the device
+/// offers, which is everything (factory.cpp).
+Result<WeightlessMode> weightless_of(std::span<const char* const> keys,
+                                     std::span<const char* const> values) {
+  std::optional<WeightlessMode> mode;
+  bool external = false, any = false;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::string_view key = keys[i], value = values[i];
+    if (key == "ep.enable_weightless_mode")
+      mode = static_cast<WeightlessMode>(CTXGEN_TRY(parse_number(key, value, 0, 2)));
+    else if (key == "ep.enable_weightless_ep_context_nodes")
+      external = CTXGEN_TRY(parse_flag(key, value));
+    else if (key == "ep.enable_weightless")
+      any = CTXGEN_TRY(parse_flag(key, value));
+  }
+  if (external && mode && *mode != WeightlessMode::kExternalOnly)
+    return fail(ErrorCode::kInvalidArgument,
+                "ep.enable_weightless_ep_context_nodes=1 is mode 1 of ep.enable_weightless_mode, "
+                "which is {}",
+                static_cast<int>(*mode));
+  if (mode) return *mode;
+  return external ? WeightlessMode::kExternalOnly
+         : any    ? WeightlessMode::kAll
+                  : WeightlessMode::kNone;
+}
+
 Status set(EpOptions& options, const Provider& provider, std::string_view key,
            std::string_view value) {
   if (const std::string prefix = prefix_of(provider.source()); key.starts_with(prefix))
@@ -100,8 +128,6 @@ Status set(EpOptions& options, const Provider& provider, std::string_view key,
   };
   for (const auto& [name, flag] : flags)
     if (key == name) *flag = CTXGEN_TRY(parse_flag(key, value));
-  if (key.starts_with("ep.enable_weightless") && value != "0" && options.weightless.empty())
-    options.weightless = key;
   if (key == "ep.context_file_path") options.context_file_path = value;
   if (key == "ep.context_node_name_prefix") options.node_prefix = value;
   if (key == "session.model_external_initializers_file_folder_path")
@@ -123,6 +149,7 @@ Result<EpOptions> read_options(const OrtApis& ort, const Provider& provider,
   ort.api->GetKeyValuePairs(pairs, &keys, &values, &count);
   EpOptions options;
   for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, provider, keys[i], values[i]));
+  options.weightless = CTXGEN_TRY(weightless_of(std::span(keys, count), std::span(values, count)));
   options.data = CTXGEN_TRY(ContextData::of(ort, session));
   CTXGEN_CHECK(provider.check_options(options.provider_options));
   if (options.required_signature.key.empty() && !options.required_signature.signature.empty())

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ctxgen/cache/cache_folder.h"
+#include "ctxgen/compiler/source_index.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/trust/signed_files.h"
@@ -32,13 +33,13 @@ struct EpOptions {
   int threads = 0;                      // threads: 0: physical cores that the process may use
   std::size_t kept_plans = 8;           // kept_plans
   bool session_workers = false;         // workers: openmp, session
-  VerifyBlobs verify_blobs = VerifyBlobs::kAuto;  // verify_blobs: auto, always, never
-  RequiredSignature required_signature;           // require_signed: a key; signature: a file
-  bool disable_compile = false;                   // session.disable_model_compile
-  bool embeds = false;                            // ep.context_embed_mode
-  std::string weightless;           // the first of ep.enable_weightless* that asks for it; "": none
-  std::string node_prefix;          // ep.context_node_name_prefix
-  std::filesystem::path cache_dir;  // cache_dir: of programs of earlier sessions
+  VerifyBlobs verify_blobs = VerifyBlobs::kAuto;      // verify_blobs: auto, always, never
+  RequiredSignature required_signature;               // require_signed: a key; signature: a file
+  bool disable_compile = false;                       // session.disable_model_compile
+  bool embeds = false;                                // ep.context_embed_mode
+  WeightlessMode weightless = WeightlessMode::kNone;  // ep.enable_weightless*
+  std::string node_prefix;                            // ep.context_node_name_prefix
+  std::filesystem::path cache_dir;                    // cache_dir: of programs of earlier sessions
   std::uint64_t cache_max_bytes = CacheFolder::kDefaultMaxBytes;           // cache_max_bytes
   std::vector<std::pair<std::string, std::string>> provider_options = {};  // the provider's own
   ContextData data = {};  // the application's functions for context binaries

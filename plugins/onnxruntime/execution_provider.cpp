@@ -10,6 +10,9 @@ namespace {
 /// ONNX Runtime before 1.25 gives nodes that two graphs of one model claim the same names.
 constexpr int kFirstWithSeveralGraphs = 25;
 constexpr std::uint32_t kFirstWithProfilers = 25;
+constexpr std::uint32_t kFirstWithWeightless = 29;
+/// OrtWeightlessSupport: all weights, or those in external data.
+constexpr unsigned kWeightlessModes = 3;
 
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b) {
   return (a / "").lexically_normal() == (b / "").lexically_normal();
@@ -78,6 +81,11 @@ void ExecutionProvider::fill_compiling() noexcept {
   OrtEp::GetCompiledModelCompatibilityInfo = [](OrtEp* self, const OrtGraph*) noexcept {
     return static_cast<const ExecutionProvider*>(self)->fingerprint_.c_str();
   };
+  if (ort_.tables_version >= kFirstWithWeightless)
+    GetWeightlessSupport = [](const OrtEp*, unsigned* modes) noexcept -> OrtStatus* {
+      *modes = kWeightlessModes;
+      return nullptr;
+    };
   OrtEp::ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** kernels,
                                       std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) delete static_cast<PartitionKernel*>(kernels[i]);
@@ -141,18 +149,22 @@ Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& in
 Result<SessionPrograms> ExecutionProvider::compile_ordinary(const OrtGraph& source,
                                                             SessionGraph& graph,
                                                             CacheFolder* cache) {
-  if (!options_.weightless.empty())
+  if (options_.weightless != WeightlessMode::kNone && !options_.generates)
     return fail(ErrorCode::kUnsupported,
-                "{}: models that are compiled in a session have their weights in the context; "
-                "ctxgen compile --config ep.enable_weightless_mode=1 leaves them in their files",
-                options_.weightless);
+                "ep.enable_weightless_mode: context models leave weights in the source's files "
+                "(ep.context_enable=1); a session that compiles for itself packs them in memory");
   const SessionCompiler compiler(*provider_, options_, cache);
   if (options_.disable_compile) return compiler.claim(graph);
   if (!options_.generates) return compiler.compile(graph);
   const auto path = CTXGEN_TRY(model_path(ort_, source));
   context_ = CTXGEN_TRY(GeneratedContext::plan(options_, path, provider_->name()));
   const auto& earlier = context_->earlier();
-  return compiler.compile_for_file(graph, earlier ? &*earlier : nullptr);
+  if (options_.weightless != WeightlessMode::kNone)
+    sources_ = CTXGEN_TRY(SessionSources::find(graph.model,
+                                               is_elsewhere(path) ? std::filesystem::path() : path,
+                                               context_->folder(), options_));
+  return compiler.compile_for_file(graph, earlier ? &*earlier : nullptr,
+                                   sources_ ? &sources_->index() : nullptr);
 }
 
 Result<std::unique_ptr<CacheFolder>> ExecutionProvider::open_cache() const {
@@ -176,7 +188,7 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
   auto read = read_session_graph(ort_, graph);
   auto programs = read ? compile_ordinary(graph, *read, cache->get())
                        : Result<SessionPrograms>(std::unexpected(read.error()));
-  if (!programs && (options_.generates || !options_.weightless.empty())) {
+  if (!programs && (options_.generates || options_.weightless != WeightlessMode::kNone)) {
     refusal_ = std::unexpected(std::move(programs).error());
     return claim_to_refuse(CTXGEN_TRY(nodes_of(ort_, graph)), info);
   }
@@ -249,9 +261,12 @@ Status ExecutionProvider::check_graph_count() {
       ort_.minor_version, kFirstWithSeveralGraphs);
 }
 
-/// In the model's folder; for a model from memory in that of ep.context_file_path. With a folder
-/// for external initializers ONNX Runtime gives a model from memory (since 1.29 each model) a path
-/// there, which says nothing about the model's own place.
+bool ExecutionProvider::is_elsewhere(const std::filesystem::path& model) const {
+  return !options_.external_data_folder.empty() &&
+         same_folder(model.parent_path(), options_.external_data_folder);
+}
+
+/// In the model's folder; for a model from memory in that of ep.context_file_path.
 Result<ContextPlaces> ExecutionProvider::places(const OrtGraph& graph) const {
   ContextPlaces places;
   places.verify = options_.verify_blobs;
@@ -261,9 +276,7 @@ Result<ContextPlaces> ExecutionProvider::places(const OrtGraph& graph) const {
       return options_.data.read(ort_, std::string(name));
     };
   std::filesystem::path path = CTXGEN_TRY(model_path(ort_, graph));
-  const bool elsewhere = !options_.external_data_folder.empty() &&
-                         same_folder(path.parent_path(), options_.external_data_folder);
-  const bool from_memory = path.empty() || elsewhere;
+  const bool from_memory = path.empty() || is_elsewhere(path);
   if (!options_.context_file_path.empty() && from_memory) path = options_.context_file_path;
   CTXGEN_CHECK(require_signed(path, from_memory, places));
   if (path.empty()) return places;
@@ -362,8 +375,13 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load_ordinary(
   const std::string where = std::format("partition \"{}\"", program.name);
   auto bindings = CTXGEN_TRY_AT(PartitionKernel::bind(program, names, fused_names), "{}", where);
   const LoadOptions load{.threads = options_.threads, .kept_plans = options_.kept_plans};
-  auto executable = CTXGEN_TRY_AT(
-      provider_->loader()->load(made->program, made_blobs_, load, nullptr), "{}", where);
+  const auto folder = context_ ? context_->folder() : std::nullopt;
+  SourceWeights weights(folder && folder->empty() ? "." : folder.value_or(""),
+                        options_.verify_blobs);
+  auto executable =
+      CTXGEN_TRY_AT(provider_->loader()->load(made->program, weights.blobs_of(program, made_blobs_),
+                                              load, nullptr),
+                    "{}", where);
   return std::make_unique<PartitionKernel>(surroundings(), where,
                                            std::make_shared<LoadedPartition>(std::move(executable)),
                                            std::move(bindings));
@@ -387,6 +405,7 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
                           (steady_us() - start_us) / 1000));
   made_.clear();
   made_blobs_ = nullptr;
+  sources_.reset();
   return {};
 }
 

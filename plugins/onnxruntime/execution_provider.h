@@ -20,6 +20,7 @@
 #include "running/profiler.h"
 #include "running/run_watch.h"
 #include "session_compiler.h"
+#include "session_sources.h"
 
 namespace ctxgen::plugin {
 
@@ -70,6 +71,9 @@ class ExecutionProvider final : public EpTable {
                                        OrtEpGraphSupportInfo& info) const;
   [[nodiscard]] Status check_options(std::span<const OrtGraph* const> graphs) const;
   [[nodiscard]] Status check_graph_count();
+  /// With a folder for external initializers ONNX Runtime gives a model from memory (since 1.29 each model) a path there, which
+  /// says nothing about the model's own place.
+  [[nodiscard]] bool is_elsewhere(const std::filesystem::path& model) const;
   [[nodiscard]] Result<ContextPlaces> places(const OrtGraph& graph) const;
   [[nodiscard]] Status require_signed(const std::filesystem::path& model, bool from_memory,
                                       ContextPlaces& places) const;
@@ -91,6 +95,7 @@ class ExecutionProvider final : public EpTable {
   std::vector<Made> made_;
   BlobSource made_blobs_;
   std::optional<GeneratedContext> context_;
+  std::optional<SessionSources> sources_;       // of the context, where weights stay in files
   std::optional<ContextContent> made_content_;  // of the context
   Status refusal_;                              // of a session that cannot have what it asks for
   std::string fingerprint_;

@@ -131,12 +131,18 @@ void Factory::fill_devices() noexcept {
 
 Status Factory::find_devices(std::span<const OrtHardwareDevice* const> devices,
                              std::span<OrtEpDevice*> ep_devices, std::size_t& count) {
+  OrtKeyValuePairs* pairs = nullptr;
+  ort_.api->CreateKeyValuePairs(&pairs);
+  const std::unique_ptr<OrtKeyValuePairs, decltype(ort_.api->ReleaseKeyValuePairs)> metadata(
+      pairs, ort_.api->ReleaseKeyValuePairs);
+  // Weights that stay in files of the source: of 1.29, and of 1.31 on.
+  ort_.api->AddKeyValuePair(pairs, "weightless_support", "all");
+  ort_.api->AddKeyValuePair(pairs, "weightless_supported_modes", "all_or_external_only");
   for (const OrtHardwareDevice* device : devices) {
     if (ort_.api->HardwareDevice_Type(device) != OrtHardwareDeviceType_CPU) continue;
     if (count == ep_devices.size()) break;
     OrtEpDevice* made = nullptr;
-    CTXGEN_CHECK(
-        from_ort(*ort_.api, ort_.ep->CreateEpDevice(this, device, nullptr, nullptr, &made)));
+    CTXGEN_CHECK(from_ort(*ort_.api, ort_.ep->CreateEpDevice(this, device, pairs, nullptr, &made)));
     ep_devices[count++] = made;
   }
   return {};

@@ -123,6 +123,9 @@ Result<GeneratedContext> GeneratedContext::plan(const EpOptions& options,
   context.model_name_ = model.filename().string();
   context.shares_ = options.share_ep_contexts;
   context.ends_group_ = options.stop_share_ep_contexts;
+  const std::filesystem::path& near =
+      options.context_file_path.empty() ? model : options.context_file_path;
+  if (!near.empty()) context.folder_ = near.parent_path();
   if (options.embeds) {
     if (options.share_ep_contexts)
       return fail(ErrorCode::kInvalidArgument,
@@ -130,8 +133,6 @@ Result<GeneratedContext> GeneratedContext::plan(const EpOptions& options,
                   "embedded context belongs to one model");
     return context;
   }
-  const std::filesystem::path& near =
-      options.context_file_path.empty() ? model : options.context_file_path;
   context.data_ = options.data;
   if (near.empty() && !context.data_.writes())
     return fail(ErrorCode::kInvalidArgument,

@@ -30,6 +30,8 @@ class GeneratedContext {
 
   /// What earlier sessions of the group wrote.
   [[nodiscard]] const std::optional<ContextReader>& earlier() const { return earlier_; }
+  /// Of the context model, where it is known.
+  [[nodiscard]] const std::optional<std::filesystem::path>& folder() const { return folder_; }
   /// Writes the file, whole or not at all, gives it to the application, or makes the payload.
   [[nodiscard]] Status write(const OrtApis& ort, const ContextContent& content);
   /// The attributes of one node; the first one has the context.
@@ -40,6 +42,7 @@ class GeneratedContext {
   [[nodiscard]] Result<bool> join_group();
 
   std::filesystem::path bin_;  // empty: embedded
+  std::optional<std::filesystem::path> folder_;
   ContextData data_;
   std::string model_name_, payload_;
   std::optional<ContextReader> earlier_;

@@ -114,9 +114,11 @@ Result<SessionPrograms> SessionCompiler::compile_beside_cache(SessionGraph& grap
 }
 
 Result<SessionPrograms> SessionCompiler::compile_for_file(SessionGraph& graph,
-                                                          const ContextReader* earlier) const {
+                                                          const ContextReader* earlier,
+                                                          const SourceIndex* sources) const {
   GraphCompileOptions options = graph_options();
   options.added = earlier;
+  options.sources = sources;
   options.cache = cache_;  // by program: the file needs what only a compile knows
   return owned(compile_now(graph, options));
 }

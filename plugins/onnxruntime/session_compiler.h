@@ -47,8 +47,10 @@ class SessionCompiler {
   [[nodiscard]] Result<SessionPrograms> claim(SessionGraph& graph) const;
   [[nodiscard]] Result<SessionPrograms> compile(SessionGraph& graph) const;
   /// The same for a context model: with content and attributes, after the programs of `earlier`, if any.
+  /// `sources`: of weights that stay in their files, null for none.
   [[nodiscard]] Result<SessionPrograms> compile_for_file(SessionGraph& graph,
-                                                         const ContextReader* earlier) const;
+                                                         const ContextReader* earlier,
+                                                         const SourceIndex* sources) const;
 
  private:
   [[nodiscard]] GraphCompileOptions graph_options() const;

@@ -1,12 +1,16 @@
 """Context models that ONNX Runtime makes with the plugin EP: ep.context_enable and its compile API."""
 
 import json
+import multiprocessing
+import resource
+import signal
 
 import onnx
 import pytest
 from cli_support import conv_model, done, ep_nodes, save
 from test_plugin import DEVICES, EP, TRAINED, check_data, onnxruntime, refused, session
 from test_plugin_sessions import agree, numbers
+from test_weightless import WEIGHT_BYTES, external, product_model
 
 # Models of which ONNX Runtime tells other types, with its optimizers off, than onnx infers for the command line.
 NAMES = "dims that are not known have other names, or fewer are known to be equal"
@@ -150,6 +154,80 @@ def test_options_reach_the_programs(net, tmp_path):
     generate(net, tmp_path / "exact.onnx")
     generate(net, tmp_path / "narrow.onnx", {"weights": "bf16"})
     assert (tmp_path / "narrow_dnnl.bin").stat().st_size < (tmp_path / "exact_dnnl.bin").stat().st_size
+
+
+PRODUCTS = numbers(3, 256)
+
+
+@pytest.mark.parametrize(("keys", "mode"), [
+    ({"ep__enable_weightless_mode": "1"}, 1),
+    ({"ep__enable_weightless_mode": "2"}, 2),
+    ({"ep__enable_weightless_ep_context_nodes": "1"}, 1),
+    ({"ep__enable_weightless": "1"}, 2),
+    ({"ep__enable_weightless": "1", "ep__enable_weightless_mode": "1"}, 1),
+], ids=str)
+@pytest.mark.parametrize("inline", [False, True], ids=["external", "inline"])
+def test_weights_that_stay_in_files(tmp_path, keys, mode, inline):
+    """The bin is that of the command line, and has the weights only where the mode leaves them out of the files."""
+    source = save(product_model(), tmp_path / "net.onnx") if inline else external(tmp_path)
+    agree(source, {"x": PRODUCTS}, generate(source, tmp_path / "made_ctx.onnx", **keys))
+    done("compile", "-q", source, "--config", f"ep.enable_weightless_mode={mode}")
+    made = (tmp_path / "made_dnnl.bin").read_bytes()
+    assert made == (tmp_path / "net_dnnl.bin").read_bytes()
+    assert (len(made) > WEIGHT_BYTES) == (inline and mode == 1)
+    agree(source, {"x": PRODUCTS}, session(tmp_path / "made_ctx.onnx", config={"session.disable_model_compile": "1"}))
+
+
+def test_an_embedded_context_without_weights(tmp_path):
+    source = external(tmp_path)
+    generate(source, tmp_path / "made.onnx", ep__context_embed_mode="1", ep__enable_weightless_mode="1")
+    assert (tmp_path / "made.onnx").stat().st_size < 20_000
+    agree(source, {"x": PRODUCTS}, session(tmp_path / "made.onnx"))
+
+
+def test_weights_that_the_optimizers_changed_are_in_the_context(net, tmp_path):
+    """ONNX Runtime puts the batch normalisation into the convolution's weights, which are in no file then."""
+    refused_or_made = tmp_path / "made_ctx.onnx"
+    options = onnxruntime.SessionOptions()
+    for key, value in config(refused_or_made, ep__enable_weightless_mode="2").items():
+        options.add_session_config_entry(key, value)
+    options.add_provider_for_devices(DEVICES, {})
+    onnxruntime.InferenceSession(str(net), options)
+    agree(net, {"x": X}, session(refused_or_made))
+
+
+def test_weightless_contexts_need_files(net, tmp_path):
+    (tmp_path / "below").mkdir()
+    with pytest.raises(Exception, match="which file the model is"):
+        generate(net.read_bytes(), tmp_path / "made.onnx", ep__enable_weightless_mode="2")
+    with pytest.raises(Exception, match="in or below the folder"):
+        generate(net, tmp_path / "below" / "made.onnx", ep__enable_weightless_mode="2")
+    with pytest.raises(Exception, match="is mode 1"):
+        generate(net, tmp_path / "made.onnx", ep__enable_weightless_mode="2", ep__enable_weightless_ep_context_nodes="1")
+    with pytest.raises(Exception, match="expected 0 to 2"):
+        generate(net, tmp_path / "made.onnx", ep__enable_weightless_mode="3")
+    refused(9, "ep.context_enable=1", model=net, config={"ep.enable_weightless_mode": "1"})
+    assert not list(tmp_path.rglob("made*"))
+
+
+def generate_on_a_full_disk(model, output, results):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    try:
+        generate(model, output)
+        results.put("made")
+    except Exception as error:  # of ONNX Runtime, which has no class for it
+        results.put(str(error))
+
+
+def test_a_full_disk_is_an_error(net, tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    results = spawn.Queue()
+    worker = spawn.Process(target=generate_on_a_full_disk, args=(net, tmp_path / "made.onnx", results))
+    worker.start()
+    assert "made_dnnl.bin" in results.get(timeout=120)
+    worker.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
 
 @pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)

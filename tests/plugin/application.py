@@ -305,7 +305,13 @@ def check_workers_of_the_session(application):
 
 
 def check_weightless(application):
-    """Refused where the plugin compiles: weights go into the context."""
+    """Weights stay in the source's file where a context model is made; ONNX Runtime asks the EP from 1.29 on."""
+    keys = config(ep__enable_weightless=1, ep__context_enable=1, ep__context_file_path=application.folder / "less_ctx.onnx")
+    application.ok("load", "chain.onnx", flags=keys)
+    assert (application.folder / "less_dnnl.bin").stat().st_size < 100_000
+    application.ok("run", "less_ctx.onnx")
+    for path in application.folder.glob("less_*"):
+        path.unlink()
     assert "enable_weightless_mode" in application.refused(9, "load", "net.onnx", flags=config(ep__enable_weightless_mode=1))
     application.ok("load", flags=config(ep__enable_weightless_mode=1))
 

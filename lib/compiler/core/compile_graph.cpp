@@ -109,10 +109,15 @@ Result<CompiledGraph> compile_graph(const Model& model, ClaimedGraph claimed,
   one.jobs = options.jobs;
   one.provider_options = options.provider_options;
   one.spill = options.spill;
+  if (options.sources != nullptr)
+    one.stays_plain = [&](auto bytes) { return options.sources->holds(bytes); };
   const CompileTarget target;
   CompiledGraph compiled;
   compiled.assignment = std::move(claimed.assignment);
   ContextBuilder builder(providers, target, options.spill, options.cache);
+  if (options.sources != nullptr)
+    builder.set_references(
+        [&](auto bytes, Hash128 hash) { return options.sources->reference(bytes, hash); });
   if (options.added != nullptr) CTXGEN_CHECK(builder.adopt(0, *options.added));
   const GraphBuild build{.providers = providers,
                          .options = std::span(&one, 1),

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/compiler/source_index.h"
 #include "ctxgen/onnx_lite/external_place.h"
-
-#include "output/output_names.h"
 
 namespace ctxgen {
 namespace {

@@ -32,21 +32,6 @@ std::string default_bin_name(const std::string& output_name, std::string_view pr
   return std::format("{}_{}.bin", stem_without_ctx(output_name), provider);
 }
 
-Result<std::string> file_reference(const std::filesystem::path& model_folder,
-                                   const std::filesystem::path& file) {
-  const auto absolute = [](const std::filesystem::path& path) {
-    return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
-  };
-  const std::string relative = absolute(file)
-                                   .lexically_relative(absolute(model_folder / "x").parent_path())
-                                   .generic_string();
-  if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
-    return fail(ErrorCode::kInvalidArgument,
-                "\"{}\" must be in or below the folder of the context model (\"{}\")",
-                file.string(), model_folder.string());
-  return relative;
-}
-
 Result<std::string> bin_reference(const std::filesystem::path& model_folder,
                                   const std::filesystem::path& bin) {
   auto reference = CTXGEN_TRY_AT(file_reference(model_folder, bin), "context binary");

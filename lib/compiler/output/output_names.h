@@ -15,11 +15,6 @@ namespace ctxgen {
 [[nodiscard]] bool is_cpu_provider(std::string_view name);
 [[nodiscard]] bool same_name(std::string_view a, std::string_view b);
 
-/// `file` as a model in `model_folder` refers to it: a relative path that stays in the folder.
-/// Errors  INVALID_ARGUMENT if `file` is elsewhere.
-[[nodiscard]] Result<std::string> file_reference(const std::filesystem::path& model_folder,
-                                                 const std::filesystem::path& file);
-
 /// The bin as the context model names it: a relative path inside `model_folder`.
 /// Errors  INVALID_ARGUMENT if `bin` is elsewhere.
 [[nodiscard]] Result<std::string> bin_reference(const std::filesystem::path& model_folder,

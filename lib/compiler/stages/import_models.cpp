@@ -26,7 +26,10 @@ Result<ImportedModels> import_models(const std::vector<ModelInput>& inputs, cons
         CTXGEN_TRY(import_model(inputs[m], env.options, env.providers, env.spill.get())));
     sources.external_data.push_back(inputs[m].external_data);
     const auto folder = env.output_folder(m);
-    CTXGEN_CHECK(sources.index.add(imported.models.back().model, inputs[m], env.options.weightless,
+    const SourceIndex::Source source{.name = inputs[m].name,
+                                     .path = inputs[m].path,
+                                     .external_data_in_memory = !inputs[m].external_data.empty()};
+    CTXGEN_CHECK(sources.index.add(imported.models.back().model, source, env.options.weightless,
                                    folder ? &*folder : nullptr));
   }
   CTXGEN_CHECK(check_external_data_folder(imported.models, env.options));

@@ -9,7 +9,6 @@
 #include "ctxgen/trust/sha256.h"
 
 #include "cache/compile_key.h"
-#include "output/source_index.h"
 #include "stages/compile_env.h"
 #include "stages/import_model.h"
 

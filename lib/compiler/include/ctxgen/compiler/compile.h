@@ -19,6 +19,7 @@
 #include "ctxgen/base/status.h"
 #include "ctxgen/base/tensor.h"
 #include "ctxgen/compiler/build_counts.h"
+#include "ctxgen/compiler/source_index.h"
 #include "ctxgen/ctxfile/certificate.h"
 #include "ctxgen/ctxfile/context_file.h"
 #include "ctxgen/ctxfile/sharing.h"
@@ -73,10 +74,6 @@ enum class CompileStage { kImport, kCheck, kInfer, kFold, kPartition, kCompile, 
 
 /// ONNX Runtime's default where its Compile API is told to move initializers to a file.
 inline constexpr std::uint64_t kDefaultExternalThreshold = 1024;
-
-/// Weights that stay where the source has them (ONNX Runtime's ep.enable_weightless_mode): context
-/// models then need those files next to them, and pack weights when they are loaded.
-enum class WeightlessMode { kNone = 0, kExternalOnly = 1, kAll = 2 };
 
 /// What is simplified in the model itself, beyond partitions (docs/cli.md).
 enum class GraphOptimization { kNone, kBasic, kExtended, kAll };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ctxgen/compiler/context_builder.h"
+#include "ctxgen/compiler/source_index.h"
 
 namespace ctxgen {
 
@@ -17,6 +18,7 @@ struct GraphCompileOptions {
   SpillFile* spill = nullptr;            // keeps what is made (null: memory does); not owned
   CacheFolder* cache = nullptr;          // of programs and weights; not owned
   const ContextReader* added = nullptr;  // a bin whose programs come first; not owned
+  const SourceIndex* sources = nullptr;  // of weights that stay in their files; not owned
 };
 
 /// Which nodes a provider takes, by partition in topological order, and why not the others.

@@ -26,6 +26,8 @@ class SourceWeights {
   /// to this object only while a program is loaded.
   [[nodiscard]] BlobSource blobs_of(const Program& program,
                                     std::shared_ptr<const ContextReader> reader);
+  /// The same with `blobs` for the others.
+  [[nodiscard]] BlobSource blobs_of(const Program& program, BlobSource blobs);
 
  private:
   [[nodiscard]] Result<Blob> open(const Blob& reference);

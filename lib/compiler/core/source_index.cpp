@@ -1,12 +1,10 @@
-#include "output/source_index.h"
+#include "ctxgen/compiler/source_index.h"
 
 #include <utility>
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/file.h"
 #include "ctxgen/onnx_lite/external_place.h"
-
-#include "output/output_names.h"
 
 namespace ctxgen {
 namespace {
@@ -18,6 +16,21 @@ std::uintptr_t address(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+Result<std::string> file_reference(const std::filesystem::path& model_folder,
+                                   const std::filesystem::path& file) {
+  const auto absolute = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
+  };
+  const std::string relative = absolute(file)
+                                   .lexically_relative(absolute(model_folder / "x").parent_path())
+                                   .generic_string();
+  if (relative.empty() || relative == "." || relative == ".." || relative.starts_with("../"))
+    return fail(ErrorCode::kInvalidArgument,
+                "\"{}\" must be in or below the folder of the context model (\"{}\")",
+                file.string(), model_folder.string());
+  return relative;
+}
 
 Result<const std::string*> SourceIndex::add_file(const std::filesystem::path& path,
                                                  const std::filesystem::path* output_folder) {
@@ -34,17 +47,17 @@ Result<const std::string*> SourceIndex::add_file(const std::filesystem::path& pa
   return &files_.emplace(std::move(reference), bytes.bytes.size()).first->first;
 }
 
-Status SourceIndex::add(const Model& model, const ModelInput& input, WeightlessMode mode,
+Status SourceIndex::add(const Model& model, const Source& source, WeightlessMode mode,
                         const std::filesystem::path* output_folder) {
   if (mode == WeightlessMode::kNone) return {};
-  if (!input.external_data.empty())
+  if (source.external_data_in_memory)
     return fail(ErrorCode::kInvalidArgument,
-                "{}: external data of \"{}\" is in memory, no file holds it", kKey, input.name);
+                "{}: external data of \"{}\" is in memory, no file holds it", kKey, source.name);
   if (mode == WeightlessMode::kAll) {
-    if (input.path.empty())
+    if (source.path.empty())
       return fail(ErrorCode::kInvalidArgument,
-                  "{}=2: \"{}\" is from memory, no file holds its weights", kKey, input.name);
-    const std::string* file = CTXGEN_TRY(add_file(input.path, output_folder));
+                  "{}=2: \"{}\" is from memory, no file holds its weights", kKey, source.name);
+    const std::string* file = CTXGEN_TRY(add_file(source.path, output_folder));
     parts_[address(model.source.bytes)] = {model.source.bytes.size(), 0, file};
   }
   for (const Value& value : model.graph.values()) {
