@@ -26,28 +26,37 @@ struct FoundRange {
   bool suspect;
 };
 
+constexpr std::size_t kAtOnce = 4;  // vectors of floats, whose bytes fill one
+
 template <bool kFilter>
 HWY_INLINE FoundRange scan(const float* x, std::size_t n) {
   const Reals d;
-  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t lanes = hn::Lanes(d), step = kAtOnce * lanes;
   const auto zero = hn::Zero(d);
-  hn::Vec<Reals> low[2] = {zero, zero}, high[2] = {zero, zero}, nothing = zero;
+  // Of their own for each vector: a chain of multiply-adds waits for itself.
+  hn::Vec<Reals> low[kAtOnce], high[kAtOnce], nothing[kAtOnce];
+  for (std::size_t v = 0; v < kAtOnce; ++v) low[v] = high[v] = nothing[v] = zero;
   const auto take = [&](hn::Vec<Reals> value, std::size_t part) HWY_ATTR {
     if constexpr (kFilter)
       value = hn::IfThenElseZero(hn::Eq(value, value), value);
     else
-      nothing = hn::MulAdd(value, zero, nothing);  // NaN after NaN and infinity
+      nothing[part] = hn::MulAdd(value, zero, nothing[part]);  // NaN after NaN and infinity
     low[part] = hn::Min(low[part], value);
     high[part] = hn::Max(high[part], value);
   };
   std::size_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    take(hn::LoadU(d, x + i), 0);
-    take(hn::LoadU(d, x + i + lanes), 1);
+  for (; i + step <= n; i += step) {
+    HWY_UNROLL(4)
+    for (std::size_t v = 0; v < kAtOnce; ++v) take(hn::LoadU(d, x + i + v * lanes), v);
   }
   for (; i < n; i += lanes) take(hn::LoadN(d, x + i, n - i), 0);
-  return {hn::ReduceMin(d, hn::Min(low[0], low[1])), hn::ReduceMax(d, hn::Max(high[0], high[1])),
-          !hn::AllTrue(d, hn::Eq(nothing, zero))};
+  for (std::size_t v = 1; v < kAtOnce; ++v) {
+    low[0] = hn::Min(low[0], low[v]);
+    high[0] = hn::Max(high[0], high[v]);
+    nothing[0] = hn::Add(nothing[0], nothing[v]);
+  }
+  return {hn::ReduceMin(d, low[0]), hn::ReduceMax(d, high[0]),
+          !hn::AllTrue(d, hn::Eq(nothing[0], zero))};
 }
 
 /// The least and the largest of the numbers and 0.
@@ -57,68 +66,73 @@ HWY_NOINLINE std::pair<float, float> range_of(const float* x, std::int64_t count
   return {found.low, found.high};
 }
 
-constexpr std::size_t kAtOnce = 4;  // vectors of floats, whose bytes fill one
-
 /// How numbers are rounded.
 struct Steps {
   hn::Vec<Reals> scale, by, least, most;
   hn::Vec<Whole> zero;
 };
 
-/// A quotient that is rounded correctly. NaN, also that of infinities, becomes the zero point.
-HWY_NOINLINE hn::Vec<Whole> divided(hn::Vec<Reals> x, const Steps& steps) {
-  auto value = hn::Div(x, steps.scale);
-  value = hn::IfThenElseZero(hn::Eq(value, value), value);
-  return hn::NearestInt(hn::Min(hn::Max(value, steps.least), steps.most));
+HWY_INLINE hn::Vec<Bytes> narrowed(const hn::Vec<Whole> (&whole)[kAtOnce]) {
+  const hn::Repartition<std::int16_t, Reals> shorts;
+  return hn::OrderedDemote2To(Bytes(), hn::OrderedDemote2To(shorts, whole[0], whole[1]),
+                              hn::OrderedDemote2To(shorts, whole[2], whole[3]));
+}
+
+/// Quotients that are rounded correctly. NaN, also that of infinities, becomes the zero point.
+HWY_NOINLINE void divide(const float* x, const Steps& steps, std::uint8_t* y) {
+  const Reals d;
+  hn::Vec<Whole> whole[kAtOnce];
+  for (std::size_t v = 0; v < kAtOnce; ++v) {
+    auto value = hn::Div(hn::LoadU(d, x + v * hn::Lanes(d)), steps.scale);
+    value = hn::IfThenElseZero(hn::Eq(value, value), value);
+    value = hn::Min(hn::Max(value, steps.least), steps.most);
+    whole[v] = hn::Add(hn::NearestInt(value), steps.zero);
+  }
+  hn::StoreU(narrowed(whole), Bytes(), y);
 }
 
 /// Products with 1 / scale, unless one is so close to a half that its quotient might be rounded to
-/// another integer.
-HWY_INLINE hn::Vec<Bytes> rounded(const hn::Vec<Reals> (&x)[kAtOnce], const Steps& steps) {
+/// another integer. Their size is 255 at most: added to 3 * 2^22, they are rounded to integers, which are the
+/// lower bits of the sum.
+HWY_INLINE void round_step(const float* x, const Steps& steps, std::uint8_t* y) {
   const Reals d;
-  const hn::Repartition<std::int16_t, Reals> shorts;
   const hn::RebindToUnsigned<Reals> bits;
+  const auto large = hn::Set(d, 12582912.0F);
+  const auto to_zero = hn::Sub(steps.zero, hn::BitCast(Whole(), large));
   hn::Vec<Whole> whole[kAtOnce];
   auto off = hn::Zero(bits);  // of positive numbers as integers: those of NaN are the largest
   HWY_UNROLL(4)
   for (std::size_t v = 0; v < kAtOnce; ++v) {
-    const auto near = hn::Mul(x[v], steps.by);
-    whole[v] = hn::NearestInt(near);
-    const auto distance = hn::Abs(hn::Sub(near, hn::ConvertTo(d, whole[v])));
+    const auto value = hn::LoadU(d, x + v * hn::Lanes(d));
+    const auto sum = hn::MulAdd(value, steps.by, large);
+    const auto distance = hn::Abs(hn::MulSub(value, steps.by, hn::Sub(sum, large)));
     off = hn::Max(off, hn::BitCast(bits, distance));
+    whole[v] = hn::Add(hn::BitCast(Whole(), sum), to_zero);
   }
-  if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Lt(hn::BitCast(d, off), hn::Set(d, 0.499F)))))
-    for (std::size_t v = 0; v < kAtOnce; ++v) whole[v] = divided(x[v], steps);
-  HWY_UNROLL(4)
-  for (std::size_t v = 0; v < kAtOnce; ++v) whole[v] = hn::Add(whole[v], steps.zero);
-  return hn::OrderedDemote2To(Bytes(), hn::OrderedDemote2To(shorts, whole[0], whole[1]),
-                              hn::OrderedDemote2To(shorts, whole[2], whole[3]));
+  if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Lt(hn::BitCast(d, off), hn::Set(d, 0.4999F)))))
+    return divide(x, steps, y);
+  hn::StoreU(narrowed(whole), Bytes(), y);
 }
 
 HWY_NOINLINE void quantize_part(const float* x, std::int64_t count, float scale, float zero,
                                 std::uint8_t* y) {
   const Reals d;
   const auto n = static_cast<std::size_t>(count);
-  const std::size_t lanes = hn::Lanes(d), step = kAtOnce * lanes;
-  // A product with 1 / scale is as good as 3 units of 255, where neither is out of range.
+  const std::size_t step = kAtOnce * hn::Lanes(d);
+  // A product with 1 / scale is as good as 3 units of 255 (5e-5), where neither is out of range.
   const bool normal = scale > 1e-30F && scale < 1e30F;
   const Steps steps{hn::Set(d, scale),
                     hn::Set(d, normal ? 1.0F / scale : std::numeric_limits<float>::quiet_NaN()),
                     hn::Set(d, -zero), hn::Set(d, 255.0F - zero),
                     hn::Set(Whole(), static_cast<std::int32_t>(zero))};
   std::size_t i = 0;
-  hn::Vec<Reals> values[kAtOnce];
-  for (; i + step <= n; i += step) {
-    HWY_UNROLL(4)
-    for (std::size_t v = 0; v < kAtOnce; ++v) values[v] = hn::LoadU(d, x + i + v * lanes);
-    hn::StoreU(rounded(values, steps), Bytes(), y + i);
-  }
+  for (; i + step <= n; i += step) round_step(x + i, steps, y + i);
   if (i == n) return;
-  for (std::size_t v = 0; v < kAtOnce; ++v) {
-    const std::size_t at = i + v * lanes;
-    values[v] = at < n ? hn::LoadN(d, x + at, n - at) : hn::Zero(d);
-  }
-  hn::StoreN(rounded(values, steps), Bytes(), y + i, n - i);
+  HWY_ALIGN float last[kAtOnce * hn::MaxLanes(d)] = {};
+  HWY_ALIGN std::uint8_t rounded[kAtOnce * hn::MaxLanes(d)];
+  std::copy_n(x + i, n - i, last);
+  round_step(last, steps, rounded);
+  std::copy_n(rounded, n - i, y + i);
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
