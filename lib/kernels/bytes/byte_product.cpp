@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include "bytes/byte_pairs-inl.h"
+#include "bytes/byte_steps-inl.h"
 #include "bytes/byte_store-inl.h"
 #include "bytes/byte_sums-inl.h"
 
@@ -28,18 +29,20 @@ struct PreparedBytes {
   const std::uint8_t* rows;
   std::int64_t stride;           // bytes
   const std::int32_t* row_sums;  // where the matrix has zero points
+  const std::uint8_t* largest;   // of ByteBlocks, for SteppedBytes
   std::int32_t zero;             // of the rows, as u8
 };
 
 /// Four elements a time as bytes, or as 16-bit integers in the order 0, 2, 1, 3; s8 becomes u8 by adding
 /// 128. Filled up with zeros.
 template <class Bytes_>
-HWY_NOINLINE void prepare_row(const ByteProduct& p, const std::uint8_t* from, std::uint8_t* to) {
+HWY_NOINLINE void prepare_elements(bool is_signed, std::int64_t count, const std::uint8_t* from,
+                                   std::uint8_t* to) {
   const Words d;
   const hn::Repartition<std::uint8_t, Words> bytes;
-  const auto flip = hn::Set(bytes, p.is_signed ? 128 : 0);
-  const auto k = static_cast<std::size_t>(p.matrix.k), lanes = hn::Lanes(bytes);
-  const auto groups = static_cast<std::size_t>(ByteLayout(p.matrix).groups);
+  const auto flip = hn::Set(bytes, is_signed ? 128 : 0);
+  const auto k = static_cast<std::size_t>(count), lanes = hn::Lanes(bytes);
+  const std::size_t groups = (k + 3) / 4;
   HWY_ALIGN std::uint8_t last[hn::MaxLanes(bytes) * 2];
   for (std::size_t i = 0; i < k; i += lanes) {
     const bool whole = k - i >= lanes;
@@ -79,12 +82,16 @@ HWY_NOINLINE std::int32_t sum_of_row(const ByteProduct& p, const std::uint8_t* f
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(hn::ReduceSum(d, sum)));
 }
 
-/// Calls task(row) for all rows; `workers` help where they are worth it.
+/// Calls task(row, count) for all rows, `step` at a time; `workers` help where they are worth it.
 template <class Task>
-HWY_INLINE void for_byte_rows(const ByteProduct& p, Workers& workers, const Task& task) {
+HWY_INLINE void for_byte_rows(const ByteProduct& p, std::int64_t step, Workers& workers,
+                              const Task& task) {
   constexpr std::int64_t kWorthThreads = 256 * 1024;
-  if (p.rows > 1 && p.matrix.k >= kWorthThreads / p.rows) return workers.parallel_for(p.rows, task);
-  for (std::int64_t row = 0; row < p.rows; ++row) task(row);
+  const auto take = [&](std::int64_t i)
+                        HWY_ATTR { task(i * step, std::min(step, p.rows - i * step)); };
+  const std::int64_t tasks = (p.rows + step - 1) / step;
+  if (tasks > 1 && p.matrix.k >= kWorthThreads / p.rows) return workers.parallel_for(tasks, take);
+  for (std::int64_t i = 0; i < tasks; ++i) take(i);
 }
 
 /// Whether rows are read where they are: as bytes, with no group that reaches into the next row.
@@ -93,23 +100,49 @@ bool reads_in_place(const ByteProduct& p) {
   return Bytes_::kGroupBytes == 4 && !p.is_signed && row_stride(p) % 4 == 0;
 }
 
+/// The largest bytes of the steps of block `i` of rows that are `stride` bytes from one to the next.
+HWY_INLINE void find_block(const ByteProduct& p, const std::uint8_t* rows, std::int64_t stride,
+                           std::int64_t i, std::uint8_t* to) {
+  const std::int64_t row = i * kRowsOfBlock;
+  find_largest(rows + row * stride, std::min(kRowsOfBlock, p.rows - row), stride,
+               ByteLayout(p.matrix).groups / 2, to);
+}
+
 template <class Bytes_>
 HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) {
   const ByteRows layout(p.matrix, p.rows, Bytes_::kGroupBytes);
   const bool in_place = reads_in_place<Bytes_>(p), zeros = p.matrix.zeros;
   auto* sums = reinterpret_cast<std::int32_t*>(p.scratch);
   auto* values = reinterpret_cast<std::uint8_t*>(p.scratch) + layout.values_offset;
+  // Rows of whole groups that follow one another are as one: short ones by themselves take longer.
+  constexpr std::int64_t kJoinedRows = 16;
+  const std::int64_t stride = row_stride(p);
+  const bool joined = stride == ByteLayout(p.matrix).groups * 4;
   if (!in_place || zeros)
-    for_byte_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
-      const std::uint8_t* from = p.a + row * row_stride(p);
-      if (!in_place) prepare_row<Bytes_>(p, from, values + row * layout.stride);
-      if (zeros) sums[row] = sum_of_row(p, from);
-    });
+    for_byte_rows(p, joined ? kJoinedRows : 1, workers,
+                  [&](std::int64_t first, std::int64_t count) HWY_ATTR {
+                    const std::uint8_t* from = p.a + first * stride;
+                    if (!in_place)
+                      prepare_elements<Bytes_>(p.is_signed, joined ? count * stride : p.matrix.k,
+                                               from, values + first * layout.stride);
+                    if (!zeros) return;
+                    for (std::int64_t row = 0; row < count; ++row)
+                      sums[first + row] = sum_of_row(p, from + row * stride);
+                  });
+  std::uint8_t* largest = nullptr;
+  if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
+    largest = values + (in_place ? 0 : p.rows * layout.stride);
+    const ByteBlocks blocks(p.matrix, p.rows);
+    for (std::int64_t i = 0; i < blocks.count; ++i)
+      find_block(p, in_place ? p.a : values, in_place ? row_stride(p) : layout.stride, i,
+                 largest + i * blocks.line);
+  }
   const std::uint32_t flip = p.is_signed ? 128 : 0;
   const std::uint32_t zero = p.a_zero == nullptr ? 0 : *p.a_zero;
   return {.rows = in_place ? p.a : values,
           .stride = in_place ? row_stride(p) : layout.stride,
           .row_sums = zeros ? sums : nullptr,
+          .largest = largest,
           .zero = static_cast<std::int32_t>(zero ^ flip)};
 }
 
@@ -140,18 +173,24 @@ HWY_INLINE ByteColumn load_column(const ByteProduct& p, const PreparedBytes& row
   return to;
 }
 
+/// Sums of a row less what zero points add to them.
+HWY_INLINE hn::Vec<Ints> without_zeros(const ByteProduct& p, const PreparedBytes& rows,
+                                       std::int64_t row, const ByteColumn& column,
+                                       hn::Vec<Ints> sum) {
+  sum = hn::Sub(sum, column.sums);
+  if (rows.row_sums == nullptr) return sum;
+  const auto all = static_cast<std::uint32_t>(p.matrix.k) * static_cast<std::uint32_t>(rows.zero);
+  const auto own = static_cast<std::uint32_t>(rows.row_sums[row]) - all;
+  return hn::Sub(sum, hn::Mul(column.zeros, hn::Set(Ints(), static_cast<std::int32_t>(own))));
+}
+
 /// Writes a vector of sums, less the zero points, to `at`, an index of the result.
 HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
                            const ByteColumn& column, hn::Vec<Ints> sum, std::int64_t at,
                            std::size_t count) {
   const Floats d;
   const Ints di;
-  sum = hn::Sub(sum, column.sums);
-  if (rows.row_sums != nullptr) {
-    const auto all = static_cast<std::uint32_t>(p.matrix.k) * static_cast<std::uint32_t>(rows.zero);
-    const auto own = static_cast<std::uint32_t>(rows.row_sums[row]) - all;
-    sum = hn::Sub(sum, hn::Mul(column.zeros, hn::Set(di, static_cast<std::int32_t>(own))));
-  }
+  sum = without_zeros(p, rows, row, column, sum);
   if (p.sums != nullptr) {
     if (count >= kByteLanes)
       hn::StoreU(sum, di, p.sums + at);
@@ -161,7 +200,6 @@ HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std:
   }
   auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
   if (p.bias != nullptr) value = hn::Add(value, column.bias);
-  if (p.bytes != nullptr) return store_bytes(p.steps, value, count, p.bytes + at);
   if (count >= kByteLanes)
     hn::StoreU(value, d, p.out + at);
   else
@@ -172,12 +210,24 @@ HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std:
 struct BytePlace {
   std::int64_t row, tile;
   std::size_t column;
+  // Where bytes are the result: sums of the tile's columns, kByteColumns per row, from `first_row` on.
+  std::int32_t* sums;
+  std::int64_t first_row;
 };
 
 template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void write_byte_columns(const ByteProduct& p, const PreparedBytes& rows,
                                    const BytePlace& at,
                                    const hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  if (at.sums != nullptr) {
+    std::int32_t* to = at.sums + (at.row - at.first_row) * kByteColumns + at.column;
+    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+        hn::StoreU(sum[r][v], Ints(), to + r * kByteColumns + v * kByteLanes);
+      });
+    });
+    return;
+  }
   const std::int64_t first = at.tile * kByteColumns;
   const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
   const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
@@ -218,6 +268,18 @@ HWY_NOINLINE void multiply_ordered_columns(const ByteProduct& p, const PreparedB
   write_byte_columns(p, rows, at, sum);
 }
 
+/// The same where steps are within limits.
+template <std::size_t kRows, std::size_t kVectors>
+HWY_NOINLINE void multiply_stepped_columns(const ByteProduct& p, const PreparedBytes& rows,
+                                           const BytePlace& at, const std::byte* words,
+                                           const StepLimits& limits) {
+  hn::Vec<Ints> sum[kRows][kVectors];
+  const std::uint8_t* largest =
+      rows.largest + at.row / kRowsOfBlock * ByteBlocks(p.matrix, p.rows).line;
+  sum_steps(ByteLayout(p.matrix).groups, largest, limits, rows_at<kRows>(rows, at.row), words, sum);
+  write_byte_columns(p, rows, at, sum);
+}
+
 /// Calls take<kRows>(row) for rows [row, end), as many at once as there are.
 template <class Take>
 HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& take) {
@@ -234,7 +296,8 @@ HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& t
 
 template <class Bytes_>
 HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& rows,
-                                   std::int64_t row, std::int64_t end, std::int64_t tile) {
+                                   std::int64_t row, std::int64_t end, std::int64_t tile,
+                                   std::int32_t* sums) {
   const ByteLayout layout(p.matrix);
   const std::byte* from = p.packed + tile * layout.tile_bytes;
   const auto columns =
@@ -243,10 +306,11 @@ HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& ro
     constexpr std::size_t kVectors = kRows == 1 ? std::min<std::size_t>(kByteVectors, 4) : 2;
     std::size_t column = 0;
     for (; column + kByteLanes < columns; column += kVectors * kByteLanes)
-      multiply_byte_columns<Bytes_, kRows, kVectors>(p, rows, {at, tile, column},
+      multiply_byte_columns<Bytes_, kRows, kVectors>(p, rows, {at, tile, column, sums, row},
                                                      from + column * 4);
     if (column < columns)
-      multiply_byte_columns<Bytes_, kRows, 1>(p, rows, {at, tile, column}, from + column * 4);
+      multiply_byte_columns<Bytes_, kRows, 1>(p, rows, {at, tile, column, sums, row},
+                                              from + column * 4);
   });
 }
 
@@ -258,7 +322,8 @@ constexpr std::size_t kWidenedGroup =
     WidenedBytes::kWordRow * (WidenedBytes::kGroupBytes / WidenedBytes::kStepBytes);
 
 HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedBytes& rows,
-                                        std::int64_t row, std::int64_t end, std::int64_t tile) {
+                                        std::int64_t row, std::int64_t end, std::int64_t tile,
+                                        std::int32_t* sums) {
   constexpr std::size_t kVectors = WidenedBytes::kVectorsOfWords;
   HWY_ALIGN std::byte widened[kWidenedBytes];
   const ByteLayout layout(p.matrix);
@@ -270,13 +335,15 @@ HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedByte
       WideBytes::widen<kVectors>(words + group * static_cast<std::int64_t>(kByteWordRow),
                                  widened + group * static_cast<std::int64_t>(kWidenedGroup));
     for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
-      multiply_byte_columns<WidenedBytes, kRows, kVectors>(p, rows, {at, tile, column}, widened);
+      multiply_byte_columns<WidenedBytes, kRows, kVectors>(p, rows, {at, tile, column, sums, row},
+                                                           widened);
     });
   }
 }
 
 HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes& rows,
-                                       std::int64_t row, std::int64_t end, std::int64_t tile) {
+                                       std::int64_t row, std::int64_t end, std::int64_t tile,
+                                       std::int32_t* sums) {
   const ByteLayout layout(p.matrix);
   const auto columns =
       static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
@@ -285,13 +352,64 @@ HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes
     const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
     order_groups<kVectors>(words, layout.groups, order);
     for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
-      multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column}, words, order);
+      multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
+                                                order);
     });
   };
   std::size_t column = 0;
   for (; column + kByteLanes < columns; column += 2 * kByteLanes)
     multiply.template operator()<2>(column);
   if (column < columns) multiply.template operator()<1>(column);
+}
+
+HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedBytes& rows,
+                                        std::int64_t row, std::int64_t end, std::int64_t tile,
+                                        std::int32_t* sums) {
+  static_assert(kByteRowsOfTask % kRowsOfBlock == 0);
+  const ByteLayout layout(p.matrix);
+  const auto columns =
+      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
+  StepLimits limits;
+  const auto multiply = [&]<std::size_t kVectors>(std::size_t column) HWY_ATTR {
+    const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
+    find_limits<kVectors>(words, layout.groups / 2, limits);
+    const auto take = [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+      multiply_stepped_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
+                                                limits);
+    };
+    std::int64_t at = row;
+    for (; end - at >= kRowsOfBlock; at += kRowsOfBlock) take.template operator()<kRowsOfBlock>(at);
+    for (; end - at >= 2; at += 2) take.template operator()<2>(at);
+    if (at < end) take.template operator()<1>(at);
+  };
+  std::size_t column = 0;
+  for (; column + kByteLanes < columns; column += 2 * kByteLanes)
+    multiply.template operator()<2>(column);
+  if (column < columns) multiply.template operator()<1>(column);
+}
+
+/// Whether most steps are within limits, by some columns and some blocks of rows. A step that is not takes about
+/// 2.7 times as long as one that is, one of WidenedBytes 1.5 times (AMD Zen 3).
+HWY_NOINLINE bool steps_pay(const ByteProduct& p) {
+  constexpr std::int64_t kSeenSteps = 128, kSeenBlocks = 6;
+  const ByteLayout layout(p.matrix);
+  const std::int64_t steps = std::min(layout.groups / 2, kSeenSteps);
+  if (p.is_signed || !reads_in_place<SteppedBytes>(p) || steps == 0) return false;
+  StepLimits limits;
+  find_limits<2>(p.packed + layout.tiles / 2 * layout.tile_bytes, steps, limits);
+  const ByteBlocks blocks(p.matrix, p.rows);
+  HWY_ALIGN std::uint8_t largest[kSeenSteps];
+  std::int64_t beyond = 0, seen = 0;
+  for (std::int64_t i = 0; i < blocks.count;
+       i += std::max<std::int64_t>(blocks.count / kSeenBlocks, 1)) {
+    find_largest(p.a + i * kRowsOfBlock * row_stride(p),
+                 std::min(kRowsOfBlock, p.rows - i * kRowsOfBlock), row_stride(p), steps, largest);
+    for (std::int64_t line = 0; line < steps; line += kStepsAtOnce)
+      beyond += std::popcount(steps_beyond(largest + line, limits.allowed + line,
+                                           std::min(kStepsAtOnce, steps - line)));
+    seen += steps;
+  }
+  return beyond * 4 <= seen;
 }
 
 /// Whether the pairs of most groups fit, by some columns: a group that does not fit takes about twice the time
@@ -307,19 +425,76 @@ HWY_NOINLINE bool pairs_pay(const ByteMatrix& matrix, const std::byte* packed) {
   return fitting * 4 >= seen * 3;
 }
 
+/// Bytes of the sums of rows [row, end) of a vector of columns, as the rounded operations make them.
+HWY_NOINLINE void divide_sums(const ByteProduct& p, const PreparedBytes& rows, const BytePlace& at,
+                              std::int64_t end) {
+  const Floats d;
+  const std::int64_t first = at.tile * kByteColumns;
+  const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
+  const ByteColumn column = load_column(p, rows, tile, first, at.column);
+  const std::int64_t to = first + static_cast<std::int64_t>(at.column);
+  const auto count = static_cast<std::size_t>(p.matrix.n - to);
+  for (std::int64_t row = at.row; row < end; ++row) {
+    const std::int32_t* sums = at.sums + (row - at.first_row) * kByteColumns + at.column;
+    const auto sum = without_zeros(p, rows, row, column, hn::LoadU(Ints(), sums));
+    auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
+    if (p.bias != nullptr) value = hn::Add(value, column.bias);
+    store_bytes(p.steps, value, count, p.bytes + row * p.matrix.n + to);
+  }
+}
+
+/// The same by factors, of two vectors of columns; what they do not decide is divided.
+HWY_NOINLINE void round_sums(const ByteProduct& p, const PreparedBytes& rows, const BytePlace& at,
+                             std::int64_t end) {
+  constexpr std::int64_t kRowsOfCheck = 4;
+  const Floats d;
+  const std::int64_t n = p.matrix.n, first = at.tile * kByteColumns;
+  const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
+  const std::int64_t to = first + static_cast<std::int64_t>(at.column);
+  const auto count = static_cast<std::size_t>(n - to);
+  const bool two = count > kByteLanes;
+  const BytePlace other{at.row, at.tile, at.column + kByteLanes, at.sums, at.first_row};
+  const ByteColumn by[2] = {load_column(p, rows, tile, first, at.column),
+                            load_column(p, rows, tile, first, two ? other.column : at.column)};
+  ByteFactors factors;
+  for (std::size_t v = 0; v < 2; ++v) factors.set(v, by[v].scale, by[v].bias, p.steps.scale);
+  ByteRounder rounder(p.steps);
+  for (std::int64_t row = at.row; row < end; row += kRowsOfCheck) {
+    const std::int64_t last = std::min(row + kRowsOfCheck, end);
+    rounder.reset();
+    for (std::int64_t r = row; r < last && factors.usable; ++r) {
+      const std::int32_t* sums = at.sums + (r - at.first_row) * kByteColumns + at.column;
+      const auto whole = [&](std::size_t v) CTXGEN_UNROLLED {
+        const auto sum =
+            without_zeros(p, rows, r, by[v], hn::LoadU(Ints(), sums + (two ? v * kByteLanes : 0)));
+        return rounder.whole(
+            hn::MulAdd(hn::ConvertTo(d, sum), factors.factor[v], factors.addend[v]));
+      };
+      const auto low = whole(0), high = whole(1);
+      rounder.store(low, high, count, p.bytes + r * n + to);
+    }
+    if (factors.usable && rounder.is_sure(factors.sure)) continue;
+    divide_sums(p, rows, {row, at.tile, at.column, at.sums, at.first_row}, last);
+    if (two) divide_sums(p, rows, {row, at.tile, other.column, at.sums, at.first_row}, last);
+  }
+}
+
 template <class Bytes_>
 HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& rows,
-                                   std::int64_t row, std::int64_t end, std::int64_t tile) {
-  if constexpr (std::is_same_v<Bytes_, PairedBytes>) {
-    return multiply_paired_rows(p, rows, row, end, tile);
+                                   std::int64_t row, std::int64_t end, std::int64_t tile,
+                                   std::int32_t* sums) {
+  if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
+    return multiply_stepped_rows(p, rows, row, end, tile, sums);
+  } else if constexpr (std::is_same_v<Bytes_, PairedBytes>) {
+    return multiply_paired_rows(p, rows, row, end, tile, sums);
   } else {
     if constexpr (std::is_same_v<Bytes_, WideBytes>) {
       const auto bytes = static_cast<std::size_t>(ByteLayout(p.matrix).groups) * kWidenedGroup;
       const bool narrow = p.matrix.n - tile * kByteColumns <= static_cast<std::int64_t>(kByteLanes);
       if (end - row >= kManyRows && bytes <= kWidenedBytes && !narrow)
-        return multiply_widened_rows(p, rows, row, end, tile);
+        return multiply_widened_rows(p, rows, row, end, tile, sums);
     }
-    multiply_byte_rows<Bytes_>(p, rows, row, end, tile);
+    multiply_byte_rows<Bytes_>(p, rows, row, end, tile, sums);
   }
 }
 
@@ -330,7 +505,13 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const std::int64_t parts = (p.rows + kByteRowsOfTask - 1) / kByteRowsOfTask;
   const auto part = [&](std::int64_t i) HWY_ATTR {
     const std::int64_t row = i % parts * kByteRowsOfTask;
-    multiply_byte_part<Bytes_>(p, rows, row, std::min(row + kByteRowsOfTask, p.rows), i / parts);
+    const std::int64_t end = std::min(row + kByteRowsOfTask, p.rows), tile = i / parts;
+    if (p.bytes == nullptr) return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr);
+    HWY_ALIGN std::int32_t sums[kByteRowsOfTask * kByteColumns];
+    multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums);
+    const std::int64_t columns = std::min(kByteColumns, p.matrix.n - tile * kByteColumns);
+    for (std::size_t c = 0; c < static_cast<std::size_t>(columns); c += 2 * kByteLanes)
+      round_sums(p, rows, {row, tile, c, sums, row}, end);
   };
   // Starting threads costs as much as a million products.
   constexpr std::int64_t kWorthThreads = 1024 * 1024;
@@ -344,6 +525,11 @@ HWY_NOINLINE void multiply_all(const ByteProduct& p, bool vnni, Workers& workers
   if (vnni) return multiply_bytes<VnniBytes>(p, workers);
 #else
   (void)vnni;
+#endif
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2  // SSE2 has no products of bytes
+  if (p.rows >= kManyRows && ByteLayout(p.matrix).groups / 2 <= SteppedBytes::kMostSteps &&
+      steps_pay(p))
+    return multiply_bytes<SteppedBytes>(p, workers);
 #endif
   if (p.rows >= kManyRows && ByteLayout(p.matrix).groups <= GroupOrder::kMostGroups &&
       pairs_pay(p.matrix, p.packed))
@@ -360,10 +546,12 @@ HWY_AFTER_NAMESPACE();
 namespace ctxgen::kernels {
 
 std::optional<std::uint64_t> scratch_bytes(const ByteMatrix& matrix, std::int64_t rows) {
-  // Rows as 16-bit integers, their sums, and what aligns them.
+  // Rows as 16-bit integers, their sums, the lines of blocks, and what aligns them.
   const auto row_bytes = static_cast<std::uint64_t>(ByteRows(matrix, 0, kMostGroupBytes).stride +
                                                     (matrix.zeros ? 4 : 0));
-  const auto bytes = checked_mul(static_cast<std::uint64_t>(rows), row_bytes);
+  const ByteBlocks blocks(matrix, rows);
+  const auto block_bytes = row_bytes * kRowsOfBlock + static_cast<std::uint64_t>(blocks.line);
+  const auto bytes = checked_mul(static_cast<std::uint64_t>(blocks.count), block_bytes);
   constexpr std::uint64_t kAlignment = 64;
   if (!bytes || *bytes > INT64_MAX - kAlignment) return std::nullopt;
   return *bytes + (matrix.zeros ? kAlignment : 0);

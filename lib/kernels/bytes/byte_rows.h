@@ -19,4 +19,15 @@ struct ByteRows {
 /// Bytes of four elements of a row, at most: as 16-bit integers.
 inline constexpr std::int64_t kMostGroupBytes = 8;
 
+/// The largest bytes of eight elements each, a step, of blocks of rows: a line of bytes per block, after the rows.
+inline constexpr std::int64_t kRowsOfBlock = 5;
+inline constexpr std::int64_t kStepsOfLine = 64;  // that lines are filled up to
+struct ByteBlocks {
+  ByteBlocks(const ByteMatrix& matrix, std::int64_t rows)
+      : line((ByteLayout(matrix).groups / 2 + kStepsOfLine - 1) / kStepsOfLine * kStepsOfLine),
+        count(rows / kRowsOfBlock + (rows % kRowsOfBlock == 0 ? 0 : 1)) {}
+  std::int64_t line;   // bytes from block to block
+  std::int64_t count;  // of blocks
+};
+
 }  // namespace ctxgen::kernels

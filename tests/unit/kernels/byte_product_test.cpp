@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <format>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -242,6 +243,45 @@ TEST(ByteProduct, IsExactForPairsAtTheEndsOf16Bits) {
     }
 }
 
+/// Four elements times bytes that just fit into 16 bits, and that do not, among small ones.
+TEST(ByteProduct, IsExactForStepsAtTheEndsOf16Bits) {
+  for (const auto& [element, byte] : {std::pair{127, 64},
+                                      {127, 65},
+                                      {-128, 63},
+                                      {-128, 64},
+                                      {-128, 65},
+                                      {82, 99},
+                                      {82, 100},
+                                      {127, 255}})
+    for (const std::int64_t k : {16, 60, 64, 600})
+      for (const std::int64_t rows : {25, 54, 250}) {
+        Case one({rows, k, 40, false, true, Form::Zeros::kPerColumn, true}, 1);
+        make_small(one, 1);
+        for (std::uint8_t& a : one.a) a = a % 100;
+        const std::int64_t first = k / 16 * 8;
+        for (std::int64_t i = first; i < first + 8; ++i)
+          for (std::int64_t n = 0; n < 40; n += 3)
+            one.b[static_cast<std::size_t>(i * 40 + n)] = static_cast<std::uint8_t>(element);
+        for (std::int64_t row = 3; row < rows; row += 7)
+          std::fill_n(one.a.begin() + row * k + first, 8, static_cast<std::uint8_t>(byte));
+        expect_exact(one);
+      }
+}
+
+/// Rows and matrices with steps beyond 16 bits anywhere.
+TEST(ByteProduct, IsExactForManyRowsOfSmallBytes) {
+  std::mt19937 random(3);
+  for (const int most : {40, 120, 200})
+    for (const std::int64_t k : {8, 12, 64, 260, 1000})
+      for (const std::int64_t rows : {24, 48, 241}) {
+        Case one({rows, k, 57, false, false, Form::Zeros::kOne, true}, 5);
+        make_small(one, 5);
+        for (std::uint8_t& a : one.a)
+          a = random() % 200 == 0 ? 255 : static_cast<std::uint8_t>(a % most);
+        expect_exact(one);
+      }
+}
+
 TEST(ByteProduct, IsExactForManyRowsOfMoreGroupsThanAreOrdered) {
   Case one({48, 16390, 9, true, true, Form::Zeros::kNone, true}, 1);
   make_small(one, 1);
@@ -306,36 +346,74 @@ TEST(ByteProduct, MakesRealNumbersOfItsSums) {
         }
 }
 
+/// Expects bytes to be those of the real numbers of the product, divided and rounded one by one.
+void expect_bytes(const Case& one, const ByteSteps& steps) {
+  OneThread workers;
+  Packed packed(one);
+  std::vector<float> reals(static_cast<std::size_t>(one.form.rows * one.form.n));
+  std::vector<std::uint8_t> bytes(reals.size() + 1, 77);
+  packed.product.b_scales = one.scales.data();
+  packed.product.scale_per_column = true;
+  packed.product.bias = one.bias.data();
+  packed.product.out = reals.data();
+  byte_product(packed.product, workers);
+  packed.product.bytes = bytes.data();
+  packed.product.steps = steps;
+  byte_product(packed.product, workers);
+  const auto least = static_cast<float>(steps.least), most = static_cast<float>(steps.most);
+  for (std::size_t i = 0; i < reals.size(); ++i) {
+    const float x = reals[i] / steps.scale;
+    const float held = std::isnan(x) ? least : std::clamp(x, least, most);
+    const int expected = static_cast<int>(std::nearbyint(held)) + steps.zero;
+    ASSERT_EQ(bytes[i], static_cast<std::uint8_t>(expected))
+        << name_of(one.form) << " at " << i << ": " << x;
+  }
+  EXPECT_EQ(bytes.back(), 77);
+}
+
 /// Steps of u8 and s8, some with bounds between the ends of the type, and one so small that most results are beyond them.
 TEST(ByteProduct, MakesBytesOfItsRealNumbers) {
-  OneThread workers;
   const ByteSteps all[] = {{.scale = 40.0F, .zero = 128, .least = -128, .most = 127},
                            {.scale = 37.7F, .zero = -3, .least = -125, .most = 130},
                            {.scale = 33.0F, .zero = 0, .least = 0, .most = 60},
                            {.scale = 0.25F, .zero = 200, .least = -200, .most = 55}};
   for (const ByteSteps& steps : all)
     for (const std::int64_t n : {1, 7, 8, 32, 45, 70})
-      for (const std::int64_t rows : {1, 6, 27}) {
-        const Case one({rows, 50, n, false, true, Form::Zeros::kOne}, 12);
-        Packed packed(one);
-        std::vector<float> reals(static_cast<std::size_t>(rows * n));
-        std::vector<std::uint8_t> bytes(reals.size() + 1, 77);
-        packed.product.b_scales = one.scales.data();
-        packed.product.scale_per_column = true;
-        packed.product.bias = one.bias.data();
-        packed.product.out = reals.data();
-        byte_product(packed.product, workers);
-        packed.product.bytes = bytes.data();
-        packed.product.steps = steps;
-        byte_product(packed.product, workers);
-        for (std::size_t i = 0; i < reals.size(); ++i) {
-          const float held = std::clamp(reals[i] / steps.scale, static_cast<float>(steps.least),
-                                        static_cast<float>(steps.most));
-          const int expected = static_cast<int>(std::nearbyint(held)) + steps.zero;
-          ASSERT_EQ(bytes[i], static_cast<std::uint8_t>(expected))
-              << rows << " x " << n << " " << i;
-        }
-        EXPECT_EQ(bytes.back(), 77);
+      for (const std::int64_t rows : {1, 6, 27})
+        expect_bytes(Case({rows, 50, n, false, true, Form::Zeros::kOne}, 12), steps);
+}
+
+/// Sums of 0 to 255 times scales that put them at the middle between two bytes and around it, where rounding after
+/// each operation decides.
+TEST(ByteProduct, MakesBytesOfNumbersBetweenTwo) {
+  const ByteSteps steps{.scale = 0.1F, .zero = 128, .least = -128, .most = 127};
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; ++round) {
+    Case one({256, 1, 64, false, true, Form::Zeros::kNone, false}, 12);
+    for (std::size_t i = 0; i < one.a.size(); ++i) one.a[i] = static_cast<std::uint8_t>(i);
+    std::ranges::fill(one.b, std::uint8_t{1});
+    for (std::size_t n = 0; n < one.scales.size(); ++n) {
+      const float odd = 0.5F * static_cast<float>(2 * (random() % 60) + 1);
+      const float step = steps.scale / static_cast<float>(1 + random() % 8);
+      one.scales[n] = std::nextafter(step * odd, n % 3 == 0 ? 0.0F : 100.0F);
+      one.bias[n] = -one.scales[n] * static_cast<float>(random() % 256) +
+                    (n % 2 == 0 ? step : static_cast<float>(random() % 1000) * 0.05F);
+    }
+    expect_bytes(one, steps);
+  }
+}
+
+/// Scales and biases by which a factor or an addend would overflow, underflow or say nothing.
+TEST(ByteProduct, MakesBytesOfExtremeNumbers) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (const float scale : {0.0F, 1e-45F, 1e-30F, 1e-3F, -0.2F, 1e15F, 3e38F, kInfinity, kNaN})
+    for (const float bias : {0.0F, -0.0F, 1e-40F, 1.5F, -700.0F, 1e6F, -3e38F, kInfinity, kNaN})
+      for (const float step : {1e-44F, 1e-25F, 0.05F, 3.0F, 1e30F}) {
+        Case one({26, 20, 33, false, true, Form::Zeros::kNone}, 12);
+        std::ranges::fill(one.scales, scale);
+        std::ranges::fill(one.bias, bias);
+        expect_bytes(one, {.scale = step, .zero = 3, .least = -3, .most = 252});
       }
 }
 
