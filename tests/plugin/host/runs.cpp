@@ -177,10 +177,10 @@ int print_session_bytes(const Options& options) {
 }
 
 /// How long one session takes to be made and to run, and the memory that only this process has then and after runs: all of it,
-/// and without the clean pages of files.
+/// and without the pages of files.
 int print_creation(const Options& options) {
   Ort::Env env = make_env(options);
-  const std::uint64_t before = private_bytes(), dirty_before = private_bytes("Private_Dirty:");
+  const std::uint64_t before = private_bytes(), anonymous_before = private_bytes("Anonymous:");
   const auto start = std::chrono::steady_clock::now();
   Ort::Session session = make_session(env, options);
   const std::chrono::duration<double, std::milli> made = std::chrono::steady_clock::now() - start;
@@ -200,8 +200,8 @@ int print_creation(const Options& options) {
   std::cout << "{\"create_ms\": " << made.count() << ", \"run_ms\": " << least
             << ", \"private_mib\": " << mib(after, before)
             << ", \"private_mib_after_runs\": " << mib(private_bytes(), before)
-            << ", \"dirty_mib_after_runs\": " << mib(private_bytes("Private_Dirty:"), dirty_before)
-            << "}\n";
+            << ", \"anonymous_mib_after_runs\": "
+            << mib(private_bytes("Anonymous:"), anonymous_before) << "}\n";
   return 0;
 }
 
