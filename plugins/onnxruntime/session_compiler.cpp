@@ -12,6 +12,7 @@
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/spill_file.h"
 
+#include "huge_pages.h"
 #include "session_entry.h"
 
 namespace ctxgen::plugin {
@@ -50,6 +51,7 @@ Result<SessionPrograms> owned(Result<SessionPrograms> made) {
     std::ranges::copy(blob.bytes, copy.mutable_bytes().begin());
     blob = Blob{copy.owner(), copy.bytes()};
   }
+  use_huge_pages(*made->content);
   made->blobs = blobs_of(*made->content);
   return made;
 }
