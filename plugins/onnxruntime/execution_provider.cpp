@@ -1,5 +1,7 @@
 #include "execution_provider.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <format>
 #include <utility>
@@ -10,6 +12,7 @@ namespace {
 /// ONNX Runtime before 1.25 gives nodes that two graphs of one model claim the same names.
 constexpr int kFirstWithSeveralGraphs = 25;
 constexpr std::uint32_t kFirstWithProfilers = 25;
+constexpr std::uint32_t kFirstWithSessionEnd = 27;
 constexpr std::uint32_t kFirstWithWeightless = 29;
 /// OrtWeightlessSupport: all weights, or those in external data.
 constexpr unsigned kWeightlessModes = 3;
@@ -110,6 +113,12 @@ void ExecutionProvider::fill_running() noexcept {
         return {};
       });
     };
+  // ONNX Runtime has let go of its weights by then, and malloc keeps what is between other memory.
+  if (ort_.tables_version >= kFirstWithSessionEnd)
+    OnSessionInitializationEnd = [](OrtEp* self) noexcept -> OrtStatus* {
+      if (static_cast<ExecutionProvider*>(self)->has_compiled_) (void)::malloc_trim(0);
+      return nullptr;
+    };
   OrtEp::SetDynamicOptions = [](OrtEp* self, const char* const* keys, const char* const* values,
                                 std::size_t count) noexcept -> OrtStatus* {
     auto& ep = *static_cast<ExecutionProvider*>(self);
@@ -200,6 +209,7 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
     return {};
   }
   made_.clear();
+  has_compiled_ = has_compiled_ || !programs->partitions.empty();
   made_blobs_ = std::move(programs->blobs);
   if (options_.generates) made_content_ = std::move(programs->content);
   std::size_t compiled = 0;

@@ -94,6 +94,7 @@ class ExecutionProvider final : public EpTable {
   int compiled_graphs_ = 0;
   std::vector<Made> made_;
   BlobSource made_blobs_;
+  bool has_compiled_ = false;
   std::optional<GeneratedContext> context_;
   std::optional<SessionSources> sources_;       // of the context, where weights stay in files
   std::optional<ContextContent> made_content_;  // of the context

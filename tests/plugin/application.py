@@ -316,6 +316,19 @@ def check_weightless(application):
     application.ok("load", flags=config(ep__enable_weightless_mode=1))
 
 
+def check_memory_of_an_ordinary_session(application):
+    """ONNX Runtime's copy of the weights goes back to the system, where it says when it has let go of it."""
+    if application.minor_version < 27:
+        return
+    random, width, layers = np.random.default_rng(1), 512, 24
+    weights = [numpy_helper.from_array(random.standard_normal((width, width), dtype=np.float32), f"w{i}") for i in range(layers)]
+    nodes = [helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"v{i + 1}"]) for i in range(layers)]
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, width])] for name in ("v0", f"v{layers}")]
+    save(make_model(helper.make_graph(nodes, "deep", *ends, weights)), application.folder / "deep.onnx")
+    ours, plain = (json.loads(application.ok("creation", "deep.onnx", flags=flags).stdout.splitlines()[-1])["anonymous_mib_after_runs"] for flags in ([], ["--plain"]))
+    assert ours < 1.1 * plain, (ours, plain)
+
+
 def check_terminate(application):
     """Noticed between the operators of a node."""
     application.ok("terminate", "chain_ctx.onnx")
