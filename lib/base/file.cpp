@@ -70,9 +70,11 @@ class MappingCache {
     if (size == 0) return std::make_shared<const Mapping>(nullptr, 0);  // mmap refuses length 0
     const auto length = static_cast<std::size_t>(size);
     void* address = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, 0);
-    if (address == MAP_FAILED)
-      return fail(ErrorCode::kIoError, "cannot map \"{}\" ({} bytes): {}", name, length,
-                  std::strerror(errno));
+    if (address == MAP_FAILED) {
+      const int error = errno;
+      return fail(error == ENOMEM ? ErrorCode::kResourceLimit : ErrorCode::kIoError,
+                  "cannot map \"{}\" ({} bytes): {}", name, length, std::strerror(error));
+    }
     return std::make_shared<const Mapping>(address, length);
   }
 

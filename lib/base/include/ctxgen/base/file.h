@@ -16,7 +16,7 @@ namespace ctxgen {
 /// Maps a whole regular file read-only and shared. The blob's owner is the mapping; one mapping
 /// per file is shared in the process while it is held (keyed by device, inode, size, mtime).
 ///
-/// Errors  IO_ERROR (missing, no permission, a folder, not a regular file).
+/// Errors  IO_ERROR (missing, no permission, a folder, not a regular file); RESOURCE_LIMIT if there is no memory to map it.
 [[nodiscard]] Result<Blob> map_file(const std::filesystem::path& path);
 
 /// Maps the file `relative` below `folder`: refuses an absolute path, an empty one, "..", and any
