@@ -77,7 +77,8 @@ HWY_NOINLINE float longest(const float* rows, std::int64_t stride, std::int64_t 
     if (!(sum <= most)) most = sum;
     if (std::isnan(sum)) break;
   }
-  return std::sqrt(most);
+  return hn::GetLane(
+      hn::Sqrt(hn::Set(hn::CappedTag<float, 1>(), most)));  // libm's is newer than some systems
 }
 
 /// Lengths of the block's rows of q, which are columns.
