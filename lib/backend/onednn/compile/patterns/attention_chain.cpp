@@ -524,6 +524,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
     return std::nullopt;
 
   if (!chain_.has_past()) keys_ = kAdded;
+  // Of keys that are turned from rows nothing reads a size: those of values stand for both.
   for (const Cache* cache : {turned_ ? &*value : &*key, &*value}) {
     sizes_.set(cache->added, 0, kBatch);
     sizes_.set(cache->added, 2, kAdded);

@@ -3,24 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "walk.h"
+
 namespace ctxgen::onednn {
 
 namespace {
-
-NodeId made_by(const GraphView& view, ValueId value, std::string_view op) {
-  const NodeId id = value.valid() ? view.graph().value(value).producer : NodeId{};
-  if (!id.valid()) return {};
-  const Node& node = view.graph().node(id);
-  return node.op_type == op && node.domain.empty() ? id : NodeId{};
-}
-
-/// The one node that reads the value, which does not leave the graph.
-NodeId only_reader(const GraphView& view, ValueId value) {
-  const Value& v = view.graph().value(value);
-  if (v.is_output || v.consumers.size() != 1) return {};
-  const NodeId id = v.consumers[0];
-  return view.graph().node(id).captures.empty() ? id : NodeId{};
-}
 
 bool swaps_rows_and_heads(const Node& transpose) {
   const auto perm = transpose.ints("perm");
@@ -47,38 +34,35 @@ bool are_same_rows(const GraphView& view, ValueId flat, ValueId split) {
 }  // namespace
 
 std::optional<HeadRows> split_rows(const GraphView& view, ValueId split) {
-  const NodeId reshape = made_by(view, split, "Reshape");
-  if (!reshape.valid() || !only_reader(view, split).valid()) return std::nullopt;
-  const ValueId flat = view.graph().node(reshape).input(0);
+  const PatternWalk walk(view);
+  const NodeId reshape = walk.producer(split, "Reshape");
+  if (!reshape.valid() || !walk.only_consumer(split, "").valid()) return std::nullopt;
+  const ValueId flat = walk.node(reshape).input(0);
   if (view.constant(flat) != nullptr || !are_same_rows(view, flat, split)) return std::nullopt;
   return HeadRows{flat, split, reshape, {}};
 }
 
 std::optional<HeadRows> split_into_heads(const GraphView& view, ValueId heads) {
-  const NodeId transpose = made_by(view, heads, "Transpose");
-  if (!transpose.valid() || !only_reader(view, heads).valid()) return std::nullopt;
-  const Node& node = view.graph().node(transpose);
-  if (!swaps_rows_and_heads(node)) return std::nullopt;
-  auto rows = split_rows(view, node.input(0));
+  const PatternWalk walk(view);
+  const NodeId transpose = walk.producer(heads, "Transpose");
+  if (!transpose.valid() || !walk.only_consumer(heads, "").valid() ||
+      !swaps_rows_and_heads(walk.node(transpose)))
+    return std::nullopt;
+  auto rows = split_rows(view, walk.node(transpose).input(0));
   if (rows) rows->transpose = transpose;
   return rows;
 }
 
 std::optional<HeadRows> merge_heads(const GraphView& view, ValueId heads) {
-  const Graph& graph = view.graph();
-  const NodeId transpose = only_reader(view, heads);
-  if (!transpose.valid()) return std::nullopt;
-  const Node& turn = graph.node(transpose);
-  if (turn.op_type != "Transpose" || !turn.domain.empty() || !swaps_rows_and_heads(turn))
+  const PatternWalk walk(view);
+  const NodeId transpose = walk.only_consumer(heads, "Transpose");
+  if (!transpose.valid() || !swaps_rows_and_heads(walk.node(transpose))) return std::nullopt;
+  const ValueId split = walk.node(transpose).output(0);
+  const NodeId reshape = walk.only_consumer(split, "Reshape");
+  if (!reshape.valid() || walk.node(reshape).input(0) != split ||
+      !are_same_rows(view, walk.node(reshape).output(0), split))
     return std::nullopt;
-  const ValueId split = turn.output(0);
-  const NodeId reshape = only_reader(view, split);
-  if (!reshape.valid()) return std::nullopt;
-  const Node& join = graph.node(reshape);
-  if (join.op_type != "Reshape" || !join.domain.empty() || join.input(0) != split ||
-      !are_same_rows(view, join.output(0), split))
-    return std::nullopt;
-  return HeadRows{join.output(0), split, reshape, transpose};
+  return HeadRows{walk.node(reshape).output(0), split, reshape, transpose};
 }
 
 }  // namespace ctxgen::onednn
