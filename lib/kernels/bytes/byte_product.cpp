@@ -341,25 +341,32 @@ HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedByte
   }
 }
 
+/// multiply<vectors>(column, words) for all columns of a tile, two vectors or the last one at a time; words: theirs.
+template <class Multiply>
+HWY_INLINE void for_column_vectors(const ByteProduct& p, std::int64_t tile,
+                                   const Multiply& multiply) {
+  const std::byte* words = p.packed + tile * ByteLayout(p.matrix).tile_bytes;
+  const auto columns =
+      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
+  std::size_t column = 0;
+  for (; column + kByteLanes < columns; column += 2 * kByteLanes)
+    multiply.template operator()<2>(column, words + column * 4);
+  if (column < columns) multiply.template operator()<1>(column, words + column * 4);
+}
+
 HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes& rows,
                                        std::int64_t row, std::int64_t end, std::int64_t tile,
                                        std::int32_t* sums) {
   const ByteLayout layout(p.matrix);
-  const auto columns =
-      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
   GroupOrder order;
-  const auto multiply = [&]<std::size_t kVectors>(std::size_t column) HWY_ATTR {
-    const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
-    order_groups<kVectors>(words, layout.groups, order);
-    for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
-      multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
-                                                order);
-    });
-  };
-  std::size_t column = 0;
-  for (; column + kByteLanes < columns; column += 2 * kByteLanes)
-    multiply.template operator()<2>(column);
-  if (column < columns) multiply.template operator()<1>(column);
+  for_column_vectors(
+      p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
+        order_groups<kVectors>(words, layout.groups, order);
+        for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+          multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
+                                                    order);
+        });
+      });
 }
 
 HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedBytes& rows,
@@ -367,25 +374,20 @@ HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedByte
                                         std::int32_t* sums) {
   static_assert(kByteRowsOfTask % kRowsOfBlock == 0);
   const ByteLayout layout(p.matrix);
-  const auto columns =
-      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
   StepLimits limits;
-  const auto multiply = [&]<std::size_t kVectors>(std::size_t column) HWY_ATTR {
-    const std::byte* words = p.packed + tile * layout.tile_bytes + column * 4;
-    find_limits<kVectors>(words, layout.groups / 2, limits);
-    const auto take = [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
-      multiply_stepped_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
-                                                limits);
-    };
-    std::int64_t at = row;
-    for (; end - at >= kRowsOfBlock; at += kRowsOfBlock) take.template operator()<kRowsOfBlock>(at);
-    for (; end - at >= 2; at += 2) take.template operator()<2>(at);
-    if (at < end) take.template operator()<1>(at);
-  };
-  std::size_t column = 0;
-  for (; column + kByteLanes < columns; column += 2 * kByteLanes)
-    multiply.template operator()<2>(column);
-  if (column < columns) multiply.template operator()<1>(column);
+  for_column_vectors(
+      p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
+        find_limits<kVectors>(words, layout.groups / 2, limits);
+        const auto take = [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+          multiply_stepped_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
+                                                    limits);
+        };
+        std::int64_t at = row;
+        for (; end - at >= kRowsOfBlock; at += kRowsOfBlock)
+          take.template operator()<kRowsOfBlock>(at);
+        for (; end - at >= 2; at += 2) take.template operator()<2>(at);
+        if (at < end) take.template operator()<1>(at);
+      });
 }
 
 /// Whether most steps are within limits, by some columns and some blocks of rows. A step that is not takes about
