@@ -50,8 +50,9 @@ struct SpillFile::Impl {
       : beside(std::move(path)), memory_left(budget) {}
 
   Status failure(int error) const {
-    return fail(ErrorCode::kIoError, "cannot write \"{}\": a file for its weights next to it: {}",
-                beside.string(), std::strerror(error));
+    return fail(error == ENOMEM ? ErrorCode::kResourceLimit : ErrorCode::kIoError,
+                "cannot write \"{}\": a file for its weights next to it: {}", beside.string(),
+                std::strerror(error));
   }
   Status append(std::span<const std::byte> bytes) {
     const int error = write_all(fd.get(), bytes);

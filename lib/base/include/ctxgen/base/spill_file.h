@@ -27,7 +27,7 @@ class SpillFile {
   ~SpillFile();
 
   /// `made` itself, or its bytes in the file (64-byte aligned, 4096 from 64 KiB on).
-  /// Errors  IO_ERROR (the folder takes no file, disk full, no address space for a map).
+  /// Errors  IO_ERROR (the folder takes no file, disk full), RESOURCE_LIMIT (no memory for a map).
   [[nodiscard]] Result<Blob> keep(Blob made);
   /// The same for a tensor that has memory of its own; others are returned as they are.
   [[nodiscard]] Result<Tensor> keep(Tensor tensor);
