@@ -6,6 +6,7 @@
 #include "kernel/attributes.h"
 #include "kernel/function_kernel.h"
 #include "numbers/float8.h"
+#include "ops/quantized/quantized_tensors.h"
 
 namespace ctxgen::cpu {
 namespace {
