@@ -35,14 +35,23 @@ constexpr NamedInstructionSet kNames[] = {
 constexpr std::uint32_t bits(InstructionSet set) { return static_cast<std::uint32_t>(set); }
 
 #if defined(__x86_64__)
-/// Whether the system lets processes have AMX's tiles (Documentation/arch/x86/xstate.rst of Linux).
+// Tiles of AMX are given to processes that ask for them (Documentation/arch/x86/xstate.rst of Linux).
+constexpr unsigned kTileData = 18;
+
+/// Whether the system lets processes have them.
 bool system_has_tiles() {
   constexpr long kGetSupported = 0x1021;  // ARCH_GET_XCOMP_SUPP
-  constexpr unsigned kTileData = 18;
   std::uint64_t supported = 0;
   return syscall(SYS_arch_prctl, kGetSupported, &supported) == 0 &&
          (supported >> kTileData & 1) != 0;
 }
+
+bool ask_for_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequestPermission, long{kTileData}) == 0;
+}
+#else
+bool ask_for_tiles() { return false; }
 #endif
 
 /// What oneDNN calls so: a feature for each bit of InstructionSet. The operating system's part is in them.
@@ -147,6 +156,12 @@ InstructionSet machine_instruction_set() {
 }
 
 InstructionSet usable_instruction_set() { return InstructionSet{usable_bits().load()}; }
+
+bool may_use_tiles() {
+  if (!includes(usable_instruction_set(), kAvx512CoreAmx)) return false;
+  static const bool given = ask_for_tiles();
+  return given;
+}
 
 void limit_instruction_set(InstructionSet most) {
   usable_bits().fetch_and(bits(most));  // before the levels are found again

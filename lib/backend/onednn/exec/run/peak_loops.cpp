@@ -131,6 +131,39 @@ template <int kBytes>
   keep(_mm512_reduce_add_ps(sum));
   return 2 * kChains * 32 * static_cast<double>(steps);
 }
+
+/// What LDTILECFG reads: all eight tiles are 16 rows of 64 bytes.
+struct alignas(64) WholeTiles {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+/// Runs add() `steps` times, each four products of tiles 4 to 7 added to tiles 0 to 3: 16 x 16 sums of 64 bytes each.
+template <class Add>
+double tile_products(std::int64_t steps, std::int64_t elements, const Add& add) {
+  constexpr WholeTiles kShapes;
+  __asm__ volatile("ldtilecfg (%0)" ::"r"(&kShapes) : "memory");
+  for (std::int64_t step = 0; step < steps; ++step) add();
+  __asm__ volatile("tilerelease" ::: "memory");
+  return 2.0 * 4 * 16 * 16 * static_cast<double>(elements) * static_cast<double>(steps);
+}
+
+double int8_tiles(std::int64_t steps) {
+  return tile_products(steps, 64, [] {
+    __asm__ volatile(
+        "tdpbusd %%tmm6, %%tmm4, %%tmm0\n\ttdpbusd %%tmm7, %%tmm4, %%tmm1\n\t"
+        "tdpbusd %%tmm6, %%tmm5, %%tmm2\n\ttdpbusd %%tmm7, %%tmm5, %%tmm3" ::);
+  });
+}
+
+double bf16_tiles(std::int64_t steps) {
+  return tile_products(steps, 32, [] {
+    __asm__ volatile(
+        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::);
+  });
+}
 #endif
 
 }  // namespace
@@ -149,6 +182,7 @@ double multiply_add_f32(std::int64_t steps) {
 double multiply_add_int8([[maybe_unused]] std::int64_t steps) {
 #if defined(__x86_64__)
   const InstructionSet usable = usable_instruction_set();
+  if (may_use_tiles()) return int8_tiles(steps);
   if (includes(usable, InstructionSet::kAvx512CoreVnni)) return int8_avx512(steps);
   if (includes(usable, InstructionSet::kAvx2Vnni)) return int8_avx2(steps);
 #endif
@@ -157,6 +191,7 @@ double multiply_add_int8([[maybe_unused]] std::int64_t steps) {
 
 double multiply_add_bf16([[maybe_unused]] std::int64_t steps) {
 #if defined(__x86_64__)
+  if (may_use_tiles()) return bf16_tiles(steps);
   if (includes(usable_instruction_set(), InstructionSet::kAvx512CoreBf16))
     return bf16_avx512(steps);
 #endif

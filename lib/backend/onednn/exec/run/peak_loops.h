@@ -11,9 +11,9 @@ namespace ctxgen::onednn {
 /// `steps` rounds of independent multiply-adds in registers. Returns the operations that they are, a
 /// product and a sum each; 0, and nothing is done, where there is no such instruction.
 [[nodiscard]] double multiply_add_f32(std::int64_t steps);
-/// Products of u8 and s8 summed up in s32: VNNI. AMX's tiles are not used.
+/// Products of u8 and s8 summed up in s32: AMX's tiles, else VNNI.
 [[nodiscard]] double multiply_add_int8(std::int64_t steps);
-/// Products of bf16 summed up in f32: AVX-512 BF16. AMX's tiles are not used.
+/// Products of bf16 summed up in f32: AMX's tiles, else AVX-512 BF16.
 [[nodiscard]] double multiply_add_bf16(std::int64_t steps);
 
 /// Reads `bytes`, 64-byte aligned and a multiple of 1024 long, once. What it returns keeps the

@@ -61,6 +61,10 @@ struct NamedInstructionSet {
 /// thread.
 [[nodiscard]] InstructionSet usable_instruction_set();
 
+/// Whether this process may use AMX's tiles: usable_instruction_set() has them, and the system, which is asked
+/// once, gives them to the process and its threads. Any thread.
+[[nodiscard]] bool may_use_tiles();
+
 /// From now on the process uses nothing beyond `most`. A limit can be lowered only.
 void limit_instruction_set(InstructionSet most);
 

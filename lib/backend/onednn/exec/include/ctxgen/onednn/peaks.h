@@ -5,11 +5,11 @@
 namespace ctxgen::onednn {
 
 /// What this machine's cores and memory reach at best, as measured just now without any library, for
-/// tables that judge ops by it. AMX's tiles are not measured.
+/// tables that judge ops by it.
 struct MachinePeaks {
   double gflops = 0;       // 1e9 operations per second: f32 multiply-adds in registers
-  double int8_gops = 0;    // the same of u8 by s8; 0: no instruction for it (VNNI)
-  double bf16_gflops = 0;  // the same of bf16; 0: no instruction for it (AVX-512 BF16)
+  double int8_gops = 0;    // the same of u8 by s8; 0: no instruction for it (AMX, VNNI)
+  double bf16_gflops = 0;  // the same of bf16; 0: no instruction for it (AMX, AVX-512 BF16)
   double gbytes = 0;       // 1e9 bytes per second: reading what no cache holds
 };
 
