@@ -16,13 +16,26 @@
 #include "bytes/byte_steps-inl.h"
 #include "bytes/byte_store-inl.h"
 #include "bytes/byte_sums-inl.h"
+#include "bytes/byte_tiles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
 /// Rows that are multiplied at once, and a part of the rows: a task.
 constexpr std::size_t kMostByteRows = kByteLanes >= 16 ? 12 : kByteLanes >= 8 ? 6 : 4;
+template <class Bytes_>
 constexpr std::int64_t kByteRowsOfTask = 120;
+
+/// By the tiles of AMX, whole depths of them.
+struct TiledBytes {
+  static constexpr std::size_t kGroupBytes = 4;
+};
+template <>
+constexpr std::int64_t kByteRowsOfTask<TiledBytes> = 128;
+
+/// Bytes that rows are filled up to.
+template <class Bytes_>
+constexpr std::int64_t kRowUnit = std::is_same_v<Bytes_, TiledBytes> ? kTileDepth : 1;
 
 /// Rows as the kernels read them, and what their results need.
 struct PreparedBytes {
@@ -94,10 +107,11 @@ HWY_INLINE void for_byte_rows(const ByteProduct& p, std::int64_t step, Workers& 
   for (std::int64_t i = 0; i < tasks; ++i) take(i);
 }
 
-/// Whether rows are read where they are: as bytes, with no group that reaches into the next row.
+/// Whether rows are read where they are: as bytes, with no group or tile that reaches into the next row.
 template <class Bytes_>
 bool reads_in_place(const ByteProduct& p) {
-  return Bytes_::kGroupBytes == 4 && !p.is_signed && row_stride(p) % 4 == 0;
+  return Bytes_::kGroupBytes == 4 && !p.is_signed &&
+         row_stride(p) % std::max<std::int64_t>(kRowUnit<Bytes_>, 4) == 0;
 }
 
 /// The largest bytes of the steps of block `i` of rows that are `stride` bytes from one to the next.
@@ -110,14 +124,16 @@ HWY_INLINE void find_block(const ByteProduct& p, const std::uint8_t* rows, std::
 
 template <class Bytes_>
 HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) {
-  const ByteRows layout(p.matrix, p.rows, Bytes_::kGroupBytes);
+  const ByteRows layout(p.matrix, p.rows, Bytes_::kGroupBytes, kRowUnit<Bytes_>);
   const bool in_place = reads_in_place<Bytes_>(p), zeros = p.matrix.zeros;
   auto* sums = reinterpret_cast<std::int32_t*>(p.scratch);
   auto* values = reinterpret_cast<std::uint8_t*>(p.scratch) + layout.values_offset;
   // Rows of whole groups that follow one another are as one: short ones by themselves take longer.
   constexpr std::int64_t kJoinedRows = 16;
   const std::int64_t stride = row_stride(p);
-  const bool joined = stride == ByteLayout(p.matrix).groups * 4;
+  const std::int64_t groups = ByteLayout(p.matrix).groups;
+  const std::int64_t filling = layout.stride - groups * std::int64_t{Bytes_::kGroupBytes};
+  const bool joined = stride == groups * 4 && filling == 0;
   if (!in_place || zeros)
     for_byte_rows(p, joined ? kJoinedRows : 1, workers,
                   [&](std::int64_t first, std::int64_t count) HWY_ATTR {
@@ -125,6 +141,9 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
                     if (!in_place)
                       prepare_elements<Bytes_>(p.is_signed, joined ? count * stride : p.matrix.k,
                                                from, values + first * layout.stride);
+                    if (!in_place && filling > 0)
+                      std::memset(values + (first + 1) * layout.stride - filling, 0,
+                                  static_cast<std::size_t>(filling));
                     if (!zeros) return;
                     for (std::int64_t row = 0; row < count; ++row)
                       sums[first + row] = sum_of_row(p, from + row * stride);
@@ -241,6 +260,21 @@ HWY_INLINE void write_byte_columns(const ByteProduct& p, const PreparedBytes& ro
                  to * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
     });
   });
+}
+
+/// Writes the sums of rows [at.row, end) of a tile of columns.
+HWY_NOINLINE void write_tile_sums(const ByteProduct& p, const PreparedBytes& rows,
+                                  const BytePlace& at, std::int64_t end) {
+  const std::int64_t first = at.tile * kByteColumns;
+  const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
+  const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
+  for (std::size_t c = 0; c < columns; c += kByteLanes) {
+    const ByteColumn factors = load_column(p, rows, tile, first, c);
+    const std::int32_t* from = at.sums + c;
+    for (std::int64_t row = at.row; row < end; ++row, from += kByteColumns)
+      write_sums(p, rows, row, factors, hn::LoadU(Ints(), from),
+                 row * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
+  }
 }
 
 template <std::size_t kRows>
@@ -372,7 +406,7 @@ HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes
 HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedBytes& rows,
                                         std::int64_t row, std::int64_t end, std::int64_t tile,
                                         std::int32_t* sums) {
-  static_assert(kByteRowsOfTask % kRowsOfBlock == 0);
+  static_assert(kByteRowsOfTask<SteppedBytes> % kRowsOfBlock == 0);
   const ByteLayout layout(p.matrix);
   StepLimits limits;
   for_column_vectors(
@@ -485,7 +519,15 @@ template <class Bytes_>
 HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& rows,
                                    std::int64_t row, std::int64_t end, std::int64_t tile,
                                    std::int32_t* sums) {
-  if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
+  if constexpr (std::is_same_v<Bytes_, TiledBytes>) {
+    const ByteLayout layout(p.matrix);
+    sum_in_tiles({.rows = rows.rows + row * rows.stride,
+                  .stride = rows.stride,
+                  .count = end - row,
+                  .words = p.packed + tile * layout.tile_bytes,
+                  .groups = layout.groups,
+                  .sums = sums});
+  } else if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
     return multiply_stepped_rows(p, rows, row, end, tile, sums);
   } else if constexpr (std::is_same_v<Bytes_, PairedBytes>) {
     return multiply_paired_rows(p, rows, row, end, tile, sums);
@@ -504,13 +546,17 @@ template <class Bytes_>
 HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const PreparedBytes rows = prepare_rows<Bytes_>(p, workers);
   const std::int64_t tiles = ByteLayout(p.matrix).tiles;
-  const std::int64_t parts = (p.rows + kByteRowsOfTask - 1) / kByteRowsOfTask;
+  constexpr std::int64_t kRows = kByteRowsOfTask<Bytes_>;
+  constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>;
+  const std::int64_t parts = (p.rows + kRows - 1) / kRows;
   const auto part = [&](std::int64_t i) HWY_ATTR {
-    const std::int64_t row = i % parts * kByteRowsOfTask;
-    const std::int64_t end = std::min(row + kByteRowsOfTask, p.rows), tile = i / parts;
-    if (p.bytes == nullptr) return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr);
-    HWY_ALIGN std::int32_t sums[kByteRowsOfTask * kByteColumns];
+    const std::int64_t row = i % parts * kRows;
+    const std::int64_t end = std::min(row + kRows, p.rows), tile = i / parts;
+    if (!kTiled && p.bytes == nullptr)
+      return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr);
+    HWY_ALIGN std::int32_t sums[kRows * kByteColumns];
     multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums);
+    if (p.bytes == nullptr) return write_tile_sums(p, rows, {row, tile, 0, sums, row}, end);
     const std::int64_t columns = std::min(kByteColumns, p.matrix.n - tile * kByteColumns);
     for (std::size_t c = 0; c < static_cast<std::size_t>(columns); c += 2 * kByteLanes)
       round_sums(p, rows, {row, tile, c, sums, row}, end);
@@ -522,7 +568,20 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   for (std::int64_t i = 0; i < tiles * parts; ++i) part(i);
 }
 
+/// Whether tiles are faster: few rows leave them empty, rows of one or with much filling take longer to write than to
+/// multiply. The filled rows fit into the scratch, which has room for 16-bit elements.
+HWY_INLINE bool tiles_pay(const ByteProduct& p) {
+  constexpr std::int64_t kLeastRows = 4;
+  const std::int64_t bytes = ByteLayout(p.matrix).groups * 4;
+  const std::int64_t filled = ByteRows(p.matrix, 0, 4, kTileDepth).stride;
+  return p.rows >= kLeastRows && filled >= 2 * kTileDepth && (filled - bytes) * 5 <= filled &&
+         may_use_tiles();
+}
+
 HWY_NOINLINE void multiply_all(const ByteProduct& p, bool vnni, Workers& workers) {
+#if HWY_ARCH_X86_64 && HWY_TARGET == HWY_AVX3
+  if (tiles_pay(p)) return multiply_bytes<TiledBytes>(p, workers);
+#endif
 #if CTXGEN_HAVE_VNNI
   if (vnni) return multiply_bytes<VnniBytes>(p, workers);
 #else
@@ -549,7 +608,7 @@ namespace ctxgen::kernels {
 
 std::optional<std::uint64_t> scratch_bytes(const ByteMatrix& matrix, std::int64_t rows) {
   // Rows as 16-bit integers, their sums, the lines of blocks, and what aligns them.
-  const auto row_bytes = static_cast<std::uint64_t>(ByteRows(matrix, 0, kMostGroupBytes).stride +
+  const auto row_bytes = static_cast<std::uint64_t>(ByteRows(matrix, 0, kMostGroupBytes, 1).stride +
                                                     (matrix.zeros ? 4 : 0));
   const ByteBlocks blocks(matrix, rows);
   const auto block_bytes = row_bytes * kRowsOfBlock + static_cast<std::uint64_t>(blocks.line);

@@ -17,11 +17,11 @@
 #include "dot-inl.h"
 #include "low_bit/low_bit_layout.h"
 #include "low_bit/low_bit_rows.h"
+#include "vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 constexpr std::size_t kTileVectors = kLowBitColumns / kLanes;
 
 HWY_INLINE std::int32_t load_four(const std::byte* from) {

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "low_bit/low_bit_amx-inl.h"
 #include "low_bit/low_bit_float-inl.h"
 #include "low_bit/low_bit_int8-inl.h"
 
@@ -113,12 +114,38 @@ HWY_INLINE void for_rows(const LowBitProduct& p, Workers& workers, const Prepare
   for (std::int64_t row = 0; row < p.rows; ++row) prepare(row);
 }
 
-template <class Dot, std::size_t kBits>
-HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
-  const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
+HWY_INLINE void prepare_int8_rows(const LowBitProduct& p, const RowLayout& layout,
+                                  Workers& workers) {
   for_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
     prepare_int8_row(p.matrix, layout, p.a + row * p.matrix.k, p.scratch + row * layout.row_bytes);
   });
+}
+
+#if CTXGEN_LOW_BIT_AMX
+/// Few rows leave tiles empty, and cost what unpacking takes.
+HWY_INLINE bool amx_pays(const LowBitProduct& p) {
+  constexpr std::int64_t kLeastRows = 12;
+  return p.rows >= kLeastRows && fits_amx(p.matrix) && may_use_tiles();
+}
+
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_amx(const LowBitProduct& p, Workers& workers) {
+  static_assert(kAmxRowsOfTask == kRowsOfTask);
+  const RowLayout layout(p.matrix, p.compute, p.matrix.block);
+  prepare_int8_rows(p, layout, workers);
+  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+    HWY_ALIGN float totals[kRowsOfTask * kLowBitColumns] = {};
+    multiply_in_amx<kBits>(p.matrix, layout, p.scratch + row * layout.row_bytes, end - row,
+                           p.packed + tile * LowBitLayout(p.matrix).tile_bytes, totals);
+    write_tile(p, row, static_cast<std::size_t>(end - row), tile, totals);
+  });
+}
+#endif
+
+template <class Dot, std::size_t kBits>
+HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
+  const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
+  prepare_int8_rows(p, layout, workers);
   for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
     multiply_rows<Int8<Dot, kBits>>(p, layout, row, end, tile);
   });
@@ -172,6 +199,9 @@ HWY_NOINLINE void multiply_float(const LowBitProduct& p, Workers& workers) {
 template <std::size_t kBits>
 HWY_INLINE void multiply_bits(const LowBitProduct& p, bool vnni, Workers& workers) {
   if (p.compute == LowBitCompute::kFloat) return multiply_float<kBits>(p, workers);
+#if CTXGEN_LOW_BIT_AMX
+  if (amx_pays(p)) return multiply_amx<kBits>(p, workers);
+#endif
 #if CTXGEN_HAVE_VNNI
   if (vnni) return multiply_int8<VnniDot, kBits>(p, workers);
 #else

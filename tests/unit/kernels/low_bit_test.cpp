@@ -141,7 +141,7 @@ TEST(LowBitProduct, IsCloseToDoublePrecision) {
           if (zeros == ZeroPoints::kFloat && compute == LowBitCompute::kInt8) continue;
           for (const auto& [k, n] : {std::pair{1, 1}, {16, 32}, {70, 33}, {300, 67}, {544, 31}}) {
             const Case one({k, n, bits, block, zeros}, ++seed);
-            for (const std::int64_t rows : {1, 3, 9})
+            for (const std::int64_t rows : {1, 3, 9, 21})
               expect_exact(one, compute, rows, seed % 2 == 0);
           }
         }
@@ -165,7 +165,7 @@ TEST(LowBitProduct, HoldsTheLargestSums) {
         std::ranges::fill(one.zeros, std::uint8_t{0});
         std::ranges::fill(one.scales, 1.0F);
         OneThread workers;
-        for (const std::int64_t rows : {1, 2, 4, 8}) {
+        for (const std::int64_t rows : {1, 2, 4, 8, 16, 33}) {
           const std::vector<float> a(static_cast<std::size_t>(rows) * 512, sign * 127);
           for (const float y : product(one, LowBitCompute::kInt8, rows, a, {}, workers))
             EXPECT_EQ(y, sign * 127.0F * 512.0F * static_cast<float>((1 << bits) - 1));

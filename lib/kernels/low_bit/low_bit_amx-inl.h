@@ -1,0 +1,201 @@
+// Rows of 8-bit integers times packed low-bit blocks in the tiles of AMX: many rows. Compiled once per instruction
+// set, so without a plain include guard.
+#if defined(CTXGEN_KERNELS_LOW_BIT_AMX_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CTXGEN_KERNELS_LOW_BIT_AMX_INL_H
+#undef CTXGEN_KERNELS_LOW_BIT_AMX_INL_H
+#else
+#define CTXGEN_KERNELS_LOW_BIT_AMX_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "amx.h"
+#include "low_bit/low_bit_int8-inl.h"
+
+#undef CTXGEN_LOW_BIT_AMX
+#if CTXGEN_HAVE_AMX && HWY_TARGET == HWY_AVX3
+#define CTXGEN_LOW_BIT_AMX 1
+
+HWY_BEFORE_NAMESPACE();
+namespace ctxgen::kernels::HWY_NAMESPACE {
+
+/// Elements of columns that are unpacked at a time, 16 KiB, and rows that share them.
+constexpr std::int64_t kAmxPanel = 512;
+constexpr std::int64_t kAmxRowsOfTask = 128;
+
+/// Whether elements less their zero points are bytes.
+HWY_INLINE bool fits_amx(const LowBitMatrix& matrix) {
+  return matrix.zeros == ZeroPoints::kMiddle ||
+         (matrix.zeros == ZeroPoints::kInteger && matrix.bits <= 4);
+}
+
+/// The zero points of a vector of columns, each in four bytes.
+HWY_INLINE hn::Vec<Bytes> amx_zeros(const LowBitMatrix& matrix, const std::byte* zeros,
+                                    std::size_t v) {
+  if (matrix.zeros == ZeroPoints::kMiddle)
+    return hn::Set(Bytes(), static_cast<std::uint8_t>(1 << (matrix.bits - 1)));
+  const hn::Rebind<std::uint8_t, Words> bytes;
+  const auto one =
+      hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(zeros) + v * hn::Lanes(Words()));
+  return hn::BitCast(Bytes(), hn::Mul(hn::PromoteTo(Words(), one), hn::Set(Words(), 0x01010101U)));
+}
+
+/// Blocks [first, last) of a tile: four elements of each column, less their zero points, row by row.
+template <std::size_t kBits>
+HWY_NOINLINE void unpack_bytes(const LowBitMatrix& matrix, const std::byte* tile,
+                               std::int64_t first, std::int64_t last, std::byte* to) {
+  constexpr std::size_t kParts = 8 / kBits;
+  const LowBitLayout layout(matrix);
+  for (std::int64_t block = first; block < last; ++block) {
+    const std::byte* words = tile + block * layout.block_bytes;
+    const std::byte* zeros = tile + layout.zeros_offset + block * kLowBitColumns;
+    const hn::Vec<Bytes> less[kTileVectors] = {amx_zeros(matrix, zeros, 0),
+                                               amx_zeros(matrix, zeros, 1)};
+    for (std::int64_t j = 0; j < layout.block_words; ++j, words += kWordRow)
+      for (std::size_t p = 0; p < kParts; ++p, to += kWordRow)
+        for (std::size_t v = 0; v < kTileVectors; ++v) {
+          const auto word =
+              hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words) + v * kLanes);
+          hn::StoreU(hn::Sub(hn::BitCast(Bytes(), bytes_of<kBits>(word, p)), less[v]), Bytes(),
+                     reinterpret_cast<std::uint8_t*>(to) + v * kLanes * 4);
+        }
+  }
+}
+
+/// Rows that are multiplied at once.
+struct AmxRows {
+  const std::byte* prepared;
+  std::int64_t count;  // up to kAmxRows
+  float* totals;       // [kAmxRows, kLowBitColumns]
+};
+
+/// 16 columns of some blocks of a tile.
+struct AmxColumns {
+  const std::byte* tile;
+  const std::byte* panel;  // their bytes: those of block `first`
+  std::int64_t first, last;
+  std::size_t column;  // 0 or 16
+};
+
+/// sums = rows at `a` by 16 columns of the bytes of a block, in one or more depths. Blocks take turns with the tiles.
+template <bool kOdd>
+HWY_INLINE void sum_amx_block(const std::byte* a, std::int64_t stride, std::int64_t block,
+                              const std::byte* bytes, std::int32_t* sums) {
+  constexpr auto kRow = static_cast<std::int64_t>(kWordRow);
+  if constexpr (kOdd) {
+    CTXGEN_AMX_ZERO(1);
+  } else {
+    CTXGEN_AMX_ZERO(0);
+  }
+  for (std::int64_t k = 0; k < block; k += kAmxBytes, bytes += kAmxBytes / 4 * kRow) {
+    if constexpr (kOdd) {
+      CTXGEN_AMX_LOAD(5, a + k, stride);
+      CTXGEN_AMX_LOAD(7, bytes, kRow);
+      CTXGEN_AMX_ADD(tdpbssd, 1, 5, 7);
+    } else {
+      CTXGEN_AMX_LOAD(4, a + k, stride);
+      CTXGEN_AMX_LOAD(6, bytes, kRow);
+      CTXGEN_AMX_ADD(tdpbssd, 0, 4, 6);
+    }
+  }
+  if constexpr (kOdd) {
+    CTXGEN_AMX_STORE(1, sums, kAmxBytes);
+  } else {
+    CTXGEN_AMX_STORE(0, sums, kAmxBytes);
+  }
+}
+
+/// Adds sums, scaled, to their totals. `steps`: of the rows in this block, `stride` bytes from one to the next.
+HWY_INLINE void scale_amx_sums(const std::int32_t* sums, hn::Vec<Floats> scale,
+                               const std::byte* steps, std::int64_t stride,
+                               hn::Vec<Floats> (&totals)[kAmxRows]) {
+  const Floats d;
+  unrolled<kAmxRows>([&](auto r) CTXGEN_UNROLLED {
+    const auto step =
+        hn::BitCast(d, hn::Set(Ints(), load_four(steps + static_cast<std::int64_t>(r) * stride)));
+    const auto sum = hn::ConvertTo(d, hn::Load(Ints(), sums + r * kLanes));
+    totals[r] = hn::MulAdd(sum, hn::Mul(scale, step), totals[r]);
+  });
+}
+
+/// Adds the products of rows by 16 columns. Sums of a block are scaled two blocks later: what tiles have just written
+/// is slow to read.
+template <bool kWhole>
+HWY_NOINLINE void add_amx_columns(const LowBitMatrix& matrix, const RowLayout& layout,
+                                  const AmxColumns& by, const AmxRows& rows) {
+  constexpr std::int64_t kSlots = 4, kLater = 2;
+  const Floats d;
+  HWY_ALIGN std::int32_t sums[kSlots][kAmxRows * kLanes];
+  HWY_ALIGN std::byte some_steps[kAmxRows * 4] = {};
+  if constexpr (!kWhole) std::memset(sums, 0, sizeof sums);
+  const LowBitLayout packed(matrix);
+  hn::Vec<Floats> totals[kAmxRows];
+  float* to = rows.totals + by.column;
+  unrolled<kAmxRows>([&](auto r)
+                         CTXGEN_UNROLLED { totals[r] = hn::Load(d, to + r * kLowBitColumns); });
+  const auto scale = [&](std::int64_t block) CTXGEN_UNROLLED {
+    const std::byte* scales = by.tile + block * packed.block_bytes +
+                              packed.block_words * static_cast<std::int64_t>(kWordRow);
+    const std::byte* steps = rows.prepared + layout.scales_offset + block * 4;
+    if constexpr (!kWhole)
+      for (std::int64_t r = 0; r < rows.count; ++r)
+        std::memcpy(some_steps + r * 4, steps + r * layout.row_bytes, 4);
+    scale_amx_sums(sums[block % kSlots],
+                   hn::LoadU(d, reinterpret_cast<const float*>(scales) + by.column),
+                   kWhole ? steps : some_steps, kWhole ? layout.row_bytes : 4, totals);
+  };
+  const std::byte* bytes = by.panel + by.column * 4;
+  for (std::int64_t block = by.first; block < by.last + kLater; ++block) {
+    if (block < by.last) {
+      const std::byte* a = rows.prepared + block * matrix.block;
+      if (block % 2 == 0)
+        sum_amx_block<false>(a, layout.row_bytes, matrix.block, bytes, sums[block % kSlots]);
+      else
+        sum_amx_block<true>(a, layout.row_bytes, matrix.block, bytes, sums[block % kSlots]);
+      bytes += matrix.block * kLowBitColumns;
+    }
+    if (block >= by.first + kLater) scale(block - kLater);
+  }
+  unrolled<kAmxRows>([&](auto r)
+                         CTXGEN_UNROLLED { hn::Store(totals[r], d, to + r * kLowBitColumns); });
+}
+
+/// A tile times `rows` prepared rows, up to kAmxRowsOfTask: totals[r * kLowBitColumns + c], without bias, of whole
+/// groups of kAmxRows rows.
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_in_amx(const LowBitMatrix& matrix, const RowLayout& layout,
+                                  const std::byte* prepared, std::int64_t rows,
+                                  const std::byte* tile, float* totals) {
+  HWY_ALIGN std::byte panel[kAmxPanel * kLowBitColumns];
+  const std::int64_t blocks = LowBitLayout(matrix).blocks, at_once = kAmxPanel / matrix.block;
+  for (std::int64_t first = 0; first < blocks; first += at_once) {
+    const std::int64_t last = std::min(first + at_once, blocks);
+    unpack_bytes<kBits>(matrix, tile, first, last, panel);
+    for (std::int64_t row = 0; row < rows; row += kAmxRows) {
+      const AmxRows some{prepared + row * layout.row_bytes, std::min(kAmxRows, rows - row),
+                         totals + row * kLowBitColumns};
+      const bool whole = some.count == kAmxRows;
+      if (row == 0 || !whole)
+        set_amx_shapes(some.count, some.count, std::min(matrix.block, kAmxBytes));
+      for (std::size_t column = 0; column < kLowBitColumns; column += kLanes) {
+        const AmxColumns by{tile, panel, first, last, column};
+        if (whole)
+          add_amx_columns<true>(matrix, layout, by, some);
+        else
+          add_amx_columns<false>(matrix, layout, by, some);
+      }
+    }
+  }
+  release_amx();
+}
+
+}  // namespace ctxgen::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#else
+#define CTXGEN_LOW_BIT_AMX 0
+#endif
+
+#endif
