@@ -84,6 +84,25 @@ TEST(ConvPacking, OfBytes) {
       std::nullopt);  // sums of the weights go with them
 }
 
+TEST(ConvPacking, IsInTilesWithAmx) {
+  const auto tiles = [](DataType type, const Dims& dims) {
+    const DataType source = type == DataType::kInt8 ? DataType::kUint8 : type;
+    return conv_packing({.dims = dims, .type = type, .source = source},
+                        InstructionSet::kAvx512CoreAmx);
+  };
+  constexpr auto kBytes = DataType::kInt8, kPairs = DataType::kBfloat16;
+  EXPECT_EQ(tiles(kBytes, Dims{256, 64, 1, 1}), Tag::AcdB64a4b);  // as many channels as a tile
+  EXPECT_EQ(tiles(kBytes, Dims{256, 128, 1, 1}), Tag::AcdB16b64a4b);
+  EXPECT_EQ(tiles(kBytes, Dims{96, 384, 1, 1}), Tag::AcdB16b48a4b);
+  EXPECT_EQ(tiles(kBytes, Dims{16, 32, 1, 1}), Tag::AcdB16a4b);
+  EXPECT_EQ(tiles(kBytes, Dims{128, 128, 3, 3}), Tag::AcdB16b32a4b);
+  EXPECT_EQ(tiles(kPairs, Dims{64, 32, 1, 1}), Tag::AcdB64a2b);
+  EXPECT_EQ(tiles(kPairs, Dims{512, 256, 1, 1}), Tag::AcdB16b64a2b);
+  EXPECT_EQ(tiles(kPairs, Dims{64, 64, 3, 3}), Tag::AcdB16b16a2b);
+  EXPECT_EQ(tiles(kPairs, Dims{256, 256, 3, 3}), Tag::AcdB16b32a2b);
+  EXPECT_EQ(tiles(DataType::kFloat, Dims{128, 128, 3, 3}), Tag::Acdb64a);  // not of tiles
+}
+
 /// Convolutions of every row of the table that serves all numbers of threads.
 Maker network(std::int64_t size) {
   Maker maker(6);

@@ -60,6 +60,12 @@ constexpr std::array kBytePlane{BlockTag{8, Tag::AcdB8a4b},   BlockTag{16, Tag::
                                 BlockTag{24, Tag::AcdB24a4b}, BlockTag{32, Tag::AcdB32a4b},
                                 BlockTag{48, Tag::AcdB48a4b}, BlockTag{64, Tag::AcdB64a4b}};
 
+// What AMX's kernels read where more channels are summed than a tile has.
+constexpr std::array kByteTiles{BlockTag{16, Tag::AcdB16b16a4b}, BlockTag{32, Tag::AcdB16b32a4b},
+                                BlockTag{48, Tag::AcdB16b48a4b}, BlockTag{64, Tag::AcdB16b64a4b}};
+constexpr std::array kPairTiles{BlockTag{16, Tag::AcdB16b16a2b}, BlockTag{32, Tag::AcdB16b32a2b},
+                                BlockTag{48, Tag::AcdB16b48a2b}, BlockTag{64, Tag::AcdB16b64a2b}};
+
 constexpr std::array kPairPlane{BlockTag{16, Tag::AcdB16a2b}, BlockTag{32, Tag::AcdB32a2b},
                                 BlockTag{48, Tag::AcdB48a2b}, BlockTag{64, Tag::AcdB64a2b}};
 constexpr std::array kPairGroups{BlockTag{16, Tag::aBdeC16b2c}, BlockTag{32, Tag::aBdeC32b2c},
@@ -75,11 +81,23 @@ std::optional<Tag> narrow_groups(std::int64_t m, std::int64_t c, InstructionSet 
   return m <= 4 ? Tag::aBCde4c4b : m <= 8 ? Tag::aBCde8c8b : Tag::aBCde16c16b;
 }
 
+/// What oneDNN's kernels for AMX choose with up to 8 threads at sizes that are common for so many results of bytes, or of
+/// pairs of bytes.
+std::optional<Tag> of_tiles(const Dims& dims, std::int64_t m, bool pairs) {
+  static constexpr std::array<std::int64_t, 3> kPointwise{64, 48, 32}, kWindow{32, 48, 64};
+  const bool pointwise = dims[2] == 1 && dims[3] == 1;
+  const bool narrow = m <= 16 || (pairs && !pointwise && m == 64);
+  const std::int64_t block = narrow ? 16 : least_padded_block(m, pointwise ? kPointwise : kWindow);
+  if (pairs) return tag_of(dims[1] <= 32 ? kPairPlane : kPairTiles, block);
+  return dims[1] <= 64 ? tag_of(kBytePlane, block) : tag_of(kByteTiles, block);
+}
+
 std::optional<Tag> of_bytes(const ConvWeights& weights, std::int64_t m, InstructionSet usable) {
   if (weights.source != DataType::kUint8) return std::nullopt;  // sums of the weights go with them
   if (weights.grouped)
     return weights.dims[1] == 1 && weights.dims[2] == 1 ? std::optional(depthwise(usable))
                                                         : std::nullopt;
+  if (includes(usable, InstructionSet::kAvx512CoreAmx)) return of_tiles(weights.dims, m, false);
   static constexpr std::array<std::int64_t, 3> kWide{64, 48, 32};
   static constexpr std::array<std::int64_t, 2> kNarrow{32, 24};
   if (m <= 16) return tag_of(kBytePlane, m <= 8 && !wide_vectors(usable) ? 8 : 16);
@@ -109,6 +127,9 @@ std::optional<Tag> conv_packing(const ConvWeights& weights, InstructionSet usabl
   if (weights.type != DataType::kFloat && weights.source == weights.type) {  // pairs of channels
     if (weights.transposed || kernel_dims != 2 || !fills_panels(m, c, weights.grouped))
       return std::nullopt;
+    const bool tiles = includes(usable, InstructionSet::kAvx512CoreAmx) && !weights.grouped &&
+                       weights.type == DataType::kBfloat16;
+    if (tiles) return of_tiles(weights.dims, m, true);
     return tag_of(weights.grouped ? kPairGroups : kPairPlane, panel_block(m, kShortDepth, usable));
   }
   // Narrow types in f32's packings, from which own kernels widen them.
