@@ -162,6 +162,9 @@ HWY_INLINE void finish_logits(const Attention& a, std::int64_t image, std::int64
   if (bias.visible != nullptr)
     for (std::int64_t i = 0; i < end; ++i)
       if (bias.visible[at + (first + i) * bias.key] == 0) logits[i] = kHiddenLogit;
+  if (a.distances.addends != nullptr)
+    for_each_distance(a.distances, head, first_position(a, image) + query, first, end,
+                      [&](std::int64_t i, float addend) { logits[i] += addend * kLog2e; });
   for (std::int64_t i = 0; i < std::min(seen.first - first, count); ++i) logits[i] = kHiddenLogit;
   for (std::int64_t i = std::max<std::int64_t>(end, 0); i < count; ++i) logits[i] = kHiddenLogit;
 }

@@ -53,13 +53,34 @@ struct KeyRange {
   std::int64_t first = 0, end = 0;
 };
 
+/// Where the first query of an image is among the keys.
+inline std::int64_t first_position(const Attention& a, std::int64_t image) {
+  return a.position == nullptr ? 0 : a.position[image];
+}
+
 inline KeyRange seen_keys(const Attention& a, std::int64_t image, std::int64_t query) {
-  const std::int64_t position = (a.position == nullptr ? 0 : a.position[image]) + query;
+  const std::int64_t position = first_position(a, image) + query;
   KeyRange range{0, a.lengths == nullptr ? a.sizes.keys : a.lengths[image]};
   range.end = std::min(range.end, a.bias.keys);
   if (a.causal) range.end = std::min(range.end, position + 1);
   if (a.window > 0) range.first = std::max<std::int64_t>(0, position - a.window);
   return range;
+}
+
+/// Calls add(i, addend) for keys `first` + i, i in [0, count), of a query of `head` at `position`.
+template <class Add>
+void for_each_distance(const AttentionDistances& distances, std::int64_t head,
+                       std::int64_t position, std::int64_t first, std::int64_t count,
+                       const Add& add) {
+  const float* own = distances.addends + head * distances.count;
+  const auto place = [&](std::int64_t key) {
+    return std::clamp<std::int64_t>(key - first, 0, count);
+  };
+  const std::int64_t near = place(position - distances.count + 2), after = place(position + 1);
+  std::int64_t i = 0;
+  for (; i < near; ++i) add(i, own[distances.count - 1]);
+  for (; i < after; ++i) add(i, own[position - first - i]);
+  for (; i < count; ++i) add(i, own[0]);
 }
 
 }  // namespace ctxgen::kernels

@@ -32,6 +32,7 @@ struct TileBlock {
   std::int64_t first_key, key_count;       // of the block of keys
   FloatRows k, v;                          // from that key on
   float key_length;                        // of the longest of them; negative: not known yet
+  float most_distance;                     // what distances add at most, or 0
   KeyRange seen[kRowsOfTask];
 };
 
@@ -96,13 +97,25 @@ HWY_NOINLINE void measure_rows(const Attention& a, TileBlock& block) {
 
 /// What hides a key from a row for sure: an addend that leaves a weight of 0 next to the largest logit so far, however
 /// large the key's own logit is. That is at most the product of the lengths of query and key (Cauchy-Schwarz), of
-/// which 2 % more are taken for the error of both. -infinity, which always hides: nothing less does.
+/// which 2 % more are taken for the error of both, and what its distance adds. -infinity, which always hides: nothing
+/// less does.
 HWY_INLINE float hiding_addend(const Attention& a, const TileBlock& block, std::int64_t row) {
   constexpr float kNothing = 128;                  // powers of two below the largest logit
   const float by = a.softcap > 0 ? kLog2e : 1.0F;  // else it is in the queries
-  const float logit = block.q_length[row] * block.key_length * by * 1.02F + kNothing;
+  const float logit =
+      block.q_length[row] * block.key_length * by * 1.02F + block.most_distance * kLog2e + kNothing;
   const float addend = (block.most[row] - logit) / kLog2e;
   return std::isfinite(addend) ? addend - std::abs(addend) * 1e-3F : kHiddenLogit;
+}
+
+/// What distances add to a logit of the block's heads at most, or 0.
+HWY_INLINE float most_distance(const Attention& a, std::int64_t kv_head, std::int64_t group) {
+  const AttentionDistances& distances = a.distances;
+  float most = 0;
+  if (distances.addends == nullptr) return most;
+  const float* own = distances.addends + kv_head * group * distances.count;
+  for (std::int64_t i = 0; i < group * distances.count; ++i) most = std::max(most, own[i]);
+  return most;
 }
 
 /// Whether bias hides keys [first, first + 8) from the row.

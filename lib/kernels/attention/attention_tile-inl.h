@@ -195,6 +195,38 @@ HWY_NOINLINE void tile_bias(const Attention& a, const TileBlock& block, std::int
     });
 }
 
+/// Adds what the distances of keys [first, first + count) from the rows of a tile add.
+template <std::size_t kVectors>
+HWY_NOINLINE void tile_distances(const Attention& a, const TileBlock& block, std::int64_t group,
+                                 std::int64_t tile, std::int64_t first, std::int64_t count) {
+  const TileTag d;
+  constexpr std::int64_t kWidth = static_cast<std::int64_t>(kVectors) * kTileLanes;
+  const AttentionDistances& distances = a.distances;
+  const auto position = [&](std::int64_t row) {
+    return first_position(a, block.image) + (block.row + row) / group;
+  };
+  const auto add = [&](auto addend_of) HWY_ATTR {
+    for (std::int64_t key = 0; key < count; ++key)
+      for (std::int64_t v = 0; v < kWidth; v += kTileLanes) {
+        const std::int64_t at = key * kMostTileRows + v;
+        hn::StoreU(hn::Add(hn::LoadU(d, block.logits + at), addend_of(at)), d, block.logits + at);
+      }
+  };
+  if (group == 1 && position(tile) - (first + count - 1) >= distances.count - 1) {
+    const float* own = distances.addends + block.kv_head * distances.count;
+    const auto farthest = hn::Set(d, own[distances.count - 1] * kLog2e);
+    return add([&](std::int64_t) HWY_ATTR { return farthest; });
+  }
+  for (std::int64_t r = 0; r < kWidth; ++r) {
+    const std::int64_t row = std::min(tile + r, block.rows - 1);
+    for_each_distance(distances, block.kv_head * group + (block.row + row) % group, position(row),
+                      first, count, [&](std::int64_t key, float addend) {
+                        block.addends[key * kMostTileRows + r] = addend * kLog2e;
+                      });
+  }
+  add([&](std::int64_t at) HWY_ATTR { return hn::LoadU(d, block.addends + at); });
+}
+
 template <std::size_t kVectors>
 HWY_NOINLINE void tile_cap(const Attention& a, float* logits, std::int64_t count) {
   const Vector inverse = constant(1 / a.softcap), cap = constant(a.softcap * kLog2e);
@@ -297,6 +329,7 @@ HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64
   if (a.softcap > 0) tile_cap<kVectors>(a, block.logits, count);
   if (a.bias.addends != nullptr || a.bias.visible != nullptr)
     tile_bias<kVectors>(a, block, group, tile, first, count);
+  if (a.distances.addends != nullptr) tile_distances<kVectors>(a, block, group, tile, first, count);
   tile_hide<kVectors>(block, tile, first, count);
   tile_weights<kVectors>(block, tile, count);
   by_depth(a.sizes.value_size, [&]<std::size_t kDepth>(std::int64_t e) HWY_ATTR {
@@ -324,6 +357,7 @@ HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t g
     std::fill_n(block.out + e * kRowsOfTask, rounded_up(block.rows, kTileLanes), 0.0F);
   std::fill_n(block.most, kRowsOfTask, -std::numeric_limits<float>::infinity());
   std::fill_n(block.sum, kRowsOfTask, 0.0F);
+  block.most_distance = most_distance(a, block.kv_head, group);
   if (a.bias.addends != nullptr) measure_rows(a, block);
 }
 

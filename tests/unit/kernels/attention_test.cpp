@@ -43,7 +43,7 @@ HeadStrides strides_of(Form form, std::int64_t heads, std::int64_t rows, std::in
 /// Inputs and the result of one call, in memory of its own.
 struct Case {
   AttentionSizes sizes;
-  Floats q, k, v, out, addends;
+  Floats q, k, v, out, addends, by_distance;
   std::vector<std::uint8_t> visible;
   std::vector<std::int64_t> position, lengths;
   Attention call;
@@ -88,6 +88,11 @@ struct Case {
     }
   }
 
+  void add_distances(std::int64_t count, float deviation) {
+    by_distance = numbers(sizes.heads * count, deviation, 5);
+    call.distances = {by_distance.data(), count};
+  }
+
   void run(Workers& workers) {
     const auto bytes = attention_scratch_bytes(sizes);
     ASSERT_TRUE(bytes.has_value());
@@ -130,6 +135,13 @@ Logit logit_of(const Case& c, std::int64_t b, std::int64_t h, std::int64_t s, st
   const std::int64_t at = b * bias.image + h * bias.head + s * bias.query + t * bias.key;
   double addend = 0;
   if (bias.addends != nullptr) addend = double{bias.addends[at]};
+  if (a.distances.addends != nullptr) {
+    const std::int64_t position =
+        (c.position.empty() ? 0 : c.position[static_cast<std::size_t>(b)]) + s;
+    addend += double{
+        a.distances.addends[h * a.distances.count +
+                            std::clamp<std::int64_t>(position - t, 0, a.distances.count - 1)]};
+  }
   if (bias.visible != nullptr && bias.visible[at] == 0) addend = -INFINITY;
   if (!sees(c, b, s, t)) addend = -INFINITY;
   if (addend == -INFINITY) return {addend, 0};
@@ -240,6 +252,34 @@ TEST(Attend, AddsABiasOfAnyBroadcast) {
         check(c, name_of(c.sizes) + (addends ? " addends " : " visible ") + std::to_string(images) +
                      "," + std::to_string(heads) + "," + std::to_string(rows));
       }
+}
+
+TEST(Attend, AddsWhatDistancesSay) {
+  for (const AttentionSizes& s :
+       {AttentionSizes{2, 4, 4, 1, 700, 16, 16}, AttentionSizes{1, 6, 2, 2, 300, 8, 8},
+        AttentionSizes{2, 4, 4, 70, 331, 16, 16}, AttentionSizes{1, 6, 2, 33, 40, 8, 24}})
+    for (const std::int64_t count : {1, 2, 7, 129, 900})
+      for (const bool causal : {false, true}) {
+        Case c(s);
+        c.position.assign(static_cast<std::size_t>(s.images), s.keys - s.queries);
+        c.position.back() = 0;
+        c.call.position = c.position.data();
+        c.call.causal = causal;
+        c.add_distances(count, 3);
+        check(c, name_of(s) + " of " + std::to_string(count) + " distances");
+      }
+}
+
+/// What bias hides next to all logits may be seen for its distance.
+TEST(Attend, ADistanceOutweighsABias) {
+  Case c({1, 2, 2, 40, 200, 16, 16});
+  c.add_bias(true, 1, 1, 40);
+  for (float& x : c.addends) x = x == -kInfinity ? x : -160 - std::abs(x);
+  c.add_distances(60, 1);
+  for (float& x : c.by_distance) x = std::abs(x) * 60;
+  c.position = {160};
+  c.call.position = c.position.data();
+  check(c, "bias and distances");
 }
 
 TEST(Attend, KeysBeyondTheBiasAreHidden) {

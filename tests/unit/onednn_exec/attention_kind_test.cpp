@@ -33,7 +33,7 @@ struct Form {
   Dims past = {2, 2, 4, 5};
   std::vector<std::int32_t> last = {6, 4};
   std::vector<std::int64_t> count = {};
-  Dims bias = {}, cos = {};
+  Dims bias = {}, cos = {}, distances = {};
   DataType bias_type = DataType::kFloat;
   std::string lengths = "last", rotary = {};
   std::vector<std::int64_t> total = {7};
@@ -47,7 +47,7 @@ struct Form {
 Maker attention(const Form& form) {
   Maker maker(1);
   const auto input = [&](const Dims& dims) { return dims.empty() ? Operand{} : maker.input(dims); };
-  std::vector<Operand> inputs(9);
+  std::vector<Operand> inputs(10);
   inputs[0] = input(form.q);
   inputs[1] = input(form.k);
   inputs[2] = input(form.v);
@@ -63,6 +63,7 @@ Maker attention(const Form& form) {
     inputs[6] = input(form.bias);
   inputs[7] = input(form.cos);
   inputs[8] = input(form.cos);
+  inputs[9] = input(form.distances);
   std::vector<Param> params{integer("heads", form.heads),
                             integer("kv_heads", form.kv_heads),
                             integer("window", form.window),
@@ -313,6 +314,13 @@ TEST(ExecAttention, RefusesCachesOfIntegersThatDoNotFit) {
     EXPECT_EQ(code({.type = type}), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of_form({.cache = DataType::kInt8}), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of_form({.more = {reals("k_scales", 1)}}), ErrorCode::kInvalidGraph);
+}
+
+TEST(ExecAttention, DistancesAreOfAllHeads) {
+  for (const Dims& dims : {Dims{4, 1}, Dims{4, 9}})
+    EXPECT_EQ(code_of_form({.distances = dims}), ctxgen::test::kOk) << to_string(dims);
+  for (const Dims& dims : {Dims{2, 9}, Dims{36}, Dims{4, 0}, Dims{1, 4, 9}})
+    EXPECT_EQ(code_of_form({.distances = dims}), ErrorCode::kInvalidGraph) << to_string(dims);
 }
 
 TEST(ExecAttention, BiasesBroadcast) {

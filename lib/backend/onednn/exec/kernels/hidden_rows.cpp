@@ -22,6 +22,8 @@ class Row {
         out_(a.out + image * a.out_strides.image + head * a.out_strides.head +
              row * a.out_strides.row) {
     const std::int64_t own = head / (a.sizes.heads / a.sizes.kv_heads);
+    if (a.distances.addends != nullptr) distances_ = a.distances.addends + head * a.distances.count;
+    position_ = (a.position == nullptr ? 0 : a.position[image]) + row;
     key_rows_ = a.k + image * a.k_strides.image + own * a.k_strides.head;
     value_rows_ = a.v + image * a.v_strides.image + own * a.v_strides.head;
   }
@@ -58,7 +60,11 @@ class Row {
         sum += double{query_[i]} * double{key_rows_[k * a_.k_strides.row + i]};
       score = static_cast<float>(sum) * a_.scale;
     }
-    return score + bias_[k * a_.bias.key];
+    return score + bias_[k * a_.bias.key] + distance(k);
+  }
+  [[nodiscard]] float distance(std::int64_t k) const {
+    if (distances_ == nullptr) return 0;
+    return distances_[std::clamp<std::int64_t>(position_ - k, 0, a_.distances.count - 1)];
   }
   [[nodiscard]] double weight(std::int64_t k, float most) const {
     return std::exp(double{logit(k)} - double{most});
@@ -67,6 +73,8 @@ class Row {
   const kernels::Attention& a_;
   std::int64_t keys_, seen_;  // seen: those that are not after the query
   const float *bias_, *query_, *key_rows_ = nullptr, *value_rows_ = nullptr;
+  const float* distances_ = nullptr;  // of the head
+  std::int64_t position_ = 0;
   float* out_;
 };
 

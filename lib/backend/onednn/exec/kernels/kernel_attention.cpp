@@ -57,7 +57,7 @@ struct Arguments {
   const float *q = nullptr, *k = nullptr, *v = nullptr;
   const std::byte *past_key = nullptr, *past_value = nullptr;
   const std::byte *lengths = nullptr, *bias = nullptr;
-  const float *cos = nullptr, *sin = nullptr;
+  const float *cos = nullptr, *sin = nullptr, *distances = nullptr;
   float* out = nullptr;
   std::byte *present_key = nullptr, *present_value = nullptr;
   const std::int64_t* numbers = nullptr;
@@ -93,6 +93,7 @@ class AttentionKernel final : public Kernel {
     attend.k_strides = with_rows(work_.attend.k_strides, work_.k_heads_first, span.added);
     attend.v_strides = with_rows(work_.attend.v_strides, work_.v_heads_first, span.added);
     if (work_.has_present) read_presents(a, span, attend);
+    attend.distances.addends = a.distances;
     attend.out = a.out;
     attend.position = position;
     attend.lengths = lengths;
@@ -151,6 +152,7 @@ class AttentionKernel final : public Kernel {
       next(a.cos);
       next(a.sin);
     }
+    if (work_.attend.distances.count > 0) next(a.distances);
     next(a.out);
     if (work_.has_present) {
       next(a.present_key);

@@ -93,7 +93,7 @@ struct AttentionWork {
 void attend_hidden_rows(const kernels::Attention& a, bool finite_causal);
 
 /// Appends new keys and values to past ones, normed and turned by their positions, and attends to all of them. Args:
-/// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, where there are
+/// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, distances, where there are
 /// such; then the result, present key and present value [images, kv heads, keys, size], where there are
 /// such; numbers (null: the planned ones); scratch.
 ///

@@ -20,7 +20,19 @@ namespace {
 
 using kernels::HeadStrides;
 
-enum Input : std::size_t { kQ, kK, kV, kPastKey, kPastValue, kLengths, kBias, kCos, kSin, kInputs };
+enum Input : std::size_t {
+  kQ,
+  kK,
+  kV,
+  kPastKey,
+  kPastValue,
+  kLengths,
+  kBias,
+  kCos,
+  kSin,
+  kDistances,
+  kInputs
+};
 
 /// Heads of q, k or v: [images, heads, rows, size], or [images, rows, heads * size].
 struct Heads {
@@ -239,6 +251,17 @@ Status read_rotary(const ProgramOp& op, ShapeInputs in, AttentionWork& work) {
   return {};
 }
 
+/// What is added by distance: [heads, distances].
+Status read_distances(const ProgramOp& op, ShapeInputs in, AttentionWork& work) {
+  if (!in[kDistances].present) return {};
+  const Dims& dims = in[kDistances].dims;
+  if (dims.size() != 2 || dims[0] != work.attend.sizes.heads || dims[1] < 1)
+    return fail(ErrorCode::kInvalidGraph, "{}: distances {} of {} heads", label(op),
+                to_string(dims), work.attend.sizes.heads);
+  work.attend.distances.count = dims[1];
+  return {};
+}
+
 /// All that dims and parameters say.
 Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given) {
   std::vector<ShapeInput> in(given.begin(), given.end());
@@ -253,6 +276,7 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   CTXGEN_CHECK(read_cache(op, params, work));
   CTXGEN_CHECK(read_keys(op, in, params, work));
   CTXGEN_CHECK(read_rotary(op, in, work));
+  CTXGEN_CHECK(read_distances(op, in, work));
   kernels::Attention& a = work.attend;
   a.scale = static_cast<float>(
       params.scale != 0 ? params.scale : 1 / std::sqrt(static_cast<double>(a.sizes.size)));
@@ -290,7 +314,7 @@ Result<ShapeOutputs> attention_shape(const ProgramOp& op, ShapeInputs in) {
 Status check_attention_types(const Program& program, const ProgramOp& op) {
   const auto input = [&](std::size_t i) { return i < op.inputs.size() ? op.inputs[i] : Operand{}; };
   const auto params = CTXGEN_TRY(decode<AttentionParams>(op));
-  for (const std::size_t i : {kQ, kK, kV, kCos, kSin})
+  for (const std::size_t i : {kQ, kK, kV, kCos, kSin, kDistances})
     CTXGEN_CHECK(expect_type(program, op, input(i), {DataType::kFloat}));
   const DataType cache = params.cache_type();
   for (const std::size_t i : {kPastKey, kPastValue})

@@ -24,6 +24,13 @@ struct AttentionBias {
   std::int64_t keys = INT64_MAX;  // keys from here on have no place: they are hidden
 };
 
+/// What is added to logits by how far a key is from its query: `addends[h * count + n]` of head h where the key is n
+/// places before it, the last of the head's where it is farther away, the first where it comes after. Finite.
+struct AttentionDistances {
+  const float* addends = nullptr;  // null: nothing is added
+  std::int64_t count = 0;
+};
+
 struct AttentionSizes {
   std::int64_t images = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0, value_size = 0;
   bool quantised = false;  // keys and values are integers
@@ -37,7 +44,7 @@ struct QuantisedHeads {
   QuantisedForm form = {};
 };
 
-/// out(query) = sum over keys of w(key) v(key), w = softmax(cap(scale q k) + bias) over the keys that the
+/// out(query) = sum over keys of w(key) v(key), w = softmax(cap(scale q k) + bias + distances) over the keys that the
 /// query sees; cap(x) is softcap * tanh(x / softcap), or x where softcap is 0. Head h reads the keys and
 /// values of h / (heads / kv_heads). Query s of image b is at position `position[b]` + s of the keys; it
 /// sees those below lengths[b], with `causal` up to its own position, and with window > 0 at most that
@@ -61,6 +68,7 @@ struct Attention {
   const std::int64_t* position = nullptr;  // per image, 0 or more; null: 0
   const std::int64_t* lengths = nullptr;   // per image, 0 to sizes.keys; null: sizes.keys
   AttentionBias bias;
+  AttentionDistances distances = {};
   std::byte* scratch = nullptr;  // attention_scratch_bytes() of it, at a multiple of 64
 };
 

@@ -136,8 +136,8 @@ inline constexpr std::string_view kLowBitConv = "low_bit_conv";
 inline constexpr std::string_view kLowBitLookup = "low_bit_lookup";
 /// A "conv" whose weights are computed: a value, packed in each run.
 inline constexpr std::string_view kComputedConv = "computed_conv";
-/// q, k?, v?, past_key?, past_value?, lengths?, bias?, cos?, sin? -> result, or result, present_key,
-/// present_value: softmax(cap(scale q k^T) + bias) v of each head (ctxgen/kernels/attention.h). q, k and v are
+/// q, k?, v?, past_key?, past_value?, lengths?, bias?, cos?, sin?, distances? -> result, or result, present_key,
+/// present_value: softmax(cap(scale q k^T) + bias + distances) v of each head (ctxgen/kernels/attention.h). q, k and v are
 /// [B, heads, rows, size] or [B, rows, heads * size]; without k and v, q is [B, rows, (heads + 2 kv_heads) *
 /// size], which holds them; the result has q's form. past_key, past_value and the present ones are
 /// [B, kv_heads, keys, size]; with present outputs, new keys and values follow the past ones, and the keys are
@@ -150,7 +150,8 @@ inline constexpr std::string_view kComputedConv = "computed_conv";
 /// its query is the lowest float, to which a bias (f32) is added, instead of -infinity: only a query from which the bias
 /// hides all other keys sees the difference.
 /// cos, sin [positions, half]: the first 2 half elements of each head of q and k are turned by their position,
-/// in pairs as `rotary` says ("halves", "neighbours"); only with present outputs.
+/// in pairs as `rotary` says ("halves", "neighbours"); only with present outputs. distances [heads, count]: what is added
+/// to the logit of a key that is 0, 1, 2... places before its query; the first for keys after it, the last for farther ones.
 /// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
 /// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
 /// short_bias, long_bias, finite_causal (0/1), sinks (per head one more logit, within +-1e30; absent where there are none).
