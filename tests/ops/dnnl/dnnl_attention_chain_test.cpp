@@ -24,8 +24,10 @@ enum class Mask {
   kKeys,
   kCut,
   kHeads,
-  kSized
-};  // kSized: made of the number of keys
+  kSized,
+  kPositions,
+  kZeros
+};  // kSized: made of the number of keys; kPositions: and a mask, as T5's; kZeros: and a mask
 
 struct Chain {
   std::int64_t batch = 2, heads = 4, kv_heads = 2, size = 8, tokens = 3, past = 5;
@@ -39,6 +41,8 @@ struct Chain {
   bool upper = false;         // the wrong triangle
   bool crossed = false;       // without a past: keys and values are inputs
   bool shares_sizes = false;  // a node after it reads the size of what only the chain has
+  bool shares_bias = false;   // and another the bias
+  std::int64_t late = 0;      // positions of queries begin so much later
 };
 
 class ChainGraph {
@@ -64,7 +68,11 @@ class ChainGraph {
     if (form_.causal)
       logits =
           g.add("Where", {triangle(q), logits, g.constant({}, std::vector<float>{form_.hidden})});
-    if (form_.mask != Mask::kNone) logits = g.add("Add", {logits, mask()});
+    if (form_.mask != Mask::kNone) {
+      const std::string bias = mask();
+      logits = g.add("Add", {logits, bias});
+      if (form_.shares_bias) g.output(g.add("Neg", {bias}));
+    }
     const std::string weights = g.add("Softmax", {logits}, {attr("axis", -1)});
     result = g.add("MatMul", {weights, values});
     g.output(result);
@@ -156,12 +164,49 @@ class ChainGraph {
     const std::string places = g.add("Range", {g.int_tensor({}, {0}), keys, g.int_tensor({}, {1})});
     return g.add("Cast", {g.add("Sub", {places, keys})}, {attr("to", 1)});
   }
+  std::string places_of(const std::string& value, std::int64_t axis) {
+    const std::string count = g.add("Squeeze", {size_of(value, 2), g.ints({0})});
+    return g.add(
+        "Unsqueeze",
+        {g.add("Range", {g.int_tensor({}, {0}), count, g.int_tensor({}, {1})}), g.ints({axis})});
+  }
+  std::string number(float value) { return g.constant({}, std::vector<float>{value}); }
+  /// By the distance of each key, in 8 buckets: from 16 on all are in the last.
+  std::string positions(const std::string& mask) {
+    std::string past = g.add("Squeeze", {size_of("past_key", 2), g.ints({0})});
+    if (form_.late != 0) past = g.add("Add", {past, g.int_tensor({}, {form_.late})});
+    const std::string queries = g.add("Add", {places_of("q", 1), past});
+    const std::string relative = g.add("Sub", {places_of(keys_, 0), queries});
+    const std::string distance = g.add("Neg", {g.add("Min", {relative, g.int_tensor({}, {0})})});
+    std::string far = g.add("Div", {g.add("Cast", {distance}, {attr("to", 1)}), number(4)});
+    far = g.add("Div", {g.add("Log", {far}), number(std::log(4.0F))});
+    far = g.add("Cast", {g.add("Mul", {far, number(4)})}, {attr("to", 7)});
+    far = g.add("Min", {g.add("Add", {far, g.int_tensor({}, {4})}), g.int_tensor({}, {7})});
+    const std::string bucket =
+        g.add("Where", {g.add("Less", {distance, g.int_tensor({}, {4})}), distance, far});
+    const std::string table = g.constant({8, form_.heads}, -3, 3);
+    const std::string rows =
+        g.add("Transpose", {g.add("Gather", {table, bucket})}, {attr("perm", List{2, 0, 1})});
+    return g.add("Add", {g.add("Unsqueeze", {rows, g.ints({0})}), mask});
+  }
+  std::string zeros(const std::string& mask) {
+    const std::string shape =
+        g.add("Concat", {g.ints({1}), g.ints({form_.heads}), size_of("q", 2), size_of(keys_, 2)},
+              {attr("axis", 0)});
+    return g.add("Add", {g.add("ConstantOfShape", {shape}), mask});
+  }
   std::string mask() {
     if (form_.mask == Mask::kSized) return sized_mask();
+    if (form_.mask == Mask::kPositions) return positions(plain_mask());
+    if (form_.mask == Mask::kZeros) return zeros(plain_mask());
+    return plain_mask();
+  }
+  std::string plain_mask() {
     const std::int64_t keys = form_.past + form_.tokens;
-    const bool full = form_.mask == Mask::kFull || form_.mask == Mask::kCut;
+    const bool cut = form_.mask >= Mask::kCut && form_.mask != Mask::kHeads;
+    const bool full = form_.mask == Mask::kFull || cut;
     const std::int64_t heads = form_.mask == Mask::kHeads ? form_.heads : 1;
-    const std::int64_t columns = keys + (form_.mask == Mask::kCut ? 4 : 0);
+    const std::int64_t columns = keys + (cut ? 4 : 0);
     const std::int64_t rows = full || heads > 1 ? form_.tokens : 1;
     Tensor bias = Tensor::allocate(DataType::kFloat, {form_.batch, heads, rows, columns}).value();
     for (std::size_t i = 0; float& one : bias.mutable_elements<float>())
@@ -173,9 +218,8 @@ class ChainGraph {
           (form_.batch - 1) * heads * rows * columns + k)] = kLowest;
     std::string made = g.tensor_input("mask", std::move(bias));
     if (form_.symbolic)
-      g.set_dims(made, {"batch", "", rows == 1 ? "" : "tokens",
-                        form_.mask == Mask::kCut ? "longer" : "total"});
-    if (form_.mask != Mask::kCut) return made;
+      g.set_dims(made, {"batch", "", rows == 1 ? "" : "tokens", cut ? "longer" : "total"});
+    if (!cut) return made;
     return g.add("Slice", {made, g.ints({0}), size_of(keys_, 2), g.ints({3}), g.ints({1})});
   }
 
@@ -270,6 +314,29 @@ TEST(DnnlAttentionChain, BiasesOfTheSizeOfThePresent) {
   // Transpose, MatMul, Mul, Add, Softmax, MatMul: not the Concats, which the bias needs before them.
   EXPECT_EQ(taken_with_softmax({.kv_heads = 4, .mask = Mask::kSized}), 6);
   EXPECT_EQ(taken_with_softmax({.kv_heads = 4, .mask = Mask::kFull}), 8);
+}
+
+TEST(DnnlAttentionChain, BiasesOfPositionsAreMadeByTheOp) {
+  for (const std::int64_t past : {1, 5, 40})
+    for (const std::int64_t kv_heads : {2, 4})
+      for (const std::int64_t tokens : {1, 3, 40}) {
+        SCOPED_TRACE(std::format("{} past, {} heads of keys, {} tokens", past, kv_heads, tokens));
+        expect_attention(
+            {.kv_heads = kv_heads, .tokens = tokens, .past = past, .mask = Mask::kPositions});
+      }
+  for (const bool crossed : {false, true})
+    expect_attention({.kv_heads = 4, .mask = Mask::kZeros, .crossed = crossed});
+}
+
+TEST(DnnlAttentionChain, BiasesThatOthersReadAreValues) {
+  const Chain form{.kv_heads = 4, .mask = Mask::kPositions};
+  EXPECT_GT(taken_with_softmax(form), 25);
+  Chain shared = form;
+  shared.shares_bias = true;
+  EXPECT_LT(taken_with_softmax(shared), 25);
+  Chain late = form;
+  late.late = 1;
+  EXPECT_LT(taken_with_softmax(late), 25);
 }
 
 TEST(DnnlAttentionChain, FixedSizes) {

@@ -23,29 +23,62 @@ bool is_folded(const GraphView& view, NodeId id) {
 }  // namespace
 
 DimChains::DimChains(const GraphView& view, const NodeScope& scope,
-                     const std::vector<bool>& allowed, const std::vector<NodeId>& readers,
-                     const std::vector<bool>& taken,
-                     const std::vector<std::vector<NodeId>>& together)
+                     const std::vector<bool>& allowed, SizeReaders readers,
+                     const std::vector<bool>& taken)
     : view_(view),
       scope_(scope),
       allowed_(allowed),
       taken_(taken),
       vanishes_(scope.size()),
       reads_(scope.size()),
+      follows_(scope.size()),
       level_(scope.size(), 0),
-      readers_(readers) {
-  for (const NodeId reader : readers_) reads_[scope_.place(reader)] = true;
-  for (const NodeId reader : readers_) collect(reader);
-  find_levels(taken, together);
+      given_(std::move(readers)) {
+  for (const std::vector<NodeId>* all : {&given_.readers, &given_.takers})
+    for (const NodeId reader : *all) reads_[scope_.place(reader)] = true;
+  find_followers();
+  for (const std::vector<NodeId>* all : {&given_.readers, &given_.takers})
+    for (const NodeId reader : *all) collect(reader);
+  settle();  // as if all nodes were of one level: those that stay for other reasons part others
+  find_levels();
   settle();
-  make_groups(together);
+  make_groups();
+}
+
+bool DimChains::takes(NodeId id) const { return std::ranges::binary_search(given_.takers, id); }
+
+/// Marks all nodes that taken ones, or what these give, come before.
+void DimChains::find_followers() {
+  const Graph& graph = view_.graph();
+  for (std::size_t n = 0; n < follows_.size(); ++n) {
+    if (!follows_[n] && !taken_[n]) continue;
+    for (const ValueId output : graph.node(scope_.at(n)).outputs)
+      if (output.valid())
+        for (const NodeId consumer : graph.value(output).consumers)
+          if (const std::size_t to = scope_.place(consumer); to < follows_.size())
+            follows_[to] = true;
+  }
+}
+
+/// What a reader wants to have of sizes.
+std::vector<ValueId> DimChains::lists_of(NodeId reader) const {
+  const Node& node = view_.graph().node(reader);
+  std::vector<ValueId> lists;
+  if (!takes(reader)) {
+    for (const std::size_t input : dim_list_inputs(view_, node)) lists.push_back(node.input(input));
+    return lists;
+  }
+  for (const ValueId input : node.inputs) {
+    const NodeId producer = input.valid() ? view_.graph().value(input).producer : NodeId{};
+    if (producer.valid() && scope_.marked(allowed_, producer)) lists.push_back(input);
+  }
+  return lists;
 }
 
 /// Nodes of one level have no node of others on a way between them. What is taken together is of one level.
-void DimChains::find_levels(const std::vector<bool>& taken,
-                            const std::vector<std::vector<NodeId>>& together) {
+void DimChains::find_levels() {
   const Graph& graph = view_.graph();
-  const auto ours = [&](std::size_t n) { return taken[n] || vanishes_[n]; };
+  const auto ours = [&](std::size_t n) { return taken_[n] || vanishes_[n]; };
   for (bool changed = true; changed;) {
     for (std::size_t n = 0; n < level_.size(); ++n)
       for (const ValueId output : graph.node(scope_.at(n)).outputs)
@@ -56,7 +89,7 @@ void DimChains::find_levels(const std::vector<bool>& taken,
               level_[to] = std::max(level_[to], level_[n] + (ours(n) && !ours(to) ? 1 : 0));
           }
     changed = false;
-    for (const std::vector<NodeId>& nodes : together) {
+    for (const std::vector<NodeId>& nodes : given_.together) {
       std::uint32_t level = 0;
       for (const NodeId id : nodes) level = std::max(level, level_[scope_.place(id)]);
       for (const NodeId id : nodes)
@@ -68,10 +101,9 @@ void DimChains::find_levels(const std::vector<bool>& taken,
 /// Marks all nodes that the reader's sizes come from.
 void DimChains::collect(NodeId reader) {
   const Node& reading = view_.graph().node(reader);
-  const std::vector<std::size_t> inputs = dim_list_inputs(view_, reading);
-  if (!read_dim_lists(NodeView(view_, reading), inputs)) return;
-  std::vector<ValueId> open;
-  for (const std::size_t input : inputs) open.push_back(reading.input(input));
+  if (!takes(reader) && !read_dim_lists(NodeView(view_, reading), dim_list_inputs(view_, reading)))
+    return;
+  std::vector<ValueId> open = lists_of(reader);
   while (!open.empty()) {
     const ValueId id = open.back();
     open.pop_back();
@@ -118,7 +150,7 @@ bool DimChains::may_vanish(NodeId id) const {
       const std::size_t reader = scope_.place(consumer);
       if (reader == scope_.size() || level_[reader] != level_[scope_.place(id)]) return false;
       if (vanishes_[reader]) return true;
-      return reads_[reader] && view_.graph().node(consumer).input(0) != output;
+      return reads_[reader] && (takes(consumer) || view_.graph().node(consumer).input(0) != output);
     });
   });
 }
@@ -126,9 +158,10 @@ bool DimChains::may_vanish(NodeId id) const {
 /// Whether all that the reader's lists come from vanishes: then the partition sees each tensor that
 /// it wants sizes of, because a Shape reads it there.
 bool DimChains::is_served(NodeId reader) const {
-  const Node& node = view_.graph().node(reader);
-  return std::ranges::all_of(dim_list_inputs(view_, node),
-                             [&](std::size_t input) { return is_inside(node.input(input)); });
+  return std::ranges::all_of(lists_of(reader), [&](ValueId list) {
+    // A taker reads nothing in a run: what is there before all that is taken may stay.
+    return is_inside(list) || (takes(reader) && !follows(view_.graph().value(list).producer));
+  });
 }
 
 /// The node stays in the graph; what that may break is looked at again.
@@ -155,10 +188,8 @@ void DimChains::settle() {
       keep(id, open);
     } else if (reads(id) && !is_served(id)) {
       reads_[scope_.place(id)] = false;
-      const Node& reader = view_.graph().node(id);
-      for (const std::size_t input : dim_list_inputs(view_, reader))
-        if (const NodeId producer = view_.graph().value(reader.input(input)).producer;
-            producer.valid())
+      for (const ValueId list : lists_of(id))
+        if (const NodeId producer = view_.graph().value(list).producer; producer.valid())
           open.push_back(producer);
     }
   }
@@ -169,7 +200,7 @@ Refusal DimChains::refusal(NodeId reader) const {
   return "the sizes that it needs are also read outside the partition";
 }
 
-void DimChains::make_groups(const std::vector<std::vector<NodeId>>& together) {
+void DimChains::make_groups() {
   std::vector<std::uint32_t> parent(vanishes_.size());
   std::iota(parent.begin(), parent.end(), 0U);
   const auto find = [&](std::uint32_t n) {
@@ -185,13 +216,14 @@ void DimChains::make_groups(const std::vector<std::vector<NodeId>>& together) {
             parent[find(i)] = find(static_cast<std::uint32_t>(scope_.place(consumer)));
   }
   std::vector<bool> joined(vanishes_.size(), false);
-  for (const std::vector<NodeId>& nodes : together)
-    for (const NodeId id : nodes) {
-      const std::size_t at = scope_.place(id);
-      parent[find(static_cast<std::uint32_t>(at))] =
-          find(static_cast<std::uint32_t>(scope_.place(nodes.front())));
-      joined[at] = true;
-    }
+  for (const auto* all : {&given_.together, &given_.joined})
+    for (const std::vector<NodeId>& nodes : *all)
+      for (const NodeId id : nodes) {
+        const std::size_t at = scope_.place(id);
+        parent[find(static_cast<std::uint32_t>(at))] =
+            find(static_cast<std::uint32_t>(scope_.place(nodes.front())));
+        joined[at] = true;
+      }
   std::map<std::uint32_t, std::vector<NodeId>> members;
   for (std::uint32_t i = 0; i < vanishes_.size(); ++i)
     if (vanishes_[i] || reads_[i] || joined[i]) members[find(i)].push_back(scope_.at(i));

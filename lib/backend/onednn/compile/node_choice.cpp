@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "dim_list.h"
@@ -10,17 +11,31 @@
 
 namespace ctxgen::onednn {
 
+namespace {
+
+bool is_sized(const Graph& graph, NodeId id) {
+  return std::ranges::any_of(graph.value(graph.node(id).output(0)).consumers,
+                             [&](NodeId reader) { return graph.node(reader).op_type == "Shape"; });
+}
+
+}  // namespace
+
 NodeChoice::NodeChoice(const GraphView& view, const NodeScope& scope, std::vector<bool> free,
                        Check check)
     : view_(view),
       scope_(scope),
       free_(std::move(free)),
-      patterns_(find_patterns(view, scope, free_)),
-      sized_first_(scope.size(), false) {
+      patterns_(find_patterns(view, scope, free_, true)),
+      early_(scope.size(), false) {
   // Without one of them, sizes that another one reads may be read by more nodes.
   for (;;) {
     choose(check);
-    if (find_sized_first()) continue;
+    if (find_early()) continue;
+    if (!std::ranges::all_of(patterns_,
+                             [&](const PatternMatch& match) { return all_make(match); })) {
+      patterns_ = find_patterns(view, scope, free_, false);
+      continue;
+    }
     if (std::erase_if(patterns_, [&](const PatternMatch& match) { return !holds(match); }) == 0)
       return;
   }
@@ -32,18 +47,24 @@ void NodeChoice::choose(Check check) {
   refusals_.assign(scope_.size(), std::nullopt);
   readers_.clear();
   std::vector<std::vector<NodeId>> together;
+  std::vector<NodeId> takers;
   for (const PatternMatch& match : patterns_) {
     for (const NodeId id : match.nodes) {
       alone_[scope_.place(id)] = false;
       in_pattern_[scope_.place(id)] = true;
     }
-    if (!match.attention || match.attention->readers.empty()) continue;
+    if (!match.attention) continue;
+    std::ranges::copy(match.attention->takers, std::back_inserter(takers));
+    if (match.attention->readers.empty() && match.attention->takers.empty()) continue;
     together.push_back(match.nodes);
     std::ranges::copy(match.attention->readers, std::back_inserter(readers_));
   }
   refuse_masks();
   for (std::size_t i = 0; i < scope_.size(); ++i)
-    if (sized_first_[i] && alone_[i]) refusals_[i] = "its size is needed before the partition";
+    if (early_[i] && alone_[i])
+      refusals_[i] = is_sized(view_.graph(), scope_.at(i))
+                         ? "its size is needed before the partition"
+                         : "nodes outside need it before the partition";
   taken_ = in_pattern_;
   for (std::size_t i = 0; i < scope_.size(); ++i) {
     if (!alone_[i] || refusals_[i]) continue;
@@ -54,7 +75,13 @@ void NodeChoice::choose(Check check) {
     if (reads_dims(view_, node)) readers_.push_back(scope_.at(i));
   }
   std::ranges::sort(readers_);
-  chains_.emplace(view_, scope_, alone_, readers_, taken_, together);
+  std::ranges::sort(takers);
+  chains_.emplace(view_, scope_, alone_,
+                  SizeReaders{.readers = readers_,
+                              .takers = std::move(takers),
+                              .together = std::move(together),
+                              .joined = makers()},
+                  taken_);
   for (const NodeId reader : readers_)
     if (const std::size_t at = scope_.place(reader); alone_[at])
       refusals_[at] = chains_->refusal(reader);
@@ -92,51 +119,88 @@ void NodeChoice::refuse_masks() {
   }
 }
 
-/// Moves of inputs (a lookup of tokens) whose size makes others (positions, a mask) that taken nodes need: they
-/// would be a partition of their own, for nothing. Whether there are more of them than before.
-bool NodeChoice::find_sized_first() {
+/// Whether a way over nodes that stay outside leads from the node to taken ones.
+bool NodeChoice::reaches_taken(NodeId from) const {
   const Graph& graph = view_.graph();
-  const auto reaches_taken = [&](NodeId shape) {
-    std::vector<bool> seen(scope_.size(), false);
-    std::vector<NodeId> open{shape};
-    while (!open.empty()) {
-      const NodeId id = open.back();
-      open.pop_back();
-      for (const ValueId output : graph.node(id).outputs)
-        if (output.valid())
-          for (const NodeId consumer : graph.value(output).consumers) {
-            const std::size_t at = scope_.place(consumer);
-            if (at == scope_.size() || seen[at] || chains_->vanishes(consumer)) continue;
-            if (taken_[at]) return true;
-            seen[at] = true;
-            open.push_back(consumer);
-          }
-    }
-    return false;
+  std::vector<bool> seen(scope_.size(), false);
+  std::vector<NodeId> open{from};
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    for (const ValueId output : graph.node(id).outputs)
+      if (output.valid())
+        for (const NodeId consumer : graph.value(output).consumers) {
+          const std::size_t at = scope_.place(consumer);
+          if (at == scope_.size() || seen[at] || chains_->vanishes(consumer)) continue;
+          if (taken_[at]) return true;
+          seen[at] = true;
+          open.push_back(consumer);
+        }
+  }
+  return false;
+}
+
+/// Whether the node only moves what is there before the partition, and a node outside makes of it, or of its size, what
+/// taken nodes need.
+bool NodeChoice::comes_early(std::size_t place) const {
+  const Graph& graph = view_.graph();
+  const Node& node = graph.node(scope_.at(place));
+  const OpRow* row = find_row(node);
+  const auto is_given = [&](ValueId id) {
+    if (!id.valid() || view_.constant(id) != nullptr || !graph.value(id).producer.valid())
+      return true;
+    const std::size_t producer = scope_.place(graph.value(id).producer);
+    return producer < scope_.size() && !taken_[producer] &&
+           (!chains_->vanishes(graph.value(id).producer) ||
+            !chains_->follows(graph.value(id).producer));
   };
+  if (row == nullptr || !row->glue || !std::ranges::all_of(node.inputs, is_given)) return false;
+  return std::ranges::any_of(graph.value(node.output(0)).consumers, [&](NodeId consumer) {
+    const std::size_t at = scope_.place(consumer);
+    return at < scope_.size() && !taken_[at] && !chains_->vanishes(consumer) &&
+           view_.constant(graph.node(consumer).output(0)) == nullptr && reaches_taken(consumer);
+  });
+}
+
+/// Moves of inputs (a lookup of tokens) of which others (positions, a mask) are made that taken nodes need: they
+/// would be a partition of their own, for nothing. Whether there are more of them than before.
+bool NodeChoice::find_early() {
   const bool has_attention = std::ranges::any_of(
       patterns_, [](const PatternMatch& match) { return match.attention != nullptr; });
   bool found = false;
-  for (std::size_t i = 0; has_attention && i < scope_.size(); ++i) {
-    if (!alone_[i] || !taken_[i]) continue;
-    const Node& node = graph.node(scope_.at(i));
-    const OpRow* row = find_row(node);
-    const auto is_given = [&](ValueId id) {
-      if (!id.valid() || view_.constant(id) != nullptr || !graph.value(id).producer.valid())
-        return true;
-      const std::size_t producer = scope_.place(graph.value(id).producer);
-      return producer < scope_.size() && !taken_[producer] &&
-             !chains_->vanishes(graph.value(id).producer);
-    };
-    if (row == nullptr || !row->glue || !std::ranges::all_of(node.inputs, is_given)) continue;
-    for (const NodeId consumer : graph.value(node.output(0)).consumers)
-      if (graph.node(consumer).op_type == "Shape" && !chains_->vanishes(consumer) &&
-          reaches_taken(consumer)) {
-        sized_first_[i] = found = true;
-        break;
-      }
-  }
+  for (std::size_t i = 0; has_attention && i < scope_.size(); ++i)
+    if (alone_[i] && taken_[i] && comes_early(i)) early_[i] = found = true;
   return found;
+}
+
+/// By bias that they make themselves: the nodes of all ops that do.
+std::vector<std::vector<NodeId>> NodeChoice::makers() const {
+  std::map<ValueId, std::vector<NodeId>> found;
+  for (const PatternMatch& match : patterns_)
+    if (match.attention && match.attention->made_bias.valid())
+      std::ranges::copy(match.nodes, std::back_inserter(found[match.attention->made_bias]));
+  std::vector<std::vector<NodeId>> all;
+  for (auto& [bias, nodes] : found) all.push_back(std::move(nodes));
+  return all;
+}
+
+/// Whether all that read a bias which an op makes itself do so, and what makes it is theirs, with no node of others
+/// on a way between them.
+bool NodeChoice::all_make(const PatternMatch& match) const {
+  if (!match.attention || !match.attention->made_bias.valid()) return true;
+  const Value& bias = view_.graph().value(match.attention->made_bias);
+  const std::uint32_t level = chains_->level(match.nodes.back());
+  const auto is_maker = [&](NodeId id) {
+    return std::ranges::any_of(patterns_, [&](const PatternMatch& other) {
+      return other.attention && other.attention->made_bias == match.attention->made_bias &&
+             std::ranges::binary_search(other.nodes, id);
+    });
+  };
+  return std::ranges::all_of(match.attention->takers,
+                             [&](NodeId taker) { return !chains_->refusal(taker); }) &&
+         is_maker(bias.producer) && std::ranges::all_of(bias.consumers, [&](NodeId reader) {
+           return is_maker(reader) && chains_->level(reader) == level;
+         });
 }
 
 /// Whether the sizes that an attention reads are those of the partition, and no other node needs what it

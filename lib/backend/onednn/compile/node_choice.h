@@ -35,15 +35,19 @@ class NodeChoice {
  private:
   void choose(Check check);
   void refuse_masks();
-  bool find_sized_first();
+  bool find_early();
+  [[nodiscard]] bool reaches_taken(NodeId from) const;
+  [[nodiscard]] bool comes_early(std::size_t place) const;
   [[nodiscard]] bool holds(const PatternMatch& match) const;
+  [[nodiscard]] bool all_make(const PatternMatch& match) const;
+  [[nodiscard]] std::vector<std::vector<NodeId>> makers() const;
 
   const GraphView& view_;
   const NodeScope& scope_;
   const std::vector<bool> free_;
   std::vector<PatternMatch> patterns_;
   std::vector<bool> alone_, in_pattern_, taken_;
-  std::vector<bool> sized_first_;  // nodes whose sizes others need before the partition
+  std::vector<bool> early_;  // moves that others need before the partition
   std::vector<Refusal> refusals_;
   std::vector<NodeId> readers_;
   std::optional<DimChains> chains_;

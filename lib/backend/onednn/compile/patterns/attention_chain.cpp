@@ -10,6 +10,7 @@
 #include "../dim_list.h"
 #include "chain_sizes.h"
 #include "head_rows.h"
+#include "made_bias.h"
 
 namespace ctxgen::onednn {
 
@@ -26,8 +27,12 @@ constexpr SizeSum kBatch{.batch = 1}, kPast{.past = 1}, kAdded{.added = 1}, kQue
 class ChainWalk {
  public:
   /// `grows`: keys and values of a Concat are a past and what follows it; otherwise they are all there is.
-  ChainWalk(const GraphView& view, bool grows)
-      : view_(view), graph_(view.graph()), sizes_(view), grows_(grows) {}
+  ChainWalk(const GraphView& view, bool grows, bool makes_biases)
+      : view_(view),
+        graph_(view.graph()),
+        sizes_(view),
+        grows_(grows),
+        makes_biases_(makes_biases) {}
 
   [[nodiscard]] std::optional<FoundAttention> find(NodeId softmax);
 
@@ -135,13 +140,15 @@ class ChainWalk {
   bool expect_copies(ValueId value);
   bool expect_causal();
   [[nodiscard]] bool reads_itself() const;
+  bool read_bias();
+  bool make_bias();
   void cut_bias();
   void read_visible();
 
   const GraphView& view_;
   const Graph& graph_;
   ChainSizes sizes_;
-  bool grows_;
+  bool grows_, makes_biases_;
   SizeSum keys_ = kKeys;  // how many there are
   std::vector<NodeId> nodes_;
   ValueId condition_;               // of the Where over logits
@@ -383,6 +390,52 @@ bool ChainWalk::expect_causal() {
   return true;
 }
 
+/// A bias that the ops of all layers make themselves. False: it is a value.
+bool ChainWalk::make_bias() {
+  const ValueId bias = chain_.bias;
+  const std::vector<NodeId> readers(graph_.value(bias).consumers.begin(),
+                                    graph_.value(bias).consumers.end());
+  const std::size_t taken = nodes_.size(), inside = chain_.inside.size(),
+                    listed = chain_.readers.size();
+  const auto queries = sizes_.size(chain_.q, 2);
+  if (!makes_biases_ || !queries) return false;
+  auto made = find_made_bias(view_, bias, sizes_,
+                             {.heads = chain_.params.heads,
+                              .batch = kBatch,
+                              .queries = *queries,
+                              .past = chain_.has_past() ? kPast : SizeSum{},
+                              .keys = keys_});
+  if (!made || !type(made->mask).has_rank() || type(made->mask).rank() > kRank) return false;
+  chain_.made_bias = bias;
+  chain_.bias = made->mask;
+  chain_.by_distance = std::move(made->by_distance);
+  chain_.distances = made->count;
+  const bool first =
+      std::ranges::contains(std::span(nodes_).first(taken), std::ranges::min(readers));
+  cut_bias();
+  read_visible();
+  if (first) {
+    for (const NodeId id : made->nodes) take(id);
+    chain_.takers = std::move(made->takers);
+  } else {
+    nodes_.resize(taken);
+    chain_.inside.resize(inside);
+    chain_.readers.resize(listed);
+  }
+  return true;
+}
+
+/// False: the op takes no such bias.
+bool ChainWalk::read_bias() {
+  if (!type(chain_.bias).is_tensor() || !type(chain_.bias).has_rank() ||
+      type(chain_.bias).rank() < 1 || type(chain_.bias).rank() > kRank)
+    return false;
+  if (make_bias()) return true;
+  cut_bias();
+  read_visible();
+  return true;
+}
+
 /// A mask that is cut to the number of keys is read as it is: the op reads no more than that.
 void ChainWalk::cut_bias() {
   const NodeId id = producer(chain_.bias);
@@ -551,13 +604,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   sizes_.set(turned, 3, keys_);
   sizes_.set(node(product).output(0), 3, keys_);
   if (condition_.valid() && (!chain_.has_past() || !expect_causal())) return std::nullopt;
-  if (chain_.bias.valid()) {
-    if (!type(chain_.bias).is_tensor() || !type(chain_.bias).has_rank() ||
-        type(chain_.bias).rank() < 1 || type(chain_.bias).rank() > kRank)
-      return std::nullopt;
-    cut_bias();
-    read_visible();
-  }
+  if (chain_.bias.valid() && !read_bias()) return std::nullopt;
   if (!read_rows() || reads_itself()) return std::nullopt;
   params.finite_causal = params.finite_causal && params.causal && chain_.bias.valid();
   std::erase_if(chain_.readers,
@@ -569,9 +616,10 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
 
 }  // namespace
 
-std::optional<FoundAttention> find_attention_chain(const GraphView& view, NodeId softmax) {
-  auto found = ChainWalk(view, true).find(softmax);
-  return found ? std::move(found) : ChainWalk(view, false).find(softmax);
+std::optional<FoundAttention> find_attention_chain(const GraphView& view, NodeId softmax,
+                                                   bool makes_biases) {
+  auto found = ChainWalk(view, true, makes_biases).find(softmax);
+  return found ? std::move(found) : ChainWalk(view, false, makes_biases).find(softmax);
 }
 
 Status lower_attention_chain(const AttentionChain& chain, ProgramOp op, ProgramBuilder& builder) {
@@ -582,6 +630,13 @@ Status lower_attention_chain(const AttentionChain& chain, ProgramOp op, ProgramB
   if (chain.bias.valid()) {
     inputs.emplace_back();  // lengths
     inputs.push_back(builder.operand(chain.bias));
+  }
+  if (!chain.by_distance.empty()) {
+    constexpr std::size_t kPlaceOfDistances = 9;
+    inputs.resize(kPlaceOfDistances);
+    Tensor distances =
+        CTXGEN_TRY(tensor_of({chain.params.heads, chain.distances}, std::span(chain.by_distance)));
+    inputs.push_back(builder.stored_weight(op.name + "/distances", std::move(distances)));
   }
   while (inputs.back().kind == Operand::Kind::kNone) inputs.pop_back();
   std::vector<std::uint32_t> outputs{builder.value(chain.result)};

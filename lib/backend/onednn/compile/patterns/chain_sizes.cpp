@@ -63,26 +63,35 @@ std::optional<SizeSum> ChainSizes::size(ValueId tensor, std::size_t axis) const 
 }
 
 std::optional<std::vector<SizeSum>> ChainSizes::list(const Node& node, std::size_t input) const {
+  const auto numbers = known(node, input);
+  if (!numbers) return std::nullopt;
+  std::vector<SizeSum> sums;
+  for (const std::optional<SizeSum>& number : *numbers) {
+    if (!number) return std::nullopt;
+    sums.push_back(*number);
+  }
+  return sums;
+}
+
+std::optional<std::vector<std::optional<SizeSum>>> ChainSizes::known(const Node& node,
+                                                                     std::size_t input) const {
   const auto read = read_dim_lists(NodeView(*view_, node), std::array{input});
   if (!read) return std::nullopt;
-  std::vector<SizeSum> stack;
+  std::vector<std::optional<SizeSum>> stack;
   const std::vector<std::int64_t>& code = read->lists[0].code;
   for (std::size_t i = 0; i + 2 < code.size(); i += 3) {
     const auto word = static_cast<DimWord>(code[i]);
     if (word == DimWord::kNumber) {
-      stack.push_back(number_of(code[i + 1]));
+      stack.emplace_back(number_of(code[i + 1]));
     } else if (word == DimWord::kDim) {
       const auto operand = static_cast<std::size_t>(code[i + 1]);
-      const auto sum = size(operand == 0 ? node.input(0) : read->sized[operand - 1],
-                            static_cast<std::size_t>(code[i + 2]));
-      if (!sum) return std::nullopt;
-      stack.push_back(*sum);
+      stack.push_back(size(operand == 0 ? node.input(0) : read->sized[operand - 1],
+                           static_cast<std::size_t>(code[i + 2])));
     } else {
       if (stack.size() < 2) return std::nullopt;
-      const auto sum = combined(word, stack[stack.size() - 2], stack.back());
-      if (!sum) return std::nullopt;
+      const std::optional<SizeSum> a = stack[stack.size() - 2], b = stack.back();
       stack.pop_back();
-      stack.back() = *sum;
+      stack.back() = a && b ? combined(word, *a, *b) : std::nullopt;
     }
   }
   return stack;

@@ -27,6 +27,9 @@ class ChainSizes {
   [[nodiscard]] std::optional<SizeSum> size(ValueId tensor, std::size_t axis) const;
   /// The list at input `input` of a node: constant, or made of sizes. Nothing where it is anything else.
   [[nodiscard]] std::optional<std::vector<SizeSum>> list(const Node& node, std::size_t input) const;
+  /// The same, where some of its numbers may be anything else.
+  [[nodiscard]] std::optional<std::vector<std::optional<SizeSum>>> known(const Node& node,
+                                                                         std::size_t input) const;
 
  private:
   const GraphView* view_;
