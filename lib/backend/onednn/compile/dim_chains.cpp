@@ -79,7 +79,9 @@ std::vector<ValueId> DimChains::lists_of(NodeId reader) const {
 void DimChains::find_levels() {
   const Graph& graph = view_.graph();
   const auto ours = [&](std::size_t n) { return taken_[n] || vanishes_[n]; };
-  for (bool changed = true; changed;) {
+  // Each round settles one pattern at least: more are needed only where a node outside is between nodes of one.
+  bool changed = true;
+  for (std::size_t round = 0; changed && round <= given_.together.size(); ++round) {
     for (std::size_t n = 0; n < level_.size(); ++n)
       for (const ValueId output : graph.node(scope_.at(n)).outputs)
         if (output.valid() && view_.constant(output) == nullptr)
