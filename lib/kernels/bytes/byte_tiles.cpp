@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ctxgen/kernels/amx.h"
 #include "ctxgen/kernels/byte_product.h"
-
-#include "amx.h"
 
 namespace ctxgen::kernels {
 

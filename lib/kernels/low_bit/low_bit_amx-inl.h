@@ -12,7 +12,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "amx.h"
+#include "ctxgen/kernels/amx.h"
+
 #include "low_bit/low_bit_int8-inl.h"
 
 #undef CTXGEN_LOW_BIT_AMX
@@ -22,9 +23,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-/// Elements of columns that are unpacked at a time, 16 KiB, and rows that share them.
+/// Elements of columns that are unpacked at a time: 16 KiB.
 constexpr std::int64_t kAmxPanel = 512;
-constexpr std::int64_t kAmxRowsOfTask = 128;
 
 /// Whether elements less their zero points are bytes.
 HWY_INLINE bool fits_amx(const LowBitMatrix& matrix) {
@@ -80,32 +80,17 @@ struct AmxColumns {
   std::size_t column;  // 0 or 16
 };
 
-/// sums = rows at `a` by 16 columns of the bytes of a block, in one or more depths. Blocks take turns with the tiles.
-template <bool kOdd>
+/// sums = rows at `a` by 16 columns of the bytes of a block, in one or more depths.
 HWY_INLINE void sum_amx_block(const std::byte* a, std::int64_t stride, std::int64_t block,
                               const std::byte* bytes, std::int32_t* sums) {
   constexpr auto kRow = static_cast<std::int64_t>(kWordRow);
-  if constexpr (kOdd) {
-    CTXGEN_AMX_ZERO(1);
-  } else {
-    CTXGEN_AMX_ZERO(0);
-  }
+  CTXGEN_AMX_ZERO(0);
   for (std::int64_t k = 0; k < block; k += kAmxBytes, bytes += kAmxBytes / 4 * kRow) {
-    if constexpr (kOdd) {
-      CTXGEN_AMX_LOAD(5, a + k, stride);
-      CTXGEN_AMX_LOAD(7, bytes, kRow);
-      CTXGEN_AMX_ADD(tdpbssd, 1, 5, 7);
-    } else {
-      CTXGEN_AMX_LOAD(4, a + k, stride);
-      CTXGEN_AMX_LOAD(6, bytes, kRow);
-      CTXGEN_AMX_ADD(tdpbssd, 0, 4, 6);
-    }
+    CTXGEN_AMX_LOAD(4, a + k, stride);
+    CTXGEN_AMX_LOAD(6, bytes, kRow);
+    CTXGEN_AMX_ADD(tdpbssd, 0, 4, 6);
   }
-  if constexpr (kOdd) {
-    CTXGEN_AMX_STORE(1, sums, kAmxBytes);
-  } else {
-    CTXGEN_AMX_STORE(0, sums, kAmxBytes);
-  }
+  CTXGEN_AMX_STORE(0, sums, kAmxBytes);
 }
 
 /// Adds sums, scaled, to their totals. `steps`: of the rows in this block, `stride` bytes from one to the next.
@@ -150,11 +135,8 @@ HWY_NOINLINE void add_amx_columns(const LowBitMatrix& matrix, const RowLayout& l
   const std::byte* bytes = by.panel + by.column * 4;
   for (std::int64_t block = by.first; block < by.last + kLater; ++block) {
     if (block < by.last) {
-      const std::byte* a = rows.prepared + block * matrix.block;
-      if (block % 2 == 0)
-        sum_amx_block<false>(a, layout.row_bytes, matrix.block, bytes, sums[block % kSlots]);
-      else
-        sum_amx_block<true>(a, layout.row_bytes, matrix.block, bytes, sums[block % kSlots]);
+      sum_amx_block(rows.prepared + block * matrix.block, layout.row_bytes, matrix.block, bytes,
+                    sums[block % kSlots]);
       bytes += matrix.block * kLowBitColumns;
     }
     if (block >= by.first + kLater) scale(block - kLater);
@@ -163,8 +145,7 @@ HWY_NOINLINE void add_amx_columns(const LowBitMatrix& matrix, const RowLayout& l
                          CTXGEN_UNROLLED { hn::Store(totals[r], d, to + r * kLowBitColumns); });
 }
 
-/// A tile times `rows` prepared rows, up to kAmxRowsOfTask: totals[r * kLowBitColumns + c], without bias, of whole
-/// groups of kAmxRows rows.
+/// Adds a tile times `rows` prepared rows to totals[r * kLowBitColumns + c], which has whole groups of kAmxRows rows.
 template <std::size_t kBits>
 HWY_NOINLINE void multiply_in_amx(const LowBitMatrix& matrix, const RowLayout& layout,
                                   const std::byte* prepared, std::int64_t rows,
@@ -178,8 +159,7 @@ HWY_NOINLINE void multiply_in_amx(const LowBitMatrix& matrix, const RowLayout& l
       const AmxRows some{prepared + row * layout.row_bytes, std::min(kAmxRows, rows - row),
                          totals + row * kLowBitColumns};
       const bool whole = some.count == kAmxRows;
-      if (row == 0 || !whole)
-        set_amx_shapes(some.count, some.count, std::min(matrix.block, kAmxBytes));
+      if (row == 0 || !whole) set_amx_shapes(some.count, 0, std::min(matrix.block, kAmxBytes));
       for (std::size_t column = 0; column < kLowBitColumns; column += kLanes) {
         const AmxColumns by{tile, panel, first, last, column};
         if (whole)

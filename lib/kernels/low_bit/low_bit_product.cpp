@@ -130,7 +130,7 @@ HWY_INLINE bool amx_pays(const LowBitProduct& p) {
 
 template <std::size_t kBits>
 HWY_NOINLINE void multiply_amx(const LowBitProduct& p, Workers& workers) {
-  static_assert(kAmxRowsOfTask == kRowsOfTask);
+  static_assert(kRowsOfTask % kAmxRows == 0);
   const RowLayout layout(p.matrix, p.compute, p.matrix.block);
   prepare_int8_rows(p, layout, workers);
   for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {

@@ -151,8 +151,8 @@ TEST(ByteProduct, IsExactForAnyNumberOfRows) {
 
 /// Around the 16 rows and 64 elements of tiles, and the 128 rows of a part.
 TEST(ByteProduct, IsExactForTilesOfAnyHeightAndDepth) {
-  for (const std::int64_t rows : {8, 15, 16, 17, 31, 32, 33, 48, 95, 127, 128, 129, 160, 257})
-    for (const std::int64_t k : {28, 29, 60, 63, 64, 65, 128, 190, 192})
+  for (const std::int64_t rows : {4, 5, 8, 15, 16, 17, 31, 32, 33, 48, 95, 127, 128, 129, 160, 257})
+    for (const std::int64_t k : {28, 29, 60, 63, 64, 65, 116, 128, 185, 190, 192, 258})
       for (const bool is_signed : {false, true})
         expect_exact({rows, k, 45, is_signed, true, Form::Zeros::kPerColumn, true}, 3);
 }

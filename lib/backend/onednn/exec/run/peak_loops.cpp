@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/amx.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -132,37 +133,28 @@ template <int kBytes>
   return 2 * kChains * 32 * static_cast<double>(steps);
 }
 
-/// What LDTILECFG reads: all eight tiles are 16 rows of 64 bytes.
-struct alignas(64) WholeTiles {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-/// Runs add() `steps` times, each four products of tiles 4 to 7 added to tiles 0 to 3: 16 x 16 sums of 64 bytes each.
+/// Runs add() `steps` times, each four products of tiles of rows and columns: 16 x 16 sums of 64 bytes each.
 template <class Add>
 double tile_products(std::int64_t steps, std::int64_t elements, const Add& add) {
-  constexpr WholeTiles kShapes;
-  __asm__ volatile("ldtilecfg (%0)" ::"r"(&kShapes) : "memory");
+  using kernels::kAmxBytes, kernels::kAmxRows;
+  kernels::set_amx_shapes(kAmxRows, kAmxRows, kAmxBytes);
   for (std::int64_t step = 0; step < steps; ++step) add();
-  __asm__ volatile("tilerelease" ::: "memory");
+  kernels::release_amx();
   return 2.0 * 4 * 16 * 16 * static_cast<double>(elements) * static_cast<double>(steps);
 }
 
+#define CTXGEN_FOUR_TILES(product)  \
+  CTXGEN_AMX_ADD(product, 0, 4, 6); \
+  CTXGEN_AMX_ADD(product, 1, 4, 7); \
+  CTXGEN_AMX_ADD(product, 2, 5, 6); \
+  CTXGEN_AMX_ADD(product, 3, 5, 7)
+
 double int8_tiles(std::int64_t steps) {
-  return tile_products(steps, 64, [] {
-    __asm__ volatile(
-        "tdpbusd %%tmm6, %%tmm4, %%tmm0\n\ttdpbusd %%tmm7, %%tmm4, %%tmm1\n\t"
-        "tdpbusd %%tmm6, %%tmm5, %%tmm2\n\ttdpbusd %%tmm7, %%tmm5, %%tmm3" ::);
-  });
+  return tile_products(steps, 64, [] { CTXGEN_FOUR_TILES(tdpbusd); });
 }
 
 double bf16_tiles(std::int64_t steps) {
-  return tile_products(steps, 32, [] {
-    __asm__ volatile(
-        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::);
-  });
+  return tile_products(steps, 32, [] { CTXGEN_FOUR_TILES(tdpbf16ps); });
 }
 #endif
 

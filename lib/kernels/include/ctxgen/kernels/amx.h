@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 // Tiles of AMX (Intel's Software Developer's Manual, volume 1, chapter 18) for kernels that multiply blocks of up to 32
 // rows by 32 columns of bytes: tiles 0 and 1 hold the sums of the first 16 rows, 2 and 3 those of the others, 4 and
@@ -45,7 +46,7 @@ inline void release_amx() { __asm__ volatile("tilerelease" ::: "memory"); }
 #define CTXGEN_AMX_STORE(tile, to, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(stride) : "memory")
 #define CTXGEN_AMX_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
-// tmm[sum] += tmm[row] * tmm[column], by `tdpbusd` (unsigned rows, signed columns) or `tdpbssd` (both signed).
+// tmm[sum] += tmm[row] * tmm[column], by `tdpbusd` (unsigned rows, signed columns), `tdpbssd` (both signed) or `tdpbf16ps`.
 #define CTXGEN_AMX_ADD(product, sum, row, column) \
   __asm__ volatile(#product " %%tmm" #column ", %%tmm" #row ", %%tmm" #sum ::)
 
