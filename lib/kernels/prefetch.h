@@ -4,8 +4,8 @@
 
 namespace ctxgen::kernels {
 
-/// Whether a product of one f32 row asks for its matrix ahead of the hardware's own prefetching. Measured
-/// (docs/onednn.md, "Packed weights"): Intel's cores gain from it, AMD's lose.
+/// Whether f32 products ask for their matrix ahead of the hardware's own prefetching. Measured (docs/onednn.md, "Packed
+/// weights"): Intel's cores gain from it, AMD's lose.
 [[nodiscard]] bool prefetch_pays();
 
 /// How far ahead: two pages, where the hardware stops at the end of one.
@@ -15,5 +15,10 @@ inline constexpr std::uintptr_t kPrefetchBytes = 8192;
 inline void prefetch(const void* at, std::uintptr_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(at) + bytes));
 }
+
+inline constexpr std::int64_t kLineBytes = 64;
+
+/// Asks for the cache line at `at` in the second cache. It may be outside of any object.
+inline void prefetch_second(const void* at) { __builtin_prefetch(at, 0, 2); }
 
 }  // namespace ctxgen::kernels

@@ -12,21 +12,42 @@
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-/// The rows of a group times kVectors vectors of columns, of which the result has `columns`, in tiles
-/// of about as many rows each.
+/// The panels of a chunk that follow, which are to come from memory while a unit's tiles multiply.
+struct NextUnit {
+  Ahead ahead;                    // all its lines; none: nothing follows
+  std::int64_t lines_of_row = 0;  // of each place, for which a row of a tile asks
+  std::int64_t lines_of_piece = 0;
+
+  /// What the tile of the part's rows [row, row + count) asks for.
+  [[nodiscard]] Ahead share(std::int64_t row, std::int64_t count) const {
+    const std::int64_t first = row * lines_of_row;
+    if (first >= ahead.lines) return {};
+    Ahead part = ahead;
+    for (const std::byte*& place : part.places) place += first * kLineBytes;
+    part.lines = std::min(count * lines_of_row, ahead.lines - first);
+    part.lines_of_piece = count * lines_of_piece;
+    return part;
+  }
+};
+
+/// The rows of a group, from number `row` of the part on, times kVectors vectors of columns, of which the result has
+/// `columns`, in tiles of about as many rows each.
 template <std::size_t kVectors>
-HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns) {
+HWY_INLINE void multiply_rows(Tile tile, std::int64_t row, std::int64_t rows, std::int64_t columns,
+                              const NextUnit& next) {
   constexpr auto kMost = static_cast<std::int64_t>(kRowsOf<kVectors>);
   const bool whole = columns >= static_cast<std::int64_t>(kVectors * kLanes);
   for (std::int64_t tiles = (rows + kMost - 1) / kMost; tiles > 0; --tiles) {
     const std::int64_t count = (rows + tiles - 1) / tiles;
     const TileFunction multiply = kTiles<kVectors>[static_cast<std::size_t>(count - 1)];
+    tile.ahead = next.share(row, count);
     if (whole)
       multiply(tile);
     else
       multiply_narrow(multiply, tile, count, columns);
     tile.offsets += count;
     tile.numbers += count;
+    row += count;
     rows -= count;
   }
 }
@@ -102,8 +123,9 @@ struct Chunk {
 /// A group's rows times the columns of a unit from `column` on, one chunk of the depth. `tile` has what
 /// all tiles share.
 HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
-                              const Panels& panels, Tile tile, std::int64_t rows,
-                              std::int64_t column) {
+                              const Panels& panels, const NextUnit& next, Tile tile,
+                              const WindowRows::Group& group, std::int64_t column) {
+  const std::int64_t rows = group.count;
   const std::int64_t block = panels.block;
   const std::int64_t end = std::min(column + columns_of_unit(block), part.column + part.columns);
   // Where the last panel is alone it is a unit of its own.
@@ -118,10 +140,10 @@ HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, co
     tile.to = p.result + part.row * p.result_pitch + at;
     tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
     switch (vectors) {
-      case 4: multiply_rows<4>(tile, rows, end - at); break;
-      case 3: multiply_rows<3>(tile, rows, end - at); break;
-      case 2: multiply_rows<2>(tile, rows, end - at); break;
-      default: multiply_rows<1>(tile, rows, end - at); break;
+      case 4: multiply_rows<4>(tile, group.first, rows, end - at, next); break;
+      case 3: multiply_rows<3>(tile, group.first, rows, end - at, next); break;
+      case 2: multiply_rows<2>(tile, group.first, rows, end - at, next); break;
+      default: multiply_rows<1>(tile, group.first, rows, end - at, next); break;
     }
   }
 }
@@ -229,6 +251,35 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
 /// What narrow panels become: of a unit's columns.
 inline constexpr std::int64_t kWidenedColumns = kLanes >= 16 ? 64 : 4 * kLanes;
 
+/// What follows the unit at row k of the panels from `column` on: the next columns, the part's first ones in the next chunk, or
+/// the first ones of the next part, whose columns mostly follow.
+HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, std::int64_t k,
+                              std::int64_t column) {
+  NextUnit next;
+  if (!prefetch_pays()) return next;
+  constexpr std::int64_t kElement = sizeof(float);
+  const std::int64_t block = p.matrix.block, depth = p.windows.depth();
+  const std::int64_t steps = std::min(kChunk, depth - k);
+  column += columns_of_unit(block);
+  if (column >= part.column + part.columns) {
+    k = k + kChunk < depth ? k + kChunk : 0;
+    column = k > 0 ? part.column : part.column + part.columns;
+  }
+  if (column >= p.matrix.columns || part.rows == 0 || steps <= 0) return next;
+  const std::byte* panel =
+      p.matrix.panels + (column / block * p.matrix.panel_elements + k * block) * kElement;
+  const bool two = columns_of_unit(block) > block && column + block < p.matrix.columns;
+  const std::int64_t places = Ahead::kPlaces / (two ? 2 : 1);  // of a panel
+  next.ahead.lines = std::min(kChunk, depth - k) * block * kElement / kLineBytes / places;
+  for (std::int64_t i = 0; i < Ahead::kPlaces; ++i)
+    next.ahead.places[static_cast<std::size_t>(i)] =
+        panel + i / places * p.matrix.panel_elements * kElement +
+        i % places * next.ahead.lines * kLineBytes;
+  next.lines_of_row = (next.ahead.lines + part.rows - 1) / part.rows;
+  next.lines_of_piece = (next.lines_of_row * kStepsOfPiece + steps - 1) / steps;
+  return next;
+}
+
 /// A panel's chunk stays in the nearest cache that holds it while all groups of rows take it.
 HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) {
   const WindowRows rows(p.windows, part.row, part.rows);
@@ -251,13 +302,14 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
       if (narrow)
         panels = widen_unit(p.matrix, k, std::min(chunk_depth, depth - k), part.column + i,
                             std::min(unit, part.columns - i), widened);
+      const NextUnit next = narrow ? NextUnit{} : next_unit(p, part, k, part.column + i);
       for (const WindowRows::Group& group : rows.groups()) {
         tile.offsets = rows.offsets() + group.first;
         tile.numbers = rows.numbers() + group.first;
         if (i == 0 || rows.groups().size() > 1)
           tile.run_count = find_runs(p.windows, group.cover, k, chunk_depth, runs);
         if (tile.run_count > 0 || chunk.first || chunk.last)
-          multiply_unit(p, part, chunk, panels, tile, group.count, part.column + i);
+          multiply_unit(p, part, chunk, panels, next, tile, group, part.column + i);
       }
     }
   }

@@ -9,7 +9,9 @@
 
 #include <hwy/highway.h>
 
+#include <array>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "prefetch.h"
@@ -26,9 +28,24 @@ inline constexpr std::size_t kMostTileRows = kLanes >= 16 ? 14 : kLanes >= 8 ? 6
 /// no faster than two.
 inline constexpr int kStepsAtOnce = kLanes >= 16 ? 1 : 2;
 
-/// Rows of a tile of so many vectors of columns at most: its sums fill the registers.
+/// Rows of a tile of so many vectors of columns at most: its sums, a step's columns and an element fill the
+/// registers. With AVX-512, seven rows of four vectors would keep one sum in memory (5 % slower).
 template <std::size_t kVectors>
-constexpr std::size_t kRowsOf = HWY_MIN(kTileRegisters / kVectors, kMostTileRows);
+constexpr std::size_t kRowsOf =
+    kLanes >= 16 && kVectors == 4 ? 6 : HWY_MIN(kTileRegisters / kVectors, kMostTileRows);
+
+/// Steps of a tile's depth between two times that it asks for memory ahead.
+inline constexpr std::int64_t kStepsOfPiece = 32;
+
+/// Lines of memory that a tile asks for while it multiplies, into the second cache: its share of what the next unit's
+/// tiles will read, from several places at once. Measured (docs/onednn.md, "Packed weights"): one place does not keep the
+/// memory busy.
+struct Ahead {
+  static constexpr std::int64_t kPlaces = 4;
+  std::array<const std::byte*, kPlaces> places{};
+  std::int64_t lines = 0;           // of each place; 0: it asks for nothing
+  std::int64_t lines_of_piece = 0;  // of each place, in kStepsOfPiece steps
+};
 
 /// What a tile multiplies and where its sums go. All its columns are there (multiply_narrow() sees to
 /// that).
@@ -49,6 +66,7 @@ struct Tile {
   std::int64_t to_pitch;
   const Finish* finish;  // null: more chunks follow
   bool clamped;          // the finish has a bound
+  Ahead ahead;
 };
 
 template <std::size_t kRows, std::size_t kVectors>
@@ -70,31 +88,47 @@ HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
   });
 }
 
+/// Asks for the lines of a piece, from number `line` on. Returns the number of the next piece's first.
+HWY_INLINE std::int64_t ask_ahead(const Ahead& ahead, std::int64_t line) {
+  const std::int64_t end = HWY_MIN(line + ahead.lines_of_piece, ahead.lines);
+  for (; line < end; ++line)
+    for (const std::byte* place : ahead.places) prefetch_second(place + line * kLineBytes);
+  return line;
+}
+
 /// Adds the products of a chunk.
 template <std::size_t kRows, std::size_t kVectors, bool kAhead>
 HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   const Floats d;
   [[maybe_unused]] const std::int64_t half = t.half;
+  const std::int64_t piece =
+      t.ahead.lines > 0 ? kStepsOfPiece : std::numeric_limits<std::int64_t>::max();
+  std::int64_t line = 0;
   for (std::size_t i = 0; i < t.run_count; ++i) {
     const Run& run = t.runs[i];
     const float* HWY_RESTRICT b = t.panel + (run.depth - t.first) * t.block;
     const float* a[kRows];
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
+    for (std::int64_t k = 0; k < run.count;) {
+      line = ask_ahead(t.ahead, line);
+      const std::int64_t stop = run.count - k > piece ? k + piece : run.count;
 #pragma GCC unroll kStepsAtOnce
-    for (std::int64_t k = 0; k < run.count; ++k, b += t.block) {
-      if constexpr (kAhead)
-        unrolled<kVectors>([&](auto v)
-                               CTXGEN_UNROLLED { prefetch(b + v * kLanes, kPrefetchBytes); });
-      FloatVector columns[kVectors];
-      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-        const float* from = kVectors == 4 && v >= 2 ? b + half + (v - 2) * kLanes : b + v * kLanes;
-        columns[v] = hn::LoadU(d, from);
-      });
-      unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-        const FloatVector x = hn::Set(d, a[r][k]);
-        unrolled<kVectors>(
-            [&](auto v) CTXGEN_UNROLLED { sums[r][v] = hn::MulAdd(x, columns[v], sums[r][v]); });
-      });
+      for (; k < stop; ++k, b += t.block) {
+        if constexpr (kAhead)
+          unrolled<kVectors>([&](auto v)
+                                 CTXGEN_UNROLLED { prefetch(b + v * kLanes, kPrefetchBytes); });
+        FloatVector columns[kVectors];
+        unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+          const float* from =
+              kVectors == 4 && v >= 2 ? b + half + (v - 2) * kLanes : b + v * kLanes;
+          columns[v] = hn::LoadU(d, from);
+        });
+        unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+          const FloatVector x = hn::Set(d, a[r][k]);
+          unrolled<kVectors>(
+              [&](auto v) CTXGEN_UNROLLED { sums[r][v] = hn::MulAdd(x, columns[v], sums[r][v]); });
+        });
+      }
     }
   }
 }
