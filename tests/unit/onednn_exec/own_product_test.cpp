@@ -217,6 +217,27 @@ TEST(OwnProduct, StreamsAreForRowsOnly) {
   EXPECT_EQ(streams_of(batch), 0U);
 }
 
+/// oneDNN takes the packing with a kernel for AVX2 where it has none for AVX-512.
+TEST(OwnProduct, NoConvolutionHasNarrowVectors) {
+  if (!includes(usable_instruction_set(), InstructionSet::kAvx512Core))
+    GTEST_SKIP() << "no wider vectors than AVX2's";
+  for (const std::int64_t pixels : {15, 28, 41})
+    for (const std::int64_t channels : {64, 256, 512})
+      for (const std::int64_t kernel : {1, 3}) {
+        SCOPED_TRACE(std::to_string(pixels) + " pixels, " + std::to_string(channels) +
+                     " channels, " + std::to_string(kernel));
+        Maker maker(13);
+        const Operand x = maker.input(Dims{1, channels, pixels, pixels});
+        maker.output(maker.op(kind::kConv,
+                              {x, maker.weight(Dims{2 * channels, channels, kernel, kernel})},
+                              {ints("strides", {2, 2})}, {unary("relu")}));
+        std::vector<OpTiming> timings;
+        ASSERT_TRUE(compile_and_run(maker, &timings));
+        for (const OpTiming& timing : timings)
+          EXPECT_FALSE(timing.implementation.ends_with(":avx2")) << timing.implementation;
+      }
+}
+
 TEST(OwnProduct, PanelColumns) {
   EXPECT_EQ(panel_columns({{40, 100, 3, 3}, kF32, Tag::Acdb32a}), 32);
   EXPECT_EQ(panel_columns({{2, 40, 100, 3, 3}, kF32, Tag::aBdec64b}), 64);

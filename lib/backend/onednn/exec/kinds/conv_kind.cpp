@@ -85,11 +85,12 @@ Status build_conv(NodeBuilder& builder) {
   };
   const kernels::Windows windows =
       conv.rank <= 4 ? windows_of(builder.input(0).dims, window, params.group) : kernels::Windows();
+  const std::int64_t columns = builder.output().dims[1] / params.group;
   const auto build_own = [&](const memory::desc& panels) {
     return add_own_product(builder, {.windows = windows,
                                      .weight = {kNone, conv.weight, false, conv.logical, panels},
                                      .groups = params.group,
-                                     .columns = builder.output().dims[1] / params.group,
+                                     .columns = columns,
                                      .column_axis = 1});
   };
   // oneDNN has a kernel for panels only if it would choose them for these threads, caches and pixels.
@@ -105,8 +106,11 @@ Status build_conv(NodeBuilder& builder) {
                  : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
     const bool own_first =
         (own || own_depthwise) &&
-        builder.own_comes_first(own ? prefers_own_windows(windows) : prefers_own_depthwise());
+        builder.own_comes_first(own ? prefers_own_windows(builder, windows, columns)
+                                    : prefers_own_depthwise());
+    builder.refuse_narrow(!own_first && (own || own_depthwise));
     const Status first = own_first ? build_ours() : build_with(form);
+    builder.refuse_narrow(false);
     if ((!own && !own_depthwise) || !is_unsupported(first)) return first;
     return own_first ? build_with(form) : build_ours();
   };

@@ -85,6 +85,10 @@ class NodeBuilder {
               References references = References::kRefused)
       : context_(context), node_(node), references_(references) {}
 
+  /// Whether primitives of narrower vectors than the processor's are refused as reference kernels are: where another kernel
+  /// takes the same operands.
+  void refuse_narrow(bool refuse) { refuses_narrow_ = refuse; }
+
   [[nodiscard]] const BuildContext& context() const { return context_; }
   [[nodiscard]] const Node& node() const { return node_; }
   [[nodiscard]] const ProgramOp& op() const { return *node_.program_op; }
@@ -155,6 +159,7 @@ class NodeBuilder {
   const BuildContext& context_;
   const Node& node_;
   References references_;  // of every primitive
+  bool refuses_narrow_ = false;
   NodeBuild build_;
   std::optional<PackedUse> to_pack_;  // a computed weight that the next step reads
   std::uint64_t packed_bytes_ = 0;    // what one takes at the start of the scratch, before the rest

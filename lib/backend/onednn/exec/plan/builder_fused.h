@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/base/stopwatch.h"
 
 #include "plan/builder.h"
@@ -14,6 +15,14 @@ namespace ctxgen::onednn {
 /// oneDNN chooses reference kernels silently (docs/onednn.md, "Reference kernels").
 [[nodiscard]] inline bool is_reference(std::string_view implementation) {
   return implementation.find("ref") != std::string_view::npos;
+}
+
+/// For a packing that is not the one which they would choose for AVX-512, convolutions of oneDNN are silently run by kernels
+/// for AVX2, at 0.4 of the speed (docs/onednn.md, "Packed weights").
+[[nodiscard]] inline bool is_narrow(std::string_view implementation) {
+  return includes(usable_instruction_set(), InstructionSet::kAvx512Core) &&
+         (implementation.ends_with(":avx2") || implementation.ends_with(":avx") ||
+          implementation.ends_with(":sse41"));
 }
 
 template <class Primitive>
@@ -40,7 +49,8 @@ Status NodeBuilder::add_fused(
     if (!pd) continue;
     Step step;
     step.implementation = pd->impl_info_str();
-    if (references_ == References::kRefused && is_reference(step.implementation)) {
+    if ((references_ == References::kRefused && is_reference(step.implementation)) ||
+        (refuses_narrow_ && is_narrow(step.implementation))) {
       refusal = step.implementation;
       continue;
     }

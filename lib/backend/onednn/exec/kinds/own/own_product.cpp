@@ -1,5 +1,6 @@
 #include "kinds/own/own_product.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ctxgen/base/instruction_set.h"
@@ -53,12 +54,28 @@ bool widens_weight(const NodeBuilder& builder) {
 }
 
 // Measured: docs/onednn.md, "Packed weights".
-bool prefers_own_windows(const kernels::Windows& windows) {
+bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& windows,
+                         std::int64_t columns) {
   constexpr std::int64_t kLongDepth = 1024;
   if (!includes(usable_instruction_set(), InstructionSet::kAvx512Core))
     return windows.depth() >= kShortDepth;
   const bool one_line = windows.size[0] == 1 && windows.kernel[0] == 1 && windows.kernel[1] > 1;
-  return one_line && windows.depth() >= kLongDepth;
+  if (one_line && windows.depth() >= kLongDepth) return true;
+  return prefers_own_pixels(builder, windows.rows(), windows.depth(), columns);
+}
+
+bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels, std::int64_t depth,
+                        std::int64_t columns) {
+  constexpr std::int64_t kMostPixels = 320, kMostBesideExponentials = 100, kLeast = 64;
+  if (is_small_product(pixels, depth, columns)) return true;
+  if (!includes(usable_instruction_set(), InstructionSet::kAvx512Core) || !kernels::reads_ahead())
+    return false;
+  const bool exponentials =
+      std::ranges::any_of(builder.node().post_ops, [](const NodePostOp& stage) {
+        return needs_exponential(stage.post->kind, stage.operand != kNone);
+      });
+  return pixels <= (exponentials ? kMostBesideExponentials : kMostPixels) && depth >= kLeast &&
+         columns >= kLeast;
 }
 
 bool prefers_own_rows(std::int64_t rows, std::int64_t depth, std::int64_t columns) {

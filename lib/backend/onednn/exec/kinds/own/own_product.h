@@ -24,8 +24,14 @@ namespace ctxgen::onednn {
 [[nodiscard]] bool widens_weight(const NodeBuilder& builder);
 
 /// Whether it comes first for the windows of a convolution, where oneDNN may take the panels, too: it is
-/// at least as fast, and takes no time to create.
-[[nodiscard]] bool prefers_own_windows(const kernels::Windows& windows);
+/// at least as fast, and takes no time to create. `columns`: of a group's result.
+[[nodiscard]] bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& windows,
+                                       std::int64_t columns);
+
+/// The same for a convolution whose windows are single pixels, and what decides for few larger windows with AVX-512: the
+/// panels of few pixels come from memory, which oneDNN's kernels do not ask for ahead.
+[[nodiscard]] bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels,
+                                      std::int64_t depth, std::int64_t columns);
 
 /// The same for a matrix. Few rows take as long as reading the panels, which oneDNN's kernels do not read
 /// in one stream; small products take as long as calling oneDNN, and creating its kernel a hundred times as long.

@@ -69,7 +69,7 @@ Status build_pointwise_conv(NodeBuilder& builder, double flops) {
   const Dims src_rows = as_rows(src.dims), dst_rows = as_rows(dst.dims);
   const bool own_first =
       takes_own_product(builder) && panel_columns(*packed) &&
-      builder.own_comes_first(is_small_product(src_rows[0], matrix[0], matrix[1]));
+      builder.own_comes_first(prefers_own_pixels(builder, src_rows[0], matrix[0], matrix[1]));
   if (widens_weight(builder) || own_first) {
     const Status own = add_own_product(
         builder, {.windows = kernels::matrix_rows(src_rows[0], matrix[0], matrix[0]),
