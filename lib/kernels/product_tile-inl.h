@@ -24,9 +24,11 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 inline constexpr std::size_t kTileRegisters = kLanes >= 16 ? 28 : kLanes >= 8 ? 12 : 8;
 inline constexpr std::size_t kMostTileRows = kLanes >= 16 ? 14 : kLanes >= 8 ? 6 : 4;
 
-/// Steps of a tile's depth in a turn of its loop. Measured with AVX2: two are 3 % faster than one, four
-/// no faster than two.
-inline constexpr int kStepsAtOnce = kLanes >= 16 ? 1 : 2;
+/// Steps of a tile's depth in a turn of its loop, whose counting takes turns of the units that multiply. Measured
+/// (docs/onednn.md, "Packed weights"): two are 3 to 6 % faster than one, four no faster than two. One row that waits for
+/// memory is 5 % slower by two with AVX-512.
+inline constexpr int kStepsAtOnce = 2;
+inline constexpr int kStepsOfStream = kLanes >= 16 ? 1 : 2;
 
 /// Rows of a tile of so many vectors of columns at most: its sums, a step's columns and an element fill the
 /// registers. With AVX-512, seven rows of four vectors would keep one sum in memory (5 % slower).
@@ -96,11 +98,28 @@ HWY_INLINE std::int64_t ask_ahead(const Ahead& ahead, std::int64_t line) {
   return line;
 }
 
+/// Adds the products of step k: those of each row's element there by kVectors vectors at `b`, the last two of four at b + half.
+template <std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void add_step(const float* const (&a)[kRows], std::int64_t k,
+                         const float* HWY_RESTRICT b, [[maybe_unused]] std::int64_t half,
+                         Sums<kRows, kVectors>& sums) {
+  const Floats d;
+  FloatVector columns[kVectors];
+  unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+    const float* from = kVectors == 4 && v >= 2 ? b + half + (v - 2) * kLanes : b + v * kLanes;
+    columns[v] = hn::LoadU(d, from);
+  });
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    const FloatVector x = hn::Set(d, a[r][k]);
+    unrolled<kVectors>([&](auto v)
+                           CTXGEN_UNROLLED { sums[r][v] = hn::MulAdd(x, columns[v], sums[r][v]); });
+  });
+}
+
 /// Adds the products of a chunk.
 template <std::size_t kRows, std::size_t kVectors, bool kAhead>
 HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
-  const Floats d;
-  [[maybe_unused]] const std::int64_t half = t.half;
+  const std::int64_t half = t.half;
   const std::int64_t piece =
       t.ahead.lines > 0 ? kStepsOfPiece : std::numeric_limits<std::int64_t>::max();
   std::int64_t line = 0;
@@ -112,22 +131,16 @@ HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
     for (std::int64_t k = 0; k < run.count;) {
       line = ask_ahead(t.ahead, line);
       const std::int64_t stop = run.count - k > piece ? k + piece : run.count;
-#pragma GCC unroll kStepsAtOnce
-      for (; k < stop; ++k, b += t.block) {
-        if constexpr (kAhead)
+      if constexpr (kAhead) {
+#pragma GCC unroll kStepsOfStream
+        for (; k < stop; ++k, b += t.block) {
           unrolled<kVectors>([&](auto v)
                                  CTXGEN_UNROLLED { prefetch(b + v * kLanes, kPrefetchBytes); });
-        FloatVector columns[kVectors];
-        unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-          const float* from =
-              kVectors == 4 && v >= 2 ? b + half + (v - 2) * kLanes : b + v * kLanes;
-          columns[v] = hn::LoadU(d, from);
-        });
-        unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-          const FloatVector x = hn::Set(d, a[r][k]);
-          unrolled<kVectors>(
-              [&](auto v) CTXGEN_UNROLLED { sums[r][v] = hn::MulAdd(x, columns[v], sums[r][v]); });
-        });
+          add_step<kRows, kVectors>(a, k, b, half, sums);
+        }
+      } else {
+#pragma GCC unroll kStepsAtOnce
+        for (; k < stop; ++k, b += t.block) add_step<kRows, kVectors>(a, k, b, half, sums);
       }
     }
   }
