@@ -169,7 +169,7 @@ class OwnProduct final : public Contestant {
     product_.finish.bias = filled({{1, size.n}, Type::f32, Tag::ab});
     product_.result = filled({{size.m, size.n}, Type::f32, Tag::ab});
     product_.result_pitch = size.n;
-    parts_ = kernels::product_parts(product_.windows, product_.matrix, 1);
+    parts_ = kernels::parts_of_team(product_.windows, product_.matrix, 1);
   }
 
  private:

@@ -338,67 +338,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace ctxgen::kernels {
 
-namespace {
-
-constexpr std::int64_t kPartColumns = 256;
-constexpr std::int64_t kLeastPartRows = 28;
-constexpr std::int64_t kPartWork = 1 << 20;  // multiply-adds that are worth a part of their own
-constexpr std::int64_t kStreamPartWork = 1 << 16;  // where they wait for the panels
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
-/// Rows of parts of about equal size.
-std::int64_t even_part(std::int64_t rows) {
-  const std::int64_t parts = std::max<std::int64_t>(divide_up(rows, kMostPartRows), 1);
-  return std::clamp<std::int64_t>(divide_up(divide_up(rows, parts), 14) * 14, 14, kMostPartRows);
-}
-
-}  // namespace
-
-std::int64_t ProductParts::count() const {
-  if (rows <= 0 || columns <= 0) return 0;
-  return divide_up(rows, part_rows) * divide_up(columns, part_columns);
-}
-
-ProductPart ProductParts::part(std::int64_t index) const {
-  const std::int64_t down = divide_up(rows, part_rows), across = divide_up(columns, part_columns);
-  const std::int64_t row = (rows_first ? index % down : index / across) * part_rows;
-  const std::int64_t column = (rows_first ? index / down : index % across) * part_columns;
-  return {row, std::min(part_rows, rows - row), column, std::min(part_columns, columns - column)};
-}
-
-ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
-                           std::int64_t wanted) {
-  const std::int64_t depth = std::max<std::int64_t>(windows.depth(), 1);
-  const std::int64_t pixels = windows.images * windows.size[0] * windows.size[1];
-  ProductParts parts{.rows = windows.rows(),
-                     .columns = matrix.columns,
-                     .part_rows = even_part(windows.rows()),
-                     .part_columns = kPartColumns / matrix.block * matrix.block,
-                     .rows_first = pixels * windows.channels < depth * matrix.columns};
-  // Windows at the edges are rows of their own, of which few parts have more at once.
-  const bool few_rows = windows.kernel == Windows::Pair{1, 1};
-  const std::int64_t least_work =
-      few_rows && parts.rows <= most_stream_rows() ? kStreamPartWork : kPartWork;
-  while (parts.count() < wanted) {
-    const std::int64_t rows = std::min(parts.part_rows, parts.rows);
-    const std::int64_t columns = std::min(parts.part_columns, parts.columns);
-    if (rows * columns / 2 < least_work / depth) break;
-    const bool can_rows = rows > kLeastPartRows, can_columns = columns > matrix.block;
-    if (can_rows && (few_rows || !can_columns))
-      parts.part_rows = divide_up(divide_up(rows, 2), 14) * 14;
-    else if (can_columns)
-      parts.part_columns = divide_up(divide_up(columns, 2), matrix.block) * matrix.block;
-    else
-      break;
-  }
-  return parts;
-}
-
-std::int64_t most_stream_rows() { return simd_level() >= SimdLevel::kAvx512 ? 6 : 3; }
-
 bool reads_ahead() { return prefetch_pays(); }
-
 void multiply_panels(const PanelProduct& product, const ProductPart& part) {
   CTXGEN_DISPATCH(multiply_part(product, part));
 }

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "ctxgen/base/half.h"
+#include "ctxgen/base/instruction_set.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -256,6 +257,21 @@ TEST(PanelProduct, KeepsNanAndInfinity) {
   }
 }
 
+void expect_covered_once(const ProductParts& parts, std::int64_t block) {
+  std::int64_t covered = 0;
+  for (std::int64_t i = 0; i < parts.count(); ++i) {
+    const ProductPart part = parts.part(i);
+    ASSERT_GT(part.rows, 0);
+    ASSERT_LE(part.rows, 224);
+    ASSERT_GT(part.columns, 0);
+    ASSERT_EQ(part.column % block, 0);
+    ASSERT_LE(part.row + part.rows, parts.rows);
+    ASSERT_LE(part.column + part.columns, parts.columns);
+    covered += part.rows * part.columns;
+  }
+  EXPECT_EQ(covered, parts.rows * parts.columns);
+}
+
 TEST(PanelProduct, PartsCoverTheResultOnce) {
   for (const std::int64_t rows : {0, 1, 27, 28, 29, 224, 225, 3136, 100000})
     for (const std::int64_t columns : {1, 48, 100, 768, 5000})
@@ -264,19 +280,63 @@ TEST(PanelProduct, PartsCoverTheResultOnce) {
         const Windows windows = matrix_rows(rows, 300, 300);
         const PackedMatrix matrix{nullptr, PanelType::kFloat, columns, block, 300 * block};
         const ProductParts parts = product_parts(windows, matrix, wanted);
-        std::int64_t covered = 0;
-        for (std::int64_t i = 0; i < parts.count(); ++i) {
-          const ProductPart part = parts.part(i);
-          ASSERT_GT(part.rows, 0);
-          ASSERT_LE(part.rows, 224);
-          ASSERT_GT(part.columns, 0);
-          ASSERT_EQ(part.column % block, 0);
-          ASSERT_LE(part.row + part.rows, rows);
-          ASSERT_LE(part.column + part.columns, columns);
-          covered += part.rows * part.columns;
-        }
-        EXPECT_EQ(covered, rows * columns);
+        expect_covered_once(parts, block);
       }
+}
+
+/// Elements of the thread that computes most of them, which takes the next of equally many parts.
+std::int64_t longest_share(const ProductParts& parts, std::int64_t threads) {
+  const std::int64_t count = parts.count(), each = (count + threads - 1) / threads;
+  std::int64_t longest = 0;
+  for (std::int64_t first = 0; first < count; first += each) {
+    std::int64_t share = 0;
+    for (std::int64_t i = first; i < std::min(first + each, count); ++i)
+      share += parts.part(i).rows * parts.part(i).columns;
+    longest = std::max(longest, share);
+  }
+  return longest;
+}
+
+TEST(PanelProduct, PartsOfATeamCoverTheResultOnce) {
+  for (const std::int64_t rows : {0, 1, 7, 50, 197, 224, 225, 257, 1500, 100000})
+    for (const std::int64_t columns : {1, 64, 100, 384, 768, 3072, 50257})
+      for (const std::int64_t depth : {1, 64, 768, 3072})
+        for (const int threads : {1, 2, 3, 8, 64}) {
+          const Windows windows = matrix_rows(rows, depth, depth);
+          const PackedMatrix matrix{nullptr, PanelType::kFloat, columns, 64, depth * 64};
+          const ProductParts parts = parts_of_team(windows, matrix, threads);
+          expect_covered_once(parts, 64);
+        }
+}
+
+TEST(PanelProduct, PartsOfATeamAreEven) {
+  if (simd_level() < SimdLevel::kAvx512) GTEST_SKIP() << "other parts without AVX-512";
+  for (const std::int64_t rows : {49, 50, 128, 197, 257, 512, 1500})
+    for (const std::int64_t columns : {384, 576, 768, 1000, 1536, 3072})
+      for (const int threads : {2, 3, 4}) {
+        const Windows windows = matrix_rows(rows, 768, 768);
+        const PackedMatrix matrix{nullptr, PanelType::kFloat, columns, 64, 768 * 64};
+        const ProductParts parts = parts_of_team(windows, matrix, threads);
+        const double share = static_cast<double>(longest_share(parts, threads)) * threads /
+                             static_cast<double>(rows * columns);
+        EXPECT_LE(share, 1.2) << rows << " rows, " << columns << " columns, " << threads;
+      }
+}
+
+TEST(PanelProduct, IsTheSameForAnyTeam) {
+  for (const std::int64_t rows : {20, 50, 230}) {
+    Trial trial{.windows = matrix_rows(rows, 800, 800), .columns = 200, .block = 64, .bias = true};
+    trial.prepare();
+    const Floats alone = trial.run(1, 1);
+    for (const int threads : {1, 2, 3, 8}) {
+      Floats out(alone.size(), -77);
+      trial.product.result = out.data();
+      const ProductParts parts = parts_of_team(trial.windows, trial.product.matrix, threads);
+      for (std::int64_t i = 0; i < parts.count(); ++i)
+        multiply_panels(trial.product, parts.part(i));
+      EXPECT_EQ(out, alone) << rows << " rows, " << threads << " threads";
+    }
+  }
 }
 
 }  // namespace

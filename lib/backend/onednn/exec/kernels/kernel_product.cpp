@@ -11,18 +11,12 @@ namespace {
 
 using kernels::ProductPart;
 
-/// Of each group: enough for threads to end at about the same time.
-std::int64_t wanted_parts(int threads, std::int64_t groups) {
-  constexpr std::int64_t kPartsPerThread = 8;
-  return threads <= 1 ? 1 : std::max<std::int64_t>(1, threads * kPartsPerThread / groups);
-}
-
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(ProductForm form, int threads)
       : form_(std::move(form)),
-        parts_(kernels::product_parts(form_.product.windows, form_.product.matrix,
-                                      wanted_parts(threads, form_.groups))),
+        parts_(kernels::parts_of_team(form_.product.windows, form_.product.matrix, threads,
+                                      form_.groups)),
         through_rows_(parts_.part_columns >= parts_.columns &&
                       goes_through_rows(form_.finish, parts_.columns)) {}
 

@@ -85,6 +85,11 @@ struct ProductParts {
 [[nodiscard]] ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
                                          std::int64_t wanted);
 
+/// Parts for `threads` threads that compute `groups` such products at once, each taking as many parts that follow each other
+/// as the others, the last one fewer. With AVX-512, parts of a plain matrix are such that threads end at the same time.
+[[nodiscard]] ProductParts parts_of_team(const Windows& windows, const PackedMatrix& matrix,
+                                         int threads, std::int64_t groups = 1);
+
 /// Rows of a matrix, in one part, for which multiply_panels() reads panels of any block once, in the order
 /// in which they are stored. Parts of more rows take chunks of the panels that stay in a cache.
 [[nodiscard]] std::int64_t most_stream_rows();

@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/product.h"
+
+#include "window_rows.h"
+
+namespace ctxgen::kernels {
+
+namespace {
+
+constexpr std::int64_t kPartColumns = 256;
+constexpr std::int64_t kLeastPartRows = 28;
+constexpr std::int64_t kPartWork = 1 << 20;  // multiply-adds that are worth a part of their own
+constexpr std::int64_t kStreamPartWork = 1 << 16;  // where they wait for the panels
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// Rows of parts of about equal size.
+std::int64_t even_part(std::int64_t rows) {
+  const std::int64_t parts = std::max<std::int64_t>(divide_up(rows, kMostPartRows), 1);
+  return std::clamp<std::int64_t>(divide_up(divide_up(rows, parts), 14) * 14, 14, kMostPartRows);
+}
+
+/// Whether the smaller operand is the left one.
+bool is_left_smaller(const Windows& windows, const PackedMatrix& matrix) {
+  const std::int64_t pixels = windows.images * windows.size[0] * windows.size[1];
+  return pixels * windows.channels < std::max<std::int64_t>(windows.depth(), 1) * matrix.columns;
+}
+
+}  // namespace
+
+std::int64_t ProductParts::count() const {
+  if (rows <= 0 || columns <= 0) return 0;
+  return divide_up(rows, part_rows) * divide_up(columns, part_columns);
+}
+
+ProductPart ProductParts::part(std::int64_t index) const {
+  const std::int64_t down = divide_up(rows, part_rows), across = divide_up(columns, part_columns);
+  const std::int64_t row = (rows_first ? index % down : index / across) * part_rows;
+  const std::int64_t column = (rows_first ? index / down : index % across) * part_columns;
+  return {row, std::min(part_rows, rows - row), column, std::min(part_columns, columns - column)};
+}
+
+ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
+                           std::int64_t wanted) {
+  const std::int64_t depth = std::max<std::int64_t>(windows.depth(), 1);
+  ProductParts parts{.rows = windows.rows(),
+                     .columns = matrix.columns,
+                     .part_rows = even_part(windows.rows()),
+                     .part_columns = kPartColumns / matrix.block * matrix.block,
+                     .rows_first = is_left_smaller(windows, matrix)};
+  // Windows at the edges are rows of their own, of which few parts have more at once.
+  const bool few_rows = windows.kernel == Windows::Pair{1, 1};
+  const std::int64_t least_work =
+      few_rows && parts.rows <= most_stream_rows() ? kStreamPartWork : kPartWork;
+  while (parts.count() < wanted) {
+    const std::int64_t rows = std::min(parts.part_rows, parts.rows);
+    const std::int64_t columns = std::min(parts.part_columns, parts.columns);
+    if (rows * columns / 2 < least_work / depth) break;
+    const bool can_rows = rows > kLeastPartRows, can_columns = columns > matrix.block;
+    if (can_rows && (few_rows || !can_columns))
+      parts.part_rows = divide_up(divide_up(rows, 2), 14) * 14;
+    else if (can_columns)
+      parts.part_columns = divide_up(divide_up(columns, 2), matrix.block) * matrix.block;
+    else
+      break;
+  }
+  return parts;
+}
+
+namespace {
+
+/// Whether the rows are those of a plain matrix, too many to be read in one stream.
+bool is_tall_matrix(const Windows& windows) {
+  const Windows::Pair one{1, 1}, none{0, 0};
+  return windows.kernel == one && windows.stride == one && windows.pad == none &&
+         windows.rows() > most_stream_rows();
+}
+
+/// The parts of which a thread has least to compute, as large as possible. Where a depth has several chunks, all but the first add to
+/// what is there: then a part has as many columns as stay in the second cache with the rows, which are read once for all of them.
+ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int threads) {
+  constexpr std::int64_t kPanelRows = 8;              // that take as long as a panel takes to come
+  constexpr std::int64_t kKeptElements = 192 * 1024;  // of a part that chunks add to
+  const std::int64_t rows = windows.rows(), depth = std::max<std::int64_t>(windows.depth(), 1);
+  const std::int64_t team = std::max(threads, 1);
+  const std::int64_t panels = divide_up(matrix.columns, matrix.block);
+  const std::int64_t fewest = divide_up(rows, kMostPartRows);
+  ProductParts best{
+      .rows = rows, .columns = matrix.columns, .rows_first = is_left_smaller(windows, matrix)};
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t down = fewest; down <= fewest + team; ++down) {
+    const std::int64_t part_rows = divide_up(rows, down);
+    const std::int64_t kept = depth <= kChunk ? kPartColumns : kKeptElements / part_rows;
+    const std::int64_t most = std::clamp<std::int64_t>(kept / matrix.block, 1, panels);
+    for (std::int64_t across = most; across > 0; --across) {
+      const bool first = down == fewest && across == most;
+      if (!first && part_rows * across * matrix.block < kPartWork / depth) break;
+      const std::int64_t parts = divide_up(rows, part_rows) * divide_up(panels, across);
+      const std::int64_t time = divide_up(parts, team) * across * (part_rows + kPanelRows);
+      if (time >= least) continue;
+      least = time;
+      best.part_rows = part_rows;
+      best.part_columns = across * matrix.block;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+ProductParts parts_of_team(const Windows& windows, const PackedMatrix& matrix, int threads,
+                           std::int64_t groups) {
+  constexpr std::int64_t kPartsPerThread = 8;  // enough to end at about the same time
+  if (groups == 1 && simd_level() >= SimdLevel::kAvx512 && is_tall_matrix(windows))
+    return even_parts(windows, matrix, threads);
+  const std::int64_t wanted = threads <= 1 ? 1 : threads * kPartsPerThread / groups;
+  return product_parts(windows, matrix, std::max<std::int64_t>(wanted, 1));
+}
+
+std::int64_t most_stream_rows() { return simd_level() >= SimdLevel::kAvx512 ? 6 : 3; }
+
+}  // namespace ctxgen::kernels
