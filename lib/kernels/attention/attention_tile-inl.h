@@ -25,6 +25,9 @@ constexpr std::size_t kTileVectors = 2;
 /// Numbers that are multiplied with a tile's vectors at once: as many sums as there are registers for.
 constexpr std::size_t kTileDepth = kTileLanes >= 16 ? 8 : kTileLanes >= 8 ? 6 : 4;
 
+/// Steps in a turn of a tile's loop, whose counting takes turns of the units that multiply with AVX-512.
+constexpr int kTileStepsAtOnce = kTileLanes >= 16 ? 2 : 1;
+
 /// to[e * to_stride + r] = rows[r][e] * scale for the rows of four pointers.
 HWY_INLINE void transpose_four(const float* const* rows, std::int64_t size, float scale, float* to,
                                std::int64_t to_stride) {
@@ -97,6 +100,7 @@ HWY_INLINE void multiply_tile(std::int64_t count, const float* a, std::int64_t a
     else
       sums[kPlace] = hn::Zero(d);
   });
+#pragma GCC unroll kTileStepsAtOnce
   for (std::int64_t n = 0; n < count; ++n, a += a_inner, b += b_stride) {
     hn::Vec<TileTag> from[kVectors];
     for_each_place<kVectors>([&]<std::size_t kV>()
