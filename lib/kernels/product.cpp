@@ -339,6 +339,7 @@ HWY_AFTER_NAMESPACE();
 namespace ctxgen::kernels {
 
 bool reads_ahead() { return prefetch_pays(); }
+
 void multiply_panels(const PanelProduct& product, const ProductPart& part) {
   CTXGEN_DISPATCH(multiply_part(product, part));
 }

@@ -24,6 +24,12 @@ std::int64_t even_part(std::int64_t rows) {
   return std::clamp<std::int64_t>(divide_up(divide_up(rows, parts), 14) * 14, 14, kMostPartRows);
 }
 
+/// Columns that tiles take at once: of two panels where one is narrow (columns_of_unit() of product.cpp).
+std::int64_t unit_columns(std::int64_t block) {
+  const bool narrow = block == (simd_level() >= SimdLevel::kAvx512 ? 32 : 16);
+  return narrow ? 2 * block : block;
+}
+
 /// Whether the smaller operand is the left one.
 bool is_left_smaller(const Windows& windows, const PackedMatrix& matrix) {
   const std::int64_t pixels = windows.images * windows.size[0] * windows.size[1];
@@ -56,15 +62,16 @@ ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
   const bool few_rows = windows.kernel == Windows::Pair{1, 1};
   const std::int64_t least_work =
       few_rows && parts.rows <= most_stream_rows() ? kStreamPartWork : kPartWork;
+  const std::int64_t unit = unit_columns(matrix.block);
   while (parts.count() < wanted) {
     const std::int64_t rows = std::min(parts.part_rows, parts.rows);
     const std::int64_t columns = std::min(parts.part_columns, parts.columns);
     if (rows * columns / 2 < least_work / depth) break;
-    const bool can_rows = rows > kLeastPartRows, can_columns = columns > matrix.block;
+    const bool can_rows = rows > kLeastPartRows, can_columns = columns > unit;
     if (can_rows && (few_rows || !can_columns))
       parts.part_rows = divide_up(divide_up(rows, 2), 14) * 14;
     else if (can_columns)
-      parts.part_columns = divide_up(divide_up(columns, 2), matrix.block) * matrix.block;
+      parts.part_columns = divide_up(divide_up(columns, 2), unit) * unit;
     else
       break;
   }
