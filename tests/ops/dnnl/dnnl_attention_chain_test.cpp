@@ -26,8 +26,9 @@ enum class Mask {
   kHeads,
   kSized,
   kPositions,
-  kZeros
-};  // kSized: made of the number of keys; kPositions: and a mask, as T5's; kZeros: and a mask
+  kZeros,
+  kPlaces
+};  // kSized: made of the number of keys; kPositions: and a mask, as T5's; kZeros: and a mask; kPlaces: compared
 
 struct Chain {
   std::int64_t batch = 2, heads = 4, kv_heads = 2, size = 8, tokens = 3, past = 5;
@@ -164,11 +165,12 @@ class ChainGraph {
     const std::string places = g.add("Range", {g.int_tensor({}, {0}), keys, g.int_tensor({}, {1})});
     return g.add("Cast", {g.add("Sub", {places, keys})}, {attr("to", 1)});
   }
-  std::string places_of(const std::string& value, std::int64_t axis) {
+  std::string range_of(const std::string& value) {
     const std::string count = g.add("Squeeze", {size_of(value, 2), g.ints({0})});
-    return g.add(
-        "Unsqueeze",
-        {g.add("Range", {g.int_tensor({}, {0}), count, g.int_tensor({}, {1})}), g.ints({axis})});
+    return g.add("Range", {g.int_tensor({}, {0}), count, g.int_tensor({}, {1})});
+  }
+  std::string places_of(const std::string& value, std::int64_t axis) {
+    return g.add("Unsqueeze", {range_of(value), g.ints({axis})});
   }
   std::string number(float value) { return g.constant({}, std::vector<float>{value}); }
   /// By the distance of each key, in 8 buckets: from 16 on all are in the last.
@@ -189,6 +191,28 @@ class ChainGraph {
         g.add("Transpose", {g.add("Gather", {table, bucket})}, {attr("perm", List{2, 0, 1})});
     return g.add("Add", {g.add("Unsqueeze", {rows, g.ints({0})}), mask});
   }
+  /// Keys up to the query's place, without the first one of the first sequence.
+  std::string compared_places() {
+    std::string past = g.add("Squeeze", {size_of("past_key", 2), g.ints({0})});
+    if (form_.late != 0) past = g.add("Add", {past, g.int_tensor({}, {form_.late})});
+    const std::string queries =
+        g.add("Unsqueeze", {g.add("Add", {range_of("q"), past}), g.ints({0, 1, 3})});
+    // The number of keys is a sum: that of the present would be known after it only.
+    const std::string total = g.add("Add", {size_of("past_key", 2), size_of("key", 2)});
+    const std::string range = g.add(
+        "Range",
+        {g.int_tensor({}, {0}), g.add("Squeeze", {total, g.ints({0})}), g.int_tensor({}, {1})});
+    const std::string keys = g.add("Unsqueeze", {range, g.ints({0, 1, 2})});
+    Tensor kept =
+        Tensor::allocate(DataType::kBool, {form_.batch, 1, 1, form_.past + form_.tokens}).value();
+    std::ranges::fill(kept.mutable_bytes(), std::byte{1});
+    kept.mutable_bytes()[0] = std::byte{0};
+    const std::string kept_input = g.tensor_input("kept", std::move(kept));
+    if (form_.symbolic) g.set_dims(kept_input, {"batch", "", "", "total"});
+    const std::string both = g.add("And", {g.add("LessOrEqual", {keys, queries}), kept_input});
+    const float none = -std::numeric_limits<float>::infinity();
+    return g.add("Where", {both, number(0), number(none)});
+  }
   std::string zeros(const std::string& mask) {
     const std::string shape =
         g.add("Concat", {g.ints({1}), g.ints({form_.heads}), size_of("q", 2), size_of(keys_, 2)},
@@ -199,6 +223,7 @@ class ChainGraph {
     if (form_.mask == Mask::kSized) return sized_mask();
     if (form_.mask == Mask::kPositions) return positions(plain_mask());
     if (form_.mask == Mask::kZeros) return zeros(plain_mask());
+    if (form_.mask == Mask::kPlaces) return compared_places();
     return plain_mask();
   }
   std::string plain_mask() {
@@ -326,6 +351,16 @@ TEST(DnnlAttentionChain, BiasesOfPositionsAreMadeByTheOp) {
       }
   for (const bool crossed : {false, true})
     expect_attention({.kv_heads = 4, .mask = Mask::kZeros, .crossed = crossed});
+}
+
+/// tests/e2e/test_exported_decoders.py has the numbers: nodes before these masks are not compiled.
+TEST(DnnlAttentionChain, ComparedPlacesAreCausal) {
+  for (const std::int64_t kv_heads : {2, 4}) {
+    const Chain form{.kv_heads = kv_heads, .mask = Mask::kPlaces};
+    Chain late = form;
+    late.late = 1;
+    EXPECT_EQ(taken_with_softmax(form), taken_with_softmax(late) + 2);  // LessOrEqual, And
+  }
 }
 
 TEST(DnnlAttentionChain, BiasesThatOthersReadAreValues) {

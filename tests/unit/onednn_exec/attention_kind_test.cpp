@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <format>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct Form {
   std::vector<std::int64_t> count = {};
   Dims bias = {}, cos = {}, distances = {};
   DataType bias_type = DataType::kFloat;
+  std::vector<float> mask = {};  // the bias, if it has numbers
   std::string lengths = "last", rotary = {};
   std::vector<std::int64_t> total = {7};
   std::int64_t heads = 4, kv_heads = 2, window = 0;
@@ -43,6 +45,17 @@ struct Form {
   DataType cache = DataType::kFloat;
   std::vector<Param> more = {};
 };
+
+Tensor numbers_as(DataType type, const Dims& dims, const std::vector<float>& numbers) {
+  Tensor tensor = Tensor::allocate(type, dims).value();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (type == DataType::kFloat) tensor.mutable_elements<float>()[i] = numbers[i];
+    if (type == DataType::kInt32)
+      tensor.mutable_elements<std::int32_t>()[i] = static_cast<std::int32_t>(numbers[i]);
+    if (type == DataType::kBool) tensor.mutable_bytes()[i] = std::byte{numbers[i] != 0};
+  }
+  return tensor;
+}
 
 Maker attention(const Form& form) {
   Maker maker(1);
@@ -57,7 +70,9 @@ Maker attention(const Form& form) {
                     : maker.input(Tensor::allocate(form.cache, form.past).value());
   if (!form.last.empty()) inputs[5] = maker.input(list_of(DataType::kInt32, form.last));
   if (!form.count.empty()) inputs[5] = maker.input(list_of(DataType::kInt64, form.count));
-  if (!form.bias.empty() && form.bias_type != DataType::kFloat)
+  if (!form.mask.empty())
+    inputs[6] = maker.input(numbers_as(form.bias_type, form.bias, form.mask));
+  else if (!form.bias.empty() && form.bias_type != DataType::kFloat)
     inputs[6] = maker.input(Tensor::allocate(form.bias_type, form.bias).value());
   else
     inputs[6] = input(form.bias);
@@ -273,15 +288,90 @@ TEST(ExecAttention, MasksOfKeysAreOfAllSequences) {
   const auto code = [](const Dims& dims, double value, DataType type = DataType::kInt32) {
     return code_of_form({.bias = dims, .bias_type = type, .more = {real("mask_value", value)}});
   };
-  for (const std::int64_t keys : {7, 1}) EXPECT_EQ(code({2, keys}, -1e4), ctxgen::test::kOk);
-  for (const Dims& dims : {Dims{7}, Dims{1, 7}, Dims{3, 7}, Dims{2, 6}, Dims{2, 8}, Dims{2, 0},
-                           Dims{2, 1, 1, 7}, Dims{}})
+  for (const Dims& dims :
+       {Dims{2, 7}, Dims{2, 1}, Dims{2, 1, 1, 7}, Dims{1, 1, 1, 7}, Dims{2, 1, 1, 1}})
+    EXPECT_EQ(code(dims, -1e4), ctxgen::test::kOk) << to_string(dims);
+  for (const Dims& dims :
+       {Dims{7}, Dims{1, 7}, Dims{3, 7}, Dims{2, 6}, Dims{2, 8}, Dims{2, 0}, Dims{2, 1, 7},
+        Dims{2, 4, 1, 7}, Dims{2, 1, 3, 7}, Dims{3, 1, 1, 7}, Dims{2, 1, 1, 8}, Dims{}})
     EXPECT_EQ(code(dims, -1e4), ErrorCode::kInvalidGraph) << to_string(dims);
   for (const double value : {0.0, 1.0, std::nan(""), -1e300, static_cast<double>(-INFINITY)})
     EXPECT_EQ(code({2, 7}, value), ErrorCode::kInvalidGraph) << value;
   for (const DataType type : {DataType::kFloat, DataType::kBool})
-    EXPECT_EQ(code({2, 7}, -1e4, type), ErrorCode::kUnsupported);
+    EXPECT_EQ(code({2, 7}, -1e4, type), ctxgen::test::kOk);
+  EXPECT_EQ(code({2, 7}, -1e4, DataType::kInt64), ErrorCode::kUnsupported);
+  const auto longer = [](const Dims& dims) {
+    return code_of_form({.bias = dims,
+                         .bias_type = DataType::kBool,
+                         .more = {real("mask_value", -1e4), integer("long_bias", 1)}});
+  };
+  for (const std::int64_t keys : {7, 8, 70})
+    EXPECT_EQ(longer({2, 1, 1, keys}), ctxgen::test::kOk) << keys;
+  for (const std::int64_t keys : {0, 1, 6})
+    EXPECT_EQ(longer({2, 1, 1, keys}), ErrorCode::kInvalidGraph) << keys;
   EXPECT_EQ(code_of_form({.bias = {1, 7}, .bias_type = DataType::kInt32}), ErrorCode::kUnsupported);
+}
+
+/// What a mask that hides keys with a number gives, where keys after a query have the same number: in float, as the nodes
+/// add it.
+std::vector<double> expected_of_mask(const Form& form, Maker& maker, const Tensor& keys,
+                                     const Tensor& values, float hidden) {
+  const auto q = maker.inputs()[0].elements<float>(), k = keys.elements<float>(),
+             v = values.elements<float>();
+  const std::int64_t rows = form.q[1], size = form.past[3], all = keys.dims()[2];
+  std::vector<double> out;
+  for (std::int64_t b = 0; b < form.q[0]; ++b)
+    for (std::int64_t s = 0; s < rows; ++s)
+      for (std::int64_t h = 0; h < form.heads; ++h) {
+        const std::int64_t head = b * form.kv_heads + h / (form.heads / form.kv_heads);
+        std::vector<float> logits;
+        for (std::int64_t t = 0; t < all; ++t) {
+          float product = 0;
+          for (std::int64_t e = 0; e < size; ++e)
+            product += q[static_cast<std::size_t>((b * rows + s) * form.q[2] + h * size + e)] *
+                       k[static_cast<std::size_t>((head * all + t) * size + e)];
+          const float kept = form.mask[static_cast<std::size_t>(
+              (form.bias[0] == 1 ? 0 : b) * form.bias.back() + t)];
+          logits.push_back(0.5F * product + (kept == 0 || t > form.past[2] + s ? hidden : 0.0F));
+        }
+        const double most = *std::ranges::max_element(logits);
+        double sum = 0;
+        for (const float logit : logits) sum += std::exp(logit - most);
+        for (std::int64_t e = 0; e < size; ++e) {
+          double value = 0;
+          for (std::int64_t t = 0; t < all; ++t)
+            value += std::exp(logits[static_cast<std::size_t>(t)] - most) / sum *
+                     double{v[static_cast<std::size_t>((head * all + t) * size + e)]};
+          out.push_back(value);
+        }
+      }
+  return out;
+}
+
+TEST(ExecAttention, MasksAndLaterKeysHideOnce) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  // The second sequence hides all that its first two queries see, or all there is.
+  const std::vector<float> some{1, 0, 1, 1, 1, 1, 1, 0, 5, 0, 0, 0, 0, 0, 0, 1, 1, 0};
+  const std::vector<float> none{0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
+  for (const auto& mask : {some, none})
+    for (const DataType type : {DataType::kFloat, DataType::kBool, DataType::kInt32}) {
+      const Form form{.last = {},
+                      .bias = {2, 1, 1, 9},
+                      .bias_type = type,
+                      .mask = mask,
+                      .lengths = "",
+                      .total = {},
+                      .more = {real("mask_value", kLowest), integer("finite_causal", 1),
+                               integer("long_bias", 1)}};
+      Maker maker = attention(form);
+      const auto results = compile_and_run_typed(maker);
+      ASSERT_TRUE(results) << results.error().message;
+      const auto found = (*results)[0].elements<float>();
+      const auto expected = expected_of_mask(form, maker, (*results)[1], (*results)[2], kLowest);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(found[i], expected[i], 1e-5) << i << ", " << name_of(type);
+    }
 }
 
 TEST(ExecAttention, RefusesCachesOfIntegersThatDoNotFit) {
@@ -314,6 +404,24 @@ TEST(ExecAttention, RefusesCachesOfIntegersThatDoNotFit) {
     EXPECT_EQ(code({.type = type}), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of_form({.cache = DataType::kInt8}), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of_form({.more = {reals("k_scales", 1)}}), ErrorCode::kInvalidGraph);
+}
+
+TEST(ExecAttention, NewKeysMayHaveToBeAsManyAsQueries) {
+  for (const std::int64_t rows : {2, 3, 4}) {
+    const Form form{.k = {2, rows, 10},
+                    .v = {2, rows, 10},
+                    .last = {},
+                    .lengths = "",
+                    .total = {},
+                    .more = {integer("same_rows", 1)}};
+    Form any = form;
+    any.more = {};
+    EXPECT_EQ(code_of_form(any), ctxgen::test::kOk);
+    if (rows == 3)
+      EXPECT_EQ(code_of_form(form), ctxgen::test::kOk);
+    else
+      EXPECT_EQ(code_of_form(form), ErrorCode::kInvalidGraph);
+  }
 }
 
 TEST(ExecAttention, DistancesAreOfAllHeads) {

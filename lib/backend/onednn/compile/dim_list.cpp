@@ -178,8 +178,12 @@ class Reader {
   static std::optional<bool> equal_numbers(const Number& a, const Number& b) {
     const auto x = constant_of(a), y = constant_of(b);
     if (x && y) return *x == *y;
-    const auto is_size = [](const Number& code) {
-      return code.size() == 1 && code[0][0] == static_cast<std::int64_t>(DimWord::kDim);
+    const auto is_size = [](const Number& code) {  // a size, or a sum or product of sizes
+      return std::ranges::all_of(code, [](const DimInstruction& instruction) {
+        const auto word = static_cast<DimWord>(instruction[0]);
+        return word == DimWord::kDim || word == DimWord::kAdd || word == DimWord::kMul ||
+               (word == DimWord::kNumber && instruction[1] >= 0);
+      });
     };
     if ((x && *x < 0 && is_size(b)) || (y && *y < 0 && is_size(a))) return false;
     return std::nullopt;

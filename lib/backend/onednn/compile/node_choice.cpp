@@ -25,15 +25,17 @@ NodeChoice::NodeChoice(const GraphView& view, const NodeScope& scope, std::vecto
     : view_(view),
       scope_(scope),
       free_(std::move(free)),
-      patterns_(find_patterns(view, scope, free_, true)),
+      patterns_(find_patterns(view, scope, free_, MakesMasks::kAll)),
       early_(scope.size(), false) {
   // Without one of them, sizes that another one reads may be read by more nodes.
+  MakesMasks makes = MakesMasks::kAll;
   for (;;) {
     choose(check);
     if (find_early()) continue;
     if (!std::ranges::all_of(patterns_,
                              [&](const PatternMatch& match) { return all_make(match); })) {
-      patterns_ = find_patterns(view, scope, free_, false);
+      makes = makes == MakesMasks::kAll ? MakesMasks::kBiases : MakesMasks::kNone;
+      patterns_ = find_patterns(view, scope, free_, makes);
       continue;
     }
     if (std::erase_if(patterns_, [&](const PatternMatch& match) { return !holds(match); }) == 0)
@@ -173,34 +175,40 @@ bool NodeChoice::find_early() {
   return found;
 }
 
-/// By bias that they make themselves: the nodes of all ops that do.
+/// By bias or mask that they make themselves: the nodes of all ops that do.
 std::vector<std::vector<NodeId>> NodeChoice::makers() const {
   std::map<ValueId, std::vector<NodeId>> found;
-  for (const PatternMatch& match : patterns_)
-    if (match.attention && match.attention->made_bias.valid())
-      std::ranges::copy(match.nodes, std::back_inserter(found[match.attention->made_bias]));
+  for (const PatternMatch& match : patterns_) {
+    if (!match.attention) continue;
+    for (const ValueId made : match.attention->made)
+      std::ranges::copy(match.nodes, std::back_inserter(found[made]));
+  }
   std::vector<std::vector<NodeId>> all;
-  for (auto& [bias, nodes] : found) all.push_back(std::move(nodes));
+  for (auto& [made, nodes] : found) all.push_back(std::move(nodes));
   return all;
 }
 
-/// Whether all that read a bias which an op makes itself do so, and what makes it is theirs, with no node of others
-/// on a way between them.
+/// Whether all that read what an op makes itself make it, too, and the nodes of that are theirs, with none of others on a
+/// way between them.
 bool NodeChoice::all_make(const PatternMatch& match) const {
-  if (!match.attention || !match.attention->made_bias.valid()) return true;
-  const Value& bias = view_.graph().value(match.attention->made_bias);
+  if (!match.attention) return true;
   const std::uint32_t level = chains_->level(match.nodes.back());
-  const auto is_maker = [&](NodeId id) {
+  const auto is_makers = [&](ValueId made, NodeId id) {
     return std::ranges::any_of(patterns_, [&](const PatternMatch& other) {
-      return other.attention && other.attention->made_bias == match.attention->made_bias &&
+      return other.attention && std::ranges::contains(other.attention->made, made) &&
              std::ranges::binary_search(other.nodes, id);
     });
   };
+  const auto is_shared = [&](ValueId made) {
+    const Value& value = view_.graph().value(made);
+    return is_makers(made, value.producer) &&
+           std::ranges::all_of(value.consumers, [&](NodeId reader) {
+             return is_makers(made, reader) && chains_->level(reader) == level;
+           });
+  };
   return std::ranges::all_of(match.attention->takers,
                              [&](NodeId taker) { return !chains_->refusal(taker); }) &&
-         is_maker(bias.producer) && std::ranges::all_of(bias.consumers, [&](NodeId reader) {
-           return is_maker(reader) && chains_->level(reader) == level;
-         });
+         std::ranges::all_of(match.attention->made, is_shared);
 }
 
 /// Whether the sizes that an attention reads are those of the partition, and no other node needs what it

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "../dim_list.h"
+#include "causal_mask.h"
 #include "chain_sizes.h"
 #include "head_rows.h"
 #include "made_bias.h"
+#include "scattered_mask.h"
 
 namespace ctxgen::onednn {
 
@@ -27,12 +30,8 @@ constexpr SizeSum kBatch{.batch = 1}, kPast{.past = 1}, kAdded{.added = 1}, kQue
 class ChainWalk {
  public:
   /// `grows`: keys and values of a Concat are a past and what follows it; otherwise they are all there is.
-  ChainWalk(const GraphView& view, bool grows, bool makes_biases)
-      : view_(view),
-        graph_(view.graph()),
-        sizes_(view),
-        grows_(grows),
-        makes_biases_(makes_biases) {}
+  ChainWalk(const GraphView& view, bool grows, MakesMasks makes)
+      : view_(view), graph_(view.graph()), sizes_(view), grows_(grows), makes_(makes) {}
 
   [[nodiscard]] std::optional<FoundAttention> find(NodeId softmax);
 
@@ -140,17 +139,22 @@ class ChainWalk {
   bool expect_copies(ValueId value);
   bool expect_causal();
   [[nodiscard]] bool reads_itself() const;
+  [[nodiscard]] bool reads_first(ValueId value) const;
+  [[nodiscard]] BiasSizes bias_sizes() const;
   bool read_bias();
   bool make_bias();
+  void make_causal();
   void cut_bias();
   void read_visible();
 
   const GraphView& view_;
   const Graph& graph_;
   ChainSizes sizes_;
-  bool grows_, makes_biases_;
+  bool grows_;
+  MakesMasks makes_;
   SizeSum keys_ = kKeys;  // how many there are
   std::vector<NodeId> nodes_;
+  std::vector<ValueId> places_;     // what the nodes of a causal mask read
   ValueId condition_;               // of the Where over logits
   std::optional<HeadRows> turned_;  // keys that are turned from rows in one step
   AttentionChain chain_;
@@ -390,39 +394,65 @@ bool ChainWalk::expect_causal() {
   return true;
 }
 
-/// A bias that the ops of all layers make themselves. False: it is a value.
+/// Whether the chain reads a value before all others: what makes it is of the chain.
+bool ChainWalk::reads_first(ValueId value) const {
+  const auto& readers = graph_.value(value).consumers;
+  return !readers.empty() && std::ranges::contains(nodes_, std::ranges::min(readers));
+}
+
+/// What the biases of all layers are compared with.
+BiasSizes ChainWalk::bias_sizes() const {
+  return {.heads = chain_.params.heads,
+          .batch = kBatch,
+          .queries = sizes_.size(chain_.q, 2).value_or(kQueries),
+          .past = chain_.has_past() ? kPast : SizeSum{},
+          .keys = keys_};
+}
+
+/// A bias that the ops of all layers make themselves. Whether the nodes of its mask are of another chain.
 bool ChainWalk::make_bias() {
-  const ValueId bias = chain_.bias;
-  const std::vector<NodeId> readers(graph_.value(bias).consumers.begin(),
-                                    graph_.value(bias).consumers.end());
-  const std::size_t taken = nodes_.size(), inside = chain_.inside.size(),
-                    listed = chain_.readers.size();
-  const auto queries = sizes_.size(chain_.q, 2);
-  if (!makes_biases_ || !queries) return false;
-  auto made = find_made_bias(view_, bias, sizes_,
-                             {.heads = chain_.params.heads,
-                              .batch = kBatch,
-                              .queries = *queries,
-                              .past = chain_.has_past() ? kPast : SizeSum{},
-                              .keys = keys_});
+  auto made = find_made_bias(view_, chain_.bias, sizes_, bias_sizes());
   if (!made || !type(made->mask).has_rank() || type(made->mask).rank() > kRank) return false;
-  chain_.made_bias = bias;
+  const bool first = reads_first(chain_.bias);
+  chain_.made.push_back(chain_.bias);
   chain_.bias = made->mask;
   chain_.by_distance = std::move(made->by_distance);
   chain_.distances = made->count;
-  const bool first =
-      std::ranges::contains(std::span(nodes_).first(taken), std::ranges::min(readers));
-  cut_bias();
-  read_visible();
-  if (first) {
-    for (const NodeId id : made->nodes) take(id);
-    chain_.takers = std::move(made->takers);
-  } else {
-    nodes_.resize(taken);
-    chain_.inside.resize(inside);
-    chain_.readers.resize(listed);
+  if (!first) return true;
+  for (const NodeId id : made->nodes) take(id);
+  chain_.takers = std::move(made->takers);
+  return false;
+}
+
+/// A mask of all layers that is causal becomes a flag, and a mask of keys if it hides more.
+void ChainWalk::make_causal() {
+  if (!chain_.has_past() || condition_.valid()) return;
+  AttentionParams& params = chain_.params;
+  BiasSizes sizes = bias_sizes();
+  const auto find = params.long_bias && is_a(producer(chain_.bias), "ScatterND")
+                        ? find_scattered_mask
+                        : find_causal_mask;
+  auto found = find(view_, chain_.bias, sizes_, sizes);
+  if (!found && sizes.queries == kQueries) {  // as many as are added, which each plan checks
+    sizes.queries = kAdded;
+    found = find(view_, chain_.bias, sizes_, sizes);
+    params.same_rows = found ? std::optional<std::int64_t>(1) : std::nullopt;
   }
-  return true;
+  if (!found) return;
+  if (reads_first(chain_.bias)) {
+    for (const NodeId id : found->nodes) {
+      take(id);
+      std::ranges::copy(node(id).inputs, std::back_inserter(places_));
+    }
+    std::ranges::copy(found->takers, std::back_inserter(chain_.takers));
+  }
+  chain_.made.push_back(chain_.bias);
+  chain_.bias = found->visible;
+  params.causal = true;
+  params.long_bias = params.long_bias && find == find_scattered_mask;
+  if (!found->hidden || !chain_.bias.valid()) return;
+  params.mask_value = *found->hidden;
+  params.finite_causal = true;
 }
 
 /// False: the op takes no such bias.
@@ -430,9 +460,17 @@ bool ChainWalk::read_bias() {
   if (!type(chain_.bias).is_tensor() || !type(chain_.bias).has_rank() ||
       type(chain_.bias).rank() < 1 || type(chain_.bias).rank() > kRank)
     return false;
-  if (make_bias()) return true;
+  const bool borrows = makes_ != MakesMasks::kNone && make_bias();
+  const std::size_t taken = nodes_.size(), inside = chain_.inside.size(),
+                    listed = chain_.readers.size();
   cut_bias();
   read_visible();
+  if (borrows) {
+    nodes_.resize(taken);
+    chain_.inside.resize(inside);
+    chain_.readers.resize(listed);
+  }
+  if (makes_ == MakesMasks::kAll) make_causal();
   return true;
 }
 
@@ -474,6 +512,9 @@ bool ChainWalk::reads_itself() const {
   for (const ValueId id :
        {chain_.q, chain_.key, chain_.value, chain_.past_key, chain_.past_value, chain_.bias})
     if (id.valid()) open.push_back(producer(id));
+  for (const ValueId id : places_)
+    if (const NodeId from = producer(id); from.valid() && !chain.contains(from))
+      open.push_back(from);
   while (!open.empty()) {
     const NodeId id = open.back();
     open.pop_back();
@@ -617,9 +658,9 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
 }  // namespace
 
 std::optional<FoundAttention> find_attention_chain(const GraphView& view, NodeId softmax,
-                                                   bool makes_biases) {
-  auto found = ChainWalk(view, true, makes_biases).find(softmax);
-  return found ? std::move(found) : ChainWalk(view, false, makes_biases).find(softmax);
+                                                   MakesMasks makes) {
+  auto found = ChainWalk(view, true, makes).find(softmax);
+  return found ? std::move(found) : ChainWalk(view, false, makes).find(softmax);
 }
 
 Status lower_attention_chain(const AttentionChain& chain, ProgramOp op, ProgramBuilder& builder) {

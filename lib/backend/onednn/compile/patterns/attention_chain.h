@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,12 +18,12 @@ struct AttentionChain {
   ValueId q, key, value;                                     // [batch, heads, rows, size]
   ValueId past_key, past_value, present_key, present_value;  // all of them, or none
   ValueId bias, result;                                      // bias: may be absent
-  /// What the op adds to a logit by the distance of the key, [heads, distances]: part of `made_bias`.
+  /// What the op adds to a logit by the distance of the key, [heads, distances].
   std::vector<float> by_distance;
   std::int64_t distances = 0;
-  /// A bias that all ops that read it make themselves, of `bias` and `by_distance`; may be absent. The nodes that make it
-  /// are of the chain that reads it first.
-  ValueId made_bias;
+  /// Biases and masks that all ops that read them make themselves, of `bias`, `by_distance` and flags. The nodes that make
+  /// one are of the chain that reads it first.
+  std::vector<ValueId> made;
   AttentionParams params;
   std::vector<NodeId> readers;  // nodes of the chain that read lists of sizes
   std::vector<NodeId> takers;   // nodes of the chain that read numbers or lists made of sizes
@@ -31,13 +32,16 @@ struct AttentionChain {
   [[nodiscard]] bool has_past() const { return past_key.valid(); }
 };
 
-/// The chain around a Softmax. `makes_biases`: whether a bias may be a `made_bias`.
+/// What may be in AttentionChain::made: nothing, biases, or masks that are causal, too.
+enum class MakesMasks : std::uint8_t { kNone, kBiases, kAll };
+
+/// The chain around a Softmax.
 struct FoundAttention {
   std::vector<NodeId> nodes;  // ascending
   AttentionChain chain;
 };
 [[nodiscard]] std::optional<FoundAttention> find_attention_chain(const GraphView& view,
-                                                                 NodeId softmax, bool makes_biases);
+                                                                 NodeId softmax, MakesMasks makes);
 
 /// What the chain becomes, as `op`.
 [[nodiscard]] Status lower_attention_chain(const AttentionChain& chain, ProgramOp op,

@@ -15,25 +15,20 @@ constexpr std::int64_t kMostFactor = std::int64_t{1} << 31U;
 SizeSum number_of(std::int64_t number) { return {.number = number}; }
 
 bool is_small(const SizeSum& sum) {
-  for (const std::int64_t n : {sum.batch, sum.past, sum.added, sum.queries, sum.number})
+  for (const std::int64_t n : {sum.batch, sum.past, sum.added, sum.queries, sum.masked, sum.number})
     if (n < -kMostFactor || n > kMostFactor) return false;
   return true;
-}
-
-SizeSum plus(const SizeSum& a, const SizeSum& b, std::int64_t factor) {
-  return {a.batch + factor * b.batch, a.past + factor * b.past, a.added + factor * b.added,
-          a.queries + factor * b.queries, a.number + factor * b.number};
 }
 
 /// The two uppermost become one. Nothing where the result is not a sum.
 std::optional<SizeSum> combined(DimWord word, const SizeSum& a, const SizeSum& b) {
   if (!is_small(a) || !is_small(b)) return std::nullopt;
   switch (word) {
-    case DimWord::kAdd: return plus(a, b, 1);
-    case DimWord::kSub: return plus(a, b, -1);
+    case DimWord::kAdd: return a.plus(b);
+    case DimWord::kSub: return a.plus(b, -1);
     case DimWord::kMul:
-      if (a == number_of(a.number)) return plus({}, b, a.number);
-      if (b == number_of(b.number)) return plus({}, a, b.number);
+      if (a == number_of(a.number)) return SizeSum{}.plus(b, a.number);
+      if (b == number_of(b.number)) return SizeSum{}.plus(a, b.number);
       return std::nullopt;
     default: return std::nullopt;
   }

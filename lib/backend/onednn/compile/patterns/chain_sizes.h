@@ -10,10 +10,16 @@
 
 namespace ctxgen::onednn {
 
-/// A size as a sum of those that an attention with a past is made of.
+/// A size as a sum of those that an attention with a past is made of. `masked`: keys of a mask, which may go on after those
+/// that there are.
 struct SizeSum {
-  std::int64_t batch = 0, past = 0, added = 0, queries = 0, number = 0;
+  std::int64_t batch = 0, past = 0, added = 0, queries = 0, masked = 0, number = 0;
   [[nodiscard]] bool operator==(const SizeSum&) const = default;
+  [[nodiscard]] SizeSum plus(const SizeSum& other, std::int64_t factor = 1) const {
+    return {batch + factor * other.batch,   past + factor * other.past,
+            added + factor * other.added,   queries + factor * other.queries,
+            masked + factor * other.masked, number + factor * other.number};
+  }
 };
 
 /// What lists of sizes come to, where tensors are known to have some of them.

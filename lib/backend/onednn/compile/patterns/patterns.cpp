@@ -8,13 +8,13 @@ namespace ctxgen::onednn {
 
 namespace {
 
-std::optional<PatternMatch> match_at(const GraphView& view, NodeId id, bool makes_biases) {
+std::optional<PatternMatch> match_at(const GraphView& view, NodeId id, MakesMasks makes) {
   const Node& node = view.graph().node(id);
   if (node.op_type == "QuantizeLinear") return match_wide_steps(view, id);
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Erf") return match_gelu_erf(view, id);
   if (node.op_type == "Tanh") return match_gelu_tanh(view, id);
-  if (node.op_type == "Softmax") return match_attention(view, id, makes_biases);
+  if (node.op_type == "Softmax") return match_attention(view, id, makes);
   if (node.op_type == "MatMul" || node.op_type == "Gemm" || node.op_type == "Conv")
     return match_low_bit_product(view, id);
   if (node.op_type == "MatMulInteger" || node.op_type == "ConvInteger")
@@ -29,8 +29,8 @@ std::optional<PatternMatch> match_at(const GraphView& view, NodeId id, bool make
 }  // namespace
 
 std::optional<PatternMatch> match_attention(const GraphView& view, NodeId softmax,
-                                            bool makes_biases) {
-  auto found = find_attention_chain(view, softmax, makes_biases);
+                                            MakesMasks makes) {
+  auto found = find_attention_chain(view, softmax, makes);
   if (!found) return std::nullopt;
   PatternMatch match;
   match.kind = kind::kAttention;
@@ -40,12 +40,12 @@ std::optional<PatternMatch> match_attention(const GraphView& view, NodeId softma
 }
 
 std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& scope,
-                                        const std::vector<bool>& allowed, bool makes_biases) {
+                                        const std::vector<bool>& allowed, MakesMasks makes) {
   std::vector<bool> free = allowed;
   std::vector<PatternMatch> matches;
   for (std::size_t i = 0; i < scope.size(); ++i) {
     if (!free[i]) continue;
-    std::optional<PatternMatch> match = match_at(view, scope.at(i), makes_biases);
+    std::optional<PatternMatch> match = match_at(view, scope.at(i), makes);
     if (!match) continue;
     const bool usable =
         std::ranges::all_of(match->nodes, [&](NodeId id) { return scope.marked(free, id); });

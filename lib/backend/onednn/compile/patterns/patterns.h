@@ -34,10 +34,10 @@ struct PatternMatch {
 ///
 /// Determinism  depends on the graph and the filter only; a match found in the whole graph is found
 ///              again in every partition that holds its nodes.
-/// `makes_biases`: see AttentionChain::made_bias, which all that read it must have.
+/// `makes`: see AttentionChain::made, which all that read one of them must have.
 [[nodiscard]] std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& scope,
                                                       const std::vector<bool>& allowed,
-                                                      bool makes_biases);
+                                                      MakesMasks makes);
 
 /// One finder per family: looks at the node that anchors the pattern.
 [[nodiscard]] std::optional<PatternMatch> match_gelu_erf(const GraphView& view, NodeId erf);
@@ -70,7 +70,7 @@ struct PatternMatch {
 
 /// An attention with a past, around a Softmax.
 [[nodiscard]] std::optional<PatternMatch> match_attention(const GraphView& view, NodeId softmax,
-                                                          bool makes_biases);
+                                                          MakesMasks makes);
 
 [[nodiscard]] Status lower_pattern(const GraphView& view, const PatternMatch& match,
                                    ProgramBuilder& builder);

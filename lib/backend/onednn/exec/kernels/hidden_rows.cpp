@@ -13,8 +13,10 @@ constexpr float kHidden = -1e30F;  // a bias from here on hides
 
 class Row {
  public:
-  Row(const kernels::Attention& a, std::int64_t image, std::int64_t head, std::int64_t row)
+  Row(const kernels::Attention& a, std::optional<float> mask_value, std::int64_t image,
+      std::int64_t head, std::int64_t row)
       : a_(a),
+        mask_value_(mask_value),
         keys_(std::min(a.sizes.keys, a.bias.keys)),
         seen_(a.causal ? std::min(a.position[image] + row + 1, keys_) : keys_),
         bias_(a.bias.addends + image * a.bias.image + head * a.bias.head + row * a.bias.query),
@@ -54,13 +56,14 @@ class Row {
  private:
   [[nodiscard]] float logit(std::int64_t k) const {
     float score = std::numeric_limits<float>::lowest();
-    if (k < seen_) {
+    if (k < seen_ || mask_value_) {
       double sum = 0;
       for (std::int64_t i = 0; i < a_.sizes.size; ++i)
         sum += double{query_[i]} * double{key_rows_[k * a_.k_strides.row + i]};
       score = static_cast<float>(sum) * a_.scale;
     }
-    return score + bias_[k * a_.bias.key] + distance(k);
+    return score + (k < seen_ || !mask_value_ ? bias_[k * a_.bias.key] : *mask_value_) +
+           distance(k);
   }
   [[nodiscard]] float distance(std::int64_t k) const {
     if (distances_ == nullptr) return 0;
@@ -71,6 +74,7 @@ class Row {
   }
 
   const kernels::Attention& a_;
+  std::optional<float> mask_value_;
   std::int64_t keys_, seen_;  // seen: those that are not after the query
   const float *bias_, *query_, *key_rows_ = nullptr, *value_rows_ = nullptr;
   const float* distances_ = nullptr;  // of the head
@@ -80,11 +84,12 @@ class Row {
 
 }  // namespace
 
-void attend_hidden_rows(const kernels::Attention& a, bool finite_causal) {
+void attend_hidden_rows(const kernels::Attention& a, bool finite_causal,
+                        std::optional<float> mask_value) {
   for (std::int64_t image = 0; image < a.sizes.images; ++image)
     for (std::int64_t row = 0; row < a.sizes.queries; ++row)
       for (std::int64_t head = 0; head < a.sizes.heads; ++head) {
-        const Row hidden(a, image, head, row);
+        const Row hidden(a, mask_value, image, head, row);
         if (!hidden.sees_a_key())
           hidden.attend(finite_causal);
         else if (a.bias.head == 0)

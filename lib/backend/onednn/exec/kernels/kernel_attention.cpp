@@ -97,18 +97,18 @@ class AttentionKernel final : public Kernel {
     attend.out = a.out;
     attend.position = position;
     attend.lengths = lengths;
-    if (work_.bias_is_bool)
-      attend.bias.visible = reinterpret_cast<const std::uint8_t*>(a.bias);
-    else if (work_.mask_value)
-      attend.bias.addends = added_mask(a, work_.bias_dims[0] * numbers.bias_keys,
+    if (work_.mask_value)
+      attend.bias.addends = added_mask(a.bias, numbers.bias_keys, span.keys,
                                        reinterpret_cast<float*>(a.scratch + places.mask));
+    else if (work_.bias_type == DataType::kBool)
+      attend.bias.visible = reinterpret_cast<const std::uint8_t*>(a.bias);
     else
       attend.bias.addends = reinterpret_cast<const float*>(a.bias);
     attend.scratch = a.scratch + places.attend;
     kernels::attend(attend, workers);
-    if (work_.has_bias && !work_.bias_is_bool && attend.window == 0 && attend.softcap == 0 &&
+    if (attend.bias.addends != nullptr && attend.window == 0 && attend.softcap == 0 &&
         !attend.extra_zero && attend.sinks == nullptr && work_.lengths != AttentionLengths::kCount)
-      attend_hidden_rows(attend, work_.finite_causal);
+      attend_hidden_rows(attend, work_.finite_causal, work_.mask_value);
     return {};
   }
 
@@ -190,10 +190,21 @@ class AttentionKernel final : public Kernel {
     return {};
   }
 
-  /// What a mask of ones and zeros adds to logits.
-  const float* added_mask(const Arguments& a, std::int64_t count, float* to) const {
-    const auto* mask = reinterpret_cast<const std::int32_t*>(a.bias);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = mask[i] > 0 ? 0.0F : *work_.mask_value;
+  /// What a mask of ones and zeros adds to logits, of no more keys than there are.
+  const float* added_mask(const std::byte* mask, std::int64_t masked, std::int64_t keys,
+                          float* to) const {
+    const std::int64_t count = std::min(masked, keys);
+    const auto add = [&](const auto* rows, const auto& is_seen) {
+      for (std::int64_t b = 0; b < work_.bias_dims[0]; ++b)
+        for (std::int64_t k = 0; k < count; ++k)
+          to[b * count + k] = is_seen(rows[b * masked + k]) ? 0.0F : *work_.mask_value;
+    };
+    if (work_.bias_type == DataType::kInt32)
+      add(reinterpret_cast<const std::int32_t*>(mask), [](std::int32_t one) { return one > 0; });
+    else if (work_.bias_type == DataType::kBool)
+      add(reinterpret_cast<const std::uint8_t*>(mask), [](std::uint8_t one) { return one != 0; });
+    else
+      add(reinterpret_cast<const float*>(mask), [](float one) { return one != 0; });
     return to;
   }
 
@@ -335,7 +346,7 @@ Result<AttentionSpan> AttentionWork::span_of(const AttentionNumbers& numbers) co
                 numbers.past_value);
   span.added = numbers.added < 0 ? added : numbers.added;
   if (span.added != (numbers.added_values < 0 ? added : numbers.added_values) ||
-      (last && span.added != s.queries))
+      ((last || same_rows) && span.added != s.queries))
     return fail(ErrorCode::kInvalidGraph, "{}: {} new keys, {} new values, {} queries", name,
                 span.added, numbers.added_values, s.queries);
   // Sums of dims of tensors, which a total is not: it may be anything.
@@ -356,12 +367,14 @@ Result<kernels::AttentionBias> AttentionWork::bias_of(std::int64_t bias_keys,
                                                       std::int64_t keys) const {
   const bool pads = short_bias && bias_keys <= keys;
   const bool goes_on = long_bias && bias_keys > keys;
-  if (bias_keys != 1 && bias_keys != keys && !pads && !goes_on)
+  // The chain that makes a longer mask of such a one hides no key after its query.
+  const bool repeats = bias_keys == 1 && !(mask_value && long_bias);
+  if (!repeats && bias_keys != keys && !pads && !goes_on)
     return fail(ErrorCode::kInvalidGraph, "{}: a bias for {} keys of {}", name, bias_keys, keys);
   kernels::AttentionBias bias;
   if (bias_keys != 1) bias.key = 1;
   if (pads) bias.keys = bias_keys;
-  std::int64_t stride = bias_keys;
+  std::int64_t stride = mask_value ? std::min(bias_keys, keys) : bias_keys;
   const auto stride_over = [&](std::int64_t dim) {
     const std::int64_t own = dim == 1 ? 0 : stride;
     stride *= dim;

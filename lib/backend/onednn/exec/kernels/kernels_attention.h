@@ -63,14 +63,15 @@ struct AttentionWork {
                                         1};  // images, heads, queries; the last is a number
   bool short_bias = false;                   // keys beyond those of the bias are hidden
   bool long_bias = false;                    // it may go on after the keys
+  bool same_rows = false;                    // there are as many new keys as queries
   bool finite_causal = false;  // keys after a query have the lowest logit, not -infinity
   AttentionLengths lengths = AttentionLengths::kAll;
   kernels::RotaryPairs pairs = kernels::RotaryPairs::kHalves;
   std::int64_t positions = 0, half = 0;  // dims of cos and sin
   bool packed = false;                   // k and v are in q
   bool has_past = false, has_present = false, has_bias = false, has_rotary = false;
-  bool bias_is_bool = false;
-  std::optional<float> mask_value;  // the bias is int32: what is added where that is not above 0
+  DataType bias_type = DataType::kFloat;
+  std::optional<float> mask_value;  // what is added where the bias, a mask of keys, hides
 
   /// Whether q is read from the scratch, and k not as it is.
   [[nodiscard]] bool prepares() const { return has_rotary || !q_norm.empty(); }
@@ -87,10 +88,12 @@ struct AttentionWork {
 
 /// Computes again the rows that a bias of numbers like the lowest float hides all keys from: attend() works with
 /// logarithms to base 2, in which such numbers overflow. `finite_causal`: keys after a query count as having the lowest
-/// float as logit. Rows whose logits are all -infinity stay.
+/// float as logit, to which the bias is added, or as hidden by `mask_value` like others. Rows whose logits are all
+/// -infinity stay.
 ///
 /// Requires  a bias of numbers; no window, softcap, counts of keys or extra logit.
-void attend_hidden_rows(const kernels::Attention& a, bool finite_causal);
+void attend_hidden_rows(const kernels::Attention& a, bool finite_causal,
+                        std::optional<float> mask_value);
 
 /// Appends new keys and values to past ones, normed and turned by their positions, and attends to all of them. Args:
 /// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, distances, where there are

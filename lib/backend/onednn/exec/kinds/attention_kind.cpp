@@ -58,10 +58,13 @@ Result<Heads> heads_of(const ProgramOp& op, const Dims& dims, std::int64_t heads
 Status read_bias(const ProgramOp& op, const Dims& dims, AttentionWork& work) {
   const kernels::AttentionSizes& s = work.attend.sizes;
   if (work.mask_value) {
-    if (dims.size() != 2 || dims[0] != s.images)
+    const bool plain = dims.size() == 2 && dims[0] == s.images;
+    const bool shared =
+        dims.size() == 4 && (dims[0] == s.images || dims[0] == 1) && dims[1] == 1 && dims[2] == 1;
+    if (!plain && !shared)
       return fail(ErrorCode::kInvalidGraph, "{}: mask {} for {} sequences", label(op),
                   to_string(dims), s.images);
-    work.planned.bias_keys = dims[1];
+    work.planned.bias_keys = dims.back();
     work.bias_dims[0] = dims[0];
     return {};
   }
@@ -123,7 +126,7 @@ Status read_mask_and_norms(const ProgramOp& op, ShapeInputs in, const AttentionP
     for (const double factor : factors) to.push_back(static_cast<float>(factor));
   };
   if (params.mask_value) {
-    if (!in[kBias].present || params.short_bias || params.long_bias || !(*params.mask_value < 0) ||
+    if (!in[kBias].present || params.short_bias || !(*params.mask_value < 0) ||
         !std::isfinite(static_cast<float>(*params.mask_value)))
       return fail(ErrorCode::kInvalidGraph, "{}: mask_value {}", label(op), *params.mask_value);
     work.mask_value = static_cast<float>(*params.mask_value);
@@ -288,6 +291,7 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   work.short_bias = params.short_bias;
   work.long_bias = params.long_bias;
   work.finite_causal = params.finite_causal;
+  work.same_rows = params.same_rows.value_or(0) != 0;
   if (work.has_bias) CTXGEN_CHECK(read_bias(op, in[kBias].dims, work));
   a.sizes.keys = CTXGEN_TRY(work.span_of(work.planned)).keys;
   return work;
@@ -322,7 +326,8 @@ Status check_attention_types(const Program& program, const ProgramOp& op) {
   CTXGEN_CHECK(expect_type(program, op, input(kLengths),
                            {params.lengths == "last" ? DataType::kInt32 : DataType::kInt64}));
   if (params.mask_value)
-    CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kInt32}));
+    CTXGEN_CHECK(expect_type(program, op, input(kBias),
+                             {DataType::kInt32, DataType::kFloat, DataType::kBool}));
   else
     CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kFloat, DataType::kBool}));
   for (std::size_t i = 0; i < op.outputs.size(); ++i)
@@ -345,7 +350,7 @@ Status build_attention(NodeBuilder& builder) {
   const std::vector<ShapeInput> in = shape_inputs(builder, kInputs);
   AttentionWork work = CTXGEN_TRY(describe_attention(op, in));
   kernels::AttentionSizes& s = work.attend.sizes;
-  work.bias_is_bool = work.has_bias && builder.input(kBias).type == DataType::kBool;
+  if (work.has_bias) work.bias_type = builder.input(kBias).type;
   if (in[kQ].dims.size() == 4)
     work.attend.out_strides = {.image = s.heads * s.queries * s.value_size,
                                .head = s.queries * s.value_size,

@@ -369,11 +369,12 @@ struct AttentionParams {
   std::string lengths = "", rotary = "";
   IntList total = {};
   std::vector<double> sinks = {};
-  std::optional<double> mask_value = {};  // the bias is an int32 mask [images, keys]
+  std::optional<double> mask_value = {};  // the bias is a mask of keys
   std::vector<double> q_norm = {}, k_norm = {};
   std::optional<double> norm_epsilon = {};
   std::optional<std::int64_t> cache_bits =
       {};  // of the integers in pasts and presents; none: floats
+  std::optional<std::int64_t> same_rows = {};  // 1: as many new keys as queries, or a run fails
   std::vector<double> k_scales = {}, v_scales = {};  // one, or one for each element of each head
   /// Of pasts and presents.
   [[nodiscard]] DataType cache_type() const {
@@ -400,6 +401,7 @@ struct AttentionParams {
     codec.unless_empty("k_norm", p.k_norm);
     codec("norm_epsilon", p.norm_epsilon);
     codec("cache_bits", p.cache_bits);
+    codec("same_rows", p.same_rows);
     codec.unless_empty("k_scales", p.k_scales);
     codec.unless_empty("v_scales", p.v_scales);
   }

@@ -148,13 +148,16 @@ inline constexpr std::string_view kComputedConv = "computed_conv";
 /// broadcast to [B, heads, rows, keys]; with short_bias its last dim may be less: keys beyond are hidden; with
 /// long_bias it may be more, and what is beyond the keys is not read. finite_causal: the logit of a key after
 /// its query is the lowest float, to which a bias (f32) is added, instead of -infinity: only a query from which the bias
-/// hides all other keys sees the difference.
+/// hides all other keys sees the difference. mask_value: the bias is a mask [B, keys] or [B or 1, 1, 1, keys], int32 (0
+/// and less hide), bool or f32 (0 hides), and this number is added to what it hides; with finite_causal to keys after the
+/// query, too, once where both hide; with long_bias a mask of one key for several is an error.
 /// cos, sin [positions, half]: the first 2 half elements of each head of q and k are turned by their position,
 /// in pairs as `rotary` says ("halves", "neighbours"); only with present outputs. distances [heads, count]: what is added
 /// to the logit of a key that is 0, 1, 2... places before its query; the first for keys after it, the last for farther ones.
 /// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
 /// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
-/// short_bias, long_bias, finite_causal (0/1), sinks (per head one more logit, within +-1e30; absent where there are none).
+/// short_bias, long_bias, finite_causal (0/1), same_rows (1: there are as many new keys as queries, or it is an error; may
+/// be absent), sinks (per head one more logit, within +-1e30; absent where there are none).
 /// No post_ops.
 inline constexpr std::string_view kAttention = "attention";
 /// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
