@@ -44,6 +44,7 @@ struct Chain {
   bool shares_sizes = false;  // a node after it reads the size of what only the chain has
   bool shares_bias = false;   // and another the bias
   std::int64_t late = 0;      // positions of queries begin so much later
+  bool of_present = false;    // places of keys are those of the present, not of past and new ones
 };
 
 class ChainGraph {
@@ -197,8 +198,9 @@ class ChainGraph {
     if (form_.late != 0) past = g.add("Add", {past, g.int_tensor({}, {form_.late})});
     const std::string queries =
         g.add("Unsqueeze", {g.add("Add", {range_of("q"), past}), g.ints({0, 1, 3})});
-    // The number of keys is a sum: that of the present would be known after it only.
-    const std::string total = g.add("Add", {size_of("past_key", 2), size_of("key", 2)});
+    const std::string total = form_.of_present
+                                  ? size_of(keys_, 2)
+                                  : g.add("Add", {size_of("past_key", 2), size_of("key", 2)});
     const std::string range = g.add(
         "Range",
         {g.int_tensor({}, {0}), g.add("Squeeze", {total, g.ints({0})}), g.int_tensor({}, {1})});
@@ -360,6 +362,10 @@ TEST(DnnlAttentionChain, ComparedPlacesAreCausal) {
     Chain late = form;
     late.late = 1;
     EXPECT_EQ(taken_with_softmax(form), taken_with_softmax(late) + 2);  // LessOrEqual, And
+    // The mask has to be made after the present and before the rest: it is a value of others.
+    Chain later = form;
+    later.of_present = true;
+    EXPECT_LT(taken_with_softmax(later), taken_with_softmax(late));
   }
 }
 
