@@ -127,14 +127,19 @@ SDPA = {
 CASES = [(past_decoders.LlamaPast, name) for name in LLAMA] + [(past_decoders.LlamaSdpa, name) for name in SDPA]
 
 
-@pytest.mark.parametrize(("base", "name"), CASES)
-def test_other_masks_are_values(tmp_path, base, name):
-    op, change = (LLAMA if base is past_decoders.LlamaPast else SDPA)[name]
-    model = tmp_path / "model.onnx"
-    onnx.save(changed(base, op, change).build().model(), model)
-    taken = [node for node in json_of("explain", model, "--json")["assignment"] if node["provider"] == "dnnl"]
-    assert not [node for node in taken if node["op_type"] in ("Greater", "LessOrEqual", "ScatterND")]
-    assert sum(node["op_type"] == "Softmax" for node in taken) == 2
+class LlamaLowest(past_decoders.LlamaSdpa):
+    """Hidden keys get the lowest float: a query that sees none takes a mean of all values."""
+
+    def _mask(self, x, places):
+        return self.node("Where", [super()._mask(x, places), self.constant(0.0), self.constant(past_decoders.LOWEST)])
+
+    def _weights(self, query, keys, mask):
+        scores = self.node("MatMul", [query, self.node("Transpose", [keys], perm=[0, 1, 3, 2])])
+        return self.node("Softmax", [self.node("Add", [self.node("Mul", [scores, self.constant(0.25)]), mask])], axis=-1)
+
+
+def expect_results_of_onnx_runtime(model, tmp_path):
+    """Of padded batches, some of whose queries see no key, with and without a past."""
     session = onnx_runtime(model)
     assert ctxgen("compile", "-q", model).returncode == 0
     for past in (0, 3):
@@ -151,8 +156,20 @@ def test_other_masks_are_values(tmp_path, base, name):
             np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-4 * np.abs(value).max(), err_msg=key)
 
 
-@pytest.mark.parametrize(("base", "node"), [(past_decoders.LlamaPast, "ScatterND"), (past_decoders.LlamaSdpa, "LessOrEqual")])
+@pytest.mark.parametrize(("base", "name"), CASES)
+def test_other_masks_are_values(tmp_path, base, name):
+    op, change = (LLAMA if base is past_decoders.LlamaPast else SDPA)[name]
+    model = tmp_path / "model.onnx"
+    onnx.save(changed(base, op, change).build().model(), model)
+    taken = [node for node in json_of("explain", model, "--json")["assignment"] if node["provider"] == "dnnl"]
+    assert not [node for node in taken if node["op_type"] in ("Greater", "LessOrEqual", "ScatterND")]
+    assert sum(node["op_type"] == "Softmax" for node in taken) == 2
+    expect_results_of_onnx_runtime(model, tmp_path)
+
+
+@pytest.mark.parametrize(("base", "node"), [(past_decoders.LlamaPast, "ScatterND"), (past_decoders.LlamaSdpa, "LessOrEqual"), (LlamaLowest, "LessOrEqual")])
 def test_causal_masks_are_flags(tmp_path, base, node):
     onnx.save(base("causal", past_decoders.TINY, 1, 8).build().model(), tmp_path / "model.onnx")
     nodes = json_of("explain", tmp_path / "model.onnx", "--json")["assignment"]
     assert [one["provider"] for one in nodes if one["op_type"] == node] == ["dnnl"]
+    expect_results_of_onnx_runtime(tmp_path / "model.onnx", tmp_path)
