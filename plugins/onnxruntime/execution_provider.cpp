@@ -143,15 +143,22 @@ Status ExecutionProvider::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& in
   }
   if (any) return {};
   if (!options_status_) return claim_to_refuse(nodes, info);
-  if (CTXGEN_TRY(is_body(ort_, graph))) return {};
-  if (compiled_graphs_ == 0 || ort_.minor_version >= kFirstWithSeveralGraphs)
-    return claim_ordinary(graph, info);
-  log_message(
-      ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
-      std::format("{}: a body of a node is compiled, its model is not: ONNX Runtime 1.{} takes "
-                  "compiled nodes in one graph only",
-                  name_, ort_.minor_version));
+  if (has_loaded_contexts_ || CTXGEN_TRY(is_body(ort_, graph))) return {};
+  const std::string_view reason = why_no_more();
+  if (reason.empty()) return claim_ordinary(graph, info);
+  log_message(ort_, logger_, ORT_LOGGING_LEVEL_WARNING,
+              std::format("{}: what ONNX Runtime 1.{} shows after it had nodes compiled stays with "
+                          "its CPU provider (nodes of a function that it expanded, or those around "
+                          "a compiled body): {}",
+                          name_, ort_.minor_version, reason));
   return {};
+}
+
+std::string_view ExecutionProvider::why_no_more() const {
+  if (compiled_graphs_ == 0) return "";
+  if (ort_.minor_version < kFirstWithSeveralGraphs) return "it takes compiled nodes once";
+  // PluginExecutionProvider::Compile puts the new EPContext nodes in place of the earlier ones.
+  return options_.generates ? "it writes only the EPContext nodes that were made last" : "";
 }
 
 /// With session.disable_model_compile ONNX Runtime refuses what is claimed, so nothing is compiled.
@@ -405,7 +412,8 @@ Status ExecutionProvider::compile(std::span<const OrtGraph* const> graphs,
   CTXGEN_CHECK(check_options(graphs));
   CTXGEN_CHECK(check_graph_count());
   if (!made_.empty()) (void)CTXGEN_TRY(places(*graphs.front()));  // is the model signed?
-  if (made_.empty()) return load_contexts(graphs, fused_nodes, kernels);
+  has_loaded_contexts_ = made_.empty();
+  if (has_loaded_contexts_) return load_contexts(graphs, fused_nodes, kernels);
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < graphs.size(); ++i)
     kernels[i] = CTXGEN_TRY(load_ordinary(*graphs[i], *fused_nodes[i])).release();

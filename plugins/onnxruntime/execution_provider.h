@@ -71,6 +71,8 @@ class ExecutionProvider final : public EpTable {
                                        OrtEpGraphSupportInfo& info) const;
   [[nodiscard]] Status check_options(std::span<const OrtGraph* const> graphs) const;
   [[nodiscard]] Status check_graph_count();
+  /// Why ordinary nodes that come after a call of compile() are not claimed; empty: they are.
+  [[nodiscard]] std::string_view why_no_more() const;
   /// With a folder for external initializers ONNX Runtime gives a model from memory (since 1.29 each model) a path there, which
   /// says nothing about the model's own place.
   [[nodiscard]] bool is_elsewhere(const std::filesystem::path& model) const;
@@ -95,6 +97,7 @@ class ExecutionProvider final : public EpTable {
   std::vector<Made> made_;
   BlobSource made_blobs_;
   bool has_compiled_ = false;
+  bool has_loaded_contexts_ = false;  // nothing is compiled in such a session
   std::optional<GeneratedContext> context_;
   std::optional<SessionSources> sources_;       // of the context, where weights stay in files
   std::optional<ContextContent> made_content_;  // of the context

@@ -19,7 +19,7 @@ from onnx.parser import parse_model
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from cli_support import add_model, conv_model, done, make_model, mixed_model, save
+from cli_support import add_model, conv_model, done, ep_nodes, make_model, mixed_model, save
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
@@ -43,6 +43,12 @@ REACHED_SINCE = {
     "GetDefaultMemoryDevice": 27,
     "GetWeightlessSupport": 29,
 }
+
+LOSS = """<ir_version: 7, opset_import: ["" : 13]>
+loss (float[3, 5] x, int64[3] t) => (float y) {
+  l = LogSoftmax <axis = 1> (x)
+  y = NegativeLogLikelihoodLoss <reduction = "sum"> (l, t)
+}"""
 
 
 def chain_model(length=48, size=768):
@@ -216,6 +222,28 @@ def check_generation(application):
     application.ok("compile", "net.onnx", flags=["--output", output])
     assert output.with_name("generated_dnnl.bin").read_bytes() == made
     application.ok("load", output.name)
+
+
+def outputs_of(application, model, *flags):
+    target = application.folder / "outputs.raw"
+    application.ok("outputs", model, flags=["--outputs", target, "--fill", 1, *flags])
+    return np.fromfile(target, np.float32)
+
+
+def check_functions_that_are_expanded(application):
+    """ONNX Runtime expands a function without a kernel when nodes are compiled already, and asks again: sessions may compile more then, context
+    models have what was compiled first, and sessions on them compile nothing."""
+    save(parse_model(LOSS), application.folder / "loss.onnx")
+    wanted = outputs_of(application, "loss.onnx", "--plain")
+    done("compile", "-q", application.folder / "loss.onnx", "-o", application.folder / "by_hand.onnx")
+    application.ok("load", "loss.onnx", flags=["--optimization", 0, *config(ep__context_enable=1, ep__context_file_path=application.folder / "loss_made.onnx")])
+    assert len(ep_nodes(application.folder / "loss_made.onnx")) == 1
+    assert (application.folder / "loss_made_dnnl.bin").read_bytes() == (application.folder / "by_hand_dnnl.bin").read_bytes()
+    np.testing.assert_allclose(outputs_of(application, "loss.onnx"), wanted, rtol=1e-5)
+    for made in ("loss_made.onnx", "by_hand.onnx"):
+        np.testing.assert_allclose(outputs_of(application, made, *config(session__disable_model_compile=1)), wanted, rtol=1e-5)
+    for path in application.folder.glob("loss_made*"):
+        path.unlink()  # ONNX Runtime writes over no model
 
 
 def check_compile_api(application):
