@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <format>
 #include <map>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -28,12 +29,22 @@ std::vector<std::string> refusals_of(const Graph& graph, const Assignment& assig
   return lines;
 }
 
-SessionPrograms programs_of(const Graph& graph, const Assignment& assignment) {
+/// The node that comes first is of the program: what it makes is in no other partition.
+std::vector<NodeId> joined(std::vector<NodeId> nodes, std::span<const NodeId> folded) {
+  nodes.insert(nodes.end(), folded.begin(), folded.end());
+  return nodes;
+}
+
+SessionPrograms programs_of(const Graph& graph, const ClaimedGraph& claimed) {
+  const Assignment& assignment = claimed.assignment;
   SessionPrograms programs;
   programs.nodes = graph.node_count();
   programs.refusals = refusals_of(graph, assignment);
-  for (const Partition& partition : assignment.partitions.front())
-    programs.partitions.push_back({.nodes = partition.nodes, .program = {}, .attributes = {}});
+  const auto& partitions = assignment.partitions.front();
+  for (std::size_t p = 0; p < partitions.size(); ++p)
+    programs.partitions.push_back({.nodes = joined(partitions[p].nodes, claimed.folded_nodes[p]),
+                                   .program = {},
+                                   .attributes = {}});
   return programs;
 }
 
@@ -76,7 +87,7 @@ GraphCompileOptions SessionCompiler::graph_options() const {
 
 Result<SessionPrograms> SessionCompiler::claim(SessionGraph& graph) const {
   const ClaimedGraph claimed = CTXGEN_TRY(claim_graph(graph.model, provider_));
-  return programs_of(graph.model.graph, claimed.assignment);
+  return programs_of(graph.model.graph, claimed);
 }
 
 Result<SessionPrograms> SessionCompiler::compile_now(SessionGraph& graph,
@@ -92,7 +103,8 @@ Result<SessionPrograms> SessionCompiler::compile_now(SessionGraph& graph,
   const auto programs = std::make_shared<const std::vector<Program>>(result.content->programs);
   for (BuiltPartition& built : compiled.partitions)
     result.partitions.push_back(
-        {.nodes = compiled.assignment.partitions[built.provider][built.partition].nodes,
+        {.nodes = joined(compiled.assignment.partitions[built.provider][built.partition].nodes,
+                         compiled.folded_nodes[built.partition]),
          .program = CTXGEN_TRY(
              program_of(programs, built.attributes.partition_name, result.content->blobs.size())),
          .attributes = std::move(built.attributes)});

@@ -18,7 +18,7 @@ namespace ctxgen::plugin {
 
 /// Nodes that become one program.
 struct SessionPartition {
-  std::vector<NodeId> nodes;               // in order
+  std::vector<NodeId> nodes;               // in order, and what was computed for it alone
   std::shared_ptr<const Program> program;  // null: only claimed
   EpContextAttributes attributes;          // of a compile, not of the cache
 };

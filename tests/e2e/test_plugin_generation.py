@@ -24,8 +24,6 @@ OTHER_TYPES = {
     "magika_v3_3": NAMES,
     "micro_kws_qdq": NAMES,
     "ppocrv3_det": NAMES,
-    "rfb320_face": FEWER,
-    "rfb320_face_nopost": FEWER,
 }
 
 

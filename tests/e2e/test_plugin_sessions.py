@@ -55,6 +55,32 @@ def test_every_node_is_compiled(net):
     agree(net, {"x": x}, session(net.read_bytes(), config={"session.disable_cpu_ep_fallback": "1"}))
 
 
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC"])
+@pytest.mark.parametrize("also", ["", "q = Asinh(e) p = Reshape(q, s2)"], ids=["one reader", "two readers"])
+def test_shapes_of_what_is_compiled(tmp_path, level, also):
+    """They are computed at compile time: nodes that only a partition reads vanish with it, the others have what they read."""
+    results = "float[4, 3] y" + (", float[4, 3] p" if also else "")
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+shapes (float[3, 4] x) => ({results}) <float[4, 4] w = {{1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}}, int64[2] turned = {{1, 0}}> {{
+  a = MatMul(x, w)
+  c = Relu(a)
+  d = Asinh(c)
+  s = Shape(a)
+  s2 = Gather(s, turned)
+  e = Exp(d)
+  {also}
+  y = Reshape(e, s2)
+}}"""
+    model = save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.add_provider_for_devices(DEVICES, {})
+    agree(model, {"x": numbers(3, 4)}, onnxruntime.InferenceSession(str(model), options))
+    options.add_session_config_entry("ep.context_enable", "1")
+    onnxruntime.InferenceSession(str(model), options)
+    agree(model, {"x": numbers(3, 4)}, session(tmp_path / "net_ctx.onnx", config={"session.disable_model_compile": "1"}))
+
+
 def test_nodes_that_are_not_compiled_stay(tmp_path):
     text = """<ir_version: 8, opset_import: ["" : 17]>
 mixed (float[n, 4] x, int64[n] i) => (float[n, 4] y, int64[n] j) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}> {

@@ -9,6 +9,7 @@ Result<std::vector<BuiltPartition>> build_graph(ContextBuilder& builder, const M
                                                 const GraphBuild& build) {
   std::vector<Exclusion> exclusions;
   while (true) {
+    if (build.adjust) build.adjust(assignment);
     auto built = builder.add_model(model, graph, assignment, build.options, build.prefix,
                                    build.first_ordinal);
     if (built || built.error().code == ErrorCode::kCancelled) return built;

@@ -10,6 +10,8 @@
 #include "ctxgen/compiler/build_graph.h"
 #include "ctxgen/cpu/fold.h"
 
+#include "core/folded_nodes.h"
+#include "core/known_shapes.h"
 #include "core/program_key.h"
 
 namespace ctxgen {
@@ -17,22 +19,27 @@ namespace {
 
 /// As a compile of the command line: constants beyond this stay nodes.
 constexpr std::uint64_t kMaxFoldedBytes = std::uint64_t{8} << 30;
+/// Rounds of "fold, complete shapes": real models need one per level of shapes that are computed from shapes.
+constexpr int kMaxFoldRounds = 16;
 
 /// By node: the number of its partition, or one of its own.
 using Units = std::vector<std::size_t>;
 
-Units units_of(const Graph& graph, std::span<const Partition> partitions) {
+Units units_of(const Graph& graph, std::span<const Partition> partitions,
+               const FoldedNodes& folded) {
   Units units(graph.node_count());
   std::iota(units.begin(), units.end(), partitions.size());
   for (std::size_t p = 0; p < partitions.size(); ++p)
-    for (const NodeId node : partitions[p].nodes) units[node.index] = p;
+    for (const auto* nodes : {&partitions[p].nodes, &folded[p]})
+      for (const NodeId node : *nodes) units[node.index] = p;
   return units;
 }
 
-/// Whether each partition can become one node where those that were folded stay nodes: what reads the
-/// shape of a partition's value and is read by the same partition would be on a cycle.
-bool keep_order(const Graph& graph, std::span<const Partition> partitions) {
-  const Units units = units_of(graph, partitions);
+/// Whether each partition can become one node, with the folded nodes that only it reads, where the other folded ones stay
+/// nodes: what reads the shape of a partition's value and is read by the same partition would be on a cycle.
+bool keep_order(const Graph& graph, std::span<const Partition> partitions,
+                const FoldedNodes& folded) {
+  const Units units = units_of(graph, partitions, folded);
   const std::size_t count = partitions.size() + graph.node_count();
   std::vector<std::vector<std::size_t>> readers(count);
   std::vector<std::size_t> waits_for(count);
@@ -75,13 +82,17 @@ Result<ClaimedGraph> fold_and_claim(Model& model, const Provider& provider, Spil
   };
   ClaimedGraph claimed;
   std::uint64_t used_bytes = 0;
-  claimed.folded_nodes =
-      CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes, &used_bytes, spill, stays_unfolded));
+  for (int round = 0; round < kMaxFoldRounds; ++round) {
+    const std::size_t folded = CTXGEN_TRY(cpu::fold_constants(model, kMaxFoldedBytes - used_bytes,
+                                                              &used_bytes, spill, stays_unfolded));
+    if (complete_shapes(model) == 0 && folded == 0) break;
+  }
   if (std::ranges::any_of(model.graph.values(), &Value::is_overridable))
     (void)CTXGEN_TRY(cpu::fold_defaults(model, kMaxFoldedBytes - used_bytes, &used_bytes, spill,
                                         stays_unfolded));
   const Provider* const providers[] = {&provider};
   claimed.assignment = CTXGEN_TRY(partition_graph(model, model.graph, providers));
+  claimed.folded_nodes = folded_nodes_of(model.graph, claimed.assignment);
   return claimed;
 }
 
@@ -97,7 +108,8 @@ void unfold(Graph& graph) {
 Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider, SpillFile* spill) {
   unfold(model.graph);  // of an earlier attempt, whose `spill` failed
   auto claimed = CTXGEN_TRY(fold_and_claim(model, provider, spill, Fold::kShapesToo));
-  if (keep_order(model.graph, claimed.assignment.partitions.front())) return claimed;
+  if (keep_order(model.graph, claimed.assignment.partitions.front(), claimed.folded_nodes))
+    return claimed;
   unfold(model.graph);
   return fold_and_claim(model, provider, spill, Fold::kConstantsOnly);
 }
@@ -122,10 +134,14 @@ Result<CompiledGraph> compile_graph(const Model& model, ClaimedGraph claimed,
   const GraphBuild build{.providers = providers,
                          .options = std::span(&one, 1),
                          .target = target,
-                         .prefix = options.prefix};
+                         .prefix = options.prefix,
+                         .adjust = [&](Assignment& assignment) {
+                           compiled.folded_nodes = folded_nodes_of(model.graph, assignment);
+                           show_to_folded_nodes(model.graph, compiled.folded_nodes, assignment);
+                         }};
   compiled.partitions =
       CTXGEN_TRY(build_graph(builder, model, model.graph, compiled.assignment, build));
-  if (!keep_order(model.graph, compiled.assignment.partitions.front()))
+  if (!keep_order(model.graph, compiled.assignment.partitions.front(), compiled.folded_nodes))
     return fail(ErrorCode::kUnsupported,
                 "what can be compiled is divided by nodes that only read shapes");
   compiled.content = CTXGEN_TRY(builder.content(0));

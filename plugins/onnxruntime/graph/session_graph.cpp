@@ -256,7 +256,8 @@ class Reader {
     return node;
   }
 
-  /// By number: ONNX Runtime counts nodes as the file has them, those of its optimizers after all others.
+  /// By number, which is the order of the file, as long as ONNX Runtime's optimizers took away and added nothing. Then as
+  /// it gives them, which is the order in which it would write the model.
   Result<std::vector<const OrtNode*>> in_order_of_file(std::vector<const OrtNode*> nodes) {
     std::vector<std::pair<std::size_t, const OrtNode*>> by_id;
     for (const OrtNode* node : nodes) {
@@ -265,6 +266,8 @@ class Reader {
       by_id.emplace_back(id, node);
     }
     std::ranges::sort(by_id);
+    for (std::size_t i = 0; i < by_id.size(); ++i)
+      if (by_id[i].first != i) return nodes;
     std::ranges::transform(by_id, nodes.begin(), [](const auto& one) { return one.second; });
     std::vector<const OrtNode*> sorted;
     for (const std::size_t place : in_order(CTXGEN_TRY(waiting(nodes))))

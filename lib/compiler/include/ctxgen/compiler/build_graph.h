@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ struct GraphBuild {
   const CompileTarget& target;
   std::string_view prefix;  // of partition names
   std::size_t first_ordinal = 0;
+  /// What else becomes of each partitioning before programs are made of it; null: nothing.
+  std::function<void(Assignment&)> adjust = {};
 };
 
 /// Programs of all partitions of a graph. What a provider claimed and then cannot compile goes to the

@@ -24,21 +24,23 @@ struct GraphCompileOptions {
 /// Which nodes a provider takes, by partition in topological order, and why not the others.
 struct ClaimedGraph {
   Assignment assignment;
-  std::size_t folded_nodes = 0;
+  std::vector<std::vector<NodeId>> folded_nodes;  // as CompiledGraph has them
 };
 
 /// What became of them.
 struct CompiledGraph {
   Assignment assignment;
+  /// By partition: nodes that were computed and that only the partition reads. They vanish with it.
+  std::vector<std::vector<NodeId>> folded_nodes;
   std::vector<BuiltPartition> partitions;  // in the order in which their nodes stand in the model
   std::optional<ContextContent> content;   // nothing: no program
 };
 
 /// Computes what is constant in the main graph and asks `provider` what it takes, as the command line
-/// does, but for what needs the onnx package: types are those that `model` comes with, operators with a
-/// body and no kernel stay what they are.
-/// Where a partition could not become one node among those that were computed (they stay nodes), what
-/// follows from shapes alone is not computed.
+/// does, but for what needs the onnx package: types are those that `model` comes with and what follows from
+/// them by rules of our own, operators with a body and no kernel stay what they are.
+/// Where a partition could not become one node among those that were computed (they stay nodes, unless only
+/// one partition reads them), what follows from shapes alone is not computed.
 /// Errors  IO_ERROR of `spill`.
 [[nodiscard]] Result<ClaimedGraph> claim_graph(Model& model, const Provider& provider,
                                                SpillFile* spill = nullptr);
