@@ -2,31 +2,52 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 namespace ctxgen {
 namespace {
 
-/// No partition, and none that could be one.
-constexpr int kStays = -1;
+constexpr int kStays = -1;     // read by a node that is in no partition, or an output
+constexpr int kAnywhere = -2;  // nothing reads it, or only such nodes do
+
+/// Where a value is read, of what was known and one reader more.
+int joined(int home, int reader) {
+  if (reader == kAnywhere || home == reader) return home;
+  return home == kAnywhere ? reader : kStays;
+}
+
+/// Where all that a folded node gives is read.
+int readers_of(const Graph& graph, const Node& node, const std::vector<int>& homes) {
+  int home = kAnywhere;
+  for (const ValueId output : node.outputs) {
+    if (!output.valid()) continue;
+    if (graph.value(output).is_output) return kStays;
+    for (const NodeId reader : graph.value(output).consumers)
+      home = joined(home, homes[reader.index]);
+  }
+  return home;
+}
+
+/// The last partition that such a node reads from, itself or by another folded node.
+int sources_of(const Graph& graph, const Node& node, const std::vector<int>& homes) {
+  int home = kStays;
+  for (const ValueId input : node.inputs)
+    if (input.valid() && graph.value(input).producer.valid())
+      home = std::max(home, homes[graph.value(input).producer.index]);
+  return home;
+}
 
 /// By node: its partition of the first provider, or that which takes it because it is folded.
 std::vector<int> homes_of(const Graph& graph, const Assignment& assignment) {
   std::vector<int> homes(graph.node_count(), kStays);
   for (auto n = static_cast<std::uint32_t>(graph.node_count()); n-- > 0;) {
     const NodeAssignment& one = assignment.nodes[n];
-    if (one.partition >= 0) homes[n] = one.partition;
-    if (one.partition >= 0 || !one.folded) continue;
-    std::optional<int> home;
-    for (const ValueId output : graph.node(NodeId{n}).outputs) {
-      if (!output.valid()) continue;
-      const Value& value = graph.value(output);
-      if (value.is_output) home = kStays;
-      for (const NodeId reader : value.consumers)
-        home = !home || *home == homes[reader.index] ? homes[reader.index] : kStays;
-    }
-    homes[n] = home.value_or(kStays);
+    if (one.partition >= 0)
+      homes[n] = one.partition;
+    else if (one.folded)
+      homes[n] = readers_of(graph, graph.node(NodeId{n}), homes);
   }
+  for (std::uint32_t n = 0; n < homes.size(); ++n)
+    if (homes[n] == kAnywhere) homes[n] = sources_of(graph, graph.node(NodeId{n}), homes);
   return homes;
 }
 

@@ -7,8 +7,8 @@
 
 namespace ctxgen {
 
-/// Nodes that were computed at compile time, by the partition that alone reads what they give (or other such nodes of it):
-/// they become part of it, where all other nodes stay in the graph.
+/// Nodes that were computed at compile time, by the partition that alone reads what they give (or other such nodes of it), or
+/// that they read where nothing reads them: they become part of it, where all other nodes stay in the graph.
 using FoldedNodes = std::vector<std::vector<NodeId>>;
 
 [[nodiscard]] FoldedNodes folded_nodes_of(const Graph& graph, const Assignment& assignment);
