@@ -1,5 +1,6 @@
 #include "generated_context.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <format>
 #include <limits>
@@ -114,6 +115,12 @@ std::vector<const char*> names_of(const Program& program, std::span<const std::u
   return names;
 }
 
+/// What no node of ONNX Runtime's graph reads is absent: it would know no type of it.
+void leave_out_unread(std::vector<const char*>& outputs, std::span<const std::string> read) {
+  for (const char*& name : outputs)
+    if (!std::ranges::contains(read, std::string_view(name))) name = "";
+}
+
 }  // namespace
 
 Result<GeneratedContext> GeneratedContext::plan(const EpOptions& options,
@@ -203,7 +210,9 @@ Result<OrtNode*> make_context_node(const OrtApis& ort, const OrtNode& fused, con
   CTXGEN_CHECK(from_ort(*ort.api, ort.api->Node_GetName(&fused, &name)));
   NewAttributes made(*ort.api);
   CTXGEN_CHECK(add_attributes(made, attributes));
-  const auto from = names_of(program, program.inputs), to = names_of(program, program.outputs);
+  const auto from = names_of(program, program.inputs);
+  auto to = names_of(program, program.outputs);
+  leave_out_unread(to, CTXGEN_TRY(output_names(ort, fused)));
   OrtNode* node = nullptr;
   CTXGEN_CHECK(from_ort(*ort.api, editor->CreateNode(kEpContextOpType, kMicrosoftDomain, name,
                                                      from.data(), from.size(), to.data(), to.size(),

@@ -63,22 +63,29 @@ FoldedNodes folded_nodes_of(const Graph& graph, const Assignment& assignment) {
 }
 
 void show_to_folded_nodes(const Graph& graph, const FoldedNodes& taken, Assignment& assignment) {
-  std::vector<bool> gone(graph.node_count(), false);
-  for (const auto& nodes : taken)
-    for (const NodeId node : nodes) gone[node.index] = true;
-  const auto stays = [&](NodeId node) {
-    const NodeAssignment& one = assignment.nodes[node.index];
-    return one.folded && one.partition < 0 && !gone[node.index];
-  };
-  for (Partition& partition : assignment.partitions.front()) {
+  std::vector<int> takers(graph.node_count(), kStays);
+  for (std::size_t p = 0; p < taken.size(); ++p)
+    for (const NodeId node : taken[p]) takers[node.index] = static_cast<int>(p);
+  auto& partitions = assignment.partitions.front();
+  for (std::size_t p = 0; p < partitions.size(); ++p) {
+    Partition& partition = partitions[p];
+    const auto leaves = [&](ValueId output) {
+      const Value& value = graph.value(output);
+      bool by_taken = false;
+      for (const NodeId reader : value.consumers) {
+        const int home = assignment.nodes[reader.index].partition;
+        if (home != kStays && home != static_cast<int>(p)) return true;
+        if (home == kStays && takers[reader.index] == kStays) return true;
+        by_taken = by_taken || (home == kStays && takers[reader.index] != static_cast<int>(p));
+      }
+      if (value.is_output) return true;
+      // What another partition takes in to read it does not read it any more.
+      return !by_taken && std::ranges::contains(partition.outputs, output);
+    };
     std::vector<ValueId> outputs;
     for (const NodeId node : partition.nodes)
-      for (const ValueId output : graph.node(node).outputs) {
-        if (!output.valid()) continue;
-        if (std::ranges::contains(partition.outputs, output) ||
-            std::ranges::any_of(graph.value(output).consumers, stays))
-          outputs.push_back(output);
-      }
+      for (const ValueId output : graph.node(node).outputs)
+        if (output.valid() && leaves(output)) outputs.push_back(output);
     partition.outputs = std::move(outputs);
   }
 }

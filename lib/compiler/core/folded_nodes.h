@@ -13,7 +13,8 @@ using FoldedNodes = std::vector<std::vector<NodeId>>;
 
 [[nodiscard]] FoldedNodes folded_nodes_of(const Graph& graph, const Assignment& assignment);
 
-/// What folded nodes that stay read of a partition becomes an output of it.
+/// What folded nodes that stay read of a partition becomes an output of it; what only those read that another one takes does
+/// not leave it.
 void show_to_folded_nodes(const Graph& graph, const FoldedNodes& taken, Assignment& assignment);
 
 }  // namespace ctxgen
