@@ -5,20 +5,53 @@
 
 namespace ctxgen {
 
+namespace {
+
+/// `name` as seen from the folder of the source; empty: it is not below that.
+std::filesystem::path from_source(const std::filesystem::path& name,
+                                  const std::filesystem::path& source_name) {
+  if (source_name.parent_path().empty()) return name;
+  const auto relative = name.lexically_relative(source_name.parent_path());
+  return relative.empty() || *relative.begin() == ".." ? std::filesystem::path() : relative;
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+Result<Blob> opened(const std::filesystem::path& path, Result<Blob> mapped) {
+  if (mapped) return mapped;
+  return fail(ErrorCode::kCorruptContext, "weights are in \"{}\", which cannot be opened: {}",
+              path.string(), mapped.error().message);
+}
+
+}  // namespace
+
+Result<Blob> SourceWeights::map(const std::string& name) const {
+  const bool is_source = !source_.name.empty() && name == source_.name;
+  if (is_source && !source_.bytes.bytes.empty()) return source_.bytes;
+  if (!source_.path.empty()) {
+    if (is_source) return opened(source_.path, map_file(source_.path));
+    const auto beneath = from_source(name, source_.name);
+    const auto folder = folder_of(source_.path);
+    if (!beneath.empty())
+      return opened(folder / beneath, map_file_beneath(folder, beneath.string()));
+  }
+  if (folder_.empty())
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "weights are in \"{}\": a model from memory needs ep.context_file_path (context_file_path) or "
+        "ep.context_source_model_path to find it",
+        name);
+  return opened(folder_ / name, map_file_beneath(folder_, name));
+}
+
 Result<Blob> SourceWeights::file(const std::string& name, std::uint64_t size) {
   auto known = files_.find(name);
   if (known == files_.end()) {
-    if (folder_.empty())
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "weights are in \"{}\": a model from memory needs ep.context_file_path (context_file_path) to find it",
-          name);
-    auto mapped = map_file_beneath(folder_, name);
-    if (!mapped)
-      return fail(ErrorCode::kCorruptContext, "weights are in \"{}\", which cannot be opened: {}",
-                  (folder_ / name).string(), mapped.error().message);
-    if (accept_) CTXGEN_CHECK(accept_(name, mapped->bytes));
-    known = files_.emplace(name, std::move(*mapped)).first;
+    Blob mapped = CTXGEN_TRY(map(name));
+    if (accept_) CTXGEN_CHECK(accept_(name, mapped.bytes));
+    known = files_.emplace(name, std::move(mapped)).first;
   }
   if (known->second.bytes.size() != size)
     return fail(

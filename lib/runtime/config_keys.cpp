@@ -23,6 +23,8 @@ constexpr std::array kKeys{
     SessionConfigKey{"ep.context_enable", "0", "1 would compile, which a session does not do"},
     SessionConfigKey{"ep.context_file_path", "FILE",
                      "of a model from memory: its folder holds the context binary"},
+    SessionConfigKey{"ep.context_source_model_path", "FILE",
+                     "the source of a weightless model, if it is not where the compile saw it"},
     SessionConfigKey{"ep.share_ep_contexts", "0|1",
                      "1: joins the process's group of sessions, which open each binary once"},
     SessionConfigKey{"ep.stop_share_ep_contexts", "0|1", "1: the last session of the group"},
@@ -47,6 +49,10 @@ Status set_known(SessionOptions& options, std::string_view key, std::string_view
   }
   if (key == "ep.context_file_path") {
     options.context_file_path = value;
+    return {};
+  }
+  if (key == "ep.context_source_model_path") {
+    options.source_model_path = value;
     return {};
   }
   if (key == "session.model_external_initializers_file_folder_path") {

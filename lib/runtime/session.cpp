@@ -61,7 +61,9 @@ Result<LoadedPartitions> load_partitions(const ContextSet& set, const SessionOpt
                           .programs = {},
                           .statistics = {},
                           .pages = WeightPages(options.weight_memory)};
-  SourceWeights sources(places.folder, options.verify_blobs, places.accept);
+  SourceWeights sources(
+      places.folder, options.verify_blobs, places.accept,
+      {.path = options.source_model_path, .bytes = {}, .name = set.source_model_name});
   const LoadOptions load_options{.threads = options.threads, .kept_plans = options.kept_plans};
   for (const std::string& warning : CTXGEN_TRY(check_fitness(set.contexts, options.threads))) {
     if (options.fail_on_suboptimal) return fail(ErrorCode::kNotSatisfied, "{}", warning);

@@ -11,6 +11,8 @@
 
 #include "ctxgen/base/suggest.h"
 
+#include "ort_tables.h"
+
 namespace ctxgen::plugin {
 namespace {
 
@@ -130,9 +132,24 @@ Status set(EpOptions& options, const Provider& provider, std::string_view key,
     if (key == name) *flag = CTXGEN_TRY(parse_flag(key, value));
   if (key == "ep.context_file_path") options.context_file_path = value;
   if (key == "ep.context_node_name_prefix") options.node_prefix = value;
+  if (key == "ep.context_source_model_path") options.source_model.path = value;
   if (key == "session.model_external_initializers_file_folder_path")
     options.external_data_folder = value;
   return {};  // the others are ONNX Runtime's
+}
+
+/// What the application has in memory of the source of a weightless model; its bytes live as long as the session.
+Result<Blob> source_model_buffer(const OrtApis& ort, const OrtSessionOptions& session) {
+  constexpr int kFirstWithSourceBuffers = 29;
+  if (ort.minor_version < kFirstWithSourceBuffers) return Blob();
+  const void* data = nullptr;
+  std::size_t size = 0;
+  CTXGEN_CHECK(
+      from_ort(*ort.api,
+               static_cast<const EpApiTable&>(*ort.ep).SessionOptionsGetWeightlessSourceModelBuffer(
+                   &session, &data, &size)));
+  if (data == nullptr) return Blob();
+  return Blob{nullptr, {static_cast<const std::byte*>(data), size}};
 }
 
 }  // namespace
@@ -151,6 +168,7 @@ Result<EpOptions> read_options(const OrtApis& ort, const Provider& provider,
   for (std::size_t i = 0; i < count; ++i) CTXGEN_CHECK(set(options, provider, keys[i], values[i]));
   options.weightless = CTXGEN_TRY(weightless_of(std::span(keys, count), std::span(values, count)));
   options.data = CTXGEN_TRY(ContextData::of(ort, session));
+  options.source_model.bytes = CTXGEN_TRY(source_model_buffer(ort, session));
   CTXGEN_CHECK(provider.check_options(options.provider_options));
   if (options.required_signature.key.empty() && !options.required_signature.signature.empty())
     return fail(ErrorCode::kInvalidArgument, "option \"signature\" without \"require_signed\"");

@@ -11,6 +11,7 @@
 #include "ctxgen/cache/cache_folder.h"
 #include "ctxgen/compiler/source_index.h"
 #include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/ctxfile/source_weights.h"
 #include "ctxgen/partition/provider.h"
 #include "ctxgen/trust/signed_files.h"
 
@@ -26,6 +27,7 @@ struct EpOptions {
   /// session.model_external_initializers_file_folder_path: ONNX Runtime may give it as the folder
   /// of the model.
   std::filesystem::path external_data_folder;
+  SourceModel source_model;             // ep.context_source_model_path, or a buffer (1.29)
   bool share_ep_contexts = false;       // ep.share_ep_contexts
   bool stop_share_ep_contexts = false;  // ep.stop_share_ep_contexts
   bool generates = false;               // ep.context_enable

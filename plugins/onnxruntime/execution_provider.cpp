@@ -175,10 +175,10 @@ Result<SessionPrograms> ExecutionProvider::compile_ordinary(const OrtGraph& sour
   const auto path = CTXGEN_TRY(model_path(ort_, source));
   context_ = CTXGEN_TRY(GeneratedContext::plan(options_, path, provider_->name()));
   const auto& earlier = context_->earlier();
+  const bool is_known = !path.empty() && !is_elsewhere(path);
   if (options_.weightless != WeightlessMode::kNone)
-    sources_ = CTXGEN_TRY(SessionSources::find(graph.model,
-                                               is_elsewhere(path) ? std::filesystem::path() : path,
-                                               context_->folder(), options_));
+    sources_ = CTXGEN_TRY(SessionSources::find(
+        graph.model, is_known ? path : options_.source_model.path, context_->folder(), options_));
   return compiler.compile_for_file(graph, earlier ? &*earlier : nullptr,
                                    sources_ ? &sources_->index() : nullptr);
 }
@@ -444,7 +444,10 @@ Status ExecutionProvider::load_contexts(std::span<const OrtGraph* const> graphs,
   const ResolvedContexts contexts = CTXGEN_TRY(open_contexts(nodes, where));
   CTXGEN_CHECK(judge(contexts));
   CTXGEN_CHECK(decompress_weights(contexts.contexts, contexts.programs, options_.threads));
-  SourceWeights source_weights(where.folder, options_.verify_blobs, where.accept);
+  SourceModel source = options_.source_model;
+  source.name = nodes.front().attributes.onnx_model_filename;
+  SourceWeights source_weights(where.folder, options_.verify_blobs, where.accept,
+                               std::move(source));
   // What is stored is ONNX Runtime's, also where a later node fails.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto [context, program] = contexts.programs[i];

@@ -133,6 +133,11 @@ Result<GeneratedContext> GeneratedContext::plan(const EpOptions& options,
   const std::filesystem::path& near =
       options.context_file_path.empty() ? model : options.context_file_path;
   if (!near.empty()) context.folder_ = near.parent_path();
+  // As a load looks for it; mode 1 does not need the source itself, which may be anywhere.
+  const std::filesystem::path& source = model.empty() ? options.source_model.path : model;
+  if (options.weightless != WeightlessMode::kNone && context.folder_ && !source.empty())
+    context.model_name_ =
+        file_reference(*context.folder_, source).value_or(source.filename().string());
   if (options.embeds) {
     if (options.share_ep_contexts)
       return fail(ErrorCode::kInvalidArgument,

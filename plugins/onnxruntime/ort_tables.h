@@ -103,7 +103,7 @@ struct NodeComputeTable : OrtNodeComputeInfo {
   void* spare[kSpareMembers] = {};
 };
 
-/// OrtEpApi up to 1.25, which ONNX Runtime hands out: what a release lacks may not be read.
+/// OrtEpApi up to 1.29, which ONNX Runtime hands out: what a release lacks may not be read.
 struct EpApiTable : OrtEpApi {
 #if ORT_API_VERSION < 24
   void* kernels_and_devices[28];  // not used here
@@ -125,6 +125,11 @@ struct EpApiTable : OrtEpApi {
   OrtStatus* (*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer*,
                                                    const OrtProfilingEvent* const* events,
                                                    std::size_t count) noexcept;
+#endif
+#if ORT_API_VERSION < 29
+  OrtStatus* (*SessionOptionsGetWeightlessSourceModelBuffer)(const OrtSessionOptions*,
+                                                             const void** data,
+                                                             std::size_t* size) noexcept;
 #endif
 };
 

@@ -31,7 +31,7 @@ Result<SessionSources> SessionSources::find(Model& model, const std::filesystem:
   if (path.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "ep.enable_weightless_mode: ONNX Runtime does not say which file the model is "
-                "from, in which weights could stay");
+                "from, in which weights could stay: set ep.context_source_model_path");
   SessionSources sources;
   ReadModelOptions reading;
   reading.external_data_folder = options.external_data_folder;

@@ -68,6 +68,20 @@ def test_from_memory(runner, model, tmp_path):
     assert (tmp_path / "y").read_bytes() == wanted
 
 
+def test_the_source_of_a_weightless_model_elsewhere(runner, tmp_path):
+    (tmp_path / "sources").mkdir()
+    onnx.save(conv_model(), tmp_path / "sources" / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=200)
+    context = tmp_path / "net_ctx.onnx"
+    done("compile", tmp_path / "sources" / "net.onnx", "-o", context, "--config", "ep.enable_weightless_mode=2")
+    wanted = expected(context, tmp_path)
+    (tmp_path / "sources").rename(tmp_path / "moved")
+    assert run(runner, context, tmp_path / "y", code=1).startswith("4: ")  # CTXGEN_CORRUPT_CONTEXT
+    run(runner, context, tmp_path / "y", f"ep.context_source_model_path={tmp_path / 'moved' / 'net.onnx'}")
+    assert (tmp_path / "y").read_bytes() == wanted
+    missing = tmp_path / "moved" / "other.onnx"
+    assert "other.onnx" in run(runner, context, tmp_path / "y", f"ep.context_source_model_path={missing}", code=1)
+
+
 def test_a_plain_model_and_external_data_from_memory(runner, tmp_path):
     plain = save(conv_model(), tmp_path / "plain.onnx")
     wanted = expected(plain, tmp_path)

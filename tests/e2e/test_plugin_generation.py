@@ -38,7 +38,7 @@ def generate(model, output=None, ep_options=None, **more):
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in config(output, **more).items():
-        options.add_session_config_entry(key, value)
+        options.add_session_config_entry(key, str(value))
     options.add_provider_for_devices(DEVICES, ep_options or {})
     return onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options)
 
@@ -206,6 +206,37 @@ def test_weightless_contexts_need_files(net, tmp_path):
         generate(net, tmp_path / "made.onnx", ep__enable_weightless_mode="3")
     refused(9, "ep.context_enable=1", model=net, config={"ep.enable_weightless_mode": "1"})
     assert not list(tmp_path.rglob("made*"))
+
+
+def test_the_source_of_a_weightless_model_elsewhere(tmp_path):
+    """Its external data is looked for from its folder; what the command line and a session write is read the same way."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    onnx.save(product_model(), sources / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=50_000)
+    generate(sources / "net.onnx", tmp_path / "made_ctx.onnx", ep__enable_weightless_mode="2")
+    done("compile", "-q", sources / "net.onnx", "-o", tmp_path / "by_hand_ctx.onnx", "--config", "ep.enable_weightless_mode=2")
+    moved = sources.rename(tmp_path / "moved")
+    for name in ("made_ctx.onnx", "by_hand_ctx.onnx"):
+        (node,) = ep_nodes(tmp_path / name)
+        assert [one.s for one in node.attribute if one.name == "onnx_model_filename"] == [b"sources/net.onnx"]
+        refused(10, "net.", model=tmp_path / name)
+        agree(moved / "net.onnx", {"x": PRODUCTS}, session(tmp_path / name, config={"ep.context_source_model_path": str(moved / "net.onnx")}))
+        refused(10, "other.onnx", model=tmp_path / name, config={"ep.context_source_model_path": str(moved / "other.onnx")})
+        refused(10, "bytes", model=tmp_path / name, config={"ep.context_source_model_path": str(save(conv_model(), moved / "wrong.onnx"))})
+
+
+def test_the_source_of_a_model_from_memory(tmp_path):
+    """Weights stay in its file, if the application says which that is; others are not taken from it."""
+    source = save(product_model(), tmp_path / "net.onnx")
+    key = {"ep.context_source_model_path": str(source)}
+    generate(source.read_bytes(), tmp_path / "made_ctx.onnx", ep__enable_weightless_mode="2", ep__context_source_model_path=source)
+    assert (tmp_path / "made_dnnl.bin").stat().st_size < 20_000
+    agree(source, {"x": PRODUCTS}, session(tmp_path / "made_ctx.onnx"))
+    agree(source, {"x": PRODUCTS}, session((tmp_path / "made_ctx.onnx").read_bytes(), config={**key, "ep.context_file_path": str(tmp_path / "made_ctx.onnx")}))
+    other = save(product_model(seed=1), tmp_path / "other.onnx")
+    generate(source.read_bytes(), tmp_path / "own_ctx.onnx", ep__enable_weightless_mode="2", ep__context_source_model_path=other)
+    assert (tmp_path / "own_dnnl.bin").stat().st_size > WEIGHT_BYTES
+    agree(source, {"x": PRODUCTS}, session(tmp_path / "own_ctx.onnx"))
 
 
 def generate_on_a_full_disk(model, output, results):

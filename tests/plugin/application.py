@@ -332,6 +332,20 @@ def check_workers_of_the_session(application):
     assert "sideways" in application.refused(2, "load", flags=["--ep", "workers=sideways"])
 
 
+def source_in_memory(application):
+    """The application gives the source of a weightless model as bytes, since 1.29."""
+    folder = application.folder / "apart"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(application.folder / "chain.onnx", folder / "source.onnx")
+    application.ok("load", "apart/source.onnx", flags=config(ep__enable_weightless=1, ep__context_enable=1, ep__context_file_path=folder / "chain_ctx.onnx"))
+    (folder / "source.onnx").unlink()
+    assert "source.onnx" in application.refused(10, "load", "apart/chain_ctx.onnx")
+    given = ["--source", application.folder / "chain.onnx"]
+    assert application.host("run", "apart/chain_ctx.onnx", flags=given).returncode == (0 if application.minor_version >= 29 else 3)
+    application.ok("run", "apart/chain_ctx.onnx", flags=config(ep__context_source_model_path=application.folder / "chain.onnx"))
+    shutil.rmtree(folder)
+
+
 def check_weightless(application):
     """Weights stay in the source's file where a context model is made; ONNX Runtime asks the EP from 1.29 on."""
     keys = config(ep__enable_weightless=1, ep__context_enable=1, ep__context_file_path=application.folder / "less_ctx.onnx")
@@ -341,6 +355,7 @@ def check_weightless(application):
     for path in application.folder.glob("less_*"):
         path.unlink()
     assert "enable_weightless_mode" in application.refused(9, "load", "net.onnx", flags=config(ep__enable_weightless_mode=1))
+    source_in_memory(application)
     application.ok("load", flags=config(ep__enable_weightless_mode=1))
 
 

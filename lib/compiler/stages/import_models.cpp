@@ -31,6 +31,12 @@ Result<ImportedModels> import_models(const std::vector<ModelInput>& inputs, cons
                                      .external_data_in_memory = !inputs[m].external_data.empty()};
     CTXGEN_CHECK(sources.index.add(imported.models.back().model, source, env.options.weightless,
                                    folder ? &*folder : nullptr));
+    const bool named =
+        env.options.weightless != WeightlessMode::kNone && folder && !source.path.empty();
+    // Mode 1 does not need the source itself, which may be anywhere.
+    const auto reference =
+        named ? file_reference(*folder, source.path) : Result<std::string>(std::string());
+    sources.source_references.push_back(reference.value_or(std::string()));
   }
   CTXGEN_CHECK(check_external_data_folder(imported.models, env.options));
   const std::vector<std::string> source_files = sources.index.files();

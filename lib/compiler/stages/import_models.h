@@ -19,9 +19,11 @@ struct ModelSources {
   std::vector<std::vector<std::pair<std::string, Blob>>> external_data;  // of the inputs, in memory
   std::vector<std::string> bin_references;  // by provider; "" where there is no bin to name
   SourceIndex index;                        // empty unless weightless
-  std::vector<ModelKey> keys;               // by model
-  Hash128 key;                              // of the compile
-  Sha256Digest strong_key;                  // the same; with a remote cache only
+  /// Weightless, by model: from the context model's folder; "" for one from memory.
+  std::vector<std::string> source_references;
+  std::vector<ModelKey> keys;  // by model
+  Hash128 key;                 // of the compile
+  Sha256Digest strong_key;     // the same; with a remote cache only
   std::vector<std::filesystem::path> files_read;
 };
 

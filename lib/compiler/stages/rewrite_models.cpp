@@ -47,6 +47,7 @@ class ModelPlan {
         built_(built),
         sources_(prepared.sources),
         key_(prepared.sources.keys[m]),
+        source_reference_(prepared.sources.source_references[m]),
         model_(prepared.models[m]),
         partitions_(built.partitions[m]) {}
 
@@ -91,7 +92,8 @@ class ModelPlan {
       CompiledNode node;
       node.partition = &assignment.partitions[p][built.partition];
       node.attributes = built.attributes;
-      node.attributes.onnx_model_filename = model_.name;
+      node.attributes.onnx_model_filename =
+          source_reference_.empty() ? model_.name : source_reference_;
       node.attributes.embed_mode = env_.options.embed ? 1 : 0;
       node.attributes.main_context = with_primary.insert(p).second ? 1 : 0;
       if (node.attributes.main_context == 1 && env_.options.embed)
@@ -122,6 +124,7 @@ class ModelPlan {
   const BuiltModels& built_;
   const ModelSources& sources_;
   const ModelKey& key_;
+  const std::string& source_reference_;  // of a weightless compile
   const PreparedModel& model_;
   const std::vector<BuiltPartition>& partitions_;
 };

@@ -93,6 +93,7 @@ Result<ContextSet> open_contexts(const std::shared_ptr<const Model>& model,
   CTXGEN_CHECK(find_nodes(model, model->graph, loaders, nodes, set.nodes));
   ResolvedContexts resolved = CTXGEN_TRY(resolve_contexts(nodes, places));
   set.contexts = std::move(resolved.contexts);
+  if (!nodes.empty()) set.source_model_name = nodes.front().attributes.onnx_model_filename;
   for (std::size_t i = 0; i < set.nodes.size(); ++i) {
     set.nodes[i].context = resolved.programs[i].context;
     set.nodes[i].program = resolved.programs[i].program;

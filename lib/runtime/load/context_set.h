@@ -33,6 +33,7 @@ struct ResolvedNode {
 struct ContextSet {
   std::vector<OpenContext> contexts;
   std::vector<ResolvedNode> nodes;
+  std::string source_model_name;  // what the nodes call the model that they were compiled from
 };
 
 /// How many EPContext nodes a graph and the bodies in it have, of whatever source.

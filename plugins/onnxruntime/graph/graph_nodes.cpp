@@ -62,6 +62,7 @@ Status read_attributes(const OrtApis& ort, const OrtNode& node, EpContextAttribu
   CTXGEN_CHECK(read_text(ort, node, "ep_cache_context", attributes.ep_cache_context));
   CTXGEN_CHECK(read_text(ort, node, "partition_name", attributes.partition_name));
   CTXGEN_CHECK(read_text(ort, node, "source", attributes.source));
+  CTXGEN_CHECK(read_text(ort, node, "onnx_model_filename", attributes.onnx_model_filename));
   return read_text(ort, node, "notes", attributes.notes);
 }
 

@@ -18,7 +18,8 @@ Options parse(int argc, char** argv, const char* usage) {
       {"--stream", &options.stream},   {"--weights", &options.weights},
       {"--second", &options.second},   {"--second-output", &options.second_output},
       {"--outputs", &options.outputs}, {"--policy", &options.policy},
-      {"--data", &options.data},       {"--optimized", &options.optimized}};
+      {"--data", &options.data},       {"--optimized", &options.optimized},
+      {"--source", &options.source}};
   const std::map<std::string, int*> numbers = {
       {"--threads", &options.threads}, {"--rounds", &options.rounds},
       {"--flags", &options.flags},     {"--count", &options.count},
@@ -133,6 +134,14 @@ void set_policy(Ort::SessionOptions& session, const Options& options) {
     throw Failed("--policy " + options.policy + " is not known");
 }
 
+/// The source of a weightless model, in memory that lives until the program ends.
+void set_source_model(Ort::SessionOptions& session, const std::string& path) {
+  static std::vector<char> bytes;
+  bytes = bytes_of(path);
+  using Set = OrtStatus* (*)(OrtSessionOptions*, const void*, std::size_t);
+  Ort::ThrowOnError(newer_member<Set>(newer_api(29), 34)(session, bytes.data(), bytes.size()));
+}
+
 }  // namespace
 
 Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
@@ -145,6 +154,7 @@ Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
   if (options.verb != "dynamic")
     for (const auto& [key, value] : options.config)
       session.AddConfigEntry(key.c_str(), value.c_str());
+  if (!options.source.empty()) set_source_model(session, options.source);
   if (options.verb == "profile") session.EnableProfiling(options.output.c_str());
   if (options.optimization >= 0)
     session.SetGraphOptimizationLevel(static_cast<GraphOptimizationLevel>(options.optimization));

@@ -20,7 +20,7 @@ using Pairs = std::unordered_map<std::string, std::string>;
 
 struct Options {
   std::string verb, library, plugin, model, output, info, ep_name = "CtxgenDnnlExecutionProvider";
-  std::string second, second_output, stream, weights, outputs, policy, optimized, data;
+  std::string second, second_output, stream, weights, outputs, policy, optimized, data, source;
   int threads = 0, rounds = 1, flags = 0, count = 1, fill = 0, optimization = -1,
       log = ORT_LOGGING_LEVEL_WARNING;
   bool memory = false, embed = false, plain = false, reuse = false, apart = false;

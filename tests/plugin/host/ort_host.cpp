@@ -53,6 +53,7 @@ constexpr const char* kUsage =
     "  --weights FILE  of compile: where a function places initializers\n"
     "  --reuse         of compile: a function leaves initializers in the source's files\n"
     "  --data FOLDER   of compile: where a function keeps the context (1.28)\n"
+    "  --source FILE   gives its bytes as the source of a weightless model (1.29)\n"
     "  --plain         without the plugin\n"
     "  --policy WORD   how ONNX Runtime chooses: cpu, performance, or a function that \"takes\" the plugin, takes "
     "\"nothing\" or \"fails\"\n"

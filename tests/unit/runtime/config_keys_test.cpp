@@ -22,11 +22,13 @@ TEST(SessionConfigKeys, SetTheOptionsTheyName) {
   EXPECT_EQ(set(options, "ep.share_ep_contexts", "1"), kOk);
   EXPECT_EQ(set(options, "ep.stop_share_ep_contexts", "1"), kOk);
   EXPECT_EQ(set(options, "ep.context_file_path", "models/m_ctx.onnx"), kOk);
+  EXPECT_EQ(set(options, "ep.context_source_model_path", "sources/m.onnx"), kOk);
   EXPECT_EQ(set(options, "session.model_external_initializers_file_folder_path", "weights"), kOk);
   EXPECT_EQ(set(options, "session.fail_on_suboptimal_compiled_model", "1"), kOk);
   EXPECT_EQ(set(options, "session.disable_cpu_ep_fallback", "1"), kOk);
   EXPECT_TRUE(options.share_ep_contexts && options.stop_share_ep_contexts);
   EXPECT_EQ(options.context_file_path, "models/m_ctx.onnx");
+  EXPECT_EQ(options.source_model_path, "sources/m.onnx");
   EXPECT_EQ(options.external_data_folder, "weights");
   EXPECT_TRUE(options.fail_on_suboptimal && options.disable_cpu_fallback);
   EXPECT_EQ(set(options, "ep.share_ep_contexts", "0"), kOk);

@@ -46,6 +46,9 @@ struct SessionOptions {
   /// Where the model's external data is; empty: the model's folder. Never moves the bin (ONNX
   /// Runtime's session.model_external_initializers_file_folder_path).
   std::filesystem::path external_data_folder;
+  /// Where the source of a weightless model is; empty: where the compile saw it, from the model's
+  /// folder (ONNX Runtime's ep.context_source_model_path).
+  std::filesystem::path source_model_path;
   /// External data in memory, by the location that tensors name; what is not here is looked for in
   /// the folder.
   std::vector<std::pair<std::string, Blob>> external_buffers;
