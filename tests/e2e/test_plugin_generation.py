@@ -6,6 +6,7 @@ import resource
 import signal
 
 import onnx
+import onnx.parser
 import pytest
 from cli_support import conv_model, done, ep_nodes, save
 from test_plugin import DEVICES, EP, TRAINED, check_data, onnxruntime, refused, session
@@ -66,6 +67,27 @@ def test_the_files_of_a_session(net, tmp_path):
     said = [{one.key: one.value for one in onnx.load(folder / "net_ctx.onnx").metadata_props}[key] for folder in (made, tmp_path)]
     assert said[0] == said[1]
     done("check", made / "net_ctx.onnx")
+
+
+UNREAD = """<ir_version: 8, opset_import: ["" : 17]>
+unread (float[3, 4] x) => (float[3, 4] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}> {
+  a = MatMul(x, w)
+  s = Shape(a)
+  u = Size(s)
+  y = Relu(a)
+}"""
+
+
+def test_an_output_that_nothing_reads(tmp_path):
+    """The program has it, as the command line's; the node leaves it out, which both runtimes accept."""
+    source = save(onnx.parser.parse_model(UNREAD), tmp_path / "net.onnx")
+    generate(source, tmp_path / "made_ctx.onnx")
+    done("compile", "-q", source)
+    assert (tmp_path / "made_dnnl.bin").read_bytes() == (tmp_path / "net_dnnl.bin").read_bytes()
+    (node,) = ep_nodes(tmp_path / "made_ctx.onnx")
+    assert sorted(node.output) == ["", "y"]
+    agree(source, {"x": numbers(3, 4)}, session(tmp_path / "made_ctx.onnx", config={"session.disable_model_compile": "1"}))
+    done("verify", tmp_path / "made_ctx.onnx", "--against", source)
 
 
 def test_names_by_default(net, tmp_path):

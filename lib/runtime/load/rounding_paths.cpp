@@ -297,6 +297,7 @@ class Follower {
     const std::string name(node.string_or("partition_name", node.name));
     for (std::size_t i = 0; i < one.outputs.size(); ++i) {
       const std::uint32_t value = one.program->outputs[i];
+      if (!one.outputs[i].valid()) continue;  // the node leaves it out
       values.states[one.outputs[i].index] = states[value];
       values.types[one.outputs[i].index] = one.program->values[value].type;
       partitions_[{name, graph.value(one.outputs[i]).name}] = alone[value].value_or(Roundings{});

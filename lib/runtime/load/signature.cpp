@@ -6,6 +6,8 @@
 namespace ctxgen {
 namespace {
 
+constexpr std::string_view kOutput = "output";
+
 Status check_type(const Node& node, std::string_view role, const Value& value,
                   const ProgramValue& expected) {
   const ValueType& type = value.type;
@@ -46,8 +48,10 @@ Result<std::vector<ValueId>> bind_values(const Graph& graph, const Node& node,
     const auto matches = [&](std::size_t j) {
       return !used[j] && ids[j].valid() && graph.value(ids[j]).name == expected.name;
     };
+    const bool is_left_out = role == kOutput && !ids[i].valid();
     if (!matches(at))
       for (at = 0; at < ids.size() && !matches(at);) ++at;
+    if (at == ids.size() && is_left_out) continue;
     if (at == ids.size())
       return fail(ErrorCode::kCorruptContext,
                   "{}: program \"{}\" has the {} \"{}\", the node has not", node.describe(),
@@ -67,7 +71,7 @@ Result<BoundSignature> bind_signature(const Graph& graph, const Node& node,
   signature.inputs =
       CTXGEN_TRY(bind_values(graph, node, program, "input", node.inputs, program.inputs));
   signature.outputs =
-      CTXGEN_TRY(bind_values(graph, node, program, "output", node.outputs, program.outputs));
+      CTXGEN_TRY(bind_values(graph, node, program, kOutput, node.outputs, program.outputs));
   return signature;
 }
 

@@ -13,7 +13,8 @@ struct BoundSignature {
   std::vector<ValueId> outputs;  // one per Program::outputs
 };
 
-/// Matches an EPContext node's inputs and outputs with its program's by name.
+/// Matches an EPContext node's inputs and outputs with its program's by name. An output that the node leaves out (an empty
+/// name) is invalid in the result.
 ///
 /// Errors  kCorruptContext naming the value: missing, unknown, twice, or of another type or shape
 ///         than the program was made for.

@@ -158,7 +158,7 @@ void GraphExecutor::Builder::add_partition(GraphExecutor& executor, LoadedPartit
   step.inputs = std::move(partition.inputs);
   step.inner = std::move(partition.inner);
   for (const ValueId id : partition.outputs)
-    step.outputs.push_back(is_wanted(*executor.graph_, id) ? id : ValueId{});
+    step.outputs.push_back(id.valid() && is_wanted(*executor.graph_, id) ? id : ValueId{});
   executor.steps_.push_back(std::move(step));
 }
 
