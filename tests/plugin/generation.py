@@ -14,6 +14,22 @@ from cli_support import ctxgen, json_of
 SAME = "equal bytes"
 NOTHING = "nothing is compiled"
 REFUSED = "not compiled, or not loaded, without the plugin either"
+CANNOT_WRITE = "ONNX Runtime cannot write the model: bodies of nodes lose what they read of the graph around them, as in microsoft/onnxruntime#32131"
+FEWER = "ONNX Runtime knows fewer types: fewer nodes are compiled"
+MORE = "ONNX Runtime knows more types: more nodes are compiled"
+OTHERS = "the same number of nodes in other partitions"
+NAMES = "the same nodes and weights, but other knowledge of dims"
+BY_HAND = "only the command line compiles a node"
+IN_SESSION = "only the session compiles a node"
+NOT_COMPARED = (NOTHING, REFUSED, CANNOT_WRITE)
+REASONS = {
+    FEWER: "Its shape inference leaves sizes open that onnx's follows through computed shapes, or it expands functions only after the first nodes were compiled, which the model that it saves has as nodes",
+    MORE: "It infers sizes that onnx leaves open, or its optimizers change a node that is compiled for one that the saved model does not have",
+    OTHERS: "What it saves has operators in the form of its own functions",
+    NAMES: "It has no names for dims that it does not know, so values do not tell which of them are equal; the saved model has its nodes in another order where its optimizers changed none",
+    BY_HAND: "The command line takes operators without a kernel apart into the body that ONNX has for them (Attention with further outputs); ONNX Runtime shows them whole",
+    IN_SESSION: "ONNX Runtime expands functions that the command line has as one node",
+}
 LEVELS = {"off": 0, "basic": 1}
 
 
@@ -30,7 +46,7 @@ class Outcomes:
 
     @property
     def share_of_others(self):
-        compared = sum(len(names) for kind, names in self.by_kind.items() if kind not in (NOTHING, REFUSED))
+        compared = sum(len(names) for kind, names in self.by_kind.items() if kind not in NOT_COMPARED)
         return 1 - len(self.by_kind.get(SAME, [])) / max(compared, 1)
 
 
@@ -39,10 +55,15 @@ def difference(ours, theirs):
     a, b = (json_of("inspect", path)["context"]["programs"] for path in (ours, theirs))
     counts = [sum(sum(one["ops"].values()) for one in programs) for programs in (a, b)]
     if counts[0] != counts[1]:
-        return "ONNX Runtime knows fewer types: fewer nodes are compiled" if counts[0] < counts[1] else "ONNX Runtime knows more types: more nodes are compiled"
+        return FEWER if counts[0] < counts[1] else MORE
     if [one["ops"] for one in a] != [one["ops"] for one in b]:
-        return "the same number of nodes in other partitions"
-    return "the same nodes and weights: dims that are not known have other names"
+        return OTHERS
+    return NAMES
+
+
+def cannot_write(text):
+    """What ONNX Runtime says of the model that it makes, whose nodes in bodies it wrote."""
+    return "Nodes in a graph must be topologically sorted" in text or "Duplicate definition of name" in text
 
 
 def compiled(source, target):
@@ -68,13 +89,15 @@ def compare(host, case, level, work):
     made.parent.mkdir()
     finished = host.host("load", case.model, flags=[*common, *app.config(ep__context_enable=1, ep__context_file_path=made)])
     if finished.returncode != 0:
+        if cannot_write(finished.stdout):
+            return CANNOT_WRITE, None
         plain = host.host("load", case.model, flags=["--plain", *common])
         return (REFUSED if plain.returncode != 0 else f"failed: {finished.stdout.strip()[-300:]}"), None
     ours = made.with_name("m_dnnl.bin")
     if not ours.exists() and not theirs.exists():
         return NOTHING, None
     if ours.exists() != theirs.exists():
-        return f"only {'the session' if ours.exists() else 'the command line'} compiles a node", made if ours.exists() else None
+        return (IN_SESSION, made) if ours.exists() else (BY_HAND, None)
     return (SAME if ours.read_bytes() == theirs.read_bytes() else difference(ours, theirs)), made
 
 
@@ -108,14 +131,16 @@ def page(by_release):
     lines = ["", "## Context models that sessions make", ""]
     lines.append("Each model compiled in a session and by `ctxgen compile`: with ONNX Runtime's optimizers off of the same file, with the basic ones of the model")
     lines.append("that it saves at that level. All that were made were run and gave their reference outputs.")
-    for level in LEVELS:
-        kinds = list(dict.fromkeys(kind for release in by_release.values() if level in release for kind in release[level].by_kind))
+    for level in (level for level in LEVELS if all(level in release for release in by_release.values())):
+        kinds = list(dict.fromkeys(kind for release in by_release.values() for kind in release[level].by_kind))
         lines += ["", f"### Optimizers: {level}", "", "| | " + " | ".join(by_release) + " |", "|---|" + "---|" * len(by_release)]
         for kind in kinds:
             lines.append(f"| {kind} | " + " | ".join(str(len(release[level].by_kind.get(kind, []))) for release in by_release.values()) + " |")
+        lines.append("| share of those that are compared and differ | " + " | ".join(f"{release[level].share_of_others:.3f}" for release in by_release.values()) + " |")
         for kind in kinds:
             if kind in (SAME, NOTHING, REFUSED):
                 continue
             names = sorted({name for release in by_release.values() for name in release[level].by_kind.get(kind, [])})
-            lines += ["", f"{kind[0].upper()}{kind[1:]}: {', '.join(f'`{name}`' for name in names)}."]
+            reason = f" {REASONS[kind]}." if kind in REASONS else ""
+            lines += ["", f"**{kind[0].upper()}{kind[1:]}.**{reason} {', '.join(f'`{name}`' for name in names)}."]
     return lines

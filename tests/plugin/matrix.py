@@ -254,7 +254,7 @@ def compare_made(pool, models, library, program, work):
     """Whether all contexts that sessions made run, and the outcomes by level."""
     made = run_generation(pool, [case for case, _ in models], library, program, work)
     for level, outcomes in made.items():
-        print(f"{library.parent.name}/{library.name}, made in sessions, optimizers {level}: {outcomes.summary}", flush=True)
+        print(f"{library.parent.name}/{library.name}, made in sessions, optimizers {level}: {outcomes.summary}, {outcomes.share_of_others:.3f} differ", flush=True)
         for text in outcomes.wrong:
             print(f"  {text}")
     return not any(outcomes.wrong for outcomes in made.values()), made
