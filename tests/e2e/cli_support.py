@@ -128,14 +128,15 @@ def unknown_model():
 
 
 def mixed_model():
-    """What is compiled, and a node that is not as long as nothing folds it, with a large initializer of its own."""
+    """What is compiled, and nodes that are not, with a large initializer of their own."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
-mixed (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}, float[1] k = {1}> {
+mixed (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}, float[1] k = {1}, int64[1] one = {1}> {
   a = MatMul(x, w)
   b = Relu(a)
   r = Round(b)
-  s = ReduceSum <keepdims = 1> (k)
-  f = Flatten (s)
+  i = ArgMax <axis = 1, keepdims = 0> (x)
+  g = GatherElements(k, i)
+  f = Unsqueeze(g, one)
   y = Add(r, f)
 }""")
     (k,) = (one for one in model.graph.initializer if one.name == "k")
