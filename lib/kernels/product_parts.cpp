@@ -90,11 +90,11 @@ bool is_tall_matrix(const Windows& windows) {
 /// The parts of which a thread has least to compute, as large as possible. Where a depth has several chunks, all but the first add to
 /// what is there: then a part has as many columns as stay in the second cache with the rows, which are read once for all of them.
 ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int threads) {
-  constexpr std::int64_t kPanelRows = 8;              // that take as long as a panel takes to come
+  constexpr std::int64_t kUnitRows = 8;  // that take as long as a unit's panels take to come
   constexpr std::int64_t kKeptElements = 192 * 1024;  // of a part that chunks add to
   const std::int64_t rows = windows.rows(), depth = std::max<std::int64_t>(windows.depth(), 1);
   const std::int64_t team = std::max(threads, 1);
-  const std::int64_t panels = divide_up(matrix.columns, matrix.block);
+  const std::int64_t unit = unit_columns(matrix.block), units = divide_up(matrix.columns, unit);
   const std::int64_t fewest = divide_up(rows, kMostPartRows);
   ProductParts best{
       .rows = rows, .columns = matrix.columns, .rows_first = is_left_smaller(windows, matrix)};
@@ -102,16 +102,16 @@ ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int 
   for (std::int64_t down = fewest; down <= fewest + team; ++down) {
     const std::int64_t part_rows = divide_up(rows, down);
     const std::int64_t kept = depth <= kChunk ? kPartColumns : kKeptElements / part_rows;
-    const std::int64_t most = std::clamp<std::int64_t>(kept / matrix.block, 1, panels);
+    const std::int64_t most = std::clamp<std::int64_t>(kept / unit, 1, units);
     for (std::int64_t across = most; across > 0; --across) {
       const bool first = down == fewest && across == most;
-      if (!first && part_rows * across * matrix.block < kPartWork / depth) break;
-      const std::int64_t parts = divide_up(rows, part_rows) * divide_up(panels, across);
-      const std::int64_t time = divide_up(parts, team) * across * (part_rows + kPanelRows);
+      if (!first && part_rows * across * unit < kPartWork / depth) break;
+      const std::int64_t parts = divide_up(rows, part_rows) * divide_up(units, across);
+      const std::int64_t time = divide_up(parts, team) * across * (part_rows + kUnitRows);
       if (time >= least) continue;
       least = time;
       best.part_rows = part_rows;
-      best.part_columns = across * matrix.block;
+      best.part_columns = across * unit;
     }
   }
   return best;
