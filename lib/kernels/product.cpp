@@ -212,15 +212,18 @@ HWY_INLINE bool is_streamed(const PanelProduct& p, const WindowRows& rows) {
   }
 }
 
-/// Vectors of the panels of which one row takes up to three at once. Measured with AVX2 (docs/onednn.md, "Packed
-/// weights"): reading from several places reaches more of the memory than from one. The sums fill the registers.
+/// Vectors of the panels of which one row takes several at once. Measured (docs/onednn.md, "Packed weights"): reading from
+/// several places reaches more of the memory than from one. With AVX2 the sums of three fill the registers.
 inline constexpr std::size_t kStreamedVectors = 4;
-inline constexpr std::int64_t kMostStreams = kLanes == 8 ? 3 : 1;
+inline constexpr std::int64_t kMostStreams = kLanes >= 16 ? 4 : kLanes == 8 ? 3 : 1;
 
 /// One row times the next of `panels` panels, `pitch` floats apart: as many as make all steps alike. Returns how many.
 HWY_INLINE std::int64_t stream_panels(const Tile& tile, std::int64_t pitch, std::int64_t panels) {
   const std::int64_t steps = (panels + kMostStreams - 1) / kMostStreams;
-  switch (steps == 0 ? 0 : (panels + steps - 1) / steps) {
+  const std::int64_t streams = steps == 0 ? 0 : (panels + steps - 1) / steps;
+  if constexpr (kMostStreams >= 4)
+    if (streams == 4) return multiply_streams<4, kStreamedVectors>(tile, pitch), 4;
+  switch (streams) {
     case 3: return multiply_streams<3, kStreamedVectors>(tile, pitch), 3;
     case 2: return multiply_streams<2, kStreamedVectors>(tile, pitch), 2;
     default: return 0;
