@@ -2,16 +2,18 @@
 
 namespace ctxgen::kernels {
 
-bool prefetch_pays() {
+bool has_intel_cores() {
 #if defined(__x86_64__)
-  static const bool pays = [] {
+  static const bool intel = [] {
     __builtin_cpu_init();
     return __builtin_cpu_is("intel") != 0;
   }();
-  return pays;
+  return intel;
 #else
   return false;
 #endif
 }
+
+bool prefetch_pays() { return has_intel_cores(); }
 
 }  // namespace ctxgen::kernels

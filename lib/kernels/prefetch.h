@@ -4,6 +4,10 @@
 
 namespace ctxgen::kernels {
 
+/// Whether the processor is one of Intel's: its cores and AMD's of the same instruction set read memory and their second
+/// cache at different speeds, so that measured choices differ.
+[[nodiscard]] bool has_intel_cores();
+
 /// Whether f32 products ask for their matrix ahead of the hardware's own prefetching. Measured (docs/onednn.md, "Packed
 /// weights"): Intel's cores gain from it, AMD's lose.
 [[nodiscard]] bool prefetch_pays();

@@ -242,10 +242,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "dispatch.h"
+#include "prefetch.h"
 
 namespace ctxgen::kernels {
 
 void multiply(const Product& product) { CTXGEN_DISPATCH(multiply(product)); }
+
+bool streams_one_row() { return has_intel_cores(); }
 
 std::int64_t panel_columns() { CTXGEN_DISPATCH(columns_of_panel()); }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/recurrent.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/recurrent/kernels_rnn.h"
@@ -119,14 +120,15 @@ double multiplications_of(const NodeBuilder& builder) {
 constexpr double kShortLayer = 1 << 23;
 
 /// Whether our own loops are faster than oneDNN's, measured by bench/kernels (docs/onednn.md, "Recurrent
-/// networks"). With AVX-512 they are for batches, for the GRU whose products depend on each other, and
-/// for short layers.
+/// networks"). With AVX-512 that is so on Intel's cores; elsewhere for batches, for the GRU whose products
+/// depend on each other, and for short layers.
 bool runs_in_loops(const NodeBuilder& builder, RnnCell cell) {
   const InstructionSet usable = usable_instruction_set();
   if (!includes(usable, InstructionSet::kAvx512Core))
     return includes(usable, InstructionSet::kAvx2);
   const Dims& x = builder.input(0).dims;
-  return x[1] > 1 || cell == RnnCell::kGru || multiplications_of(builder) < kShortLayer;
+  return kernels::streams_one_row() || x[1] > 1 || cell == RnnCell::kGru ||
+         multiplications_of(builder) < kShortLayer;
 }
 
 Status build_loop(NodeBuilder& builder, RnnCell cell, std::string_view direction) {

@@ -27,6 +27,10 @@ struct Product {
 /// Threads   any; the calling one does all the work.
 void multiply(const Product& product);
 
+/// Whether this machine's cores multiply one row after another with AVX-512 faster here than in oneDNN, as was measured
+/// (docs/onednn.md, "Recurrent networks"): Intel's do, AMD's do not.
+[[nodiscard]] bool streams_one_row();
+
 /// Columns of a panel: [depth, panel_columns()] of b. For a b that many products use.
 [[nodiscard]] std::int64_t panel_columns();
 
