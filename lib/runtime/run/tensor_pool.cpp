@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/base/working_memory.h"
 
 namespace ctxgen {
 
@@ -134,7 +135,7 @@ Result<void*> TensorPool::new_memory(std::uint64_t capacity_bytes) {
     returned_->clear();
   }
   CTXGEN_CHECK(account_->charge(capacity_bytes));
-  void* memory = std::aligned_alloc(64, capacity_bytes);
+  void* memory = allocate_working_memory(capacity_bytes);
   if (memory == nullptr) {
     account_->release(capacity_bytes);
     return fail(ErrorCode::kResourceLimit, "out of memory for a tensor of {} bytes",

@@ -5,10 +5,11 @@
 #include <memory>
 
 #include "ctxgen/base/status.h"
+#include "ctxgen/base/working_memory.h"
 
 namespace ctxgen::onednn {
 
-/// Bytes from the heap, 64-byte aligned.
+/// Working memory (ctxgen/base/working_memory.h).
 class AlignedBytes {
  public:
   AlignedBytes() = default;
@@ -18,10 +19,7 @@ class AlignedBytes {
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* data) const;
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::byte, FreeWorkingMemory> data_;
   std::uint64_t size_ = 0;
 };
 
