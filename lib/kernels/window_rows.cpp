@@ -1,6 +1,7 @@
 #include "window_rows.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ctxgen::kernels {
 
@@ -15,6 +16,11 @@ std::array<std::int64_t, 2> inside(std::int64_t start, std::int64_t kernel, std:
   const std::int64_t first = start < 0 ? std::min(up(-start), kernel) : 0;
   const std::int64_t end = start < size ? std::min(up(size - start), kernel) : 0;
   return {first, end};
+}
+
+/// How many of 0, stride, 2 * stride... are below `end`.
+std::int64_t columns_until(std::int64_t end, std::int64_t stride) {
+  return end <= 0 ? 0 : (end + stride - 1) / stride;
 }
 
 }  // namespace
@@ -41,33 +47,50 @@ void WindowRows::take_matrix(const Windows& windows, std::int64_t row, std::int6
 void WindowRows::take_windows(const Windows& w, std::int64_t row, std::int64_t rows) {
   std::array<std::int64_t, kMostPartRows> places;  // offsets in the order of the rows
   std::array<std::int64_t, kMostPartRows> group_of;
+  // Columns of a line from this one on have windows that end outside of the image.
+  const std::int64_t right =
+      columns_until(w.size[1] + w.pad[1] - (w.kernel[1] - 1) * w.dilation[1], w.stride[1]);
   std::int64_t column = row % w.result[1], line = row / w.result[1] % w.result[0];
   std::int64_t image = row / w.result[1] / w.result[0];
-  std::array<std::int64_t, 2> lines{};
-  std::int64_t y = 0, last = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    if (i == 0 || column == 0) {
-      y = line * w.stride[0] - w.pad[0];
-      lines = inside(y, w.kernel[0], w.dilation[0], w.size[0]);
-    }
-    const std::int64_t x = column * w.stride[1] - w.pad[1];
+  std::int64_t last = 0;
+  for (std::int64_t i = 0, run = 0; i < rows; i += run) {
+    const std::int64_t y = line * w.stride[0] - w.pad[0], x = column * w.stride[1] - w.pad[1];
+    const auto lines = inside(y, w.kernel[0], w.dilation[0], w.size[0]);
     const auto columns = inside(x, w.kernel[1], w.dilation[1], w.size[1]);
     Cover cover{lines[0], lines[1], columns[0], columns[1]};
-    places[i] = 0;
-    if (cover.empty())
+    std::int64_t place = 0, step = 0;
+    if (cover.empty()) {
       cover = Cover{};
-    else
-      places[i] = ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] + x +
-                   columns[0] * w.dilation[1]) *
-                  w.pitch;
+    } else {
+      place = ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] + x +
+               columns[0] * w.dilation[1]) *
+              w.pitch;
+      step = w.stride[1] * w.pitch;
+    }
+    // Neighbours with whole lines of the kernel have the same cover.
+    run = x >= 0 && column < right ? std::min(rows - i, std::min(right, w.result[1]) - column) : 1;
     last = group_with(cover, last);
-    group_of[i] = last;
-    ++groups_[last].count;
-    if (++column < w.result[1]) continue;
+    groups_[last].count += run;
+    std::fill_n(group_of.begin() + i, run, last);
+    for (std::int64_t r = 0; r < run; ++r) places[i + r] = place + r * step;
+    column += run;
+    if (column < w.result[1]) continue;
     column = 0;
     if (++line < w.result[0]) continue;
     line = 0;
     ++image;
+  }
+  put_in_groups(places.data(), group_of.data(), rows);
+}
+
+/// offsets_ and numbers_ in the order of the groups.
+void WindowRows::put_in_groups(const std::int64_t* places, const std::int64_t* group_of,
+                               std::int64_t rows) {
+  if (group_count_ == 1) {
+    groups_[0].first = 0;
+    std::copy_n(places, rows, offsets_.begin());
+    std::iota(numbers_.begin(), numbers_.begin() + rows, std::int64_t{0});
+    return;
   }
   std::array<std::int64_t, kMostPartRows> next;  // of each group
   for (std::int64_t g = 0, first = 0; g < group_count_; first += groups_[g++].count)

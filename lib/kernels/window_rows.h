@@ -51,6 +51,7 @@ class WindowRows {
  private:
   void take_matrix(const Windows& windows, std::int64_t row, std::int64_t rows);
   void take_windows(const Windows& windows, std::int64_t row, std::int64_t rows);
+  void put_in_groups(const std::int64_t* places, const std::int64_t* group_of, std::int64_t rows);
   std::int64_t group_with(const Cover& cover, std::int64_t last);
 
   std::int64_t group_count_ = 0;
