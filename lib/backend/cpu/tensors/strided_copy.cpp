@@ -1,6 +1,7 @@
 #include "tensors/strided_copy.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ctxgen::cpu {
 namespace {
@@ -24,6 +25,18 @@ StridedCopy simplified(const StridedCopy& copy) {
     }
   }
   return result;
+}
+
+/// The longest axis innermost where the last one is so short that its rows take longer to begin than to copy.
+void lengthen_rows(StridedCopy& copy) {
+  constexpr std::int64_t kShortRow = 8;
+  if (copy.extents.empty() || copy.extents[copy.extents.size() - 1] >= kShortRow) return;
+  const std::size_t last = copy.extents.size() - 1;
+  const auto longest =
+      static_cast<std::size_t>(std::ranges::max_element(copy.extents) - copy.extents.begin());
+  std::swap(copy.extents[longest], copy.extents[last]);
+  std::swap(copy.from_strides[longest], copy.from_strides[last]);
+  std::swap(copy.to_strides[longest], copy.to_strides[last]);
 }
 
 template <class T>
@@ -62,7 +75,8 @@ void copy_box(const T* from, T* to, const StridedCopy& copy) {
 
 Status copy_strided(const Tensor& from, Tensor& to, const StridedCopy& copy) {
   if (element_count(copy.extents) == 0) return {};
-  const StridedCopy simple = simplified(copy);
+  StridedCopy simple = simplified(copy);
+  lengthen_rows(simple);
   return dispatch_storage(from.type(), [&]<class T>() -> Status {
     copy_box(data_of<T>(from) + simple.from_start, mutable_data_of<T>(to) + simple.to_start,
              simple);

@@ -92,24 +92,41 @@ AxisSource sources_of(const ResizeParams& params, const AxisPlan& axis) {
   return source;
 }
 
+/// Where the taps of each element of an axis are, in a row of `inner` values at each place; taps outside
+/// are the border's.
+ScratchVector<std::int64_t> places_of_taps(const AxisPlan& axis, std::int64_t inner,
+                                           const AxisSource& source) {
+  ScratchVector<std::int64_t> places(source.weights.size());
+  for (std::size_t x = 0; x < source.first.size(); ++x)
+    for (std::size_t k = 0; k < source.taps; ++k)
+      places[x * source.taps + k] =
+          std::clamp<std::int64_t>(source.first[x] + static_cast<std::int64_t>(k), 0,
+                                   axis.input - 1) *
+          inner;
+  return places;
+}
+
+void add_row(const double* from, double weight, std::int64_t count, double* row) {
+  if (count == 1)
+    *row += weight * *from;
+  else
+    for (std::int64_t i = 0; i < count; ++i) row[i] += weight * from[i];
+}
+
 // One axis of a [outer, extent, inner] block.
 ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t outer,
                                const AxisPlan& axis, std::int64_t inner, const AxisSource& source) {
   ScratchVector<double> to(static_cast<std::size_t>(outer * axis.output * inner), 0.0);
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t x = 0; x < axis.output; ++x) {
-      const auto weights =
-          std::span(source.weights).subspan(static_cast<std::size_t>(x) * source.taps, source.taps);
-      double* row = to.data() + (o * axis.output + x) * inner;
-      for (std::size_t k = 0; k < weights.size(); ++k) {
-        const std::int64_t at = std::clamp<std::int64_t>(
-            source.first[static_cast<std::size_t>(x)] + static_cast<std::int64_t>(k), 0,
-            axis.input - 1);
-        const double* taps = from.data() + (o * axis.input + at) * inner;
-        if (weights[k] == 0) continue;
-        for (std::int64_t i = 0; i < inner; ++i) row[i] += weights[k] * taps[i];
-      }
-    }
+  const auto places = places_of_taps(axis, inner, source);
+  double* row = to.data();
+  for (std::int64_t o = 0; o < outer; ++o) {
+    const double* block = from.data() + o * axis.input * inner;
+    const double* weight = source.weights.data();
+    const std::int64_t* place = places.data();
+    for (std::int64_t x = 0; x < axis.output; ++x, row += inner)
+      for (std::size_t k = 0; k < source.taps; ++k, ++weight, ++place)
+        if (*weight != 0) add_row(block + *place, *weight, inner, row);
+  }
   return to;
 }
 
@@ -141,8 +158,10 @@ template <class T>
 void interpolate(const Tensor& input, const ScratchVector<AxisPlan>& plans,
                  const ScratchVector<AxisSource>& sources, const ResizeParams& params,
                  Tensor& output) {
-  ScratchVector<double> values;
-  for (const T& x : input.elements<T>()) values.push_back(static_cast<double>(load(x)));
+  const std::span<const T> elements = input.elements<T>();
+  ScratchVector<double> values(elements.size());
+  std::ranges::transform(elements, values.begin(),
+                         [](const T& x) { return static_cast<double>(load(x)); });
   Dims dims = input.dims();
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].input == plans[i].output && plans[i].scale == 1 && plans[i].roi_start == 0 &&
