@@ -48,16 +48,19 @@ class Settings:
     iterations: int
     work: pathlib.Path  # scratch, one folder per model, thread count and contestant
     isa: str | None = None  # what ctxgen and oneDNN are limited to
+    limiter: pathlib.Path | None = None  # the library that limits other programs to AVX2
 
     def folder(self, model, contestant):
         return self.work / model.name / str(self.threads) / contestant.key
 
 
-def run_program(command, threads, isa=None, statuses=(0,)):
+def run_program(command, threads, isa=None, statuses=(0,), limiter=None):
     """Standard output and the wall-clock milliseconds of the whole process, which must end with one of `statuses`."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # the Dnnl provider has no other setting
     if isa:
         environment["ONEDNN_MAX_CPU_ISA"] = isa.upper()
+    if limiter:
+        environment["LD_PRELOAD"] = str(limiter)
     start = time.perf_counter()
     finished = subprocess.run(
         [str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
@@ -195,6 +198,9 @@ class OnnxRuntime(Contestant):
             "--model", model_path, *flags,
         ]  # fmt: skip
 
+    def _run(self, settings, command):
+        return run_program(command, settings.threads, settings.isa, limiter=settings.limiter)
+
     def _load_flags(self, model, _settings):
         return model.path, []
 
@@ -207,22 +213,22 @@ class OnnxRuntime(Contestant):
 
     def measure(self, model, settings):
         command = self._loaded(model, settings, "--iterations", settings.iterations)
-        result = json.loads(run_program(command, settings.threads)[0])
+        result = json.loads(self._run(settings, command)[0])
         runs_ms = sorted(result.pop("runs_ms"))
         result["latency_ms"] = {"min": runs_ms[0], "p50": percentile(runs_ms, 0.5), "p99": percentile(runs_ms, 0.99)}
-        _, elapsed_ms = run_program(self._loaded(model, settings, "--iterations", 0), settings.threads)
+        _, elapsed_ms = self._run(settings, self._loaded(model, settings, "--iterations", 0))
         return {**result, "start_to_output_ms": elapsed_ms}
 
     def profile(self, model, settings):
         folder = settings.folder(model, self)
         folder.mkdir(parents=True, exist_ok=True)
         command = self._loaded(model, settings, "--iterations", PROFILED_ITERATIONS, "--profile", folder / "profile")
-        profile = pathlib.Path(json.loads(run_program(command, settings.threads)[0])["profile"])
+        profile = pathlib.Path(json.loads(self._run(settings, command)[0])["profile"])
         events = [event for event in json.loads(profile.read_text()) if event["name"].endswith("_kernel_time")]
         return {"outside_share": share_outside_products([(event["args"]["op_name"], event["dur"]) for event in events])}
 
     def outputs(self, model, settings, folder):
-        run_program(self._loaded(model, settings, "--iterations", 0, "--outputs", folder), settings.threads)
+        self._run(settings, self._loaded(model, settings, "--iterations", 0, "--outputs", folder))
         return [folder / f"output_{index}.npy" for index in range(len(list(folder.iterdir())))]
 
 
@@ -235,7 +241,7 @@ class PrepackedOnnxRuntime(OnnxRuntime):
     def prepare(self, model, settings):
         path = self._path(model, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _, compile_ms = run_program(self._command(settings, model.path, "--save-optimized", path), settings.threads)
+        _, compile_ms = self._run(settings, self._command(settings, model.path, "--save-optimized", path))
         return {"compile_ms": compile_ms, "file_bytes": model_bytes(path)}
 
     def _load_flags(self, model, settings):

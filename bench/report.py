@@ -295,9 +295,10 @@ def terminal(results):
 def introduction(results):
     setup, peak = results["setup"], peaks(results)
     counts = " and ".join(str(count) for count in setup["threads"])
+    limited = ", to which all are limited on a processor that has more" if setup.get("limited") else ""
     measured = ", ".join(f"{peak[count]:.1f} GFLOP/s with {count} thread{'s' if count > 1 else ''}" for count in sorted(peak))
     yield (
-        f"Machine: {setup['cpu']}, {setup['cores']} cores; instruction set: {setup['isa']}. Threads: {counts}; tables without a number of "
+        f"Machine: {setup['cpu']}, {setup['cores']} cores; instruction set: {setup['isa']}{limited}. Threads: {counts}; tables without a number of "
         f"threads are for {setup['threads'][0]}. {setup['rounds']} interleaved rounds of {setup['iterations']} runs; every number is the "
         f"median over rounds (for *run, min* the least) of measurements by separate processes. {setup['ctxgen']}."
     )
@@ -389,6 +390,7 @@ def setup(all_settings, rounds, mine):
         "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "isa": mine.instruction_set(all_settings[0].isa),
+        "limited": all_settings[0].isa is not None,
         "threads": [settings.threads for settings in all_settings],
         "iterations": all_settings[0].iterations,
         "rounds": rounds,

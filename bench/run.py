@@ -56,7 +56,7 @@ def build_peer_program():
     build = pathlib.Path(os.environ.get("CTXGEN_BUILD") or PROJECT / "build" / "release") / "bench"
     steps = (
         ["cmake", "-S", BENCH, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"],
-        ["cmake", "--build", build, "--target", "ort_bench"],
+        ["cmake", "--build", build],
     )
     for step in steps:
         finished = subprocess.run([str(word) for word in step], capture_output=True, text=True, check=False)
@@ -64,6 +64,17 @@ def build_peer_program():
             say(finished.stdout + finished.stderr)
             return None
     return build / "ort_bench"
+
+
+def find_limiter(driver):
+    """The library that hides what is beyond AVX2 from peers; None where the processor or the system cannot do that."""
+    limiter = driver.parent / "liblimit_cpuid.so"
+    environment = {**os.environ, "LD_PRELOAD": str(limiter)}
+    probe = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=False)
+    if probe.returncode != 0 or probe.stderr:
+        say(f"bench: {probe.stderr.strip()}")
+        return None
+    return limiter
 
 
 def newest_library(program):
@@ -272,7 +283,7 @@ def parse_arguments(argv):
     parser.add_argument("--trained", type=pathlib.Path, metavar="DIR", help="the models DIR/NAME/model.onnx; --models chooses among them")
     parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here); llama: with ./dev --packages bench")
     parser.add_argument("--threads", default="1", metavar="N,N", help="numbers of threads, the first of which the ratios are for; default 1")
-    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set (avx2, ...); without peers, which have no such limit")
+    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set; with avx2 peers too, where the processor can hide instructions from them (Intel's), else without peers")
     parser.add_argument("--load-threads", default="", metavar="N,N", help="also load the file of the first number of threads with each of these")
     parser.add_argument("--before", type=pathlib.Path, metavar="PROGRAM", help="a ctxgen program to take part too: ratios above 1.02 are marked")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5")
@@ -290,8 +301,8 @@ def parse_arguments(argv):
         parser.error("--rounds, --iterations and --threads take positive numbers")
     if arguments.before and not os.access(arguments.before, os.X_OK):
         parser.error(f"--before: no program {arguments.before}")
-    if arguments.isa and arguments.peers:
-        parser.error("--isa limits ctxgen only, so it takes no --peers")
+    if arguments.isa and arguments.isa.lower() != "avx2" and arguments.peers:
+        parser.error("--isa limits peers to avx2 only: no --peers with another one")
     arguments.baseline = json.loads(arguments.against.read_text()) if arguments.against else None
     return parser, arguments
 
@@ -319,27 +330,34 @@ def read_models(chosen, work):
 
 
 def gather(parser, arguments):
-    """ctxgen first, then the reference, then the other peers."""
+    """ctxgen first, then the reference, then the other peers; and what limits peers to AVX2, if that is asked."""
     program = os.environ.get("CTXGEN_BIN")
     if not program or not os.access(program, os.X_OK):
         parser.error("CTXGEN_BIN names no ctxgen program; run ./dev bench")
     before = [contestants.Ctxgen(arguments.before, "before", "ctxgen before")] if arguments.before else []
-    if arguments.isa:
-        return [contestants.Ctxgen(program), *before]
-    driver = build_peer_program()
+    limited = arguments.isa is not None
+    driver = build_peer_program() if not limited or arguments.isa.lower() == "avx2" else None
+    limiter = find_limiter(driver) if limited and driver else None
+    if limited and not limiter:
+        if arguments.peers:
+            parser.error("--isa: this machine cannot hide instructions from peers, so it takes no --peers")
+        return [contestants.Ctxgen(program), *before], None
     peers = {peer.key: peer for peer in (find_peers(driver) if driver else [])}
+    if limiter:
+        peers.pop("llama", None)  # a program of its own, which this does not reach
     if arguments.peers:
         wanted = choose(parser, arguments.peers, peers, "peer")
     else:
         wanted = [key for key in peers if not arguments.quick or key in QUICK_PEERS]
-    return [contestants.Ctxgen(program), *(peers[key] for key in wanted), *before]
+    return [contestants.Ctxgen(program), *(peers[key] for key in wanted), *before], limiter
 
 
 def measured(parser, arguments):
-    chosen, everyone = choose_models(parser, arguments), gather(parser, arguments)
+    chosen = choose_models(parser, arguments)
+    everyone, limiter = gather(parser, arguments)
     with tempfile.TemporaryDirectory(prefix="ctxgen-bench.") as folder:
         work = pathlib.Path(folder)
-        all_settings = [contestants.Settings(threads, arguments.iterations, work, arguments.isa) for threads in arguments.threads]
+        all_settings = [contestants.Settings(threads, arguments.iterations, work, arguments.isa, limiter) for threads in arguments.threads]
         return [bench(read_models(chosen, work), everyone, all_settings, arguments)]
 
 

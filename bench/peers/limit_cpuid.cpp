@@ -1,0 +1,85 @@
+// Hides instructions from the program that it is loaded into (LD_PRELOAD), as a processor without them would: a peer chooses its
+// kernels by the CPUID instruction, and has no setting for it. Linux makes that instruction fail on request (arch_prctl(2),
+// ARCH_SET_CPUID) where the processor can (Intel's; "cpuid_fault" in /proc/cpuinfo); the handler answers in its place, with
+// the bits of AVX-512, AMX and the VNNI of 256 bits cleared (Intel's manual, volume 2A, CPUID, leaf 7). What is left is AVX2.
+#include <asm/prctl.h>
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+namespace {
+
+struct Registers {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+constexpr unsigned bits(std::initializer_list<int> numbers) {
+  unsigned all = 0;
+  for (const int number : numbers) all |= 1U << number;
+  return all;
+}
+
+/// F, DQ, IFMA, PF, ER, CD, BW, VL of AVX-512.
+constexpr unsigned kHiddenEbx = bits({16, 17, 21, 26, 27, 28, 30, 31});
+/// VBMI, VBMI2, VNNI, BITALG, VPOPCNTDQ of AVX-512.
+constexpr unsigned kHiddenEcx = bits({1, 6, 11, 12, 14});
+/// 4VNNIW, 4FMAPS, VP2INTERSECT, FP16 of AVX-512; bf16, tiles and int8 of AMX.
+constexpr unsigned kHiddenEdx = bits({2, 3, 8, 22, 23, 24, 25});
+/// Of the leaf's second part: AVX-VNNI, AVX512-BF16, AMX-FP16, AVX-IFMA; AVX-VNNI-INT8 and -INT16, AVX-NE-CONVERT, AMX-COMPLEX, AVX10.
+constexpr unsigned kHiddenEax1 = bits({4, 5, 21, 23});
+constexpr unsigned kHiddenEdx1 = bits({4, 5, 8, 10, 19});
+
+long permit(bool permitted) { return syscall(SYS_arch_prctl, ARCH_SET_CPUID, permitted ? 1L : 0L); }
+
+Registers answer(unsigned leaf, unsigned part) {
+  Registers r;
+  permit(true);
+  __cpuid_count(leaf, part, r.eax, r.ebx, r.ecx, r.edx);
+  permit(false);
+  if (leaf == 7 && part == 0) {
+    r.ebx &= ~kHiddenEbx;
+    r.ecx &= ~kHiddenEcx;
+    r.edx &= ~kHiddenEdx;
+  }
+  if (leaf == 7 && part == 1) {
+    r.eax &= ~kHiddenEax1;
+    r.edx &= ~kHiddenEdx1;
+  }
+  return r;
+}
+
+void on_fault(int signal, siginfo_t* /*info*/, void* context) {
+  constexpr unsigned char kCpuid[] = {0x0F, 0xA2};
+  greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  if (std::memcmp(reinterpret_cast<const void*>(registers[REG_RIP]), kCpuid, sizeof kCpuid) != 0) {
+    std::signal(signal, SIG_DFL);  // a fault of the program's own: it comes again, and ends it
+    return;
+  }
+  const Registers r =
+      answer(static_cast<unsigned>(registers[REG_RAX]), static_cast<unsigned>(registers[REG_RCX]));
+  registers[REG_RAX] = r.eax;
+  registers[REG_RBX] = r.ebx;
+  registers[REG_RCX] = r.ecx;
+  registers[REG_RDX] = r.edx;
+  registers[REG_RIP] += sizeof kCpuid;
+}
+
+[[gnu::constructor]] void hide() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGSEGV, &action, nullptr) == 0 && permit(false) == 0) return;
+  std::fputs("limit_cpuid: this processor or system cannot hide instructions\n", stderr);
+  std::_Exit(1);
+}
+
+}  // namespace
