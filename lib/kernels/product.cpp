@@ -269,18 +269,25 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
 /// What narrow panels become: of a unit's columns.
 inline constexpr std::int64_t kWidenedColumns = kLanes >= 16 ? 64 : 4 * kLanes;
 
+/// Rows of f32 panels that all rows take before the next ones. Measured with AVX2 on an Intel processor (docs/onednn.md, "Packed
+/// weights"): a tile's columns of so many stay in the first cache with its rows.
+HWY_INLINE std::int64_t float_chunk() {
+  constexpr std::int64_t kNearChunk = 384;
+  return kLanes == 8 && has_intel_cores() ? kNearChunk : kChunk;
+}
+
 /// What follows the unit at row k of the panels from `column` on: the next columns, the part's first ones in the next chunk, or
 /// the first ones of the next part, whose columns mostly follow.
-HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, std::int64_t k,
-                              std::int64_t column) {
+HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, std::int64_t chunk,
+                              std::int64_t k, std::int64_t column) {
   NextUnit next;
   if (!prefetch_pays()) return next;
   constexpr std::int64_t kElement = sizeof(float);
   const std::int64_t block = p.matrix.block, depth = p.windows.depth();
-  const std::int64_t steps = std::min(kChunk, depth - k);
+  const std::int64_t steps = std::min(chunk, depth - k);
   column += columns_of_unit(block);
   if (column >= part.column + part.columns) {
-    k = k + kChunk < depth ? k + kChunk : 0;
+    k = k + chunk < depth ? k + chunk : 0;
     column = k > 0 ? part.column : part.column + part.columns;
   }
   if (column >= p.matrix.columns || part.rows == 0 || steps <= 0) return next;
@@ -288,7 +295,7 @@ HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, st
       p.matrix.panels + (column / block * p.matrix.panel_elements + k * block) * kElement;
   const bool two = columns_of_unit(block) > block && column + block < p.matrix.columns;
   const std::int64_t places = Ahead::kPlaces / (two ? 2 : 1);  // of a panel
-  next.ahead.lines = std::min(kChunk, depth - k) * block * kElement / kLineBytes / places;
+  next.ahead.lines = std::min(chunk, depth - k) * block * kElement / kLineBytes / places;
   for (std::int64_t i = 0; i < Ahead::kPlaces; ++i)
     next.ahead.places[static_cast<std::size_t>(i)] =
         panel + i / places * p.matrix.panel_elements * kElement +
@@ -306,7 +313,7 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
   const std::int64_t depth = p.windows.depth(), block = block_of(p.matrix);
   const std::int64_t unit = columns_of_unit(block);
   const bool narrow = p.matrix.type != PanelType::kFloat;
-  const std::int64_t chunk_depth = narrow ? kNarrowChunk : kChunk;
+  const std::int64_t chunk_depth = narrow ? kNarrowChunk : float_chunk();
   HWY_ALIGN float widened[kNarrowChunk * kWidenedColumns];
   Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels), block,
                 narrow ? kNarrowChunk * block : p.matrix.panel_elements, 0};
@@ -320,7 +327,8 @@ HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) 
       if (narrow)
         panels = widen_unit(p.matrix, k, std::min(chunk_depth, depth - k), part.column + i,
                             std::min(unit, part.columns - i), widened);
-      const NextUnit next = narrow ? NextUnit{} : next_unit(p, part, k, part.column + i);
+      const NextUnit next =
+          narrow ? NextUnit{} : next_unit(p, part, chunk_depth, k, part.column + i);
       for (const WindowRows::Group& group : rows.groups()) {
         tile.offsets = rows.offsets() + group.first;
         tile.numbers = rows.numbers() + group.first;

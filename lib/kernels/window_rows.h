@@ -10,7 +10,7 @@ namespace ctxgen::kernels {
 
 /// Rows of a part at most.
 inline constexpr std::int64_t kMostPartRows = 224;
-/// Elements of a row that are multiplied before the next rows' at most.
+/// Elements of a row that are multiplied before the next rows', at most.
 inline constexpr std::int64_t kChunk = 768;
 
 /// Consecutive elements of a row that lie in the image, and where their factors are.
