@@ -138,6 +138,16 @@ class LlamaLowest(past_decoders.LlamaSdpa):
         return self.node("Softmax", [self.node("Add", [self.node("Mul", [scores, self.constant(0.25)]), mask])], axis=-1)
 
 
+class LlamaCut(past_decoders.LlamaSdpa):
+    """Nothing says how many rows the second layer has."""
+
+    def _layer(self, x, mask, turns, layer):
+        if layer == 1:
+            rows = self.node("Mod", [self.dim(x, 1), whole(self, 1 << 20)])
+            x = self.node("Reshape", [x, self.shape_of(self.dim(x, 0), rows, self.size.hidden)])
+        return super()._layer(x, mask, turns, layer)
+
+
 def expect_results_of_onnx_runtime(model, tmp_path):
     """Of padded batches, some of whose queries see no key, with and without a past."""
     session = onnx_runtime(model)
@@ -172,4 +182,12 @@ def test_causal_masks_are_flags(tmp_path, base, node):
     onnx.save(base("causal", past_decoders.TINY, 1, 8).build().model(), tmp_path / "model.onnx")
     nodes = json_of("explain", tmp_path / "model.onnx", "--json")["assignment"]
     assert [one["provider"] for one in nodes if one["op_type"] == node] == ["dnnl"]
+    expect_results_of_onnx_runtime(tmp_path / "model.onnx", tmp_path)
+
+
+def test_a_mask_that_one_layer_cannot_make_is_a_value(tmp_path):
+    onnx.save(LlamaCut("cut", past_decoders.TINY, 1, 8).build().model(), tmp_path / "model.onnx")
+    nodes = json_of("explain", tmp_path / "model.onnx", "--json")["assignment"]
+    assert [one["provider"] for one in nodes if one["op_type"] == "LessOrEqual"] == ["cpu"]
+    assert [one["provider"] for one in nodes if one["op_type"] == "Softmax"] == ["dnnl", "dnnl"]
     expect_results_of_onnx_runtime(tmp_path / "model.onnx", tmp_path)

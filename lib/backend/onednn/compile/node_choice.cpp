@@ -34,7 +34,7 @@ NodeChoice::NodeChoice(const GraphView& view, const NodeScope& scope, std::vecto
     if (find_early()) continue;
     if (!std::ranges::all_of(patterns_,
                              [&](const PatternMatch& match) { return all_make(match); })) {
-      makes = makes == MakesMasks::kAll ? MakesMasks::kBiases : MakesMasks::kNone;
+      makes = fewer_masks(makes);
       patterns_ = find_patterns(view, scope, free_, makes);
       continue;
     }

@@ -34,6 +34,10 @@ struct AttentionChain {
 
 /// What may be in AttentionChain::made: nothing, biases, or masks that are causal, too.
 enum class MakesMasks : std::uint8_t { kNone, kBiases, kAll };
+/// The next one with less in it.
+[[nodiscard]] constexpr MakesMasks fewer_masks(MakesMasks makes) {
+  return makes == MakesMasks::kAll ? MakesMasks::kBiases : MakesMasks::kNone;
+}
 
 /// The chain around a Softmax.
 struct FoundAttention {

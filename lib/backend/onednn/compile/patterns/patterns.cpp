@@ -43,13 +43,19 @@ std::vector<PatternMatch> find_patterns(const GraphView& view, const NodeScope& 
                                         const std::vector<bool>& allowed, MakesMasks makes) {
   std::vector<bool> free = allowed;
   std::vector<PatternMatch> matches;
+  const auto is_usable = [&](const PatternMatch& match) {
+    return std::ranges::all_of(match.nodes, [&](NodeId id) { return scope.marked(free, id); });
+  };
   for (std::size_t i = 0; i < scope.size(); ++i) {
     if (!free[i]) continue;
     std::optional<PatternMatch> match = match_at(view, scope.at(i), makes);
-    if (!match) continue;
-    const bool usable =
-        std::ranges::all_of(match->nodes, [&](NodeId id) { return scope.marked(free, id); });
-    if (!usable) continue;
+    // In a partition without the nodes of a mask, it is a value.
+    for (MakesMasks fewer = makes;
+         match && match->attention && !is_usable(*match) && fewer != MakesMasks::kNone;) {
+      fewer = fewer_masks(fewer);
+      match = match_at(view, scope.at(i), fewer);
+    }
+    if (!match || !is_usable(*match)) continue;
     for (const NodeId id : match->nodes) free[scope.place(id)] = false;
     matches.push_back(std::move(*match));
   }
