@@ -12,8 +12,6 @@ from cli_support import done, ep_nodes, json_of, run_arrays
 MODELS = Path(__file__).resolve().parent / "exported_decoders"
 # GPT-2 looks its tokens up before it needs their size.
 PARTITIONS = {"gpt2": 2, "llama": 1, "qwen3": 1, "t5": 1, "whisper": 1}
-# Masks that become a flag. Of the others, the size of queries is not known to be that of the mask.
-CAUSAL = {"llama", "qwen3", "t5"}
 ENCODED = 7
 
 
@@ -54,7 +52,7 @@ def test_partitions_and_what_stays_says_why(compiled, name):
     assert len(ep_nodes(compiled / f"{name}_ctx.onnx")) == PARTITIONS[name]
     nodes = json_of("explain", MODELS / f"{name}.onnx", "--json")["assignment"]
     compared = [node["provider"] for node in nodes if node["op_type"] == "LessOrEqual"]
-    assert compared == ["dnnl" if name in CAUSAL else "cpu"]
+    assert compared == ["dnnl"]  # the masks of all are flags of attention
     for node in nodes:
         assert node["folded"] or node["provider"] == "dnnl" or node["reasons"] or node["op_type"] == "Constant", node
 

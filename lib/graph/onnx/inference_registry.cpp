@@ -14,6 +14,7 @@
 #include "ctxgen/base/tensor.h"
 
 #include "contrib_schemas.h"
+#include "further_dims.h"
 
 namespace ctxgen {
 namespace {
@@ -282,12 +283,17 @@ void infer_node(const onnx::InferenceFunction& infer, InferenceContext& context)
 }
 
 void guard(onnx::OpSchema& schema) {
+  const FurtherDims* further = schema.domain().empty() ? further_dims(schema.Name()) : nullptr;
   if (schema.has_type_and_shape_inference_function())
     schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction(),
-                                          row = find_row(schema)](InferenceContext& context) {
-      if (has_sound_inputs(context) && (row == nullptr || row->is_safe(context)))
-        infer_node(infer, context);
+                                          row = find_row(schema),
+                                          further](InferenceContext& context) {
+      if (!has_sound_inputs(context) || (row != nullptr && !row->is_safe(context))) return;
+      infer_node(infer, context);
+      if (further != nullptr && further->find != nullptr) infer_node(further->find, context);
     });
+  if (!schema.has_data_propagation_function() && further != nullptr && further->follow != nullptr)
+    schema.PartialDataPropagationFunction(further->follow);
   if (schema.has_data_propagation_function())
     schema.PartialDataPropagationFunction(
         [propagate = schema.GetDataPropagationFunction(),

@@ -47,6 +47,64 @@ TEST(Infer, ShapeArithmeticIsPropagatedInOldOpsetsToo) {
   }
 }
 
+// As exporters make the places of tokens: onnx's functions know their rank only.
+TEST(Infer, RangesCountUpToSizes) {
+  const Model model = inferred(R"(g (int64[B,S] ids) => (int64[] y)
+      <int64 at = {1}, int64 zero = {0}, int64 one = {1}, int64 two = {2}>
+      { s = Shape(ids) n = Gather(s, at) c = Cast<to = 7>(n) r = Range(zero, c, one)
+        later = Range(one, c, one) odd = Range(zero, c, two) y = Add(ids, r) })");
+  EXPECT_EQ(type_of(model, "r"), "int64[S]");
+  EXPECT_EQ(type_of(model, "y"), "int64[B, S]");
+  EXPECT_NE(type_of(model, "later"), "int64[S]");
+  EXPECT_NE(type_of(model, "odd"), "int64[S]");
+}
+
+TEST(Infer, TheRestOfAReshapeIsWhatIsLeftOfTheDims) {
+  const Model model = inferred(R"(g (float[B,S,32] x, float[B,S] z) => (float[] y)
+      <int64[1] at = {1}, int64[1] rest = {-1}, int64[2] heads = {4, 8}, int64[1] eight = {8},
+       int64[1] three = {3}, int64[1] zero = {0}>
+      { s = Shape(x) n = Gather(s, at)
+        l0 = Concat<axis = 0>(rest, n) y = Reshape(z, l0) flat = Reshape(x, l0)
+        l1 = Concat<axis = 0>(rest, n, heads) split = Reshape(x, l1)
+        l2 = Concat<axis = 0>(rest, n, eight) four = Reshape(x, l2)
+        l3 = Concat<axis = 0>(rest, n, three) odd = Reshape(x, l3)
+        l4 = Concat<axis = 0>(rest, n, zero) same = Reshape(x, l4)
+        l5 = Concat<axis = 0>(rest, n, n) twice = Reshape(z, l5)
+        zero_at = Sub(at, at) b = Gather(s, zero_at)
+        l6 = Concat<axis = 0>(b, n, rest, eight) counted = Reshape(x, l6) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[B, S]");
+  EXPECT_EQ(type_of(model, "split"), "float32[B, S, 4, 8]");
+  EXPECT_EQ(type_of(model, "counted"), "float32[B, S, 4, 8]");
+  for (const char* other : {"flat", "four", "odd", "same", "twice"})
+    EXPECT_FALSE(type_of(model, other).starts_with("float32[B,")) << type_of(model, other);
+}
+
+TEST(Infer, TilesRepeatDimsOfOne) {
+  const Model model = inferred(R"(g (float[B,S] x, float[1,N] z) => (float[] y)
+      <int64[1] at = {0}, int64[1] one = {1}, int64[1] two = {2}>
+      { s = Shape(x) b = Gather(s, at) r = Concat<axis = 0>(b, one) y = Tile(z, r)
+        more = Tile(x, r) q = Concat<axis = 0>(b, two) wide = Tile(z, q) })");
+  EXPECT_EQ(type_of(model, "y"), "float32[B, N]");
+  EXPECT_NE(type_of(model, "more").substr(0, 10), "float32[B,");
+  EXPECT_TRUE(type_of(model, "wide").starts_with("float32[B, unk"));
+}
+
+// As exporters write expand(): -1 stands for 1.
+TEST(Infer, ListsInWhichNumbersAreReplacedAreFollowed) {
+  const Model model = inferred(R"(g (float[1,1,1,4] x, float[B,S] z, int64[1] any) => (float[] y)
+      <int64[1] at = {0}, int64[1] after = {1}, int64[3] minus = {-1, -1, -1},
+       int64[3] ones = {1, 1, 1}, int64[1] rest = {-1}, int64[3] zeros = {0, 0, 0}>
+      { s = Shape(z) b = Gather(s, at) n = Gather(s, after)
+        l = Concat<axis = 0>(b, rest, n) list = Reshape(l, rest)
+        e = Equal(list, minus) w = Where(e, ones, list) y = Expand(x, w)
+        same = Equal(b, b) w1 = Where(same, n, b) t = Tile(x, w1) p = Expand(x, w1)
+        other = Equal(list, zeros) w2 = Where(other, ones, list) q = Expand(x, w2)
+        a = Equal(any, rest) w3 = Where(a, b, n) u = Expand(x, w3) })");
+  EXPECT_EQ(type_of(model, "w"), "int64[3]");
+  EXPECT_TRUE(type_of(model, "y").starts_with("float32[1, B, 1, ")) << type_of(model, "y");
+  EXPECT_TRUE(type_of(model, "q").starts_with("float32[1, unk")) << type_of(model, "q");
+}
+
 TEST(Infer, ConstantNodesTakePart) {
   const Model model = inferred(R"(g (float[2,6] x) => (float[] y)
       { shape = Constant<value_ints = [3, 4]>() y = Reshape(x, shape) })");
