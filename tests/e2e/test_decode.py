@@ -95,6 +95,8 @@ def test_bench_counts_what_steps_make(compiled):
     assert decoded["from_third_step"] == {"plans_made": 0, "primitives_made": 0, "bytes_allocated": 0}
     assert decoded["cache_bytes"] == 2 * 2 * 2 * 37 * 16 * 4  # layers, keys and values, heads, tokens, size, f32
     assert 0 < decoded["step_ms"]["min"] <= decoded["step_ms"]["p50"] <= decoded["step_ms"]["p99"] <= decoded["step_ms"]["max"]
+    assert decoded["slow_steps"] <= 18 / 2  # of those from the third on; the median is not among them
+    assert (decoded["slow_steps"] > 0) == (decoded["step_ms"]["max"] > 1.5 * decoded["step_ms"]["p50"])
     assert decoded["prefill_ms"] > 0
     assert decoded["step_bytes"] > decoded["cache_bytes"]
     names = [(pair["input"], pair["output"]) for pair in decoded["state"]]

@@ -204,6 +204,9 @@ Status measure_steps(const Session& session, RunContext& context, const Inputs& 
   result.step_p50_ms = percentile(samples, 0.5);
   result.step_p99_ms = percentile(samples, 0.99);
   result.step_max_ms = samples.back();
+  constexpr double kSlow = 1.5;  // medians
+  result.slow_steps = static_cast<std::uint64_t>(
+      std::ranges::end(samples) - std::ranges::upper_bound(samples, kSlow * result.step_p50_ms));
   return {};
 }
 

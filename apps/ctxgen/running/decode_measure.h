@@ -23,6 +23,8 @@ struct DecodeResult {
   double first_step_ms = 0;
   double step_min_ms = 0, step_p50_ms = 0, step_p99_ms = 0,
          step_max_ms = 0;  // from the third step on
+  /// Of these, steps that took more than 1.5 times the median.
+  std::uint64_t slow_steps = 0;
   /// Read by a step at the end: weights that products read, and the caches.
   std::uint64_t step_bytes = 0;
   std::uint64_t cache_bytes = 0;         // of values at the end

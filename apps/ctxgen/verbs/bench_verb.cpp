@@ -331,6 +331,7 @@ std::string decode_json(const Flags& flags, const DecodeRequest& decode,
       .field("p99", result.step_p99_ms)
       .field("max", result.step_max_ms)
       .end_object()
+      .field("slow_steps", result.slow_steps)
       .field("tokens_per_second", tokens_per_second(result))
       .field("step_bytes", result.step_bytes)
       .field("gbytes_per_second", step_gbytes(result))
@@ -360,6 +361,7 @@ std::string decode_text(const DecodeRequest& decode, const DecodeResult& result)
   row("step p50", result.step_p50_ms, "ms");
   row("step p99", result.step_p99_ms, "ms");
   row("step max", result.step_max_ms, "ms");
+  table.row({"steps above 1.5 p50", std::to_string(result.slow_steps), ""});
   row("tokens per second", tokens_per_second(result), "");
   row("read by a step", double(result.step_bytes) / 0x1p20, "MiB");
   table.row({"reading", rate_text(step_gbytes(result), result.read_gbytes), "GB/s"});
