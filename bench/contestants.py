@@ -12,7 +12,10 @@ import pathlib
 import subprocess
 import time
 
+import flops
+
 PROFILED_ITERATIONS = 5
+SLOW = 1.5  # medians, of a step
 CHECKED = (0, 4)  # exit statuses of ctxgen check: optimal, prefer recompilation
 # what multiplies matrices, by parts of the names of operators: of ctxgen's ops, ONNX and ONNX Runtime
 PRODUCT_WORDS = ("conv", "matmul", "gemm", "rnn", "lstm", "gru")
@@ -74,8 +77,24 @@ def run_program(command, threads, isa=None, statuses=(0,), limiter=None):
     return finished.stdout.decode(), elapsed_ms
 
 
+def json_of(command, threads, isa=None):
+    return json.loads(run_program(command, threads, isa)[0])
+
+
 def percentile(sorted_values, share):
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+
+
+def step_summary(steps_ms, prefill_ms=None):
+    """Of steps of a decoder, from the third one on."""
+    times = sorted(steps_ms)
+    median = percentile(times, 0.5)
+    return {
+        "prefill_ms": prefill_ms,
+        "step_ms": {"min": times[0], "p50": median, "p99": percentile(times, 0.99), "max": times[-1]},
+        "slow_steps": sum(elapsed > SLOW * median for elapsed in times),
+        "steps": len(times),
+    }
 
 
 def share_outside_products(times):
@@ -102,6 +121,10 @@ class Contestant:
 
     def measure(self, model, settings):
         raise NotImplementedError
+
+    def decode(self, model, settings, decode):
+        """Steps of a decoder after a prompt, its caches kept: what step_summary() gives."""
+        raise Failed("does not decode")
 
     def profile(self, model, settings):
         """Where the time goes: outside_share, and what else the contestant knows of itself."""
@@ -151,6 +174,10 @@ class Ctxgen(Contestant):
         result = self._bench(model, settings, settings.iterations)
         _, elapsed_ms = self._run(settings, "run", self._context(model, settings), *model.input_flags())
         return {**result, "start_to_output_ms": elapsed_ms}
+
+    def decode(self, model, settings, decode):
+        told = json.loads(self._run(settings, "bench", self._context(model, settings), "--json", "--decode", decode)[0])["decode"]
+        return {key: told[key] for key in ("prefill_ms", "step_ms", "slow_steps")} | {"steps": decode.steps - 2}
 
     def profile(self, model, settings):
         """Also the machine's peaks, measured before and after, and the operations that its own products have."""
@@ -218,6 +245,12 @@ class OnnxRuntime(Contestant):
         result["latency_ms"] = {"min": runs_ms[0], "p50": percentile(runs_ms, 0.5), "p99": percentile(runs_ms, 0.99)}
         _, elapsed_ms = self._run(settings, self._loaded(model, settings, "--iterations", 0))
         return {**result, "start_to_output_ms": elapsed_ms}
+
+    def decode(self, model, settings, decode):
+        path, load_flags = self._load_flags(model, settings)
+        shared = ["--one-buffer"] if "GroupQueryAttention" in flops.op_types(model.path) else []
+        told = json.loads(self._run(settings, self._command(settings, path, *load_flags, "--decode", decode, *shared))[0])
+        return step_summary(told["steps_ms"], told["prefill_ms"])
 
     def profile(self, model, settings):
         folder = settings.folder(model, self)

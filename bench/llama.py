@@ -138,5 +138,12 @@ class LlamaCpp(contestants.Contestant):
         times = sorted(ns / 1e6 / (STEPS if steps else 1) for ns in result["samples_ns"])
         return {"latency_ms": {"min": times[0], "p50": contestants.percentile(times, 0.5), "p99": contestants.percentile(times, 0.99)}}
 
+    def decode(self, model, settings, decode):
+        """llama-bench tells the mean of all steps only."""
+        command = [PROGRAM, "-m", self._file(model, settings), "-p", 0, "-n", decode.steps, "-d", decode.prompt, "-t", settings.threads, "-r", 3, "-o", "json"]
+        (result,) = json.loads(contestants.run_program(command, settings.threads)[0])
+        means = [ns / 1e6 / decode.steps for ns in result["samples_ns"]]
+        return contestants.step_summary(means) | {"slow_steps": None}
+
     def profile(self, _model, _settings):
         return {}

@@ -21,6 +21,7 @@ import tempfile
 import numpy as np
 
 import contestants
+import decoding
 import flops
 import llama
 import report
@@ -288,6 +289,7 @@ def parse_arguments(argv):
     parser.add_argument("--before", type=pathlib.Path, metavar="PROGRAM", help="a ctxgen program to take part too: ratios above 1.02 are marked")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5")
     parser.add_argument("--iterations", type=int, metavar="N", help="timed runs per round and contestant (default 20)")
+    parser.add_argument("--decode", metavar="PROMPT,STEPS", help="measure steps of decoders with a past instead, whose caches stay; more rounds find more of the slow ones")
     parser.add_argument("--quick", action="store_true", help=f"1 round of 5 runs, {' and '.join(QUICK_MODELS)}, 2 peers")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write all numbers")
     parser.add_argument("--from", dest="earlier", action="append", type=pathlib.Path, metavar="FILE", help="measure nothing: report an earlier --json; several are joined by instruction set")
@@ -301,6 +303,13 @@ def parse_arguments(argv):
         parser.error("--rounds, --iterations and --threads take positive numbers")
     if arguments.before and not os.access(arguments.before, os.X_OK):
         parser.error(f"--before: no program {arguments.before}")
+    if arguments.decode:
+        try:
+            arguments.decode = decoding.Decode.parse(arguments.decode)
+        except ValueError:
+            parser.error("--decode takes PROMPT,STEPS, of 3 steps or more")
+        if not arguments.models or arguments.write_docs or arguments.against:
+            parser.error("--decode needs --models, and writes no pages")
     if arguments.isa and arguments.isa.lower() != "avx2" and arguments.peers:
         parser.error("--isa limits peers to avx2 only: no --peers with another one")
     arguments.baseline = json.loads(arguments.against.read_text()) if arguments.against else None
@@ -361,6 +370,24 @@ def measured(parser, arguments):
         return [bench(read_models(chosen, work), everyone, all_settings, arguments)]
 
 
+def decoded(parser, arguments):
+    """The results of --decode; those so far are kept in the file of --json after each model."""
+    chosen = choose_models(parser, arguments)
+    everyone, limiter = gather(parser, arguments)
+    driver = pathlib.Path(os.environ.get("CTXGEN_BUILD") or PROJECT / "build" / "release") / "bench" / "spin_steps"
+    spin = decoding.SpinningThreads(driver) if driver.exists() and max(arguments.threads) > 1 else None
+    titles = {one.key: one.title for one in [*everyone, *([spin] if spin else [])]}
+    results = {"decode": str(arguments.decode), "contestants": titles, "models": {}}
+    with tempfile.TemporaryDirectory(prefix="ctxgen-bench.") as folder:
+        work = pathlib.Path(folder)
+        all_settings = [contestants.Settings(threads, arguments.iterations, work, arguments.isa, limiter) for threads in arguments.threads]
+        for model in read_models(chosen, work):
+            results["models"][model.name] = decoding.measure(model, everyone, spin, all_settings, arguments.rounds, arguments.decode, say)
+            write_json(arguments.json, results)
+            shutil.rmtree(work / model.name, ignore_errors=True)
+    return results
+
+
 def write_docs(all_results):
     folder = PROJECT / "docs" / "benchmarks"
     folder.mkdir(exist_ok=True)
@@ -370,6 +397,13 @@ def write_docs(all_results):
 
 def main(argv=None):
     parser, arguments = parse_arguments(argv)
+    if arguments.decode:
+        results = decoded(parser, arguments)
+        print(decoding.terminal(results))
+        broken = list(decoding.failures(results))
+        for failure in broken:
+            say(f"bench: {failure}")
+        return 1 if broken else 0
     if arguments.earlier:
         all_results = report.joined([json.loads(path.read_text()) for path in arguments.earlier])
     else:

@@ -23,10 +23,8 @@
 #include <unordered_map>
 #include <vector>
 
-#define ORT_API_MANUAL_INIT
-#include <onnxruntime_cxx_api.h>
-
 #include "npy.h"
+#include "ort_decode.h"
 
 namespace bench {
 namespace {
@@ -45,13 +43,15 @@ constexpr const char* kUsage =
     "  --save-optimized FILE    write the optimised model, initializers prepacked in FILE.data, "
     "and stop\n"
     "  --outputs DIR            write the first run's outputs as DIR/output_K.npy\n"
+    "  --decode PROMPT,STEPS    of a decoder with a past: the prompt, then steps of one token\n"
+    "  --one-buffer             as past and present, for GroupQueryAttention\n"
     "  --profile PREFIX         write a profile of all runs, which slows them down, and print its name\n";
 
 struct Options {
-  std::string library, model, provider = "cpu", save_optimized, outputs, plugin, profile;
+  std::string library, model, provider = "cpu", save_optimized, outputs, plugin, profile, decode;
   std::vector<std::pair<std::string, std::string>> inputs;
   int threads = 1, iterations = 10, optimization = 99;
-  bool list_providers = false;
+  bool list_providers = false, one_buffer = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -60,14 +60,14 @@ Options parse(int argc, char** argv) {
       {"--library", &options.library},   {"--model", &options.model},
       {"--provider", &options.provider}, {"--save-optimized", &options.save_optimized},
       {"--plugin", &options.plugin},     {"--outputs", &options.outputs},
-      {"--profile", &options.profile}};
+      {"--profile", &options.profile},   {"--decode", &options.decode}};
   const std::map<std::string, int*> numbers = {{"--threads", &options.threads},
                                                {"--iterations", &options.iterations},
                                                {"--optimization", &options.optimization}};
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--providers") {
-      options.list_providers = true;
+    if (flag == "--providers" || flag == "--one-buffer") {
+      (flag == "--providers" ? options.list_providers : options.one_buffer) = true;
       continue;
     }
     if (i + 1 == argc)
@@ -252,6 +252,14 @@ nlohmann::json measure(const Options& options, const OrtApiBase& base, Clock::ti
   result["load_ms"] = ms_since(start);
   if (!options.save_optimized.empty()) return result;
 
+  if (!options.decode.empty()) {
+    DecodeOptions asked = parse_decode(options.decode);
+    asked.one_buffer = options.one_buffer;
+    const DecodeTimes times = decode(session, asked);
+    result["prefill_ms"] = times.prefill_ms;
+    result["steps_ms"] = times.steps_ms;
+    return result;
+  }
   RunArguments arguments = run_arguments(options, session);
   std::vector<Ort::Value> outputs;
   result["first_run_ms"] = timed_run(session, arguments, &outputs);

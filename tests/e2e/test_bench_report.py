@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import contestants  # noqa: E402
+import decoding  # noqa: E402
 import flops  # noqa: E402
 import llama  # noqa: E402
 import report  # noqa: E402
@@ -190,3 +191,32 @@ def test_weights_of_few_bits_are_compared_per_byte():
     results["models"]["d"]["weight_bytes"] = 0
     del rows["llama"]
     assert report.weight_rows(results) is None
+
+
+def test_steps_of_decoders():
+    """The median over rounds, all slow steps; a contestant that gives means only has no spread."""
+    times = [1.0] * 97 + [1.4, 1.6, 3.0]
+    one = contestants.step_summary(times, prefill_ms=20.0)
+    assert one["step_ms"] == {"min": 1.0, "p50": 1.0, "p99": 3.0, "max": 3.0}
+    assert (one["slow_steps"], one["steps"]) == (2, 100)
+    other = contestants.step_summary([2 * elapsed for elapsed in times], prefill_ms=30.0)
+    merged = decoding.over_rounds([one, one, other])
+    assert merged["step_ms"] == {"min": 1.0, "p50": 1.0, "p99": 3.0, "max": 6.0}
+    assert (merged["slow_steps"], merged["steps"], merged["prefill_ms"]) == (6, 300, 20.0)
+    means = decoding.over_rounds([contestants.step_summary([4.0, 4.0]) | {"slow_steps": None}])
+    titles = {"ctxgen": "ctxgen", "llama": "llama.cpp", "ort": "ONNX Runtime", "spin": "spinning"}
+    measured = {"ctxgen": merged, "llama": means, "ort": {"error": "no such decoder"}, "spin": one}
+    results = {"decode": "64,512", "contestants": titles, "models": {"net": {"2": measured}}}
+    head, mine, llama_row, spin = decoding.rows_of(results, "net", "2")
+    assert mine == ["ctxgen", "20.0", "1.00", "1.00", "3.00", "6.00", "6.00", "6 of 300", "-"]
+    assert llama_row == ["llama.cpp", "-", "4.00", "4.00", "-", "-", "-", "-", "0.25"]
+    assert spin[-1] == "-"
+    assert len(head) == len(mine)
+    assert "ONNX Runtime: no such decoder" in decoding.terminal(results)
+
+
+def test_what_decode_takes():
+    assert decoding.Decode.parse("1000,64") == decoding.Decode(1000, 64)
+    for text in ("1000", "0,64", "1000,2", "a,b", "1,2,3"):
+        with pytest.raises(ValueError):
+            decoding.Decode.parse(text)
