@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <iterator>
-#include <semaphore>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -50,13 +51,43 @@ class NoSignals {
   bool changed_;
 };
 
+/// One thread's word to another, which sleeps until then. Not std::binary_semaphore: before it sleeps it yields, so it stays
+/// runnable next to the team, and the system may put both threads of a team on one core to make room for it.
+class Signal {
+ public:
+  void give() {
+    {
+      const std::lock_guard lock(mutex_);
+      given_ = true;
+    }
+    changed_.notify_one();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return given_; });
+    given_ = false;
+  }
+  /// False: none was given in that time.
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    const bool was_given = changed_.wait_for(lock, time, [this] { return given_; });
+    given_ = false;
+    return was_given;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool given_ = false;
+};
+
 }  // namespace
 
 struct TeamThreads::Runner {
   cpu_set_t affinity;
   const Task* task = nullptr;  // nullptr when given: end
   std::exception_ptr thrown;
-  std::binary_semaphore given{0}, done{0};
+  Signal given, done;
   std::thread thread;
 };
 
@@ -107,8 +138,8 @@ void TeamThreads::run(Task task) {
     return;
   }
   runner->task = &task;
-  runner->given.release();
-  runner->done.acquire();
+  runner->given.give();
+  runner->done.wait();
   const std::exception_ptr thrown = std::exchange(runner->thrown, nullptr);
   give_back(*runner);
   if (thrown) std::rethrow_exception(thrown);
@@ -179,7 +210,7 @@ void TeamThreads::give_back(Runner& runner) {
 void TeamThreads::serve(Runner& runner) {
   t_has_team = true;
   while (true) {
-    if (!runner.given.try_acquire_for(kIdleTime)) {
+    if (!runner.given.wait_for(kIdleTime)) {
       if (retire(runner)) return;
       continue;
     }
@@ -189,7 +220,7 @@ void TeamThreads::serve(Runner& runner) {
     } catch (...) {
       runner.thrown = std::current_exception();
     }
-    runner.done.release();
+    runner.done.give();
   }
 }
 
@@ -210,7 +241,7 @@ void TeamThreads::end_idle() {
     ending_.push_back(std::move(*owner));
     runners_.erase(owner);
     runner->task = nullptr;
-    runner->given.release();
+    runner->given.give();
   }
   idle_.clear();
 }
