@@ -39,7 +39,7 @@ void use_huge_pages(const ContextContent& content) {
   Pages pages;
   for (const Program& program : content.programs)
     for (const ProgramOp& op : program.ops)
-      if (op.kind == "low_bit_matmul") add(program, op, content, pages);
+      if (op.kind == "low_bit_matmul" || op.kind == "byte_matmul") add(program, op, content, pages);
   for (const std::uintptr_t page : pages)
     (void)::madvise(reinterpret_cast<void*>(page * kHugePageBytes), kHugePageBytes, MADV_COLLAPSE);
 }

@@ -1,6 +1,5 @@
 #include "ort_newer.h"
 
-#include <cstddef>
 #include <cstring>
 
 namespace ctxgen::plugin {
@@ -19,9 +18,12 @@ void read_member(const OrtApi& api, std::size_t places, Member& member) noexcept
 
 NewerApi find_newer_api(const OrtApi& api, int minor_version) noexcept {
   constexpr int kFirstWithShapes = 24, kFirstWithExperiments = 28;
-  constexpr std::size_t kHasShape = 1, kGetExperimentalFunction = 33;
+  constexpr std::size_t kHasShape = 1, kTypeAndDims = 25, kGetExperimentalFunction = 33;
   NewerApi newer;
-  if (minor_version >= kFirstWithShapes) read_member(api, kHasShape, newer.has_shape);
+  if (minor_version >= kFirstWithShapes) {
+    read_member(api, kHasShape, newer.has_shape);
+    read_member(api, kTypeAndDims, newer.type_and_dims);
+  }
   if (minor_version >= kFirstWithExperiments)
     read_member(api, kGetExperimentalFunction, newer.experimental);
   return newer;

@@ -16,19 +16,30 @@ std::optional<std::size_t> place_of(const std::vector<std::string>& names,
   return static_cast<std::size_t>(found - names.begin());
 }
 
-// Both enumerations have ONNX's numbers (TensorProto.DataType).
-Result<DataType> element_type(const OrtApi& api, const OrtTensorTypeAndShapeInfo& info) {
-  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-  CTXGEN_CHECK(from_ort(api, api.GetTensorElementType(&info, &type)));
-  return static_cast<DataType>(type);
-}
-
 using OwnedInfo = std::unique_ptr<OrtTensorTypeAndShapeInfo, void (*)(OrtTensorTypeAndShapeInfo*)>;
 
-Result<OwnedInfo> info_of(const OrtApi& api, const OrtValue* value) {
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  CTXGEN_CHECK(from_ort(api, api.GetTensorTypeAndShape(value, &info)));
-  return OwnedInfo(info, api.ReleaseTensorTypeAndShapeInfo);
+/// Type and dims of a tensor; the data is left out.
+Result<TensorView> described(const OrtApis& ort, const OrtValue* value) {
+  const OrtApi& api = *ort.api;
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  std::size_t rank = 0;
+  std::array<std::int64_t, kMaxRank> copied{};
+  const std::int64_t* dims = copied.data();
+  if (ort.newer.type_and_dims != nullptr) {
+    CTXGEN_CHECK(from_ort(api, ort.newer.type_and_dims(value, &type, &dims, &rank)));
+  } else {
+    OrtTensorTypeAndShapeInfo* made = nullptr;
+    CTXGEN_CHECK(from_ort(api, api.GetTensorTypeAndShape(value, &made)));
+    const OwnedInfo info(made, api.ReleaseTensorTypeAndShapeInfo);
+    CTXGEN_CHECK(from_ort(api, api.GetTensorElementType(made, &type)));
+    CTXGEN_CHECK(from_ort(api, api.GetDimensionsCount(made, &rank)));
+    CTXGEN_CHECK(
+        from_ort(api, api.GetDimensions(made, copied.data(), std::min(rank, copied.size()))));
+  }
+  if (rank > kMaxRank)
+    return fail(ErrorCode::kInvalidArgument, "rank {}, at most {} is possible", rank, kMaxRank);
+  // Both enumerations have ONNX's numbers (TensorProto.DataType).
+  return TensorView{static_cast<DataType>(type), Dims(std::span(dims, rank)), nullptr};
 }
 
 }  // namespace
@@ -46,8 +57,7 @@ class PartitionKernel::Outputs final : public OutputAllocator {
     CTXGEN_CHECK(from_ort(*ort_.api, ort_.api->KernelContext_GetOutput(
                                          &context_, *place, dims.begin(), dims.size(), &value)));
     // The type is what the model declares, the memory as large as that: the program's may differ.
-    const OwnedInfo info = CTXGEN_TRY(info_of(*ort_.api, value));
-    const DataType declared = CTXGEN_TRY(element_type(*ort_.api, *info));
+    const DataType declared = CTXGEN_TRY(described(ort_, value)).type;
     if (declared != type)
       return fail(ErrorCode::kCorruptContext, "output {} is declared as {}, the program gives {}",
                   output, name_of(declared), name_of(type));
@@ -130,18 +140,11 @@ Result<TensorView> PartitionKernel::input_view(OrtKernelContext& context, std::s
   CTXGEN_CHECK(from_ort(api, api.KernelContext_GetInput(&context, index, &value)));
   if (value == nullptr)
     return fail(ErrorCode::kInvalidArgument, "{}: input {} is absent", where_, index);
-  const OwnedInfo info = CTXGEN_TRY(info_of(api, value));
-  const DataType type = CTXGEN_TRY(element_type(api, *info));
-  std::size_t rank = 0;
-  CTXGEN_CHECK(from_ort(api, api.GetDimensionsCount(info.get(), &rank)));
-  if (rank > kMaxRank)
-    return fail(ErrorCode::kInvalidArgument, "{}: input {} has rank {}, at most {} is possible",
-                where_, index, rank, kMaxRank);
-  std::array<std::int64_t, kMaxRank> dims{};
-  CTXGEN_CHECK(from_ort(api, api.GetDimensions(info.get(), dims.data(), rank)));
+  TensorView view = CTXGEN_TRY_AT(described(ort_, value), "{}: input {}", where_, index);
   const void* data = nullptr;
   CTXGEN_CHECK(from_ort(api, api.GetTensorData(value, &data)));
-  return TensorView{type, Dims(std::span(dims).first(rank)), static_cast<const std::byte*>(data)};
+  view.data = static_cast<const std::byte*>(data);
+  return view;
 }
 
 Status PartitionKernel::run(OrtKernelContext& context) {
