@@ -119,6 +119,31 @@ net (float[2, 4] x) => (float[8] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0,
     assert EP in Path(ours.end_profiling()).read_text(), "nothing was compiled"
 
 
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC"])
+def test_constants_of_the_type_of_a_value(tmp_path, level):
+    """CastLike of a constant is one, wherever the value is whose type it reads."""
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+net (float[3, 4] x) => (float[3, 4] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}, int64 two = {2}> {
+  before = CastLike(two, x)
+  a = MatMul(x, w)
+  b = Add(a, before)
+  inside = CastLike(two, a)
+  c = Mul(b, inside)
+  d = Asinh(c)
+  between = CastLike(two, d)
+  e = Exp(d)
+  y = Div(e, between)
+}"""
+    model = save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.add_provider_for_devices(DEVICES, {})
+    options.add_session_config_entry("ep.context_enable", "1")
+    agree(model, {"x": numbers(3, 4)}, onnxruntime.InferenceSession(str(model), options))
+    assert [node.op_type for node in onnx.load(tmp_path / "net_ctx.onnx").graph.node if node.op_type in ("Add", "Mul", "Div")] == []
+    agree(model, {"x": numbers(3, 4)}, session(tmp_path / "net_ctx.onnx", config={"session.disable_model_compile": "1"}))
+
+
 def test_scalars_that_follow_from_operators(tmp_path):
     """ONNX Runtime 1.23 gives them the rank of values of unknown rank."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
@@ -255,6 +280,26 @@ def test_weights_of_four_bits_have_huge_pages(tmp_path):
     ours = session(save(model, tmp_path / "net.onnx"), config={"session.disable_cpu_ep_fallback": "1"})
     assert huge_kilobytes() - before >= 4 << 10
     agree(tmp_path / "net.onnx", {"x": numbers(1, rows)}, ours, rtol=1e-3, atol=1e-1)
+
+
+@pytest.mark.skipif(not kernel_makes_huge_pages(), reason="the kernel makes no huge pages when it is asked to")
+def test_weights_of_byte_products_have_huge_pages(tmp_path):
+    rows, columns = 2048, 4096
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    product (float[4, {rows}] x) => (float[4, {columns}] y) <float scale = {{0.01}}> {{
+      q, s, z = DynamicQuantizeLinear(x)
+      sums = MatMulInteger(q, w, z)
+      values = Cast<to = 1>(sums)
+      scales = Mul(s, scale)
+      y = Mul(values, scales)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    weight = np.random.default_rng(1).integers(-128, 128, (rows, columns), np.int8)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    before = huge_kilobytes()
+    ours = session(save(model, tmp_path / "net.onnx"), config={"session.disable_cpu_ep_fallback": "1"})
+    assert huge_kilobytes() - before >= 4 << 10
+    agree(tmp_path / "net.onnx", {"x": numbers(4, rows)}, ours, rtol=1e-2, atol=1)
 
 
 LARGE = 4608  # a matrix beyond what a compile keeps in memory before it uses a file

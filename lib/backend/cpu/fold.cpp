@@ -39,13 +39,27 @@ bool is_done(const Graph& graph, const Node& node, Known known) {
   });
 }
 
-/// Tensors of a node's inputs; nothing if one of them is not a constant.
+/// A tensor of no elements in place of an input of which only the type is read.
+std::optional<Tensor> stand_in(const Graph& graph, const Node& node, std::size_t input) {
+  if (!node.domain.empty() || node.op_type != "CastLike" || input != 1) return std::nullopt;
+  const ValueType& type = graph.value(node.inputs[input]).type;
+  if (!type.is_tensor()) return std::nullopt;
+  auto tensor = Tensor::allocate(type.element, {0});
+  return tensor ? std::optional(std::move(*tensor)) : std::nullopt;
+}
+
+/// Tensors of a node's inputs; nothing if one that is read is not a constant. `made` holds those that are none.
 std::optional<std::vector<const Tensor*>> constant_inputs(const Graph& graph, const Node& node,
-                                                          Known known) {
+                                                          Known known,
+                                                          std::optional<Tensor>& made) {
   std::vector<const Tensor*> inputs;
-  for (ValueId id : node.inputs) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
     inputs.push_back(id.valid() ? known_tensor(graph, id, known) : nullptr);
-    if (id.valid() && inputs.back() == nullptr) return std::nullopt;
+    if (!id.valid() || inputs.back() != nullptr) continue;
+    made = stand_in(graph, node, i);
+    if (!made) return std::nullopt;
+    inputs.back() = &*made;
   }
   return inputs;
 }
@@ -138,7 +152,8 @@ class Folder {
       place_of(node.output(0)) = std::move(*shape);
       return true;
     }
-    const auto inputs = constant_inputs(graph_, node, known_);
+    std::optional<Tensor> made;
+    const auto inputs = constant_inputs(graph_, node, known_, made);
     if (!inputs || find_op(node.domain, node.op_type, node.opset) == nullptr) return false;
     if (stays_ && stays_(id)) return false;
     std::uint64_t used_bytes = 0;

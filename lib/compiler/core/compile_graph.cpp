@@ -72,12 +72,14 @@ enum class Fold : std::uint8_t { kShapesToo, kConstantsOnly };
 Result<ClaimedGraph> fold_and_claim(Model& model, const Provider& provider, SpillFile* spill,
                                     Fold fold) {
   const GraphView view(model, model.graph);
-  const auto reads_only_a_shape = [&](const Node& node) {
-    return (node.op_type == "Shape" || node.op_type == "Size") && node.input(0).valid() &&
-           model.graph.value(node.input(0)).constant() == nullptr;
+  const auto reads_only_a_type = [&](const Node& node) {
+    const bool like = node.op_type == "CastLike";
+    const ValueId read = node.input(like ? 1 : 0);
+    return (like || node.op_type == "Shape" || node.op_type == "Size") && read.valid() &&
+           model.graph.value(read).constant() == nullptr;
   };
   const auto stays_unfolded = [&](NodeId node) {
-    return (fold == Fold::kConstantsOnly && reads_only_a_shape(model.graph.node(node))) ||
+    return (fold == Fold::kConstantsOnly && reads_only_a_type(model.graph.node(node))) ||
            provider.keeps_unfolded(view, node);
   };
   ClaimedGraph claimed;

@@ -65,6 +65,20 @@ TEST_F(FoldTest, FollowsChainsOfConstants) {
   EXPECT_EQ(fold_constants(model, 1 << 20), 0u);
 }
 
+/// The second input of CastLike gives its type only.
+TEST_F(FoldTest, FoldsConstantsThatAreCastLikeAnInput) {
+  const ValueId a = constant("a", ints({2}, {3, 4})), x = input("x", {Dim()});
+  const ValueId like = add(make_node("CastLike", 19), {a, x}, "like");
+  const ValueId untyped = model.graph.find_or_add("untyped");
+  const ValueId open = add(make_node("CastLike", 19), {a, untyped}, "open");
+  const ValueId other = add(make_node("CastLike", 19), {x, a}, "other");
+  EXPECT_EQ(fold_constants(model, 1 << 20), 1u);
+  ASSERT_TRUE(folded(like));
+  EXPECT_EQ(values<float>(*folded(like)), (std::vector<float>{3, 4}));
+  EXPECT_FALSE(folded(open));
+  EXPECT_FALSE(folded(other));
+}
+
 TEST_F(FoldTest, LeavesOverridableInitializersAndInputs) {
   const ValueId a = constant("a", ints({1}, {3}));
   model.graph.value(a).is_overridable = true;
