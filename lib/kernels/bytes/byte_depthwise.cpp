@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/kernels/depthwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "bytes/byte_store-inl.h"
+#include "bytes/byte_taps-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -48,6 +50,7 @@ HWY_NOINLINE void finish_pixels(const ByteDepthwise& conv, const float* factors,
     for (std::int64_t c = 0; c < channels; c += step) {
       const auto left = static_cast<std::size_t>(channels - c);
       auto value = hn::Mul(hn::LoadN(d, sums + c, left), hn::LoadN(d, factors + c, left));
+      CTXGEN_KEEP(value);  // rounded, not joined with the sum
       if (conv.bias != nullptr) value = hn::Add(value, hn::LoadN(d, conv.bias + c, left));
       if (conv.bytes != nullptr)
         store_bytes(conv.steps, value, left, conv.bytes + at + c);
@@ -55,6 +58,11 @@ HWY_NOINLINE void finish_pixels(const ByteDepthwise& conv, const float* factors,
         hn::StoreN(value, d, conv.out + at + c, left);
     }
 }
+
+#if !CTXGEN_HAVE_VNNI
+void prepare_taps(const ByteDepthwise&, std::byte*, const float*, const float*, TapRun&) {}
+void convolve_taps(const TapRun&, std::int64_t, std::int64_t, std::byte*) {}
+#endif
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -96,7 +104,59 @@ std::optional<std::uint64_t> float_bytes(std::int64_t a, std::int64_t b, std::in
   return (*all * 4 + 63) / 64 * 64;
 }
 
-/// One run of a convolution.
+/// The product of both scales, for each channel.
+void write_factors(const ByteDepthwise& conv, float* to) {
+  const std::int64_t channels = conv.windows.channels;
+  if (conv.b_scales != nullptr && conv.scale_per_channel)
+    std::copy_n(conv.b_scales, channels, to);
+  else
+    std::fill_n(to, channels, conv.b_scales == nullptr ? 1.0F : *conv.b_scales);
+  if (conv.a_scale == nullptr) return;
+  for (std::int64_t c = 0; c < channels; ++c) to[c] = *conv.a_scale * to[c];
+}
+
+void prepare(const ByteDepthwise& conv, std::byte* shared, const float* scales, const float* biases,
+             TapRun& run) {
+  CTXGEN_DISPATCH(prepare_taps(conv, shared, scales, biases, run));
+}
+void convolve_line(const TapRun& run, std::int64_t image, std::int64_t line, std::byte* joined) {
+  CTXGEN_DISPATCH(convolve_taps(run, image, line, joined));
+}
+
+/// One run of a convolution by products of four bytes.
+class JoinedRun {
+ public:
+  JoinedRun(const ByteDepthwise& conv, const ByteDepthwiseForm& form) : conv_(conv), form_(form) {
+    const Windows& w = conv.windows;
+    const TapLayout layout(w);
+    // The memory of a lane is not needed yet.
+    auto* scales = reinterpret_cast<float*>(conv.scratch + form.shared_bytes);
+    float* biases = scales + layout.channels;
+    std::fill_n(scales, 2 * layout.channels, 0.0F);
+    write_factors(conv, scales);
+    if (conv.bias != nullptr) std::copy_n(conv.bias, w.channels, biases);
+    prepare(conv, conv.scratch, scales, biases, run_);
+  }
+
+  void lane(std::int64_t index) const {
+    const Windows& w = conv_.windows;
+    std::byte* joined =
+        conv_.scratch + form_.shared_bytes + static_cast<std::uint64_t>(index) * form_.lane_bytes;
+    for (std::int64_t i = index; i < w.images * form_.parts_of_image; i += form_.lanes) {
+      const std::int64_t first = i % form_.parts_of_image * form_.part_lines;
+      const std::int64_t end = std::min(first + form_.part_lines, w.result[0]);
+      for (std::int64_t line = first; line < end; ++line)
+        convolve_line(run_, i / form_.parts_of_image, line, joined);
+    }
+  }
+
+ private:
+  const ByteDepthwise& conv_;
+  const ByteDepthwiseForm& form_;
+  TapRun run_;
+};
+
+/// One run of a convolution in f32.
 class Run {
  public:
   Run(const ByteDepthwise& conv, const ByteDepthwiseForm& form)
@@ -109,11 +169,7 @@ class Run {
     for (std::int64_t p = 0; p < w_.kernel[0] * w_.kernel[1]; ++p)
       widen_bytes(reinterpret_cast<const std::uint8_t*>(conv.weights) + p * w_.channels, true,
                   w_.channels, 0, weights_ + p * pitch);
-    for (std::int64_t c = 0; c < w_.channels; ++c) {
-      const float by =
-          conv.b_scales == nullptr ? 1.0F : conv.b_scales[conv.scale_per_channel ? c : 0];
-      factors_[c] = conv.a_scale == nullptr ? by : *conv.a_scale * by;
-    }
+    write_factors(conv, factors_);
     if (conv.zero != nullptr)
       zero_ = conv.is_signed ? static_cast<std::int8_t>(*conv.zero) : *conv.zero;
   }
@@ -165,18 +221,56 @@ class Run {
 
 }  // namespace
 
+namespace {
+
+bool has_byte_products() {
+  const InstructionSet usable = usable_instruction_set();
+  return simd_level() == SimdLevel::kAvx512 ? includes(usable, InstructionSet::kAvx512CoreVnni)
+                                            : includes(usable, InstructionSet::kAvx2Vnni);
+}
+
+std::optional<ByteDepthwiseForm> fits(const ByteDepthwiseForm& form) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;
+  const auto lanes = checked_mul(form.lane_bytes, static_cast<std::uint64_t>(form.lanes));
+  return lanes && *lanes < kMost ? std::optional(form) : std::nullopt;
+}
+
+/// The memory of products of four bytes.
+bool join_lines_of(const Windows& w, ByteDepthwiseForm& form) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  const auto reach = [&](std::int64_t count, std::int64_t step) {
+    return checked_mul(static_cast<std::uint64_t>(count - 1), static_cast<std::uint64_t>(step));
+  };
+  const auto strides = reach(w.result[1], w.stride[1]), kernel = reach(w.kernel[1], w.dilation[1]);
+  if (!strides || !kernel || *strides > kMost || *kernel > kMost) return false;
+  const auto columns = static_cast<std::int64_t>(*strides + *kernel) + 1;
+  const std::int64_t channels = divide_up(w.channels, kBlock) * kBlock;
+  const auto line = float_bytes(divide_up(w.kernel[0], 4), columns, channels);
+  const auto numbers = float_bytes(2, channels, 1);  // that lines make room for first
+  if (!line || !numbers || *line > kMost) return false;
+  form.joined = true;
+  form.shared_bytes = (static_cast<std::uint64_t>(TapLayout(w).shared_bytes) + 63) / 64 * 64;
+  form.lane_bytes = std::max(*line, *numbers);
+  return true;
+}
+
+}  // namespace
+
 std::optional<ByteDepthwiseForm> byte_depthwise_form(const Windows& w, int threads) {
   const auto taps = float_bytes(w.kernel[0], w.kernel[1], 1);
   if (!taps || w.kernel[0] * w.kernel[1] > kMostByteTaps) return std::nullopt;
   const auto line = float_bytes(w.result[1], w.channels, 1);
   if (!line) return std::nullopt;
   ByteDepthwiseForm form;
-  form.part_lines =
-      std::clamp<std::int64_t>(kPartFloats / (w.result[1] * w.channels), 1, w.result[0]);
+  const bool joined = has_byte_products() && join_lines_of(w, form);
+  if (!joined)  // joined lines share nothing
+    form.part_lines =
+        std::clamp<std::int64_t>(kPartFloats / (w.result[1] * w.channels), 1, w.result[0]);
   form.parts_of_image = divide_up(w.result[0], form.part_lines);
   std::int64_t parts = 0;
   if (__builtin_mul_overflow(form.parts_of_image, w.images, &parts)) return std::nullopt;
   form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(parts, 1));
+  if (joined) return fits(form);
   const auto weights = float_bytes(w.kernel[0] * w.kernel[1] + 1, pitch_of(w), 1);
   const auto source = float_bytes(source_lines(w, form.part_lines), w.size[1], w.channels);
   const auto sums = float_bytes(form.part_lines, w.result[1], w.channels);
@@ -184,19 +278,20 @@ std::optional<ByteDepthwiseForm> byte_depthwise_form(const Windows& w, int threa
   form.shared_bytes = *weights;
   form.source_bytes = *source;
   form.lane_bytes = *source + *sums;
-  const auto lanes = checked_mul(form.lane_bytes, static_cast<std::uint64_t>(form.lanes));
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;
-  return lanes && *lanes < kMost ? std::optional(form) : std::nullopt;
+  return fits(form);
 }
 
 void byte_depthwise(const ByteDepthwise& conv, const ByteDepthwiseForm& form, Workers& workers) {
   if (conv.windows.rows() == 0) return;
-  const Run run(conv, form);
-  const auto lane = [&](std::int64_t index) { run.lane(index); };
-  if (form.lanes > 1)
-    workers.parallel_for(form.lanes, lane);
-  else
-    lane(0);
+  const auto take = [&](const auto& run) {
+    const auto lane = [&](std::int64_t index) { run.lane(index); };
+    if (form.lanes > 1)
+      workers.parallel_for(form.lanes, lane);
+    else
+      lane(0);
+  };
+  if (form.joined) return take(JoinedRun(conv, form));
+  take(Run(conv, form));
 }
 
 }  // namespace ctxgen::kernels

@@ -33,17 +33,15 @@ struct TiledBytes {
 template <>
 constexpr std::int64_t kByteRowsOfTask<TiledBytes> = 128;
 
-/// Bytes that rows are filled up to.
-template <class Bytes_>
-constexpr std::int64_t kRowUnit = std::is_same_v<Bytes_, TiledBytes> ? kTileDepth : 1;
-
 /// Rows as the kernels read them, and what their results need.
 struct PreparedBytes {
   const std::uint8_t* rows;
   std::int64_t stride;           // bytes
   const std::int32_t* row_sums;  // where the matrix has zero points
   const std::uint8_t* largest;   // of ByteBlocks, for SteppedBytes
-  std::int32_t zero;             // of the rows, as u8
+  const std::uint8_t*
+      last_rows;      // for TiledBytes: the last kTileRows again, each as long as it is; or null
+  std::int32_t zero;  // of the rows, as u8
 };
 
 /// Four elements a time as bytes, or as 16-bit integers in the order 0, 2, 1, 3; s8 becomes u8 by adding
@@ -107,11 +105,21 @@ HWY_INLINE void for_byte_rows(const ByteProduct& p, std::int64_t step, Workers& 
   for (std::int64_t i = 0; i < tasks; ++i) take(i);
 }
 
-/// Whether rows are read where they are: as bytes, with no group or tile that reaches into the next row.
+/// Whether rows are read where they are: as bytes, with no group that reaches into the next row.
 template <class Bytes_>
 bool reads_in_place(const ByteProduct& p) {
-  return Bytes_::kGroupBytes == 4 && !p.is_signed &&
-         row_stride(p) % std::max<std::int64_t>(kRowUnit<Bytes_>, 4) == 0;
+  return Bytes_::kGroupBytes == 4 && !p.is_signed && row_stride(p) % 4 == 0;
+}
+
+/// Copies the last rows of `p` for tiles, which read more than a row has: nothing may be there.
+HWY_NOINLINE const std::uint8_t* copy_last_rows(const ByteProduct& p, std::uint8_t* to) {
+  const std::int64_t bytes = ByteLayout(p.matrix).groups * 4;
+  if (bytes < kTileDepth || bytes % kTileDepth == 0) return nullptr;
+  const std::int64_t count = std::min(p.rows, kTileRows);
+  const std::uint8_t* from = p.a + (p.rows - count) * row_stride(p);
+  for (std::int64_t row = 0; row < count; ++row)
+    std::memcpy(to + row * bytes, from + row * row_stride(p), static_cast<std::size_t>(bytes));
+  return to;
 }
 
 /// The largest bytes of the steps of block `i` of rows that are `stride` bytes from one to the next.
@@ -124,16 +132,14 @@ HWY_INLINE void find_block(const ByteProduct& p, const std::uint8_t* rows, std::
 
 template <class Bytes_>
 HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) {
-  const ByteRows layout(p.matrix, p.rows, Bytes_::kGroupBytes, kRowUnit<Bytes_>);
+  const ByteRows layout(p.matrix, p.rows, Bytes_::kGroupBytes);
   const bool in_place = reads_in_place<Bytes_>(p), zeros = p.matrix.zeros;
   auto* sums = reinterpret_cast<std::int32_t*>(p.scratch);
   auto* values = reinterpret_cast<std::uint8_t*>(p.scratch) + layout.values_offset;
   // Rows of whole groups that follow one another are as one: short ones by themselves take longer.
   constexpr std::int64_t kJoinedRows = 16;
   const std::int64_t stride = row_stride(p);
-  const std::int64_t groups = ByteLayout(p.matrix).groups;
-  const std::int64_t filling = layout.stride - groups * std::int64_t{Bytes_::kGroupBytes};
-  const bool joined = stride == groups * 4 && filling == 0;
+  const bool joined = stride == ByteLayout(p.matrix).groups * 4;
   if (!in_place || zeros)
     for_byte_rows(p, joined ? kJoinedRows : 1, workers,
                   [&](std::int64_t first, std::int64_t count) HWY_ATTR {
@@ -141,9 +147,6 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
                     if (!in_place)
                       prepare_elements<Bytes_>(p.is_signed, joined ? count * stride : p.matrix.k,
                                                from, values + first * layout.stride);
-                    if (!in_place && filling > 0)
-                      std::memset(values + (first + 1) * layout.stride - filling, 0,
-                                  static_cast<std::size_t>(filling));
                     if (!zeros) return;
                     for (std::int64_t row = 0; row < count; ++row)
                       sums[first + row] = sum_of_row(p, from + row * stride);
@@ -156,12 +159,16 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
       find_block(p, in_place ? p.a : values, in_place ? row_stride(p) : layout.stride, i,
                  largest + i * blocks.line);
   }
+  const std::uint8_t* last_rows = nullptr;
+  if constexpr (std::is_same_v<Bytes_, TiledBytes>)
+    if (in_place) last_rows = copy_last_rows(p, values);
   const std::uint32_t flip = p.is_signed ? 128 : 0;
   const std::uint32_t zero = p.a_zero == nullptr ? 0 : *p.a_zero;
   return {.rows = in_place ? p.a : values,
           .stride = in_place ? row_stride(p) : layout.stride,
           .row_sums = zeros ? sums : nullptr,
           .largest = largest,
+          .last_rows = last_rows,
           .zero = static_cast<std::int32_t>(zero ^ flip)};
 }
 
@@ -218,6 +225,7 @@ HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std:
     return;
   }
   auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
+  CTXGEN_KEEP(value);  // rounded, not joined with the sum
   if (p.bias != nullptr) value = hn::Add(value, column.bias);
   if (count >= kByteLanes)
     hn::StoreU(value, d, p.out + at);
@@ -474,6 +482,7 @@ HWY_NOINLINE void divide_sums(const ByteProduct& p, const PreparedBytes& rows, c
     const std::int32_t* sums = at.sums + (row - at.first_row) * kByteColumns + at.column;
     const auto sum = without_zeros(p, rows, row, column, hn::LoadU(Ints(), sums));
     auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
+    CTXGEN_KEEP(value);  // rounded, not joined with the sum
     if (p.bias != nullptr) value = hn::Add(value, column.bias);
     store_bytes(p.steps, value, count, p.bytes + row * p.matrix.n + to);
   }
@@ -483,50 +492,74 @@ HWY_NOINLINE void divide_sums(const ByteProduct& p, const PreparedBytes& rows, c
 HWY_NOINLINE void round_sums(const ByteProduct& p, const PreparedBytes& rows, const BytePlace& at,
                              std::int64_t end) {
   constexpr std::int64_t kRowsOfCheck = 4;
-  const Floats d;
   const std::int64_t n = p.matrix.n, first = at.tile * kByteColumns;
   const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
   const std::int64_t to = first + static_cast<std::int64_t>(at.column);
   const auto count = static_cast<std::size_t>(n - to);
   const bool two = count > kByteLanes;
-  const BytePlace other{at.row, at.tile, at.column + kByteLanes, at.sums, at.first_row};
+  const std::size_t second = two ? kByteLanes : 0;
+  const BytePlace other{at.row, at.tile, at.column + second, at.sums, at.first_row};
   const ByteColumn by[2] = {load_column(p, rows, tile, first, at.column),
-                            load_column(p, rows, tile, first, two ? other.column : at.column)};
-  ByteFactors factors;
-  for (std::size_t v = 0; v < 2; ++v) factors.set(v, by[v].scale, by[v].bias, p.steps.scale);
-  ByteRounder rounder(p.steps);
+                            load_column(p, rows, tile, first, other.column)};
+  const ByteFactors factors({by[0].scale, by[1].scale}, {by[0].bias, by[1].bias}, p.steps);
+  const auto divide = [&](std::int64_t row, std::int64_t last) HWY_ATTR {
+    divide_sums(p, rows, {row, at.tile, at.column, at.sums, at.first_row}, last);
+    if (two) divide_sums(p, rows, {row, at.tile, other.column, at.sums, at.first_row}, last);
+  };
+  if (!factors.usable) return divide(at.row, end);
+  ByteRounder rounder(p.steps, factors.margin);
+  const auto units = [&](std::int64_t row, std::size_t v) CTXGEN_UNROLLED {
+    const std::int32_t* sums = at.sums + (row - at.first_row) * kByteColumns + at.column;
+    const auto sum = hn::LoadU(Ints(), sums + v * second);
+    return ByteRounder::units(factors, v, without_zeros(p, rows, row, by[v], sum));
+  };
+  // As many rows as fill two vectors.
+  const auto round = [&](std::int64_t row, std::int64_t some) HWY_ATTR {
+    std::uint8_t* bytes = p.bytes + row * n + to;
+    if (some == 2) return rounder.store_each(units(row, 0), units(row + 1, 0), count, bytes, n);
+    rounder.store(units(row, 0), units(row, 1), count, bytes);
+  };
+  const std::int64_t most = two ? 1 : 2;
   for (std::int64_t row = at.row; row < end; row += kRowsOfCheck) {
     const std::int64_t last = std::min(row + kRowsOfCheck, end);
     rounder.reset();
-    for (std::int64_t r = row; r < last && factors.usable; ++r) {
-      const std::int32_t* sums = at.sums + (r - at.first_row) * kByteColumns + at.column;
-      const auto whole = [&](std::size_t v) CTXGEN_UNROLLED {
-        const auto sum =
-            without_zeros(p, rows, r, by[v], hn::LoadU(Ints(), sums + (two ? v * kByteLanes : 0)));
-        return rounder.whole(
-            hn::MulAdd(hn::ConvertTo(d, sum), factors.factor[v], factors.addend[v]));
-      };
-      const auto low = whole(0), high = whole(1);
-      rounder.store(low, high, count, p.bytes + r * n + to);
+    for (std::int64_t r = row; r < last; r += most) round(r, std::min(most, last - r));
+    if (rounder.is_sure()) continue;
+    for (std::int64_t r = row; r < last; ++r) {
+      rounder.reset();
+      round(r, 1);
+      if (!rounder.is_sure()) divide(r, r + 1);
     }
-    if (factors.usable && rounder.is_sure(factors.sure)) continue;
-    divide_sums(p, rows, {row, at.tile, at.column, at.sums, at.first_row}, last);
-    if (two) divide_sums(p, rows, {row, at.tile, other.column, at.sums, at.first_row}, last);
   }
+}
+
+/// Sums of rows [row, end) of a tile of columns in tiles.
+HWY_INLINE void sum_tile_rows(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
+                              std::int64_t end, std::int64_t tile, std::int32_t* sums,
+                              TileShapes& shapes) {
+  const ByteLayout layout(p.matrix);
+  const std::int64_t last =
+      std::max<std::int64_t>(end - kTileRows, row);  // of the copied rows, the first one
+  const bool apart = rows.last_rows != nullptr && end == p.rows;
+  const std::int64_t copied = last - std::max<std::int64_t>(p.rows - kTileRows, 0);
+  sum_in_tiles({.rows = rows.rows + row * rows.stride,
+                .last_rows = apart ? rows.last_rows + copied * layout.groups * 4 : nullptr,
+                .stride = rows.stride,
+                .last_stride = layout.groups * 4,
+                .count = end - row,
+                .words = p.packed + tile * layout.tile_bytes,
+                .groups = layout.groups,
+                .narrow = p.matrix.n - tile * kByteColumns <= kByteColumns / 2,
+                .sums = sums},
+               shapes);
 }
 
 template <class Bytes_>
 HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& rows,
                                    std::int64_t row, std::int64_t end, std::int64_t tile,
-                                   std::int32_t* sums) {
+                                   std::int32_t* sums, TileShapes& shapes) {
   if constexpr (std::is_same_v<Bytes_, TiledBytes>) {
-    const ByteLayout layout(p.matrix);
-    sum_in_tiles({.rows = rows.rows + row * rows.stride,
-                  .stride = rows.stride,
-                  .count = end - row,
-                  .words = p.packed + tile * layout.tile_bytes,
-                  .groups = layout.groups,
-                  .sums = sums});
+    sum_tile_rows(p, rows, row, end, tile, sums, shapes);
   } else if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
     return multiply_stepped_rows(p, rows, row, end, tile, sums);
   } else if constexpr (std::is_same_v<Bytes_, PairedBytes>) {
@@ -549,13 +582,13 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   constexpr std::int64_t kRows = kByteRowsOfTask<Bytes_>;
   constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>;
   const std::int64_t parts = (p.rows + kRows - 1) / kRows;
-  const auto part = [&](std::int64_t i) HWY_ATTR {
+  const auto part = [&](std::int64_t i, TileShapes& shapes) HWY_ATTR {
     const std::int64_t row = i % parts * kRows;
     const std::int64_t end = std::min(row + kRows, p.rows), tile = i / parts;
     if (!kTiled && p.bytes == nullptr)
-      return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr);
+      return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr, shapes);
     HWY_ALIGN std::int32_t sums[kRows * kByteColumns];
-    multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums);
+    multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums, shapes);
     if (p.bytes == nullptr) return write_tile_sums(p, rows, {row, tile, 0, sums, row}, end);
     const std::int64_t columns = std::min(kByteColumns, p.matrix.n - tile * kByteColumns);
     for (std::size_t c = 0; c < static_cast<std::size_t>(columns); c += 2 * kByteLanes)
@@ -563,19 +596,26 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   };
   // Starting threads costs as much as a million products.
   constexpr std::int64_t kWorthThreads = 1024 * 1024;
-  if (p.rows >= kWorthThreads / p.matrix.k / p.matrix.n)
-    return workers.parallel_for(tiles * parts, part);
-  for (std::int64_t i = 0; i < tiles * parts; ++i) part(i);
+  const std::int64_t all = tiles * parts;
+  const bool alone = dynamic_cast<const OneThread*>(&workers) != nullptr ||
+                     p.rows < kWorthThreads / p.matrix.k / p.matrix.n;
+  // In tiles, parts of less than two million products are taken together: these share the shapes.
+  constexpr std::int64_t kTogether = std::int64_t{2} << 20, kLeastTasks = 8;
+  const std::int64_t together = kTiled ? kTogether / (kRows * kByteColumns) / p.matrix.k + 1 : 1;
+  const std::int64_t step = alone ? all : std::clamp<std::int64_t>(all / kLeastTasks, 1, together);
+  const auto take = [&](std::int64_t task) HWY_ATTR {
+    TileShapes shapes;
+    for (std::int64_t i = task * step; i < std::min((task + 1) * step, all); ++i) part(i, shapes);
+  };
+  if (alone) return take(0);
+  workers.parallel_for((all + step - 1) / step, take);
 }
 
-/// Whether tiles are faster: few rows leave them empty, rows of one or with much filling take longer to write than to
-/// multiply. The filled rows fit into the scratch, which has room for 16-bit elements.
+/// Whether tiles are faster: few rows or short ones leave them empty.
 HWY_INLINE bool tiles_pay(const ByteProduct& p) {
   constexpr std::int64_t kLeastRows = 4;
-  const std::int64_t bytes = ByteLayout(p.matrix).groups * 4;
-  const std::int64_t filled = ByteRows(p.matrix, 0, 4, kTileDepth).stride;
-  return p.rows >= kLeastRows && filled >= 2 * kTileDepth && (filled - bytes) * 5 <= filled &&
-         may_use_tiles();
+  constexpr std::int64_t kLeastDepth = 32;
+  return p.rows >= kLeastRows && p.matrix.k >= kLeastDepth && may_use_tiles();
 }
 
 HWY_NOINLINE void multiply_all(const ByteProduct& p, bool vnni, Workers& workers) {
@@ -608,7 +648,7 @@ namespace ctxgen::kernels {
 
 std::optional<std::uint64_t> scratch_bytes(const ByteMatrix& matrix, std::int64_t rows) {
   // Rows as 16-bit integers, their sums, the lines of blocks, and what aligns them.
-  const auto row_bytes = static_cast<std::uint64_t>(ByteRows(matrix, 0, kMostGroupBytes, 1).stride +
+  const auto row_bytes = static_cast<std::uint64_t>(ByteRows(matrix, 0, kMostGroupBytes).stride +
                                                     (matrix.zeros ? 4 : 0));
   const ByteBlocks blocks(matrix, rows);
   const auto block_bytes = row_bytes * kRowsOfBlock + static_cast<std::uint64_t>(blocks.line);

@@ -7,11 +7,10 @@
 namespace ctxgen::kernels {
 
 /// Where the rows of a product are prepared: first the sums of their elements (s32), where the matrix has
-/// zero points, then the rows as the instruction set wants them: groups of so many bytes, filled up with zeros to a
-/// multiple of `unit` bytes.
+/// zero points, then the rows as the instruction set wants them: groups of so many bytes.
 struct ByteRows {
-  ByteRows(const ByteMatrix& matrix, std::int64_t rows, std::int64_t group_bytes, std::int64_t unit)
-      : stride((ByteLayout(matrix).groups * group_bytes + unit - 1) / unit * unit),
+  ByteRows(const ByteMatrix& matrix, std::int64_t rows, std::int64_t group_bytes)
+      : stride(ByteLayout(matrix).groups * group_bytes),
         values_offset(matrix.zeros ? (rows * 4 + 63) / 64 * 64 : 0) {}
   std::int64_t stride;         // bytes from row to row
   std::int64_t values_offset;  // bytes

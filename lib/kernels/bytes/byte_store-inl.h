@@ -34,75 +34,126 @@ HWY_INLINE void store_bytes(const ByteSteps& steps, hn::Vec<Floats> value, std::
     hn::StoreN(low, bytes, to, count);
 }
 
-// (sum * scale + bias) / step, each operation rounded, differs from x = sum * factor + addend by less than
-// 2^-24 * (6 |x| + 4 |addend|) as long as nothing overflows or underflows: eight roundings (seven where x is rounded
-// once), by 2^-24 of numbers that are at most |x| + |addend|. So both become the same whole number, unless x is that
-// near to the middle of two or both pass every bound: |x| is at most 256 where they do not.
+// Let r be (sum * scale + bias) / step, each operation rounded, and x = sum * (scale / step) + bias / step, in units of
+// bytes. With u = 2^-24 and |addend| of x: r is within u (3 |x| + |addend|) of the real number, as long as nothing overflows or
+// underflows; x within u (|x| + 2 |addend|) by its factors, u (|x| + |addend| + 515) by adding what shifts it, and less than 2^-16
+// by being cut to whole units of 2^-16. |x| is at most 257 where not both pass every bound. So the bytes are the same unless x is
+// within kUnits + |addend| / 64 such units of the middle of two.
+
+/// Makes such factors: 2^16 times the byte, plus what makes rounding of cutting, plus the margin.
+class ByteScaling {
+ public:
+  explicit HWY_INLINE ByteScaling(const ByteSteps& steps)
+      : by_(hn::Set(Floats(), steps.scale)),
+        usable_(steps.scale >= 0x1p-60F && steps.scale <= 0x1p60F),
+        shift_(0x1p16F * (static_cast<float>(steps.zero) + 0.5F)) {}
+
+  HWY_INLINE void divide(hn::Vec<Floats> scale, hn::Vec<Floats> bias, hn::Vec<Floats>& factor,
+                         hn::Vec<Floats>& addend) {
+    constexpr float kMostAddend = 4096.0F;
+    const Floats d;
+    const auto size = hn::Abs(scale);
+    factor = hn::Mul(hn::Div(scale, by_), hn::Set(d, 0x1p16F));
+    addend = hn::Div(bias, by_);
+    const auto usual =
+        hn::And(hn::Ge(size, hn::Set(d, 0x1p-60F)), hn::Le(size, hn::Set(d, 0x1p60F)));
+    const auto fits = hn::And(hn::Or(usual, hn::Eq(size, hn::Zero(d))),
+                              hn::Le(hn::Abs(addend), hn::Set(d, kMostAddend)));
+    usable_ = usable_ && hn::AllTrue(d, fits);
+    largest_ = hn::Max(largest_, hn::Abs(addend));
+  }
+  /// Whether nothing overflows or underflows. What follows requires it.
+  [[nodiscard]] HWY_INLINE bool usable() const { return usable_; }
+  [[nodiscard]] HWY_INLINE std::int32_t margin() const {
+    constexpr float kUnits = 9.0F;
+    return static_cast<std::int32_t>(kUnits + hn::ReduceMax(Floats(), largest_) / 64) + 1;
+  }
+  /// The addend, of a quotient by divide().
+  [[nodiscard]] HWY_INLINE hn::Vec<Floats> shifted(hn::Vec<Floats> addend,
+                                                   std::int32_t margin) const {
+    const Floats d;
+    return hn::MulAdd(addend, hn::Set(d, 0x1p16F), hn::Set(d, shift_ + static_cast<float>(margin)));
+  }
+
+ private:
+  hn::Vec<Floats> by_, largest_ = hn::Zero(Floats());
+  bool usable_;
+  float shift_;
+};
 
 /// What makes bytes of the sums of two vectors of columns.
 struct ByteFactors {
   hn::Vec<Floats> factor[2], addend[2];
-  bool usable = true;  // nothing overflows or underflows
-  float sure = 0.5F;   // how far from a whole number x is that becomes it for sure
+  bool usable;
+  std::int32_t margin = 0;
 
-  HWY_INLINE void set(std::size_t v, hn::Vec<Floats> scale, hn::Vec<Floats> bias, float step) {
-    constexpr float kMostAddend = 4096.0F;
-    const Floats d;
-    const auto least = hn::Set(d, 0x1p-60F), most = hn::Set(d, 0x1p60F);
-    const auto by = hn::Set(d, step), size = hn::Abs(scale);
-    factor[v] = hn::Div(scale, by);
-    addend[v] = hn::Div(bias, by);
-    const auto usual = hn::And(hn::Ge(size, least), hn::Le(size, most));
-    const auto fits = hn::And(hn::Or(usual, hn::Eq(size, hn::Zero(d))),
-                              hn::Le(hn::Abs(addend[v]), hn::Set(d, kMostAddend)));
-    usable = usable && step >= 0x1p-60F && step <= 0x1p60F && hn::AllTrue(d, fits);
+  HWY_INLINE ByteFactors(const hn::Vec<Floats> (&scale)[2], const hn::Vec<Floats> (&bias)[2],
+                         const ByteSteps& steps) {
+    ByteScaling scaling(steps);
+    for (std::size_t v = 0; v < 2; ++v) scaling.divide(scale[v], bias[v], factor[v], addend[v]);
+    usable = scaling.usable();
     if (!usable) return;
-    const float largest = hn::ReduceMax(d, hn::Abs(addend[v]));
-    sure = std::min(sure, 0.5F - 0x1p-24F * (6 * 260 + 5 * largest));
+    margin = scaling.margin();
+    for (auto& value : addend) value = scaling.shifted(value, margin);
   }
 };
 
 /// Makes bytes of sums by factors.
 struct ByteRounder {
-  explicit HWY_INLINE ByteRounder(const ByteSteps& steps)
-      : unit(hn::Set(Ints(), kUnitBits - steps.zero)),
-        least(hn::Set(Shorts(), static_cast<std::int16_t>(steps.least + steps.zero))),
-        most(hn::Set(Shorts(), static_cast<std::int16_t>(steps.most + steps.zero))) {}
+  using Parts = hn::RebindToUnsigned<Shorts>;  // of two vectors of numbers
 
-  /// x rounded to even, plus the zero point; any number beyond all bounds for one that is.
-  HWY_INLINE hn::Vec<Ints> whole(hn::Vec<Floats> x) {
+  HWY_INLINE ByteRounder(const ByteSteps& steps, std::int32_t margin)
+      : least(hn::Set(Shorts(), static_cast<std::int16_t>(steps.least + steps.zero))),
+        most(hn::Set(Shorts(), static_cast<std::int16_t>(steps.most + steps.zero))),
+        unsure(hn::Set(Parts(), static_cast<std::uint16_t>(2 * margin))) {}
+
+  /// In units of 2^-16; any number beyond all bounds for one that is.
+  static HWY_INLINE hn::Vec<Ints> units(const ByteFactors& by, std::size_t v, hn::Vec<Ints> sum) {
     const Floats d;
-    // Adding it leaves whole numbers in the low bits of the sum, which rise with them.
-    const auto shift = hn::Set(d, kUnit);
-    x = hn::Max(x, hn::Set(d, -0x1p20F));
-    const auto moved = hn::Add(x, shift);
-    farthest = hn::Max(farthest, hn::Abs(hn::Sub(x, hn::Sub(moved, shift))));
-    return hn::Sub(hn::BitCast(Ints(), moved), unit);
+    auto x = hn::MulAdd(hn::ConvertTo(d, sum), by.factor[v], by.addend[v]);
+    x = hn::Min(x, hn::Set(d, 0x1.fffffep30F));
+#if !HWY_ARCH_X86  // where what is below all integers becomes the least one
+    x = hn::Max(x, hn::Set(d, -0x1p31F));
+#endif
+    return hn::ConvertInRangeTo(Ints(), x);
   }
-  /// The bytes of two vectors of whole numbers, the first `count` or all of them.
+  /// The bytes of two vectors of units, the first `count` or all of them.
   HWY_INLINE void store(hn::Vec<Ints> first, hn::Vec<Ints> second, std::size_t count,
-                        std::uint8_t* to) const {
-    const Shorts d;
-    const hn::Repartition<std::uint16_t, Shorts> words;
-    const hn::Rebind<std::uint8_t, Shorts> bytes;
-    const auto held = hn::Min(hn::Max(hn::OrderedDemote2To(d, first, second), least), most);
-    const auto low = hn::TruncateTo(bytes, hn::BitCast(words, held));  // whatever their sign
-    if (count >= hn::Lanes(d))
+                        std::uint8_t* to) {
+    const Both bytes;
+    const auto low = held(first, second);
+    if (count >= hn::Lanes(bytes))
       hn::StoreU(low, bytes, to);
     else
       hn::StoreN(low, bytes, to, count);
   }
-  /// Whether all numbers since reset() were far from the middle between two.
-  [[nodiscard]] HWY_INLINE bool is_sure(float distance) const {
-    return hn::AllTrue(Floats(), hn::Lt(farthest, hn::Set(Floats(), distance)));
+  /// The first `count` bytes of each, or all; those of the second one `stride` bytes after the others.
+  HWY_INLINE void store_each(hn::Vec<Ints> first, hn::Vec<Ints> second, std::size_t count,
+                             std::uint8_t* to, std::int64_t stride) {
+    const hn::Half<Both> half;
+    const auto low = held(first, second);
+    hn::StoreN(hn::LowerHalf(half, low), half, to, count);
+    hn::StoreN(hn::UpperHalf(half, low), half, to + stride, count);
   }
-  HWY_INLINE void reset() { farthest = hn::Zero(Floats()); }
+  /// Whether all numbers since reset() were far from the middle between two.
+  [[nodiscard]] HWY_INLINE bool is_sure() const {
+    return hn::AllTrue(Parts(), hn::Ge(nearest, unsure));
+  }
+  HWY_INLINE void reset() { nearest = hn::Set(Parts(), 0xFFFF); }
 
-  static constexpr float kUnit = 0x1.8p23F;
-  static constexpr std::int32_t kUnitBits = 0x4B400000;
-  hn::Vec<Ints> unit;
+  using Both = hn::Rebind<std::uint8_t, Shorts>;  // bytes of two vectors of numbers
+  HWY_INLINE hn::Vec<Both> held(hn::Vec<Ints> first, hn::Vec<Ints> second) {
+    const Shorts d;
+    const Parts parts;
+    const auto one = hn::BitCast(parts, first), other = hn::BitCast(parts, second);
+    nearest = hn::Min(nearest, hn::ConcatEven(parts, other, one));
+    const auto whole = hn::BitCast(d, hn::ConcatOdd(parts, other, one));
+    const auto bounded = hn::Min(hn::Max(whole, least), most);
+    return hn::TruncateTo(Both(), hn::BitCast(parts, bounded));  // whatever their sign
+  }
+
   hn::Vec<Shorts> least, most;
-  hn::Vec<Floats> farthest = hn::Zero(Floats());
+  hn::Vec<Parts> unsure, nearest = hn::Set(Parts(), 0xFFFF);
 };
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE

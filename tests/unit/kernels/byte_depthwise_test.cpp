@@ -204,6 +204,40 @@ TEST(ByteDepthwise, MakesBytesOfItsResults) {
   }
 }
 
+// Half of these numbers are so near to the middle between two bytes that each rounding decides.
+TEST(ByteDepthwise, RoundsEachOperation) {
+  OneThread one;
+  for (const std::int64_t channels : {16, 40, 144}) {
+    Trial trial{.windows = {.size = {9, 9},
+                            .result = {9, 9},
+                            .kernel = {3, 3},
+                            .pad = {1, 1},
+                            .channels = channels}};
+    trial.prepare(4);
+    trial.a_scale = 1.0F;
+    for (std::size_t c = 0; c < trial.scales.size(); ++c) {
+      trial.scales[c] = 0.0005F;
+      trial.biases[c] = 0.3F + 0.001F * static_cast<float>(c);
+    }
+    const ByteSteps steps{.scale = 0.001F, .zero = 100, .least = -100, .most = 155};
+    trial.conv.steps = steps;
+    for (std::uint8_t& weight : trial.weights) weight = weight % 3;
+    Bytes bytes(static_cast<std::size_t>(trial.windows.rows() * channels));
+    trial.conv.bytes = bytes.data();
+    trial.run(one, 1);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      const auto c = static_cast<std::size_t>(at % channels);
+      const volatile float scaled =
+          static_cast<float>(trial.sum(at / channels, at % channels)) * trial.scales[c];
+      const volatile float real = scaled + trial.biases[c];
+      const float held = std::clamp(real / steps.scale, static_cast<float>(steps.least),
+                                    static_cast<float>(steps.most));
+      ASSERT_EQ(bytes[i], static_cast<int>(std::nearbyint(held)) + steps.zero) << i;
+    }
+  }
+}
+
 TEST(ByteDepthwise, HoldsTheLargestSums) {
   Trial trial{.windows = {.size = {16, 32}, .result = {1, 1}, .kernel = {16, 32}, .channels = 8},
               .zero = false,

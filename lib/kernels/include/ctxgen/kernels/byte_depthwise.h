@@ -37,6 +37,7 @@ struct ByteDepthwiseForm {
   std::int64_t lanes = 1;
   std::uint64_t shared_bytes = 0;  // of scratch: weights and factors
   std::uint64_t source_bytes = 0, lane_bytes = 0;
+  bool joined = false;  // by products of four bytes of joined lines, not in f32
   [[nodiscard]] std::uint64_t scratch_bytes() const {
     return shared_bytes + static_cast<std::uint64_t>(lanes) * lane_bytes;
   }
