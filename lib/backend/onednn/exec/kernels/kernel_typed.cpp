@@ -6,6 +6,7 @@
 
 #include "ctxgen/base/half.h"
 #include "ctxgen/base/simd.h"
+#include "ctxgen/kernels/byte_points.h"
 
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
@@ -20,25 +21,22 @@
 namespace ctxgen::onednn {
 namespace {
 
+/// How real numbers become bytes from `low` on.
+kernels::ByteSteps steps_from(const Stored& to, std::int32_t low) {
+  const auto zero = static_cast<std::int32_t>(to.zero);
+  return {.scale = to.scale, .zero = zero, .least = low - zero, .most = low + 255 - zero};
+}
+
 constexpr auto load_integers = simd_loop(
     [] CTXGEN_SIMD_LOOP(std::int64_t n, const auto* in, float scale, float zero, float* out) {
       for (std::int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero) * scale;
     });
 
-// Adding and subtracting 1.5 * 2^23 rounds to an integer, halves to even, where |x| < 2^22. Bounds
-// are integers, so that saturating before rounding is the same. A NaN becomes the lower bound.
-constexpr auto store_integers = simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in,
-                                                              float scale, float zero, float low,
-                                                              float high, auto* out) {
-  constexpr float kRound = 12582912.0F;
-  for (std::int64_t i = 0; i < n; ++i) {
-    float x = in[i] / scale;
-    x = x > low ? x : low;
-    x = x < high ? x : high;
-    x = (x + kRound) - kRound;
-    out[i] = static_cast<std::remove_pointer_t<decltype(out)>>(static_cast<std::int32_t>(x + zero));
-  }
-});
+/// As integers of 8 bits from `low` on. Bounds are integers, so that saturating before rounding is the same.
+void store_integers(const Stored& to, std::int64_t n, const float* in, std::int32_t low,
+                    std::byte* out) {
+  kernels::round_to_bytes(steps_from(to, low), n, in, reinterpret_cast<std::uint8_t*>(out));
+}
 
 // Compilers make a scalar loop of half conversions.
 #if defined(__x86_64__)
@@ -154,6 +152,56 @@ class TypedKernel final : public Kernel {
   std::vector<Stored> read_;  // src, then operands
 };
 
+/// A sum of two tensors of bytes, as bytes, within bounds.
+class ByteSumKernel final : public Kernel {
+ public:
+  ByteSumKernel(std::int64_t count, const Stored& a, const Stored& b,
+                const kernels::ByteSteps& steps)
+      : count_(count), a_(term(a)), b_(term(b)), steps_(steps) {}
+
+  Status run(std::byte* const* args, Workers& workers) const override {
+    constexpr std::int64_t kBlock = 8192;
+    const auto bytes = [&](std::size_t i) { return reinterpret_cast<std::uint8_t*>(args[i]); };
+    parallel_for(workers, (count_ + kBlock - 1) / kBlock, count_, [&](std::int64_t block) {
+      const std::int64_t first = block * kBlock;
+      kernels::ByteTerm a = a_, b = b_;
+      a.bytes = bytes(0) + first;
+      b.bytes = bytes(2) + first;
+      kernels::add_to_bytes(a, b, steps_, std::min(kBlock, count_ - first), bytes(1) + first);
+    });
+    return {};
+  }
+
+ private:
+  static kernels::ByteTerm term(const Stored& stored) {
+    return {.is_signed = stored.type == DataType::kInt8,
+            .zero = static_cast<std::int32_t>(stored.zero),
+            .scale = stored.scale};
+  }
+  std::int64_t count_;
+  kernels::ByteTerm a_, b_;
+  kernels::ByteSteps steps_;
+};
+
+bool is_byte_type(const Stored& stored) {
+  return stored.type == DataType::kUint8 || stored.type == DataType::kInt8;
+}
+
+/// The bounds of one stage, in steps; nothing where it is not a stage of bounds. Holding a number and then rounding it is the
+/// same as rounding number and bounds: both never fall where the number rises.
+std::optional<kernels::ByteSteps> within(const PointStage& stage, kernels::ByteSteps steps) {
+  const bool relu = stage.op == PointOp::kRelu && stage.alpha == 0;
+  if (!relu && (stage.op != PointOp::kClip || !(stage.alpha <= stage.beta))) return std::nullopt;
+  const auto bound = [&](float real) {
+    return static_cast<std::int32_t>(std::nearbyint(std::clamp(
+        real / steps.scale, static_cast<float>(steps.least), static_cast<float>(steps.most))));
+  };
+  const std::int32_t least = bound(relu ? 0.0F : stage.alpha);
+  if (!relu) steps.most = bound(stage.beta);
+  steps.least = least;
+  return steps;
+}
+
 template <class T>
 class TableKernel final : public Kernel {
  public:
@@ -204,16 +252,27 @@ void load_row(const Stored& from, std::int64_t n, const std::byte* in, std::int6
 
 void store_row(const Stored& to, std::int64_t n, const float* in, std::byte* out) {
   switch (to.type) {
-    case DataType::kUint8:
-      return store_integers(n, in, to.scale, to.zero, 0.0F - to.zero, 255.0F - to.zero,
-                            reinterpret_cast<std::uint8_t*>(out));
-    case DataType::kInt8:
-      return store_integers(n, in, to.scale, to.zero, -128.0F - to.zero, 127.0F - to.zero,
-                            reinterpret_cast<std::int8_t*>(out));
+    case DataType::kUint8: return store_integers(to, n, in, 0, out);
+    case DataType::kInt8: return store_integers(to, n, in, -128, out);
     case DataType::kFloat16: return store_halves(n, in, reinterpret_cast<std::uint16_t*>(out));
     case DataType::kBfloat16: return store_bfloats(n, in, reinterpret_cast<std::uint16_t*>(out));
     default: std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
   }
+}
+
+std::shared_ptr<const Kernel> make_byte_sum_kernel(std::int64_t count,
+                                                   std::span<const PointStage> stages,
+                                                   const Stored& src, const Stored& dst,
+                                                   std::span<const Stored> operands) {
+  if (stages.empty() || stages[0].op != PointOp::kAdd || operands.size() != 1) return nullptr;
+  if (!is_byte_type(src) || !is_byte_type(dst) || !is_byte_type(operands[0])) return nullptr;
+  kernels::ByteSteps steps = steps_from(dst, dst.type == DataType::kInt8 ? -128 : 0);
+  for (const PointStage& stage : stages.subspan(1)) {
+    const auto held = within(stage, steps);
+    if (!held) return nullptr;
+    steps = *held;
+  }
+  return std::make_shared<ByteSumKernel>(count, src, operands[0], steps);
 }
 
 std::shared_ptr<const Kernel> make_typed_kernel(const Dims& dims, const Dims& src_strides,

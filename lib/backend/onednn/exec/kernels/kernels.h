@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -96,6 +97,14 @@ struct Stored {
 [[nodiscard]] std::shared_ptr<const Kernel> make_typed_kernel(
     const Dims& dims, const Dims& src_strides, const Dims& dst_strides,
     std::vector<PointStage> stages, Stored src, Stored dst, std::vector<Stored> operands);
+
+/// The same for `count` elements, one after another in all tensors, where all are bytes and the stages an addition of one of them
+/// and then bounds; null where they are not. dst may be src or the operand.
+[[nodiscard]] std::shared_ptr<const Kernel> make_byte_sum_kernel(std::int64_t count,
+                                                                 std::span<const PointStage> stages,
+                                                                 const Stored& src,
+                                                                 const Stored& dst,
+                                                                 std::span<const Stored> operands);
 
 /// dst[i] = table[src[i]] for `count` elements: u8 or s8 by their bit pattern to elements of 1 or 4
 /// bytes. `table` holds 256 elements. Args: src, dst.

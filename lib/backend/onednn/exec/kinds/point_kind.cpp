@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -77,6 +78,13 @@ Result<bool> add_table(NodeBuilder& builder, const Stored& from, const Stored& t
   return true;
 }
 
+/// Whether elements are where those of `slot` are.
+bool walks_like(const Dims& strides, const Slot& slot) {
+  for (std::size_t i = 0; i < strides.size(); ++i)
+    if (slot.dims[i] != 1 && strides[i] != slot.strides[i]) return false;
+  return true;
+}
+
 Status check_point_types(const Program& program, const ProgramOp& op) {
   CTXGEN_CHECK(expect_type(program, op, op.inputs[0],
                            {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16,
@@ -116,6 +124,15 @@ Status build_point(NodeBuilder& builder) {
       args.push_back(builder.slot_arg(operand));
     }
     stages.push_back(added);
+  }
+  const bool alike = walks_like(broadcast_strides(src, dst.dims), dst) &&
+                     std::ranges::all_of(stages, [&](const PointStage& stage) {
+                       return !takes_operand(stage.op) || walks_like(stage.strides, dst);
+                     });
+  if (auto sum =
+          alike ? make_byte_sum_kernel(volume(dst.dims), stages, from, to, operands) : nullptr) {
+    builder.add_kernel("loop:byte_sum", std::move(sum), std::move(args));
+    return {};
   }
   builder.add_kernel("loop:typed",
                      make_typed_kernel(dst.dims, broadcast_strides(src, dst.dims), dst.strides,

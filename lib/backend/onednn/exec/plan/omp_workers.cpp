@@ -21,7 +21,7 @@ class OmpWorkers final : public Workers {
 #pragma omp parallel
     {
       acquire_at(&start);
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait  // all wait at the end of the region
       for (std::int64_t i = 0; i < count; ++i) task(i);
       release_at(&end);
     }
