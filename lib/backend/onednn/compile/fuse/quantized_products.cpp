@@ -13,7 +13,8 @@
 #include "quantized.h"
 
 // Products of dequantised values by dequantised weights become integer products: oneDNN's where the target
-// has VNNI and the library a fast kernel; our own on all other targets, where oneDNN's sums would not be exact.
+// has VNNI, the library a fast kernel and that does not cost more to load than it gains; our own otherwise, and on all other
+// targets, where oneDNN's sums would not be exact.
 namespace ctxgen::onednn {
 
 DataType type_of(const ProgramEditor& editor, Operand operand) {
@@ -282,16 +283,58 @@ Status join_integer_sums(Lowered& lowered) {
   return {};
 }
 
+namespace {
+
+/// How many numbers a convolution or a matrix multiplies, for one image where these are not counted; INT64_MAX where it is not known.
+std::int64_t products_of(const ProgramEditor& editor, const ProgramOp& op) {
+  const ProgramValue& result = editor.program().values[op.outputs[0]];
+  const Dims& weights = editor.program().weights[op.inputs[1].index].dims;
+  if (!result.has_rank || weights.size() < 2) return INT64_MAX;
+  const bool columns_last = op.kind == kind::kMatmul && !params_of<MatmulParams>(op).trans_b;
+  const std::int64_t columns = weights[columns_last ? weights.size() - 1 : 0];
+  std::int64_t products = element_count(weights) / std::max<std::int64_t>(columns, 1);
+  for (std::size_t i = 0; i < result.dims.size(); ++i) {
+    const std::int64_t size = result.dims[i].value;
+    if (size < 0 && i == 0) continue;
+    if (size < 0 || __builtin_mul_overflow(products, size, &products)) return INT64_MAX;
+  }
+  return products;
+}
+
+/// Whether our own kernel comes before oneDNN's fast one. That wants sums of the weights behind them where the source has a zero
+/// point or a sign, which no packing describes: these are packed at each load. And creating it takes as long as a small product
+/// runs a hundred times.
+bool own_comes_first(const ProgramEditor& editor, const ProgramOp& op) {
+  constexpr std::int64_t kFewProducts = 1 << 24;
+  const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
+  if (source == nullptr) return false;
+  return type_of(editor, source->inputs[0]) == DataType::kInt8 || steps_in(*source).zero != 0 ||
+         products_of(editor, op) <= kFewProducts;
+}
+
+/// The integer form of a product, nothing where there is none.
+Result<std::optional<ProgramOp>> made_product(ProgramEditor& editor, const Lowered& lowered,
+                                              const ProgramOp& op, bool library) {
+  if (!library || own_comes_first(editor, op)) {
+    auto own = CTXGEN_TRY(own_product(editor, lowered, op));
+    if (own || !library) return own;
+  }
+  auto made = CTXGEN_TRY(integer_product(editor, lowered, op));
+  if (made && !runs_fast(editor.program(), *made)) made.reset();
+  return made;
+}
+
+}  // namespace
+
 Status make_integer_products(Lowered& lowered) {
   const bool library = lowered.integer_products && has_fast_int8();
   ProgramEditor editor(lowered);
   for (std::uint32_t i = 0; i < editor.op_count(); ++i) {
     const ProgramOp& op = editor.op(i);
     if (op.kind != kind::kConv && op.kind != kind::kMatmul) continue;
-    auto made = library ? CTXGEN_TRY(integer_product(editor, lowered, op))
-                        : CTXGEN_TRY(own_product(editor, lowered, op));
-    if (made && (!library || runs_fast(editor.program(), *made)))
-      editor.replace(i, std::move(*made));
+    if (op.inputs[1].kind != Operand::Kind::kWeight) continue;
+    auto made = CTXGEN_TRY(made_product(editor, lowered, op, library));
+    if (made) editor.replace(i, std::move(*made));
   }
   return {};
 }
