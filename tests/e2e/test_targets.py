@@ -41,13 +41,13 @@ def assert_close(found, expected):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def qdq_model():
+def qdq_model(results=8, side=8):
     """x -> QuantizeLinear -> DequantizeLinear -> Conv of dequantised weights -> y; sums pass 16 bits."""
     random = np.random.default_rng(3)
     constants = [
         numpy_helper.from_array(np.float32(1 / 255), "xs"),
         numpy_helper.from_array(np.uint8(0), "xz"),
-        numpy_helper.from_array(random.integers(-127, 128, (8, 64, 3, 3)).astype(np.int8), "wq"),
+        numpy_helper.from_array(random.integers(-127, 128, (results, 64, 3, 3)).astype(np.int8), "wq"),
         numpy_helper.from_array(np.float32(0.02), "ws"),
         numpy_helper.from_array(np.int8(0), "wz"),
     ]
@@ -58,7 +58,7 @@ def qdq_model():
         helper.make_node("Conv", ["d", "w"], ["y"], name="conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
     ]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "qdq", [info("x", TensorProto.FLOAT, [1, 64, 8, 8])], [info("y", TensorProto.FLOAT, [1, 8, 8, 8])], constants)
+    graph = helper.make_graph(nodes, "qdq", [info("x", TensorProto.FLOAT, [1, 64, side, side])], [info("y", TensorProto.FLOAT, [1, results, side, side])], constants)
     return make_model(graph)
 
 
@@ -332,8 +332,9 @@ def test_what_only_the_larger_one_compiles_is_named(tmp_path):
 
 
 def test_quantised_programs_differ_and_match(tmp_path):
+    """A convolution of more than 2^24 multiplications is oneDNN's where it has VNNI."""
     needs("avx512_core_vnni")
-    source = save(qdq_model(), tmp_path / "net.onnx")
+    source = save(qdq_model(results=64, side=24), tmp_path / "net.onnx")
     done("compile", source, "--isa", "avx2,avx512_core_vnni")
     small, large = programs_of(tmp_path / "net_dnnl.bin")
     assert "qconv" in large["ops"] and "qconv" not in small["ops"]
