@@ -18,6 +18,17 @@
 #define CTXGEN_AT_AVX2(call)
 #endif
 
+namespace ctxgen::kernels {
+
+/// Whether the version that runs may use the products of four bytes of AVX-512-VNNI or AVX-VNNI.
+inline bool may_use_vnni() {
+  const InstructionSet usable = usable_instruction_set();
+  return simd_level() == SimdLevel::kAvx512 ? includes(usable, InstructionSet::kAvx512CoreVnni)
+                                            : includes(usable, InstructionSet::kAvx2Vnni);
+}
+
+}  // namespace ctxgen::kernels
+
 /// Returns from the calling function what the version of `call`, a function with its arguments, does.
 #define CTXGEN_DISPATCH(call)         \
   do {                                \

@@ -78,9 +78,9 @@ struct NarrowDot {
 #undef CTXGEN_HAVE_VNNI
 #if HWY_ARCH_X86 && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
 #define CTXGEN_HAVE_VNNI 1
-/// Adds to each lane of `sum` the four products of its bytes.
-HWY_INLINE void add_products(hn::Vec<Ints>& sum, hn::Vec<Words> unsigned_bytes,
-                             hn::Vec<Ints> signed_bytes) {
+/// Adds to each lane of 32 bits of `sum` the four products of its bytes. Vectors of any one length.
+template <class Sum, class Words_>
+HWY_INLINE void add_products(Sum& sum, Words_ unsigned_bytes, Sum signed_bytes) {
 #if HWY_TARGET == HWY_AVX2
   __asm__("%{vex%} vpdpbusd %2, %1, %0"
           : "+x"(sum.raw)

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <set>
 
+#include "ctxgen/base/working_memory.h"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -12,7 +14,6 @@
 namespace ctxgen::plugin {
 namespace {
 
-constexpr std::uintptr_t kHugePageBytes = std::uintptr_t{2} << 20;
 constexpr std::size_t kLeastBytes = 64 << 10;  // smaller ones are few bytes in all
 
 using Pages = std::set<std::uintptr_t>;  // neighbours lie in one

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ctxgen/base/checked.h"
-#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/kernels/depthwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -219,16 +218,6 @@ class Run {
   std::int32_t zero_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
-bool has_byte_products() {
-  const InstructionSet usable = usable_instruction_set();
-  return simd_level() == SimdLevel::kAvx512 ? includes(usable, InstructionSet::kAvx512CoreVnni)
-                                            : includes(usable, InstructionSet::kAvx2Vnni);
-}
-
 std::optional<ByteDepthwiseForm> fits(const ByteDepthwiseForm& form) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 61;
   const auto lanes = checked_mul(form.lane_bytes, static_cast<std::uint64_t>(form.lanes));
@@ -244,7 +233,8 @@ bool join_lines_of(const Windows& w, ByteDepthwiseForm& form) {
   const auto strides = reach(w.result[1], w.stride[1]), kernel = reach(w.kernel[1], w.dilation[1]);
   if (!strides || !kernel || *strides > kMost || *kernel > kMost) return false;
   const auto columns = static_cast<std::int64_t>(*strides + *kernel) + 1;
-  const std::int64_t channels = divide_up(w.channels, kBlock) * kBlock;
+  const std::int64_t channels =
+      divide_up(w.channels, TapLayout::kTapChannels) * TapLayout::kTapChannels;
   const auto line = float_bytes(divide_up(w.kernel[0], 4), columns, channels);
   const auto numbers = float_bytes(2, channels, 1);  // that lines make room for first
   if (!line || !numbers || *line > kMost) return false;
@@ -262,7 +252,7 @@ std::optional<ByteDepthwiseForm> byte_depthwise_form(const Windows& w, int threa
   const auto line = float_bytes(w.result[1], w.channels, 1);
   if (!line) return std::nullopt;
   ByteDepthwiseForm form;
-  const bool joined = has_byte_products() && join_lines_of(w, form);
+  const bool joined = may_use_vnni() && join_lines_of(w, form);
   if (!joined)  // joined lines share nothing
     form.part_lines =
         std::clamp<std::int64_t>(kPartFloats / (w.result[1] * w.channels), 1, w.result[0]);

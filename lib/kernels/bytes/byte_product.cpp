@@ -660,10 +660,7 @@ std::optional<std::uint64_t> scratch_bytes(const ByteMatrix& matrix, std::int64_
 
 void byte_product(const ByteProduct& product, Workers& workers) {
   if (product.rows <= 0) return;
-  const InstructionSet usable = usable_instruction_set();
-  const bool vnni = simd_level() == SimdLevel::kAvx512
-                        ? includes(usable, InstructionSet::kAvx512CoreVnni)
-                        : includes(usable, InstructionSet::kAvx2Vnni);
+  const bool vnni = may_use_vnni();
   CTXGEN_DISPATCH(multiply_all(product, vnni, workers));
 }
 

@@ -32,17 +32,6 @@ struct TapBlock {
   static constexpr std::size_t kLanes = kBytes / 4;
 };
 
-template <class Vector>
-HWY_INLINE void add_taps(Vector& sum, Vector unsigned_bytes, Vector signed_bytes) {
-#if HWY_TARGET == HWY_AVX2
-  __asm__("%{vex%} vpdpbusd %2, %1, %0"
-          : "+x"(sum.raw)
-          : "x"(unsigned_bytes.raw), "x"(signed_bytes.raw));
-#else
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(unsigned_bytes.raw), "v"(signed_bytes.raw));
-#endif
-}
-
 /// Four lines at a column: where their channels begin.
 struct TapLines {
   const std::uint8_t* at[4];
@@ -121,7 +110,7 @@ HWY_NOINLINE void start_sums(const Windows& w, std::uint8_t zero, const std::byt
     auto sum = hn::Zero(d);
     for (std::int64_t i = 0; i < layout.groups * w.kernel[1]; ++i) {
       const auto* words = reinterpret_cast<const std::int32_t*>(weights + i * layout.word_row);
-      add_taps(sum, bytes, hn::LoadU(d, words + c));
+      add_products(sum, bytes, hn::LoadU(d, words + c));
     }
     hn::StoreU(hn::Neg(sum), d, first + c);
   }
@@ -258,13 +247,13 @@ HWY_NOINLINE void convolve_block(const TapRun& run, const std::byte* joined, std
       HWY_UNROLL(8)
       for (std::size_t t = 0; t < kTaps; ++t)
         for (std::size_t v = 0; v < 4; ++v)
-          add_taps(sum[v], words(from + static_cast<std::int64_t>(t) * step, v), weights[t][v]);
+          add_products(sum[v], words(from + static_cast<std::int64_t>(t) * step, v), weights[t][v]);
     } else {
       for (std::size_t t = 0; t < taps; ++t) {
         const auto tap = static_cast<std::int64_t>(t);
         const std::byte* row = from + tap / w.kernel[1] * group + tap % w.kernel[1] * step;
         for (std::size_t v = 0; v < 4; ++v)
-          add_taps(sum[v], words(row, v), words(run.weights + tap * layout.word_row, v));
+          add_products(sum[v], words(row, v), words(run.weights + tap * layout.word_row, v));
       }
     }
     if (conv.bytes != nullptr)

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "ctxgen/kernels/byte_depthwise.h"
@@ -16,8 +15,7 @@ struct TapLayout {
         columns((w.result[1] - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1),
         word_row(channels * 4),
         weight_bytes(groups * w.kernel[1] * word_row),
-        shared_bytes(weight_bytes + kNumbers * word_row + 2 * channels),
-        line_bytes(groups * columns * word_row) {}
+        shared_bytes(weight_bytes + kNumbers * word_row + 2 * channels) {}
 
   static constexpr std::int64_t kTapChannels = 16;  // that rows are filled up to
   static constexpr std::int64_t kNumbers = 5;       // per channel: TapNumbers
@@ -28,7 +26,6 @@ struct TapLayout {
   std::int64_t word_row;  // the words of a column
   std::int64_t weight_bytes;  // [groups, kernel[1]] rows of words
   std::int64_t shared_bytes;  // weights, numbers, a pixel of padding, one of zeros
-  std::int64_t line_bytes;    // [groups, columns] rows of words
 };
 
 /// Numbers per channel, in the order of the words.

@@ -262,10 +262,7 @@ void unpack_tiles(const LowBitMatrix& matrix, const std::byte* packed, std::int6
 
 void low_bit_product(const LowBitProduct& product, Workers& workers) {
   if (product.rows <= 0) return;
-  const InstructionSet usable = usable_instruction_set();
-  const bool vnni = simd_level() == SimdLevel::kAvx512
-                        ? includes(usable, InstructionSet::kAvx512CoreVnni)
-                        : includes(usable, InstructionSet::kAvx2Vnni);
+  const bool vnni = may_use_vnni();
   CTXGEN_DISPATCH(multiply(product, vnni, workers));
 }
 
