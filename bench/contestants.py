@@ -146,7 +146,7 @@ class Ctxgen(Contestant):
 
     def instruction_set(self, isa):
         """What it uses if limited to `isa`."""
-        told = json.loads(run_program([self.program, "providers", "--json"], 1, isa)[0])
+        told = json_of([self.program, "providers", "--json"], 1, isa)
         return next(provider["isa"] for provider in told["providers"] if provider.get("isa"))
 
     def _context(self, model, settings):

@@ -141,7 +141,7 @@ class LlamaCpp(contestants.Contestant):
     def decode(self, model, settings, decode):
         """llama-bench tells the mean of all steps only."""
         command = [PROGRAM, "-m", self._file(model, settings), "-p", 0, "-n", decode.steps, "-d", decode.prompt, "-t", settings.threads, "-r", 3, "-o", "json"]
-        (result,) = json.loads(contestants.run_program(command, settings.threads)[0])
+        (result,) = contestants.json_of(command, settings.threads)
         means = [ns / 1e6 / decode.steps for ns in result["samples_ns"]]
         return contestants.step_summary(means) | {"slow_steps": None}
 

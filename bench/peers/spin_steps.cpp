@@ -25,6 +25,13 @@ void count_to(std::uint64_t end) {
   for (std::uint64_t i = 0; i < end; ++i) asm volatile("" : : "r"(i));
 }
 
+/// Tells the processor that its thread spins.
+void rest() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 /// Threads that all do the same; they wait by spinning.
 class Team {
  public:
@@ -42,7 +49,7 @@ class Team {
   void count(std::uint64_t end) {
     begin(end);
     count_to(end);
-    while (done_ != static_cast<int>(threads_.size())) __builtin_ia32_pause();
+    while (done_ != static_cast<int>(threads_.size())) rest();
   }
 
  private:
@@ -53,7 +60,7 @@ class Team {
   }
   void serve() {
     for (std::uint64_t seen = 0;;) {
-      while (turn_ == seen) __builtin_ia32_pause();
+      while (turn_ == seen) rest();
       seen = turn_;
       if (ends_) return;
       count_to(end_);
