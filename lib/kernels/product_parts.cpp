@@ -80,11 +80,15 @@ ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
 
 namespace {
 
-/// Whether the rows are those of a plain matrix, too many to be read in one stream.
-bool is_tall_matrix(const Windows& windows) {
+bool is_plain_matrix(const Windows& windows) {
   const Windows::Pair one{1, 1}, none{0, 0};
-  return windows.kernel == one && windows.stride == one && windows.pad == none &&
-         windows.rows() > most_stream_rows();
+  return windows.kernel == one && windows.stride == one && windows.pad == none;
+}
+
+/// Whether even parts pay. Rows that one stream reads do without, and so do, measured with AVX2, those of a plain matrix.
+bool pays_even_parts(const Windows& windows) {
+  if (windows.rows() <= most_stream_rows()) return false;
+  return simd_level() >= SimdLevel::kAvx512 || !is_plain_matrix(windows);
 }
 
 /// The parts of which a thread has least to compute, as large as possible. Where a depth has several chunks, all but the first add to
@@ -122,8 +126,7 @@ ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int 
 ProductParts parts_of_team(const Windows& windows, const PackedMatrix& matrix, int threads,
                            std::int64_t groups) {
   constexpr std::int64_t kPartsPerThread = 8;  // enough to end at about the same time
-  if (groups == 1 && simd_level() >= SimdLevel::kAvx512 && is_tall_matrix(windows))
-    return even_parts(windows, matrix, threads);
+  if (groups == 1 && pays_even_parts(windows)) return even_parts(windows, matrix, threads);
   const std::int64_t wanted = threads <= 1 ? 1 : threads * kPartsPerThread / groups;
   return product_parts(windows, matrix, std::max<std::int64_t>(wanted, 1));
 }

@@ -327,6 +327,23 @@ TEST(PanelProduct, PartsOfATeamAreEven) {
       }
 }
 
+TEST(PanelProduct, PartsOfWindowsAreEvenWithoutAvx512Too) {
+  for (const std::int64_t side : {14, 17, 35, 56})
+    for (const std::int64_t columns : {96, 128, 160, 192, 320})
+      for (const int threads : {2, 3, 4}) {
+        Windows windows{.size = {side, side}, .result = {side, side}, .kernel = {1, 7}};
+        windows.pad = {0, 3};
+        windows.channels = windows.pitch = 192;
+        const PackedMatrix matrix{nullptr, PanelType::kFloat, columns, 64, windows.depth() * 64};
+        const ProductParts parts = parts_of_team(windows, matrix, threads);
+        expect_covered_once(parts, 64);
+        const std::int64_t stored = (columns + 63) / 64 * 64;
+        const double share = static_cast<double>(longest_share(parts, threads)) * threads /
+                             static_cast<double>(windows.rows() * stored);
+        EXPECT_LE(share, 1.2) << side << " lines, " << columns << " columns, " << threads;
+      }
+}
+
 TEST(PanelProduct, IsTheSameForAnyTeam) {
   for (const std::int64_t rows : {20, 50, 230}) {
     Trial trial{.windows = matrix_rows(rows, 800, 800), .columns = 200, .block = 64, .bias = true};

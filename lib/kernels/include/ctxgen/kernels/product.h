@@ -86,7 +86,8 @@ struct ProductParts {
                                          std::int64_t wanted);
 
 /// Parts for `threads` threads that compute `groups` such products at once, each taking as many parts that follow each other
-/// as the others, the last one fewer. With AVX-512, parts of a plain matrix are such that threads end at the same time.
+/// as the others, the last one fewer. Parts of windows, and with AVX-512 of a plain matrix, are such that threads end at the
+/// same time.
 [[nodiscard]] ProductParts parts_of_team(const Windows& windows, const PackedMatrix& matrix,
                                          int threads, std::int64_t groups = 1);
 
