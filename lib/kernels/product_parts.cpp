@@ -91,7 +91,17 @@ bool pays_even_parts(const Windows& windows) {
   return simd_level() >= SimdLevel::kAvx512 || !is_plain_matrix(windows);
 }
 
-/// The parts of which a thread has least to compute, as large as possible. Where a depth has several chunks, all but the first add to
+/// What rows cost that come from other threads' caches, in rows of a unit's time: of the source, and of the result, which the next
+/// operator reads. Measured (docs/onednn.md, "Packed weights"): 24 GB/s from another core, so that with AVX-512 a row comes in a third of
+/// the time of its products with a unit, with AVX2 in a sixth.
+std::int64_t fetching_time(std::int64_t rows, std::int64_t depth, std::int64_t columns,
+                           std::int64_t team) {
+  const std::int64_t rows_per_fetch = simd_level() >= SimdLevel::kAvx512 ? 3 : 6;
+  const std::int64_t fetched = rows * (team - 1) / team / rows_per_fetch;
+  return fetched + fetched * (columns / team) / depth;
+}
+
+/// The parts of which a thread has least to do, as large as possible. Where a depth has several chunks, all but the first add to
 /// what is there: then a part has as many columns as stay in the second cache with the rows, which are read once for all of them.
 ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int threads) {
   constexpr std::int64_t kUnitRows = 8;  // that take as long as a unit's panels take to come
@@ -100,22 +110,26 @@ ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int 
   const std::int64_t team = std::max(threads, 1);
   const std::int64_t unit = unit_columns(matrix.block), units = divide_up(matrix.columns, unit);
   const std::int64_t fewest = divide_up(rows, kMostPartRows);
-  ProductParts best{
-      .rows = rows, .columns = matrix.columns, .rows_first = is_left_smaller(windows, matrix)};
+  const std::int64_t fetching = fetching_time(rows, depth, matrix.columns, team);
+  ProductParts best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t down = fewest; down <= fewest + team; ++down) {
-    const std::int64_t part_rows = divide_up(rows, down);
-    const std::int64_t kept = depth <= kChunk ? kPartColumns : kKeptElements / part_rows;
+    ProductParts parts{.rows = rows, .columns = matrix.columns, .part_rows = divide_up(rows, down)};
+    // Each thread has rows of its own then, with all columns.
+    const bool apart = divide_up(rows, parts.part_rows) % team == 0;
+    parts.rows_first = (team == 1 || !apart) && is_left_smaller(windows, matrix);
+    const std::int64_t kept = depth <= kChunk ? kPartColumns : kKeptElements / parts.part_rows;
     const std::int64_t most = std::clamp<std::int64_t>(kept / unit, 1, units);
     for (std::int64_t across = most; across > 0; --across) {
       const bool first = down == fewest && across == most;
-      if (!first && part_rows * across * unit < kPartWork / depth) break;
-      const std::int64_t parts = divide_up(rows, part_rows) * divide_up(units, across);
-      const std::int64_t time = divide_up(parts, team) * across * (part_rows + kUnitRows);
+      if (!first && parts.part_rows * across * unit < kPartWork / depth) break;
+      parts.part_columns = across * unit;
+      const std::int64_t of_a_thread = divide_up(parts.count(), team);
+      const std::int64_t time =
+          of_a_thread * across * (parts.part_rows + kUnitRows) + (apart ? 0 : fetching);
       if (time >= least) continue;
       least = time;
-      best.part_rows = part_rows;
-      best.part_columns = across * unit;
+      best = parts;
     }
   }
   return best;
