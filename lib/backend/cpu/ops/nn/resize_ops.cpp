@@ -107,10 +107,18 @@ ScratchVector<std::int64_t> places_of_taps(const AxisPlan& axis, std::int64_t in
 }
 
 void add_row(const double* from, double weight, std::int64_t count, double* row) {
-  if (count == 1)
-    *row += weight * *from;
-  else
-    for (std::int64_t i = 0; i < count; ++i) row[i] += weight * from[i];
+  for (std::int64_t i = 0; i < count; ++i) row[i] += weight * from[i];
+}
+
+/// The elements of the innermost axis, from a block of them.
+void resample_elements(const double* block, const double* weight, const std::int64_t* place,
+                       std::size_t taps, std::span<double> to) {
+  for (double& element : to) {
+    double sum = 0;
+    for (std::size_t k = 0; k < taps; ++k, ++weight, ++place)
+      if (*weight != 0) sum += *weight * block[*place];
+    element = sum;
+  }
 }
 
 // One axis of a [outer, extent, inner] block.
@@ -123,6 +131,12 @@ ScratchVector<double> resample(const ScratchVector<double>& from, std::int64_t o
     const double* block = from.data() + o * axis.input * inner;
     const double* weight = source.weights.data();
     const std::int64_t* place = places.data();
+    if (inner == 1) {
+      resample_elements(block, weight, place, source.taps,
+                        {row, static_cast<std::size_t>(axis.output)});
+      row += axis.output;
+      continue;
+    }
     for (std::int64_t x = 0; x < axis.output; ++x, row += inner)
       for (std::size_t k = 0; k < source.taps; ++k, ++weight, ++place)
         if (*weight != 0) add_row(block + *place, *weight, inner, row);
