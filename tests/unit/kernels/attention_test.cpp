@@ -13,6 +13,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worst_error.h"
+
 namespace ctxgen::kernels {
 namespace {
 
@@ -183,6 +185,7 @@ void expect_exact(const Case& c, const std::string& what) {
           }
           const float got =
               a.out[b * a.out_strides.image + h * a.out_strides.head + s * a.out_strides.row + e];
+          test::note_error(double{got} - sum, (1 + error / kUnit) * terms);
           ASSERT_NEAR(double{got}, sum, (16 * kUnit + 2 * error) * terms + 1e-30)
               << what << ": image " << b << " head " << h << " query " << s << " element " << e;
         }

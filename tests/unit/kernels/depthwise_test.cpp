@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worst_error.h"
+
 namespace ctxgen::kernels {
 namespace {
 
@@ -104,6 +106,7 @@ struct Trial {
       Sum sum = sum_of(row, channel);
       if (start) sum.add(starts[at]);
       if (bias) sum.add(biases[static_cast<std::size_t>(channel)]);
+      test::note_error(double{out[at]} - std::clamp<double>(sum.value, low, high), sum.size);
       ASSERT_NEAR(out[at], std::clamp<double>(sum.value, low, high), roundings * kUnit * sum.size)
           << name << ": row " << row << " channel " << channel;
     }

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "random_floats.h"
+#include "worst_error.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -124,6 +125,7 @@ void expect_exact(const Case& one, LowBitCompute compute, std::int64_t rows, boo
       }
       // Few rows subtract the zero points from sums, so roundings are of uncentred terms.
       const double unit = double{std::numeric_limits<float>::epsilon()};
+      test::note_error(double{out[static_cast<std::size_t>(r * m.n + n)]} - sum, size);
       ASSERT_NEAR(double{out[static_cast<std::size_t>(r * m.n + n)]}, sum, 4 * unit * size)
           << std::format("{} bits, blocks of {}, zeros {}, {} x {} x {}, compute {}, at {} {}",
                          m.bits, m.block, static_cast<int>(m.zeros), rows, m.k, m.n,

@@ -14,6 +14,8 @@
 #include "ctxgen/base/half.h"
 #include "ctxgen/base/instruction_set.h"
 
+#include "worst_error.h"
+
 namespace ctxgen::kernels {
 namespace {
 
@@ -131,6 +133,7 @@ struct Trial {
         if (bias) sum += biases[static_cast<std::size_t>(n)];
         if (bias) size += std::fabs(biases[static_cast<std::size_t>(n)]);
         sum = std::clamp<double>(sum, low, high);
+        test::note_error(double{out[at]} - sum, size);
         const double roundings = 2.0 * std::sqrt(static_cast<double>(windows.depth() + 2)) + 2;
         ASSERT_NEAR(out[at], sum, roundings * kUnit * size)
             << name << ": row " << row << " column " << n;

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worst_error.h"
+
 namespace ctxgen::kernels {
 namespace {
 
@@ -37,6 +39,10 @@ TEST(RotateHead, IsCloseToDoublePrecision) {
             const double c = double{cos[at]}, s = double{sin[at]};
             const double error = 2.5e-7 * (std::fabs(x * c) + std::fabs(y * s) + std::fabs(x * s) +
                                            std::fabs(y * c));
+            test::note_error(double{out[first]} - (x * c - y * s),
+                             std::fabs(x * c) + std::fabs(y * s));
+            test::note_error(double{out[second]} - (x * s + y * c),
+                             std::fabs(x * s) + std::fabs(y * c));
             EXPECT_NEAR(double{out[first]}, x * c - y * s, error) << size << " " << i;
             EXPECT_NEAR(double{out[second]}, x * s + y * c, error) << size << " " << i;
           }

@@ -11,6 +11,7 @@
 #include "ctxgen/kernels/linear_attention.h"
 
 #include "random_floats.h"
+#include "worst_error.h"
 
 namespace ctxgen::kernels {
 namespace {
@@ -135,10 +136,12 @@ struct Expected {
 
 void expect_close(const Floats& actual, const Doubles& expected, const Doubles& bound,
                   std::int64_t roundings) {
-  for (std::size_t i = 0; i < expected.size(); ++i)
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    test::note_error(double{actual[i + Arrays::kRoom]} - expected[i], bound[i]);
     ASSERT_NEAR(double{actual[i + Arrays::kRoom]}, expected[i],
                 0x1p-24 * static_cast<double>(roundings) * bound[i] + 1e-30)
         << i;
+  }
 }
 
 void check_case(const Case& c) {
@@ -287,7 +290,9 @@ void check_conv(std::int64_t channels, std::int64_t length, std::int64_t taps, b
       }
       if (swish) sum /= 1 + std::exp(-sum);
       const double error = 0x1p-24 * static_cast<double>(2 * taps + 10) * (bound + 0.1);
-      ASSERT_NEAR(double{a.out[static_cast<std::size_t>(row * length + i)]}, sum, error) << i;
+      const double got = a.out[static_cast<std::size_t>(row * length + i)];
+      test::note_error(got - sum, bound);
+      ASSERT_NEAR(got, sum, error) << i;
     }
     for (std::int64_t i = 0; i < taps - 1; ++i)
       ASSERT_EQ(double{a.present[static_cast<std::size_t>(row * (taps - 1) + i)]},
