@@ -32,6 +32,22 @@ enum class ReduceMode : std::uint8_t {
                                                                const std::vector<bool>& reduced,
                                                                ReduceMode mode);
 
+/// The mean of each channel over all pixels of an image: [images, pixels, channels] to [images, channels].
+struct MeanShape {
+  std::int64_t images, pixels, channels;
+
+  /// Pixels that are summed up on their own, whoever computes: so the result is the same for any number of threads, and a
+  /// thread reads the pixels that it has most likely written.
+  [[nodiscard]] std::int64_t part_rows() const;
+  [[nodiscard]] std::int64_t parts() const;  // of an image
+  /// What make_mean_kernel()'s last argument has to hold.
+  [[nodiscard]] std::uint64_t scratch_bytes() const {
+    return static_cast<std::uint64_t>(images * parts() * channels) * sizeof(float);
+  }
+};
+/// Requires  no size is 0. Parts are summed in float, and their sums in double. Args: src, dst, scratch.
+[[nodiscard]] std::shared_ptr<const Kernel> make_mean_kernel(const MeanShape& shape);
+
 /// Rows that are normalised on their own: layer normalisation where `centred`, else RMS. Before that a
 /// residual of the same dims and a bias of one row may be added to the source; has_sum: the sum is
 /// wanted, too.

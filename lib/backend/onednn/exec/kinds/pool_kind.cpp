@@ -3,6 +3,7 @@
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/kernels.h"
+#include "kernels/kernels_reduce.h"
 #include "kinds/kind_rows.h"
 #include "plan/builder_fused.h"
 #include "plan/params.h"
@@ -121,9 +122,22 @@ Status build_pool(NodeBuilder& builder) {
                                                      : PoolMode::kAverageExclude);
 }
 
+Status build_mean(NodeBuilder& builder) {
+  const Slot& src = builder.input(0);
+  const Slot& dst = builder.output();
+  const MeanShape shape{
+      .images = src.dims[0], .pixels = volume(src.dims, 2), .channels = src.dims[1]};
+  builder.add_kernel("loop:mean", make_mean_kernel(shape),
+                     {builder.slot_arg(src), builder.slot_arg(dst), scratch_arg()},
+                     {.scratch_bytes = shape.scratch_bytes()});
+  return builder.add_chain(dst, dst, builder.node().post_ops);
+}
+
 Status build_global_pool(NodeBuilder& builder) {
   const Dims& src = builder.input(0).dims;
   const std::string mode = CTXGEN_TRY(decode<GlobalPoolParams>(builder.op())).mode;
+  if (mode == "avg" && builder.input(0).type == DataType::kFloat && volume(src, 0) > 0)
+    return build_mean(builder);
   const std::size_t k = src.size() - 2;
   const std::vector<std::int64_t> ones(k, 1);
   const std::vector<std::int64_t> zeros(k, 0);
