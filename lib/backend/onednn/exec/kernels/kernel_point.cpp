@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "ctxgen/base/simd.h"
@@ -104,18 +106,37 @@ void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float
                         std::int64_t stride, float* out) {
   strided_binary_loop(op, n, in, operand, stride, out);
 }
-#undef CTXGEN_CASES
 #undef CTXGEN_LOOP
 
 namespace {
 
-constexpr auto scale_shift_row =
-    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t n, const float* in, const float* scale,
-                                  const float* shift, float low, float* out) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float x = in[i] * scale[i] + shift[i];
-        out[i] = x < low ? low : x;
-      }
+/// How far apart the rows of source, operand and result are.
+struct Pitches {
+  std::int64_t in, operand, out;
+};
+
+#define CTXGEN_LOOP(index, expression)                                                 \
+  for (; rows > 0; --rows, in += pitch.in, operand += pitch.operand, out += pitch.out) \
+    for (std::int64_t i = 0; i < n; ++i) {                                             \
+      const float x = in[i];                                                           \
+      const float y = operand[index];                                                  \
+      out[i] = (expression);                                                           \
+    }                                                                                  \
+  break
+constexpr auto binary_rows = simd_loop(
+    [] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t rows, std::int64_t n, Pitches pitch,
+                        const float* in, const float* operand, float* out) { CTXGEN_CASES(i) });
+#undef CTXGEN_CASES
+#undef CTXGEN_LOOP
+
+constexpr auto scale_shift_rows =
+    simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t rows, std::int64_t n, Pitches pitch, const float* in,
+                                  const float* scale, const float* shift, float low, float* out) {
+      for (; rows > 0; --rows, in += pitch.in, out += pitch.out)
+        for (std::int64_t i = 0; i < n; ++i) {
+          const float x = in[i] * scale[i] + shift[i];
+          out[i] = x < low ? low : x;
+        }
     });
 
 constexpr auto load_row = simd_loop(
@@ -176,13 +197,15 @@ namespace {
 class PointKernel final : public Kernel {
  public:
   PointKernel(std::vector<PointAxis> axes, std::vector<PointStage> stages)
-      : walk_(std::move(axes), kChunk),
+      : row_(short_row(axes)),
+        walk_(std::move(axes), row_ ? std::max<std::int64_t>(1, kChunk / row_->size) : kChunk),
         stages_(std::move(stages)),
-        scale_shift_(is_scale_shift()) {}
+        scale_shift_(is_scale_shift()),
+        one_operand_(is_one_operand()) {}
 
   Status run(std::byte* const* args, Workers& workers) const override {
-    parallel_for(workers, walk_.jobs(), walk_.elements(),
-                 [&](std::int64_t job) { run_job(job, args); });
+    const std::int64_t elements = work_of(walk_.elements(), row_ ? row_->size : 1);
+    parallel_for(workers, walk_.jobs(), elements, [&](std::int64_t job) { run_job(job, args); });
     return {};
   }
 
@@ -190,33 +213,64 @@ class PointKernel final : public Kernel {
   static constexpr std::int64_t kChunk = 2048;  // a chain works on what stays in the first cache
   static constexpr std::size_t kMaxPointers = 34;
 
+  /// Takes the innermost axis off where it is so short that a job takes several of its rows.
+  static std::optional<PointAxis> short_row(std::vector<PointAxis>& axes) {
+    if (axes.size() < 2 || axes.back().size > kChunk / 2) return std::nullopt;
+    PointAxis row = std::move(axes.back());
+    axes.pop_back();
+    return row;
+  }
+
+  /// How far apart the elements of a row of a tensor are: dst, src, operands.
+  [[nodiscard]] std::int64_t step(std::size_t t) const {
+    return row_ ? row_->strides[t] : walk_.step(t);
+  }
+  /// How far apart the rows of a job are.
+  [[nodiscard]] std::int64_t pitch(std::size_t t) const { return row_ ? walk_.step(t) : 0; }
+
   [[nodiscard]] bool is_scale_shift() const {
     const bool chain = stages_.size() >= 2 && stages_[0].op == PointOp::kMul &&
-                       stages_[1].op == PointOp::kAdd && walk_.step(2) == 1 && walk_.step(3) == 1 &&
-                       walk_.step(1) == 1;
+                       stages_[1].op == PointOp::kAdd && step(2) == 1 && step(3) == 1 &&
+                       step(1) == 1 && pitch(2) == 0 && pitch(3) == 0;
     if (!chain || stages_.size() > 3) return false;
     return stages_.size() == 2 || (stages_[2].op == PointOp::kRelu && stages_[2].alpha == 0.0F);
+  }
+
+  [[nodiscard]] bool is_one_operand() const {
+    return stages_.size() == 1 && takes_operand(stages_[0].op) && step(1) == 1 && step(2) == 1;
   }
 
   void run_job(std::int64_t job, std::byte* const* args) const {
     std::int64_t at[kMaxPointers];
     const float* in[kMaxPointers];  // src, then operands: the order of args but for dst
-    const std::int64_t n = walk_.place(job, at);
+    const std::int64_t count = walk_.place(job, at);
     in[0] = reinterpret_cast<const float*>(args[0]) + at[1];
     for (std::size_t i = 2; i < walk_.tensors(); ++i)
       in[i - 1] = reinterpret_cast<const float*>(args[i]) + at[i];
-    apply(n, in, reinterpret_cast<float*>(args[1]) + at[0]);
+    apply_rows(row_ ? count : 1, row_ ? row_->size : count, in,
+               reinterpret_cast<float*>(args[1]) + at[0]);
+  }
+
+  void apply_rows(std::int64_t rows, std::int64_t n, const float** in, float* dst) const {
+    if (scale_shift_) {
+      const float low = stages_.size() == 3 ? 0.0F : -std::numeric_limits<float>::infinity();
+      const Pitches pitches{pitch(1), 0, pitch(0)};
+      return scale_shift_rows(rows, n, pitches, in[0], in[1], in[2], low, dst);
+    }
+    if (one_operand_) {
+      const Pitches pitches{pitch(1), pitch(2), pitch(0)};
+      return binary_rows(stages_[0].op, rows, n, pitches, in[0], in[1], dst);
+    }
+    for (; rows > 0; --rows, dst += pitch(0)) {
+      apply(n, in, dst);
+      for (std::size_t i = 1; i < walk_.tensors(); ++i) in[i - 1] += pitch(i);
+    }
   }
 
   void apply(std::int64_t n, const float* const* in, float* dst) const {
-    if (scale_shift_) {
-      const float low = stages_.size() == 3 ? 0.0F : -std::numeric_limits<float>::infinity();
-      scale_shift_row(n, in[0], in[1], in[2], low, dst);
-      return;
-    }
     const float* x = in[0];
-    if (stages_.empty() || walk_.step(1) != 1) {
-      load_row(n, x, walk_.step(1), dst);
+    if (stages_.empty() || step(1) != 1) {
+      load_row(n, x, step(1), dst);
       x = dst;
     }
     std::size_t operand = 1;
@@ -224,7 +278,7 @@ class PointKernel final : public Kernel {
       if (!takes_operand(stage.op)) {
         unary_row(stage.op, stage.alpha, stage.beta, n, x, dst);
       } else {
-        const std::int64_t stride = walk_.step(operand + 1);
+        const std::int64_t stride = step(operand + 1);
         if (stride == 1)
           binary_row(stage.op, n, x, in[operand], dst);
         else
@@ -235,9 +289,10 @@ class PointKernel final : public Kernel {
     }
   }
 
-  PointWalk walk_;
+  std::optional<PointAxis> row_;  // none: a job is a part of one row
+  PointWalk walk_;                // over rows, or over the elements of all
   std::vector<PointStage> stages_;
-  bool scale_shift_;
+  bool scale_shift_, one_operand_;
 };
 
 }  // namespace

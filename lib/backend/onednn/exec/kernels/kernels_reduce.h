@@ -36,7 +36,7 @@ enum class ReduceMode : std::uint8_t {
 struct MeanShape {
   std::int64_t images, pixels, channels;
 
-  /// Pixels that are summed up on their own, whoever computes: so the result is the same for any number of threads, and a
+  /// Pixels that are summed up on their own by any team: so the result is the same for any number of threads, and a
   /// thread reads the pixels that it has most likely written.
   [[nodiscard]] std::int64_t part_rows() const;
   [[nodiscard]] std::int64_t parts() const;  // of an image
