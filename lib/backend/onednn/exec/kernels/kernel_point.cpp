@@ -73,12 +73,22 @@ void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float*
 }
 #undef CTXGEN_LOOP
 
-#define CTXGEN_LOOP(index, expression)   \
-  for (std::int64_t i = 0; i < n; ++i) { \
-    const float x = in[i];               \
-    const float y = operand[index];      \
-    out[i] = (expression);               \
-  }                                      \
+namespace {
+
+/// How far apart the rows of source, operand and result are.
+struct Pitches {
+  std::int64_t in, operand, out;
+};
+
+}  // namespace
+
+#define CTXGEN_LOOP(index, expression)                                                 \
+  for (; rows > 0; --rows, in += pitch.in, operand += pitch.operand, out += pitch.out) \
+    for (std::int64_t i = 0; i < n; ++i) {                                             \
+      const float x = in[i];                                                           \
+      const float y = operand[index];                                                  \
+      out[i] = (expression);                                                           \
+    }                                                                                  \
   break
 #define CTXGEN_CASES(index)                                          \
   switch (op) {                                                      \
@@ -93,41 +103,24 @@ void unary_row(PointOp op, float alpha, float beta, std::int64_t n, const float*
     default: break;                                                  \
   }
 
-constexpr auto binary_loop =
-    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t n, const float* in, const float* operand,
-                                  float* out) { CTXGEN_CASES(i) });
-void binary_row(PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
-  binary_loop(op, n, in, operand, out);
-}
-constexpr auto strided_binary_loop =
-    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t n, const float* in, const float* operand,
-                                  std::int64_t stride, float* out) { CTXGEN_CASES(i * stride) });
-void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float* operand,
-                        std::int64_t stride, float* out) {
-  strided_binary_loop(op, n, in, operand, stride, out);
-}
-#undef CTXGEN_LOOP
-
-namespace {
-
-/// How far apart the rows of source, operand and result are.
-struct Pitches {
-  std::int64_t in, operand, out;
-};
-
-#define CTXGEN_LOOP(index, expression)                                                 \
-  for (; rows > 0; --rows, in += pitch.in, operand += pitch.operand, out += pitch.out) \
-    for (std::int64_t i = 0; i < n; ++i) {                                             \
-      const float x = in[i];                                                           \
-      const float y = operand[index];                                                  \
-      out[i] = (expression);                                                           \
-    }                                                                                  \
-  break
 constexpr auto binary_rows = simd_loop(
     [] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t rows, std::int64_t n, Pitches pitch,
                         const float* in, const float* operand, float* out) { CTXGEN_CASES(i) });
+void binary_row(PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
+  binary_rows(op, 1, n, Pitches{}, in, operand, out);
+}
+constexpr auto strided_binary_rows =
+    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t rows, std::int64_t n, Pitches pitch,
+                                  const float* in, const float* operand, std::int64_t stride,
+                                  float* out) { CTXGEN_CASES(i * stride) });
+void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float* operand,
+                        std::int64_t stride, float* out) {
+  strided_binary_rows(op, 1, n, Pitches{}, in, operand, stride, out);
+}
 #undef CTXGEN_CASES
 #undef CTXGEN_LOOP
+
+namespace {
 
 constexpr auto scale_shift_rows =
     simd_loop([] CTXGEN_SIMD_LOOP(std::int64_t rows, std::int64_t n, Pitches pitch, const float* in,
