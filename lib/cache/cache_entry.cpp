@@ -29,8 +29,18 @@ std::array<std::byte, kFooterBytes> make_footer(CacheKind kind, Hash128 key, std
   return footer;
 }
 
-std::optional<std::span<const std::byte>> bytes_of_entry(std::span<const std::byte> file,
-                                                         CacheKind kind, Hash128 key) {
+std::optional<Hash128> hash_in_footer(std::span<const std::byte> file) {
+  if (file.size() < kFooterBytes) return std::nullopt;
+  constexpr std::size_t kFromEnd = 32;  // the hash of the bytes, then that of the footer
+  Hash128 hash;
+  std::memcpy(&hash.high, file.last(kFromEnd).data(), sizeof hash.high);
+  std::memcpy(&hash.low, file.last(kFromEnd - sizeof hash.high).data(), sizeof hash.low);
+  return hash;
+}
+
+std::optional<std::span<const std::byte>> bytes_of_entry(
+    std::span<const std::byte> file, CacheKind kind, Hash128 key,
+    FunctionRef<Hash128(std::span<const std::byte>)> hash_of) {
   if (file.size() < kFooterBytes) return std::nullopt;
   const auto bytes = file.first(file.size() - kFooterBytes);
   // A blob's key is its hash: a footer that differs is seen before its bytes are read.
@@ -40,7 +50,7 @@ std::optional<std::span<const std::byte>> bytes_of_entry(std::span<const std::by
   std::uint64_t size = 0;
   std::memcpy(&size, stands.data() + kBeforeHashes - sizeof size, sizeof size);
   if (size != bytes.size()) return std::nullopt;
-  if (!std::ranges::equal(stands, make_footer(kind, key, size, hash_bytes(bytes))))
+  if (!std::ranges::equal(stands, make_footer(kind, key, size, hash_of(bytes))))
     return std::nullopt;
   return bytes;
 }

@@ -11,6 +11,8 @@
 
 #include "ctxgen/base/file.h"
 #include "ctxgen/base/log.h"
+#include "ctxgen/base/opened_file.h"
+#include "ctxgen/cache/file_hashes.h"
 
 #include "cache_entry.h"
 #include "listing.h"
@@ -42,6 +44,7 @@ std::string_view name_of(CacheKind kind) {
     case CacheKind::kPacked: return "packed";
     case CacheKind::kProgram: return "program";
     case CacheKind::kTuning: return "tuning";
+    case CacheKind::kHashes: return "hashes";
     case CacheKind::kOutput: break;
   }
   return "output";
@@ -88,6 +91,41 @@ std::optional<Blob> CacheFolder::find(CacheKind kind, Hash128 key) {
   }
   static_cast<void>(mark_used(path));
   return Blob{file->owner, *bytes};
+}
+
+std::optional<Blob> CacheFolder::find_unchanged(CacheKind kind, Hash128 key) {
+  const std::int64_t now_ns = file_clock_ns();
+  const auto file = OpenedFile::open(path_of(kind, key));
+  if (!file) return std::nullopt;
+  const Blob& whole = file->content();
+  FileHashes hashes(*this);
+  const FilePart part{.offset = 0, .size = whole.bytes.size()};
+  auto hash = hashes.find(file->identity(), part);
+  const bool is_known = hash.has_value();
+  const auto bytes = bytes_of_entry(whole.bytes, kind, key, [&](auto content) {
+    if (!is_known) hash = hash_bytes(content);
+    return *hash;
+  });
+  if (!bytes) return find(kind, key);  // it says what is wrong
+  if (!is_known && file->identity().is_settled(now_ns) && file->is_unchanged()) {
+    hashes.add(file->identity(), part, *hash);
+    hashes.store();
+  }
+  return Blob{whole.owner, *bytes};
+}
+
+std::optional<Blob> CacheFolder::find_added(CacheKind kind, Hash128 key) {
+  const auto file = OpenedFile::open(path_of(kind, key));
+  if (!file) return std::nullopt;
+  const Blob& whole = file->content();
+  const auto said = hash_in_footer(whole.bytes);
+  if (!said) return std::nullopt;
+  const auto bytes = bytes_of_entry(whole.bytes, kind, key, [&](auto) { return *said; });
+  if (!bytes) return std::nullopt;
+  FileHashes hashes(*this);
+  hashes.add(file->identity(), {.offset = 0, .size = whole.bytes.size()}, *said);
+  hashes.store();
+  return Blob{whole.owner, *bytes};
 }
 
 bool CacheFolder::holds(CacheKind kind, Hash128 key) const { return mark_used(path_of(kind, key)); }
@@ -179,6 +217,14 @@ Result<CacheFolder::Usage> CacheFolder::trim(std::uint64_t max_bytes) {
   std::vector<fs::path> temporaries;
   std::vector<ListedEntry> entries = list_entries(path_, &temporaries);
   for (const fs::path& temporary : temporaries) remove_if_stale(temporary);
+  for (ListedEntry& entry : entries) {
+    // Marking an entry that is found unchanged would change it, so its hash is marked.
+    struct stat of_hash{};
+    const bool is_read =
+        entry.kind == CacheKind::kOutput &&
+        ::lstat(path_of(CacheKind::kHashes, FileHashes::key_of(entry.file)).c_str(), &of_hash) == 0;
+    if (is_read) entry.used_ns = std::max(entry.used_ns, identity_of(of_hash).modified_ns);
+  }
   std::ranges::sort(entries, {}, [](const ListedEntry& entry) {
     return std::pair(entry.used_ns, entry.path.native());
   });

@@ -45,8 +45,12 @@ std::vector<ListedEntry> list_entries(const fs::path& cache, std::vector<fs::pat
         struct stat status{};
         if (!is_hex(name, 30) || ::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
           continue;
-        entries.push_back({path, kind, static_cast<std::uint64_t>(status.st_size),
-                           status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec});
+        const FileIdentity file = identity_of(status);
+        entries.push_back({.path = path,
+                           .kind = kind,
+                           .file = file,
+                           .bytes = file.size,
+                           .used_ns = file.modified_ns});
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "ctxgen/base/opened_file.h"
 #include "ctxgen/cache/cache_folder.h"
 
 namespace ctxgen {
@@ -11,6 +12,7 @@ namespace ctxgen {
 struct ListedEntry {
   std::filesystem::path path;
   CacheKind kind = CacheKind::kBlob;
+  FileIdentity file;
   std::uint64_t bytes = 0;
   std::int64_t used_ns = 0;  // time of last use, since 1970
 };

@@ -4,11 +4,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "ctxgen/base/opened_file.h"
+#include "ctxgen/cache/file_hashes.h"
 
 #include "code_of.h"
 #include "listing.h"
@@ -129,6 +133,100 @@ TEST(CacheFolder, TrimsWhatWasNotUsedForLongest) {
     EXPECT_EQ(cache->find(CacheKind::kBlob, {.high = i << 56, .low = 0}).has_value(),
               i == 0 || i == 3)
         << i;
+}
+
+/// An entry of kind output that is old enough to be known by its times.
+class SettledEntry : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(cache->add(CacheKind::kOutput, kKey, as_bytes("outputs")));
+    path = only_entry(folder / "cache");
+    wait_until_settled();
+  }
+  void wait_until_settled() const {
+    while (!OpenedFile::open(path)->identity().is_settled(file_clock_ns()))
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  [[nodiscard]] std::uint64_t known_files() const {
+    return cache->contents().kinds[static_cast<std::size_t>(CacheKind::kHashes)].entries;
+  }
+  /// Writes it anew, so that it is damaged.
+  void damage() const {
+    std::string text = test::read_text(path);
+    text[0] = 'O';
+    fs::remove(path);
+    std::ofstream(path, std::ios::binary) << text;
+  }
+
+  test::TempFolder folder;
+  std::unique_ptr<CacheFolder> cache = open(folder / "cache");
+  fs::path path;
+};
+
+TEST_F(SettledEntry, IsComparedOnceWhileItDoesNotChange) {
+  const fs::file_time_type written = fs::last_write_time(path);
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "outputs");
+  EXPECT_EQ(known_files(), 1U);
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "outputs");
+  EXPECT_EQ(fs::last_write_time(path), written) << "marking it would change it";
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kOther)), "(nothing)");
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kBlob, kKey)), "(nothing)");
+}
+
+TEST_F(SettledEntry, ThatWasAddedIsKnownAtOnce) {
+  ASSERT_TRUE(
+      cache->add(CacheKind::kOutput, kKey, as_bytes("others")));  // another file, not settled
+  EXPECT_EQ(text_of(cache->find_added(CacheKind::kOutput, kKey)), "others");
+  EXPECT_EQ(known_files(), 1U);
+  EXPECT_EQ(text_of(cache->find_added(CacheKind::kOutput, kOther)), "(nothing)");
+  const FileIdentity file = OpenedFile::open(path)->identity();
+  EXPECT_EQ(FileHashes(*cache).find(file, {.offset = 0, .size = file.size}),
+            hash_bytes(as_bytes("others")));
+  const std::string whole = test::read_text(path);
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    fs::remove(path);
+    std::ofstream(path, std::ios::binary) << whole.substr(0, n);
+    EXPECT_EQ(text_of(cache->find_added(CacheKind::kOutput, kKey)), "(nothing)") << n;
+  }
+}
+
+TEST_F(SettledEntry, ThatChangedIsComparedAgain) {
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "outputs");
+  damage();
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "(nothing)");
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(SettledEntry, ThatIsDamagedIsNotKnown) {
+  damage();
+  wait_until_settled();
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "(nothing)");
+  EXPECT_EQ(known_files(), 0U);
+}
+
+/// The footer and its own hash are read each time; what was noted stands for the bytes.
+TEST_F(SettledEntry, OfWhichAnotherHashIsNotedIsRead) {
+  const FileIdentity file = OpenedFile::open(path)->identity();
+  FileHashes hashes(*cache);
+  hashes.add(file, {.offset = 0, .size = file.size}, kOther);
+  hashes.store();
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "outputs");
+  damage();
+  const FileIdentity damaged = OpenedFile::open(path)->identity();
+  hashes.add(damaged, {.offset = 0, .size = damaged.size}, hash_bytes(as_bytes("outputs")));
+  hashes.store();
+  EXPECT_EQ(text_of(cache->find_unchanged(CacheKind::kOutput, kKey)), "Outputs")
+      << "a checksum guards against accidents, not against who may write the folder";
+}
+
+TEST_F(SettledEntry, CountsAsUsedWhenItsHashWas) {
+  ASSERT_TRUE(cache->find_unchanged(CacheKind::kOutput, kKey));
+  ASSERT_TRUE(cache->add(CacheKind::kBlob, kOther, as_bytes("a later one")));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(cache->find_unchanged(CacheKind::kOutput, kKey));
+  ASSERT_TRUE(cache->trim(cache->contents().all().bytes - 1));
+  EXPECT_EQ(text_of(cache->find(CacheKind::kOutput, kKey)), "outputs");
+  EXPECT_EQ(text_of(cache->find(CacheKind::kBlob, kOther)), "(nothing)");
 }
 
 TEST(CacheFolder, StaysWithinItsBoundByItself) {

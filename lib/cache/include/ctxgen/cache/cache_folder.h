@@ -25,8 +25,9 @@ enum class CacheKind : std::uint8_t {
   kProgram,  // what a provider made of a partition
   kOutput,   // the files of a whole compile
   kTuning,   // which packing was the fastest for a shape of constants on a machine
+  kHashes,   // of parts of a file, by what tells its state (FileHashes)
 };
-inline constexpr std::size_t kCacheKinds = 5;
+inline constexpr std::size_t kCacheKinds = 6;
 /// "blob", "packed", ...
 [[nodiscard]] std::string_view name_of(CacheKind kind);
 
@@ -75,6 +76,11 @@ class CacheFolder {
 
   /// The verified bytes, mapped; they count as used now.
   [[nodiscard]] std::optional<Blob> find(CacheKind kind, Hash128 key);
+  /// The same, but an entry whose file is as it was when it was compared with its checksum is not read to compare it again.
+  /// So long as that is so, its time of last use is that of its hash (CacheKind::kHashes).
+  [[nodiscard]] std::optional<Blob> find_unchanged(CacheKind kind, Hash128 key);
+  /// The entry that this process has just added: its checksum is taken at its word, here and by find_unchanged().
+  [[nodiscard]] std::optional<Blob> find_added(CacheKind kind, Hash128 key);
   /// Whether there is such an entry, whole or not; it counts as used now.
   [[nodiscard]] bool holds(CacheKind kind, Hash128 key) const;
   /// Whether the entry was written. `bytes` above max_bytes are not.
