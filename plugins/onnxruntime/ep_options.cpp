@@ -47,15 +47,22 @@ Result<VerifyBlobs> parse_verify(std::string_view value) {
               "option \"verify_blobs\" is \"{}\", expected auto, always or never", value);
 }
 
+Result<VerifyCache> parse_verify_cache(std::string_view value) {
+  if (value == "auto") return VerifyCache::kAuto;
+  if (value == "always") return VerifyCache::kAlways;
+  return fail(ErrorCode::kInvalidArgument,
+              "option \"verify_cache\" is \"{}\", expected auto or always", value);
+}
+
 Result<bool> parse_workers(std::string_view value) {
   if (value == "openmp" || value == "session") return value == "session";
   return fail(ErrorCode::kInvalidArgument,
               "option \"workers\" is \"{}\", expected openmp or session", value);
 }
 
-constexpr std::string_view kOwnOptions[] = {"threads",        "kept_plans", "verify_blobs",
-                                            "workers",        "cache_dir",  "cache_max_bytes",
-                                            "require_signed", "signature"};
+constexpr std::string_view kOwnOptions[] = {"threads",      "kept_plans",     "verify_blobs",
+                                            "workers",      "cache_dir",      "cache_max_bytes",
+                                            "verify_cache", "require_signed", "signature"};
 
 auto unknown_option(const Provider& provider, std::string_view key) {
   std::vector<std::string> names(std::begin(kOwnOptions), std::end(kOwnOptions));
@@ -76,6 +83,8 @@ Status set_own(EpOptions& options, const Provider& provider, std::string_view ke
     options.session_workers = CTXGEN_TRY(parse_workers(value));
   } else if (key == "cache_dir") {
     options.cache_dir = value;
+  } else if (key == "verify_cache") {
+    options.verify_cache = CTXGEN_TRY(parse_verify_cache(value));
   } else if (key == "require_signed") {
     options.required_signature.key = value;
   } else if (key == "signature") {

@@ -20,6 +20,10 @@
 
 namespace ctxgen::plugin {
 
+/// When weights in files, and entries of the cache, are read to be compared with their hashes: when the file changed
+/// since that was done, or each time.
+enum class VerifyCache : std::uint8_t { kAuto, kAlways };
+
 /// What a session says: ONNX Runtime's own keys, and ours, which users give as options of the EP and
 /// ONNX Runtime hands on as `ep.<name in lower case>.<key>`.
 struct EpOptions {
@@ -42,7 +46,8 @@ struct EpOptions {
   WeightlessMode weightless = WeightlessMode::kNone;  // ep.enable_weightless*
   std::string node_prefix;                            // ep.context_node_name_prefix
   std::filesystem::path cache_dir;                    // cache_dir: of programs of earlier sessions
-  std::uint64_t cache_max_bytes = CacheFolder::kDefaultMaxBytes;           // cache_max_bytes
+  std::uint64_t cache_max_bytes = CacheFolder::kDefaultMaxBytes;  // cache_max_bytes
+  VerifyCache verify_cache = VerifyCache::kAuto;                  // verify_cache: auto, always
   std::vector<std::pair<std::string, std::string>> provider_options = {};  // the provider's own
   ContextData data = {};  // the application's functions for context binaries
 };

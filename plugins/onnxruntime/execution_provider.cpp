@@ -215,6 +215,7 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
                     name_, programs.error().message));
     return {};
   }
+  for (const OpenedFile& file : read->files) file.release_pages();  // what runs need comes back
   made_.clear();
   has_compiled_ = has_compiled_ || !programs->partitions.empty();
   made_blobs_ = std::move(programs->blobs);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <format>
 #include <map>
@@ -10,8 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "ctxgen/base/blob_alignment.h"
 #include "ctxgen/base/log.h"
 #include "ctxgen/base/spill_file.h"
+#include "ctxgen/cache/content_hashes.h"
 
 #include "huge_pages.h"
 #include "session_entry.h"
@@ -52,11 +55,14 @@ BlobSource blobs_of(const ContextContent& content) {
   return [blobs = content.blobs](BlobIndex index) -> Result<Blob> { return blobs[index.value]; };
 }
 
-/// Weights that are ONNX Runtime's memory get memory of their own: it lets go of them.
+/// Weights that are ONNX Runtime's memory get memory of their own, as it lets go of them; and those whose place in the
+/// model's files is not that of weights that are used in place.
 Result<SessionPrograms> owned(Result<SessionPrograms> made) {
   if (!made || !made->content) return made;
   for (Blob& blob : made->content->blobs) {
-    if (blob.owner != nullptr || blob.bytes.empty()) continue;
+    const bool is_aligned =
+        reinterpret_cast<std::uintptr_t>(blob.bytes.data()) % kBlobAlignment == 0;
+    if ((blob.owner != nullptr && is_aligned) || blob.bytes.empty()) continue;
     Tensor copy = CTXGEN_TRY(
         Tensor::allocate(DataType::kUint8, {static_cast<std::int64_t>(blob.bytes.size())}));
     std::ranges::copy(blob.bytes, copy.mutable_bytes().begin());
@@ -137,18 +143,25 @@ Result<SessionPrograms> SessionCompiler::compile_for_file(SessionGraph& graph,
   return owned(compile_now(graph, options));
 }
 
-Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
-  if (cache_ == nullptr) return owned(compile_now(graph, graph_options()));
-  const Hash128 key = CTXGEN_TRY(graph_key(graph.model, provider_, graph_options()));
-  if (auto entry = cache_->find(CacheKind::kOutput, key)) {
-    auto found = read_session_entry(*std::move(entry), graph.nodes.size());
-    if (found) return found;
-    log(LogLevel::kWarning, "an entry of the cache is not used: {}", found.error().message);
-  }
+std::optional<SessionPrograms> SessionCompiler::find_entry(Hash128 key, std::size_t nodes) const {
+  auto entry = options_.verify_cache == VerifyCache::kAlways
+                   ? cache_->find(CacheKind::kOutput, key)
+                   : cache_->find_unchanged(CacheKind::kOutput, key);
+  if (!entry) return std::nullopt;
+  auto found = read_session_entry(*std::move(entry), nodes);
+  if (found) return *std::move(found);
+  log(LogLevel::kWarning, "an entry of the cache is not used: {}", found.error().message);
+  return std::nullopt;
+}
+
+Result<SessionPrograms> SessionCompiler::compile_for_cache(SessionGraph& graph, Hash128 key) const {
   SessionPrograms made = CTXGEN_TRY(compile_beside_cache(graph));
   if (!made.content) return made;  // so little work that it need not be kept
   if (!CTXGEN_TRY(keep_session_entry(*cache_, key, made))) return owned(std::move(made));
-  if (auto kept = cache_->find(CacheKind::kOutput, key)) {
+  auto kept = options_.verify_cache == VerifyCache::kAlways
+                  ? cache_->find(CacheKind::kOutput, key)
+                  : cache_->find_added(CacheKind::kOutput, key);
+  if (kept) {
     auto mapped = read_session_entry(*std::move(kept), graph.nodes.size());
     if (mapped) {
       mapped->cached = false;
@@ -156,6 +169,22 @@ Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
     }
   }
   return owned(std::move(made));
+}
+
+Result<SessionPrograms> SessionCompiler::compile(SessionGraph& graph) const {
+  if (cache_ == nullptr) return owned(compile_now(graph, graph_options()));
+  ContentHashes hashes(options_.verify_cache == VerifyCache::kAlways ? nullptr : cache_,
+                       graph.files);
+  const Hash128 key = CTXGEN_TRY(graph_key(graph.model, provider_, graph_options(),
+                                           [&](auto content) { return hashes.of(content); }));
+  hashes.store();
+  if (auto found = find_entry(key, graph.nodes.size())) return *std::move(found);
+  if (!hashes.has_remembered()) return compile_for_cache(graph, key);
+  // What is stored for others goes by what the weights are, not by what they were.
+  const Hash128 read = CTXGEN_TRY(graph_key(graph.model, provider_, graph_options(),
+                                            [](auto content) { return hash_bytes(content); }));
+  auto found = read == key ? std::nullopt : find_entry(read, graph.nodes.size());
+  return found ? *std::move(found) : compile_for_cache(graph, read);
 }
 
 }  // namespace ctxgen::plugin

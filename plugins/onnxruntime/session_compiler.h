@@ -58,6 +58,9 @@ class SessionCompiler {
   [[nodiscard]] Result<SessionPrograms> compile_now(SessionGraph& graph,
                                                     const GraphCompileOptions& options) const;
   [[nodiscard]] Result<SessionPrograms> compile_beside_cache(SessionGraph& graph) const;
+  [[nodiscard]] Result<SessionPrograms> compile_for_cache(SessionGraph& graph, Hash128 key) const;
+  /// What the cache has under that key for a model of so many nodes.
+  [[nodiscard]] std::optional<SessionPrograms> find_entry(Hash128 key, std::size_t nodes) const;
 
   const Provider& provider_;
   const EpOptions& options_;

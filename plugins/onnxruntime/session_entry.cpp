@@ -15,7 +15,7 @@
 namespace ctxgen::plugin {
 namespace {
 
-constexpr std::size_t kSizeBytes = sizeof(std::uint64_t);
+constexpr std::size_t kFooterBytes = 3 * sizeof(std::uint64_t);  // hash and size of the list
 
 auto not_an_entry() {
   return fail(ErrorCode::kCorruptContext, "the list of partitions is damaged");
@@ -63,26 +63,30 @@ std::string list_of(const SessionPrograms& made) {
 
 Result<bool> keep_session_entry(CacheFolder& cache, Hash128 key, const SessionPrograms& made) {
   const std::string text = list_of(made);
-  const std::uint64_t size = text.size();
+  const Hash128 hash = hash_bytes(as_bytes(text));
+  const std::uint64_t footer[] = {hash.high, hash.low, text.size()};
   const std::uint64_t context_bytes = CTXGEN_TRY(context_size(*made.content));
-  return cache.add(CacheKind::kOutput, key, context_bytes + size + kSizeBytes,
+  return cache.add(CacheKind::kOutput, key, context_bytes + text.size() + kFooterBytes,
                    [&](CacheEntryWriter& entry) -> Status {
                      const auto append = [&entry](std::span<const std::byte> bytes) {
                        return entry.write(bytes);
                      };
                      CTXGEN_CHECK(write_context(*made.content, append));
                      CTXGEN_CHECK(entry.write(as_bytes(text)));
-                     return entry.write(std::as_bytes(std::span(&size, 1)));
+                     return entry.write(std::as_bytes(std::span(footer)));
                    });
 }
 
 Result<SessionPrograms> read_session_entry(Blob entry, std::size_t nodes) {
-  std::uint64_t size = 0;
-  if (entry.bytes.size() < kSizeBytes) return not_an_entry();
-  const std::size_t list_end = entry.bytes.size() - kSizeBytes;
-  std::memcpy(&size, entry.bytes.data() + list_end, kSizeBytes);
+  std::uint64_t footer[3];
+  static_assert(sizeof footer == kFooterBytes);
+  if (entry.bytes.size() < kFooterBytes) return not_an_entry();
+  const std::size_t list_end = entry.bytes.size() - kFooterBytes;
+  std::memcpy(footer, entry.bytes.data() + list_end, kFooterBytes);
+  const auto [high, low, size] = footer;
   if (size > list_end) return not_an_entry();
   std::string_view text = as_text(entry.bytes.subspan(list_end - size, size));
+  if (hash_bytes(as_bytes(text)) != Hash128{.high = high, .low = low}) return not_an_entry();
   const auto reader = std::make_shared<const ContextReader>(CTXGEN_TRY(
       ContextReader::open(entry.slice(0, list_end - size), "the cache", VerifyBlobs::kNever)));
   SessionPrograms programs;

@@ -11,7 +11,8 @@
 namespace ctxgen::plugin {
 
 // An entry of the cache is a context binary, followed by the numbers of the nodes of each partition as text
-// ("<program> <node> <node> ...\n"), and by the size of that text in eight bytes.
+// ("<program> <node> <node> ...\n"), and by the hash and the size of that text in three numbers of eight bytes. Header and
+// manifest of the context have checksums of their own; so all but the weights is verified whenever an entry is read.
 
 /// Whether `cache` has it now. Requires  `made` has content.
 /// Errors  those of context_size().

@@ -4,9 +4,12 @@ import ctypes
 import json
 import mmap
 import multiprocessing
+import os
 import resource
+import shutil
 import signal
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -36,9 +39,8 @@ def net(tmp_path):
     return save(conv_model(), tmp_path / "net.onnx")
 
 
-def entries(folder):
-    """But the file that marks it as a cache."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "CACHEDIR.TAG")
+def entries(folder, kinds=("output",)):
+    return sorted(path for kind in kinds for path in (folder / kind).rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
@@ -193,6 +195,7 @@ def test_options_of_the_provider(net):
     np.testing.assert_allclose(narrow, exact, rtol=0.1, atol=0.1)
     refused(2, "sideways", model=net, ep_options={"precision": "sideways"})
     refused(2, "precisionn", "did you mean", model=net, ep_options={"precisionn": "bf16"})
+    refused(2, "verify_cache", "always", model=net, ep_options={"verify_cache": "never"})
     refused(2, "cache_max_bytes", model=net, ep_options={"cache_max_bytes": "-1"})
 
 
@@ -300,6 +303,98 @@ def test_weights_of_byte_products_have_huge_pages(tmp_path):
     ours = session(save(model, tmp_path / "net.onnx"), config={"session.disable_cpu_ep_fallback": "1"})
     assert huge_kilobytes() - before >= 4 << 10
     agree(tmp_path / "net.onnx", {"x": numbers(4, rows)}, ours, rtol=1e-2, atol=1)
+
+
+TICK_SECONDS = 2.1  # times of files that are older tell each change that follows
+WIDE = 256
+
+
+def with_weights_outside(folder, factor=1.0):
+    """A product with a matrix in weights.data, next to the model; and the matrix."""
+    folder.mkdir(exist_ok=True)
+    matrix = (numbers(WIDE, WIDE) * np.float32(factor)).astype(np.float32)
+    ends = [[onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, WIDE])] for name in ("x", "y")]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "product", *ends, [onnx.numpy_helper.from_array(matrix, "w")])
+    (folder / "weights.data").unlink(missing_ok=True)
+    onnx.save(make_model(graph), folder / "net.onnx", save_as_external_data=True, location="weights.data", size_threshold=0)
+    return folder / "net.onnx", matrix
+
+
+def product(model, matrix, options):
+    x = numbers(1, WIDE, seed=2)
+    np.testing.assert_allclose(session(model, options).run(None, {"x": x})[0], x @ matrix, rtol=1e-3, atol=1e-3)
+
+
+def test_weights_in_files_that_do_not_change_are_read_once(tmp_path):
+    model, matrix = with_weights_outside(tmp_path / "m")
+    cache = tmp_path / "cache"
+    options = {"cache_dir": str(cache)}
+    product(model, matrix, {**options, "verify_cache": "always"})
+    assert not entries(cache, ["hashes"])
+    product(model, matrix, options)
+    assert len(entries(cache)) == 1
+    assert not entries(cache, ["hashes"]), "files that may change within the same tick"
+    time.sleep(TICK_SECONDS)
+    for _ in range(2):
+        product(model, matrix, options)
+        assert len(entries(cache, ["hashes"])) == 2, "of the weights and of the entry"
+
+
+@pytest.mark.parametrize("how", ["in place", "by rename", "with a link"])
+def test_weights_that_change_without_other_size_or_time(tmp_path, how):
+    """The time of the last change of a file, which no program can set, tells."""
+    model, matrix = with_weights_outside(tmp_path / "m")
+    other, other_matrix = with_weights_outside(tmp_path / "other", factor=2.0)
+    weights, options = model.with_name("weights.data"), {"cache_dir": str(tmp_path / "cache")}
+    if how == "with a link":
+        weights.rename(weights.with_name("first.data"))
+        weights.symlink_to("first.data")
+        other.with_name("weights.data").rename(weights.with_name("second.data"))
+    before = weights.stat()
+    product(model, matrix, options)
+    time.sleep(TICK_SECONDS)
+    product(model, matrix, options)
+    if how == "in place":
+        weights.write_bytes(other.with_name("weights.data").read_bytes())
+    elif how == "by rename":
+        other.with_name("weights.data").rename(weights)
+    else:
+        weights.unlink()
+        weights.symlink_to("second.data")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for _ in range(2):
+        product(model, other_matrix, options)
+        time.sleep(TICK_SECONDS)
+    assert len(entries(tmp_path / "cache")) == 2
+
+
+def test_entries_go_by_what_the_weights_are(tmp_path):
+    """A hash of the folder that is wrong costs time: nothing is stored under it."""
+    model, matrix = with_weights_outside(tmp_path / "m")
+    first, second = tmp_path / "first", tmp_path / "second"
+    time.sleep(TICK_SECONDS)
+    for _ in range(2):
+        product(model, matrix, {"cache_dir": str(first)})
+        time.sleep(TICK_SECONDS)
+    shutil.copytree(first / "hashes", second / "hashes")
+    product(model, matrix, {"cache_dir": str(second)})
+    assert [path.relative_to(second) for path in entries(second)] == [path.relative_to(first) for path in entries(first)]
+
+
+def test_weights_that_the_application_gives(tmp_path):
+    """ONNX Runtime takes them for those of the file, which is not read."""
+    model, matrix = with_weights_outside(tmp_path / "m")
+    options = {"cache_dir": str(tmp_path / "cache")}
+    product(model, matrix, options)
+    time.sleep(TICK_SECONDS)
+    product(model, matrix, options)
+    theirs = onnxruntime.SessionOptions()
+    theirs.add_provider_for_devices(DEVICES, options)
+    given = onnxruntime.OrtValue.ortvalue_from_numpy(matrix * 2)
+    theirs.add_external_initializers(["w"], [given])
+    x = numbers(1, WIDE, seed=2)
+    ours = onnxruntime.InferenceSession(str(model), theirs)
+    np.testing.assert_allclose(ours.run(None, {"x": x})[0], x @ (matrix * 2), rtol=1e-3, atol=1e-3)
 
 
 LARGE = 4608  # a matrix beyond what a compile keeps in memory before it uses a file

@@ -12,8 +12,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
 
@@ -244,6 +246,22 @@ def check_functions_that_are_expanded(application):
         np.testing.assert_allclose(outputs_of(application, made, *config(session__disable_model_compile=1)), wanted, rtol=1e-5)
     for path in application.folder.glob("loss_made*"):
         path.unlink()  # ONNX Runtime writes over no model
+
+
+def check_external_data(application):
+    """It is read from the model's files, unless the application has them in memory."""
+    weight = np.eye(64, dtype=np.float32) * 3
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [64])] for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "outside", *ends, [numpy_helper.from_array(weight, "w")])
+    onnx.save(make_model(graph), application.folder / "outside.onnx", save_as_external_data=True, location="outside.data", size_threshold=0)
+    x = outputs_of(application, "outside.onnx", "--plain") / 3
+    (application.folder / "doubled.data").write_bytes((weight * 2).tobytes())
+    cache = ["--ep", f"cache_dir={application.folder / 'outside_cache'}"]
+    for _ in range(2):
+        for flags, factor in (([], 3), (["--file", f"outside.data={application.folder / 'doubled.data'}"], 6)):
+            for more in ([], cache):
+                np.testing.assert_allclose(outputs_of(application, "outside.onnx", *flags, *more), x * factor, rtol=1e-5)
+        time.sleep(2.1)  # then the weights' hash is kept
 
 
 def check_compile_api(application):

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "bench" / "peers"), str(PROJECT / "bench" / "models")]
@@ -28,6 +29,7 @@ import make  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
 HOST = next((path for path in (BUILD / "tests" / "ort_host", BUILD.parent / "dev" / "tests" / "ort_host") if path.exists()), None)  # release builds have no tests
+TICK_SECONDS = 2.5  # see FileIdentity::is_settled
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
 
 
@@ -70,7 +72,7 @@ def report(title, medians, base="plain"):
 
 def create(arguments, name, model):
     with tempfile.TemporaryDirectory() as folder:
-        filled = pathlib.Path(folder) / "filled"
+        filled, verified = pathlib.Path(folder) / "filled", pathlib.Path(folder) / "verified"
         options = [word for option in arguments.ep for word in ("--ep", option)]
 
         def measure(flags):
@@ -79,10 +81,13 @@ def create(arguments, name, model):
                     return host(arguments, "creation", model, "--rounds", arguments.runs, "--ep", f"cache_dir={empty}/c", *options)
             return host(arguments, "creation", model, "--rounds", arguments.runs, *flags, *options)
 
-        host(arguments, "creation", model, "--ep", f"cache_dir={filled}", *options)
+        time.sleep(TICK_SECONDS)  # weights that are younger would be hashed again
+        for cache in (filled, verified):
+            host(arguments, "creation", model, "--ep", f"cache_dir={cache}", *options)
         subprocess.run([os.environ["CTXGEN_BIN"], "compile", "-q", model, "-o", f"{folder}/m_ctx.onnx"], check=True)
         with_cache = ["--ep", f"cache_dir={filled}"]
-        ways = {"plain": ["--plain"], "plain, not optimised": ["--plain", "--optimization", 0], "plugin": [], "cache, first": "first", "cache, second": with_cache}
+        reads_all = ["--ep", f"cache_dir={verified}", "--ep", "verify_cache=always"]
+        ways = {"plain": ["--plain"], "plain, not optimised": ["--plain", "--optimization", 0], "plugin": [], "cache, first": "first", "cache, second": with_cache, "cache, verified": reads_all}
         medians = interleaved(arguments, ways, measure)
         own = statistics.median(own_ms(arguments, model, *with_cache, *options) for _ in range(arguments.rounds))
         medians["context model"] = host(arguments, "creation", f"{folder}/m_ctx.onnx", "--rounds", arguments.runs)

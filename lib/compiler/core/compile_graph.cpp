@@ -151,7 +151,8 @@ Result<CompiledGraph> compile_graph(const Model& model, ClaimedGraph claimed,
 }
 
 Result<Hash128> graph_key(const Model& model, const Provider& provider,
-                          const GraphCompileOptions& options) {
+                          const GraphCompileOptions& options,
+                          FunctionRef<Hash128(std::span<const std::byte>)> hash_of) {
   Hasher hasher;
   for (const std::string_view part :
        {std::string_view("ctxgen graph"), build_identity(), provider.name(), provider.source()})
@@ -169,7 +170,7 @@ Result<Hash128> graph_key(const Model& model, const Provider& provider,
   hasher.add(structure.low);
   for (const Value& value : model.graph.values()) {
     if (!value.initializer || value.initializer->is_string()) continue;
-    const Hash128 content = hash_bytes(value.initializer->bytes());
+    const Hash128 content = hash_of(value.initializer->bytes());
     hasher.add(content.high);
     hasher.add(content.low);
   }

@@ -1,11 +1,14 @@
 #include "graph/session_graph.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "graph/external_files.h"
 #include "graph/graph_nodes.h"
 #include "graph/known_scalars.h"
 #include "graph/ort_attributes.h"
@@ -107,7 +110,8 @@ std::vector<std::size_t> in_order(const Waiting& waiting) {
 /// Fills a model from a graph.
 class Reader {
  public:
-  Reader(const OrtApis& ort, const OrtGraph& graph) : ort_(ort), graph_(graph) {}
+  Reader(const OrtApis& ort, const OrtGraph& graph, const std::filesystem::path& model)
+      : ort_(ort), graph_(graph), files_(model) {}
 
   Result<SessionGraph> read() {
     CTXGEN_CHECK(read_versions());
@@ -115,6 +119,7 @@ class Reader {
     CTXGEN_CHECK(read_initializers());
     CTXGEN_CHECK(read_nodes());
     CTXGEN_CHECK(read_outputs());
+    result_.files = std::move(files_).take();
     return std::move(result_);
   }
 
@@ -181,6 +186,30 @@ class Reader {
     return {};
   }
 
+  /// `type`: as ONNX Runtime has it.
+  Result<Tensor> read_initializer(const OrtValueInfo& info, const ValueType& type) {
+    if (auto mapped = CTXGEN_TRY(read_from_file(info, type))) return *std::move(mapped);
+    const OrtValue* source = nullptr;
+    CTXGEN_CHECK(from_ort(*ort_.api, ort_.api->ValueInfo_GetInitializerValue(&info, &source)));
+    if (source == nullptr) return fail(ErrorCode::kUnsupported, "it has no value here");
+    return read_tensor(ort_, *source, /*borrow=*/true);
+  }
+
+  /// Nothing for an initializer that is in no file, or whose type does not say what its bytes are.
+  Result<std::optional<Tensor>> read_from_file(const OrtValueInfo& info, const ValueType& type) {
+    if (!type.is_tensor() || !type.has_rank() || type.element == DataType::kString ||
+        type.element == DataType::kUndefined)
+      return std::nullopt;
+    Dims dims;
+    for (const Dim& dim : *type.shape) {
+      if (!dim.is_fixed()) return std::nullopt;
+      dims.push_back(dim.value());
+    }
+    const auto blob = CTXGEN_TRY(files_.find(ort_, info));
+    if (!blob || checked_size_bytes(type.element, dims) != blob->bytes.size()) return std::nullopt;
+    return Tensor::borrow(type.element, dims, blob->owner, blob->bytes);
+  }
+
   Status read_initializers() {
     const Values infos = CTXGEN_TRY(list(ort_, ort_.api->Graph_GetNumInitializers,
                                          ort_.api->Graph_GetInitializers, graph_, kValues));
@@ -188,12 +217,8 @@ class Reader {
       const ValueId id = CTXGEN_TRY(value_of(info));
       if (!id.valid()) continue;
       Value& value = to().value(id);
-      const OrtValue* source = nullptr;
-      CTXGEN_CHECK(from_ort(*ort_.api, ort_.api->ValueInfo_GetInitializerValue(info, &source)));
-      if (source == nullptr)
-        return fail(ErrorCode::kUnsupported, "initializer \"{}\" has no value here", value.name);
-      Tensor tensor = CTXGEN_TRY_AT(read_tensor(ort_, *source, /*borrow=*/true),
-                                    "initializer \"{}\"", value.name);
+      Tensor tensor =
+          CTXGEN_TRY_AT(read_initializer(*info, value.type), "initializer \"{}\"", value.name);
       // Until IR version 3 every initializer had to be an input; since 4 that makes it a default.
       value.is_overridable = value.is_input && result_.model.ir_version >= 4;
       if (!value.is_overridable) {
@@ -297,13 +322,14 @@ class Reader {
 
   const OrtApis& ort_;
   const OrtGraph& graph_;
+  ExternalFiles files_;
   SessionGraph result_;
 };
 
 }  // namespace
 
 Result<SessionGraph> read_session_graph(const OrtApis& ort, const OrtGraph& graph) {
-  return Reader(ort, graph).read();
+  return Reader(ort, graph, CTXGEN_TRY(model_path(ort, graph))).read();
 }
 
 Result<bool> is_body(const OrtApis& ort, const OrtGraph& graph) {

@@ -30,8 +30,8 @@ Options parse(int argc, char** argv, const char* usage) {
                                                  {"--plain", &options.plain},
                                                  {"--reuse", &options.reuse},
                                                  {"--apart", &options.apart}};
-  const std::map<std::string, Pairs*> pairs = {{"--config", &options.config},
-                                               {"--ep", &options.ep}};
+  const std::map<std::string, Pairs*> pairs = {
+      {"--config", &options.config}, {"--ep", &options.ep}, {"--file", &options.files}};
   if (argc < 2 || argv[1][0] == '-') throw Failed(usage);
   options.verb = argv[1];
   for (int i = 2; i < argc; ++i) {
@@ -142,6 +142,21 @@ void set_source_model(Ort::SessionOptions& session, const std::string& path) {
   Ort::ThrowOnError(newer_member<Set>(newer_api(29), 34)(session, bytes.data(), bytes.size()));
 }
 
+/// Files of external data that the application has in memory, which lives until the program ends.
+void set_files(Ort::SessionOptions& session, const Pairs& files) {
+  static std::vector<std::vector<char>> contents;
+  std::vector<std::string> names;
+  std::vector<char*> data;
+  std::vector<std::size_t> sizes;
+  for (const auto& [name, path] : files) {
+    contents.push_back(bytes_of(path));
+    names.push_back(name);
+    data.push_back(contents.back().data());
+    sizes.push_back(contents.back().size());
+  }
+  if (!names.empty()) session.AddExternalInitializersFromFilesInMemory(names, data, sizes);
+}
+
 }  // namespace
 
 Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
@@ -155,6 +170,7 @@ Ort::SessionOptions session_options(Ort::Env& env, const Options& options) {
     for (const auto& [key, value] : options.config)
       session.AddConfigEntry(key.c_str(), value.c_str());
   if (!options.source.empty()) set_source_model(session, options.source);
+  set_files(session, options.files);
   if (options.verb == "profile") session.EnableProfiling(options.output.c_str());
   if (options.optimization >= 0)
     session.SetGraphOptimizationLevel(static_cast<GraphOptimizationLevel>(options.optimization));

@@ -24,7 +24,7 @@ struct Options {
   int threads = 0, rounds = 1, flags = 0, count = 1, fill = 0, optimization = -1,
       log = ORT_LOGGING_LEVEL_WARNING;
   bool memory = false, embed = false, plain = false, reuse = false, apart = false;
-  Pairs config, ep;
+  Pairs config, ep, files;
 };
 
 /// This program was not used right, or what it wanted to see did not happen: status 2.

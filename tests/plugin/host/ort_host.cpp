@@ -62,6 +62,7 @@ constexpr const char* kUsage =
     "  --fill N        of all inputs that are not floats\n"
     "  --config K=V    a session configuration entry; repeatable\n"
     "  --ep K=V        an option of the EP; repeatable\n"
+    "  --file N=FILE   gives the bytes of FILE as the model's file of external data N; repeatable\n"
     "  --ep-name NAME  of the plugin (default CtxgenDnnlExecutionProvider)\n";
 
 int dispatch(const Options& options) {

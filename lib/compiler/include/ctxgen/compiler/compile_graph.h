@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ctxgen/base/function_ref.h"
+#include "ctxgen/base/hash.h"
 #include "ctxgen/compiler/context_builder.h"
 #include "ctxgen/compiler/source_index.h"
 
@@ -52,9 +56,10 @@ struct CompiledGraph {
                                                   const GraphCompileOptions& options);
 
 /// Everything that decides what the two make of `model` on this machine, as one hash. To be found before
-/// claim_graph(). Reads all initializers.
+/// claim_graph(). `hash_of`: of the bytes of an initializer, as hash_bytes().
 /// Errors  those of ProgramLoader::fingerprint_of().
 [[nodiscard]] Result<Hash128> graph_key(const Model& model, const Provider& provider,
-                                        const GraphCompileOptions& options);
+                                        const GraphCompileOptions& options,
+                                        FunctionRef<Hash128(std::span<const std::byte>)> hash_of);
 
 }  // namespace ctxgen
