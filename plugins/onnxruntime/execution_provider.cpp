@@ -97,7 +97,10 @@ void ExecutionProvider::fill_compiling() noexcept {
 
 void ExecutionProvider::fill_running() noexcept {
   OrtEp::OnRunStart = [](OrtEp* self, const OrtRunOptions* options) noexcept -> OrtStatus* {
-    static_cast<ExecutionProvider*>(self)->watch_.begin(options);
+    auto& ep = *static_cast<ExecutionProvider*>(self);
+    ep.watch_.begin(options);
+    if (ep.trims_at_run_.load(std::memory_order_relaxed) && ep.trims_at_run_.exchange(false))
+      (void)::malloc_trim(0);
     return nullptr;
   };
   OrtEp::OnRunEnd = [](OrtEp* self, const OrtRunOptions*, bool) noexcept -> OrtStatus* {
@@ -113,7 +116,8 @@ void ExecutionProvider::fill_running() noexcept {
         return {};
       });
     };
-  // ONNX Runtime has let go of its weights by then, and malloc keeps what is between other memory.
+  // ONNX Runtime has let go of its weights by then, and malloc keeps what is between other memory. Releases that do not say
+  // when a session is ready show it by its first run.
   if (ort_.tables_version >= kFirstWithSessionEnd)
     OnSessionInitializationEnd = [](OrtEp* self) noexcept -> OrtStatus* {
       if (static_cast<ExecutionProvider*>(self)->has_compiled_) (void)::malloc_trim(0);
@@ -218,6 +222,7 @@ Status ExecutionProvider::claim_ordinary(const OrtGraph& graph, OrtEpGraphSuppor
   for (const OpenedFile& file : read->files) file.release_pages();  // what runs need comes back
   made_.clear();
   has_compiled_ = has_compiled_ || !programs->partitions.empty();
+  trims_at_run_ = has_compiled_ && ort_.tables_version < kFirstWithSessionEnd;
   made_blobs_ = std::move(programs->blobs);
   if (options_.generates) made_content_ = std::move(programs->content);
   std::size_t compiled = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -97,7 +98,8 @@ class ExecutionProvider final : public EpTable {
   std::vector<Made> made_;
   BlobSource made_blobs_;
   bool has_compiled_ = false;
-  bool has_loaded_contexts_ = false;  // nothing is compiled in such a session
+  std::atomic<bool> trims_at_run_ = false;  // at the next one
+  bool has_loaded_contexts_ = false;        // nothing is compiled in such a session
   std::optional<GeneratedContext> context_;
   std::optional<SessionSources> sources_;       // of the context, where weights stay in files
   std::optional<ContextContent> made_content_;  // of the context

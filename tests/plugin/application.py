@@ -378,9 +378,7 @@ def check_weightless(application):
 
 
 def check_memory_of_an_ordinary_session(application):
-    """ONNX Runtime's copy of the weights goes back to the system, where it says when it has let go of it."""
-    if application.minor_version < 27:
-        return
+    """ONNX Runtime's copy of the weights goes back to the system when it has let go of it: when the session is ready, or at its first run."""
     random, width, layers = np.random.default_rng(1), 512, 24
     weights = [numpy_helper.from_array(random.standard_normal((width, width), dtype=np.float32), f"w{i}") for i in range(layers)]
     nodes = [helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"v{i + 1}"]) for i in range(layers)]
