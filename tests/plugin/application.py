@@ -249,7 +249,7 @@ def check_functions_that_are_expanded(application):
 
 
 def check_external_data(application):
-    """It is read from the model's files, unless the application has them in memory."""
+    """It is read from the model's files, or where ONNX Runtime is told that they are, unless the application has them in memory."""
     weight = np.eye(64, dtype=np.float32) * 3
     ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [64])] for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "outside", *ends, [numpy_helper.from_array(weight, "w")])
@@ -262,6 +262,12 @@ def check_external_data(application):
             for more in ([], cache):
                 np.testing.assert_allclose(outputs_of(application, "outside.onnx", *flags, *more), x * factor, rtol=1e-5)
         time.sleep(2.1)  # then the weights' hash is kept
+    elsewhere = application.folder / "outside_elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "outside.data").write_bytes((weight * 2).tobytes())
+    for more in ([], ["--memory"]):
+        flags = [*more, *config(session__model_external_initializers_file_folder_path=elsewhere)]
+        np.testing.assert_allclose(outputs_of(application, "outside.onnx", *flags), outputs_of(application, "outside.onnx", "--plain", *flags), rtol=1e-5)
 
 
 def check_compile_api(application):
