@@ -14,45 +14,35 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 /// The panels of a chunk that follow, which are to come from memory while a unit's tiles multiply.
 struct NextUnit {
-  Ahead ahead;                    // all its lines; none: nothing follows
-  std::int64_t lines_of_row = 0;  // of each place, for which a row of a tile asks
-  std::int64_t lines_of_piece = 0;
+  Ahead ahead;  // all its lines that nothing has asked for; none: nothing follows
 
-  static const NextUnit& none() {
-    static constexpr NextUnit kNone;
-    return kNone;
-  }
-
-  /// What the tile of the part's rows [row, row + count) asks for.
-  [[nodiscard]] Ahead share(std::int64_t row, std::int64_t count) const {
-    const std::int64_t first = row * lines_of_row;
-    if (first >= ahead.lines) return {};
+  /// What the next tile asks for in so many steps.
+  [[nodiscard]] Ahead share(std::int64_t steps) {
     Ahead part = ahead;
-    for (const std::byte*& place : part.places) place += first * kLineBytes;
-    part.lines = std::min(count * lines_of_row, ahead.lines - first);
-    part.lines_of_piece = count * lines_of_piece;
+    part.lines = HWY_MIN(steps / kStepsOfTurn * ahead.lines_of_turn, ahead.lines);
+    for (const std::byte*& place : ahead.places) place += part.lines * kLineBytes;
+    ahead.lines -= part.lines;
     return part;
   }
 };
 
-/// The rows of a group, from number `row` of the part on, times kVectors vectors of columns, of which the result has
-/// `columns`, in tiles of about as many rows each.
+/// The rows of a group times kVectors vectors of columns, of which the result has `columns`, in tiles of about as many rows each.
+/// `steps`: how many of the chunk's rows of panels they have.
 template <std::size_t kVectors>
-HWY_INLINE void multiply_rows(Tile tile, std::int64_t row, std::int64_t rows, std::int64_t columns,
-                              const NextUnit& next) {
+HWY_INLINE void multiply_rows(Tile tile, std::int64_t rows, std::int64_t columns,
+                              std::int64_t steps, NextUnit& next) {
   constexpr auto kMost = static_cast<std::int64_t>(kRowsOf<kVectors>);
   const bool whole = columns >= static_cast<std::int64_t>(kVectors * kLanes);
   for (std::int64_t tiles = (rows + kMost - 1) / kMost; tiles > 0; --tiles) {
     const std::int64_t count = (rows + tiles - 1) / tiles;
     const TileFunction multiply = kTiles<kVectors>[static_cast<std::size_t>(count - 1)];
-    tile.ahead = next.share(row, count);
+    tile.ahead = next.ahead.lines > 0 ? next.share(steps) : Ahead{};
     if (whole)
       multiply(tile);
     else
       multiply_narrow(multiply, tile, count, columns);
     tile.offsets += count;
     tile.numbers += count;
-    row += count;
     rows -= count;
   }
 }
@@ -136,10 +126,12 @@ struct Chunk {
 /// A group's rows times the columns of a unit from `column` on, one chunk of the depth. `tile` has what
 /// all tiles share.
 HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, const Chunk& chunk,
-                              const Panels& panels, const NextUnit& next, Tile tile,
+                              const Panels& panels, NextUnit& next, Tile tile,
                               const WindowRows::Group& group, std::int64_t column) {
   const std::int64_t rows = group.count;
   const std::int64_t block = panels.block;
+  std::int64_t steps = 0;
+  for (std::size_t i = 0; i < tile.run_count; ++i) steps += tile.runs[i].count;
   const std::int64_t end = std::min(column + columns_of_unit(block), part.column + part.columns);
   // Where the last panel is alone it is a unit of its own.
   const std::size_t most = vectors_of(
@@ -149,16 +141,15 @@ HWY_INLINE void multiply_unit(const PanelProduct& p, const ProductPart& part, co
   tile.from_pitch = chunk.first ? p.finish.start_pitch : p.result_pitch;
   for (std::int64_t at = column; at < end; at += static_cast<std::int64_t>(vectors * kLanes)) {
     vectors = vectors_left(most, end - at, block);
-    const NextUnit& follows = at == column ? next : NextUnit::none();
     tile.panel = panels.first + (at - panels.column) / block * panels.pitch + at % block;
     tile.from = from == nullptr ? nullptr : from + part.row * tile.from_pitch + at;
     tile.to = p.result + part.row * p.result_pitch + at;
     tile.bias = p.finish.bias == nullptr ? nullptr : p.finish.bias + at;
     switch (vectors) {
-      case 4: multiply_rows<4>(tile, group.first, rows, end - at, follows); break;
-      case 3: multiply_rows<3>(tile, group.first, rows, end - at, follows); break;
-      case 2: multiply_rows<2>(tile, group.first, rows, end - at, follows); break;
-      default: multiply_rows<1>(tile, group.first, rows, end - at, follows); break;
+      case 4: multiply_rows<4>(tile, rows, end - at, steps, next); break;
+      case 3: multiply_rows<3>(tile, rows, end - at, steps, next); break;
+      case 2: multiply_rows<2>(tile, rows, end - at, steps, next); break;
+      default: multiply_rows<1>(tile, rows, end - at, steps, next); break;
     }
   }
 }
@@ -269,25 +260,35 @@ HWY_NOINLINE void stream_part(const PanelProduct& p, const ProductPart& part,
 /// What narrow panels become: of a unit's columns.
 inline constexpr std::int64_t kWidenedColumns = kLanes >= 16 ? 64 : 4 * kLanes;
 
-/// Rows of f32 panels that all rows take before the next ones. Measured with AVX2 on an Intel processor (docs/onednn.md, "Packed
-/// weights"): a tile's columns of so many stay in the first cache with its rows.
-HWY_INLINE std::int64_t float_chunk() {
-  constexpr std::int64_t kNearChunk = 384;
-  return kLanes == 8 && has_intel_cores() ? kNearChunk : kChunk;
+/// Rows of panels that all rows take before the next ones, of a depth. Measured with AVX2 on an Intel processor (docs/onednn.md, "Packed
+/// weights"): a tile's columns of about so many stay in the first cache with its rows, and chunks of one size keep tiles long.
+HWY_INLINE std::int64_t chunk_of(const PackedMatrix& matrix, std::int64_t depth) {
+  constexpr std::int64_t kNearChunk = 432, kStep = 16;
+  if (matrix.type != PanelType::kFloat) return kNarrowChunk;
+  if (kLanes != 8 || !has_intel_cores()) return kChunk;
+  const std::int64_t chunks = HWY_MAX((depth + kNearChunk / 2) / kNearChunk, std::int64_t{1});
+  return HWY_MAX((depth + chunks * kStep - 1) / (chunks * kStep), std::int64_t{1}) * kStep;
 }
 
-/// What follows the unit at row k of the panels from `column` on: the next columns, the part's first ones in the next chunk, or
-/// the first ones of the next part, whose columns mostly follow.
-HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, std::int64_t chunk,
-                              std::int64_t k, std::int64_t column) {
+/// What is multiplied of a product's depth: rows [depth, depth + count) of the panels, by those rows of a part that have them.
+struct DepthRange {
+  Windows windows;  // whose depth is count
+  std::int64_t depth, count;
+};
+
+/// What follows the unit at rows [k, k + count) of the panels from `column` on: the next columns, the part's first ones in the next
+/// chunk, or the first ones of the next part, whose columns mostly follow.
+HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, std::int64_t k,
+                              std::int64_t count, std::int64_t column) {
   NextUnit next;
   if (!prefetch_pays()) return next;
   constexpr std::int64_t kElement = sizeof(float);
-  const std::int64_t block = p.matrix.block, depth = p.windows.depth();
-  const std::int64_t steps = std::min(chunk, depth - k);
+  constexpr auto kTileRows = static_cast<std::int64_t>(kMostTileRows);
+  const std::int64_t block = p.matrix.block, depth = p.windows.depth(), steps = count;
   column += columns_of_unit(block);
   if (column >= part.column + part.columns) {
-    k = k + chunk < depth ? k + chunk : 0;
+    k = k + count < depth ? k + count : 0;
+    count = HWY_MIN(count, depth - k);
     column = k > 0 ? part.column : part.column + part.columns;
   }
   if (column >= p.matrix.columns || part.rows == 0 || steps <= 0) return next;
@@ -295,50 +296,83 @@ HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, st
       p.matrix.panels + (column / block * p.matrix.panel_elements + k * block) * kElement;
   const bool two = columns_of_unit(block) > block && column + block < p.matrix.columns;
   const std::int64_t places = Ahead::kPlaces / (two ? 2 : 1);  // of a panel
-  next.ahead.lines = std::min(chunk, depth - k) * block * kElement / kLineBytes / places;
+  next.ahead.lines = count * block * kElement / kLineBytes / places;
   for (std::int64_t i = 0; i < Ahead::kPlaces; ++i)
     next.ahead.places[static_cast<std::size_t>(i)] =
         panel + i / places * p.matrix.panel_elements * kElement +
         i % places * next.ahead.lines * kLineBytes;
-  next.lines_of_row = (next.ahead.lines + part.rows - 1) / part.rows;
-  next.lines_of_piece = (next.lines_of_row * kStepsOfPiece + steps - 1) / steps;
+  const std::int64_t tiles = (part.rows + kTileRows - 1) / kTileRows;
+  const std::int64_t turns = HWY_MAX(tiles * (steps / kStepsOfTurn), std::int64_t{1});
+  next.ahead.lines_of_turn = (next.ahead.lines + turns - 1) / turns;
   return next;
 }
 
-/// A panel's chunk stays in the nearest cache that holds it while all groups of rows take it.
-HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) {
-  const WindowRows rows(p.windows, part.row, part.rows);
-  if (is_streamed(p, rows)) return stream_part(p, part, rows);
+/// Chunk by chunk of a range. A panel's chunk stays in the nearest cache that holds it while all groups of rows take it.
+HWY_NOINLINE void multiply_range(const PanelProduct& p, const ProductPart& part,
+                                 const DepthRange& range, const WindowRows& rows) {
   Runs runs;
-  const std::int64_t depth = p.windows.depth(), block = block_of(p.matrix);
-  const std::int64_t unit = columns_of_unit(block);
+  const std::int64_t block = block_of(p.matrix), unit = columns_of_unit(block);
+  const std::int64_t depth = p.windows.depth(), chunk_depth = chunk_of(p.matrix, range.count);
   const bool narrow = p.matrix.type != PanelType::kFloat;
-  const std::int64_t chunk_depth = narrow ? kNarrowChunk : float_chunk();
   HWY_ALIGN float widened[kNarrowChunk * kWidenedColumns];
   Panels panels{narrow ? widened : reinterpret_cast<const float*>(p.matrix.panels), block,
                 narrow ? kNarrowChunk * block : p.matrix.panel_elements, 0};
   Tile tile = tile_of(p, rows, runs.data());
   if (block == static_cast<std::int64_t>(2 * kLanes)) tile.half = panels.pitch;
-  for (std::int64_t k = 0; k == 0 || k < depth; k += chunk_depth) {
-    const Chunk chunk{k == 0, k + chunk_depth >= depth};
+  for (std::int64_t k = 0; k == 0 || k < range.count; k += chunk_depth) {
+    const std::int64_t at = range.depth + k, count = HWY_MIN(chunk_depth, range.count - k);
+    const Chunk chunk{at == 0, at + count >= depth};
     tile.finish = chunk.last ? &p.finish : nullptr;
-    tile.first = narrow ? k : 0;
+    tile.first = narrow ? k : -range.depth;
     for (std::int64_t i = 0; i < part.columns; i += unit) {
+      const std::int64_t column = part.column + i;
       if (narrow)
-        panels = widen_unit(p.matrix, k, std::min(chunk_depth, depth - k), part.column + i,
-                            std::min(unit, part.columns - i), widened);
-      const NextUnit next =
-          narrow ? NextUnit{} : next_unit(p, part, chunk_depth, k, part.column + i);
+        panels = widen_unit(p.matrix, at, count, column, HWY_MIN(unit, part.columns - i), widened);
+      NextUnit next = narrow ? NextUnit{} : next_unit(p, part, at, count, column);
       for (const WindowRows::Group& group : rows.groups()) {
         tile.offsets = rows.offsets() + group.first;
         tile.numbers = rows.numbers() + group.first;
         if (i == 0 || rows.groups().size() > 1)
-          tile.run_count = find_runs(p.windows, group.cover, k, chunk_depth, runs);
+          tile.run_count = find_runs(range.windows, group.cover, k, count, runs);
         if (tile.run_count > 0 || chunk.first || chunk.last)
-          multiply_unit(p, part, chunk, panels, next, tile, group, part.column + i);
+          multiply_unit(p, part, chunk, panels, next, tile, group, column);
       }
     }
   }
+}
+
+/// Whether each position of the kernel is multiplied on its own, by all rows that have it: where so many of the rows are at edges that
+/// those with the same positions are too few for whole tiles. Measured: docs/onednn.md, "Packed weights".
+HWY_INLINE bool goes_by_positions(const PanelProduct& p) {
+  constexpr std::int64_t kLeastChannels = 256, kMostPixels = 100;
+  const Windows& w = p.windows;
+  return w.kernel != Windows::Pair{1, 1} && w.pad != Windows::Pair{0, 0} &&
+         w.channels >= kLeastChannels && w.result[0] * w.result[1] <= kMostPixels;
+}
+
+/// Only one position of the kernel.
+HWY_INLINE DepthRange position_range(const Windows& windows, std::int64_t line,
+                                     std::int64_t column) {
+  DepthRange range{windows, (line * windows.kernel[1] + column) * windows.channels,
+                   windows.channels};
+  range.windows.kernel = {1, 1};
+  range.windows.pad = {windows.pad[0] - line * windows.dilation[0],
+                       windows.pad[1] - column * windows.dilation[1]};
+  return range;
+}
+
+HWY_NOINLINE void multiply_part(const PanelProduct& p, const ProductPart& part) {
+  if (goes_by_positions(p)) {
+    for (std::int64_t line = 0; line < p.windows.kernel[0]; ++line)
+      for (std::int64_t column = 0; column < p.windows.kernel[1]; ++column) {
+        const DepthRange range = position_range(p.windows, line, column);
+        multiply_range(p, part, range, {range.windows, part.row, part.rows});
+      }
+    return;
+  }
+  const WindowRows rows(p.windows, part.row, part.rows);
+  if (is_streamed(p, rows)) return stream_part(p, part, rows);
+  multiply_range(p, part, {p.windows, 0, p.windows.depth()}, rows);
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE

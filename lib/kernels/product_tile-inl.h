@@ -36,8 +36,10 @@ template <std::size_t kVectors>
 constexpr std::size_t kRowsOf =
     kLanes >= 16 && kVectors == 4 ? 6 : HWY_MIN(kTileRegisters / kVectors, kMostTileRows);
 
-/// Steps of a tile's depth between two times that it asks for memory ahead.
-inline constexpr std::int64_t kStepsOfPiece = 32;
+/// Steps of a tile's depth in a turn in which it asks for memory ahead, and how many of them its loop takes at once. Measured
+/// (docs/onednn.md, "Packed weights"): more often, requests hold up what the tile itself reads.
+inline constexpr std::int64_t kStepsOfTurn = 16;
+inline constexpr int kStepsBesideRequests = 4;
 
 /// Lines of memory that a tile asks for while it multiplies, into the second cache: its share of what the next unit's
 /// tiles will read, from several places at once. Measured (docs/onednn.md, "Packed weights"): one place does not keep the
@@ -45,8 +47,8 @@ inline constexpr std::int64_t kStepsOfPiece = 32;
 struct Ahead {
   static constexpr std::int64_t kPlaces = 4;
   std::array<const std::byte*, kPlaces> places{};
-  std::int64_t lines = 0;           // of each place; 0: it asks for nothing
-  std::int64_t lines_of_piece = 0;  // of each place, in kStepsOfPiece steps
+  std::int64_t lines = 0;          // of each place; 0: it asks for nothing
+  std::int64_t lines_of_turn = 0;  // of each place
 };
 
 /// What a tile multiplies and where its sums go. All its columns are there (multiply_narrow() sees to
@@ -90,10 +92,9 @@ HWY_INLINE void finish_sums(const Tile& t, Sums<kRows, kVectors>& sums) {
   });
 }
 
-/// Asks for the lines of a piece, from number `line` on. Returns the number of the next piece's first.
+/// Asks for the lines of a turn, from number `line` on. Returns the number of the next turn's first.
 HWY_INLINE std::int64_t ask_ahead(const Ahead& ahead, std::int64_t line) {
-  const std::int64_t end = HWY_MIN(line + ahead.lines_of_piece, ahead.lines);
-  for (; line < end; ++line)
+  for (const std::int64_t end = line + ahead.lines_of_turn; line < end; ++line)
     for (const std::byte* place : ahead.places) prefetch_second(place + line * kLineBytes);
   return line;
 }
@@ -120,28 +121,29 @@ HWY_INLINE void add_step(const float* const (&a)[kRows], std::int64_t k,
 template <std::size_t kRows, std::size_t kVectors, bool kAhead>
 HWY_INLINE void add_products(const Tile& t, Sums<kRows, kVectors>& sums) {
   const std::int64_t half = t.half;
-  const std::int64_t piece =
-      t.ahead.lines > 0 ? kStepsOfPiece : std::numeric_limits<std::int64_t>::max();
   std::int64_t line = 0;
   for (std::size_t i = 0; i < t.run_count; ++i) {
     const Run& run = t.runs[i];
     const float* HWY_RESTRICT b = t.panel + (run.depth - t.first) * t.block;
     const float* a[kRows];
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED { a[r] = t.src + t.offsets[r] + run.src; });
-    for (std::int64_t k = 0; k < run.count;) {
-      line = ask_ahead(t.ahead, line);
-      const std::int64_t stop = run.count - k > piece ? k + piece : run.count;
-      if constexpr (kAhead) {
+    std::int64_t k = 0;
+    if constexpr (kAhead) {
 #pragma GCC unroll kStepsOfStream
-        for (; k < stop; ++k, b += t.block) {
-          unrolled<kVectors>([&](auto v)
-                                 CTXGEN_UNROLLED { prefetch(b + v * kLanes, kPrefetchBytes); });
-          add_step<kRows, kVectors>(a, k, b, half, sums);
-        }
-      } else {
-#pragma GCC unroll kStepsAtOnce
-        for (; k < stop; ++k, b += t.block) add_step<kRows, kVectors>(a, k, b, half, sums);
+      for (; k < run.count; ++k, b += t.block) {
+        unrolled<kVectors>([&](auto v)
+                               CTXGEN_UNROLLED { prefetch(b + v * kLanes, kPrefetchBytes); });
+        add_step<kRows, kVectors>(a, k, b, half, sums);
       }
+    } else {
+      for (; line < t.ahead.lines && k + kStepsOfTurn <= run.count; k += kStepsOfTurn) {
+        line = ask_ahead(t.ahead, line);
+#pragma GCC unroll kStepsBesideRequests
+        for (std::int64_t s = 0; s < kStepsOfTurn; ++s, b += t.block)
+          add_step<kRows, kVectors>(a, k + s, b, half, sums);
+      }
+#pragma GCC unroll kStepsAtOnce
+      for (; k < run.count; ++k, b += t.block) add_step<kRows, kVectors>(a, k, b, half, sums);
     }
   }
 }

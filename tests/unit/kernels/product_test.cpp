@@ -100,18 +100,40 @@ struct Trial {
     return out;
   }
 
+  /// Line and column of the image at a row's position.
+  Windows::Pair place(std::int64_t row, std::int64_t position) const {
+    const Windows& w = windows;
+    return {row / w.result[1] % w.result[0] * w.stride[0] - w.pad[0] +
+                position / w.kernel[1] * w.dilation[0],
+            row % w.result[1] * w.stride[1] - w.pad[1] + position % w.kernel[1] * w.dilation[1]};
+  }
+
+  /// Whether position number `position` of the kernel lies in the image for a row.
+  bool has(std::int64_t row, std::int64_t position) const {
+    const auto [y, x] = place(row, position);
+    return x >= 0 && x < windows.size[1] && y >= 0 && y < windows.size[0];
+  }
+
   /// Element k of a row of the left matrix.
   double element(std::int64_t row, std::int64_t k) const {
     const Windows& w = windows;
     const std::int64_t channel = k % w.channels, position = k / w.channels;
-    const std::int64_t x =
-        row % w.result[1] * w.stride[1] - w.pad[1] + position % w.kernel[1] * w.dilation[1];
-    const std::int64_t y = row / w.result[1] % w.result[0] * w.stride[0] - w.pad[0] +
-                           position / w.kernel[1] * w.dilation[0];
-    if (x < 0 || x >= w.size[1] || y < 0 || y >= w.size[0]) return 0;
+    if (!has(row, position)) return 0;
+    const auto [y, x] = place(row, position);
     const std::int64_t image = row / w.result[1] / w.result[0];
     return src[static_cast<std::size_t>(((image * w.size[0] + y) * w.size[1] + x) * w.pitch +
                                         channel)];
+  }
+
+  /// An element of the result as multiply_panels() promises it.
+  float chain(std::int64_t row, std::int64_t n) const {
+    float sum = start ? starts[static_cast<std::size_t>(row * product.result_pitch + n)] : 0;
+    for (std::int64_t k = 0; k < windows.depth(); ++k)
+      if (has(row, k / windows.channels))
+        sum = std::fma(static_cast<float>(element(row, k)),
+                       weights[static_cast<std::size_t>(k * columns + n)], sum);
+    if (bias) sum += biases[static_cast<std::size_t>(n)];
+    return std::clamp(sum, low, high);
   }
 
   /// The largest error of the result in units of 2^-24 of the sum of absolute values.
@@ -195,6 +217,43 @@ TEST(PanelProduct, OfWindowsIsCloseToDoublePrecision) {
     trial.prepare();
     trial.check(trial.run(), "case " + std::to_string(i));
     if (HasFatalFailure()) return;
+  }
+}
+
+/// Edges of small images with many channels, whose rows are multiplied position by position.
+TEST(PanelProduct, OfSmallImagesIsOneChainOfMultiplyAdds) {
+  if (simd_level() < SimdLevel::kAvx2) GTEST_SKIP() << "no fused multiply-adds";
+  std::mt19937 random(9);
+  const auto up_to = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random()) % (most + 1);
+  };
+  for (int i = 0; i < 24; ++i) {
+    Windows w{.images = 1 + up_to(1), .channels = 256 + up_to(200)};
+    for (const std::size_t axis : {0U, 1U}) {
+      w.kernel[axis] = 1 + up_to(2);
+      w.size[axis] = 1 + up_to(6);
+      w.stride[axis] = 1 + up_to(1);
+      w.dilation[axis] = 1 + up_to(1);
+      w.pad[axis] = up_to(3);
+      const std::int64_t span = (w.kernel[axis] - 1) * w.dilation[axis] + 1;
+      const std::int64_t room = w.size[axis] + w.pad[axis] + up_to(2) - span;
+      w.result[axis] = room < 0 ? 0 : room / w.stride[axis] + 1;
+    }
+    w.pitch = w.channels + (i % 3 == 0 ? 4 : 0);
+    Trial trial{.windows = w,
+                .columns = 1 + up_to(20),
+                .block = 16 * (1 + up_to(3)),
+                .type = static_cast<PanelType>(i % 3),
+                .bias = up_to(1) == 1,
+                .start = up_to(1) == 1,
+                .low = i % 4 == 0 ? 0 : -kInfinity};
+    trial.prepare();
+    const Floats out = trial.run();
+    EXPECT_EQ(trial.run(5, 1), out) << "case " << i;
+    for (std::int64_t row = 0; row < w.rows(); ++row)
+      for (std::int64_t n = 0; n < trial.columns; ++n)
+        ASSERT_EQ(out[static_cast<std::size_t>(row * trial.columns + n)], trial.chain(row, n))
+            << "case " << i << ": row " << row << " column " << n;
   }
 }
 
