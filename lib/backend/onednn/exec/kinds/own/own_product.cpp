@@ -67,9 +67,11 @@ bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& win
 bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels, std::int64_t depth,
                         std::int64_t columns) {
   constexpr std::int64_t kMostPixels = 320, kMostBesideExponentials = 100, kLeast = 64;
+  constexpr std::int64_t kMostWithAvx2 = 64;
   if (is_small_product(pixels, depth, columns)) return true;
-  if (!includes(usable_instruction_set(), InstructionSet::kAvx512Core) || !kernels::reads_ahead())
-    return false;
+  if (!kernels::reads_ahead()) return false;
+  const bool wide = includes(usable_instruction_set(), InstructionSet::kAvx512Core);
+  if (!wide && pixels > kMostWithAvx2) return false;
   const bool exponentials =
       std::ranges::any_of(builder.node().post_ops, [](const NodePostOp& stage) {
         return needs_exponential(stage.post->kind, stage.operand != kNone);
