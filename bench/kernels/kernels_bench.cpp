@@ -112,6 +112,7 @@ void add_softmax() {
 }
 
 void add_depthwise();
+void add_pools();
 void add_norms();
 void add_recurrent();
 void add_states();
@@ -123,6 +124,7 @@ int main(int argc, char** argv) {
   ctxgen::bench::add_activations();
   ctxgen::bench::add_softmax();
   ctxgen::bench::add_depthwise();
+  ctxgen::bench::add_pools();
   ctxgen::bench::add_norms();
   ctxgen::bench::add_recurrent();
   ctxgen::bench::add_states();

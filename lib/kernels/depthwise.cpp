@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "stretches.h"
 #include "vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,20 +39,6 @@ struct Pixels {
   float low, high;
   bool clamped;
 };
-
-template <bool kWhole>
-HWY_INLINE FloatVector load(const float* from, std::size_t count) {
-  if constexpr (kWhole) return hn::LoadU(Floats(), from);
-  return hn::LoadN(Floats(), from, count);
-}
-
-template <bool kWhole>
-HWY_INLINE void store(FloatVector x, float* to, std::size_t count) {
-  if constexpr (kWhole)
-    hn::StoreU(x, Floats(), to);
-  else
-    hn::StoreN(x, Floats(), to, count);
-}
 
 /// Adds the products of a line of the kernel, whose every weight is loaded once for all pixels.
 template <std::size_t kPixels, bool kWhole>
@@ -159,44 +146,6 @@ HWY_INLINE PixelsFunction function_for(const Pixels& t, std::int64_t pixels) {
   if (t.apart == t.position) return sliding_function<1>(t.columns, index);
   if (t.apart == 2 * t.position) return sliding_function<2>(t.columns, index);
   return kPixelFunctions<0, 0>[index];
-}
-
-/// Positions of the kernel, [first, end), that lie in an image of `size` pixels for the window that begins at pixel
-/// `begin`.
-struct Positions {
-  std::int64_t first, end;
-  bool operator==(const Positions&) const = default;
-};
-HWY_INLINE Positions positions(std::int64_t begin, std::int64_t size, std::int64_t kernel,
-                               std::int64_t dilation) {
-  const std::int64_t first = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
-  const std::int64_t end = begin >= size ? 0 : (size - begin + dilation - 1) / dilation;
-  return {HWY_MIN(first, kernel), HWY_MIN(end, kernel)};
-}
-
-/// Neighbouring results along an axis, [first, end), whose windows cover the same positions of the kernel.
-struct Stretch {
-  std::int64_t first, end;
-  Positions covered;
-  [[nodiscard]] HWY_INLINE std::int64_t count() const { return end - first; }
-};
-
-/// The stretch that begins at `first`, up to `end` at most.
-HWY_INLINE Stretch stretch(const Windows& w, std::size_t axis, std::int64_t first,
-                           std::int64_t end) {
-  const auto covered = [&](std::int64_t at) {
-    return positions(at * w.stride[axis] - w.pad[axis], w.size[axis], w.kernel[axis],
-                     w.dilation[axis]);
-  };
-  Stretch found{first, first + 1, covered(first)};
-  if (found.covered == Positions{0, w.kernel[axis]}) {
-    const std::int64_t last =
-        w.size[axis] - 1 + w.pad[axis] - (w.kernel[axis] - 1) * w.dilation[axis];
-    found.end = HWY_MIN(last / w.stride[axis] + 1, end);
-  } else {
-    while (found.end < end && covered(found.end) == found.covered) ++found.end;
-  }
-  return found;
 }
 
 /// Channels of lines of one image whose windows cover the same lines of the kernel.

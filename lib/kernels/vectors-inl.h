@@ -21,6 +21,21 @@ using FloatVector = hn::Vec<Floats>;
 // Lanes of a vector as a constant: all our instruction sets have one.
 inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
+/// A vector of elements, or the first `count` of one where it is not whole.
+template <bool kWhole>
+HWY_INLINE FloatVector load(const float* from, std::size_t count) {
+  if constexpr (kWhole) return hn::LoadU(Floats(), from);
+  return hn::LoadN(Floats(), from, count);
+}
+
+template <bool kWhole>
+HWY_INLINE void store(FloatVector x, float* to, std::size_t count) {
+  if constexpr (kWhole)
+    hn::StoreU(x, Floats(), to);
+  else
+    hn::StoreN(x, Floats(), to, count);
+}
+
 /// NaN stays: it compares as neither, and x86's Max and Min return their second operand then.
 HWY_INLINE FloatVector clamp(FloatVector x, FloatVector low, FloatVector high) {
 #if HWY_ARCH_X86

@@ -2,12 +2,15 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "ctxgen/base/simd.h"
+#include "ctxgen/kernels/pool.h"
 
 #include "kernels/kernel_loops.h"
 #include "kernels/kernels.h"
 #include "layout/layout.h"
+#include "rules/conv_rules.h"
 
 namespace ctxgen::onednn {
 namespace {
@@ -117,6 +120,43 @@ class PoolKernel final : public Kernel {
   std::int64_t pixels_ = 1;
 };
 
+/// Pools of f32 with one or two spatial dims.
+class LinePoolKernel final : public Kernel {
+ public:
+  explicit LinePoolKernel(kernels::Pool pool) : pool_(pool) {}
+
+  Status run(std::byte* const* args, Workers& workers) const override {
+    kernels::Pool pool = pool_;
+    pool.src = reinterpret_cast<const float*>(args[0]);
+    pool.result = reinterpret_cast<float*>(args[1]);
+    const kernels::Windows& w = pool.windows;
+    const std::int64_t work =
+        work_of(work_of(w.rows(), w.channels), work_of(w.kernel[0], w.kernel[1]));
+    parallel_for(workers, w.images * w.result[0], work,
+                 [&](std::int64_t line) { kernels::pool_lines(pool, line, 1); });
+    return {};
+  }
+
+ private:
+  kernels::Pool pool_;
+};
+
+/// The pool as lib/kernels knows it. One spatial dim becomes lines of one pixel, which threads share.
+kernels::Pool line_pool(const Dims& src, const Window& window, PoolMode mode) {
+  kernels::Pool pool{.windows = windows_of(src, window, 1),
+                     .mode = mode == PoolMode::kMax ? kernels::Pool::Mode::kMaximum
+                                                    : kernels::Pool::Mode::kAverage,
+                     .counts_padding = mode == PoolMode::kAverageInclude};
+  kernels::Windows& w = pool.windows;
+  const std::size_t last = window.pad_end.size() - 1;
+  pool.counted = {w.size[0] + (last > 0 ? window.pad_end[0] : 0), w.size[1] + window.pad_end[last]};
+  if (last == 0)
+    for (auto* pair :
+         {&w.size, &w.result, &w.kernel, &w.stride, &w.dilation, &w.pad, &pool.counted})
+      std::swap((*pair)[0], (*pair)[1]);
+  return pool;
+}
+
 class LrnKernel final : public Kernel {
  public:
   LrnKernel(std::int64_t pixels, std::int64_t channels, LrnWindow params)
@@ -153,6 +193,8 @@ class LrnKernel final : public Kernel {
 
 std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& window, PoolMode mode,
                                                DataType type) {
+  if (type == DataType::kFloat && src.size() <= 4)
+    return std::make_shared<LinePoolKernel>(line_pool(src, window, mode));
   if (type == DataType::kUint8)
     return std::make_shared<PoolKernel<std::uint8_t>>(src, window, mode);
   if (type == DataType::kInt8) return std::make_shared<PoolKernel<std::int8_t>>(src, window, mode);

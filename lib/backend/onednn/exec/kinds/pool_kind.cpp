@@ -67,6 +67,12 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
       {builder.slot_arg(DNNL_ARG_SRC, src_md, src), builder.slot_arg(DNNL_ARG_DST, dst_md, dst)});
 }
 
+/// Pools of lines in f32, but those of whole images. Measured: docs/onednn.md, "Pooling and resizing".
+bool prefers_own(const Slot& src, const Slot& dst) {
+  return src.type == DataType::kFloat && src.dims.size() <= 4 &&
+         volume(dst.dims) > dst.dims[0] * dst.dims[1];
+}
+
 Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
   const Slot& src = builder.input(0);
   const Slot& dst = builder.output();
@@ -75,7 +81,7 @@ Status build_window(NodeBuilder& builder, const Window& w, PoolMode mode) {
     return fail(ErrorCode::kUnsupported, "{}: average of {}", label(builder.op()),
                 name_of(src.type));
   Status status = fail(ErrorCode::kUnsupported, "own loop");
-  if (onednn_agrees(w, mode)) status = build_onednn(builder, w, mode);
+  if (!prefers_own(src, dst) && onednn_agrees(w, mode)) status = build_onednn(builder, w, mode);
   if (!status && (narrow || status.error().code != ErrorCode::kUnsupported)) return status;
   if (!status)
     builder.add_kernel("loop:pool", make_pool_kernel(src.dims, w, mode, src.type),
