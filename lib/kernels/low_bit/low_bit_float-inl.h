@@ -63,15 +63,15 @@ HWY_NOINLINE void prepare_float_row(const LowBitMatrix& matrix, const RowLayout&
 template <std::size_t kRows, std::size_t kVectors>
 constexpr std::size_t kChainsOf = kRows * kVectors >= 8 ? 1 : 8 / (kRows * kVectors);
 
-/// The sums of a block of `words` words; `word` and `x` go on to what follows it.
+/// The sums of a block of `words` words; `tile.word` and `x` go on to what follows it.
 template <std::size_t kBits, std::size_t kRows, std::size_t kVectors, std::size_t kChains>
-HWY_INLINE void add_float_block(std::int64_t words, std::size_t stride, const std::byte*& word,
+HWY_INLINE void add_float_block(std::int64_t words, std::size_t stride, TileReader& tile,
                                 const float*& x, hn::Vec<Floats> (&sum)[kRows][kVectors][kChains]) {
   constexpr std::size_t kElements = 32 / kBits;
   for (std::int64_t j = 0; j < words; ++j) {
     hn::Vec<Words> from[kVectors];
     hn::Vec<Floats> element[kVectors];
-    load_words(word, kRows == 1, from);
+    load_words<kRows == 1>(tile, from);
     HWY_UNROLL(16)
     for (std::size_t q = 0; q < kElements; ++q) {
       HWY_UNROLL(8)
@@ -87,7 +87,7 @@ HWY_INLINE void add_float_block(std::int64_t words, std::size_t stride, const st
         }
       }
     }
-    word += kWordRow;
+    tile.word += kWordRow;
     x += kElements;
   }
 }
@@ -95,8 +95,8 @@ HWY_INLINE void add_float_block(std::int64_t words, std::size_t stride, const st
 /// As int8_columns(), over rows that prepare_float_row() made.
 template <std::size_t kBits, std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void float_columns(const LowBitMatrix& matrix, const RowLayout& layout,
-                              const std::byte* prepared, const std::byte* from, std::size_t column,
-                              float* sums) {
+                              const std::byte* prepared, const TilesAtOnce& from, float* sums) {
+  static_assert(kRows == 1 || kVectors <= kTileVectors);
   const Floats d;
   const LowBitLayout packed(matrix);
   const bool middle = matrix.zeros == ZeroPoints::kMiddle;
@@ -107,11 +107,12 @@ HWY_INLINE void float_columns(const LowBitMatrix& matrix, const RowLayout& layou
     for (auto& total : row) total = hn::Zero(d);
   const auto* x = reinterpret_cast<const float*>(prepared);
   const auto* zero = reinterpret_cast<const float*>(prepared + layout.zeros_offset);
-  const std::byte* word = from + column * 4;
-  const std::byte* zero_points = from + packed.zeros_offset + column * zero_bytes;
+  TileReader tile{from.first + from.column * 4, nullptr,
+                  from.first + packed.zeros_offset + from.column * zero_bytes,
+                  static_cast<std::size_t>(packed.tile_bytes), from.ahead};
   for (std::int64_t block = 0; block < packed.blocks; ++block) {
     hn::Vec<Floats> sum[kRows][kVectors][kChainsOf<kRows, kVectors>];
-    load_zeros(matrix.zeros, zero_points, zeros);
+    load_zeros(matrix.zeros, tile.zeros, tile.pitch, zeros);
     HWY_UNROLL(8)
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t v = 0; v < kVectors; ++v) {
@@ -119,10 +120,12 @@ HWY_INLINE void float_columns(const LowBitMatrix& matrix, const RowLayout& layou
         const auto minus = hn::Set(d, zero[r * stride]);
         sum[r][v][0] = middle ? minus : hn::Mul(minus, zeros[v]);
       }
-    add_float_block<kBits>(packed.block_words, stride, word, x, sum);
+    add_float_block<kBits>(packed.block_words, stride, tile, x, sum);
+    if constexpr (kRows == 1) fetch_words<kVectors>(tile.word, tile);
     HWY_UNROLL(8)
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const auto scale = hn::LoadU(d, reinterpret_cast<const float*>(word) + v * kLanes);
+      const auto scale =
+          hn::LoadU(d, reinterpret_cast<const float*>(tile.word + vector_offset<4>(v, tile.pitch)));
       HWY_UNROLL(8)
       for (std::size_t r = 0; r < kRows; ++r) {
         auto whole = sum[r][v][0];
@@ -131,11 +134,11 @@ HWY_INLINE void float_columns(const LowBitMatrix& matrix, const RowLayout& layou
         totals[r][v] = hn::MulAdd(whole, scale, totals[r][v]);
       }
     }
-    word += kWordRow;  // the scales
-    zero_points += kLowBitColumns * zero_bytes;
+    tile.word += kWordRow;  // the scales
+    tile.zeros += kLowBitColumns * zero_bytes;
     ++zero;
   }
-  store_sums(totals, column, sums);
+  store_sums(totals, from.column, sums);
 }
 
 /// Blocks [first, last) of a tile as (q - zero) * scale: panel[k][kLowBitColumns] in f32.
@@ -152,7 +155,7 @@ HWY_NOINLINE void unpack_panel(const LowBitMatrix& matrix, const std::byte* tile
     const auto* scales =
         reinterpret_cast<const float*>(record + packed.block_words * kLowBitColumns * 4);
     hn::Vec<Floats> zeros[kTileVectors];
-    load_zeros(matrix.zeros, tile + packed.zeros_offset + block * kLowBitColumns * zero_bytes,
+    load_zeros(matrix.zeros, tile + packed.zeros_offset + block * kLowBitColumns * zero_bytes, 0,
                zeros);
     for (std::size_t v = 0; v < kTileVectors; ++v) {
       const auto scale = hn::LoadU(d, scales + v * kLanes);

@@ -102,11 +102,20 @@ HWY_INLINE hn::Vec<Words> bytes_of(hn::Vec<Words> word, std::size_t p) {
   return hn::And(hn::ShiftRight<kBits * 3 % 32>(word), mask);
 }
 
-/// What kernels read of a tile, as they go along.
+/// Tiles that are multiplied at once, from `column` of the first one on: only one, where not all of its columns are.
+struct TilesAtOnce {
+  const std::byte* first;
+  std::size_t column;
+  std::size_t ahead;  // bytes that are fetched before they are used, by one row
+};
+
+/// What kernels read of tiles, as they go along.
 struct TileReader {
   const std::byte* word;    // of the first column
   const std::byte* scales;  // of the block
   const std::byte* zeros;
+  std::size_t pitch;  // bytes, from a tile to the next one
+  std::size_t ahead;  // 0: nothing is fetched
 };
 
 /// The same of prepared rows.
@@ -118,21 +127,32 @@ struct RowReader {
 };
 
 constexpr std::size_t kWordRow = kLowBitColumns * 4;  // bytes
-constexpr std::size_t kAhead = 8192;                  // bytes that are fetched before they are used
+
+/// Bytes from the first vector of columns to vector `v`, which may be in the next tile.
+template <std::size_t kColumnBytes>
+HWY_INLINE std::size_t vector_offset(std::size_t v, std::size_t pitch) {
+  return v / kTileVectors * pitch + v % kTileVectors * kLanes * kColumnBytes;
+}
 
 template <std::size_t kVectors>
-HWY_INLINE void load_words(const std::byte* word, bool ahead, hn::Vec<Words> (&to)[kVectors]) {
+HWY_INLINE void fetch_words(const std::byte* word, const TileReader& tile) {
   HWY_UNROLL(8)
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    const std::byte* at = word + v * kLanes * 4;
-    if (ahead) hwy::Prefetch(at + kAhead);
-    to[v] = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(at));
-  }
+  for (std::size_t v = 0; v < kVectors; ++v)
+    hwy::Prefetch(word + vector_offset<4>(v, tile.pitch) + tile.ahead);
+}
+
+template <bool kFetch, std::size_t kVectors>
+HWY_INLINE void load_words(const TileReader& tile, hn::Vec<Words> (&to)[kVectors]) {
+  if constexpr (kFetch) fetch_words<kVectors>(tile.word, tile);
+  HWY_UNROLL(8)
+  for (std::size_t v = 0; v < kVectors; ++v)
+    to[v] = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(
+                                   tile.word + vector_offset<4>(v, tile.pitch)));
 }
 
 /// Zero points of `kVectors` vectors of columns, where there are any.
 template <std::size_t kVectors>
-HWY_INLINE void load_zeros(ZeroPoints form, const std::byte* zeros,
+HWY_INLINE void load_zeros(ZeroPoints form, const std::byte* zeros, std::size_t pitch,
                            hn::Vec<Floats> (&to)[kVectors]) {
   const hn::Rebind<std::uint8_t, Ints> bytes;
   HWY_UNROLL(8)
@@ -141,10 +161,11 @@ HWY_INLINE void load_zeros(ZeroPoints form, const std::byte* zeros,
     if (form == ZeroPoints::kInteger)
       to[v] = hn::ConvertTo(
           Floats(),
-          hn::PromoteTo(
-              Ints(), hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(zeros) + v * kLanes)));
+          hn::PromoteTo(Ints(), hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(
+                                                     zeros + vector_offset<1>(v, pitch)))));
     else if (form == ZeroPoints::kFloat)
-      to[v] = hn::LoadU(Floats(), reinterpret_cast<const float*>(zeros) + v * kLanes);
+      to[v] =
+          hn::LoadU(Floats(), reinterpret_cast<const float*>(zeros + vector_offset<4>(v, pitch)));
   }
 }
 
@@ -155,7 +176,7 @@ HWY_INLINE void add_unit(std::size_t words, TileReader& tile, RowReader& rows,
   constexpr std::size_t kParts = 8 / kBits;
   for (std::size_t j = 0; j < words; ++j) {
     hn::Vec<Words> from[kVectors], bytes[kVectors];
-    load_words(tile.word, kRows == 1, from);
+    load_words<kRows == 1>(tile, from);
     HWY_UNROLL(4)
     for (std::size_t p = 0; p < kParts; ++p) {
       HWY_UNROLL(8)
@@ -182,7 +203,8 @@ HWY_INLINE void scale_unit(bool middle, const TileReader& tile, const RowReader&
   const Ints di;
   HWY_UNROLL(8)
   for (std::size_t v = 0; v < kVectors; ++v) {
-    const auto scale = hn::LoadU(d, reinterpret_cast<const float*>(tile.scales) + v * kLanes);
+    const auto scale =
+        hn::LoadU(d, reinterpret_cast<const float*>(tile.scales + vector_offset<4>(v, tile.pitch)));
     HWY_UNROLL(8)
     for (std::size_t r = 0; r < kRows; ++r) {
       const auto four = hn::Set(di, load_four(rows.zero + r * rows.stride));
@@ -204,12 +226,12 @@ HWY_INLINE void store_sums(const hn::Vec<Floats> (&totals)[kRows][kVectors], std
       hn::StoreU(totals[r][v], Floats(), sums + r * kLowBitColumns + column + v * kLanes);
 }
 
-/// `kVectors` vectors of columns of a tile, from `column` on, times `kRows` prepared rows:
-/// sums[r * kLowBitColumns + c], without bias.
+/// `kVectors` vectors of columns times `kRows` prepared rows: sums[r * kLowBitColumns + c], without bias. One row may
+/// take the columns of several tiles.
 template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout,
-                             const std::byte* prepared, const std::byte* from, std::size_t column,
-                             float* sums) {
+                             const std::byte* prepared, const TilesAtOnce& from, float* sums) {
+  static_assert(kRows == 1 || kVectors <= kTileVectors);
   const LowBitLayout packed(matrix);
   const bool middle = matrix.zeros == ZeroPoints::kMiddle;
   const auto words = static_cast<std::size_t>(layout.unit) * kBits / 32;
@@ -218,10 +240,13 @@ HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout
     for (auto& total : row) total = hn::Zero(Floats());
   RowReader rows{prepared, prepared + layout.scales_offset, prepared + layout.zeros_offset,
                  static_cast<std::size_t>(layout.row_bytes)};
-  TileReader tile{from + column * 4, nullptr, from + packed.zeros_offset + column};
+  TileReader tile{from.first + from.column * 4, nullptr,
+                  from.first + packed.zeros_offset + from.column,
+                  static_cast<std::size_t>(packed.tile_bytes), from.ahead};
   for (std::int64_t block = 0; block < packed.blocks; ++block) {
     tile.scales = tile.word + static_cast<std::size_t>(packed.block_words) * kWordRow;
-    load_zeros(matrix.zeros, tile.zeros, zeros);
+    load_zeros(matrix.zeros, tile.zeros, tile.pitch, zeros);
+    if constexpr (kRows == 1) fetch_words<kVectors>(tile.scales, tile);
     for (std::int64_t done = 0; done < matrix.block; done += layout.unit) {
       typename Dot::Sum sum[kRows][kVectors];
       HWY_UNROLL(8)
@@ -237,7 +262,7 @@ HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout
     tile.word += kWordRow;  // the scales
     tile.zeros += kLowBitColumns;
   }
-  store_sums(totals, column, sums);
+  store_sums(totals, from.column, sums);
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE

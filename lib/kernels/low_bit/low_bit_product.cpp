@@ -12,6 +12,7 @@
 #include "low_bit/low_bit_amx-inl.h"
 #include "low_bit/low_bit_float-inl.h"
 #include "low_bit/low_bit_int8-inl.h"
+#include "prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -26,6 +27,19 @@ constexpr std::size_t kMostPanelRows = kLanes >= 16 ? 12 : kLanes >= 8 ? 6 : 4;
 /// Vectors of columns at once: all registers for one row, two of each of several rows.
 template <std::size_t kRows>
 constexpr std::size_t kVectorsOf = kRows == 1 ? std::min<std::size_t>(kTileVectors, 4) : 2;
+
+/// How one row reads the matrix. Measured (docs/onednn.md, "Low-bit weights"): Intel's cores reach more of the memory from
+/// two tiles, for which AVX-512 has the registers, and from nearby; AMD's were measured with one tile and far ahead.
+struct RowReading {
+  std::int64_t tiles = 1;  // at once
+  std::size_t ahead = 8192;
+};
+
+HWY_INLINE RowReading row_reading(std::int64_t tiles) {
+  constexpr std::int64_t kLeastTiles = 16;  // fewer are parts for the workers
+  if (!has_intel_cores()) return {};
+  return {kLanes >= 16 && tiles >= kLeastTiles ? 2 : 1, 2048};
+}
 
 /// Adds the bias to the sums of `rows` rows of a tile and writes them.
 HWY_INLINE void write_tile(const LowBitProduct& p, std::int64_t row, std::size_t rows,
@@ -68,11 +82,23 @@ template <class Kernel, std::size_t kRows>
 HWY_NOINLINE void multiply_tile(const LowBitProduct& p, const RowLayout& layout, std::int64_t row,
                                 std::int64_t tile) {
   HWY_ALIGN float sums[kRows * kLowBitColumns];
-  const std::byte* from = p.packed + tile * LowBitLayout(p.matrix).tile_bytes;
-  for (std::size_t column = 0; column < kLowBitColumns; column += kVectorsOf<kRows> * kLanes)
+  TilesAtOnce from{p.packed + tile * LowBitLayout(p.matrix).tile_bytes, 0, row_reading(1).ahead};
+  for (; from.column < kLowBitColumns; from.column += kVectorsOf<kRows> * kLanes)
     Kernel::template columns<kRows, kVectorsOf<kRows>>(
-        p.matrix, layout, p.scratch + row * layout.row_bytes, from, column, sums);
+        p.matrix, layout, p.scratch + row * layout.row_bytes, from, sums);
   write_tile(p, row, kRows, tile, sums);
+}
+
+/// Row 0 of two tiles.
+template <class Kernel>
+HWY_NOINLINE void multiply_two_tiles(const LowBitProduct& p, const RowLayout& layout,
+                                     std::int64_t tile) {
+  HWY_ALIGN float sums[2 * kLowBitColumns];
+  const std::byte* first = p.packed + tile * LowBitLayout(p.matrix).tile_bytes;
+  Kernel::template columns<1, 2 * kTileVectors>(p.matrix, layout, p.scratch,
+                                                TilesAtOnce{first, 0, row_reading(2).ahead}, sums);
+  write_tile(p, 0, 1, tile, sums);
+  write_tile(p, 0, 1, tile + 1, sums + kLowBitColumns);
 }
 
 /// Rows [row, end) of a tile, as many at once as there are.
@@ -89,20 +115,25 @@ HWY_INLINE void multiply_rows(const LowBitProduct& p, const RowLayout& layout, s
   take.template operator()<1>();
 }
 
-/// Calls task(tile, row, end of rows) for all tiles and parts of the rows; `workers` help where they are
-/// worth it: starting them costs as much as half a million products.
+/// Calls task(0) to task(count - 1), the whole product; `workers` help where they are worth it: starting them costs as
+/// much as half a million products.
+template <class Task>
+HWY_INLINE void for_tasks(const LowBitProduct& p, Workers& workers, std::int64_t count,
+                          const Task& task) {
+  constexpr std::int64_t kWorthThreads = 512 * 1024;
+  if (p.rows >= kWorthThreads / p.matrix.k / p.matrix.n) return workers.parallel_for(count, task);
+  for (std::int64_t i = 0; i < count; ++i) task(i);
+}
+
+/// Calls task(tile, row, end of rows) for all tiles and parts of the rows.
 template <class Task>
 HWY_INLINE void for_parts(const LowBitProduct& p, Workers& workers, const Task& task) {
   const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
   const std::int64_t parts = (p.rows + kRowsOfTask - 1) / kRowsOfTask;
-  const auto part = [&](std::int64_t i) HWY_ATTR {
+  for_tasks(p, workers, tiles * parts, [&](std::int64_t i) HWY_ATTR {
     const std::int64_t row = i % parts * kRowsOfTask;
     task(i / parts, row, std::min(row + kRowsOfTask, p.rows));
-  };
-  constexpr std::int64_t kWorthThreads = 512 * 1024;
-  if (p.rows >= kWorthThreads / p.matrix.k / p.matrix.n)
-    return workers.parallel_for(tiles * parts, part);
-  for (std::int64_t i = 0; i < tiles * parts; ++i) part(i);
+  });
 }
 
 /// Calls prepare(row) for all rows; `workers` help where they are worth it.
@@ -142,13 +173,36 @@ HWY_NOINLINE void multiply_amx(const LowBitProduct& p, Workers& workers) {
 }
 #endif
 
+/// One prepared row times all tiles.
+template <class Kernel>
+HWY_INLINE void multiply_tiles_by_two(const LowBitProduct& p, const RowLayout& layout,
+                                      std::int64_t tiles, Workers& workers) {
+  for_tasks(p, workers, (tiles + 1) / 2, [&](std::int64_t i) HWY_ATTR {
+    if (2 * i + 1 < tiles)
+      multiply_two_tiles<Kernel>(p, layout, 2 * i);
+    else
+      multiply_tile<Kernel, 1>(p, layout, 0, 2 * i);
+  });
+}
+
+/// Prepared rows times all tiles.
+template <class Kernel>
+HWY_INLINE void multiply_prepared(const LowBitProduct& p, const RowLayout& layout,
+                                  Workers& workers) {
+  if constexpr (kLanes >= 16)
+    if (const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
+        p.rows == 1 && row_reading(tiles).tiles == 2)
+      return multiply_tiles_by_two<Kernel>(p, layout, tiles, workers);
+  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+    multiply_rows<Kernel>(p, layout, row, end, tile);
+  });
+}
+
 template <class Dot, std::size_t kBits>
 HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
   const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
   prepare_int8_rows(p, layout, workers);
-  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
-    multiply_rows<Int8<Dot, kBits>>(p, layout, row, end, tile);
-  });
+  multiply_prepared<Int8<Dot, kBits>>(p, layout, workers);
 }
 
 /// A tile times rows [row, end) by panels.
@@ -191,9 +245,7 @@ HWY_NOINLINE void multiply_float(const LowBitProduct& p, Workers& workers) {
     prepare_float_row<kBits>(p.matrix, layout, p.a + row * p.matrix.k,
                              p.scratch + row * layout.row_bytes);
   });
-  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
-    multiply_rows<Float<kBits>>(p, layout, row, end, tile);
-  });
+  multiply_prepared<Float<kBits>>(p, layout, workers);
 }
 
 template <std::size_t kBits>

@@ -157,6 +157,20 @@ TEST(LowBitProduct, OfAnyNumberOfRows) {
   }
 }
 
+/// Of so many columns one row may take two tiles at once, and what is left.
+TEST(LowBitProduct, OfOneRowAndManyColumns) {
+  unsigned seed = 0;
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger, ZeroPoints::kFloat})
+      for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8}) {
+        if (zeros == ZeroPoints::kFloat && compute == LowBitCompute::kInt8) continue;
+        for (const std::int64_t n : {480, 481, 512, 513, 544, 1000}) {
+          const Case one({70, n, bits, 32, zeros}, ++seed);
+          expect_exact(one, compute, 1, seed % 2 == 0);
+        }
+      }
+}
+
 /// All weights and numbers at the ends of their ranges, where sums of 16 bits come closest to their end.
 TEST(LowBitProduct, HoldsTheLargestSums) {
   for (const std::int64_t bits : {2, 4, 8})
