@@ -15,6 +15,7 @@
 #include "ctxgen/kernels/amx.h"
 
 #include "low_bit/low_bit_int8-inl.h"
+#include "prefetch.h"
 
 #undef CTXGEN_LOW_BIT_AMX
 #if CTXGEN_HAVE_AMX && HWY_TARGET == HWY_AVX3
@@ -77,20 +78,37 @@ struct AmxColumns {
   const std::byte* tile;
   const std::byte* panel;  // their bytes: those of block `first`
   std::int64_t first, last;
-  std::size_t column;  // 0 or 16
+  std::size_t column;           // 0 or 16
+  const std::byte* next;        // asked for meanwhile, which may be outside of any object
+  std::int64_t lines_of_block;  // so many cache lines with each block
 };
 
-/// sums = rows at `a` by 16 columns of the bytes of a block, in one or more depths.
+/// Tile 0, or 1 where `odd`, = rows at `a` by 16 columns of the bytes of a block, in one or more depths.
 HWY_INLINE void sum_amx_block(const std::byte* a, std::int64_t stride, std::int64_t block,
-                              const std::byte* bytes, std::int32_t* sums) {
+                              const std::byte* bytes, bool odd) {
   constexpr auto kRow = static_cast<std::int64_t>(kWordRow);
-  CTXGEN_AMX_ZERO(0);
+  if (odd)
+    CTXGEN_AMX_ZERO(1);
+  else
+    CTXGEN_AMX_ZERO(0);
   for (std::int64_t k = 0; k < block; k += kAmxBytes, bytes += kAmxBytes / 4 * kRow) {
-    CTXGEN_AMX_LOAD(4, a + k, stride);
-    CTXGEN_AMX_LOAD(6, bytes, kRow);
-    CTXGEN_AMX_ADD(tdpbssd, 0, 4, 6);
+    if (odd) {
+      CTXGEN_AMX_LOAD(5, a + k, stride);
+      CTXGEN_AMX_LOAD(7, bytes, kRow);
+      CTXGEN_AMX_ADD(tdpbssd, 1, 5, 7);
+    } else {
+      CTXGEN_AMX_LOAD(4, a + k, stride);
+      CTXGEN_AMX_LOAD(6, bytes, kRow);
+      CTXGEN_AMX_ADD(tdpbssd, 0, 4, 6);
+    }
   }
-  CTXGEN_AMX_STORE(0, sums, kAmxBytes);
+}
+
+HWY_INLINE void store_amx_sums(bool odd, std::int32_t* sums) {
+  if (odd)
+    CTXGEN_AMX_STORE(1, sums, kAmxBytes);
+  else
+    CTXGEN_AMX_STORE(0, sums, kAmxBytes);
 }
 
 /// Adds sums, scaled, to their totals. `steps`: of the rows in this block, `stride` bytes from one to the next.
@@ -106,8 +124,8 @@ HWY_INLINE void scale_amx_sums(const std::int32_t* sums, hn::Vec<Floats> scale,
   });
 }
 
-/// Adds the products of rows by 16 columns. Sums of a block are scaled two blocks later: what tiles have just written
-/// is slow to read.
+/// Adds the products of rows by 16 columns, at block 0 to nothing. Sums of a block are stored while the next one is multiplied,
+/// and scaled one later: tiles take long to be ready, and what they have just written is slow to read.
 template <bool kWhole>
 HWY_NOINLINE void add_amx_columns(const LowBitMatrix& matrix, const RowLayout& layout,
                                   const AmxColumns& by, const AmxRows& rows) {
@@ -119,8 +137,9 @@ HWY_NOINLINE void add_amx_columns(const LowBitMatrix& matrix, const RowLayout& l
   const LowBitLayout packed(matrix);
   hn::Vec<Floats> totals[kAmxRows];
   float* to = rows.totals + by.column;
-  unrolled<kAmxRows>([&](auto r)
-                         CTXGEN_UNROLLED { totals[r] = hn::Load(d, to + r * kLowBitColumns); });
+  unrolled<kAmxRows>([&](auto r) CTXGEN_UNROLLED {
+    totals[r] = by.first == 0 ? hn::Zero(d) : hn::Load(d, to + r * kLowBitColumns);
+  });
   const auto scale = [&](std::int64_t block) CTXGEN_UNROLLED {
     const std::byte* scales = by.tile + block * packed.block_bytes +
                               packed.block_words * static_cast<std::int64_t>(kWordRow);
@@ -133,39 +152,63 @@ HWY_NOINLINE void add_amx_columns(const LowBitMatrix& matrix, const RowLayout& l
                    kWhole ? steps : some_steps, kWhole ? layout.row_bytes : 4, totals);
   };
   const std::byte* bytes = by.panel + by.column * 4;
+  const std::byte* next = by.next;
   for (std::int64_t block = by.first; block < by.last + kLater; ++block) {
     if (block < by.last) {
+      for (std::int64_t i = 0; i < by.lines_of_block; ++i, next += kLineBytes)
+        prefetch_second(next);
       sum_amx_block(rows.prepared + block * matrix.block, layout.row_bytes, matrix.block, bytes,
-                    sums[block % kSlots]);
+                    block % 2 != 0);
       bytes += matrix.block * kLowBitColumns;
     }
+    if (const std::int64_t done = block - 1; done >= by.first && done < by.last)
+      store_amx_sums(done % 2 != 0, sums[done % kSlots]);
     if (block >= by.first + kLater) scale(block - kLater);
   }
   unrolled<kAmxRows>([&](auto r)
                          CTXGEN_UNROLLED { hn::Store(totals[r], d, to + r * kLowBitColumns); });
 }
 
-/// Adds a tile times `rows` prepared rows to totals[r * kLowBitColumns + c], which has whole groups of kAmxRows rows.
+/// What is unpacked after the blocks up to `last` of a tile. It is asked for while these are multiplied by `rows` rows.
+struct AmxAhead {
+  AmxAhead(const LowBitLayout& layout, const std::byte* tile, std::int64_t first, std::int64_t last,
+           std::int64_t rows)
+      : next(last < layout.blocks ? tile + last * layout.block_bytes : tile + layout.tile_bytes) {
+    const std::int64_t lines = (last - first) * layout.block_bytes / kLineBytes;
+    const std::int64_t turns = (rows + kAmxRows - 1) / kAmxRows * 2 * (last - first);
+    lines_of_block = (lines + turns - 1) / turns;
+  }
+  const std::byte* next;
+  std::int64_t lines_of_block;
+};
+
+/// totals[r * kLowBitColumns + c], which has whole groups of kAmxRows rows, = a tile times `rows` prepared rows.
 template <std::size_t kBits>
 HWY_NOINLINE void multiply_in_amx(const LowBitMatrix& matrix, const RowLayout& layout,
                                   const std::byte* prepared, std::int64_t rows,
                                   const std::byte* tile, float* totals) {
   HWY_ALIGN std::byte panel[kAmxPanel * kLowBitColumns];
-  const std::int64_t blocks = LowBitLayout(matrix).blocks, at_once = kAmxPanel / matrix.block;
-  for (std::int64_t first = 0; first < blocks; first += at_once) {
-    const std::int64_t last = std::min(first + at_once, blocks);
+  const LowBitLayout packed(matrix);
+  const std::int64_t at_once = kAmxPanel / matrix.block;
+  std::int64_t shaped = 0;
+  for (std::int64_t first = 0; first < packed.blocks; first += at_once) {
+    const std::int64_t last = std::min(first + at_once, packed.blocks);
     unpack_bytes<kBits>(matrix, tile, first, last, panel);
+    AmxAhead ahead(packed, tile, first, last, rows);
     for (std::int64_t row = 0; row < rows; row += kAmxRows) {
       const AmxRows some{prepared + row * layout.row_bytes, std::min(kAmxRows, rows - row),
                          totals + row * kLowBitColumns};
       const bool whole = some.count == kAmxRows;
-      if (row == 0 || !whole) set_amx_shapes(some.count, 0, std::min(matrix.block, kAmxBytes));
+      if (some.count != shaped)
+        set_amx_shapes(some.count, some.count, std::min(matrix.block, kAmxBytes));
+      shaped = some.count;
       for (std::size_t column = 0; column < kLowBitColumns; column += kLanes) {
-        const AmxColumns by{tile, panel, first, last, column};
+        const AmxColumns by{tile, panel, first, last, column, ahead.next, ahead.lines_of_block};
         if (whole)
           add_amx_columns<true>(matrix, layout, by, some);
         else
           add_amx_columns<false>(matrix, layout, by, some);
+        ahead.next += (last - first) * ahead.lines_of_block * kLineBytes;
       }
     }
   }

@@ -72,6 +72,8 @@ HWY_INLINE std::int32_t sum_of(const std::int8_t* x, std::int64_t count) {
   return hn::ReduceSum(Ints(), sum);
 }
 
+/// kZeros: with what zero points are multiplied by.
+template <bool kZeros>
 HWY_NOINLINE void prepare_int8_row(const LowBitMatrix& matrix, const RowLayout& layout,
                                    const float* x, std::byte* to) {
   auto* values = reinterpret_cast<std::int8_t*>(to);
@@ -81,10 +83,11 @@ HWY_NOINLINE void prepare_int8_row(const LowBitMatrix& matrix, const RowLayout& 
     const float step = step_of(x + k, count);
     quantise(x + k, count, matrix.block, step, values + k);
     for (std::int64_t unit = k / layout.unit; unit < (k + matrix.block) / layout.unit; ++unit) {
+      std::memcpy(to + layout.scales_offset + unit * 4, &step, 4);
+      if constexpr (!kZeros) continue;
       const std::int32_t minus = -sum_of(values + unit * layout.unit, layout.unit);
       const std::int32_t shift = minus * (1 << (matrix.bits - 1));
       const auto real = static_cast<float>(minus);
-      std::memcpy(to + layout.scales_offset + unit * 4, &step, 4);
       std::memcpy(to + layout.zeros_offset + unit * 4,
                   middle ? static_cast<const void*>(&shift) : &real, 4);
     }

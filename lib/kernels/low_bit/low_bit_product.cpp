@@ -145,10 +145,13 @@ HWY_INLINE void for_rows(const LowBitProduct& p, Workers& workers, const Prepare
   for (std::int64_t row = 0; row < p.rows; ++row) prepare(row);
 }
 
+/// kZeros: with what zero points are multiplied by.
+template <bool kZeros>
 HWY_INLINE void prepare_int8_rows(const LowBitProduct& p, const RowLayout& layout,
                                   Workers& workers) {
   for_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
-    prepare_int8_row(p.matrix, layout, p.a + row * p.matrix.k, p.scratch + row * layout.row_bytes);
+    prepare_int8_row<kZeros>(p.matrix, layout, p.a + row * p.matrix.k,
+                             p.scratch + row * layout.row_bytes);
   });
 }
 
@@ -163,9 +166,9 @@ template <std::size_t kBits>
 HWY_NOINLINE void multiply_amx(const LowBitProduct& p, Workers& workers) {
   static_assert(kRowsOfTask % kAmxRows == 0);
   const RowLayout layout(p.matrix, p.compute, p.matrix.block);
-  prepare_int8_rows(p, layout, workers);
+  prepare_int8_rows<false>(p, layout, workers);
   for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
-    HWY_ALIGN float totals[kRowsOfTask * kLowBitColumns] = {};
+    HWY_ALIGN float totals[kRowsOfTask * kLowBitColumns];
     multiply_in_amx<kBits>(p.matrix, layout, p.scratch + row * layout.row_bytes, end - row,
                            p.packed + tile * LowBitLayout(p.matrix).tile_bytes, totals);
     write_tile(p, row, static_cast<std::size_t>(end - row), tile, totals);
@@ -201,7 +204,7 @@ HWY_INLINE void multiply_prepared(const LowBitProduct& p, const RowLayout& layou
 template <class Dot, std::size_t kBits>
 HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
   const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
-  prepare_int8_rows(p, layout, workers);
+  prepare_int8_rows<true>(p, layout, workers);
   multiply_prepared<Int8<Dot, kBits>>(p, layout, workers);
 }
 
