@@ -122,6 +122,18 @@ void convolve_line(const TapRun& run, std::int64_t image, std::int64_t line, std
   CTXGEN_DISPATCH(convolve_taps(run, image, line, joined));
 }
 
+/// Calls take(image, line) for the parts of a lane: neighbours, whose sources overlap and come from the caches of the core
+/// that has them.
+template <class Take>
+void for_parts_of_lane(const Windows& w, const ByteDepthwiseForm& form, std::int64_t lane,
+                       const Take& take) {
+  const std::int64_t parts = w.images * form.parts_of_image;
+  const std::int64_t each = parts / form.lanes, longer = parts % form.lanes;
+  const std::int64_t first = lane * each + std::min(lane, longer);
+  for (std::int64_t i = first; i < first + each + (lane < longer ? 1 : 0); ++i)
+    take(i / form.parts_of_image, i % form.parts_of_image * form.part_lines);
+}
+
 /// One run of a convolution by products of four bytes.
 class JoinedRun {
  public:
@@ -141,12 +153,10 @@ class JoinedRun {
     const Windows& w = conv_.windows;
     std::byte* joined =
         conv_.scratch + form_.shared_bytes + static_cast<std::uint64_t>(index) * form_.lane_bytes;
-    for (std::int64_t i = index; i < w.images * form_.parts_of_image; i += form_.lanes) {
-      const std::int64_t first = i % form_.parts_of_image * form_.part_lines;
+    for_parts_of_lane(w, form_, index, [&](std::int64_t image, std::int64_t first) {
       const std::int64_t end = std::min(first + form_.part_lines, w.result[0]);
-      for (std::int64_t line = first; line < end; ++line)
-        convolve_line(run_, i / form_.parts_of_image, line, joined);
-    }
+      for (std::int64_t line = first; line < end; ++line) convolve_line(run_, image, line, joined);
+    });
   }
 
  private:
@@ -176,8 +186,8 @@ class Run {
   void lane(std::int64_t index) const {
     std::byte* scratch =
         conv_.scratch + form_.shared_bytes + static_cast<std::uint64_t>(index) * form_.lane_bytes;
-    for (std::int64_t i = index; i < w_.images * form_.parts_of_image; i += form_.lanes)
-      part(i / form_.parts_of_image, i % form_.parts_of_image * form_.part_lines, scratch);
+    for_parts_of_lane(w_, form_, index,
+                      [&](std::int64_t image, std::int64_t line) { part(image, line, scratch); });
   }
 
  private:

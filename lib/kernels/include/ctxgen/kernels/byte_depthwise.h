@@ -30,7 +30,7 @@ struct ByteDepthwise {
 
 inline constexpr std::int64_t kMostByteTaps = 512;
 
-/// How lines of results are divided: a part's source and sums stay in a cache, a lane takes parts one after another.
+/// How lines of results are divided: a part's source and sums stay in a cache, a lane takes neighbouring parts one after another.
 struct ByteDepthwiseForm {
   std::int64_t part_lines = 1;  // of an image's results
   std::int64_t parts_of_image = 1;
