@@ -140,10 +140,10 @@ double percentile(std::span<const double> sorted, double share) {
   return sorted[std::min(at, sorted.size() - 1)];
 }
 
-Result<MachinePeaks> machine_peaks(int threads) {
+Result<MachinePeaks> machine_peaks(int threads, std::uint64_t read_bytes) {
   for (const std::string& name : default_providers()) {
     const auto provider = CTXGEN_TRY(make_provider(name));
-    if (const auto peaks = CTXGEN_TRY(provider->peaks(threads))) return *peaks;
+    if (const auto peaks = CTXGEN_TRY(provider->peaks(threads, read_bytes))) return *peaks;
   }
   return MachinePeaks{};
 }
@@ -208,11 +208,12 @@ Result<BenchResult> measure_open(const OpenModel& model, const BenchRequest& req
   if (!request.per_op && request.profile.empty()) return result;
   Trace trace;
   const int threads = request.flags.options.threads;
-  if (request.per_op) result.peaks = CTXGEN_TRY(machine_peaks(threads));
+  const auto measure_peaks = [&] { return machine_peaks(threads, numbers.resident_bytes); };
+  if (request.per_op) result.peaks = CTXGEN_TRY(measure_peaks());
   result.ops = CTXGEN_TRY(profile(*context, trace));
   if (!request.profile.empty()) CTXGEN_CHECK(write_trace(trace, request.profile));
   // Before and after: what slows the machine down for a while slows down only one of them.
-  if (request.per_op) result.peaks = best_of(result.peaks, CTXGEN_TRY(machine_peaks(threads)));
+  if (request.per_op) result.peaks = best_of(result.peaks, CTXGEN_TRY(measure_peaks()));
   return result;
 }
 

@@ -56,8 +56,8 @@ struct BenchResult {
 
 /// The value that `share` of the sorted samples do not pass (nearest rank).
 [[nodiscard]] double percentile(std::span<const double> sorted, double share);
-/// As the first provider that can measure them finds them; zeros if none can.
-[[nodiscard]] Result<MachinePeaks> machine_peaks(int threads);
+/// As the first provider that can measure them finds them; zeros if none can. `read_bytes`: of the memory that is read.
+[[nodiscard]] Result<MachinePeaks> machine_peaks(int threads, std::uint64_t read_bytes);
 
 /// The field peaks of an object that is open.
 void write_peaks(JsonWriter& json, const MachinePeaks& peaks);

@@ -249,7 +249,8 @@ Result<DecodeResult> measure_decode(const BenchRequest& request, const DecodeReq
     result.cache_bytes += CTXGEN_TRY(state->read(i)).tensor().bytes().size();
   result.cache_memory_bytes = state->size_bytes();
   result.step_bytes = product_bytes(timings) + result.cache_bytes;
-  result.read_gbytes = CTXGEN_TRY(machine_peaks(request.flags.options.threads)).gbytes;
+  result.read_gbytes =
+      CTXGEN_TRY(machine_peaks(request.flags.options.threads, result.step_bytes)).gbytes;
   result.nodes = session.statistics().nodes;
   result.partitions = session.statistics().partitions;
   return result;

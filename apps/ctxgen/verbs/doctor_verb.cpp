@@ -77,7 +77,7 @@ Result<Diagnosis> diagnose() {
     result.provider = provider->info();
     result.isas = provider->instruction_sets();
   }
-  result.peaks = CTXGEN_TRY(machine_peaks(0));
+  result.peaks = CTXGEN_TRY(machine_peaks(0, 0));
   result.cache = CTXGEN_TRY(cache_state());
   result.traps = find_traps(result.machine, [](const char* name) { return std::getenv(name); });
   if (!result.cache.folder.empty() && result.cache.there && !result.cache.writable)

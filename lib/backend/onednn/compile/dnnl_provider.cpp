@@ -247,8 +247,10 @@ class DnnlProvider final : public Provider {
       const GraphView& view, std::span<const Partition> partitions) const override {
     return onednn::target_costs(view, partitions);
   }
-  [[nodiscard]] Result<std::optional<ctxgen::MachinePeaks>> peaks(int threads) const override {
-    const auto [gflops, int8_gops, bf16_gflops, gbytes] = CTXGEN_TRY(measure_peaks(threads));
+  [[nodiscard]] Result<std::optional<ctxgen::MachinePeaks>> peaks(
+      int threads, std::uint64_t read_bytes) const override {
+    const auto [gflops, int8_gops, bf16_gflops, gbytes] =
+        CTXGEN_TRY(measure_peaks(threads, read_bytes));
     return ctxgen::MachinePeaks{
         .gflops = gflops, .int8_gops = int8_gops, .bf16_gflops = bf16_gflops, .gbytes = gbytes};
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "ctxgen/onednn/exec.h"
 
@@ -15,7 +16,8 @@
 namespace ctxgen::onednn {
 namespace {
 
-constexpr std::uint64_t kBytes = 128ULL << 20;  // of what is read: more than most caches
+constexpr std::uint64_t kLeastBytes = 128ULL << 20;  // of what is read: more than most caches
+constexpr std::uint64_t kMostBytes = 1ULL << 30;
 constexpr std::uint64_t kChunk = 1ULL << 20;
 constexpr std::int64_t kSteps = 100'000;  // of multiply-adds: a fifth of a millisecond
 constexpr double kMostSeconds = 0.1;      // per measurement
@@ -48,13 +50,13 @@ double rate_of(double (*loop)(std::int64_t), int threads) {
 }
 
 /// `bytes`, read by each thread at `places` of them in turn: bytes per second.
-double read_rate(const std::byte* bytes, std::uint64_t places) {
+double read_rate(std::span<const std::byte> bytes, std::uint64_t places) {
   const std::uint64_t turn = places == 1 ? kChunk : 1024;
-  const std::uint64_t distance = kBytes / kChunk / places * kChunk;
+  const std::uint64_t distance = bytes.size() / kChunk / places * kChunk;
   return best_rate([&] {
     std::atomic<std::uint64_t> sum{0};
     omp_workers().parallel_for(static_cast<std::int64_t>(distance / kChunk), [&](std::int64_t i) {
-      const std::byte* chunk = bytes + i * std::int64_t{kChunk};
+      const std::byte* chunk = bytes.data() + i * std::int64_t{kChunk};
       std::uint64_t own = 0;
       for (std::uint64_t at = 0; at < kChunk; at += turn)
         for (std::uint64_t place = 0; place < places; ++place)
@@ -67,22 +69,23 @@ double read_rate(const std::byte* bytes, std::uint64_t places) {
 
 /// The faster of one place and three: processors follow several streams of reads, and one does not always keep the
 /// memory busy. Four would be a power of two apart and share places of the caches (AMD Zen 3: slower than three).
-Result<double> read_rate() {
-  auto bytes = CTXGEN_TRY(AlignedBytes::allocate(kBytes));
-  std::memset(bytes.data(), 1, kBytes);  // its pages are there from now on
-  return std::max(read_rate(bytes.data(), 1), read_rate(bytes.data(), 3));
+Result<double> read_rate(std::uint64_t count) {
+  const auto bytes = CTXGEN_TRY(AlignedBytes::allocate(count));
+  std::memset(bytes.data(), 1, count);  // its pages are there from now on
+  const std::span<const std::byte> read(bytes.data(), count);
+  return std::max(read_rate(read, 1), read_rate(read, 3));
 }
 
 }  // namespace
 
-Result<MachinePeaks> measure_peaks(int threads) {
+Result<MachinePeaks> measure_peaks(int threads, std::uint64_t read_bytes) {
   if (threads <= 0) threads = default_threads();
   const OmpThreads scope(threads);
   MachinePeaks peaks;
   peaks.gflops = rate_of(multiply_add_f32, threads) / 1e9;
   peaks.int8_gops = rate_of(multiply_add_int8, threads) / 1e9;
   peaks.bf16_gflops = rate_of(multiply_add_bf16, threads) / 1e9;
-  peaks.gbytes = CTXGEN_TRY(read_rate()) / 1e9;
+  peaks.gbytes = CTXGEN_TRY(read_rate(std::clamp(read_bytes, kLeastBytes, kMostBytes))) / 1e9;
   return peaks;
 }
 

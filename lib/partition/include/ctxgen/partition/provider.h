@@ -167,9 +167,10 @@ class Provider {
       const GraphView& /*view*/, std::span<const Partition> /*partitions*/) const {
     return {};
   }
-  /// Measures this machine with the instructions that the provider may use, about half a second long;
-  /// nothing if it cannot. `threads` as in LoadOptions.
-  [[nodiscard]] virtual Result<std::optional<MachinePeaks>> peaks(int /*threads*/) const {
+  /// Measures this machine with the instructions that the provider may use, about half a second long; nothing if it cannot.
+  /// `threads` as in LoadOptions, `read_bytes`: of memory to read, which the provider may limit.
+  [[nodiscard]] virtual Result<std::optional<MachinePeaks>> peaks(
+      int /*threads*/, std::uint64_t /*read_bytes*/) const {
     return std::nullopt;
   }
 };

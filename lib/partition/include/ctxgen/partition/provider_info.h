@@ -36,7 +36,7 @@ struct MachinePeaks {
   double gflops = 0;       // 1e9 operations per second: f32 multiply-adds in registers
   double int8_gops = 0;    // the same of u8 by s8; 0: no instruction for it (AMX, VNNI)
   double bf16_gflops = 0;  // the same of bf16; 0: no instruction for it (AMX, AVX-512 BF16)
-  double gbytes = 0;       // 1e9 bytes per second: reading what no cache holds
+  double gbytes = 0;       // 1e9 bytes per second: reading memory
 };
 
 }  // namespace ctxgen
