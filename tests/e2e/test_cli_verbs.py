@@ -284,6 +284,9 @@ def test_bench_keys(context):
 
 
 def test_bench_counts_primitives_of_planned_shapes(model, tmp_path):
+    net = onnx.load(model)
+    next(node for node in net.graph.node if node.name == "pool").op_type = "GlobalMaxPool"  # oneDNN's, where others are own loops
+    onnx.save(net, model)
     done("compile", model, "--dim", "batch=1")
     result = json_of("bench", tmp_path / "net_ctx.onnx", "--iterations", "1")
     assert result["primitives"] > 0 and result["primitive_creation_ms"] > 0
