@@ -80,15 +80,10 @@ ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
 
 namespace {
 
-bool is_plain_matrix(const Windows& windows) {
-  const Windows::Pair one{1, 1}, none{0, 0};
-  return windows.kernel == one && windows.stride == one && windows.pad == none;
-}
-
 /// Whether even parts pay. Rows that one stream reads do without, and so do, measured with AVX2, those of a plain matrix.
 bool pays_even_parts(const Windows& windows) {
   if (windows.rows() <= most_stream_rows()) return false;
-  return simd_level() >= SimdLevel::kAvx512 || !is_plain_matrix(windows);
+  return simd_level() >= SimdLevel::kAvx512 || !windows.is_matrix();
 }
 
 /// What rows cost that come from other threads' caches, in rows of a unit's time: of the source, and of the result, which the next

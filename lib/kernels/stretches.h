@@ -16,6 +16,8 @@ struct Positions {
 };
 [[nodiscard]] inline Positions positions(std::int64_t begin, std::int64_t size, std::int64_t kernel,
                                          std::int64_t dilation) {
+  if (begin >= 0 && begin + (kernel - 1) * dilation < size)
+    return {0, kernel};  // most do not divide
   const std::int64_t first = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
   const std::int64_t end = begin >= size ? 0 : (size - begin + dilation - 1) / dilation;
   return {std::min(first, kernel), std::min(end, kernel)};

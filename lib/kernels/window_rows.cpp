@@ -3,20 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "stretches.h"
+
 namespace ctxgen::kernels {
 
 namespace {
-
-/// The positions p in [0, kernel) for which 0 <= start + p * dilation < size.
-std::array<std::int64_t, 2> inside(std::int64_t start, std::int64_t kernel, std::int64_t dilation,
-                                   std::int64_t size) {
-  if (start >= 0 && start + (kernel - 1) * dilation < size)
-    return {0, kernel};  // most do not divide
-  const auto up = [&](std::int64_t distance) { return (distance + dilation - 1) / dilation; };
-  const std::int64_t first = start < 0 ? std::min(up(-start), kernel) : 0;
-  const std::int64_t end = start < size ? std::min(up(size - start), kernel) : 0;
-  return {first, end};
-}
 
 /// How many of 0, stride, 2 * stride... are below `end`.
 std::int64_t columns_until(std::int64_t end, std::int64_t stride) {
@@ -26,10 +17,7 @@ std::int64_t columns_until(std::int64_t end, std::int64_t stride) {
 }  // namespace
 
 WindowRows::WindowRows(const Windows& windows, std::int64_t row, std::int64_t rows) {
-  const Windows::Pair one{1, 1}, none{0, 0};
-  const bool matrix = windows.kernel == one && windows.stride == one && windows.pad == none &&
-                      windows.result == windows.size;
-  if (matrix)
+  if (windows.is_matrix())
     take_matrix(windows, row, rows);
   else
     take_windows(windows, row, rows);
@@ -55,15 +43,15 @@ void WindowRows::take_windows(const Windows& w, std::int64_t row, std::int64_t r
   std::int64_t last = 0;
   for (std::int64_t i = 0, run = 0; i < rows; i += run) {
     const std::int64_t y = line * w.stride[0] - w.pad[0], x = column * w.stride[1] - w.pad[1];
-    const auto lines = inside(y, w.kernel[0], w.dilation[0], w.size[0]);
-    const auto columns = inside(x, w.kernel[1], w.dilation[1], w.size[1]);
-    Cover cover{lines[0], lines[1], columns[0], columns[1]};
+    const Positions lines = positions(y, w.size[0], w.kernel[0], w.dilation[0]);
+    const Positions columns = positions(x, w.size[1], w.kernel[1], w.dilation[1]);
+    Cover cover{lines.first, lines.end, columns.first, columns.end};
     std::int64_t place = 0, step = 0;
     if (cover.empty()) {
       cover = Cover{};
     } else {
-      place = ((image * w.size[0] + y + lines[0] * w.dilation[0]) * w.size[1] + x +
-               columns[0] * w.dilation[1]) *
+      place = ((image * w.size[0] + y + lines.first * w.dilation[0]) * w.size[1] + x +
+               columns.first * w.dilation[1]) *
               w.pitch;
       step = w.stride[1] * w.pitch;
     }

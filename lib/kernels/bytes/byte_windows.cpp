@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "stretches.h"
+
 namespace ctxgen::kernels {
 namespace {
 
@@ -49,20 +51,6 @@ std::uint8_t* fill_bytes(std::uint8_t* to, std::uint8_t fill, std::int64_t count
   return to + count;
 }
 
-/// Positions [first, end) of a kernel, of which position p is at `at` + p * dilation, that are inside of
-/// an image of `size`.
-struct Inside {
-  Inside(std::int64_t at, std::int64_t kernel, std::int64_t dilation, std::int64_t size)
-      : end(kernel) {
-    if (at >= 0 && at + (kernel - 1) * dilation < size) return;  // most do not divide
-    const auto up = [&](std::int64_t distance) { return (distance + dilation - 1) / dilation; };
-    first = at < 0 ? std::min(up(-at), kernel) : 0;
-    end = at < size ? std::min(up(size - at), kernel) : 0;
-    if (first >= end) first = end = 0;
-  }
-  std::int64_t first = 0, end;
-};
-
 /// Pixels of a line of the image, to consecutive bytes.
 std::uint8_t* copy_pixels(const Windows& w, const std::uint8_t* from, std::int64_t pixels,
                           std::uint8_t* to) {
@@ -78,10 +66,10 @@ std::uint8_t* copy_pixels(const Windows& w, const std::uint8_t* from, std::int64
 /// A window whose first pixel is at line y and column x of an image.
 void gather_window(const Windows& w, const std::uint8_t* image, std::int64_t y, std::int64_t x,
                    std::uint8_t fill, std::uint8_t* to) {
-  const Inside lines(y, w.kernel[0], w.dilation[0], w.size[0]);
-  const Inside columns(x, w.kernel[1], w.dilation[1], w.size[1]);
-  const std::int64_t count = columns.end - columns.first, line_bytes = w.kernel[1] * w.channels;
-  if (lines.first >= lines.end || count == 0) {
+  const Positions lines = positions(y, w.size[0], w.kernel[0], w.dilation[0]);
+  const Positions columns = positions(x, w.size[1], w.kernel[1], w.dilation[1]);
+  const std::int64_t count = columns.count(), line_bytes = w.kernel[1] * w.channels;
+  if (lines.count() == 0 || count == 0) {
     fill_bytes(to, fill, w.depth());
     return;
   }

@@ -25,6 +25,10 @@ struct Windows {
 
   [[nodiscard]] std::int64_t rows() const { return images * result[0] * result[1]; }
   [[nodiscard]] std::int64_t depth() const { return kernel[0] * kernel[1] * channels; }
+  /// Whether rows are pixels, one after the other: those of a plain matrix.
+  [[nodiscard]] bool is_matrix() const {
+    return kernel == Pair{1, 1} && stride == Pair{1, 1} && pad == Pair{0, 0} && result == size;
+  }
 };
 
 /// The windows of a matrix of rows x depth whose rows are `pitch` floats apart.
