@@ -77,7 +77,7 @@ namespace {
 
 /// How far apart the rows of source, operand and result are.
 struct Pitches {
-  std::int64_t in, operand, out;
+  std::int64_t in = 0, operand = 0, out = 0;
 };
 
 }  // namespace
@@ -109,13 +109,16 @@ constexpr auto binary_rows = simd_loop(
 void binary_row(PointOp op, std::int64_t n, const float* in, const float* operand, float* out) {
   binary_rows(op, 1, n, Pitches{}, in, operand, out);
 }
-constexpr auto strided_binary_rows =
-    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t rows, std::int64_t n, Pitches pitch,
-                                  const float* in, const float* operand, std::int64_t stride,
-                                  float* out) { CTXGEN_CASES(i * stride) });
+constexpr auto strided_binary_row =
+    simd_loop([] CTXGEN_SIMD_LOOP(PointOp op, std::int64_t n, const float* in, const float* operand,
+                                  std::int64_t stride, float* out) {
+      std::int64_t rows = 1;
+      constexpr Pitches pitch{};
+      CTXGEN_CASES(i * stride)
+    });
 void binary_row_strided(PointOp op, std::int64_t n, const float* in, const float* operand,
                         std::int64_t stride, float* out) {
-  strided_binary_rows(op, 1, n, Pitches{}, in, operand, stride, out);
+  strided_binary_row(op, n, in, operand, stride, out);
 }
 #undef CTXGEN_CASES
 #undef CTXGEN_LOOP
