@@ -27,7 +27,8 @@ class FileHashes {
   explicit FileHashes(CacheFolder& cache) : cache_(cache) {}
 
   [[nodiscard]] std::optional<Hash128> find(const FileIdentity& file, FilePart part);
-  /// Requires  the file had that identity before and after the part was read, and it was settled before.
+  /// Requires  the file had that identity before and after the part was read, and it was settled before; or this process has
+  /// just written the file.
   void add(const FileIdentity& file, FilePart part, Hash128 hash);
   /// Stores what was added.
   void store();
