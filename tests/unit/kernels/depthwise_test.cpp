@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "random_windows.h"
 #include "worst_error.h"
 
 namespace ctxgen::kernels {
@@ -121,16 +122,9 @@ TEST(Depthwise, IsCloseToDoublePrecision) {
   for (std::uint32_t i = 0; i < 300; ++i) {
     Windows w{.images = up_to(2) + 1, .channels = 1 + up_to(40)};
     if (i % 5 == 0) w.channels = 64 * (1 + up_to(3));
-    for (const std::size_t axis : {0U, 1U}) {
-      w.kernel[axis] = 1 + up_to(6);
-      w.size[axis] = 1 + up_to(i % 4 == 0 ? 40 : 13);
-      w.stride[axis] = 1 + up_to(2);
-      w.dilation[axis] = 1 + up_to(2);
-      w.pad[axis] = up_to(8);  // more than the kernel: windows that hold nothing of the image
-      const std::int64_t span = (w.kernel[axis] - 1) * w.dilation[axis] + 1;
-      const std::int64_t room = w.size[axis] + w.pad[axis] + up_to(8) - span;
-      w.result[axis] = room < 0 ? 0 : room / w.stride[axis] + 1;
-    }
+    const std::int64_t size = i % 4 == 0 ? 41 : 14;
+    test::choose_axes(
+        w, {.kernel = 7, .size = size, .stride = 3, .dilation = 3, .pad = 8, .after = 8}, up_to);
     w.pitch = w.channels + (i % 3 == 0 ? 4 : 0);
     Trial trial{.windows = w,
                 .extra_pitch = up_to(1) * 5,

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worst_error.h"
+
 namespace ctxgen::kernels {
 namespace {
 
@@ -45,11 +47,15 @@ struct Trial {
     return out;
   }
 
+  struct Expected {
+    double value;
+    double terms;  // absolute values, as averaged
+  };
   /// In double precision.
-  double expected(std::int64_t pixel, std::int64_t channel) const {
+  Expected expected(std::int64_t pixel, std::int64_t channel) const {
     const Windows& w = pool.windows;
     const std::int64_t image = pixel / w.result[1] / w.result[0];
-    double sum = 0, largest = -kInfinity;
+    double sum = 0, terms = 0, largest = -kInfinity;
     std::int64_t inside = 0, counted = 0;
     for (std::int64_t i = 0; i < w.kernel[0] * w.kernel[1]; ++i) {
       const std::int64_t y = pixel / w.result[1] % w.result[0] * w.stride[0] - w.pad[0] +
@@ -62,11 +68,12 @@ struct Trial {
       const double value = src[static_cast<std::size_t>(
           ((image * w.size[0] + y) * w.size[1] + x) * w.pitch + channel)];
       sum += value;
+      terms += std::fabs(value);
       if (!(largest >= value) && !std::isnan(largest)) largest = value;
     }
-    if (pool.mode == Pool::Mode::kMaximum) return largest;
-    const std::int64_t count = pool.counts_padding ? counted : inside;
-    return inside == 0 ? 0 : sum / static_cast<double>(count);
+    if (pool.mode == Pool::Mode::kMaximum) return {largest, std::fabs(largest)};
+    const auto count = static_cast<double>(pool.counts_padding ? counted : inside);
+    return inside == 0 ? Expected{0, 0} : Expected{sum / count, terms / count};
   }
 
   void check(const std::string& name) {
@@ -76,10 +83,12 @@ struct Trial {
     const double terms = static_cast<double>(w.kernel[0] * w.kernel[1]);
     const double bound = pool.mode == Pool::Mode::kMaximum ? 0 : (terms + 1) * kUnit;
     for (std::int64_t pixel = 0; pixel < w.rows(); ++pixel)
-      for (std::int64_t c = 0; c < w.channels; ++c)
-        ASSERT_NEAR(out[static_cast<std::size_t>(pixel * w.channels + c)], expected(pixel, c),
-                    bound)
-            << name << ": pixel " << pixel << " channel " << c;
+      for (std::int64_t c = 0; c < w.channels; ++c) {
+        const float got = out[static_cast<std::size_t>(pixel * w.channels + c)];
+        const Expected exact = expected(pixel, c);
+        test::note_error(double{got} - exact.value, exact.terms);
+        ASSERT_NEAR(got, exact.value, bound) << name << ": pixel " << pixel << " channel " << c;
+      }
   }
 };
 
@@ -117,7 +126,10 @@ TEST_P(PoolLines, AreCloseToDoublePrecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, PoolLines,
-                         ::testing::Values(Pool::Mode::kMaximum, Pool::Mode::kAverage));
+                         ::testing::Values(Pool::Mode::kMaximum, Pool::Mode::kAverage),
+                         [](const auto& test) {
+                           return test.param == Pool::Mode::kMaximum ? "maximum" : "average";
+                         });
 
 TEST(Pool, KeepsNanAndInfinity) {
   for (const Pool::Mode mode : {Pool::Mode::kMaximum, Pool::Mode::kAverage})
@@ -138,7 +150,7 @@ TEST(Pool, KeepsNanAndInfinity) {
           for (std::int64_t pixel = 0; pixel < result * result; ++pixel)
             for (std::int64_t c = 0; c < 19; ++c) {
               const float is = out[static_cast<std::size_t>(pixel * 19 + c)];
-              const double wanted = trial.expected(pixel, c);
+              const double wanted = trial.expected(pixel, c).value;
               if (std::isnan(wanted) || std::isinf(wanted))
                 ASSERT_EQ(std::to_string(std::fabs(is)), std::to_string(std::fabs(wanted)));
               else

@@ -14,6 +14,7 @@
 #include "ctxgen/base/half.h"
 #include "ctxgen/base/instruction_set.h"
 
+#include "random_windows.h"
 #include "worst_error.h"
 
 namespace ctxgen::kernels {
@@ -197,16 +198,8 @@ TEST(PanelProduct, OfWindowsIsCloseToDoublePrecision) {
   for (int i = 0; i < 200; ++i) {
     Windows w{.images = 1 + up_to(2), .channels = 1 + up_to(20)};
     if (i % 5 == 0) w.channels = 200;
-    for (const std::size_t axis : {0U, 1U}) {
-      w.kernel[axis] = 1 + up_to(4);
-      w.size[axis] = 1 + up_to(13);
-      w.stride[axis] = 1 + up_to(2);
-      w.dilation[axis] = 1 + up_to(2);
-      w.pad[axis] = up_to(6);  // more than the kernel: windows that hold nothing of the image
-      const std::int64_t span = (w.kernel[axis] - 1) * w.dilation[axis] + 1;
-      const std::int64_t room = w.size[axis] + w.pad[axis] + up_to(6) - span;
-      w.result[axis] = room < 0 ? 0 : room / w.stride[axis] + 1;
-    }
+    test::choose_axes(
+        w, {.kernel = 5, .size = 14, .stride = 3, .dilation = 3, .pad = 6, .after = 6}, up_to);
     w.pitch = w.channels + (i % 3 == 0 ? 4 : 0);
     Trial trial{.windows = w,
                 .columns = 1 + up_to(70),
@@ -229,16 +222,8 @@ TEST(PanelProduct, OfSmallImagesIsOneChainOfMultiplyAdds) {
   };
   for (int i = 0; i < 24; ++i) {
     Windows w{.images = 1 + up_to(1), .channels = 256 + up_to(200)};
-    for (const std::size_t axis : {0U, 1U}) {
-      w.kernel[axis] = 1 + up_to(2);
-      w.size[axis] = 1 + up_to(6);
-      w.stride[axis] = 1 + up_to(1);
-      w.dilation[axis] = 1 + up_to(1);
-      w.pad[axis] = up_to(3);
-      const std::int64_t span = (w.kernel[axis] - 1) * w.dilation[axis] + 1;
-      const std::int64_t room = w.size[axis] + w.pad[axis] + up_to(2) - span;
-      w.result[axis] = room < 0 ? 0 : room / w.stride[axis] + 1;
-    }
+    test::choose_axes(w, {.kernel = 3, .size = 7, .stride = 2, .dilation = 2, .pad = 3, .after = 2},
+                      up_to);
     w.pitch = w.channels + (i % 3 == 0 ? 4 : 0);
     Trial trial{.windows = w,
                 .columns = 1 + up_to(20),
