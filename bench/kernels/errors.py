@@ -2,7 +2,7 @@
 """Writes docs/kernels.md: worst errors of own kernels against double precision, and their times next to oneDNN's.
 
     ./dev build dev kernels_test && ./dev build release kernels_bench
-    ./dev env python3 bench/kernels/errors.py [--isa AVX2,AVX512_CORE] [--rounds 3]
+    ./dev env python3 bench/kernels/errors.py --machine "a Xeon with AMX" [--isa AVX2,AVX512_CORE] [--rounds 3]
 
 Errors are what kernels_test records of its tests; times are least ones of kernels_bench, one thread, instruction sets in turn."""
 
@@ -64,7 +64,7 @@ def errors_of(program, isa):
                 if "absolute" in test and worst > ABSOLUTE_FROM:
                     worst, unit = float(test["absolute"].removesuffix("e-9")) * 1e-9, "absolute"
                 what = name.removesuffix("_ulp") if name.endswith("norm_ulp") else test["name"].removeprefix("AreAsExactAsTheirHeaderSays/")
-                found[suite["name"].removeprefix("All/"), what, unit] = worst
+                found[suite["name"].split("/")[-1], what, unit] = worst
     return found
 
 
