@@ -69,6 +69,25 @@ def test_the_files_of_a_session(net, tmp_path):
     done("check", made / "net_ctx.onnx")
 
 
+def attention_with_logits():
+    node = onnx.helper.make_node("Attention", ["q", "k", "v", "mask"], ["y", "", "", "weights"], qk_matmul_output_mode=3, softcap=2.0)
+    shapes = {"q": (1, 2, 3, 8), "k": (1, 2, 5, 8), "v": (1, 2, 5, 8), "mask": (3, 5), "y": (1, 2, 3, 8), "weights": (1, 2, 3, 5)}
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = onnx.helper.make_graph([node], "logits", values[:4], values[4:])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 23)], ir_version=11)
+
+
+def test_attention_that_gives_logits_is_one_node_for_both(tmp_path):
+    model = save(attention_with_logits(), tmp_path / "net.onnx")
+    made = tmp_path / "made"
+    made.mkdir()
+    generate(model, made / "net_ctx.onnx")
+    done("compile", "-q", model)
+    assert (made / "net_dnnl.bin").read_bytes() == (tmp_path / "net_dnnl.bin").read_bytes()
+    feeds = {"q": numbers(1, 2, 3, 8), "k": numbers(1, 2, 5, 8), "v": numbers(1, 2, 5, 8), "mask": numbers(3, 5)}
+    agree(model, feeds, session(made / "net_ctx.onnx"))
+
+
 UNREAD = """<ir_version: 8, opset_import: ["" : 17]>
 unread (float[3, 4] x) => (float[3, 4] y) <float[4, 4] w = {1, 0, 0, 2, 0, 1, 0, 0, 0, 3, 1, 0, 0, 0, 0, 1}> {
   a = MatMul(x, w)

@@ -30,7 +30,7 @@ REASONS = {
     MORE: "It infers sizes that onnx leaves open, or its optimizers change a node that is compiled for one that the saved model does not have",
     OTHERS: "What it saves has operators in the form of its own functions",
     NAMES: "It has no names for dims that it does not know, so values do not tell which of them are equal; the saved model has its nodes in another order where its optimizers changed none",
-    BY_HAND: "The command line takes operators without a kernel apart into the body that ONNX has for them (Attention with further outputs); ONNX Runtime shows them whole",
+    BY_HAND: "The command line takes operators without a kernel apart into the body that ONNX has for them; ONNX Runtime shows them whole",
     CASTS: "It saves a model after it gave nodes of half precision, for which its CPU provider has no kernels, casts to single precision; a session that has the plugin compiles them as they are",
     APART: "It takes functions for which its CPU provider has no kernels apart before it saves a model. A session compiles such a node whole (GroupNormalization), or leaves it outside (NegativeLogLikelihoodLoss, which it expands after the first nodes were compiled: 1.25 to 1.30 lose what is compiled of such nodes)",
     IN_SESSION: "ONNX Runtime expands functions that the command line has as one node",

@@ -102,14 +102,6 @@ Status infer_and_fold(PreparedModel& prepared, const CompileOptions& options,
   CTXGEN_CHECK(stage(CompileStage::kInfer));
   CTXGEN_CHECK(infer_shapes(model));
   const auto stays_whole = [](const Graph&, const Node& node) {
-    // Where dnnl does not take Attention as one op (it gives logits, or caps them after the mask), it is
-    // worth more as its body, products and a softmax for dnnl, than on its kernel; a call of which
-    // nothing is compiled is written back as the call.
-    const bool masked =
-        node.input(3).valid() || node.input(6).valid() || node.int_or("is_causal", 0) != 0;
-    if (node.op_type == "Attention" && node.domain.empty() &&
-        (node.output(3).valid() || (masked && node.float_or("softcap", 0.0F) != 0)))
-      return false;
     return cpu::find_op(node.domain, node.op_type, node.opset) != nullptr;
   };
   (void)CTXGEN_TRY(expand_schema_functions(model, stays_whole));  // infers again what it expands

@@ -11,6 +11,7 @@
 
 #include "attention/attention_few-inl.h"
 #include "attention/attention_tile-inl.h"
+#include "attention/attention_whole-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -19,6 +20,7 @@ HWY_NOINLINE void run_task(const Attention& a, const AttentionLayout& layout, st
                            float* partials, float* scratch) {
   const std::int64_t part = task % layout.parts, head = task / layout.parts;
   const std::int64_t image = head / a.sizes.kv_heads, kv_head = head % a.sizes.kv_heads;
+  if (a.sizes.whole) return whole_block(a, layout, image, kv_head, part, scratch);
   if (!layout.few) return tile_block(a, layout, image, kv_head, part, scratch);
   few_chunk(a, layout, image, kv_head, part, scratch,
             partials + task * layout.rows * AttentionLayout::partial_floats(a.sizes));

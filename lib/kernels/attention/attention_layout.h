@@ -14,6 +14,7 @@ inline constexpr std::int64_t kFewRows = 8;
 inline constexpr std::int64_t kRowsOfTask = 64;
 inline constexpr std::int64_t kKeysOfBlock = 128;  // logits of a tile stay in the first cache
 inline constexpr std::int64_t kKeysOfChunk = 256;  // what a task for few rows reads
+inline constexpr std::int64_t kWholeRows = 4;      // of which all logits are kept at once
 inline constexpr std::int64_t kMostTileRows = 32;  // of any instruction set
 inline constexpr std::int64_t kMostLanes = 16;
 inline constexpr std::int64_t kMostTeam = 64;  // tasks that run at once
@@ -27,17 +28,24 @@ struct AttentionLayout {
   explicit AttentionLayout(const AttentionSizes& s)
       : group(s.heads / s.kv_heads),
         rows(group * s.queries),
-        few(rows <= kFewRows),
-        parts(few ? (s.keys + kKeysOfChunk - 1) / kKeysOfChunk
-                  : (rows + kRowsOfTask - 1) / kRowsOfTask),
+        few(rows <= kFewRows && !s.whole),
+        parts(s.whole ? (rows + kWholeRows - 1) / kWholeRows
+              : few   ? (s.keys + kKeysOfChunk - 1) / kKeysOfChunk
+                      : (rows + kRowsOfTask - 1) / kRowsOfTask),
         tasks(s.images * s.kv_heads * parts) {}
 
   /// Floats of a row's partial result: the sum, the largest logit, the sum of weights.
   static std::int64_t partial_floats(const AttentionSizes& s) { return s.value_size + 2; }
+  /// Floats of a row of which all logits are kept; few_logits() writes up to three more.
+  static std::int64_t whole_row_floats(const AttentionSizes& s) {
+    return rounded_up(s.keys, kMostLanes) + kMostLanes;
+  }
   /// Floats of a task.
   [[nodiscard]] std::int64_t task_floats(const AttentionSizes& s) const {
     const std::int64_t wide =
         s.quantised ? (few ? kKeysOfChunk : kKeysOfBlock) * (s.size + s.value_size) : 0;
+    if (s.whole)
+      return kWholeRows * (rounded_up(s.size, kMostLanes) + whole_row_floats(s) + s.value_size);
     if (few) return rows * (rounded_up(s.size, kMostLanes) + kKeysOfChunk + kMostLanes) + wide;
     return kRowsOfTask * (s.size + rounded_up(s.value_size, kMostLanes) + 4 * kMostLanes) +
            2 * kKeysOfBlock * kMostTileRows + wide;

@@ -279,6 +279,7 @@ struct Heads {
   std::int64_t batch = 2, heads = 4, kv_heads = 2, size = 8, queries = 5, keys = 9, past = 0;
   bool flat = true;
   std::int64_t opset = 24;
+  std::size_t outputs = 0;  // 0: with the presents if there is a past
   std::vector<Attribute> attributes = {};
 };
 
@@ -308,7 +309,10 @@ void expect_same_heads(Heads form, const Change& change) {
     form.attributes.push_back(attr("q_num_heads", form.heads));
     form.attributes.push_back(attr("kv_num_heads", form.kv_heads));
   }
-  g.add("Attention", inputs, form.attributes, form.past > 0 ? 3 : 1);
+  g.add("Attention", inputs, form.attributes,
+        form.outputs > 0 ? form.outputs
+        : form.past > 0  ? 3
+                         : 1);
   for (const ValueId id : g.model.graph.node(g.last_node()).outputs)
     g.output(g.model.graph.value(id).name);
   expect_same(g);
@@ -359,14 +363,37 @@ TEST(DnnlAttention, AttentionWithMasks) {
   });
 }
 
-TEST(DnnlAttention, AttentionsCapOverAMaskIsRefused) {
+TEST(DnnlAttention, AttentionsCapIsOverItsMask) {
+  for (const std::int64_t past : {0, 6})
+    for (const std::int64_t queries : {1, 40})
+      expect_same_heads(
+          {.queries = queries,
+           .past = past,
+           .attributes = {attr("softcap", 0.7F), attr("is_causal", 1)}},
+          [&](TestGraph& g, auto& inputs) { inputs[3] = g.input("mask", {queries, past + 9}); });
+}
+
+TEST(DnnlAttention, AttentionGivesLogits) {
+  for (const std::int64_t mode : {0, 1, 2, 3})
+    for (const std::int64_t past : {0, 6})
+      for (const bool flat : {true, false}) {
+        SCOPED_TRACE(std::format("mode {}, past {}, flat {}", mode, past, flat));
+        expect_same_heads(
+            {.past = past,
+             .flat = flat,
+             .outputs = 4,
+             .attributes = {attr("qk_matmul_output_mode", mode), attr("softcap", 0.7F)}},
+            [&](TestGraph& g, auto& inputs) { inputs[3] = g.input("mask", {1, 4, 5, past + 9}); });
+      }
+}
+
+TEST(DnnlAttention, AttentionGivesLogitsAlone) {
   TestGraph g(24);
   Heads form{.flat = false};
-  g.output(g.add("Attention", heads_of(g, form), {attr("softcap", 2.0F), attr("is_causal", 1)}));
-  const auto capabilities = onednn::make_provider()->capabilities(g.view());
-  ASSERT_TRUE(capabilities.has_value());
-  ASSERT_EQ(capabilities->rejections.size(), 1U);
-  EXPECT_THAT(capabilities->rejections[0].reason, HasSubstr("softcap over a mask"));
+  g.add("Attention", heads_of(g, form), {attr("qk_matmul_output_mode", 2)}, 4);
+  const auto outputs = g.model.graph.node(g.last_node()).outputs;
+  g.output(g.model.graph.value(outputs[3]).name);
+  expect_same(g);
 }
 
 TEST(DnnlAttention, MultiHeadOfAllForms) {

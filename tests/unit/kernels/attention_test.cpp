@@ -45,7 +45,7 @@ HeadStrides strides_of(Form form, std::int64_t heads, std::int64_t rows, std::in
 /// Inputs and the result of one call, in memory of its own.
 struct Case {
   AttentionSizes sizes;
-  Floats q, k, v, out, addends, by_distance;
+  Floats q, k, v, out, addends, by_distance, logits;
   std::vector<std::uint8_t> visible;
   std::vector<std::int64_t> position, lengths;
   Attention call;
@@ -95,6 +95,12 @@ struct Case {
     call.distances = {by_distance.data(), count};
   }
 
+  void show_logits(LogitStage stage) {
+    logits.assign(static_cast<std::size_t>(sizes.images * sizes.heads * sizes.queries * sizes.keys),
+                  kSentinel);
+    call.logits = {logits.data(), stage};
+  }
+
   void run(Workers& workers) {
     const auto bytes = attention_scratch_bytes(sizes);
     ASSERT_TRUE(bytes.has_value());
@@ -121,7 +127,8 @@ struct Logit {
 };
 
 /// A logit in double precision, and how far one in f32 may be from it.
-Logit logit_of(const Case& c, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t t) {
+Logit logit_of(const Case& c, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t t,
+               LogitStage stage = LogitStage::kCapped) {
   const Attention& a = c.call;
   const std::int64_t kv = h / (a.sizes.heads / a.sizes.kv_heads);
   const float* q = a.q + b * a.q_strides.image + h * a.q_strides.head + s * a.q_strides.row;
@@ -132,7 +139,11 @@ Logit logit_of(const Case& c, std::int64_t b, std::int64_t h, std::int64_t s, st
     terms += std::fabs(double{q[e]} * double{k[e]});
   }
   Logit logit{sum * double{a.scale}, 4 * kUnit * terms * std::fabs(double{a.scale})};
-  if (a.softcap > 0) logit.value = double{a.softcap} * std::tanh(logit.value / double{a.softcap});
+  if (stage == LogitStage::kProduct) return logit;
+  const auto cap = [&] {
+    if (a.softcap > 0) logit.value = double{a.softcap} * std::tanh(logit.value / double{a.softcap});
+  };
+  if (!a.sizes.whole) cap();
   const AttentionBias& bias = a.bias;
   const std::int64_t at = b * bias.image + h * bias.head + s * bias.query + t * bias.key;
   double addend = 0;
@@ -146,9 +157,12 @@ Logit logit_of(const Case& c, std::int64_t b, std::int64_t h, std::int64_t s, st
   }
   if (bias.visible != nullptr && bias.visible[at] == 0) addend = -INFINITY;
   if (!sees(c, b, s, t)) addend = -INFINITY;
-  if (addend == -INFINITY) return {addend, 0};
-  logit.value += addend;
-  logit.error += kUnit * (std::fabs(logit.value) + std::fabs(addend) + double{a.softcap});
+  if (addend == -INFINITY) logit = {addend, 0};
+  if (addend != -INFINITY) {
+    logit.value += addend;
+    logit.error += kUnit * (std::fabs(logit.value) + std::fabs(addend) + double{a.softcap});
+  }
+  if (a.sizes.whole && stage == LogitStage::kCapped) cap();
   return logit;
 }
 
@@ -192,10 +206,42 @@ void expect_exact(const Case& c, const std::string& what) {
       }
 }
 
+/// The same for logits that are a result. An error of a logit changes its weight by as much.
+void expect_exact_logits(const Case& c, const std::string& what) {
+  const AttentionSizes& z = c.sizes;
+  const LogitStage stage = c.call.logits.stage;
+  std::size_t at = 0;
+  for (std::int64_t b = 0; b < z.images; ++b)
+    for (std::int64_t h = 0; h < z.heads; ++h)
+      for (std::int64_t s = 0; s < z.queries; ++s) {
+        std::vector<Logit> row;
+        double most = -INFINITY, sum = 0, error = 0;
+        for (std::int64_t t = 0; t < z.keys; ++t) {
+          row.push_back(logit_of(c, b, h, s, t, std::min(stage, LogitStage::kCapped)));
+          most = std::max(most, row.back().value);
+          error = std::max(error, row.back().error);
+        }
+        for (const Logit& logit : row) sum += std::exp(logit.value - most);
+        for (const Logit& logit : row) {
+          const double got = double{c.logits[at++]};
+          if (stage == LogitStage::kWeight) {
+            const double weight = most == -INFINITY ? 0 : std::exp(logit.value - most) / sum;
+            ASSERT_NEAR(got, weight, (16 * kUnit + 2 * error) * weight + 1e-30) << what;
+          } else if (logit.value == -INFINITY) {
+            ASSERT_EQ(got, logit.value) << what;
+          } else {
+            ASSERT_NEAR(got, logit.value, 4 * logit.error + 4 * kUnit * std::fabs(logit.value))
+                << what;
+          }
+        }
+      }
+}
+
 void check(Case& c, const std::string& what) {
   OneThread one;
   c.run(one);
   expect_exact(c, what);
+  if (!c.logits.empty()) expect_exact_logits(c, what);
   const Floats first = c.out;
   StartedThreads three(3);
   c.run(three);
@@ -365,6 +411,69 @@ TEST(Attend, CapsLogitsAndAddsAZero) {
         c.add_bias(true, 1, 1, queries);
         check(c, name_of(c.sizes) + " cap " + std::to_string(cap));
       }
+}
+
+TEST(Attend, ShowsLogitsAndCapsTheirSums) {
+  for (const LogitStage stage :
+       {LogitStage::kProduct, LogitStage::kMasked, LogitStage::kCapped, LogitStage::kWeight})
+    for (const std::int64_t queries : {1, 3, 40})
+      for (const std::int64_t keys : {1, 77, 300})
+        for (const float cap : {0.0F, 2.0F})
+          for (const bool addends : {false, true}) {
+            Case c({.images = 2,
+                    .heads = 6,
+                    .kv_heads = 2,
+                    .queries = queries,
+                    .keys = keys,
+                    .size = 20,
+                    .value_size = 24,
+                    .whole = true},
+                   addends ? Form::kRows : Form::kHeads, 2);
+            c.call.softcap = cap;
+            c.call.causal = addends;
+            c.position = {keys / 2, 0};
+            c.lengths = {keys, keys / 2};
+            c.call.position = c.position.data();
+            c.call.lengths = c.lengths.data();
+            c.add_bias(addends, 1, 6, queries);
+            if (keys == 77) c.add_distances(5, 1);
+            c.show_logits(stage);
+            check(c, name_of(c.sizes) + " stage " + std::to_string(static_cast<int>(stage)) +
+                         " cap " + std::to_string(cap));
+          }
+}
+
+/// A cap over the sums shows hidden keys again; without a cap a row without keys is zeros.
+TEST(Attend, WholeRowsOfHiddenKeysAndOfNan) {
+  OneThread one;
+  Case c({.images = 1,
+          .heads = 2,
+          .kv_heads = 2,
+          .queries = 5,
+          .keys = 9,
+          .size = 8,
+          .value_size = 8,
+          .whole = true},
+         Form::kHeads);
+  c.lengths = {0};
+  c.call.lengths = c.lengths.data();
+  c.show_logits(LogitStage::kWeight);
+  c.run(one);
+  EXPECT_EQ(c.out, Floats(c.out.size(), 0));
+  EXPECT_EQ(c.logits, Floats(c.logits.size(), 0));
+  c.call.softcap = 3;
+  c.run(one);
+  for (const float weight : c.logits) EXPECT_FLOAT_EQ(weight, 1.0F / 9);
+  c.lengths = {9};
+  c.call.softcap = 0;
+  c.q[0] = kNan;
+  c.run(one);
+  for (std::size_t i = 0; i < c.out.size(); ++i) EXPECT_EQ(std::isnan(c.out[i]), i < 8) << i;
+  c.q[0] = 0;
+  c.addends = Floats(9, -std::numeric_limits<float>::max());
+  c.call.bias = {.addends = c.addends.data(), .key = 1};
+  c.run(one);
+  for (const float weight : c.logits) EXPECT_FLOAT_EQ(weight, 1.0F / 9);
 }
 
 TEST(Attend, AddsASinkToEachHead) {

@@ -258,6 +258,24 @@ TEST(ExecAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(code_of_form({.past = {}, .lengths = "count", .total = {}, .outputs = 1}),
             ErrorCode::kUnsupported);  // of int32
   EXPECT_EQ(code_of_form({.bias = {3, 7}, .bias_type = DataType::kInt8}), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.outputs = 4}), invalid);
+  EXPECT_EQ(code_of_form({.more = {text("logits", "masked")}}), invalid);
+  EXPECT_EQ(code_of_form({.outputs = 4, .more = {text("logits", "other")}}),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of_form({.more = {integer("cap_sum", 1), integer("smooth", 1)}}), invalid);
+}
+
+TEST(ExecAttention, GivesLogitsOfAllKeys) {
+  const Form form{.outputs = 4, .more = {text("logits", "weights")}};
+  Maker maker = attention(form);
+  const auto outputs = compile_and_run(maker).value();
+  ASSERT_EQ(outputs[3].size(), 2U * 4 * 3 * 7);
+  for (std::size_t row = 0; row < 24; ++row) {
+    float sum = 0;
+    for (std::size_t key = 0; key < 7; ++key) sum += outputs[3][row * 7 + key];
+    EXPECT_NEAR(sum, 1, 1e-6) << row;
+  }
+  EXPECT_EQ(outputs[3][6], 0);  // a later key
 }
 
 Param reals(std::string name, std::size_t count, double value = 0.5) {

@@ -48,7 +48,7 @@ constexpr OpRow kOps[] = {
      kBinaryLimits},
     {kOnnx, "Attention", 23, 24, check_attention, lower_attention, kWork,
      "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision",
-     "f32; the number of heads known; no output of logits; no softcap with a mask"},
+     "f32; the number of heads known"},
     {kOnnx, "AveragePool", 1, 22, check_average_pool, lower_average_pool, kWork, kAveragePool,
      "f32; 1 to 3 spatial dims; pads smaller than the kernel"},
     {kOnnx, "BatchNormalization", 1, 15, check_batch_norm, lower_batch_norm, kWork,

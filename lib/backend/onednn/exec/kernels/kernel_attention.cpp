@@ -60,6 +60,7 @@ struct Arguments {
   const float *cos = nullptr, *sin = nullptr, *distances = nullptr;
   float* out = nullptr;
   std::byte *present_key = nullptr, *present_value = nullptr;
+  float* logits = nullptr;
   const std::int64_t* numbers = nullptr;
   std::byte* scratch = nullptr;
 };
@@ -95,6 +96,7 @@ class AttentionKernel final : public Kernel {
     if (work_.has_present) read_presents(a, span, attend);
     attend.distances.addends = a.distances;
     attend.out = a.out;
+    attend.logits.out = a.logits;
     attend.position = position;
     attend.lengths = lengths;
     if (work_.mask_value)
@@ -107,7 +109,8 @@ class AttentionKernel final : public Kernel {
     attend.scratch = a.scratch + places.attend;
     kernels::attend(attend, workers);
     if (attend.bias.addends != nullptr && attend.window == 0 && attend.softcap == 0 &&
-        !attend.extra_zero && attend.sinks == nullptr && work_.lengths != AttentionLengths::kCount)
+        !attend.sizes.whole && !attend.extra_zero && attend.sinks == nullptr &&
+        work_.lengths != AttentionLengths::kCount)
       attend_hidden_rows(attend, work_.finite_causal, work_.mask_value);
     return {};
   }
@@ -158,6 +161,7 @@ class AttentionKernel final : public Kernel {
       next(a.present_key);
       next(a.present_value);
     }
+    if (work_.has_logits) next(a.logits);
     next(a.numbers);
     next(a.scratch);
     return a;

@@ -70,6 +70,7 @@ struct AttentionWork {
   std::int64_t positions = 0, half = 0;  // dims of cos and sin
   bool packed = false;                   // k and v are in q
   bool has_past = false, has_present = false, has_bias = false, has_rotary = false;
+  bool has_logits = false;  // in attend.logits.stage
   DataType bias_type = DataType::kFloat;
   std::optional<float> mask_value;  // what is added where the bias, a mask of keys, hides
 
@@ -97,7 +98,7 @@ void attend_hidden_rows(const kernels::Attention& a, bool finite_causal,
 
 /// Appends new keys and values to past ones, normed and turned by their positions, and attends to all of them. Args:
 /// q, k, v (not where they are packed), past key, past value, lengths, bias, cos, sin, distances, where there are
-/// such; then the result, present key and present value [images, kv heads, keys, size], where there are
+/// such; then the result, present key and present value [images, kv heads, keys, size], and logits, where there are
 /// such; numbers (null: the planned ones); scratch.
 ///
 /// Pasts and presents hold floats, or integers (`cache`); what is attended to are the numbers that these stand for.

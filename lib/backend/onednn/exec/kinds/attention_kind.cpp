@@ -133,7 +133,7 @@ Status read_mask_and_norms(const ProgramOp& op, ShapeInputs in, const AttentionP
   }
   if (params.q_norm.size() != params.k_norm.size() ||
       params.q_norm.empty() != !params.norm_epsilon ||
-      (!params.q_norm.empty() && (std::ssize(params.q_norm) != size || op.outputs.size() != 3)))
+      (!params.q_norm.empty() && (std::ssize(params.q_norm) != size || op.outputs.size() < 3)))
     return fail(ErrorCode::kInvalidGraph, "{}: norms of {} and {} for heads of {}", label(op),
                 params.q_norm.size(), params.k_norm.size(), size);
   floats_of(params.q_norm, work.q_norm);
@@ -160,6 +160,33 @@ Status read_cache(const ProgramOp& op, const AttentionParams& params, AttentionW
   work.cache = {.bits = static_cast<int>(*params.cache_bits), .per_element = !one};
   for (const double scale : params.k_scales) work.k_scales.push_back(static_cast<float>(scale));
   for (const double scale : params.v_scales) work.v_scales.push_back(static_cast<float>(scale));
+  return {};
+}
+
+/// What is different where all logits of a row are kept at once: they are a result, or the cap is over all of them.
+Status read_logits(const ProgramOp& op, const AttentionParams& params, AttentionWork& work) {
+  using Stage = kernels::LogitStage;
+  constexpr std::array<std::pair<std::string_view, Stage>, 4> kStages{
+      {{"product", Stage::kProduct},
+       {"masked", Stage::kMasked},
+       {"capped", Stage::kCapped},
+       {"weights", Stage::kWeight}}};
+  work.has_logits = op.outputs.size() == 4;
+  if (work.has_logits == params.logits.empty())
+    return fail(ErrorCode::kInvalidGraph, "{}: {} outputs with logits \"{}\"", label(op),
+                op.outputs.size(), params.logits);
+  if (work.has_logits) {
+    const auto* found = std::ranges::find(kStages, params.logits,
+                                          &std::pair<std::string_view, kernels::LogitStage>::first);
+    if (found == kStages.end())
+      return fail(ErrorCode::kUnsupported, "{}: logits \"{}\"", label(op), params.logits);
+    work.attend.logits.stage = found->second;
+  }
+  work.attend.sizes.whole = work.has_logits || params.cap_sum.value_or(0) != 0;
+  if (work.attend.sizes.whole &&
+      (params.cache_bits || params.smooth || !params.sinks.empty() || params.finite_causal))
+    return fail(ErrorCode::kInvalidGraph, "{}: logits of whole rows with another softmax",
+                label(op));
   return {};
 }
 
@@ -213,7 +240,7 @@ Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& pa
 Status read_keys(const ProgramOp& op, ShapeInputs in, const AttentionParams& params,
                  AttentionWork& work) {
   kernels::AttentionSizes& s = work.attend.sizes;
-  work.has_present = op.outputs.size() == 3;
+  work.has_present = op.outputs.size() == 3 || work.has_logits;
   work.has_past = in[kPastKey].present;
   if (in[kPastValue].present != work.has_past || (work.has_past && !work.has_present) ||
       (op.outputs.size() != 1 && !work.has_present))
@@ -277,6 +304,7 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   CTXGEN_CHECK(read_sinks(op, params, work));
   CTXGEN_CHECK(read_mask_and_norms(op, in, params, work));
   CTXGEN_CHECK(read_cache(op, params, work));
+  CTXGEN_CHECK(read_logits(op, params, work));
   CTXGEN_CHECK(read_keys(op, in, params, work));
   CTXGEN_CHECK(read_rotary(op, in, work));
   CTXGEN_CHECK(read_distances(op, in, work));
@@ -312,6 +340,7 @@ Result<ShapeOutputs> attention_shape(const ProgramOp& op, ShapeInputs in) {
     for (const std::int64_t size : {s.size, s.value_size})
       outputs.push_back({s.images, s.kv_heads, s.keys, cache_width(work, size)});
   }
+  if (work.has_logits) outputs.push_back({s.images, s.heads, s.queries, s.keys});
   return outputs;
 }
 
@@ -332,7 +361,7 @@ Status check_attention_types(const Program& program, const ProgramOp& op) {
     CTXGEN_CHECK(expect_type(program, op, input(kBias), {DataType::kFloat, DataType::kBool}));
   for (std::size_t i = 0; i < op.outputs.size(); ++i)
     CTXGEN_CHECK(expect_type(program, op, Operand::value(op.outputs[i]),
-                             {i == 0 ? DataType::kFloat : cache}));
+                             {i == 1 || i == 2 ? cache : DataType::kFloat}));
   return {};
 }
 
@@ -376,7 +405,7 @@ Status build_attention(NodeBuilder& builder) {
 
 constexpr LengthRule::Axis kLengthInputs[] = {
     {kPastKey, 2}, {kPastValue, 2}, {kBias, -1}, {kK, -2, true}, {kV, -2, true}};
-constexpr LengthRule::Axis kLengthOutputs[] = {{1, 2}, {2, 2}};
+constexpr LengthRule::Axis kLengthOutputs[] = {{1, 2}, {2, 2}, {3, 3}};
 constexpr LengthRule kLengthRule{
     .inputs = kLengthInputs, .code = "total", .outputs = kLengthOutputs, .caches = 2};
 static_assert(sizeof(AttentionNumbers) == kRunNumbers * sizeof(std::int64_t));

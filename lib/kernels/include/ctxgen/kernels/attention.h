@@ -34,6 +34,16 @@ struct AttentionDistances {
 struct AttentionSizes {
   std::int64_t images = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0, value_size = 0;
   bool quantised = false;  // keys and values are integers
+  bool whole = false;      // all logits of a row are kept at once
+};
+
+/// Stages of a logit: the scaled product; with what is added to it or hides it; after the cap; the weight.
+enum class LogitStage : std::uint8_t { kProduct, kMasked, kCapped, kWeight };
+
+/// Where logits go at a stage: [images, heads, queries, keys], dense.
+struct AttentionLogits {
+  float* out = nullptr;  // null: nowhere
+  LogitStage stage = LogitStage::kProduct;
 };
 
 /// Keys or values as integers: row r of head h of image b begins at byte b * image + h * head + r * row of the strides.
@@ -49,6 +59,9 @@ struct QuantisedHeads {
 /// values of h / (heads / kv_heads). Query s of image b is at position `position[b]` + s of the keys; it
 /// sees those below lengths[b], with `causal` up to its own position, and with window > 0 at most that
 /// many before it.
+///
+/// With sizes.whole the cap is over the sum, as ONNX has it: softmax(cap(scale q k + bias + distances)), in which a hidden
+/// key has -infinity before the cap, so with a softcap it has the logit -softcap and counts; and logits may be a result.
 ///
 /// A query that sees no key, or whose logits all are -infinity, is zeros; one with a logit of NaN or
 /// +infinity is NaN. A key of bias -infinity is hidden whatever its logit. Values of hidden keys count as
@@ -69,11 +82,12 @@ struct Attention {
   const std::int64_t* lengths = nullptr;   // per image, 0 to sizes.keys; null: sizes.keys
   AttentionBias bias;
   AttentionDistances distances = {};
+  AttentionLogits logits = {};
   std::byte* scratch = nullptr;  // attention_scratch_bytes() of it, at a multiple of 64
 };
 
 /// Memory that attend() works in: some blocks of rows and logits, so linear in `size`, and for few queries
-/// a sum per 256 keys. Nothing if it is beyond 2^63.
+/// a sum per 256 keys, or with `whole` some logits per key. Nothing if it is beyond 2^63.
 ///
 /// Requires  sizes of 0 or more, heads a multiple of kv_heads > 0.
 [[nodiscard]] std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes);
@@ -81,7 +95,8 @@ struct Attention {
 /// Logits are sums over `size` in f32, weights have an error of 2e-7 and that of their logit; sums of values
 /// are f32.
 ///
-/// Requires      as above, size > 0, value_size > 0; out overlaps nothing else.
+/// Requires      as above, size > 0, value_size > 0; out overlaps nothing else. sizes.whole where there are logits, and then
+///               floats, and neither extra_zero nor sinks.
 /// Determinism   results do not depend on the number of threads.
 void attend(const Attention& attention, Workers& workers);
 

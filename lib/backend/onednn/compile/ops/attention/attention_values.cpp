@@ -71,6 +71,7 @@ void add_attention(const NodeView& n, ProgramBuilder& builder, ProgramOp op,
                                           : builder.temporary(n.output_value(0).name + "/present",
                                                               std::vector<ProgramDim>(4), cache));
   }
+  if (find_param(op, "logits") != nullptr) outputs.push_back(builder.value(n.output(3)));
   builder.add(std::move(op), SmallList<Operand>(operands.begin(), operands.end()),
               SmallList<std::uint32_t>(outputs.begin(), outputs.end()));
 }

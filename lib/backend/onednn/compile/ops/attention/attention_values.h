@@ -36,7 +36,8 @@ enum AttentionPlace : std::size_t {
 [[nodiscard]] bool is_empty(const NodeView& n, std::size_t i);
 
 /// The op without the inputs after the last one that is there, and with outputs 0 to 2, or output 0 alone
-/// where `present` is false. `sized`: inputs that are there for their dims. `cache`: the type of presents.
+/// where `present` is false; with output 3 where the op has the parameter `logits`. `sized`: inputs that are
+/// there for their dims. `cache`: the type of presents.
 void add_attention(const NodeView& n, ProgramBuilder& builder, ProgramOp op,
                    const AttentionInputs& inputs, bool present, std::span<const Operand> sized = {},
                    DataType cache = DataType::kFloat);

@@ -51,7 +51,6 @@ Refusal check_tensors(const NodeView& n, const Spelling& spelling) {
   }
   for (std::size_t i = spelling.inputs; i < n.input_count(); ++i)
     if (n.has_input(i)) return std::format("input {} is used", i);
-  if (n.output_wanted(3)) return "output 3 is used";
   return require_present(n);
 }
 
@@ -66,6 +65,17 @@ Read<std::int64_t> heads_of(const NodeView& n, std::size_t i, std::string_view a
   constexpr std::int64_t kMostHeads = 1 << 20;
   if (heads < 1 || heads > kMostHeads) return refuse("{} heads", heads);
   return heads;
+}
+
+/// What kind::kAttention calls the stage of output 3.
+Read<std::string> stage_of_logits(const NodeView& n) {
+  constexpr std::array kStages{"product", "masked", "capped", "weights"};
+  const std::int64_t mode = n.node().int_or("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode >= std::ssize(kStages)) return refuse("qk_matmul_output_mode {}", mode);
+  const ValueType& type = n.output_value(3).type;
+  if (!type.is_tensor() || type.element != DataType::kFloat || !type.has_rank() || type.rank() != 4)
+    return refuse("output 3 is not a tensor of f32 of rank 4");
+  return kStages[static_cast<std::size_t>(mode)];
 }
 
 Read<AttentionParams> read_onnx(const NodeView& n) {
@@ -90,7 +100,8 @@ Read<AttentionParams> read_onnx(const NodeView& n) {
   // ONNX's cap is over mask and product, so it makes a key visible again that the mask hides.
   if (params.softcap != 0 &&
       (params.causal || !params.lengths.empty() || n.has_input(kOnnxAttention.bias)))
-    return refuse("softcap over a mask");
+    params.cap_sum = 1;
+  if (n.output_wanted(3)) params.logits = CTXGEN_TRY(stage_of_logits(n));
   return params;
 }
 
@@ -107,6 +118,7 @@ Read<AttentionParams> read_multi_head(const NodeView& n) {
         bias->dims() != Dims{2 * hidden.value() + values.value()})
       return refuse("bias is {} {}", name_of(bias->type()), to_string(bias->dims()));
   }
+  if (n.output_wanted(3)) return refuse("output 3 is used");
   const Node& node = n.node();
   AttentionParams params;
   params.heads = CTXGEN_TRY(heads_of(n, 0, "num_heads"));
@@ -164,7 +176,7 @@ Status lower_heads(const NodeView& n, ProgramBuilder& builder, const AttentionPa
   }
   if (!params.lengths.empty()) inputs[kAtLengths] = builder.operand(n.input(spelling.lengths));
   inputs[kAtBias] = mask_of(n, params.mask_value ? kKeyMask : spelling.bias, builder);
-  const bool present = past || n.output_wanted(1) || n.output_wanted(2);
+  const bool present = past || n.output_wanted(1) || n.output_wanted(2) || !params.logits.empty();
   add_attention(n, builder, std::move(op), inputs, present);
   return {};
 }

@@ -376,6 +376,8 @@ struct AttentionParams {
       {};  // of the integers in pasts and presents; none: floats
   std::optional<std::int64_t> same_rows = {};  // 1: as many new keys as queries, or a run fails
   std::vector<double> k_scales = {}, v_scales = {};  // one, or one for each element of each head
+  std::optional<std::int64_t> cap_sum = {};          // 1: the cap is over product and bias
+  std::string logits = "";  // the stage of the last output; empty: it is not one
   /// Of pasts and presents.
   [[nodiscard]] DataType cache_type() const {
     if (!cache_bits) return DataType::kFloat;
@@ -404,6 +406,8 @@ struct AttentionParams {
     codec("same_rows", p.same_rows);
     codec.unless_empty("k_scales", p.k_scales);
     codec.unless_empty("v_scales", p.v_scales);
+    codec("cap_sum", p.cap_sum);
+    codec.unless_empty("logits", p.logits);
   }
   bool operator==(const AttentionParams&) const = default;
 };

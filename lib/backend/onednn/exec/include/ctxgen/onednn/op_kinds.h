@@ -137,7 +137,7 @@ inline constexpr std::string_view kLowBitLookup = "low_bit_lookup";
 /// A "conv" whose weights are computed: a value, packed in each run.
 inline constexpr std::string_view kComputedConv = "computed_conv";
 /// q, k?, v?, past_key?, past_value?, lengths?, bias?, cos?, sin?, distances? -> result, or result, present_key,
-/// present_value: softmax(cap(scale q k^T) + bias + distances) v of each head (ctxgen/kernels/attention.h). q, k and v are
+/// present_value, or these and logits: softmax(cap(scale q k^T) + bias + distances) v of each head (ctxgen/kernels/attention.h). q, k and v are
 /// [B, heads, rows, size] or [B, rows, heads * size]; without k and v, q is [B, rows, (heads + 2 kv_heads) *
 /// size], which holds them; the result has q's form. past_key, past_value and the present ones are
 /// [B, kv_heads, keys, size]; with present outputs, new keys and values follow the past ones, and the keys are
@@ -157,7 +157,10 @@ inline constexpr std::string_view kComputedConv = "computed_conv";
 /// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
 /// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
 /// short_bias, long_bias, finite_causal (0/1), same_rows (1: there are as many new keys as queries, or it is an error; may
-/// be absent), sinks (per head one more logit, within +-1e30; absent where there are none).
+/// be absent), sinks (per head one more logit, within +-1e30; absent where there are none), cap_sum (1: the weights are
+/// softmax(cap(scale q k^T + bias + distances)), in which hidden keys are capped, too; may be absent), logits (the stage that
+/// the fourth output, f32 [B, heads, rows, keys], has: "product", "masked", "capped" as if cap_sum were 1, "weights"; absent
+/// where there is none). These two go with floats as caches, without sinks, smooth and finite_causal.
 /// No post_ops.
 inline constexpr std::string_view kAttention = "attention";
 /// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
