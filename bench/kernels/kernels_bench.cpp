@@ -116,6 +116,7 @@ void add_pools();
 void add_norms();
 void add_recurrent();
 void add_states();
+void add_winograd();
 
 }  // namespace ctxgen::bench
 
@@ -128,6 +129,7 @@ int main(int argc, char** argv) {
   ctxgen::bench::add_norms();
   ctxgen::bench::add_recurrent();
   ctxgen::bench::add_states();
+  ctxgen::bench::add_winograd();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

@@ -213,8 +213,8 @@ constexpr auto kTiles = []<std::size_t... r>(std::index_sequence<r...>) {
 }(std::make_index_sequence<kRowsOf<kVectors>>());
 
 /// A tile of which the result has the first `columns` only: by copies that have them all.
-HWY_NOINLINE void multiply_narrow(TileFunction multiply, Tile tile, std::int64_t rows,
-                                  std::int64_t columns) {
+inline HWY_NOINLINE void multiply_narrow(TileFunction multiply, Tile tile, std::int64_t rows,
+                                         std::int64_t columns) {
   constexpr std::int64_t kMostColumns = 64;
   static constexpr auto kNumbers =
       []<std::int64_t... r>(std::integer_sequence<std::int64_t, r...>) {

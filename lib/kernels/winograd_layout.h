@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ctxgen/kernels/product.h"
+
+namespace ctxgen::kernels {
+
+/// Products per channel and column of a tile: planes of transformed source, weights and sums.
+inline constexpr std::int64_t kPlanes = 16;
+
+/// How multiply_winograd() works through a part, in memory that stays in the second cache. Sizes in floats.
+struct WinogradLayout {
+  std::int64_t lines = 0;       // of tiles, of all images
+  std::int64_t line_tiles = 0;  // of a line
+  std::int64_t unit =
+      0;  // columns whose weights are transformed at once, a multiple of the panels' block
+  std::int64_t depth = 0;        // channels of them at most
+  std::int64_t block_tiles = 0;  // tiles whose source is transformed at once at most
+  std::int64_t sum_tiles = 0;    // tiles of these that are multiplied at once at most
+  std::int64_t pitch = 0;        // from a tile's transformed source to the next tile's
+  std::int64_t source_plane = 0, weight_plane = 0, sum_plane = 0;
+  /// All planes and a row of zeros.
+  [[nodiscard]] std::int64_t floats() const {
+    return kPlanes * (source_plane + weight_plane + sum_plane) + pitch;
+  }
+};
+
+/// Nothing where sizes pass 2^63 - 1. Requires  has_winograd(windows).
+[[nodiscard]] std::optional<WinogradLayout> winograd_layout(const Windows& windows,
+                                                            const PackedMatrix& matrix);
+
+/// The first line of the result's pixels, of all images', that a line of tiles has; that of the first line after the last
+/// one's is the number of lines.
+[[nodiscard]] constexpr std::int64_t first_pixel_line(const Windows& windows, std::int64_t line) {
+  const std::int64_t of_image = (windows.result[0] + 1) / 2;
+  return line / of_image * windows.result[0] + line % of_image * 2;
+}
+
+}  // namespace ctxgen::kernels
