@@ -124,6 +124,29 @@ TEST(OwnProduct, ConvolutionsOfEveryWindow) {
   }
 }
 
+/// Whatever number of threads takes the parts, each with scratch of its own.
+TEST(OwnProduct, WinogradIsTheSameWithAnyThreads) {
+  if (!has_own_products()) GTEST_SKIP() << "own products need avx2";
+  Maker maker(2);
+  const Operand x = maker.input(Dims{2, 40, 27, 31});
+  const Operand sum = maker.input(Dims{2, 72, 27, 31});
+  maker.output(maker.op(kind::kConv, {x, maker.weight(Dims{72, 40, 3, 3}), maker.weight(Dims{72})},
+                        {ints("pads", {1, 1, 1, 1})}, {binary("add", sum), unary("gelu_tanh")}));
+  const auto expected = reference(maker);
+  const Packed packed = in_panels(maker, kPanelTags[0]);
+  std::vector<Outputs> found;
+  for (const int threads : {1, 3, 8}) {
+    const auto loaded =
+        loader().load(packed.shared(), packed.blobs(), LoadOptions{threads}, nullptr).value();
+    std::vector<OpTiming> timings;
+    found.push_back(run(*loaded, maker.inputs(), &timings).value());
+    EXPECT_TRUE(std::ranges::any_of(
+        timings, [](const OpTiming& t) { return t.implementation == "loop:winograd"; }));
+    expect_close(found.back(), expected);
+    EXPECT_EQ(found.back(), found.front());
+  }
+}
+
 /// One chain per kind of place that a post-op can take.
 TEST(OwnProduct, TakesPostOps) {
   for (const std::int64_t images : {1, 2})

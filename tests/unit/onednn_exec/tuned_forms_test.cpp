@@ -167,6 +167,12 @@ TEST(TunedForms, SayWhichKernelRuns) {
                    .at(0)
                    .starts_with("loop:"));
   EXPECT_EQ(kernels_with(convolution(9, Dims{40, 16, 3, 3}), "Acdb16a:own").at(0), "loop:product");
+  const auto has_winograd = [](const Maker& maker, const char* form) {
+    return std::ranges::count(kernels_with(maker, form), "loop:winograd") == 1;
+  };
+  EXPECT_TRUE(has_winograd(convolution(16, Dims{40, 32, 3, 3}), "Acdb16a"));
+  EXPECT_FALSE(has_winograd(convolution(16, Dims{40, 32, 3, 3}, 2), "aBdec16b"));
+  EXPECT_FALSE(has_winograd(convolution(8, Dims{40, 32, 3, 3}), "Acdb16a"));  // too few tiles
 }
 
 TEST(TunedForms, SayWhereActivationsRun) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "ctxgen/kernels/product.h"
 
@@ -19,5 +21,13 @@ struct ProductForm {
 /// the operands of the stages that take one, in order. Start and result may be the same.
 /// `threads`: how many workers there will be; the result does not depend on it.
 [[nodiscard]] std::shared_ptr<const Kernel> make_product_kernel(ProductForm form, int threads);
+
+/// Bytes of scratch of a kernel for `threads` workers; nothing if there are too many. Requires what
+/// kernels::multiply_winograd() does, one group.
+[[nodiscard]] std::optional<std::uint64_t> winograd_scratch(const ProductForm& form, int threads);
+
+/// The same by kernels::multiply_winograd(). Args: as of make_product_kernel(), with the scratch after the result.
+[[nodiscard]] std::shared_ptr<const Kernel> make_winograd_kernel(ProductForm form, int threads,
+                                                                 std::uint64_t scratch);
 
 }  // namespace ctxgen::onednn

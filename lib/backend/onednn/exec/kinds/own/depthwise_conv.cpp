@@ -49,7 +49,7 @@ Status build_depthwise_conv(NodeBuilder& builder, const ConvOperands& conv,
                        static_cast<double>(windows.kernel[0] * windows.kernel[1]);
   return finish.add("loop:depthwise",
                     make_depthwise_kernel(std::move(kernel), builder.context().threads),
-                    {kNone, conv.weight, false, conv.logical, form}, flops);
+                    {kNone, conv.weight, false, conv.logical, form}, {.flops = flops});
 }
 
 }  // namespace ctxgen::onednn

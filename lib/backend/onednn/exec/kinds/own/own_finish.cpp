@@ -57,14 +57,14 @@ Status OwnFinish::take() {
 }
 
 Status OwnFinish::add(std::string implementation, std::shared_ptr<const Kernel> kernel,
-                      PackedUse weight, double flops) {
+                      PackedUse weight, const KernelCosts& costs) {
   std::vector<Arg> args{builder_.slot_arg(builder_.input(0)),
                         builder_.packed_arg(0, std::move(weight)), builder_.slot_arg(dst_)};
+  if (costs.scratch_bytes > 0) args.push_back(scratch_arg());
   if (form_.has_bias) args.push_back(builder_.slot_arg(builder_.input(2)));
   if (form_.has_start) args.push_back(builder_.slot_arg(builder_.slot(start_)));
   for (const SlotId operand : operands_) args.push_back(builder_.slot_arg(builder_.slot(operand)));
-  builder_.add_kernel(std::move(implementation), std::move(kernel), std::move(args),
-                      {.flops = flops});
+  builder_.add_kernel(std::move(implementation), std::move(kernel), std::move(args), costs);
   return builder_.add_chain(dst_, dst_, std::span(builder_.node().post_ops).subspan(next_));
 }
 

@@ -21,10 +21,10 @@ class OwnFinish {
   /// Errors  UNSUPPORTED if a sum in place is not the first post-op.
   [[nodiscard]] Status take();
   [[nodiscard]] const PartFinish& form() const { return form_; }
-  /// The kernel, with the arguments src, `weight`, result and those of the finish; then the post-ops that were not
-  /// taken.
+  /// The kernel, with the arguments src, `weight`, result, scratch if costs have some, and those of the finish; then the
+  /// post-ops that were not taken.
   [[nodiscard]] Status add(std::string implementation, std::shared_ptr<const Kernel> kernel,
-                           PackedUse weight, double flops);
+                           PackedUse weight, const KernelCosts& costs);
 
  private:
   [[nodiscard]] bool take_start(const NodePostOp& stage);

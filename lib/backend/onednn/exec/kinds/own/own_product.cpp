@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/winograd.h"
 
 #include "kernels/kernel_product.h"
 #include "kinds/own/own_finish.h"
@@ -64,6 +65,17 @@ bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& win
   return prefers_own_pixels(builder, windows.rows(), windows.depth(), columns);
 }
 
+// Measured: docs/onednn.md, "Convolution". Fewer tiles take longer than the transforms of their weights.
+bool prefers_winograd(const kernels::Windows& windows, std::int64_t columns) {
+  constexpr double kLeastTiles = 49;
+  constexpr std::int64_t kLeastChannels = 32;
+  if (!kernels::has_winograd(windows) || simd_level() < SimdLevel::kAvx2) return false;
+  const double tiles = static_cast<double>(windows.images) *
+                       static_cast<double>((windows.result[0] + 1) / 2) *
+                       static_cast<double>((windows.result[1] + 1) / 2);
+  return tiles >= kLeastTiles && windows.channels >= kLeastChannels && columns >= kLeastChannels;
+}
+
 bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels, std::int64_t depth,
                         std::int64_t columns) {
   constexpr std::int64_t kMostPixels = 320, kMostBesideExponentials = 100, kLeast = 64;
@@ -111,8 +123,16 @@ Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {
   form.product.result_pitch = pitch;
   const double flops = 2.0 * static_cast<double>(volume(builder.output().dims)) *
                        static_cast<double>(product.windows.depth());
-  return finish.add("loop:product", make_product_kernel(std::move(form), builder.context().threads),
-                    product.weight, flops);
+  const int threads = builder.context().threads;
+  const auto scratch = product.groups == 1 && prefers_winograd(product.windows, product.columns) &&
+                               form.product.matrix.type == PanelType::kFloat
+                           ? winograd_scratch(form, threads)
+                           : std::nullopt;
+  if (scratch)
+    return finish.add("loop:winograd", make_winograd_kernel(std::move(form), threads, *scratch),
+                      product.weight, {.flops = flops, .scratch_bytes = *scratch});
+  return finish.add("loop:product", make_product_kernel(std::move(form), threads), product.weight,
+                    {.flops = flops});
 }
 
 }  // namespace ctxgen::onednn

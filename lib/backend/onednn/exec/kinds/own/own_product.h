@@ -28,7 +28,10 @@ namespace ctxgen::onednn {
 [[nodiscard]] bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& windows,
                                        std::int64_t columns);
 
-/// The same for a convolution whose windows are single pixels, and what decides for few larger windows with AVX-512: the
+/// Whether kernels::multiply_winograd() takes less time than a product of all positions, in one group.
+[[nodiscard]] bool prefers_winograd(const kernels::Windows& windows, std::int64_t columns);
+
+/// As prefers_own_windows() for a convolution whose windows are single pixels, and what decides for few larger windows with AVX-512: the
 /// panels of few pixels come from memory, which oneDNN's kernels do not ask for ahead.
 [[nodiscard]] bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels,
                                       std::int64_t depth, std::int64_t columns);
