@@ -262,8 +262,6 @@ constexpr std::int64_t kPartFloats = 24 << 10;  // of a result
 constexpr std::int64_t kLeastChannels = 64;     // of a part where there are more
 constexpr std::int64_t kPartWork = 1 << 16;     // multiply-adds that are worth a part of their own
 
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
 }  // namespace
 
 std::int64_t DepthwiseParts::count() const {

@@ -5,6 +5,7 @@
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/kernels/product.h"
 
+#include "stretches.h"
 #include "window_rows.h"
 
 namespace ctxgen::kernels {
@@ -15,8 +16,6 @@ constexpr std::int64_t kPartColumns = 256;
 constexpr std::int64_t kLeastPartRows = 28;
 constexpr std::int64_t kPartWork = 1 << 20;  // multiply-adds that are worth a part of their own
 constexpr std::int64_t kStreamPartWork = 1 << 16;  // where they wait for the panels
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 /// Rows of parts of about equal size.
 std::int64_t even_part(std::int64_t rows) {

@@ -7,6 +7,10 @@
 
 namespace ctxgen::kernels {
 
+[[nodiscard]] constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) {
+  return (value + by - 1) / by;
+}
+
 /// Positions of the kernel, [first, end), that lie in an image of `size` pixels for the window that begins at pixel
 /// `begin`.
 struct Positions {

@@ -27,7 +27,7 @@ struct WinogradLayout {
   }
 };
 
-/// Nothing where sizes pass 2^63 - 1. Requires  has_winograd(windows).
+/// Nothing for more than 2^24 channels. Requires  has_winograd(windows).
 [[nodiscard]] std::optional<WinogradLayout> winograd_layout(const Windows& windows,
                                                             const PackedMatrix& matrix);
 

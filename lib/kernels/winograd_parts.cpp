@@ -3,10 +3,10 @@
 #include <limits>
 #include <optional>
 
-#include "ctxgen/base/checked.h"
 #include "ctxgen/base/instruction_set.h"
 #include "ctxgen/kernels/winograd.h"
 
+#include "stretches.h"
 #include "winograd_layout.h"
 
 namespace ctxgen::kernels {
@@ -14,8 +14,6 @@ namespace ctxgen::kernels {
 namespace {
 
 constexpr std::int64_t kLine = 16;  // floats of a line of a cache
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 /// A plane's floats so that the same places of 16 planes are in different sets of the first cache.
 std::int64_t apart(std::int64_t floats) { return (divide_up(floats, kLine) | 1) * kLine; }

@@ -12,6 +12,7 @@
 
 #include "bytes/byte_store-inl.h"
 #include "bytes/byte_taps-inl.h"
+#include "stretches.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -84,8 +85,6 @@ void finish(const ByteDepthwise& conv, const float* factors, const float* sums, 
 
 constexpr std::int64_t kPartFloats = 24 << 10;  // of sums
 constexpr std::int64_t kBlock = 16;             // channels that rows of weights are filled up to
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 std::int64_t pitch_of(const Windows& w) { return divide_up(w.channels, kBlock) * kBlock; }
 

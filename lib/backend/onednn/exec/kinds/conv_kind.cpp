@@ -86,7 +86,6 @@ Status build_conv(NodeBuilder& builder) {
   const kernels::Windows windows =
       conv.rank <= 4 ? windows_of(builder.input(0).dims, window, params.group) : kernels::Windows();
   const std::int64_t columns = builder.output().dims[1] / params.group;
-  const bool winograd = params.group == 1 && prefers_winograd(windows, columns);
   const auto build_own = [&](const memory::desc& panels) {
     return add_own_product(builder, {.windows = windows,
                                      .weight = {kNone, conv.weight, false, conv.logical, panels},
@@ -107,7 +106,7 @@ Status build_conv(NodeBuilder& builder) {
                  : fail(ErrorCode::kUnsupported, "{}: not in panels", label(builder.op()));
     const bool own_first =
         (own || own_depthwise) &&
-        builder.own_comes_first(own ? winograd || prefers_own_windows(builder, windows, columns)
+        builder.own_comes_first(own ? prefers_own_windows(builder, windows, params.group, columns)
                                     : prefers_own_depthwise());
     builder.refuse_narrow(!own_first && (own || own_depthwise));
     const Status first = own_first ? build_ours() : build_with(form);

@@ -29,7 +29,7 @@ struct WinogradParts {
 [[nodiscard]] WinogradParts winograd_parts(const Windows& windows, const PackedMatrix& matrix,
                                            int threads);
 
-/// Bytes of the memory in which a part is computed; nothing if they pass 2^63 - 1.
+/// Bytes of the memory in which a part is computed; nothing for more than 2^24 channels.
 [[nodiscard]] std::optional<std::uint64_t> winograd_scratch_bytes(const Windows& windows,
                                                                   const PackedMatrix& matrix);
 

@@ -27,6 +27,19 @@ std::optional<PanelType> panel_type(memory::data_type type) {
   }
 }
 
+/// Whether kernels::multiply_winograd() takes less time than a product of all positions. Measured (docs/onednn.md, "Convolution"):
+/// few tiles take less than the transforms of their weights.
+bool prefers_winograd(const kernels::Windows& windows, std::int64_t groups, std::int64_t columns) {
+  constexpr double kLeastTiles = 49;
+  constexpr std::int64_t kLeastChannels = 32;
+  if (groups != 1 || !kernels::has_winograd(windows) || simd_level() < SimdLevel::kAvx2)
+    return false;
+  const double tiles = static_cast<double>(windows.images) *
+                       static_cast<double>((windows.result[0] + 1) / 2) *
+                       static_cast<double>((windows.result[1] + 1) / 2);
+  return tiles >= kLeastTiles && windows.channels >= kLeastChannels && columns >= kLeastChannels;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> panel_columns(const memory::desc& md) {
@@ -56,24 +69,14 @@ bool widens_weight(const NodeBuilder& builder) {
 
 // Measured: docs/onednn.md, "Packed weights".
 bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& windows,
-                         std::int64_t columns) {
+                         std::int64_t groups, std::int64_t columns) {
   constexpr std::int64_t kLongDepth = 1024;
+  if (prefers_winograd(windows, groups, columns)) return true;
   if (!includes(usable_instruction_set(), InstructionSet::kAvx512Core))
     return windows.depth() >= kShortDepth;
   const bool one_line = windows.size[0] == 1 && windows.kernel[0] == 1 && windows.kernel[1] > 1;
   if (one_line && windows.depth() >= kLongDepth) return true;
   return prefers_own_pixels(builder, windows.rows(), windows.depth(), columns);
-}
-
-// Measured: docs/onednn.md, "Convolution". Fewer tiles take longer than the transforms of their weights.
-bool prefers_winograd(const kernels::Windows& windows, std::int64_t columns) {
-  constexpr double kLeastTiles = 49;
-  constexpr std::int64_t kLeastChannels = 32;
-  if (!kernels::has_winograd(windows) || simd_level() < SimdLevel::kAvx2) return false;
-  const double tiles = static_cast<double>(windows.images) *
-                       static_cast<double>((windows.result[0] + 1) / 2) *
-                       static_cast<double>((windows.result[1] + 1) / 2);
-  return tiles >= kLeastTiles && windows.channels >= kLeastChannels && columns >= kLeastChannels;
 }
 
 bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels, std::int64_t depth,
@@ -124,7 +127,7 @@ Status add_own_product(NodeBuilder& builder, const OwnProduct& product) {
   const double flops = 2.0 * static_cast<double>(volume(builder.output().dims)) *
                        static_cast<double>(product.windows.depth());
   const int threads = builder.context().threads;
-  const auto scratch = product.groups == 1 && prefers_winograd(product.windows, product.columns) &&
+  const auto scratch = prefers_winograd(product.windows, product.groups, product.columns) &&
                                form.product.matrix.type == PanelType::kFloat
                            ? winograd_scratch(form, threads)
                            : std::nullopt;

@@ -26,12 +26,9 @@ namespace ctxgen::onednn {
 /// Whether it comes first for the windows of a convolution, where oneDNN may take the panels, too: it is
 /// at least as fast, and takes no time to create. `columns`: of a group's result.
 [[nodiscard]] bool prefers_own_windows(const NodeBuilder& builder, const kernels::Windows& windows,
-                                       std::int64_t columns);
+                                       std::int64_t groups, std::int64_t columns);
 
-/// Whether kernels::multiply_winograd() takes less time than a product of all positions, in one group.
-[[nodiscard]] bool prefers_winograd(const kernels::Windows& windows, std::int64_t columns);
-
-/// As prefers_own_windows() for a convolution whose windows are single pixels, and what decides for few larger windows with AVX-512: the
+/// The same for a convolution whose windows are single pixels, and what decides for few larger windows with AVX-512: the
 /// panels of few pixels come from memory, which oneDNN's kernels do not ask for ahead.
 [[nodiscard]] bool prefers_own_pixels(const NodeBuilder& builder, std::int64_t pixels,
                                       std::int64_t depth, std::int64_t columns);
