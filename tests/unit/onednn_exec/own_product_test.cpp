@@ -110,6 +110,9 @@ TEST(OwnProduct, ConvolutionsOfEveryWindow) {
       {{1, 1, 9, 9}, {12, 1, 2, 3}, {1, 1}, {3, 2}, {1, 1, 1, 1}},
       {{2, 48, 9, 7}, {72, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3},
       {{1, 40, 30}, {80, 20, 5}, {2}, {1}, {2, 2}, 2},
+      {{2, 24, 50, 1}, {40, 24, 7, 1}, {2, 1}, {1, 1}, {3, 0, 3, 0}},
+      {{1, 16, 30, 1}, {24, 16, 5, 1}, {1, 2}, {2, 1}, {4, 0, 0, 0}},
+      {{1, 16, 30, 1}, {24, 16, 5, 1}, {1, 1}, {1, 1}, {0, 1, 2, 1}},
   };
   for (const ConvCase& c : cases) {
     SCOPED_TRACE(to_string(c.src) + " " + to_string(c.weights));
@@ -145,6 +148,30 @@ TEST(OwnProduct, WinogradIsTheSameWithAnyThreads) {
     expect_close(found.back(), expected);
     EXPECT_EQ(found.back(), found.front());
   }
+}
+
+/// Both lie in memory alike.
+TEST(OwnProduct, ColumnsOfPixelsAreMultipliedAsLines) {
+  if (!has_own_products()) GTEST_SKIP() << "own products need avx2";
+  const auto outcome = [](const Dims& src, const Dims& weights, std::vector<std::int64_t> pads) {
+    Maker maker(5);
+    const Operand x = maker.input(src);
+    maker.output(
+        maker.op(kind::kConv, {x, maker.weight(weights)}, {ints("pads", std::move(pads))}));
+    const Packed packed = in_panels(maker, kPanelTags[0]);
+    const auto loaded =
+        loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
+    std::vector<OpTiming> timings;
+    const Outputs found = run(*loaded, maker.inputs(), &timings).value();
+    expect_close(found, reference(maker));
+    return std::pair(found, std::ranges::count_if(timings, [](const OpTiming& t) {
+                       return t.implementation == "loop:product";
+                     }));
+  };
+  const auto line = outcome({1, 256, 400}, {64, 256, 5}, {2, 2});
+  EXPECT_EQ(line.second, 1);
+  EXPECT_EQ(outcome({1, 256, 1, 400}, {64, 256, 1, 5}, {0, 2, 0, 2}), line);
+  EXPECT_EQ(outcome({1, 256, 400, 1}, {64, 256, 5, 1}, {2, 0, 2, 0}), line);
 }
 
 /// One chain per kind of place that a post-op can take.

@@ -84,7 +84,8 @@ Status build_conv(NodeBuilder& builder) {
                                                conv_flops(onnx, builder.output().dims));
   };
   const kernels::Windows windows =
-      conv.rank <= 4 ? windows_of(builder.input(0).dims, window, params.group) : kernels::Windows();
+      conv.rank <= 4 ? along_lines(windows_of(builder.input(0).dims, window, params.group))
+                     : kernels::Windows();
   const std::int64_t columns = builder.output().dims[1] / params.group;
   const auto build_own = [&](const memory::desc& panels) {
     return add_own_product(builder, {.windows = windows,

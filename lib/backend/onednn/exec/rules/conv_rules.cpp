@@ -71,6 +71,14 @@ kernels::Windows windows_of(const Dims& src, const Window& window, std::int64_t 
           .pitch = src[1]};
 }
 
+kernels::Windows along_lines(kernels::Windows windows) {
+  kernels::Windows& w = windows;
+  if (w.size[1] != 1 || w.result[1] != 1 || w.kernel[1] != 1 || w.pad[1] != 0) return windows;
+  for (auto* pair : {&w.size, &w.result, &w.kernel, &w.stride, &w.dilation, &w.pad})
+    std::swap((*pair)[0], (*pair)[1]);
+  return windows;
+}
+
 IntList kernel_of(const Dims& weights) { return {weights.begin() + 2, weights.end()}; }
 
 ConvOperands conv_operands(const NodeBuilder& builder, std::int64_t group) {

@@ -30,6 +30,9 @@ namespace ctxgen::onednn {
 /// The windows of a convolution over one or two spatial dims, those of each group.
 [[nodiscard]] kernels::Windows windows_of(const Dims& src, const Window& window,
                                           std::int64_t group);
+/// The same along a line where pixels, results and kernel are columns of one pixel's width: both lie in memory
+/// alike, and kernels go along lines.
+[[nodiscard]] kernels::Windows along_lines(kernels::Windows windows);
 
 /// What a convolution hands to oneDNN.
 struct ConvOperands {
