@@ -49,6 +49,14 @@ ProductPart ProductParts::part(std::int64_t index) const {
   return {row, std::min(part_rows, rows - row), column, std::min(part_columns, columns - column)};
 }
 
+ProductParts::GroupPart ProductParts::part_of_groups(std::int64_t index,
+                                                     std::int64_t groups) const {
+  if (!groups_inside) return {index / count(), index % count()};
+  const std::int64_t across = divide_up(columns, part_columns);
+  const std::int64_t down = index / (groups * across), rest = index % (groups * across);
+  return {rest / across, down * across + rest % across};
+}
+
 ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
                            std::int64_t wanted) {
   const std::int64_t depth = std::max<std::int64_t>(windows.depth(), 1);
@@ -129,12 +137,26 @@ ProductParts even_parts(const Windows& windows, const PackedMatrix& matrix, int 
   return best;
 }
 
+/// Each thread has rows of its own, of all groups: those that it made, and that it reads next.
+ProductParts parts_of_rows(const Windows& windows, const PackedMatrix& matrix, int threads) {
+  const std::int64_t rows = windows.rows();
+  const std::int64_t down = divide_up(rows, threads * kMostPartRows) * threads;
+  return {.rows = rows,
+          .columns = matrix.columns,
+          .part_rows = divide_up(rows, down),
+          .part_columns = kPartColumns / matrix.block * matrix.block,
+          .groups_inside = true};
+}
+
 }  // namespace
 
 ProductParts parts_of_team(const Windows& windows, const PackedMatrix& matrix, int threads,
                            std::int64_t groups) {
   constexpr std::int64_t kPartsPerThread = 8;  // enough to end at about the same time
   if (groups == 1 && pays_even_parts(windows)) return even_parts(windows, matrix, threads);
+  const bool enough_rows = windows.rows() >= threads * kLeastPartRows;
+  if (groups > 1 && threads > 1 && enough_rows && !is_left_smaller(windows, matrix))
+    return parts_of_rows(windows, matrix, threads);
   const std::int64_t wanted = threads <= 1 ? 1 : threads * kPartsPerThread / groups;
   return product_parts(windows, matrix, std::max<std::int64_t>(wanted, 1));
 }

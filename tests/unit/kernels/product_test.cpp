@@ -6,7 +6,9 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -388,6 +390,31 @@ TEST(PanelProduct, PartsOfWindowsAreEvenWithoutAvx512Too) {
         const double share = static_cast<double>(longest_share(parts, threads)) * threads /
                              static_cast<double>(windows.rows() * stored);
         EXPECT_LE(share, 1.2) << side << " lines, " << columns << " columns, " << threads;
+      }
+}
+
+TEST(PanelProduct, ThreadsHaveTheSameRowsOfAllGroups) {
+  constexpr std::int64_t kGroups = 4;
+  for (const std::int64_t rows : {20, 56, 784, 3001})
+    for (const std::int64_t columns : {17, 68, 300})
+      for (const int threads : {1, 2, 3, 8}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(columns) + " columns");
+        const Windows windows = matrix_rows(rows, 16, 16 * kGroups);
+        const PackedMatrix matrix{nullptr, PanelType::kFloat, columns, 64, 16 * 64};
+        const ProductParts parts = parts_of_team(windows, matrix, threads, kGroups);
+        expect_covered_once(parts, 64);
+        std::set<std::pair<std::int64_t, std::int64_t>> seen;
+        std::int64_t row = 0;
+        for (std::int64_t i = 0; i < kGroups * parts.count(); ++i) {
+          const auto [group, part] = parts.part_of_groups(i, kGroups);
+          ASSERT_LT(group, kGroups);
+          ASSERT_LT(part, parts.count());
+          EXPECT_TRUE(seen.emplace(group, part).second);
+          if (!parts.groups_inside) continue;
+          EXPECT_GE(parts.part(part).row, row);
+          row = parts.part(part).row;
+        }
+        EXPECT_EQ(parts.groups_inside, threads > 1 && rows >= 28 * threads && rows > columns);
       }
 }
 

@@ -150,6 +150,25 @@ TEST(OwnProduct, WinogradIsTheSameWithAnyThreads) {
   }
 }
 
+/// Threads have rows of all groups.
+TEST(OwnProduct, GroupsAreTheSameWithAnyThreads) {
+  if (!has_own_products()) GTEST_SKIP() << "own products need avx2";
+  Maker maker(8);
+  const Operand x = maker.input(Dims{1, 68, 27, 31});
+  maker.output(maker.op(kind::kConv, {x, maker.weight(Dims{272, 17, 1, 1})}, {integer("group", 4)},
+                        {unary("gelu_tanh")}));
+  const auto expected = reference(maker);
+  const Packed packed = in_panels(maker, kPanelTags[0]);
+  std::vector<Outputs> found;
+  for (const int threads : {1, 2, 3, 8}) {
+    const auto loaded =
+        loader().load(packed.shared(), packed.blobs(), LoadOptions{threads}, nullptr).value();
+    found.push_back(run(*loaded, maker.inputs()).value());
+    expect_close(found.back(), expected);
+    EXPECT_EQ(found.back(), found.front());
+  }
+}
+
 /// Both lie in memory alike.
 TEST(OwnProduct, ColumnsOfPixelsAreMultipliedAsLines) {
   if (!has_own_products()) GTEST_SKIP() << "own products need avx2";

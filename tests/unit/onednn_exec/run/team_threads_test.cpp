@@ -181,6 +181,46 @@ TEST(TeamThreads, AreSharedWhileSomeoneHoldsThem) {
   EXPECT_EQ(first, TeamThreads::of_process());
 }
 
+/// Threads that were started for a run of the program with two of them.
+std::size_t threads_of_run(Maker& maker) {
+  const auto threads = TeamThreads::of_process();
+  const Packed packed = pack(maker, {maker.input_dims()}).value();
+  const auto loaded =
+      loader().load(packed.shared(), packed.blobs(), LoadOptions{2}, nullptr).value();
+  const auto expected = reference(maker);
+  for (int runs = 0; runs < 2; ++runs) {
+    const Outputs found = run(*loaded, maker.inputs()).value();
+    for (std::size_t i = 0; i < expected[0].size(); ++i)
+      EXPECT_NEAR(found[0][i], expected[0][i], 2e-4 * (1 + std::fabs(expected[0][i])));
+  }
+  return threads->threads();
+}
+
+Maker chain(std::int64_t size) {
+  Maker maker(3);
+  const Operand x = maker.input(Dims{size, size}), y = maker.input(Dims{size, size});
+  const Operand product =  // of two values: oneDNN's
+      maker.op(kind::kMatmul, {x, y}, {}, {unary("relu")});
+  const Operand sum = maker.op(kind::kMatmul, {product, maker.weight(Dims{size, 8})});
+  maker.output(maker.op(kind::kSoftmax, {sum}, {integer("axis", 1)}));
+  return maker;
+}
+
+TEST(TeamThreads, SmallProgramsRunInTheCallingThread) {
+  Maker small = chain(12), large = chain(120);
+  EXPECT_EQ(threads_of_run(small), 0U);
+  EXPECT_EQ(threads_of_run(large), 1U);
+}
+
+/// Own kernels say as they run that they want threads.
+TEST(TeamThreads, LargeLoopsOfSmallProgramsAreHandedOver) {
+  Maker maker(4);
+  const Operand x = maker.input(Dims{300, 1000});
+  const Operand chain = maker.op(kind::kEltwise, {x}, {text("alg", "tanh")});
+  maker.output(maker.op(kind::kEltwise, {chain}, {text("alg", "exp")}));
+  EXPECT_EQ(threads_of_run(maker), 1U);
+}
+
 TEST(TeamThreads, ManyCallersAndFewThreads) {
   TeamThreads threads;
   std::atomic<int> calls = 0;

@@ -30,8 +30,8 @@ class ProductKernel final : public Kernel {
     const std::int64_t work =
         work_of(work_of(parts_.rows, form_.finish.pitch), product.windows.depth());
     parallel_for(workers, form_.groups * parts_.count(), work, [&](std::int64_t index) {
-      const std::int64_t group = index / parts_.count();
-      ProductPart part = parts_.part(index % parts_.count());
+      const auto [group, at] = parts_.part_of_groups(index, form_.groups);
+      ProductPart part = parts_.part(at);
       kernels::multiply_panels(of_group(product, group), part);
       part.column += group * parts_.columns;
       if (!form_.finish.stages.empty())

@@ -236,6 +236,7 @@ Status plan_and_pack(Program& program, std::span<const Tensor> plain_weights,
   }
   for (std::uint32_t i = 0; i < program.weights.size(); ++i)
     if (program.weights[i].packed.empty()) (void)CTXGEN_TRY(packer.add_plain(i));
+  release_omp_team();  // who runs what was compiled has a team of its own, and two are too many
   return {};
 }
 

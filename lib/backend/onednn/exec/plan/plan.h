@@ -95,6 +95,8 @@ struct Step {
   dnnl::primitive primitive;
   std::shared_ptr<const Kernel> kernel;
   std::vector<Arg> args;
+  bool one_thread =
+      false;  // the primitive was made for one thread: it is over before a team has started
 };
 
 /// A weight in the layout that a primitive wants.

@@ -39,18 +39,41 @@ void drop_what_runs(NodeBuild& build) {
   }
 }
 
+/// Whether a primitive for the node is over before a team of threads has started, which takes about 5 us (kernel_loops.h) where
+/// all threads run, and a slice of the scheduler's where one of them does not.
+bool is_small(const Program& program, const NodeGraph& graph, const Node& node) {
+  constexpr std::uint64_t kLeastForTeam = std::uint64_t{64} << 10;
+  std::uint64_t bytes = 0;
+  const auto add = [&](const Dims& dims, DataType type) {
+    if (bytes <= kLeastForTeam)
+      bytes += static_cast<std::uint64_t>(volume(dims)) * bits_of(type) / 8;
+  };
+  const auto add_slot = [&](SlotId id) {
+    if (id != kNone) add(graph.slots[id].dims, graph.slots[id].type);
+  };
+  std::ranges::for_each(node.inputs, add_slot);
+  std::ranges::for_each(node.outputs, add_slot);
+  for (const NodePostOp& stage : node.post_ops) add_slot(stage.operand);
+  if (node.packed_weight != kNone)
+    add(program.weights[node.packed_weight].dims, program.weights[node.packed_weight].type);
+  return bytes <= kLeastForTeam;
+}
+
 /// Builds all nodes, on several threads where primitives are made: creation is mostly code
 /// generation and scales with threads.
 Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int threads) {
   const std::vector<Node>& nodes = context.graph.nodes;
   std::vector<std::optional<Result<NodeBuild>>> results(nodes.size());
   const auto build = [&](std::int64_t i) {
-    const OmpThreads scope(threads);
+    const bool small = is_small(context.program, context.graph, nodes[i]);
+    const OmpThreads scope(small ? 1 : threads);
     // Without memory for its message guarded() throws, which would end the process in a helper.
     results[i] = at_boundary("plan", [&]() -> Result<NodeBuild> {
       auto built = guarded("plan", [&] { return build_node(context, nodes[i]); });
       if (!built) return std::unexpected(std::move(built).error());
       if (!context.create_primitives && *built) drop_what_runs(**built);
+      if (*built)
+        for (Step& step : (*built)->steps) step.one_thread = small;
       return std::move(*built);
     });
   };

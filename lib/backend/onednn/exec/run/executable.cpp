@@ -124,9 +124,7 @@ Status OnednnExecutable::run(ExecutionState& state, std::span<const TensorView> 
   BoundPlan* bound = CTXGEN_TRY(own->bound(plan, inputs));
   own->forget_deliveries();
   CTXGEN_CHECK(place(*own, *bound, inputs, outputs));
-  Status status;
-  team_.run([&] { status = run_steps(*bound, own->stream(), control); });
-  CTXGEN_CHECK(std::move(status));
+  CTXGEN_CHECK(run_steps(*bound, own->stream(), control));
   own->deliver();
   return {};
 }
@@ -183,22 +181,39 @@ bool OnednnExecutable::overwrites_input(std::size_t output, const Dims& dims,
   return false;
 }
 
-Status OnednnExecutable::run_steps(const BoundPlan& bound, const dnnl::stream& stream,
-                                   const ExecutionControl& control) const {
-  const Plan& plan = bound.plan();
-  Workers& workers = control.workers != nullptr ? *control.workers : workers_;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    if (control.stopped()) return fail(ErrorCode::kCancelled, "the run was stopped");
-    const double start_us = control.timings != nullptr ? steady_us() : 0;
-    CTXGEN_CHECK(bound.execute(stream, i, workers));
-    if (control.timings == nullptr) continue;
-    const Step& step = plan.steps[i];
-    const ProgramOp& op = program_->ops[step.op];
-    const double end_us = steady_us();
-    control.timings->push_back({op.name, op.kind.str(), step.implementation, end_us - start_us,
-                                step.flops, step.bytes, start_us, end_us, traits_of(op).quantised});
-  }
+Status OnednnExecutable::run_step(const BoundPlan& bound, std::size_t step,
+                                  const dnnl::stream& stream, Workers& workers,
+                                  const ExecutionControl& control) const {
+  if (control.stopped()) return fail(ErrorCode::kCancelled, "the run was stopped");
+  const double start_us = control.timings != nullptr ? steady_us() : 0;
+  CTXGEN_CHECK(bound.execute(stream, step, workers));
+  if (control.timings == nullptr) return {};
+  const Step& planned = bound.plan().steps[step];
+  const ProgramOp& op = program_->ops[planned.op];
+  const double end_us = steady_us();
+  control.timings->push_back({op.name, op.kind.str(), planned.implementation, end_us - start_us,
+                              planned.flops, planned.bytes, start_us, end_us,
+                              traits_of(op).quantised});
   return {};
+}
+
+Status OnednnExecutable::run_steps(BoundPlan& bound, const dnnl::stream& stream,
+                                   const ExecutionControl& control) const {
+  Workers& workers = control.workers != nullptr ? *control.workers : workers_;
+  TeamWorkers of_team(team_, workers);
+  Workers& here = &workers == &omp_workers() ? of_team : workers;
+  std::size_t step = 0;
+  for (; step < bound.team_from(); ++step) {
+    CTXGEN_CHECK(run_step(bound, step, stream, here, control));
+    if (of_team.called()) bound.set_team_from(step);
+  }
+  const std::size_t steps = bound.plan().steps.size();
+  if (step == steps) return {};
+  Status status;
+  team_.run([&] {
+    for (; step < steps && status; ++step) status = run_step(bound, step, stream, workers, control);
+  });
+  return status;
 }
 
 }  // namespace ctxgen::onednn

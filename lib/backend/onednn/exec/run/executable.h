@@ -47,7 +47,11 @@ class OnednnExecutable final : public Executable {
   [[nodiscard]] bool overwrites_input(std::size_t output, const Dims& dims,
                                       std::span<const std::byte> bytes,
                                       std::span<const TensorView> inputs) const;
-  [[nodiscard]] Status run_steps(const BoundPlan& bound, const dnnl::stream& stream,
+  [[nodiscard]] Status run_step(const BoundPlan& bound, std::size_t step,
+                                const dnnl::stream& stream, Workers& workers,
+                                const ExecutionControl& control) const;
+  /// Runs the steps that need no team in the calling thread, and the others in the team's.
+  [[nodiscard]] Status run_steps(BoundPlan& bound, const dnnl::stream& stream,
                                  const ExecutionControl& control) const;
 
   const int threads_;

@@ -1,11 +1,13 @@
 #include "run/execution.h"
 
 #include <cstring>
+#include <optional>
 
 #include "ctxgen/base/checked.h"
 
 #include "plan/builder.h"
 #include "plan/dnnl_error.h"
+#include "plan/omp_workers.h"
 #include "plan/shapes.h"
 
 namespace ctxgen::onednn {
@@ -77,6 +79,9 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::bind(std::shared_ptr<const Plan> p
   CTXGEN_CHECK(guarded("execution state", [&] {
     for (std::size_t i = 0; i < p.steps.size(); ++i) bound->bind_step(p.steps[i], bound->steps_[i]);
   }));
+  const auto wants_team = [](const Step& step) { return !step.one_thread && !step.kernel; };
+  bound->team_from_ =
+      static_cast<std::size_t>(std::ranges::find_if(p.steps, wants_team) - p.steps.begin());
   return bound;
 }
 
@@ -122,6 +127,8 @@ Status BoundPlan::execute(const dnnl::stream& stream, std::size_t step, Workers&
   const Step& planned = plan_->steps[step];
   const BoundStep& bound = steps_[step];
   if (planned.kernel != nullptr) return planned.kernel->run(bound.pointers.data(), workers);
+  std::optional<OmpThreads> one_thread;
+  if (planned.one_thread) one_thread.emplace(1);
   const dnnl_status_t status =
       dnnl_primitive_execute(planned.primitive.get(), stream.get(),
                              static_cast<int>(bound.args.size()), bound.args.data());

@@ -35,6 +35,9 @@ class BoundPlan {
   [[nodiscard]] std::span<const Dims> output_dims() const { return output_dims_; }
   void set_input(std::size_t index, const std::byte* data);
   void set_output(std::size_t index, std::byte* data);
+  /// The first step that the threads of a team are wanted for, as far as runs have shown: all before it run in one.
+  [[nodiscard]] std::size_t team_from() const { return team_from_; }
+  void set_team_from(std::size_t step) { team_from_ = step; }
   /// Errors  BACKEND_ERROR naming the step; those of own kernels.
   [[nodiscard]] Status execute(const dnnl::stream& stream, std::size_t step,
                                Workers& workers) const;
@@ -64,6 +67,7 @@ class BoundPlan {
   std::deque<std::uint32_t> constants_;  // what kConstant locations point to
   std::vector<dnnl::memory> memories_;
   std::vector<BoundStep> steps_;
+  std::size_t team_from_ = 0;
   std::vector<std::vector<Patch>> input_patches_, output_patches_;
 };
 

@@ -86,6 +86,7 @@ Result<MachinePeaks> measure_peaks(int threads, std::uint64_t read_bytes) {
   peaks.int8_gops = rate_of(multiply_add_int8, threads) / 1e9;
   peaks.bf16_gflops = rate_of(multiply_add_bf16, threads) / 1e9;
   peaks.gbytes = CTXGEN_TRY(read_rate(std::clamp(read_bytes, kLeastBytes, kMostBytes))) / 1e9;
+  release_omp_team();  // runs have their own
   return peaks;
 }
 

@@ -258,4 +258,9 @@ void Team::run(TeamThreads::Task task) const {
   all_->run(with_threads);
 }
 
+void TeamWorkers::parallel_for(std::int64_t count, Task task) {
+  called_ = true;
+  team_.run([&] { workers_.parallel_for(count, task); });
+}
+
 }  // namespace ctxgen::onednn

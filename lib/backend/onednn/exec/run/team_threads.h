@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ctxgen/base/function_ref.h"
+#include "ctxgen/base/workers.h"
 
 namespace ctxgen::onednn {
 
@@ -86,6 +87,21 @@ class Team {
  private:
   int threads_;
   std::shared_ptr<TeamThreads> all_;
+};
+
+/// Workers for a thread outside of the team, which each call is handed over from. Such a call costs more than a team's, so
+/// that what follows one is better run by Team::run() as a whole.
+class TeamWorkers final : public Workers {
+ public:
+  /// `workers` are those of the team. Both outlive this.
+  TeamWorkers(const Team& team, Workers& workers) : team_(team), workers_(workers) {}
+  void parallel_for(std::int64_t count, Task task) override;
+  [[nodiscard]] bool called() const { return called_; }
+
+ private:
+  const Team& team_;
+  Workers& workers_;
+  bool called_ = false;
 };
 
 }  // namespace ctxgen::onednn

@@ -82,8 +82,15 @@ struct ProductParts {
   std::int64_t part_rows = 0, part_columns = 0;  // of each part but the last ones
   /// The next part has other rows, not other columns: the smaller operand is read again and again.
   bool rows_first = false;
+  /// Of several groups, the parts of all of them that have the same rows follow each other. Not with rows_first.
+  bool groups_inside = false;
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] ProductPart part(std::int64_t index) const;
+  struct GroupPart {
+    std::int64_t group = 0, part = 0;  // part: an index for part()
+  };
+  /// Of the groups * count() parts of `groups` such products.
+  [[nodiscard]] GroupPart part_of_groups(std::int64_t index, std::int64_t groups) const;
 };
 /// As large parts as caches like, but `wanted` of them where there is work for so many.
 [[nodiscard]] ProductParts product_parts(const Windows& windows, const PackedMatrix& matrix,
