@@ -63,11 +63,11 @@ void winograd(benchmark::State& state) {
   const Shape shape(state);
   Panels conv(shape);
   const auto& [windows, matrix] = std::tie(conv.product.windows, conv.product.matrix);
-  Floats scratch(kernels::winograd_scratch_bytes(windows, matrix).value() / sizeof(float));
   const kernels::WinogradParts parts = kernels::winograd_parts(windows, matrix, 1);
+  Floats scratch(kernels::winograd_scratch_bytes(parts, matrix).value() / sizeof(float));
   for (auto _ : state) {
     for (std::int64_t i = 0; i < parts.count(); ++i)
-      kernels::multiply_winograd(conv.product, parts.part(i), scratch.data());
+      kernels::multiply_winograd(conv.product, parts, i, scratch.data());
     benchmark::ClobberMemory();
   }
   report_flops(state, shape);

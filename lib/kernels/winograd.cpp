@@ -97,20 +97,21 @@ HWY_INLINE void transform_tile(const Neighbourhood& from, int64_t apart, int64_t
   }
 }
 
-/// The source of `count` tiles from number `first` on, in planes.
-HWY_NOINLINE void transform_source(const Work& work, int64_t first, int64_t count) {
+/// The source of `count` tiles from number `first` on, in planes: `channels` of it from `channel` on.
+HWY_NOINLINE void transform_source(const Work& work, int64_t first, int64_t count, int64_t channel,
+                                   int64_t channels) {
   const Windows& w = work.product.windows;
   const WinogradLayout& layout = work.layout;
   Place at = place_of(w, layout, first);
   for (int64_t t = 0; t < count; ++t, advance(w, at)) {
     const int64_t y = at.y - w.pad[0], x = at.x - w.pad[1];
-    const float* image = work.product.src + at.image * w.size[0] * w.size[1] * w.pitch;
+    const float* image = work.product.src + at.image * w.size[0] * w.size[1] * w.pitch + channel;
     float* to = work.source + t * layout.pitch;
     Neighbourhood from{};
     if (y >= 0 && x >= 0 && y + 4 <= w.size[0] && x + 4 <= w.size[1]) {
       for (int64_t i = 0; i < 4; ++i)
         from.pixels[static_cast<std::size_t>(4 * i)] = image + ((y + i) * w.size[1] + x) * w.pitch;
-      transform_tile<true>(from, w.pitch, w.channels, to, layout.source_plane);
+      transform_tile<true>(from, w.pitch, channels, to, layout.source_plane);
       continue;
     }
     for (int64_t i = 0; i < 16; ++i) {
@@ -119,7 +120,7 @@ HWY_NOINLINE void transform_source(const Work& work, int64_t first, int64_t coun
       from.pixels[static_cast<std::size_t>(i)] =
           inside ? image + (line * w.size[1] + column) * w.pitch : work.zeros;
     }
-    transform_tile<false>(from, w.pitch, w.channels, to, layout.source_plane);
+    transform_tile<false>(from, w.pitch, channels, to, layout.source_plane);
   }
 }
 
@@ -230,7 +231,8 @@ HWY_NOINLINE void multiply_unit(const Work& work, const Unit& unit, int64_t firs
   for (int64_t p = 0; p < kPlanes; ++p)
     for (int64_t column = 0; column < unit.columns; column += kPanelColumns) {
       tile.block = panel_width(unit, column);
-      tile.src = work.source + p * layout.source_plane + first * layout.pitch + unit.channel;
+      tile.src = work.source + p * layout.source_plane + first * layout.pitch +
+                 (layout.source_in_depths ? 0 : unit.channel);
       tile.panel = work.weights + p * layout.weight_plane + panel_offset(unit, column);
       tile.to = work.sums + p * layout.sum_plane + column;
       tile.from = unit.channel == 0 ? nullptr : tile.to;
@@ -336,7 +338,7 @@ HWY_NOINLINE void finish_tiles(const Work& work, const Unit& unit, int64_t tile,
   }
 }
 
-/// A unit of columns of `count` tiles from number `tile` on, whose source is transformed.
+/// A unit of columns of `count` tiles from number `tile` on, whose source is transformed, unless that is done in depths.
 HWY_INLINE void convolve_unit(const Work& work, Unit unit, int64_t tile, int64_t count) {
   const WinogradLayout& layout = work.layout;
   const int64_t channels = work.product.windows.channels;
@@ -357,6 +359,7 @@ HWY_INLINE void convolve_unit(const Work& work, Unit unit, int64_t tile, int64_t
   }
   for (unit.channel = 0; unit.channel < channels; unit.channel += depth) {
     unit.channels = HWY_MIN(depth, channels - unit.channel);
+    if (layout.source_in_depths) transform_source(work, tile, count, unit.channel, unit.channels);
     transform_weights(work, unit);
     multiply_unit(work, unit, 0, count);
   }
@@ -370,18 +373,13 @@ HWY_NOINLINE void convolve_part(const PanelProduct& product, const WinogradLayou
   float* sums = weights + kPlanes * layout.weight_plane;
   const Work work{product, layout, scratch, weights, sums, sums + kPlanes * layout.sum_plane};
   std::fill_n(work.zeros, layout.pitch, 0.0F);
-  const int64_t of_image = (w.result[0] + 1) / 2;
-  const auto line_of = [&](int64_t row) {
-    const int64_t line = row / w.result[1];
-    return line / w.result[0] * of_image + (line % w.result[0] + 1) / 2;
-  };
-  const int64_t first = line_of(part.row) * layout.line_tiles;
-  const int64_t end = line_of(part.row + part.rows) * layout.line_tiles;
+  const int64_t first = tile_line(w, part.row) * layout.line_tiles;
+  const int64_t end = tile_line(w, part.row + part.rows) * layout.line_tiles;
   const int64_t blocks = (end - first + layout.block_tiles - 1) / layout.block_tiles;
   const int64_t step = blocks == 0 ? 1 : (end - first + blocks - 1) / blocks;
   for (int64_t tile = first; tile < end; tile += step) {
     const int64_t count = HWY_MIN(step, end - tile);
-    transform_source(work, tile, count);
+    if (!layout.source_in_depths) transform_source(work, tile, count, 0, w.channels);
     for (int64_t c = 0; c < part.columns; c += layout.unit)
       convolve_unit(work, {0, 0, part.column + c, HWY_MIN(layout.unit, part.columns - c)}, tile,
                     count);
@@ -396,9 +394,14 @@ HWY_AFTER_NAMESPACE();
 
 namespace ctxgen::kernels {
 
-void multiply_winograd(const PanelProduct& product, const ProductPart& part, float* scratch) {
-  const auto layout = winograd_layout(product.windows, product.matrix);
-  if (!layout || part.rows == 0) return;
+void multiply_winograd(const PanelProduct& product, const WinogradParts& parts, std::int64_t index,
+                       float* scratch) {
+  const ProductPart part = parts.part(index);
+  if (part.rows == 0) return;
+  const Windows& w = product.windows;
+  const std::int64_t lines = tile_line(w, part.row + part.rows) - tile_line(w, part.row);
+  const auto layout = winograd_layout(w, product.matrix, {lines, part.columns, parts.threads});
+  if (!layout) return;
   CTXGEN_DISPATCH(convolve_part(product, *layout, part, scratch));
 }
 

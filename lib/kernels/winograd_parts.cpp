@@ -26,36 +26,62 @@ std::int64_t unit_columns(std::int64_t block) {
 
 }  // namespace
 
-std::optional<WinogradLayout> winograd_layout(const Windows& windows, const PackedMatrix& matrix) {
-  constexpr std::int64_t kMostChannels = std::int64_t{1} << 24;
-  // Measured on a Xeon with 2 MiB of second cache per core: a smaller block of the source has its weights transformed more
-  // often; more channels at once do not stay in the cache with the rest. Sums in whole tiles of 6 rows.
+namespace {
+
+// Measured on a Xeon with 2 MiB of second cache per core: a smaller block of the source has its weights transformed more often (of 64
+// tiles they take a twentieth of the time, of 32 a tenth); more channels at once do not stay in the cache with the rest. Sums in
+// whole tiles of 6 rows. With many threads blocks like those of two would take many times the memory.
+constexpr int kFewThreads = 2, kSomeThreads = 4;
+
+std::int64_t most_depth(int threads) { return threads <= kSomeThreads ? 128 : 64; }
+
+std::int64_t most_sums(int threads) { return threads <= kFewThreads ? 54 : 24; }
+
+std::int64_t most_tiles(int threads, std::int64_t pitch) {
   constexpr std::int64_t kBlockFloats = std::int64_t{256} << 10;
-  constexpr std::int64_t kMostDepth = 128, kMostSums = 54, kLeastTiles = 12;
+  constexpr std::int64_t kLeast = 12, kOfSomeThreads = 64, kOfManyThreads = 32;
+  const std::int64_t tiles = std::max(kBlockFloats / kPlanes / pitch, kLeast);
+  if (threads <= kFewThreads) return tiles;
+  return std::min(tiles, threads <= kSomeThreads ? kOfSomeThreads : kOfManyThreads);
+}
+
+}  // namespace
+
+std::optional<WinogradLayout> winograd_layout(const Windows& windows, const PackedMatrix& matrix,
+                                              const WinogradSize& size) {
+  constexpr std::int64_t kMostChannels = std::int64_t{1} << 24;
   const std::int64_t channels = windows.channels;
   if (channels > kMostChannels) return std::nullopt;
   WinogradLayout layout;
-  layout.lines = windows.images * ((windows.result[0] + 1) / 2);
+  const std::int64_t panels = divide_up(std::max<std::int64_t>(matrix.columns, 1), matrix.block);
   layout.line_tiles = (windows.result[1] + 1) / 2;
-  layout.unit = unit_columns(matrix.block);
-  layout.depth = std::min(channels, kMostDepth);
-  layout.pitch = divide_up(std::max<std::int64_t>(channels, 1), kLine) * kLine;
-  layout.block_tiles = std::max(kBlockFloats / kPlanes / layout.pitch, kLeastTiles);
-  if (layout.lines * layout.line_tiles < layout.block_tiles)
-    layout.block_tiles = layout.lines * layout.line_tiles;
-  layout.sum_tiles =
-      channels > kMostDepth ? layout.block_tiles : std::min(layout.block_tiles, kMostSums);
+  layout.unit = std::min(unit_columns(matrix.block), panels * matrix.block);
+  layout.depth = std::min(channels, most_depth(size.threads));
+  layout.source_in_depths = layout.depth < channels && size.columns <= layout.unit;
+  const std::int64_t at_once = layout.source_in_depths ? layout.depth : channels;
+  layout.pitch = divide_up(std::max<std::int64_t>(at_once, 1), kLine) * kLine;
+  layout.block_tiles =
+      std::min(most_tiles(size.threads, layout.pitch), size.lines * layout.line_tiles);
+  layout.sum_tiles = layout.depth < channels
+                         ? layout.block_tiles
+                         : std::min(layout.block_tiles, most_sums(size.threads));
   layout.source_plane = apart(layout.block_tiles * layout.pitch);
   layout.weight_plane = apart(layout.depth * layout.unit);
   layout.sum_plane = apart(layout.sum_tiles * layout.unit);
   return layout;
 }
 
-std::optional<std::uint64_t> winograd_scratch_bytes(const Windows& windows,
+std::optional<std::uint64_t> winograd_scratch_bytes(const WinogradParts& parts,
                                                     const PackedMatrix& matrix) {
-  const auto layout = winograd_layout(windows, matrix);
-  if (!layout) return std::nullopt;
-  return static_cast<std::uint64_t>(layout->floats()) * sizeof(float);
+  std::uint64_t most = 0;
+  // The last parts may be of one unit where the others are not.
+  for (const std::int64_t columns : {parts.part_columns, std::int64_t{1}}) {
+    const WinogradSize size{std::min(parts.part_lines, parts.lines), columns, parts.threads};
+    const auto layout = winograd_layout(parts.windows, matrix, size);
+    if (!layout) return std::nullopt;
+    most = std::max(most, static_cast<std::uint64_t>(layout->floats()) * sizeof(float));
+  }
+  return most;
 }
 
 std::int64_t WinogradParts::count() const {
@@ -84,19 +110,22 @@ double time_of(double tiles, double channels, double columns) {
 }  // namespace
 
 WinogradParts winograd_parts(const Windows& windows, const PackedMatrix& matrix, int threads) {
-  const auto layout = winograd_layout(windows, matrix).value_or(WinogradLayout{});
-  WinogradParts best{.windows = windows, .lines = layout.lines, .columns = matrix.columns};
+  const std::int64_t lines = windows.images * ((windows.result[0] + 1) / 2);
+  const auto layout =
+      winograd_layout(windows, matrix, {lines, matrix.columns, threads}).value_or(WinogradLayout{});
+  WinogradParts best{
+      .windows = windows, .lines = lines, .columns = matrix.columns, .threads = threads};
   const std::int64_t team = std::max(threads, 1);
   const std::int64_t units = divide_up(matrix.columns, std::max<std::int64_t>(layout.unit, 1));
   double least = std::numeric_limits<double>::infinity();
   // Parts of as many lines as stay in the second cache, then of fewer.
   const std::int64_t fewest = divide_up(
-      layout.lines,
+      lines,
       std::max<std::int64_t>(layout.block_tiles / std::max<std::int64_t>(layout.line_tiles, 1), 1));
   for (std::int64_t down = std::max<std::int64_t>(fewest, 1); down <= fewest + team; ++down)
     for (std::int64_t across = 1; across <= std::min(units, team); ++across) {
       WinogradParts parts = best;
-      parts.part_lines = divide_up(layout.lines, down);
+      parts.part_lines = divide_up(lines, down);
       parts.part_columns = divide_up(units, across) * layout.unit;
       if (parts.part_lines == 0) continue;
       const double time =

@@ -89,12 +89,12 @@ struct Trial {
 
   void run_into(float* out, const WinogradParts& parts) {
     product.result = out;
-    const std::uint64_t bytes = winograd_scratch_bytes(windows, product.matrix).value();
+    const std::uint64_t bytes = winograd_scratch_bytes(parts, product.matrix).value();
     // Memory that has been used before.
     Floats scratch(static_cast<std::size_t>(bytes / sizeof(float)) + 16, kNan);
     auto* at = scratch.data();
     while (reinterpret_cast<std::uintptr_t>(at) % 64 != 0) ++at;
-    for (std::int64_t i = 0; i < parts.count(); ++i) multiply_winograd(product, parts.part(i), at);
+    for (std::int64_t i = 0; i < parts.count(); ++i) multiply_winograd(product, parts, i, at);
   }
   Floats run(const WinogradParts& parts) {
     Floats out(starts.size(), kUntouched);

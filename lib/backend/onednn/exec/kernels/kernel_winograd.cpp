@@ -15,13 +15,22 @@ namespace {
 
 constexpr std::uint64_t kPlaceAlignment = 64;
 
+kernels::WinogradParts parts_of(const ProductForm& form, int threads) {
+  return kernels::winograd_parts(form.product.windows, form.product.matrix, threads);
+}
+
+/// Threads that parts are computed in at a time.
+std::int64_t places_of(const kernels::WinogradParts& parts, int threads) {
+  return std::clamp<std::int64_t>(parts.count(), 1, std::max(threads, 1));
+}
+
 class WinogradKernel final : public Kernel {
  public:
-  WinogradKernel(ProductForm form, int threads, std::int64_t floats)
+  WinogradKernel(ProductForm form, int threads, std::uint64_t scratch)
       : form_(std::move(form)),
-        parts_(kernels::winograd_parts(form_.product.windows, form_.product.matrix, threads)),
-        places_(std::min<std::int64_t>(threads, parts_.count())),
-        floats_(floats),
+        parts_(parts_of(form_, threads)),
+        places_(places_of(parts_, threads)),
+        floats_(static_cast<std::int64_t>(scratch / sizeof(float)) / places_),
         through_rows_(parts_.part_columns >= parts_.columns &&
                       goes_through_rows(form_.finish, parts_.columns)) {}
 
@@ -42,7 +51,7 @@ class WinogradKernel final : public Kernel {
         const std::int64_t index = taken.fetch_add(1, std::memory_order_relaxed);
         if (index >= parts_.count()) return;
         const kernels::ProductPart part = parts_.part(index);
-        kernels::multiply_winograd(product, part, scratch + place * floats_);
+        kernels::multiply_winograd(product, parts_, index, scratch + place * floats_);
         if (!form_.finish.stages.empty())
           apply_stages(form_.finish, part, through_rows_, product.result, args + next);
       }
@@ -61,16 +70,16 @@ class WinogradKernel final : public Kernel {
 }  // namespace
 
 std::optional<std::uint64_t> winograd_scratch(const ProductForm& form, int threads) {
-  const auto bytes = kernels::winograd_scratch_bytes(form.product.windows, form.product.matrix);
-  if (!bytes || *bytes > kMaxTensorBytes / static_cast<std::uint64_t>(threads)) return std::nullopt;
-  return align_up(*bytes, kPlaceAlignment) * static_cast<std::uint64_t>(threads);
+  const kernels::WinogradParts parts = parts_of(form, threads);
+  const auto bytes = kernels::winograd_scratch_bytes(parts, form.product.matrix);
+  const auto places = static_cast<std::uint64_t>(places_of(parts, threads));
+  if (!bytes || *bytes > kMaxTensorBytes / places) return std::nullopt;
+  return align_up(*bytes, kPlaceAlignment) * places;
 }
 
 std::shared_ptr<const Kernel> make_winograd_kernel(ProductForm form, int threads,
                                                    std::uint64_t scratch) {
-  const auto floats =
-      static_cast<std::int64_t>(scratch / static_cast<std::uint64_t>(threads) / sizeof(float));
-  return std::make_shared<const WinogradKernel>(std::move(form), threads, floats);
+  return std::make_shared<const WinogradKernel>(std::move(form), threads, scratch);
 }
 
 }  // namespace ctxgen::onednn

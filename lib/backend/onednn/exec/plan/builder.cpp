@@ -257,6 +257,12 @@ void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const K
   step.implementation = std::move(implementation);
   step.kernel = std::move(kernel);
   step.args = std::move(args);
+  const auto args_of = [&](Location::Kind kind) {
+    return std::ranges::count(step.args, kind, [](const Arg& arg) { return arg.location.kind; });
+  };
+  // A second one was packed by the step before; numbers of a run may ask for more.
+  step.scratch_in_arena =
+      args_of(Location::Kind::kScratch) == 1 && args_of(Location::Kind::kNumbers) == 0;
   for (const Arg& arg : step.args) {
     if (arg.location.kind == Location::Kind::kBuffer)
       step.bytes += context_.graph.buffers[arg.location.index].bytes;

@@ -95,8 +95,10 @@ struct Step {
   dnnl::primitive primitive;
   std::shared_ptr<const Kernel> kernel;
   std::vector<Arg> args;
-  bool one_thread =
-      false;  // the primitive was made for one thread: it is over before a team has started
+  /// Whether the scratch is the step's alone, and its size known: such scratch lies in the arena, where values leave room.
+  bool scratch_in_arena = false;
+  /// Whether the primitive was made for one thread: it is over before a team has started.
+  bool one_thread = false;
 };
 
 /// A weight in the layout that a primitive wants.

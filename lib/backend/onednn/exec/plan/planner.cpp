@@ -86,13 +86,25 @@ Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int thre
   return builds;
 }
 
+/// A value that lives as long as its step runs.
+void place_scratch(Plan& plan, Step& step) {
+  if (!step.scratch_in_arena) {
+    plan.scratch_bytes = std::max(plan.scratch_bytes, step.scratch_bytes);
+    return;
+  }
+  for (Arg& arg : step.args)
+    if (arg.location.kind == Location::Kind::kScratch)
+      arg.location = {Location::Kind::kBuffer, static_cast<BufferId>(plan.buffers.size()), 0};
+  plan.buffers.push_back({.bytes = step.scratch_bytes});
+}
+
 void append_steps(Plan& plan, std::vector<NodeBuild> builds) {
   for (NodeBuild& build : builds) {
     const auto base = static_cast<std::uint32_t>(plan.packed.size());
     for (Step& step : build.steps) {
       for (Arg& arg : step.args)
         if (arg.location.kind == Location::Kind::kPacked) arg.location.index += base;
-      plan.scratch_bytes = std::max(plan.scratch_bytes, step.scratch_bytes);
+      place_scratch(plan, step);
       plan.steps.push_back(std::move(step));
     }
     plan.packed.insert(plan.packed.end(), build.packed.begin(), build.packed.end());

@@ -22,6 +22,7 @@ struct WinogradParts {
   Windows windows;
   std::int64_t lines = 0, columns = 0;            // of the result; lines of tiles of all images
   std::int64_t part_lines = 0, part_columns = 0;  // of each part but the last ones
+  int threads = 1;                                // that compute parts at a time
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] ProductPart part(std::int64_t index) const;
 };
@@ -29,18 +30,20 @@ struct WinogradParts {
 [[nodiscard]] WinogradParts winograd_parts(const Windows& windows, const PackedMatrix& matrix,
                                            int threads);
 
-/// Bytes of the memory in which a part is computed; nothing for more than 2^24 channels.
-[[nodiscard]] std::optional<std::uint64_t> winograd_scratch_bytes(const Windows& windows,
+/// Bytes of the memory in which a part is computed: at most 2 MiB, unless there are more than 1,000 channels, and with more than two
+/// threads less. Nothing for more than 2^24 channels.
+[[nodiscard]] std::optional<std::uint64_t> winograd_scratch_bytes(const WinogradParts& parts,
                                                                   const PackedMatrix& matrix);
 
-/// multiply_panels() of a part of winograd_parts(), or of one of other lines and units of columns. `scratch`:
-/// winograd_scratch_bytes() at a multiple of 64, which no other call uses at the same time.
+/// multiply_panels() of part `index` of winograd_parts(), or of parts of other lines and units of columns. `scratch`:
+/// winograd_scratch_bytes() of these parts at a multiple of 64, which no other call uses at the same time.
 ///
 /// Each element is the same by any parts, and where it is finite and there are fused multiply-adds, with any instruction set.
 /// Its error goes with the sum of |source| x |weights| over the 4 x 4 pixels that its tile reads, not over its own
 /// window. Where that gives an element of a tile that is not finite, by a NaN or an infinity of source or
 /// weights or by sums that overflow, multiply_panels() computes the tile: they reach only the windows that have them.
 /// Requires  has_winograd(product.windows), f32 panels.
-void multiply_winograd(const PanelProduct& product, const ProductPart& part, float* scratch);
+void multiply_winograd(const PanelProduct& product, const WinogradParts& parts, std::int64_t index,
+                       float* scratch);
 
 }  // namespace ctxgen::kernels
