@@ -2,10 +2,11 @@
 // ONEDNN_MAX_CPU_ISA leaves.
 //
 //     ./dev build release bench_attention
-//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_attention [--rounds N] [HEADS/KV_HEADSxQUERIESxKEYSxSIZE...]
+//     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_attention [--rounds N] [--rows] [HEADS/KV_HEADSxQUERIESxKEYSxSIZE...]
 //
 // Prints a line per size, the best of N rounds in which all take turns: own attention; oneDNN's product,
 // softmax and product over the same heads where each has keys of its own; and a plain read of keys and values.
+// With --rows heads are side by side in rows for the own one, as projections give them.
 
 #include "ctxgen/kernels/attention.h"
 
@@ -57,8 +58,9 @@ double plain_read(const float* data, std::int64_t count) {
 /// Buffers of one size: q, keys, values and result as [heads, rows, size].
 class Heads {
  public:
-  explicit Heads(const AttentionSizes& s)
+  Heads(const AttentionSizes& s, bool by_rows)
       : s_(s),
+        by_rows_(by_rows),
         q_(floats_of(s.heads * s.queries * s.size)),
         k_(floats_of(s.kv_heads * s.keys * s.size)),
         v_(floats_of(s.kv_heads * s.keys * s.size)),
@@ -73,18 +75,19 @@ class Heads {
   Heads& operator=(const Heads&) = delete;
 
   void own() {
-    const auto strides = [&](std::int64_t rows) {
-      return ctxgen::kernels::HeadStrides{0, rows * s_.size, s_.size};
+    const auto strides = [&](std::int64_t rows, std::int64_t heads) {
+      return by_rows_ ? ctxgen::kernels::HeadStrides{0, s_.size, heads * s_.size}
+                      : ctxgen::kernels::HeadStrides{0, rows * s_.size, s_.size};
     };
     ctxgen::kernels::attend({.sizes = s_,
                              .q = q_,
                              .k = k_,
                              .v = v_,
-                             .q_strides = strides(s_.queries),
-                             .k_strides = strides(s_.keys),
-                             .v_strides = strides(s_.keys),
+                             .q_strides = strides(s_.queries, s_.heads),
+                             .k_strides = strides(s_.keys, s_.kv_heads),
+                             .v_strides = strides(s_.keys, s_.kv_heads),
                              .out = out_,
-                             .out_strides = strides(s_.queries),
+                             .out_strides = strides(s_.queries, s_.heads),
                              .scale = 1 / std::sqrt(static_cast<float>(s_.size)),
                              .bias = {},
                              .scratch = reinterpret_cast<std::byte*>(scratch_)},
@@ -139,6 +142,7 @@ class Heads {
   };
 
   AttentionSizes s_;
+  bool by_rows_;
   float *q_, *k_, *v_, *out_, *logits_, *scratch_;
   double seen_ = 0;
   OmpWorkers workers_;
@@ -147,8 +151,8 @@ class Heads {
   std::vector<Step> steps_;
 };
 
-void measure(const AttentionSizes& s, int rounds) {
-  Heads heads(s);
+void measure(const AttentionSizes& s, bool by_rows, int rounds) {
+  Heads heads(s, by_rows);
   std::array<double, 3> best{1e9, 1e9, 1e9};
   for (int round = 0; round < rounds; ++round) {
     best[0] = std::min(best[0], seconds_of([&] { heads.own(); }));
@@ -168,6 +172,7 @@ void measure(const AttentionSizes& s, int rounds) {
 
 int run(const std::vector<std::string>& arguments) {
   int rounds = 40;
+  bool by_rows = false;
   std::vector<AttentionSizes> sizes;
   const auto add = [&](long heads, long kv_heads, long queries, long keys, long size) {
     sizes.push_back({1, heads, kv_heads, queries, keys, size, size});
@@ -176,6 +181,8 @@ int run(const std::vector<std::string>& arguments) {
     std::array<long, 5> n{};
     if (arguments[i] == "--rounds")
       rounds = std::stoi(arguments.at(++i));
+    else if (arguments[i] == "--rows")
+      by_rows = true;
     else if (std::sscanf(arguments[i].c_str(), "%ld/%ldx%ldx%ldx%ld", &n[0], &n[1], &n[2], &n[3],
                          &n[4]) == 5)
       add(n[0], n[1], n[2], n[3], n[4]);
@@ -190,7 +197,7 @@ int run(const std::vector<std::string>& arguments) {
     add(9, 3, 64, 192, 64);
     add(9, 3, 512, 640, 64);
   }
-  for (const AttentionSizes& s : sizes) measure(s, rounds);
+  for (const AttentionSizes& s : sizes) measure(s, by_rows, rounds);
   return 0;
 }
 

@@ -12,10 +12,11 @@ namespace ctxgen::kernels {
 /// that keys and values are read once; more by blocks of rows.
 inline constexpr std::int64_t kFewRows = 8;
 inline constexpr std::int64_t kRowsOfTask = 64;
-inline constexpr std::int64_t kKeysOfBlock = 128;  // logits of a tile stay in the first cache
+inline constexpr std::int64_t kKeysOfBlock = 128;  // at most
 inline constexpr std::int64_t kKeysOfChunk = 256;  // what a task for few rows reads
 inline constexpr std::int64_t kWholeRows = 4;      // of which all logits are kept at once
-inline constexpr std::int64_t kMostTileRows = 32;  // of any instruction set
+inline constexpr std::int64_t kMostLogits =
+    4096;  // of a tile and a block: they stay in the first cache
 inline constexpr std::int64_t kMostLanes = 16;
 inline constexpr std::int64_t kMostTeam = 64;  // tasks that run at once
 inline constexpr float kLog2e = 1.44269504F;
@@ -48,7 +49,7 @@ struct AttentionLayout {
       return kWholeRows * (rounded_up(s.size, kMostLanes) + whole_row_floats(s) + s.value_size);
     if (few) return rows * (rounded_up(s.size, kMostLanes) + kKeysOfChunk + kMostLanes) + wide;
     return kRowsOfTask * (s.size + rounded_up(s.value_size, kMostLanes) + 4 * kMostLanes) +
-           2 * kKeysOfBlock * kMostTileRows + wide;
+           2 * kMostLogits + wide;
   }
 
   std::int64_t group, rows;

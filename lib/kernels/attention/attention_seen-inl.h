@@ -19,22 +19,34 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 constexpr std::int64_t kTileLanes = HWY_MIN(hn::MaxLanes(Tag()), kMostLanes);
 
+/// Vectors of rows of a tile, which has all registers: wider tiles read less per product where 32 hold the sums.
+constexpr std::size_t kTileVectors = kTileLanes >= 16 ? 4 : 2;
+constexpr std::int64_t kTileRows = static_cast<std::int64_t>(kTileVectors) * kTileLanes;
+static_assert(kRowsOfTask % kTileRows == 0);
+
 /// Tag of vectors whose lanes are a tile's rows.
 using TileTag = hn::CappedTag<float, static_cast<std::size_t>(kTileLanes)>;
 
 /// A block of rows of one kv head of one image; what is kept of each row between blocks of keys.
 struct TileBlock {
   std::int64_t image, kv_head, row, rows;  // rows of this block, from `row` on
-  float *q, *out, *logits, *addends;       // [size][64], [value_size][64], [keys][32], the same
-  float *most, *sum, *kept;                // per row
-  float* q_length;                         // per row
-  float* wide;                             // keys and values of integers
-  std::int64_t first_key, key_count;       // of the block of keys
-  FloatRows k, v;                          // from that key on
-  float key_length;                        // of the longest of them; negative: not known yet
-  float most_distance;                     // what distances add at most, or 0
+  float *q, *out;                     // of each tile, [size][kTileRows] and [value_size][kTileRows]
+  float *logits, *addends;            // of a tile, [keys][rows of its vectors]
+  float *most, *sum, *kept;           // per row
+  float* q_length;                    // per row
+  float* wide;                        // keys and values of integers
+  std::int64_t first_key, key_count;  // of the block of keys
+  FloatRows k, v;                     // from that key on
+  float key_length;                   // of the longest of them; negative: not known yet
+  float most_distance;                // what distances add at most, or 0
   KeyRange seen[kRowsOfTask];
+  KeyRange every;  // what all rows see, so needs no look at each
 };
+
+/// Where the columns of a row of the block begin, of which each has `size` numbers, kTileRows apart.
+HWY_INLINE std::int64_t column_of(std::int64_t row, std::int64_t size) {
+  return row / kTileRows * kTileRows * size + row % kTileRows;
+}
 
 /// Rows [row, row + 4) of the block: pointers to what `place` gives; the last row again beyond the end.
 template <class Pointer, class Place>
@@ -88,7 +100,7 @@ HWY_NOINLINE void measure_rows(const Attention& a, TileBlock& block) {
   for (std::int64_t r = 0; r < block.rows; r += kTileLanes) {
     auto sums = hn::Zero(d);
     for (std::int64_t e = 0; e < a.sizes.size; ++e) {
-      const auto x = hn::LoadU(d, block.q + e * kRowsOfTask + r);
+      const auto x = hn::LoadU(d, block.q + column_of(r, a.sizes.size) + e * kTileRows);
       sums = hn::MulAdd(x, x, sums);
     }
     hn::StoreU(hn::Sqrt(sums), d, block.q_length + r);
@@ -148,7 +160,7 @@ HWY_NOINLINE std::int64_t without_hidden(const Attention& a, TileBlock& block, s
   if (count < kStep || !hides(rows - 1, first + count - kStep, kLowest)) return count;
   if (bias.addends != nullptr && block.key_length < 0)
     block.key_length = longest(block.k.first, block.k.stride, block.key_count, a.sizes.size);
-  float hiding[kMostTileRows];
+  float hiding[kTileRows];
   for (std::int64_t r = 0; r < rows; ++r) hiding[r] = hiding_addend(a, block, tile + r);
   for (; count >= kStep; count -= kStep)
     for (std::int64_t r = rows; r-- > 0;)

@@ -21,9 +21,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-constexpr std::size_t kTileVectors = 2;
 /// Numbers that are multiplied with a tile's vectors at once: as many sums as there are registers for.
-constexpr std::size_t kTileDepth = kTileLanes >= 16 ? 8 : kTileLanes >= 8 ? 6 : 4;
+constexpr std::size_t tile_depth(std::size_t vectors) {
+  if (kTileLanes >= 16) return vectors > 3 ? 6 : 8;
+  return kTileLanes >= 8 ? 6 : 4;
+}
+
+/// Rows of so many vectors; logits of a tile are that far apart from key to key.
+template <std::size_t kVectors>
+constexpr std::int64_t kTileWidth = static_cast<std::int64_t>(kVectors) * kTileLanes;
 
 /// Steps in a turn of a tile's loop, whose counting takes turns of the units that multiply with AVX-512.
 constexpr int kTileStepsAtOnce = kTileLanes >= 16 ? 2 : 1;
@@ -116,29 +122,31 @@ HWY_INLINE void multiply_tile(std::int64_t count, const float* a, std::int64_t a
                                         HWY_ATTR { hn::StoreU(sums[kPlace], d, at(kPlace)); });
 }
 
-/// logits[key * kMostTileRows + row] = sum over e of k[key][e] q[e][row].
+/// logits[key * kTileWidth<kVectors> + row] = sum over e of k[key][e] q[e][row].
 template <std::size_t kDepth, std::size_t kVectors>
 HWY_NOINLINE void tile_logits(std::int64_t size, const float* k, std::int64_t k_stride,
                               const float* q, float* logits) {
-  multiply_tile<kDepth, kVectors, false>(size, k, 1, k_stride, q, kRowsOfTask, nullptr, logits,
-                                         kMostTileRows);
+  multiply_tile<kDepth, kVectors, false>(size, k, 1, k_stride, q, kTileRows, nullptr, logits,
+                                         kTileWidth<kVectors>);
 }
 
 /// out[e][row] = out[e][row] * kept[row] + sum over keys of v[key][e] weights[key][row].
 template <std::size_t kDepth, std::size_t kVectors>
 HWY_NOINLINE void tile_values(std::int64_t count, const float* v, std::int64_t v_stride,
                               const float* weights, const float* kept, float* out) {
-  multiply_tile<kDepth, kVectors, true>(count, v, v_stride, 1, weights, kMostTileRows, kept, out,
-                                        kRowsOfTask);
+  multiply_tile<kDepth, kVectors, true>(count, v, v_stride, 1, weights, kTileWidth<kVectors>, kept,
+                                        out, kTileRows);
 }
 
-/// body<depth>(i) for `count` numbers, as many at once as there are.
-template <class Body>
+/// body<depth>(i) for `count` numbers, as many at once as there are, but for 8 in sixes.
+template <std::size_t kVectors, class Body>
 HWY_INLINE void by_depth(std::int64_t count, const Body& body) {
+  constexpr std::size_t kDepth = tile_depth(kVectors);
   std::int64_t i = 0;
-  for (; i + static_cast<std::int64_t>(kTileDepth) <= count; i += kTileDepth)
-    body.template operator()<kTileDepth>(i);
-  if constexpr (kTileDepth > 4)
+  for (; i + static_cast<std::int64_t>(kDepth) <= count && (kDepth != 6 || count - i != 8);
+       i += kDepth)
+    body.template operator()<kDepth>(i);
+  if constexpr (kDepth > 4)
     for (; i + 4 <= count; i += 4) body.template operator()<4>(i);
   for (; i < count; ++i) body.template operator()<1>(i);
 }
@@ -149,7 +157,6 @@ HWY_NOINLINE void tile_bias(const Attention& a, const TileBlock& block, std::int
                             std::int64_t tile, std::int64_t first, std::int64_t count) {
   const TileTag d;
   const AttentionBias& bias = a.bias;
-  constexpr std::int64_t kWidth = static_cast<std::int64_t>(kVectors) * kTileLanes;
   const auto place = [&](std::int64_t row) { return bias_place(a, block, group, row, first); };
   const std::int64_t known = std::min(count, bias.keys - first);
   const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -157,7 +164,8 @@ HWY_NOINLINE void tile_bias(const Attention& a, const TileBlock& block, std::int
   const bool same = bias.query == 0 && (bias.head == 0 || group == 1);
   const auto add = [&](std::int64_t key, auto addend_of) HWY_ATTR {
     for (std::size_t v = 0; v < kVectors; ++v) {
-      float* at = block.logits + key * kMostTileRows + static_cast<std::int64_t>(v) * kTileLanes;
+      float* at =
+          block.logits + key * kTileWidth<kVectors> + static_cast<std::int64_t>(v) * kTileLanes;
       const auto addend = addend_of(v);
       const auto sum = hn::MulAdd(addend, log2e, hn::LoadU(d, at));
       hn::StoreU(hn::IfThenElse(hn::Eq(addend, hidden), hidden, sum), d, at);
@@ -174,28 +182,28 @@ HWY_NOINLINE void tile_bias(const Attention& a, const TileBlock& block, std::int
     }
     return;
   }
-  for (std::int64_t r = 0; r < kWidth; r += 4) {
+  for (std::int64_t r = 0; r < kTileWidth<kVectors>; r += 4) {
     std::int64_t rows[4];
     four_rows(block, tile + r, place, rows);
     if (bias.addends != nullptr && bias.key == 1) {
       const float* from[4];
       for (std::size_t i = 0; i < 4; ++i) from[i] = bias.addends + rows[i];
-      transpose_four(from, known, 1, block.addends + r, kMostTileRows);
+      transpose_four(from, known, 1, block.addends + r, kTileWidth<kVectors>);
       continue;
     }
     for (std::int64_t i = 0; i < 4; ++i)
       for (std::int64_t key = 0; key < known; ++key) {
         const std::int64_t at = rows[i] + key * bias.key;
-        block.addends[key * kMostTileRows + r + i] = bias.addends != nullptr ? bias.addends[at]
-                                                     : bias.visible[at] != 0
-                                                         ? 0.0F
-                                                         : -std::numeric_limits<float>::infinity();
+        block.addends[key * kTileWidth<kVectors> + r + i] =
+            bias.addends != nullptr ? bias.addends[at]
+            : bias.visible[at] != 0 ? 0.0F
+                                    : -std::numeric_limits<float>::infinity();
       }
   }
   for (std::int64_t key = 0; key < known; ++key)
     add(key, [&](std::size_t v) HWY_ATTR {
-      return hn::LoadU(
-          d, block.addends + key * kMostTileRows + static_cast<std::int64_t>(v) * kTileLanes);
+      return hn::LoadU(d, block.addends + key * kTileWidth<kVectors> +
+                              static_cast<std::int64_t>(v) * kTileLanes);
     });
 }
 
@@ -204,15 +212,14 @@ template <std::size_t kVectors>
 HWY_NOINLINE void tile_distances(const Attention& a, const TileBlock& block, std::int64_t group,
                                  std::int64_t tile, std::int64_t first, std::int64_t count) {
   const TileTag d;
-  constexpr std::int64_t kWidth = static_cast<std::int64_t>(kVectors) * kTileLanes;
   const AttentionDistances& distances = a.distances;
   const auto position = [&](std::int64_t row) {
     return first_position(a, block.image) + (block.row + row) / group;
   };
   const auto add = [&](auto addend_of) HWY_ATTR {
     for (std::int64_t key = 0; key < count; ++key)
-      for (std::int64_t v = 0; v < kWidth; v += kTileLanes) {
-        const std::int64_t at = key * kMostTileRows + v;
+      for (std::int64_t v = 0; v < kTileWidth<kVectors>; v += kTileLanes) {
+        const std::int64_t at = key * kTileWidth<kVectors> + v;
         hn::StoreU(hn::Add(hn::LoadU(d, block.logits + at), addend_of(at)), d, block.logits + at);
       }
   };
@@ -221,11 +228,11 @@ HWY_NOINLINE void tile_distances(const Attention& a, const TileBlock& block, std
     const auto farthest = hn::Set(d, own[distances.count - 1] * kLog2e);
     return add([&](std::int64_t) HWY_ATTR { return farthest; });
   }
-  for (std::int64_t r = 0; r < kWidth; ++r) {
+  for (std::int64_t r = 0; r < kTileWidth<kVectors>; ++r) {
     const std::int64_t row = std::min(tile + r, block.rows - 1);
     for_each_distance(distances, block.kv_head * group + (block.row + row) % group, position(row),
                       first, count, [&](std::int64_t key, float addend) {
-                        block.addends[key * kMostTileRows + r] = addend * kLog2e;
+                        block.addends[key * kTileWidth<kVectors> + r] = addend * kLog2e;
                       });
   }
   add([&](std::int64_t at) HWY_ATTR { return hn::LoadU(d, block.addends + at); });
@@ -237,7 +244,7 @@ HWY_NOINLINE void tile_cap(const Attention& a, float* logits, std::int64_t count
   const Tag d;
   for (std::int64_t key = 0; key < count; ++key)
     for (std::size_t v = 0; v < kVectors; ++v) {
-      float* at = logits + key * kMostTileRows + static_cast<std::int64_t>(v) * kTileLanes;
+      float* at = logits + key * kTileWidth<kVectors> + static_cast<std::int64_t>(v) * kTileLanes;
       hn::StoreU(hn::Mul(cap, tanh_of(hn::Mul(hn::LoadU(d, at), inverse))), d, at);
     }
 }
@@ -246,10 +253,11 @@ HWY_NOINLINE void tile_cap(const Attention& a, float* logits, std::int64_t count
 template <std::size_t kVectors>
 HWY_NOINLINE void tile_hide(const TileBlock& block, std::int64_t tile, std::int64_t first,
                             std::int64_t count) {
+  if (first >= block.every.first && first + count <= block.every.end) return;
   const TileTag d;
-  HWY_ALIGN float from[kMostTileRows], end[kMostTileRows];
+  HWY_ALIGN float from[kTileWidth<kVectors>], end[kTileWidth<kVectors>];
   bool all = true;
-  for (std::int64_t r = 0; r < static_cast<std::int64_t>(kVectors) * kTileLanes; ++r) {
+  for (std::int64_t r = 0; r < kTileWidth<kVectors>; ++r) {
     const KeyRange& seen = block.seen[std::min(tile + r, block.rows - 1)];
     from[r] = static_cast<float>(std::clamp<std::int64_t>(seen.first - first, 0, count));
     end[r] = static_cast<float>(std::clamp<std::int64_t>(seen.end - first, 0, count));
@@ -261,7 +269,7 @@ HWY_NOINLINE void tile_hide(const TileBlock& block, std::int64_t tile, std::int6
     const std::int64_t column = static_cast<std::int64_t>(v) * kTileLanes;
     const auto low = hn::Load(d, from + column), high = hn::Load(d, end + column);
     for (std::int64_t key = 0; key < count; ++key) {
-      float* at = block.logits + key * kMostTileRows + column;
+      float* at = block.logits + key * kTileWidth<kVectors> + column;
       const auto place = hn::Set(d, static_cast<float>(key));
       const auto seen = hn::And(hn::Ge(place, low), hn::Lt(place, high));
       hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, at), hidden), d, at);
@@ -269,52 +277,46 @@ HWY_NOINLINE void tile_hide(const TileBlock& block, std::int64_t tile, std::int6
   }
 }
 
-/// logits = 2^(logits - most), with the largest of all keys so far; what earlier sums are worth next to it.
+/// 2^x of x of at most 0, 0 where that is denormal, and NaN of NaN.
+HWY_INLINE Vector weight_of(Vector x) {
+  const Vector low = constant(-126.0F);
+  return hn::IfThenZeroElse(hn::Lt(x, low), exp2_within(at_least(low, x)));
+}
+
+/// logits = 2^(logits - most), with the largest of all keys so far; what earlier sums are worth next to it. The sum of
+/// a row with a logit of NaN or +infinity is NaN from then on, whatever its largest one: its weight is NaN, too.
 template <std::size_t kVectors>
 HWY_NOINLINE void tile_weights(const TileBlock& block, std::int64_t tile, std::int64_t count) {
   const Tag d;
-  const Vector hidden = constant(-std::numeric_limits<float>::infinity()), low = constant(-126.0F);
-  const auto weight_of = [&](Vector below) HWY_ATTR {
-    return hn::IfThenElseZero(hn::Ge(below, low), exp2_within(hn::Max(below, low)));
-  };
+  const Vector hidden = constant(-std::numeric_limits<float>::infinity());
   for (std::size_t v = 0; v < kVectors; ++v) {
     const std::int64_t column = static_cast<std::int64_t>(v) * kTileLanes;
     float* logits = block.logits + column;
     const Vector last = hn::LoadU(d, block.most + tile + column);
     Vector even = last, odd = last;
-    auto nan = hn::FirstN(d, 0);
     std::int64_t key = 0;
     for (; key + 2 <= count; key += 2) {
-      const Vector x = hn::LoadU(d, logits + key * kMostTileRows);
-      const Vector y = hn::LoadU(d, logits + (key + 1) * kMostTileRows);
-      even = hn::Max(even, x);
-      odd = hn::Max(odd, y);
-      nan = hn::Or(nan, hn::Or(hn::IsNaN(x), hn::IsNaN(y)));
+      even = hn::Max(even, hn::LoadU(d, logits + key * kTileWidth<kVectors>));
+      odd = hn::Max(odd, hn::LoadU(d, logits + (key + 1) * kTileWidth<kVectors>));
     }
-    if (key < count) {
-      const Vector x = hn::LoadU(d, logits + key * kMostTileRows);
-      even = hn::Max(even, x);
-      nan = hn::Or(nan, hn::IsNaN(x));
-    }
+    if (key < count) even = hn::Max(even, hn::LoadU(d, logits + key * kTileWidth<kVectors>));
     const Vector highest = hn::Max(even, odd);
     const Vector shift = hn::IfThenElse(hn::Eq(highest, hidden), hn::Zero(d), highest);
     const Vector kept = weight_of(hn::Sub(last, shift));
     Vector even_sum = hn::Mul(hn::LoadU(d, block.sum + tile + column), kept);
     Vector odd_sum = hn::Zero(d);
     const auto weigh = [&](std::int64_t at, Vector& sum) HWY_ATTR {
-      const Vector x = hn::LoadU(d, logits + at * kMostTileRows);
-      const Vector weight = weight_of(hn::Sub(x, shift));
+      const Vector weight =
+          weight_of(hn::Sub(hn::LoadU(d, logits + at * kTileWidth<kVectors>), shift));
       sum = hn::Add(sum, weight);
-      hn::StoreU(weight, d, logits + at * kMostTileRows);
+      hn::StoreU(weight, d, logits + at * kTileWidth<kVectors>);
     };
     for (key = 0; key + 2 <= count; key += 2) {
       weigh(key, even_sum);
       weigh(key + 1, odd_sum);
     }
     if (key < count) weigh(key, even_sum);
-    const Vector total = hn::Add(even_sum, odd_sum);
-    const auto undefined = hn::Or(nan, hn::Eq(highest, hn::Inf(d)));
-    hn::StoreU(hn::IfThenElse(undefined, hn::NaN(d), total), d, block.sum + tile + column);
+    hn::StoreU(hn::Add(even_sum, odd_sum), d, block.sum + tile + column);
     hn::StoreU(highest, d, block.most + tile + column);
     hn::StoreU(kept, d, block.kept + tile + column);
   }
@@ -326,9 +328,10 @@ HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64
                           std::int64_t tile, std::int64_t first, std::int64_t count) {
   const float* k = block.k.first + (first - block.first_key) * block.k.stride;
   const float* v = block.v.first + (first - block.first_key) * block.v.stride;
-  by_depth(count, [&]<std::size_t kDepth>(std::int64_t key) HWY_ATTR {
+  by_depth<kVectors>(count, [&]<std::size_t kDepth>(std::int64_t key) HWY_ATTR {
     tile_logits<kDepth, kVectors>(a.sizes.size, k + key * block.k.stride, block.k.stride,
-                                  block.q + tile, block.logits + key * kMostTileRows);
+                                  block.q + column_of(tile, a.sizes.size),
+                                  block.logits + key * kTileWidth<kVectors>);
   });
   if (a.softcap > 0) tile_cap<kVectors>(a, block.logits, count);
   if (a.bias.addends != nullptr || a.bias.visible != nullptr)
@@ -336,9 +339,9 @@ HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64
   if (a.distances.addends != nullptr) tile_distances<kVectors>(a, block, group, tile, first, count);
   tile_hide<kVectors>(block, tile, first, count);
   tile_weights<kVectors>(block, tile, count);
-  by_depth(a.sizes.value_size, [&]<std::size_t kDepth>(std::int64_t e) HWY_ATTR {
+  by_depth<kVectors>(a.sizes.value_size, [&]<std::size_t kDepth>(std::int64_t e) HWY_ATTR {
     tile_values<kDepth, kVectors>(count, v + e, block.v.stride, block.logits, block.kept + tile,
-                                  block.out + e * kRowsOfTask + tile);
+                                  block.out + column_of(tile, a.sizes.value_size) + e * kTileRows);
   });
 }
 
@@ -353,12 +356,14 @@ HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t g
   for (std::int64_t r = 0; r < rounded_up(block.rows, kTileLanes); r += 4) {
     const float* rows[4];
     four_rows(block, r, place, rows);
-    transpose_four(rows, a.sizes.size, scale, block.q + r, kRowsOfTask);
+    transpose_four(rows, a.sizes.size, scale, block.q + column_of(r, a.sizes.size), kTileRows);
   }
-  for (std::int64_t r = 0; r < block.rows; ++r)
-    block.seen[r] = seen_keys(a, block.image, (block.row + r) / group);
-  for (std::int64_t e = 0; e < a.sizes.value_size; ++e)
-    std::fill_n(block.out + e * kRowsOfTask, rounded_up(block.rows, kTileLanes), 0.0F);
+  block.every = {0, INT64_MAX};
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const KeyRange seen = block.seen[r] = seen_keys(a, block.image, (block.row + r) / group);
+    block.every = {std::max(block.every.first, seen.first), std::min(block.every.end, seen.end)};
+  }
+  std::fill_n(block.out, rounded_up(block.rows, kTileRows) * a.sizes.value_size, 0.0F);
   std::fill_n(block.most, kRowsOfTask, -std::numeric_limits<float>::infinity());
   std::fill_n(block.sum, kRowsOfTask, 0.0F);
   block.most_distance = most_distance(a, block.kv_head, group);
@@ -406,13 +411,52 @@ HWY_NOINLINE void store_rows(const Attention& a, const TileBlock& block, std::in
     float* to[4];
     if (r + 4 <= block.rows) {
       four_rows(block, r, place, to);
-      untranspose_four(block.out + r, kRowsOfTask, a.sizes.value_size, block.kept + r, to);
+      untranspose_four(block.out + column_of(r, a.sizes.value_size), kTileRows, a.sizes.value_size,
+                       block.kept + r, to);
       continue;
     }
     for (std::int64_t i = r; i < block.rows; ++i)
       for (std::int64_t e = 0; e < a.sizes.value_size; ++e)
-        place(i)[e] = block.out[e * kRowsOfTask + i] * block.kept[i];
+        place(i)[e] = block.out[column_of(i, a.sizes.value_size) + e * kTileRows] * block.kept[i];
   }
+}
+
+/// The keys of the block that rows [tile, tile + width) see.
+HWY_INLINE KeyRange seen_of_block(const Attention& a, TileBlock& block, std::int64_t group,
+                                  std::int64_t tile, std::int64_t width) {
+  std::int64_t first = block.first_key, end = first + block.key_count;
+  if (first < block.every.first || end > block.every.end) {
+    const KeyRange seen = keys_of(block, tile, width);
+    first = std::max(first, seen.first);
+    end = std::min(end, seen.end);
+  }
+  return {first, first + without_hidden(a, block, group, tile, width, first, end - first)};
+}
+
+/// Multiplies the keys of the block with the rows of a tile from `tile` on; returns how many rows that is. Half of
+/// a tile where its halves see other keys, so that few hidden ones are multiplied.
+HWY_NOINLINE std::int64_t tile_step(const Attention& a, TileBlock& block, std::int64_t group,
+                                    std::int64_t tile) {
+  std::int64_t vectors =
+      (std::min(block.rows - tile, kTileRows - tile % kTileRows) + kTileLanes - 1) / kTileLanes;
+  constexpr std::int64_t kHalf = 2;
+  KeyRange seen = seen_of_block(a, block, group, tile, std::min(vectors, kHalf) * kTileLanes);
+  if (vectors > kHalf) {
+    const KeyRange rest =
+        seen_of_block(a, block, group, tile + kHalf * kTileLanes, (vectors - kHalf) * kTileLanes);
+    if (rest.first != seen.first || rest.end != seen.end) vectors = kHalf;
+  }
+  if (seen.end <= seen.first) return vectors * kTileLanes;
+  const auto multiply = [&]<std::size_t kVectors>() HWY_ATTR {
+    tile_keys<kVectors>(a, block, group, tile, seen.first, seen.end - seen.first);
+  };
+  if (vectors == 1) multiply.template operator()<1>();
+  if (vectors == 2) multiply.template operator()<2>();
+  if constexpr (kTileVectors == 4) {
+    if (vectors == 3) multiply.template operator()<3>();
+    if (vectors == 4) multiply.template operator()<4>();
+  }
+  return vectors * kTileLanes;
 }
 
 /// Rows [row, row + 64) of a kv head.
@@ -430,8 +474,8 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
   };
   block.q = take(kRowsOfTask * a.sizes.size);
   block.out = take(kRowsOfTask * a.sizes.value_size);
-  block.logits = take(kKeysOfBlock * kMostTileRows);
-  block.addends = take(kKeysOfBlock * kMostTileRows);
+  block.logits = take(kMostLogits);
+  block.addends = take(kMostLogits);
   block.most = take(kRowsOfTask);
   block.sum = take(kRowsOfTask);
   block.kept = take(kRowsOfTask);
@@ -439,21 +483,11 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
   block.wide = scratch;
   load_rows(a, block, layout.group);
   const KeyRange all = keys_of(block, 0, block.rows);
-  for (std::int64_t first = std::min(all.first, all.end); first < all.end; first += kKeysOfBlock) {
-    load_keys(a, block, first, std::min(kKeysOfBlock, all.end - first));
-    for (std::int64_t tile = 0; tile < block.rows;) {
-      const std::int64_t left = block.rows - tile;
-      const std::int64_t width = left > kTileLanes ? 2 * kTileLanes : kTileLanes;
-      const KeyRange seen = keys_of(block, tile, width);
-      const std::int64_t from = std::max(first, seen.first);
-      const std::int64_t count = without_hidden(a, block, layout.group, tile, width, from,
-                                                std::min(first + kKeysOfBlock, seen.end) - from);
-      if (count > 0 && left > kTileLanes)
-        tile_keys<kTileVectors>(a, block, layout.group, tile, from, count);
-      else if (count > 0)
-        tile_keys<1>(a, block, layout.group, tile, from, count);
-      tile += width;
-    }
+  const std::int64_t width = std::min(rounded_up(block.rows, kTileLanes), kTileRows);
+  const std::int64_t keys = std::min(kKeysOfBlock, kMostLogits / width / kTileLanes * kTileLanes);
+  for (std::int64_t first = std::min(all.first, all.end); first < all.end; first += keys) {
+    load_keys(a, block, first, std::min(keys, all.end - first));
+    for (std::int64_t tile = 0; tile < block.rows;) tile += tile_step(a, block, layout.group, tile);
   }
   store_rows(a, block, layout.group);
 }
