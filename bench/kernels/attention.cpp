@@ -197,7 +197,10 @@ int run(const std::vector<std::string>& arguments) {
     add(9, 3, 64, 192, 64);
     add(9, 3, 512, 640, 64);
   }
-  for (const AttentionSizes& s : sizes) measure(s, by_rows, rounds);
+  for (AttentionSizes& s : sizes) {
+    s.spread = by_rows ? s.kv_heads * s.size : 0;
+    measure(s, by_rows, rounds);
+  }
   return 0;
 }
 

@@ -60,10 +60,20 @@ void run_merge(const Attention& a, const AttentionLayout& layout, std::int64_t h
   CTXGEN_DISPATCH(run_merge(a, layout, head, partials));
 }
 
-/// Floats of all partial results, then of each task that runs at once.
+/// Floats of all partial results, of copies of keys and values, then of each task that runs at once.
 struct Parts {
-  std::uint64_t partials = 0, task = 0, team = 0;
+  std::uint64_t partials = 0, copies = 0, task = 0, team = 0;
 };
+
+/// Floats of all keys and values.
+std::optional<std::uint64_t> copied_floats(const AttentionSizes& s) {
+  const auto rows = checked_mul(static_cast<std::uint64_t>(s.images * s.kv_heads),
+                                static_cast<std::uint64_t>(s.keys));
+  const auto floats =
+      rows ? checked_mul(*rows, static_cast<std::uint64_t>(s.size + s.value_size)) : std::nullopt;
+  if (!floats || *floats > INT64_MAX) return std::nullopt;
+  return align_up(*floats, kMostLanes);
+}
 
 std::optional<Parts> parts_of(const AttentionSizes& s) {
   constexpr std::int64_t kMost = std::int64_t{1}
@@ -79,6 +89,7 @@ std::optional<Parts> parts_of(const AttentionSizes& s) {
   const auto tasks = checked_mul(*heads, static_cast<std::uint64_t>(layout.parts));
   if (!tasks || *tasks > INT64_MAX) return std::nullopt;
   Parts parts{.partials = 0,
+              .copies = 0,
               .task = static_cast<std::uint64_t>(rounded_up(layout.task_floats(s), kMostLanes)),
               .team = std::min<std::uint64_t>(*tasks, kMostTeam)};
   if (layout.few) {
@@ -87,6 +98,11 @@ std::optional<Parts> parts_of(const AttentionSizes& s) {
     const auto all = checked_mul(floats, *tasks);
     if (!all) return std::nullopt;
     parts.partials = *all;
+  }
+  if (layout.copies) {
+    const auto copies = copied_floats(s);
+    if (!copies) return std::nullopt;
+    parts.copies = *copies;
   }
   return parts;
 }
@@ -99,6 +115,36 @@ bool worth_threads(const AttentionSizes& s) {
          kWorthThreads;
 }
 
+/// Copies keys and values whose heads are side by side in rows, so that those of a head follow each other: each block
+/// of rows reads them again, and so far apart they share few places of the caches. Those that no query sees are left
+/// out.
+void copy_heads(Attention& a, bool threads, float* to, Workers& workers) {
+  const AttentionSizes& s = a.sizes;
+  const auto copy = [&](const float*& rows, HeadStrides& strides, std::int64_t size) {
+    if (strides.row == size) return;
+    const std::int64_t chunks = (s.keys + kKeysOfChunk - 1) / kKeysOfChunk;
+    const auto copy_chunk = [&](std::int64_t task) {
+      const std::int64_t head = task / chunks, image = head / s.kv_heads;
+      const std::int64_t first = task % chunks * kKeysOfChunk;
+      const std::int64_t end =
+          std::min(first + kKeysOfChunk, seen_keys(a, image, s.queries - 1).end);
+      const float* from = rows + image * strides.image + head % s.kv_heads * strides.head;
+      for (std::int64_t key = first; key < end; ++key)
+        std::copy_n(from + key * strides.row, size, to + (head * s.keys + key) * size);
+    };
+    const std::int64_t tasks = s.images * s.kv_heads * chunks;
+    if (threads)
+      workers.parallel_for(tasks, copy_chunk);
+    else
+      for (std::int64_t task = 0; task < tasks; ++task) copy_chunk(task);
+    rows = to;
+    strides = {.image = s.kv_heads * s.keys * size, .head = s.keys * size, .row = size};
+    to += s.images * s.kv_heads * s.keys * size;
+  };
+  copy(a.k, a.k_strides, s.size);
+  copy(a.v, a.v_strides, s.value_size);
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes) {
@@ -106,21 +152,26 @@ std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes
   if (!parts) return std::nullopt;
   const auto tasks = checked_mul(parts->task, parts->team);
   if (!tasks) return std::nullopt;
-  const auto floats = checked_add(*tasks, parts->partials);
+  const auto rest = checked_add(parts->partials, parts->copies);
+  const auto floats = rest ? checked_add(*tasks, *rest) : std::nullopt;
   if (!floats) return std::nullopt;
   const auto bytes = checked_mul(*floats, std::uint64_t{sizeof(float)});
   return bytes && *bytes <= INT64_MAX ? bytes : std::nullopt;
 }
 
-void attend(const Attention& a, Workers& workers) {
+void attend(const Attention& attention, Workers& workers) {
+  Attention a = attention;
   const AttentionSizes& s = a.sizes;
   const AttentionLayout layout(s);
   if (s.images <= 0 || s.heads <= 0 || layout.rows <= 0) return;
   const Parts parts = parts_of(s).value_or(Parts{});
   auto* partials = reinterpret_cast<float*>(a.scratch);
-  float* scratch = partials + parts.partials;
+  float* copies = partials + parts.partials;
+  float* scratch = copies + parts.copies;
   const std::int64_t heads = s.images * s.kv_heads;
-  if (worth_threads(s) && parts.team > 1) {
+  const bool threads = worth_threads(s) && parts.team > 1;
+  if (layout.copies) copy_heads(a, threads, copies, workers);
+  if (threads) {
     std::atomic<std::int64_t> next{
         0};  // each place takes the next task: those of causal rows differ
     workers.parallel_for(static_cast<std::int64_t>(parts.team), [&](std::int64_t place) {

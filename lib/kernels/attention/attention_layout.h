@@ -25,6 +25,13 @@ constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
+/// Blocks of rows from which on copies of keys and values pay: fewer where keys are whole pages apart, so share places
+/// of the first cache.
+constexpr std::int64_t parts_of_copy(const AttentionSizes& s) {
+  constexpr std::int64_t kFloatsOfPage = 1024;
+  return s.spread % kFloatsOfPage == 0 ? 4 : 8;
+}
+
 struct AttentionLayout {
   explicit AttentionLayout(const AttentionSizes& s)
       : group(s.heads / s.kv_heads),
@@ -33,7 +40,8 @@ struct AttentionLayout {
         parts(s.whole ? (rows + kWholeRows - 1) / kWholeRows
               : few   ? (s.keys + kKeysOfChunk - 1) / kKeysOfChunk
                       : (rows + kRowsOfTask - 1) / kRowsOfTask),
-        tasks(s.images * s.kv_heads * parts) {}
+        tasks(s.images * s.kv_heads * parts),
+        copies(s.spread != 0 && !s.whole && !few && !s.quantised && parts >= parts_of_copy(s)) {}
 
   /// Floats of a row's partial result: the sum, the largest logit, the sum of weights.
   static std::int64_t partial_floats(const AttentionSizes& s) { return s.value_size + 2; }
@@ -55,6 +63,7 @@ struct AttentionLayout {
   std::int64_t group, rows;
   bool few;
   std::int64_t parts, tasks;  // parts: of an image's kv head, chunks of keys or blocks of rows
+  bool copies;                // of keys and values, a head after the other
 };
 
 /// The keys [first, end) that a query sees, without what the bias hides.

@@ -654,6 +654,52 @@ TEST(Attend, NanAndInfinityStayInTheirRows) {
       }
 }
 
+TEST(Attend, OneLogitOfNanIsEnough) {
+  OneThread one;
+  constexpr std::int64_t kKeys = 290;
+  for (const float bad : {kNan, kInfinity, -kInfinity})
+    for (const std::int64_t queries : {1, 12, 40, 70})
+      for (const std::int64_t key : {0, 1, 63, 128, 288, 289}) {
+        Case c({1, 1, 1, queries, kKeys, 8, 8}, Form::kHeads);
+        for (float& x : c.q) x = std::fabs(x) + 0.1F;  // so that the logit is what the key is
+        c.k[static_cast<std::size_t>(key * 8)] = bad;
+        c.run(one);
+        for (const float x : c.out)
+          EXPECT_EQ(std::isnan(x), bad != -kInfinity) << bad << " of key " << key;
+      }
+}
+
+TEST(Attend, CopiesOfSpreadKeysChangeNothing) {
+  OneThread one;
+  StartedThreads two(2);
+  for (const auto& [queries, spread] :
+       {std::pair<std::int64_t, std::int64_t>{260, 27}, {130, 1024}})
+    for (const bool causal : {false, true}) {
+      const AttentionSizes s{3, 4, 2, queries, 600, 16, 12};
+      Case plain(s), copied(s);
+      for (Case* c : {&plain, &copied}) {
+        c->position = {600 - queries, 100, 0};
+        c->lengths = {600, 100 + queries, 0};
+        c->call.position = c->position.data();
+        c->call.lengths = c->lengths.data();
+        c->call.causal = causal;
+      }
+      copied.sizes.spread = copied.call.sizes.spread = spread;
+      EXPECT_GT(*attention_scratch_bytes(copied.sizes), *attention_scratch_bytes(s));
+      plain.run(one);
+      copied.run(one);
+      EXPECT_EQ(copied.out, plain.out);
+      copied.run(two);
+      EXPECT_EQ(copied.out, plain.out);
+    }
+  Case dense({1, 2, 2, 520, 300, 8, 8}, Form::kHeads),
+      spread({1, 2, 2, 520, 300, 8, 8}, Form::kHeads);
+  spread.sizes.spread = spread.call.sizes.spread = 16;
+  dense.run(one);
+  spread.run(one);
+  EXPECT_EQ(spread.out, dense.out);
+}
+
 TEST(Attend, WritesNothingBesidesItsRows) {
   OneThread one;
   for (const std::int64_t queries : {1, 6, 35}) {
@@ -673,10 +719,18 @@ TEST(AttentionScratch, IsLinearAndBounded) {
   EXPECT_LE(of(4096, 4096), std::uint64_t{64} << 20U);
   EXPECT_EQ(of(4096, 4096), of(4096, 8192));
   EXPECT_LE(of(1, 8192), 2 * of(1, 4096));
+  AttentionSizes spread{1, 12, 12, 4096, 4096, 64, 64};
+  spread.spread = 768;
+  EXPECT_EQ(attention_scratch_bytes(spread).value_or(0),
+            of(4096, 4096) + 12 * 4096 * 128 * sizeof(float));
   constexpr std::int64_t kHuge = INT64_MAX / 2;
   EXPECT_FALSE(attention_scratch_bytes({kHuge, 1, 1, 1, 1, 1, 1}).has_value());
   EXPECT_FALSE(attention_scratch_bytes({1, kHuge, 1, kHuge, 1, 1, 1}).has_value());
   EXPECT_FALSE(attention_scratch_bytes({1, 1, 1, 1, kHuge, 1, kHuge}).has_value());
+  constexpr std::int64_t kLarge = std::int64_t{1} << 38U;
+  spread = {1 << 10, 1 << 10, 1 << 10, 4096, kLarge, 64, kLarge};
+  spread.spread = 768;
+  EXPECT_FALSE(attention_scratch_bytes(spread).has_value());
 }
 
 }  // namespace

@@ -322,6 +322,10 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   work.same_rows = params.same_rows.value_or(0) != 0;
   if (work.has_bias) CTXGEN_CHECK(read_bias(op, in[kBias].dims, work));
   a.sizes.keys = CTXGEN_TRY(work.span_of(work.planned)).keys;
+  if (!work.has_present && (work.packed || a.sizes.kv_heads > 1))
+    a.sizes.spread = !work.k_heads_first   ? a.k_strides.row
+                     : !work.v_heads_first ? a.v_strides.row
+                                           : 0;
   return work;
 }
 

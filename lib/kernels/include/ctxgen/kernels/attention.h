@@ -35,6 +35,8 @@ struct AttentionSizes {
   std::int64_t images = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0, value_size = 0;
   bool quantised = false;  // keys and values are integers
   bool whole = false;      // all logits of a row are kept at once
+  /// Elements from a head's key (or value) to the next where other heads' are between; many rows have them copied then.
+  std::int64_t spread = 0;
 };
 
 /// Stages of a logit: the scaled product; with what is added to it or hides it; after the cap; the weight.
@@ -87,7 +89,8 @@ struct Attention {
 };
 
 /// Memory that attend() works in: some blocks of rows and logits, so linear in `size`, and for few queries
-/// a sum per 256 keys, or with `whole` some logits per key. Nothing if it is beyond 2^63.
+/// a sum per 256 keys, or with `whole` some logits per key; for many with `spread` keys and values once more. Nothing
+/// if it is beyond 2^63.
 ///
 /// Requires  sizes of 0 or more, heads a multiple of kv_heads > 0.
 [[nodiscard]] std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes);
