@@ -41,6 +41,7 @@ struct TileBlock {
   float most_distance;                // what distances add at most, or 0
   KeyRange seen[kRowsOfTask];
   KeyRange every;  // what all rows see, so needs no look at each
+  bool spread;     // rows are far apart, and many
 };
 
 /// Where the columns of a row of the block begin, of which each has `size` numbers, kTileRows apart.

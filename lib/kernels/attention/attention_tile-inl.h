@@ -293,14 +293,15 @@ HWY_NOINLINE void tile_weights(const TileBlock& block, std::int64_t tile, std::i
     const std::int64_t column = static_cast<std::int64_t>(v) * kTileLanes;
     float* logits = block.logits + column;
     const Vector last = hn::LoadU(d, block.most + tile + column);
-    Vector even = last, odd = last;
+    constexpr std::int64_t kChains = 4;  // maxima that wait for each other
+    Vector most[kChains] = {last, last, last, last};
     std::int64_t key = 0;
-    for (; key + 2 <= count; key += 2) {
-      even = hn::Max(even, hn::LoadU(d, logits + key * kTileWidth<kVectors>));
-      odd = hn::Max(odd, hn::LoadU(d, logits + (key + 1) * kTileWidth<kVectors>));
-    }
-    if (key < count) even = hn::Max(even, hn::LoadU(d, logits + key * kTileWidth<kVectors>));
-    const Vector highest = hn::Max(even, odd);
+    for (; key + kChains <= count; key += kChains)
+      for (std::int64_t i = 0; i < kChains; ++i)
+        most[i] = hn::Max(most[i], hn::LoadU(d, logits + (key + i) * kTileWidth<kVectors>));
+    for (; key < count; ++key)
+      most[0] = hn::Max(most[0], hn::LoadU(d, logits + key * kTileWidth<kVectors>));
+    const Vector highest = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
     const Vector shift = hn::IfThenElse(hn::Eq(highest, hidden), hn::Zero(d), highest);
     const Vector kept = weight_of(hn::Sub(last, shift));
     Vector even_sum = hn::Mul(hn::LoadU(d, block.sum + tile + column), kept);
@@ -345,6 +346,18 @@ HWY_INLINE void tile_keys(const Attention& a, const TileBlock& block, std::int64
   });
 }
 
+/// Asks for all lines of the block's rows at once where these are far apart: four rows at a time wait longer.
+template <bool kWritten, class Place>
+HWY_INLINE void fetch_rows(const TileBlock& block, std::int64_t size, const Place& place) {
+  constexpr std::int64_t kFloatsOfLine = 16;
+  if (!block.spread) return;
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const float* row = place(r);
+    for (std::int64_t e = 0; e < size; e += kFloatsOfLine)
+      __builtin_prefetch(row + e, kWritten ? 1 : 0);
+  }
+}
+
 /// Rows of q of the block, scaled, as columns; zeros beyond the last row.
 HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t group) {
   const float scale = a.softcap > 0 ? a.scale : a.scale * kLog2e;
@@ -353,6 +366,7 @@ HWY_NOINLINE void load_rows(const Attention& a, TileBlock& block, std::int64_t g
     return a.q + block.image * a.q_strides.image +
            (block.kv_head * group + all % group) * a.q_strides.head + all / group * a.q_strides.row;
   };
+  fetch_rows<false>(block, a.sizes.size, place);
   for (std::int64_t r = 0; r < rounded_up(block.rows, kTileLanes); r += 4) {
     const float* rows[4];
     four_rows(block, r, place, rows);
@@ -407,6 +421,7 @@ HWY_NOINLINE void store_rows(const Attention& a, const TileBlock& block, std::in
            (block.kv_head * group + all % group) * a.out_strides.head +
            all / group * a.out_strides.row;
   };
+  fetch_rows<true>(block, a.sizes.value_size, place);
   for (std::int64_t r = 0; r < block.rows; r += 4) {
     float* to[4];
     if (r + 4 <= block.rows) {
@@ -467,6 +482,7 @@ HWY_NOINLINE void tile_block(const Attention& a, const AttentionLayout& layout, 
   block.kv_head = kv_head;
   block.row = part * kRowsOfTask;
   block.rows = std::min(kRowsOfTask, layout.rows - block.row);
+  block.spread = layout.copies;
   const auto take = [&](std::int64_t floats) {
     float* at = scratch;
     scratch += floats;
