@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
@@ -16,19 +18,19 @@ using Vector = hn::Vec<Tag>;
 
 // Vectors of columns whose sums are kept in registers: with two sums each they hide what an addition takes.
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
-constexpr int kVectors = kManyRegisters ? 4 : 2;
+constexpr std::size_t kVectors = kManyRegisters ? 4 : 2;
 
 /// kCount vectors of columns, the last one of `rest` columns where kMasked.
-template <int kCount, bool kMasked>
+template <std::size_t kCount, bool kMasked>
 struct Columns {
   std::size_t rest;
 
-  HWY_INLINE Vector load(const float* row, int i) const {
-    const float* at = row + i * static_cast<std::int64_t>(hn::Lanes(Tag()));
+  HWY_INLINE Vector load(const float* row, std::size_t i) const {
+    const float* at = row + i * hn::Lanes(Tag());
     return kMasked ? hn::LoadN(Tag(), at, rest) : hn::LoadU(Tag(), at);
   }
-  HWY_INLINE void store(Vector x, float* row, int i) const {
-    float* at = row + i * static_cast<std::int64_t>(hn::Lanes(Tag()));
+  HWY_INLINE void store(Vector x, float* row, std::size_t i) const {
+    float* at = row + i * hn::Lanes(Tag());
     if constexpr (kMasked)
       hn::StoreN(x, Tag(), at, rest);
     else
@@ -72,18 +74,19 @@ class State {
       : a_(a), image_(image), head_(head) {}
 
   /// `copy`: room for kMostCopied rows of kVectors vectors.
-  template <int kCount, bool kMasked>
+  template <std::size_t kCount, bool kMasked>
   HWY_INLINE void run(std::int64_t column, std::size_t rest, float* copy) const {
     const Columns<kCount, kMasked> columns{rest};
     const std::int64_t at = (image_ * a_.states + head_) * a_.size * a_.width + column;
     const Rows present{a_.present + at, a_.width};
     Rows work = present;
-    if (a_.size <= kMostCopied) work = {copy, kCount * static_cast<std::int64_t>(hn::Lanes(Tag()))};
+    if (a_.size <= kMostCopied) work = {copy, static_cast<std::int64_t>(kCount * hn::Lanes(Tag()))};
     Rows from{a_.past == nullptr ? nullptr : const_cast<float*>(a_.past) + at, a_.width};
     if (a_.past == nullptr) {
       for (std::int64_t i = 0; i < a_.size; ++i)
-        for (int c = 0; c < kCount; ++c)
+        unrolled<kCount>([&](auto c) CTXGEN_UNROLLED {
           columns.store(hn::Zero(Tag()), work.data + i * work.stride, c);
+        });
       from = work;
     }
     Vector added[kCount], seen[kCount], read[kCount];
@@ -122,50 +125,52 @@ class State {
 
   /// Adds what the last step does to each row, then takes the next one's decay from it: what stays in `to` is
   /// decayed for the step that comes. `seen` and `read`: its key and query times that.
-  template <bool kAdds, bool kLooks, int kCount, bool kMasked>
+  template <bool kAdds, bool kLooks, std::size_t kCount, bool kMasked>
   HWY_INLINE void sweep(const Columns<kCount, kMasked>& columns, Rows from, Rows to,
                         const float* last_key, const Vector (&added)[kCount], const Look& look,
                         Vector (&seen)[kCount], Vector (&read)[kCount]) const {
     const Tag d;
     if constexpr (kLooks)
-      for (int c = 0; c < kCount; ++c) seen[c] = read[c] = hn::Zero(d);
+      unrolled<kCount>([&](auto c) CTXGEN_UNROLLED { seen[c] = read[c] = hn::Zero(d); });
     const float* decay = look.decay;
     for (std::int64_t i = 0; i < a_.size; ++i, from.data += from.stride, to.data += to.stride) {
       Vector row[kCount];
-      for (int c = 0; c < kCount; ++c) row[c] = columns.load(from.data, c);
+      unrolled<kCount>([&](auto c) CTXGEN_UNROLLED { row[c] = columns.load(from.data, c); });
       if constexpr (kAdds) {
         const Vector key = hn::Set(d, last_key[i]);
-        for (int c = 0; c < kCount; ++c) row[c] = hn::MulAdd(key, added[c], row[c]);
+        unrolled<kCount>([&](auto c)
+                             CTXGEN_UNROLLED { row[c] = hn::MulAdd(key, added[c], row[c]); });
       }
       if constexpr (kLooks) {
         const Vector factor = hn::Set(d, *decay);
         const Vector key = hn::Set(d, look.key[i]);
         const Vector query = hn::Set(d, look.query[i]);
         decay += look.decay_step;
-        for (int c = 0; c < kCount; ++c) {
+        unrolled<kCount>([&](auto c) CTXGEN_UNROLLED {
           row[c] = hn::Mul(row[c], factor);
           seen[c] = hn::MulAdd(key, row[c], seen[c]);
           read[c] = hn::MulAdd(query, row[c], read[c]);
-        }
+        });
       }
-      for (int c = 0; c < kCount; ++c) columns.store(row[c], to.data, c);
+      unrolled<kCount>([&](auto c) CTXGEN_UNROLLED { columns.store(row[c], to.data, c); });
     }
   }
 
   /// What the step adds to the state is its key times this.
-  template <int kCount, bool kMasked>
+  template <std::size_t kCount, bool kMasked>
   HWY_INLINE void add_value(const Columns<kCount, kMasked>& columns, std::int64_t t,
                             std::int64_t column, const Vector (&seen)[kCount],
                             Vector (&added)[kCount]) const {
     const float* value = a_.v + (step(t) * a_.states + head_) * a_.width + column;
-    for (int c = 0; c < kCount; ++c) added[c] = columns.load(value, c);
+    unrolled<kCount>([&](auto c) CTXGEN_UNROLLED { added[c] = columns.load(value, c); });
     if (a_.rate == nullptr) return;
     const Vector rate = hn::Set(Tag(), a_.rate[step(t) * a_.rates + (a_.rates == 1 ? 0 : head_)]);
-    for (int c = 0; c < kCount; ++c) added[c] = hn::Mul(rate, hn::Sub(added[c], seen[c]));
+    unrolled<kCount>([&](auto c)
+                         CTXGEN_UNROLLED { added[c] = hn::Mul(rate, hn::Sub(added[c], seen[c])); });
   }
 
   /// `read`: the first reader's query times the state before the step's value, which `state` holds.
-  template <int kCount, bool kMasked>
+  template <std::size_t kCount, bool kMasked>
   HWY_INLINE void write_results(const Columns<kCount, kMasked>& columns, std::int64_t t,
                                 std::int64_t column, const Look& look, const Rows& state,
                                 Vector (&read)[kCount], const Vector (&added)[kCount]) const {
@@ -173,17 +178,19 @@ class State {
     for (std::int64_t reader = 0; reader < readers(); ++reader) {
       const float* q = query(t, reader);
       if (reader > 0) {
-        for (int c = 0; c < kCount; ++c) read[c] = hn::Zero(d);
+        unrolled<kCount>([&](auto c) CTXGEN_UNROLLED { read[c] = hn::Zero(d); });
         for (std::int64_t i = 0; i < a_.size; ++i)
-          for (int c = 0; c < kCount; ++c)
+          unrolled<kCount>([&](auto c) CTXGEN_UNROLLED {
             read[c] = hn::MulAdd(hn::Set(d, q[i]), columns.load(state.data + i * state.stride, c),
                                  read[c]);
+          });
       }
       const Vector share = hn::Set(d, dot_of(q, look.key, a_.size));
       const Vector scale = hn::Set(d, a_.scale);
       float* out = a_.out + (step(t) * a_.outputs() + head_ * readers() + reader) * a_.width;
-      for (int c = 0; c < kCount; ++c)
+      unrolled<kCount>([&](auto c) CTXGEN_UNROLLED {
         columns.store(hn::Mul(scale, hn::MulAdd(share, added[c], read[c])), out + column, c);
+      });
     }
   }
 
@@ -191,16 +198,16 @@ class State {
   std::int64_t image_, head_;
 };
 
-std::int64_t columns_at_once() { return kVectors * static_cast<std::int64_t>(hn::Lanes(Tag())); }
+std::int64_t columns_at_once() { return static_cast<std::int64_t>(kVectors * hn::Lanes(Tag())); }
 
 HWY_NOINLINE void attend_columns(const LinearAttention& a, std::int64_t image, std::int64_t head,
                                  std::int64_t first, std::int64_t columns) {
   const State state(a, image, head);
-  HWY_ALIGN float copy[kMostCopied * kVectors * static_cast<std::int64_t>(hn::MaxLanes(Tag()))];
+  HWY_ALIGN float copy[kMostCopied * kVectors * hn::MaxLanes(Tag())];
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag()));
   std::int64_t column = first;
   const std::int64_t end = first + columns;
-  for (; column + kVectors * lanes <= end; column += kVectors * lanes)
+  for (; column + columns_at_once() <= end; column += columns_at_once())
     state.run<kVectors, false>(column, 0, copy);
   for (; column + lanes <= end; column += lanes) state.run<1, false>(column, 0, copy);
   if (column < end) state.run<1, true>(column, static_cast<std::size_t>(end - column), copy);
