@@ -111,6 +111,7 @@ void add_softmax() {
   add("softmax/onednn", onednn_softmax);
 }
 
+void add_attention();
 void add_depthwise();
 void add_pools();
 void add_norms();
@@ -124,6 +125,7 @@ int main(int argc, char** argv) {
   omp_set_num_threads(1);
   ctxgen::bench::add_activations();
   ctxgen::bench::add_softmax();
+  ctxgen::bench::add_attention();
   ctxgen::bench::add_depthwise();
   ctxgen::bench::add_pools();
   ctxgen::bench::add_norms();
