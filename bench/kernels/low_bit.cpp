@@ -79,7 +79,7 @@ class Product {
     out_.resize(static_cast<std::size_t>(size.m * size.n));
     for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
       scratch_[static_cast<std::size_t>(compute)] =
-          memory_of(scratch_bytes(matrix_, compute, size.m).value() + 64);
+          memory_of(run_scratch_bytes(matrix_, compute, size.m).value() + 64);
   }
   ~Product() {
     for (std::byte* copy : copies_) std::free(copy);

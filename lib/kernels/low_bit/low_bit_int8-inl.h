@@ -34,11 +34,14 @@ HWY_INLINE std::int32_t load_four(const std::byte* from) {
 HWY_INLINE float step_of(const float* x, std::int64_t count) {
   const Words d;
   auto most = hn::Zero(d);
-  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(kLanes)) {
-    const auto bits =
-        hn::BitCast(d, hn::Abs(hn::LoadN(Floats(), x + i, static_cast<std::size_t>(count - i))));
-    most = hn::Max(most, bits);  // as integers: those of NaN are the largest
-  }
+  const auto take = [&](hn::Vec<Floats> part) HWY_ATTR {
+    most =
+        hn::Max(most, hn::BitCast(d, hn::Abs(part)));  // as integers: those of NaN are the largest
+  };
+  std::int64_t i = 0;
+  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += static_cast<std::int64_t>(kLanes))
+    take(hn::LoadU(Floats(), x + i));
+  if (i < count) take(hn::LoadN(Floats(), x + i, static_cast<std::size_t>(count - i)));
   const std::uint32_t bits = hn::ReduceMax(d, most);
   float largest = 0;
   std::memcpy(&largest, &bits, sizeof largest);

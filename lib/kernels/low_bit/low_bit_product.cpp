@@ -11,8 +11,10 @@
 
 #include "low_bit/low_bit_amx-inl.h"
 #include "low_bit/low_bit_float-inl.h"
+#include "low_bit/low_bit_halves-inl.h"
 #include "low_bit/low_bit_int8-inl.h"
 #include "prefetch.h"
+#include "stretches.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -136,20 +138,20 @@ HWY_INLINE void for_parts(const LowBitProduct& p, Workers& workers, const Task& 
   });
 }
 
-/// Calls prepare(row) for all rows; `workers` help where they are worth it.
+/// Calls prepare(row) for `rows` rows; `workers` help where they are worth it.
 template <class Prepare>
-HWY_INLINE void for_rows(const LowBitProduct& p, Workers& workers, const Prepare& prepare) {
+HWY_INLINE void for_rows(const LowBitProduct& p, std::int64_t rows, Workers& workers,
+                         const Prepare& prepare) {
   constexpr std::int64_t kWorthThreads = 64 * 1024;
-  if (p.rows > 1 && p.matrix.k >= kWorthThreads / p.rows)
-    return workers.parallel_for(p.rows, prepare);
-  for (std::int64_t row = 0; row < p.rows; ++row) prepare(row);
+  if (rows > 1 && p.matrix.k >= kWorthThreads / rows) return workers.parallel_for(rows, prepare);
+  for (std::int64_t row = 0; row < rows; ++row) prepare(row);
 }
 
 /// kZeros: with what zero points are multiplied by.
 template <bool kZeros>
 HWY_INLINE void prepare_int8_rows(const LowBitProduct& p, const RowLayout& layout,
                                   Workers& workers) {
-  for_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
+  for_rows(p, p.rows, workers, [&](std::int64_t row) HWY_ATTR {
     prepare_int8_row<kZeros>(p.matrix, layout, p.a + row * p.matrix.k,
                              p.scratch + row * layout.row_bytes);
   });
@@ -172,6 +174,34 @@ HWY_NOINLINE void multiply_amx(const LowBitProduct& p, Workers& workers) {
     multiply_in_amx<kBits>(p.matrix, layout, p.scratch + row * layout.row_bytes, end - row,
                            p.packed + tile * LowBitLayout(p.matrix).tile_bytes, totals);
     write_tile(p, row, static_cast<std::size_t>(end - row), tile, totals);
+  });
+}
+
+/// The same in bfloat16.
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_halves(const LowBitProduct& p, Workers& workers) {
+  static_assert(kRowsOfTask % kAmxRows == 0);
+  const HalvesRows layout(p.matrix);
+  for_rows(p, divide_up(p.rows, kAmxRows) * kAmxRows, workers, [&](std::int64_t row) HWY_ATTR {
+    prepare_halves_row(p.matrix, layout, row < p.rows ? p.a + row * p.matrix.k : nullptr, row,
+                       p.scratch);
+  });
+  const AmxShapes shapes = amx_shapes(kAmxRows, kAmxRows, layout.depth * 2);
+  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+    HWY_ALIGN float rest[kRowsOfTask * kLowBitColumns];
+    const std::int64_t column = tile * kLowBitColumns, count = end - row;
+    const std::int64_t whole = column + kLowBitColumns <= p.matrix.n ? count / kAmxRows : 0;
+    multiply_in_halves<kBits>(
+        p.matrix, layout, shapes, p.scratch + row / kAmxRows * layout.group_bytes,
+        divide_up(count, kAmxRows), p.packed + tile * LowBitLayout(p.matrix).tile_bytes,
+        {.out = p.out + row * p.matrix.n + column,
+         .n = p.matrix.n,
+         .bias = p.bias == nullptr ? nullptr : p.bias + column,
+         .whole = whole,
+         .rest = rest});
+    const std::int64_t done = whole * kAmxRows;
+    write_tile(p, row + done, static_cast<std::size_t>(count - done), tile,
+               rest + done * kLowBitColumns);
   });
 }
 #endif
@@ -244,7 +274,7 @@ HWY_NOINLINE void multiply_float(const LowBitProduct& p, Workers& workers) {
                      [&](std::int64_t tile, std::int64_t row, std::int64_t end)
                          HWY_ATTR { multiply_by_panels<kBits>(p, tile, row, end); });
   const RowLayout layout(p.matrix, p.compute, p.matrix.block);
-  for_rows(p, workers, [&](std::int64_t row) HWY_ATTR {
+  for_rows(p, p.rows, workers, [&](std::int64_t row) HWY_ATTR {
     prepare_float_row<kBits>(p.matrix, layout, p.a + row * p.matrix.k,
                              p.scratch + row * layout.row_bytes);
   });
@@ -255,6 +285,7 @@ template <std::size_t kBits>
 HWY_INLINE void multiply_bits(const LowBitProduct& p, bool vnni, Workers& workers) {
   if (p.compute == LowBitCompute::kFloat) return multiply_float<kBits>(p, workers);
 #if CTXGEN_LOW_BIT_AMX
+  if (takes_halves(p.matrix, p.compute, p.rows)) return multiply_halves<kBits>(p, workers);
   if (amx_pays(p)) return multiply_amx<kBits>(p, workers);
 #endif
 #if CTXGEN_HAVE_VNNI
@@ -308,6 +339,15 @@ std::optional<std::uint64_t> scratch_bytes(const LowBitMatrix& matrix, LowBitCom
   const auto bytes =
       checked_mul(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(layout.row_bytes));
   return bytes && *bytes <= INT64_MAX ? bytes : std::nullopt;
+}
+
+std::optional<std::uint64_t> run_scratch_bytes(const LowBitMatrix& matrix, LowBitCompute compute,
+                                               std::int64_t rows) {
+  const auto least = scratch_bytes(matrix, compute, rows);
+  if (!least || !takes_halves(matrix, compute, rows)) return least;
+  const auto bytes = checked_mul(static_cast<std::uint64_t>(divide_up(rows, kRowsOfGroup)),
+                                 static_cast<std::uint64_t>(HalvesRows(matrix).group_bytes));
+  return bytes && *bytes <= INT64_MAX ? std::optional(std::max(*least, *bytes)) : std::nullopt;
 }
 
 void unpack_tiles(const LowBitMatrix& matrix, const std::byte* packed, std::int64_t first,

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/kernels/low_bit.h"
 
 namespace ctxgen::kernels {
@@ -23,6 +25,29 @@ struct RowLayout {
   std::int64_t unit, padded, units;
   std::int64_t scales_offset, zeros_offset, row_bytes;  // bytes
 };
+
+/// Where rows are prepared for AMX's tiles, in bfloat16, in groups of 16: tile after tile of `depth` numbers of each row, then
+/// the steps of the rows, block by block. The last group is filled up with rows of zeros.
+inline constexpr std::int64_t kRowsOfGroup = 16;
+struct HalvesRows {
+  explicit HalvesRows(const LowBitMatrix& matrix)
+      : depth(std::min<std::int64_t>(matrix.block, 32)),
+        padded(matrix.blocks() * matrix.block),
+        tile_bytes(depth * 32),
+        block_bytes(matrix.block * 32),
+        steps_offset(padded * 32),
+        group_bytes(steps_offset + matrix.blocks() * 64) {}
+  std::int64_t depth, padded;
+  std::int64_t tile_bytes, block_bytes, steps_offset, group_bytes;
+};
+
+/// Whether a product with AMX is multiplied in bfloat16. Measured (docs/onednn.md, "Low-bit weights"): larger blocks and fewer
+/// rows take longer so. Elements less integer zero points are at most 255, which bfloat16 has.
+inline bool takes_halves(const LowBitMatrix& matrix, LowBitCompute compute, std::int64_t rows) {
+  constexpr std::int64_t kLeastRows = 48, kMostBlock = 32;
+  return rows >= kLeastRows && matrix.block <= kMostBlock && compute == LowBitCompute::kInt8 &&
+         matrix.zeros != ZeroPoints::kFloat && may_use_tiles();
+}
 
 /// A unit that serves every kernel has at most so many numbers.
 inline constexpr std::int64_t kLeastUnit = 32;

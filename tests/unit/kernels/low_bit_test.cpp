@@ -78,7 +78,7 @@ std::vector<float> product(const Case& one, LowBitCompute compute, std::int64_t 
                            Workers& workers) {
   const Aligned packed = aligned(packed_bytes(one.matrix));
   pack(one.matrix, one.source(), packed.get());
-  const Aligned scratch = aligned(scratch_bytes(one.matrix, compute, rows).value());
+  const Aligned scratch = aligned(run_scratch_bytes(one.matrix, compute, rows).value());
   std::vector<float> out(static_cast<std::size_t>(rows * one.matrix.n));
   low_bit_product({.matrix = one.matrix,
                    .compute = compute,
@@ -209,6 +209,29 @@ TEST(LowBitProduct, DoesNotDependOnWorkers) {
       EXPECT_EQ(product(one, compute, rows, a, {}, backwards), expected);
       EXPECT_EQ(product(one, compute, rows, a, {}, threads), expected);
     }
+}
+
+/// Many rows are AMX's where there is one, few are not: sums of integers are exact, and so rounded alike.
+TEST(LowBitProduct, OfManyRowsIsThatOfFew) {
+  OneThread workers;
+  unsigned seed = 200;
+  constexpr std::int64_t kRows = 43, kFew = 5;
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const std::int64_t block : {16, 32, 64, 128, 256})
+      for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger})
+        for (const auto& [k, n] : {std::pair{20, 16}, {600, 67}, {1030, 32}}) {
+          const Case one({k, n, bits, block, zeros}, ++seed);
+          const std::vector<float> a = random_floats(kRows * k, 0, 1, seed);
+          const auto all = product(one, LowBitCompute::kInt8, kRows, a, {}, workers);
+          for (std::int64_t row = 0; row < kRows; row += kFew) {
+            const std::int64_t rows = std::min(kFew, kRows - row);
+            const std::vector<float> some(a.begin() + row * k, a.begin() + (row + rows) * k);
+            const auto few = product(one, LowBitCompute::kInt8, rows, some, {}, workers);
+            EXPECT_TRUE(std::equal(few.begin(), few.end(), all.begin() + row * n))
+                << std::format("{} bits, blocks of {}, zeros {}, {} x {}, row {}", bits, block,
+                               static_cast<int>(zeros), k, n, row);
+          }
+        }
 }
 
 TEST(LowBitProduct, KeepsNanAndInfinityInTheirRow) {

@@ -253,6 +253,7 @@ void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const K
   Step step;
   step.flops = costs.flops;
   step.scratch_bytes = costs.scratch_bytes;
+  step.run_scratch_bytes = costs.run_scratch_bytes;
   step.op = node_.op;
   step.implementation = std::move(implementation);
   step.kernel = std::move(kernel);
@@ -260,9 +261,9 @@ void NodeBuilder::add_kernel(std::string implementation, std::shared_ptr<const K
   const auto args_of = [&](Location::Kind kind) {
     return std::ranges::count(step.args, kind, [](const Arg& arg) { return arg.location.kind; });
   };
-  // A second one was packed by the step before; numbers of a run may ask for more.
-  step.scratch_in_arena =
-      args_of(Location::Kind::kScratch) == 1 && args_of(Location::Kind::kNumbers) == 0;
+  // A second one was packed by the step before; numbers of a run, and machines, may ask for more.
+  step.scratch_in_arena = args_of(Location::Kind::kScratch) == 1 &&
+                          args_of(Location::Kind::kNumbers) == 0 && costs.run_scratch_bytes == 0;
   for (const Arg& arg : step.args) {
     if (arg.location.kind == Location::Kind::kBuffer)
       step.bytes += context_.graph.buffers[arg.location.index].bytes;

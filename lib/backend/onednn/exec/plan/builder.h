@@ -75,7 +75,8 @@ using OperandView = std::function<std::optional<dnnl::memory::desc>(const Slot&)
 /// What an own kernel does and needs.
 struct KernelCosts {
   double flops = 0;
-  std::uint64_t scratch_bytes = 0;  // of its scratch_arg(), at a multiple of 64
+  std::uint64_t scratch_bytes = 0;  // of its scratch_arg(), at a multiple of 64, on every machine
+  std::uint64_t run_scratch_bytes = 0;  // on this one, if that is more
 };
 
 /// Helpers of the family builders for one node.

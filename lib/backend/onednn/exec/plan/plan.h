@@ -91,7 +91,7 @@ struct Step {
   std::string implementation;
   double flops = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t scratch_bytes = 0;
+  std::uint64_t scratch_bytes = 0, run_scratch_bytes = 0;  // as KernelCosts has them
   dnnl::primitive primitive;
   std::shared_ptr<const Kernel> kernel;
   std::vector<Arg> args;
@@ -121,8 +121,9 @@ struct Plan {
   std::vector<const std::byte*> packed_data;  // per packed use; empty while compiling
   std::vector<const std::byte*> weight_data;  // per buffer of kind kWeight, else null
   std::uint64_t arena_bytes = 0;
-  std::uint64_t scratch_bytes = 0;
-  double creation_ms = 0;  // sum over descriptors and primitives
+  std::uint64_t scratch_bytes = 0;      // on every machine: what files tell
+  std::uint64_t run_scratch_bytes = 0;  // on this one, at least as much
+  double creation_ms = 0;               // sum over descriptors and primitives
   std::uint64_t primitives = 0;
 };
 

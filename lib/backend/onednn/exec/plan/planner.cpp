@@ -90,6 +90,8 @@ Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int thre
 void place_scratch(Plan& plan, Step& step) {
   if (!step.scratch_in_arena) {
     plan.scratch_bytes = std::max(plan.scratch_bytes, step.scratch_bytes);
+    plan.run_scratch_bytes =
+        std::max({plan.run_scratch_bytes, step.scratch_bytes, step.run_scratch_bytes});
     return;
   }
   for (Arg& arg : step.args)

@@ -153,10 +153,10 @@ Result<BoundPlan*> OnednnState::bound(const std::shared_ptr<const Plan>& plan) {
       bound_.splice(bound_.begin(), bound_, it);
       return bound_.front().get();
     }
-  if (plan->arena_bytes > arena_.size() || plan->scratch_bytes > scratch_.size()) {
+  if (plan->arena_bytes > arena_.size() || plan->run_scratch_bytes > scratch_.size()) {
     bound_.clear();  // their memory objects point into what goes away
     CTXGEN_CHECK(enlarge(arena_, plan->arena_bytes));
-    CTXGEN_CHECK(enlarge(scratch_, plan->scratch_bytes));
+    CTXGEN_CHECK(enlarge(scratch_, plan->run_scratch_bytes));
   }
   bound_.push_front(CTXGEN_TRY(BoundPlan::bind(plan, lengths_, arena_.data(), scratch_.data())));
   if (bound_.size() > most_bound_) bound_.pop_back();

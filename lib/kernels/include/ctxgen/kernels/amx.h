@@ -22,7 +22,7 @@ struct alignas(64) AmxShapes {
 };
 
 /// Shapes for blocks of `first` and `second` rows, 0 to kAmxRows, of `depth` bytes, a multiple of 4 up to kAmxBytes.
-inline void set_amx_shapes(std::int64_t first, std::int64_t second, std::int64_t depth) {
+inline AmxShapes amx_shapes(std::int64_t first, std::int64_t second, std::int64_t depth) {
   AmxShapes shapes;
   const auto set = [&](int tile, std::int64_t rows, std::int64_t bytes) {
     shapes.rows[tile] = static_cast<std::uint8_t>(rows);
@@ -33,7 +33,16 @@ inline void set_amx_shapes(std::int64_t first, std::int64_t second, std::int64_t
   set(4, first, depth);
   set(5, second, depth);
   for (const int tile : {6, 7}) set(tile, depth / 4, kAmxBytes);
+  return shapes;
+}
+
+/// Shapes that have just been written are slow to load.
+inline void load_amx_shapes(const AmxShapes& shapes) {
   __asm__ volatile("ldtilecfg (%0)" ::"r"(&shapes) : "memory");
+}
+inline void set_amx_shapes(std::int64_t first, std::int64_t second, std::int64_t depth) {
+  const AmxShapes shapes = amx_shapes(first, second, depth);
+  load_amx_shapes(shapes);
 }
 
 inline void release_amx() { __asm__ volatile("tilerelease" ::: "memory"); }
@@ -45,6 +54,13 @@ inline void release_amx() { __asm__ volatile("tilerelease" ::: "memory"); }
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"(stride) : "memory")
 #define CTXGEN_AMX_STORE(tile, to, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(stride) : "memory")
+// The same `at` bytes, a constant, after `from` and `to`: without an instruction for the sum.
+#define CTXGEN_AMX_LOAD_AT(tile, from, at, stride)                                         \
+  __asm__ volatile("tileloadd %c2(%0,%1,1), %%tmm" #tile ::"r"(from), "r"(stride), "i"(at) \
+                   : "memory")
+#define CTXGEN_AMX_STORE_AT(tile, to, at, stride)                                            \
+  __asm__ volatile("tilestored %%tmm" #tile ", %c2(%0,%1,1)" ::"r"(to), "r"(stride), "i"(at) \
+                   : "memory")
 #define CTXGEN_AMX_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
 // tmm[sum] += tmm[row] * tmm[column], by `tdpbusd` (unsigned rows, signed columns), `tdpbssd` (both signed) or `tdpbf16ps`.
 #define CTXGEN_AMX_ADD(product, sum, row, column) \

@@ -80,12 +80,17 @@ struct LowBitProduct {
   const std::byte* packed = nullptr;  // at a multiple of 64
   const float* bias = nullptr;        // [n] or null
   float* out = nullptr;               // [rows, n]
-  std::byte* scratch = nullptr;       // scratch_bytes() at a multiple of 64
+  std::byte* scratch = nullptr;       // run_scratch_bytes() at a multiple of 64
 };
 
-/// Nothing if that passes 2^63 - 1. Requires  is_valid() and rows >= 0.
+/// What every machine needs for a product, of which files tell. Nothing if that passes 2^63 - 1. Requires  is_valid() and rows >= 0.
 [[nodiscard]] std::optional<std::uint64_t> scratch_bytes(const LowBitMatrix& matrix,
                                                          LowBitCompute compute, std::int64_t rows);
+
+/// The same on this machine, whose instructions may take more.
+[[nodiscard]] std::optional<std::uint64_t> run_scratch_bytes(const LowBitMatrix& matrix,
+                                                             LowBitCompute compute,
+                                                             std::int64_t rows);
 
 /// out = a * matrix + bias. A row of `a` with NaN or infinity gives NaN or infinity in all columns;
 /// with kInt8 a block whose numbers are all below 1e-34 counts as 0. With kFloat and fewer than 8 rows numbers below 2^-98

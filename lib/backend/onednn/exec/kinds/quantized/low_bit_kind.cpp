@@ -111,7 +111,8 @@ Status build_low_bit(NodeBuilder& builder) {
   const LowBit low = CTXGEN_TRY(describe_low_bit(builder.op()));
   const std::int64_t rows = volume(builder.output().dims) / low.matrix.n;
   const auto scratch = kernels::scratch_bytes(low.matrix, low.compute, rows);
-  if (!scratch || *scratch > kMaxTensorBytes)
+  const auto run_scratch = kernels::run_scratch_bytes(low.matrix, low.compute, rows);
+  if (!scratch || !run_scratch || *run_scratch > kMaxTensorBytes)
     return fail(ErrorCode::kResourceLimit, "{}: {} rows", label(builder.op()), rows);
   std::vector<Arg> args{builder.slot_arg(builder.input(0)), builder.slot_arg(builder.input(1)),
                         builder.slot_arg(builder.output())};
@@ -123,7 +124,8 @@ Status build_low_bit(NodeBuilder& builder) {
       std::move(args),
       {.flops = 2.0 * static_cast<double>(volume(builder.output().dims)) *
                 static_cast<double>(low.matrix.k),
-       .scratch_bytes = *scratch});
+       .scratch_bytes = *scratch,
+       .run_scratch_bytes = *run_scratch});
   return {};
 }
 
