@@ -95,7 +95,7 @@ struct Step {
   dnnl::primitive primitive;
   std::shared_ptr<const Kernel> kernel;
   std::vector<Arg> args;
-  /// Whether the scratch is the step's alone, and its size known: such scratch lies in the arena, where values leave room.
+  /// Whether the scratch is the step's alone, and its size known: such scratch is in the arena, where values leave room.
   bool scratch_in_arena = false;
   /// Whether the primitive was made for one thread: it is over before a team has started.
   bool one_thread = false;
