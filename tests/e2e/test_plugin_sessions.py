@@ -297,7 +297,7 @@ def test_weights_of_byte_products_have_huge_pages(tmp_path):
       y = Mul(values, scales)
     }}"""
     model = onnx.parser.parse_model(text)
-    weight = np.random.default_rng(1).integers(-128, 128, (rows, columns), np.int8)
+    weight = np.random.default_rng(1).integers(-64, 64, (rows, columns), np.int8)  # of 7 bits: without VNNI, ONNX Runtime saturates sums of two
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
     before = huge_kilobytes()
     ours = session(save(model, tmp_path / "net.onnx"), config={"session.disable_cpu_ep_fallback": "1"})
