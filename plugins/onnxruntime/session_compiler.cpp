@@ -148,7 +148,7 @@ std::optional<SessionPrograms> SessionCompiler::find_entry(Hash128 key, std::siz
                    ? cache_->find(CacheKind::kOutput, key)
                    : cache_->find_unchanged(CacheKind::kOutput, key);
   if (!entry) return std::nullopt;
-  auto found = read_session_entry(*std::move(entry), nodes);
+  auto found = read_session_entry(*entry, nodes);
   if (found) return *std::move(found);
   log(LogLevel::kWarning, "an entry of the cache is not used: {}", found.error().message);
   return std::nullopt;
@@ -162,7 +162,7 @@ Result<SessionPrograms> SessionCompiler::compile_for_cache(SessionGraph& graph, 
                   ? cache_->find(CacheKind::kOutput, key)
                   : cache_->find_added(CacheKind::kOutput, key);
   if (kept) {
-    auto mapped = read_session_entry(*std::move(kept), graph.nodes.size());
+    auto mapped = read_session_entry(*kept, graph.nodes.size());
     if (mapped) {
       mapped->cached = false;
       return mapped;

@@ -77,7 +77,7 @@ Result<bool> keep_session_entry(CacheFolder& cache, Hash128 key, const SessionPr
                    });
 }
 
-Result<SessionPrograms> read_session_entry(Blob entry, std::size_t nodes) {
+Result<SessionPrograms> read_session_entry(const Blob& entry, std::size_t nodes) {
   std::uint64_t footer[3];
   static_assert(sizeof footer == kFooterBytes);
   if (entry.bytes.size() < kFooterBytes) return not_an_entry();

@@ -21,6 +21,6 @@ namespace ctxgen::plugin {
 
 /// The programs of an entry, in place. `nodes`: of the model.
 /// Errors  kCorruptContext, kVersionMismatch.
-[[nodiscard]] Result<SessionPrograms> read_session_entry(Blob entry, std::size_t nodes);
+[[nodiscard]] Result<SessionPrograms> read_session_entry(const Blob& entry, std::size_t nodes);
 
 }  // namespace ctxgen::plugin

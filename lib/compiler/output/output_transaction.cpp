@@ -71,8 +71,10 @@ Result<std::optional<CompileReport>> OutputTransaction::replay(const ImportedMod
   auto kept = find();
   if (!kept && env_->remote != nullptr) {
     remote_key_ = remote_key(imported.sources.strong_key, key_);
-    if (env_->remote->fetch(*remote_key_, CacheKind::kOutput, key_) && !(kept = find()))
-      env_->remote->reject();
+    if (env_->remote->fetch(*remote_key_, CacheKind::kOutput, key_)) {
+      kept = find();
+      if (!kept) env_->remote->reject();
+    }
   }
   if (!kept) return std::nullopt;
   CompileReport report = CTXGEN_TRY(write_kept(std::move(*kept), imported.sources));

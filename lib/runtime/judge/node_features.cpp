@@ -45,7 +45,7 @@ NodeFeatures node_features(std::span<const std::string> instruction_sets) {
   std::uint32_t most = 0;
   for (const std::string& name : instruction_sets)
     if (const auto bits = bits_of(name)) {
-      if (!least) least = *bits;
+      if (!least) least = bits;
       most |= *bits;
     }
   if (!least) return {};

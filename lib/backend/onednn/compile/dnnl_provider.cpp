@@ -88,8 +88,8 @@ struct Wanted {
 };
 
 Result<Wanted> read_wanted(const ProviderCompileOptions& options) {
-  DnnlOptions dnnl = CTXGEN_TRY(read_dnnl_options(options.provider_options));
-  return Wanted{options, std::move(dnnl), CTXGEN_TRY(read_dnnl_choices(options.choices))};
+  const DnnlOptions dnnl = CTXGEN_TRY(read_dnnl_options(options.provider_options));
+  return Wanted{options, dnnl, CTXGEN_TRY(read_dnnl_choices(options.choices))};
 }
 
 /// Whether the target widens bf16 and f16 fast; a portable context is for all that do.

@@ -142,9 +142,9 @@ Result<DnnlChoices> read_dnnl_choices(const ChoiceTable& table) {
       if (!options)
         return std::unexpected(
             with_context(std::move(options).error(), std::format("choice of op \"{}\"", op)));
-      read = *std::move(options);
+      read = *options;
     }
-    choices.insert_or_assign(op, std::move(read));
+    choices.insert_or_assign(op, read);
   }
   return choices;
 }

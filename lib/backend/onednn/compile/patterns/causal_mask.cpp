@@ -131,7 +131,7 @@ std::optional<CausalMask> CausalWalk::find(ValueId mask) {
     const auto hidden = walk_.scalar(node(where).input(2));
     if (walk_.scalar(node(where).input(1)) != 0.0F || !hidden || !(*hidden <= kHidden))
       return std::nullopt;
-    if (std::isfinite(*hidden)) found.hidden = *hidden;
+    if (std::isfinite(*hidden)) found.hidden = hidden;
     value = take_only(node(where).input(0), where);
   } else if (walk_.graph().value(value).type.element != DataType::kBool) {
     return std::nullopt;

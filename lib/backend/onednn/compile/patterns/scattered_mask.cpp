@@ -237,7 +237,7 @@ std::optional<CausalMask> ScatterWalk::find(ValueId mask) {
   const ValueId part = node(where).input(2);
   const auto hidden = walk_.scalar(node(where).input(1));
   if (!hidden || !std::isfinite(*hidden) || *hidden > kHidden) return std::nullopt;
-  found_.hidden = *hidden;
+  found_.hidden = hidden;
   const NodeId equal = taken(node(where).input(0), "Equal");
   if (!equal.valid()) return std::nullopt;
   const NodeId sum = taken(beside(equal, 0), "Add");
