@@ -3,13 +3,14 @@
 
 create MODEL...       a session on an ordinary model: made, made with an empty cache, made with a filled one, run, private memory; how
                       much of making it is the plugin's part, by its log, the rest being ONNX Runtime's
-contention MODEL...   two sessions of --threads at the same time on the processors --cpus: p50 and p99
+contention MODEL...   two sessions of --threads at the same time on the processors --cpus, or in a control group of --quota processors: p50 and p99
 sessions MODEL...     private memory of each of --count sessions over one context model
 MODEL: a file, or the name of a bench model (bench/models). Run in the environment: `CTXGEN_PRESET=release ./dev python3 tests/plugin/measure.py create resnet50`;
 ort_host is that of the preset dev.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -33,11 +34,39 @@ TICK_SECONDS = 2.5  # see FileIdentity::is_settled
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
 
 
+@contextlib.contextmanager
+def control_group(processors):
+    """A control group of that quota; gives the command that enters it. Needs the right to make one."""
+    if not processors:
+        yield []
+        return
+    period_us = 100_000
+    quota_us = int(processors * period_us)
+    own = dict(line.split(":", 2)[1:] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines())
+    limits = {"cpu.cfs_period_us": period_us, "cpu.cfs_quota_us": quota_us}
+    parent = next((pathlib.Path("/sys/fs/cgroup", names, own[names].lstrip("/")) for names in own if "cpu" in names.split(",")), None)  # version 1
+    if parent is None:
+        parent, limits = pathlib.Path("/sys/fs/cgroup", own[""].lstrip("/")), {"cpu.max": f"{quota_us} {period_us}"}
+    group = parent / f"ctxgen-measure-{os.getpid()}"
+    try:
+        group.mkdir()
+        for name, value in limits.items():
+            (group / name).write_text(str(value))
+    except OSError as error:
+        sys.exit(f"--quota: {error}")
+    try:
+        yield ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group)]
+    finally:
+        group.rmdir()
+
+
 def run_host(arguments, verb, model, *flags, **environment):
     command = [HOST, verb, "--library", arguments.library, "--plugin", PLUGIN, "--model", model, "--threads", arguments.threads, "--fill", arguments.fill, *flags]
     if arguments.cpus:
         command = ["taskset", "--cpu-list", arguments.cpus, *command]
-    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    with control_group(arguments.quota) as enter:
+        words = [*enter, *(str(word) for word in command)]
+        finished = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if finished.returncode != 0:
         sys.exit(f"{verb} {model}: status {finished.returncode}\n{finished.stdout}{finished.stderr[-1000:]}")
     return finished
@@ -129,6 +158,7 @@ def main():
     parser.add_argument("--library", type=pathlib.Path, help="ONNX Runtime; default: the newest that was fetched")
     parser.add_argument("--threads", type=int, default=1, help="of a session (default 1)")
     parser.add_argument("--cpus", default="", metavar="LIST", help="processors, as of taskset: 0,1")
+    parser.add_argument("--quota", type=float, default=0, metavar="N", help="a control group that gives N processors' time (as root)")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each way (default 5)")
     parser.add_argument("--runs", type=int, default=10, help="runs in each process (default 10)")
     parser.add_argument("--count", type=int, default=500, help="sessions (default 500)")
