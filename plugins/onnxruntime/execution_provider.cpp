@@ -6,6 +6,8 @@
 #include <format>
 #include <utility>
 
+#include "ctxgen/ctxfile/weight_reference.h"
+
 namespace ctxgen::plugin {
 namespace {
 
@@ -36,6 +38,15 @@ Result<ResolvedContexts> open_contexts(std::span<const ContextNode> nodes,
 
 Result<std::shared_ptr<LoadedPartition>> make_partition(const LoadedPartition::Load& load) {
   return std::make_shared<LoadedPartition>(CTXGEN_TRY(load()));
+}
+
+/// Weights in files of the source: where those are is each session's own matter.
+bool has_references(const Program& program) {
+  return std::ranges::any_of(program.weights, [](const ProgramWeight& weight) {
+    return std::ranges::any_of(weight.packed, [](const PackedWeight& packed) {
+      return is_reference_layout(packed.layout);
+    });
+  });
 }
 
 }  // namespace
@@ -352,10 +363,16 @@ Result<std::unique_ptr<PartitionKernel>> ExecutionProvider::load(
   const auto executable = [&] {
     return context.loader->load(program, sources.blobs_of(*program, context.reader), load, nullptr);
   };
-  const LoadedPartition::Key key{context.reader.get(), program_index, load.threads,
-                                 load.kept_plans};
-  auto partition =
-      group_ == nullptr ? make_partition(executable) : LoadedPartition::shared(key, executable);
+  const bool whole = !has_references(*program);
+  const void* const place = whole ? static_cast<const void*>(context.reader->address())
+                                  : static_cast<const void*>(context.reader.get());
+  const LoadedPartition::Key key{.context = place,
+                                 .program = program_index,
+                                 .hash = context.reader->program_hash(program_index),
+                                 .threads = load.threads,
+                                 .kept_plans = load.kept_plans};
+  auto partition = whole || group_ != nullptr ? LoadedPartition::shared(key, executable)
+                                              : make_partition(executable);
   auto loaded = CTXGEN_TRY_AT(std::move(partition), "{}", node.where);
   return std::make_unique<PartitionKernel>(surroundings(), node.where, std::move(loaded),
                                            std::move(bindings));

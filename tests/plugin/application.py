@@ -27,6 +27,7 @@ BUILD = pathlib.Path(os.environ["CTXGEN_BIN"]).parent.parent
 PLUGIN = BUILD / "lib" / "libctxgen_onnxruntime.so"
 PROBE = BUILD / "tests" / "libort_table_probe.so"
 HOST = BUILD / "tests" / "ort_host"
+SANITIZED = HOST.exists() and any(name in HOST.read_bytes() for name in (b"__tsan_init", b"__asan_init"))
 
 # Since when ONNX Runtime calls a member of the tables in what the checks do (the others are asked for by accelerators only).
 REACHED_SINCE = {
@@ -81,7 +82,10 @@ class Application:
         command = [HOST, verb, "--library", self.library, "--plugin", plugin, "--model", self.folder / model, "--threads", threads, *flags]
         # The suite has idle threads sleep; those of an application spin for a while, and fail if their code is unloaded.
         environment = {**{key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}, **(environment or {})}
-        return subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False, timeout=300)
+        # ONNX Runtime has no sanitizer: what it leaves at the end of a process counts as a leak, and so does what the verb leak leaves.
+        environment["ASAN_OPTIONS"] = environment.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+        seconds = 1200 if SANITIZED else 300
+        return subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False, timeout=seconds)
 
     def ok(self, verb, *arguments, **options):
         finished = self.host(verb, *arguments, **options)
@@ -338,14 +342,17 @@ SHARING = config(ep__share_ep_contexts=1)
 
 
 def check_sessions_that_share(application):
-    """Sessions of a group compute at the same time with what one of them loaded, and take little memory of their own."""
-    application.ok("threads", flags=["--apart", "--count", 4, "--rounds", 20, *SHARING])
-    application.ok("threads", "chain_ctx.onnx", flags=["--apart", "--count", 2, "--rounds", 3, *SHARING])
-    alone, sharing = (
-        json.loads(application.ok("sessions", "chain_ctx.onnx", flags=["--count", 10, *flags], threads=1).stdout.splitlines()[-1])["kib_each_after_a_run"]
-        for flags in ([], SHARING)
+    """Sessions on one binary compute at the same time with what one of them loaded, and take little memory of their own, in a group and without."""
+    for flags in ([], SHARING):
+        application.ok("threads", flags=["--apart", "--count", 4, "--rounds", 20, *flags])
+        application.ok("threads", "chain_ctx.onnx", flags=["--apart", "--count", 2, "--rounds", 3, *flags])
+    if SANITIZED:
+        return  # it has memory of its own
+    alone, together, group = (
+        json.loads(application.ok("sessions", model, flags=["--count", 10, *flags], threads=1).stdout.splitlines()[-1])["kib_each_after_a_run"]
+        for model, flags in (("chain.onnx", []), ("chain_ctx.onnx", []), ("chain_ctx.onnx", SHARING))
     )
-    assert sharing < alone / 2, (sharing, alone)
+    assert max(together, group) < alone / 2, (together, group, alone)
 
 
 def check_workers_of_the_session(application):

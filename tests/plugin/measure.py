@@ -4,7 +4,8 @@
 create MODEL...       a session on an ordinary model: made, made with an empty cache, made with a filled one, run, private memory; how
                       much of making it is the plugin's part, by its log, the rest being ONNX Runtime's
 contention MODEL...   two sessions of --threads at the same time on the processors --cpus, or in a control group of --quota processors: p50 and p99
-sessions MODEL...     private memory of each of --count sessions over one context model
+sessions MODEL...     private memory of each of --count sessions over one context model, in a group or not; of a tenth as many on the model itself, with
+                      the plugin and without
 MODEL: a file, or the name of a bench model (bench/models). Run in the environment: `CTXGEN_PRESET=release ./dev python3 tests/plugin/measure.py create resnet50`;
 ort_host is that of the preset dev.
 """
@@ -148,7 +149,14 @@ def contention(arguments, name, model):
 def sessions(arguments, name, model):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([os.environ["CTXGEN_BIN"], "compile", "-q", model, "-o", f"{folder}/m_ctx.onnx"], check=True)
-        print(name, json.dumps(host(arguments, "sessions", f"{folder}/m_ctx.onnx", "--count", arguments.count)), flush=True)
+        context, few = f"{folder}/m_ctx.onnx", max(arguments.count // 10, 1)
+        for way, given, count, flags in (
+            ("context model", context, arguments.count, []),
+            ("context model, ep.share_ep_contexts", context, arguments.count, ["--config", "ep.share_ep_contexts=1"]),
+            ("ordinary", model, few, []),
+            ("ONNX Runtime alone", model, few, ["--plain"]),
+        ):
+            print(f"{name}  {way:<36}", json.dumps(host(arguments, "sessions", given, "--count", count, *flags)), flush=True)
 
 
 def main():

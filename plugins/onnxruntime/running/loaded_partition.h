@@ -7,12 +7,12 @@
 #include <mutex>
 #include <vector>
 
-#include "ctxgen/ctxfile/context_file.h"
+#include "ctxgen/base/hash.h"
 #include "ctxgen/ctxfile/executable.h"
 
 namespace ctxgen::plugin {
 
-/// A partition that is ready to run, and what its runs have taken: of one session, or of all sessions of a group.
+/// A partition that is ready to run, and what its runs have taken: of one session, or of all sessions that it is the same for.
 ///
 /// Threads  all members may be called from several threads at once.
 class LoadedPartition {
@@ -25,10 +25,13 @@ class LoadedPartition {
   [[nodiscard]] Result<std::unique_ptr<ExecutionState>> take_state();
   void give_back(std::unique_ptr<ExecutionState> state);
 
-  /// What tells the partitions of sessions apart that share contexts.
+  /// What tells partitions apart. Each session reads and verifies the manifest itself, so that what has the same key was
+  /// read from the same bytes.
   struct Key {
-    const ContextReader* reader = nullptr;  // alive while a partition of it is
+    const void* context =
+        nullptr;  // alive while a partition of it is: the mapped binary, or the reader of a group
     std::size_t program = 0;
+    Hash128 hash;  // of the program
     int threads = 0;
     std::size_t kept_plans = 0;
     [[nodiscard]] auto operator<=>(const Key&) const = default;

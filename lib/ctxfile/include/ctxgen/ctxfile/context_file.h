@@ -89,6 +89,9 @@ class ContextReader {
   /// which open() always verifies.
   [[nodiscard]] Status verify_blobs() const;
   [[nodiscard]] std::uint64_t file_size() const { return file_.bytes.size(); }
+  /// Where the file is in memory: the same for readers of one mapping; of two files that are there at the same time, each has
+  /// another.
+  [[nodiscard]] const std::byte* address() const { return file_.bytes.data(); }
 
  private:
   [[nodiscard]] Result<Blob> content(BlobIndex index) const;  // index is in range
