@@ -31,6 +31,7 @@ BENCH = pathlib.Path(__file__).resolve().parent
 PROJECT = BENCH.parent
 sys.path += [str(BENCH / "models"), str(BENCH / "peers")]
 import fetch_ort  # noqa: E402
+import hide_cpuid  # noqa: E402
 import make  # noqa: E402
 
 DEFAULT_MODELS = (
@@ -68,14 +69,22 @@ def build_peer_program():
 
 
 def find_limiter(driver):
-    """The library that hides what is beyond AVX2 from peers; None where the processor or the system cannot do that."""
+    """The library that hides what is beyond AVX2 from peers, and whether it does in copies of their libraries only (hide_cpuid.py)."""
     limiter = driver.parent / "liblimit_cpuid.so"
     environment = {**os.environ, "LD_PRELOAD": str(limiter)}
     probe = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=False)
-    if probe.returncode != 0 or probe.stderr:
-        say(f"bench: {probe.stderr.strip()}")
-        return None
-    return limiter
+    return limiter, probe.returncode != 0
+
+
+def answer_in_copies(peers):
+    """Gives each peer a copy of its library; drops those that none can be made of."""
+    os.environ["LIMIT_CPUID_COPIES"] = "1"
+    for key, peer in list(peers.items()):
+        try:
+            peer.library = hide_cpuid.copy_of(peer.library)
+        except (OSError, subprocess.CalledProcessError) as error:
+            say(f"bench: {peer.title} is left out: {error}")
+            del peers[key]
 
 
 def newest_library(program):
@@ -284,7 +293,7 @@ def parse_arguments(argv):
     parser.add_argument("--trained", type=pathlib.Path, metavar="DIR", help="the models DIR/NAME/model.onnx; --models chooses among them")
     parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here); llama: with ./dev --packages bench")
     parser.add_argument("--threads", default="1", metavar="N,N", help="numbers of threads, the first of which the ratios are for; default 1")
-    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set; with avx2 peers too, where the processor can hide instructions from them (Intel's), else without peers")
+    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set; with avx2 peers too")
     parser.add_argument("--load-threads", default="", metavar="N,N", help="also load the file of the first number of threads with each of these")
     parser.add_argument("--before", type=pathlib.Path, metavar="PROGRAM", help="a ctxgen program to take part too: ratios above 1.02 are marked")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5")
@@ -346,14 +355,16 @@ def gather(parser, arguments):
     before = [contestants.Ctxgen(arguments.before, "before", "ctxgen before")] if arguments.before else []
     limited = arguments.isa is not None
     driver = build_peer_program() if not limited or arguments.isa.lower() == "avx2" else None
-    limiter = find_limiter(driver) if limited and driver else None
-    if limited and not limiter:
+    if limited and not driver:
         if arguments.peers:
-            parser.error("--isa: this machine cannot hide instructions from peers, so it takes no --peers")
+            parser.error("--peers: ONNX Runtime's driver could not be built")
         return [contestants.Ctxgen(program), *before], None
+    limiter, in_copies = find_limiter(driver) if limited else (None, False)
     peers = {peer.key: peer for peer in (find_peers(driver) if driver else [])}
     if limiter:
         peers.pop("llama", None)  # a program of its own, which this does not reach
+    if in_copies:
+        answer_in_copies(peers)
     if arguments.peers:
         wanted = choose(parser, arguments.peers, peers, "peer")
     else:
