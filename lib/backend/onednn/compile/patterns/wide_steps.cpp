@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "ctxgen/onednn/op_kinds.h"
@@ -21,6 +22,14 @@ struct WideSteps {
   bool operator==(const WideSteps&) const = default;
 };
 
+/// The element of a tensor that has one, at any address: files do not align what they hold.
+template <class T>
+T only_element(const Tensor& tensor) {
+  T value;
+  std::memcpy(&value, tensor.bytes().data(), sizeof value);
+  return value;
+}
+
 /// One scale, and one zero point of 16 bits, which says the type.
 std::optional<WideSteps> read_wide_steps(const NodeView& n) {
   if (!n.has_input(1) || !n.has_input(2) || n.node().int_or("block_size", 0) != 0)
@@ -32,13 +41,13 @@ std::optional<WideSteps> read_wide_steps(const NodeView& n) {
       zero->element_count() != 1 ||
       (precision != 0 && precision != static_cast<int>(DataType::kFloat)))
     return std::nullopt;
-  WideSteps steps{.scale = scale->elements<float>()[0]};
+  WideSteps steps{.scale = only_element<float>(*scale)};
   if (!(steps.scale > 0) || !std::isfinite(steps.scale)) return std::nullopt;
   if (zero->type() == DataType::kUint16) {
-    steps.zero = zero->elements<std::uint16_t>()[0];
+    steps.zero = only_element<std::uint16_t>(*zero);
     steps.high = 65535;
   } else if (zero->type() == DataType::kInt16) {
-    steps.zero = zero->elements<std::int16_t>()[0];
+    steps.zero = only_element<std::int16_t>(*zero);
     steps.low = -32768;
     steps.high = 32767;
   } else {
