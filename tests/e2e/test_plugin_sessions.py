@@ -267,7 +267,13 @@ def kernel_makes_huge_pages():
         return ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), collapse) == 0
 
 
-@pytest.mark.skipif(not kernel_makes_huge_pages(), reason="the kernel makes no huge pages when it is asked to")
+needs_huge_pages = pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", "") or not kernel_makes_huge_pages(),
+    reason="the kernel makes no huge pages when it is asked to, or a sanitizer gives back some of its own",
+)
+
+
+@needs_huge_pages
 def test_weights_of_four_bits_have_huge_pages(tmp_path):
     """A decoder's step reads all weights: with small pages it takes up to 1.4 times as long."""
     rows, columns, random = 2048, 8192, np.random.default_rng(1)
@@ -285,7 +291,7 @@ def test_weights_of_four_bits_have_huge_pages(tmp_path):
     agree(tmp_path / "net.onnx", {"x": numbers(1, rows)}, ours, rtol=1e-3, atol=1e-1)
 
 
-@pytest.mark.skipif(not kernel_makes_huge_pages(), reason="the kernel makes no huge pages when it is asked to")
+@needs_huge_pages
 def test_weights_of_byte_products_have_huge_pages(tmp_path):
     rows, columns = 2048, 4096
     text = f"""<ir_version: 8, opset_import: ["" : 17]>

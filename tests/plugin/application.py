@@ -346,13 +346,11 @@ def check_sessions_that_share(application):
     for flags in ([], SHARING):
         application.ok("threads", flags=["--apart", "--count", 4, "--rounds", 20, *flags])
         application.ok("threads", "chain_ctx.onnx", flags=["--apart", "--count", 2, "--rounds", 3, *flags])
-    if SANITIZED:
-        return  # it has memory of its own
     alone, together, group = (
         json.loads(application.ok("sessions", model, flags=["--count", 10, *flags], threads=1).stdout.splitlines()[-1])["kib_each_after_a_run"]
         for model, flags in (("chain.onnx", []), ("chain_ctx.onnx", []), ("chain_ctx.onnx", SHARING))
     )
-    assert max(together, group) < alone / 2, (together, group, alone)
+    assert SANITIZED or max(together, group) < alone / 2, (together, group, alone)  # a sanitizer has memory of its own
 
 
 def check_workers_of_the_session(application):
@@ -398,7 +396,7 @@ def check_memory_of_an_ordinary_session(application):
     ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, width])] for name in ("v0", f"v{layers}")]
     save(make_model(helper.make_graph(nodes, "deep", *ends, weights)), application.folder / "deep.onnx")
     ours, plain = (json.loads(application.ok("creation", "deep.onnx", flags=flags).stdout.splitlines()[-1])["anonymous_mib_after_runs"] for flags in ([], ["--plain"]))
-    assert ours < 1.1 * plain, (ours, plain)
+    assert SANITIZED or ours < 1.1 * plain, (ours, plain)  # a sanitizer has memory of its own
 
 
 def check_terminate(application):
