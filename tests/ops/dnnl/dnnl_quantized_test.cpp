@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "ctxgen/base/instruction_set.h"
 #include "ctxgen/onednn/exec.h"
 
 #include "reference.h"
@@ -192,6 +193,25 @@ TEST(DnnlQuantized, LargeConvolutionsOfBytesWithoutZeroPoint) {
   const auto results = compiled_results(q.g, &program);
   expect_rounding_of(q.g, y, kOut, results);
   expect_integer_kind(program, "qconv", onednn::has_fast_int8() ? "" : "byte_conv");
+}
+
+/// oneDNN's kernels for VNNI of 512 bits read other blocks of so many columns where pixels are few.
+TEST(DnnlQuantized, ConvolutionsOfFewPixelsWhereOneDnnReadsOtherBlocks) {
+  constexpr Quant kPlain{0.02F, 0};
+  QuantGraph q;
+  const std::string x = q.real(q.input("x", {1, 64, 14, 14}, DataType::kUint8), kPlain);
+  const std::string w = q.weights({256, 64, 3, 3}, 0, DataType::kInt8, 0);
+  const std::string y =
+      q.g.add("Conv", {x, w, q.g.constant(Dims{256})}, {attr("pads", List{1, 1, 1, 1})});
+  q.g.output(q.bytes(y, kOut));
+  Program program;
+  const auto results = compiled_results(q.g, &program);
+  expect_rounding_of(q.g, y, kOut, results);
+  const InstructionSet usable = usable_instruction_set();
+  const bool other_blocks = includes(usable, InstructionSet::kAvx512CoreVnni) &&
+                            !includes(usable, InstructionSet::kAvx512CoreAmx);
+  expect_integer_kind(program, "qconv",
+                      onednn::has_fast_int8() && !other_blocks ? "" : "byte_conv");
 }
 
 /// What comes between the sums and the conversion, and is no bound, runs over real numbers.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "ctxgen/kernels/byte_depthwise.h"
@@ -301,6 +303,31 @@ std::int64_t products_of(const ProgramEditor& editor, const ProgramOp& op) {
   return products;
 }
 
+/// Whether oneDNN's kernels for VNNI would read windows of so many columns in other blocks than ours has for them (conv_packing.h),
+/// which depends on how many pixels there are. In ours they take another kernel then, which computes without VNNI, at half the speed.
+/// Measured with oneDNN 3.12.1 at 49 to 12,544 pixels of results.
+bool has_other_blocks(const ProgramEditor& editor, const ProgramOp& op) {
+  constexpr std::int64_t kAnyPixels = INT64_MAX;
+  struct Case {
+    std::int64_t columns, most_pixels;
+  };
+  static constexpr std::array kCases{Case{160, kAnyPixels}, Case{192, 1600}, Case{256, 256},
+                                     Case{320, 256}};
+  const InstructionSet usable = usable_instruction_set();
+  const Dims& weights = editor.program().weights[op.inputs[1].index].dims;
+  const ProgramValue& result = editor.program().values[op.outputs[0]];
+  if (!includes(usable, InstructionSet::kAvx512CoreVnni) ||
+      includes(usable, InstructionSet::kAvx512CoreAmx) || op.kind != kind::kConv ||
+      weights.size() != 4 || weights[2] * weights[3] == 1 || !result.has_rank)
+    return false;
+  const std::int64_t height = result.dims[2].value, width = result.dims[3].value;
+  return std::ranges::any_of(kCases, [&](const Case& one) {
+    return weights[0] == one.columns &&
+           (one.most_pixels == kAnyPixels ||
+            (height > 0 && width > 0 && height <= one.most_pixels / width));
+  });
+}
+
 /// Whether our own kernel comes before oneDNN's fast one. That wants sums of the weights behind them where the source has a zero
 /// point or a sign, which no packing describes: these are packed at each load. And creating it takes as long as a small product
 /// runs a hundred times.
@@ -309,7 +336,7 @@ bool own_comes_first(const ProgramEditor& editor, const ProgramOp& op) {
   const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
   if (source == nullptr) return false;
   return type_of(editor, source->inputs[0]) == DataType::kInt8 || steps_in(*source).zero != 0 ||
-         products_of(editor, op) <= kFewProducts;
+         products_of(editor, op) <= kFewProducts || has_other_blocks(editor, op);
 }
 
 /// The integer form of a product, nothing where there is none.
