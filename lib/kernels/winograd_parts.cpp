@@ -33,7 +33,7 @@ namespace {
 // whole tiles of 6 rows. With many threads blocks like those of two would take many times the memory.
 constexpr int kFewThreads = 2, kSomeThreads = 4;
 
-std::int64_t most_depth(int threads) { return threads <= kSomeThreads ? 128 : 64; }
+std::int64_t most_depth(int threads) { return threads <= kSomeThreads ? 128 : 32; }
 
 std::int64_t most_sums(int threads) { return threads <= kFewThreads ? 54 : 24; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 
 #include "ctxgen/base/boundary.h"
 #include "ctxgen/onednn/exec.h"
@@ -79,7 +80,10 @@ Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int thre
   };
   constexpr std::size_t kNodesPerThread = 8;  // starting a thread costs as much as a primitive
   const std::size_t useful = context.create_primitives ? nodes.size() / kNodesPerThread : 0;
-  StartedThreads(std::min<std::int64_t>(threads, useful)).parallel_for(std::ssize(nodes), build);
+  // More than there are processors would only take turns, and wait for each other's locks.
+  const std::size_t processors = std::max(std::thread::hardware_concurrency(), 1U);
+  StartedThreads(std::min<std::int64_t>(threads, std::min(useful, processors)))
+      .parallel_for(std::ssize(nodes), build);
   std::vector<NodeBuild> builds;
   builds.reserve(nodes.size());
   for (auto& result : results) builds.push_back(CTXGEN_TRY(std::move(*result)));
