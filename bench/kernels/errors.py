@@ -34,7 +34,7 @@ grow by what a rounded exponent is worth. Results of products do not depend on t
 
 ## Times next to oneDNN's
 
-One thread, tensors in cache where they fit, least time of {rounds} rounds in microseconds, and own / oneDNN.
+One thread, tensors in cache where they fit, least time of {rounds} in microseconds, and own / oneDNN.
 
 {times}
 """
@@ -115,7 +115,7 @@ def main():
         for isa in isas:
             for name, time in times_of(options.bench, isa).items():
                 times[isa][name] = min(time, times[isa].get(name, time))
-    DOC.write_text(HEAD.format(machine=options.machine, rounds=options.rounds, errors=error_table(errors), times=time_table(times)))
+    DOC.write_text(HEAD.format(machine=options.machine, rounds=f"{options.rounds} round{'s' if options.rounds > 1 else ''}", errors=error_table(errors), times=time_table(times)))
     print(f"errors: wrote {DOC}")
 
 
