@@ -51,12 +51,14 @@ def control_group(processors):
     group = parent / f"ctxgen-measure-{os.getpid()}"
     try:
         group.mkdir()
-        for name, value in limits.items():
-            (group / name).write_text(str(value))
     except OSError as error:
         sys.exit(f"--quota: {error}")
     try:
+        for name, value in limits.items():
+            (group / name).write_text(str(value))
         yield ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group)]
+    except OSError as error:
+        sys.exit(f"--quota: {error}")
     finally:
         group.rmdir()
 
