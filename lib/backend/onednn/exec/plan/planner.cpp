@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
 #include "ctxgen/base/boundary.h"
+#include "ctxgen/base/usable_cores.h"
 #include "ctxgen/onednn/exec.h"
 #include "ctxgen/onednn/kind_traits.h"
 
@@ -80,9 +80,9 @@ Result<std::vector<NodeBuild>> build_nodes(const BuildContext& context, int thre
   };
   constexpr std::size_t kNodesPerThread = 8;  // starting a thread costs as much as a primitive
   const std::size_t useful = context.create_primitives ? nodes.size() / kNodesPerThread : 0;
-  // More than there are processors would only take turns, and wait for each other's locks.
-  const std::size_t processors = std::max(std::thread::hardware_concurrency(), 1U);
-  StartedThreads(std::min<std::int64_t>(threads, std::min(useful, processors)))
+  // More than there are cores would only take turns, and wait for each other's locks.
+  const auto cores = static_cast<std::size_t>(available_cores());
+  StartedThreads(std::min<std::int64_t>(threads, std::min(useful, cores)))
       .parallel_for(std::ssize(nodes), build);
   std::vector<NodeBuild> builds;
   builds.reserve(nodes.size());
