@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "bytes/byte_store-inl.h"
+#include "bytes/byte_sweep-inl.h"
 #include "bytes/byte_taps-inl.h"
 #include "stretches.h"
 
@@ -61,7 +62,7 @@ HWY_NOINLINE void finish_pixels(const ByteDepthwise& conv, const float* factors,
 
 #if !CTXGEN_HAVE_VNNI
 void prepare_taps(const ByteDepthwise&, std::byte*, const float*, const float*, TapRun&) {}
-void convolve_taps(const TapRun&, std::int64_t, std::int64_t, std::byte*) {}
+void convolve_line_of_taps(const TapRun&, std::int64_t, std::int64_t, std::byte*) {}
 #endif
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
@@ -118,7 +119,7 @@ void prepare(const ByteDepthwise& conv, std::byte* shared, const float* scales, 
   CTXGEN_DISPATCH(prepare_taps(conv, shared, scales, biases, run));
 }
 void convolve_line(const TapRun& run, std::int64_t image, std::int64_t line, std::byte* joined) {
-  CTXGEN_DISPATCH(convolve_taps(run, image, line, joined));
+  CTXGEN_DISPATCH(convolve_line_of_taps(run, image, line, joined));
 }
 
 /// Calls take(image, line) for the parts of a lane: neighbours, whose sources overlap and come from the caches of the core

@@ -1,6 +1,7 @@
 #include "ctxgen/kernels/byte_product.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -11,6 +12,8 @@
 #define HWY_TARGET_INCLUDE "bytes/byte_product.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "stretches.h"
 
 #include "bytes/byte_pairs-inl.h"
 #include "bytes/byte_steps-inl.h"
@@ -32,6 +35,14 @@ struct TiledBytes {
 };
 template <>
 constexpr std::int64_t kByteRowsOfTask<TiledBytes> = 128;
+
+/// What a part of the rows is a multiple of, but the last one.
+template <class Bytes_>
+constexpr std::int64_t kUnitRows = kMostByteRows;
+template <>
+constexpr std::int64_t kUnitRows<TiledBytes> = kTileRows;
+template <>
+constexpr std::int64_t kUnitRows<SteppedBytes> = kRowsOfBlock;
 
 /// Rows as the kernels read them, and what their results need.
 struct PreparedBytes {
@@ -533,6 +544,108 @@ HWY_NOINLINE void round_sums(const ByteProduct& p, const PreparedBytes& rows, co
   }
 }
 
+/// What makes bytes of the sums of up to two vectors of columns while they are in registers.
+struct DirectBytes {
+  HWY_INLINE DirectBytes(const ByteProduct& p, const PreparedBytes& rows, std::int64_t tile,
+                         std::size_t column, bool two)
+      : DirectBytes(p, {load_column(p, rows, p.packed + tile * ByteLayout(p.matrix).tile_bytes,
+                                    tile * kByteColumns, column),
+                        load_column(p, rows, p.packed + tile * ByteLayout(p.matrix).tile_bytes,
+                                    tile * kByteColumns, column + (two ? kByteLanes : 0))}) {}
+
+  hn::Vec<Ints> start[2];  // less what the rows' zero point adds
+  ByteFactors factors;
+  bool bounded;  // no number of units passes an integer
+
+ private:
+  HWY_INLINE DirectBytes(const ByteProduct& p, const ByteColumn (&by)[2])
+      : start{hn::Neg(by[0].sums), hn::Neg(by[1].sums)},
+        factors({by[0].scale, by[1].scale}, {by[0].bias, by[1].bias}, p.steps),
+        bounded(factors.usable &&
+                units_are_bounded(
+                    p.matrix.k,
+                    hn::Max(hn::Abs(factors.factor[0]), hn::Abs(factors.factor[1])),
+                    hn::Max(hn::Abs(factors.addend[0]), hn::Abs(factors.addend[1])))) {}
+};
+
+/// Multiplies row `row` of vectors of columns again and makes bytes of it as the rounded operations do.
+template <class Bytes_, std::size_t kVectors>
+HWY_NOINLINE void divide_row(const ByteProduct& p, const PreparedBytes& rows, BytePlace at,
+                             const std::byte* words) {
+  HWY_ALIGN std::int32_t sums[kByteColumns];
+  at.sums = sums;
+  at.first_row = at.row;
+  multiply_byte_columns<Bytes_, 1, kVectors>(p, rows, at, words);
+  for (std::size_t v = 0; v < kVectors; ++v, at.column += kByteLanes)
+    divide_sums(p, rows, at, at.row + 1);
+}
+
+/// `kRows` rows times `kVectors` vectors of columns, as bytes.
+template <class Bytes_, std::size_t kRows, std::size_t kVectors, bool kBounded>
+HWY_NOINLINE void multiply_to_bytes(const ByteProduct& p, const PreparedBytes& rows,
+                                    const BytePlace& at, const std::byte* words,
+                                    const DirectBytes& by) {
+  hn::Vec<Ints> sum[kRows][kVectors];
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { sum[r][v] = by.start[v]; });
+  });
+  add_columns<Bytes_, kRows, kVectors>(ByteLayout(p.matrix).groups, rows_at<kRows>(rows, at.row),
+                                       words, sum);
+  const std::int64_t to = at.tile * kByteColumns + static_cast<std::int64_t>(at.column);
+  const auto count = static_cast<std::size_t>(p.matrix.n - to);
+  std::uint8_t* bytes = p.bytes + at.row * p.matrix.n + to;
+  ByteRounder rounder(p.steps, by.factors.margin);
+  std::uint32_t unsure = 0;  // a bit per row
+  const auto units = [&](std::size_t r, std::size_t v) CTXGEN_UNROLLED {
+    return kBounded ? ByteRounder::bounded_units(by.factors, v, sum[r][v])
+                    : ByteRounder::units(by.factors, v, sum[r][v]);
+  };
+  constexpr std::size_t kStep = 3 - kVectors;  // as many rows as fill two vectors
+  unrolled<(kRows + kStep - 1) / kStep>([&](auto i) CTXGEN_UNROLLED {
+    constexpr std::size_t kRow = i * kStep, kOther = std::min(kRow + kStep, kRows) - 1;
+    rounder.reset();
+    const auto first = units(kRow, 0), second = units(kOther, kVectors - 1);
+    if constexpr (kVectors == 1 && kOther > kRow)
+      rounder.store_each(first, second, count, bytes, p.matrix.n);
+    else
+      rounder.store(first, second, count, bytes);
+    bytes += kStep * static_cast<std::size_t>(p.matrix.n);
+    constexpr std::uint32_t kBits = (1U << kRow) | (1U << kOther);
+    unsure |= rounder.is_sure() ? 0 : kBits;
+  });
+  for (; HWY_UNLIKELY(unsure != 0); unsure &= unsure - 1)
+    divide_row<Bytes_, kVectors>(
+        p, rows, {at.row + std::countr_zero(unsure), at.tile, at.column, nullptr, 0}, words);
+}
+
+/// Rows [row, end) times a tile of columns, as bytes; false where factors do not decide them.
+template <class Bytes_>
+HWY_NOINLINE bool multiply_direct_rows(const ByteProduct& p, const PreparedBytes& rows,
+                                       std::int64_t row, std::int64_t end, std::int64_t tile) {
+  const std::byte* from = p.packed + tile * ByteLayout(p.matrix).tile_bytes;
+  const auto columns =
+      static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
+  for (std::size_t column = 0; column < columns; column += 2 * kByteLanes) {
+    const bool two = columns - column > kByteLanes;
+    const DirectBytes by(p, rows, tile, column, two);
+    if (!by.factors.usable) return false;
+    for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+      const auto take = [&]<std::size_t kVectors>() HWY_ATTR {
+        const BytePlace place{at, tile, column, nullptr, 0};
+        if (by.bounded)
+          multiply_to_bytes<Bytes_, kRows, kVectors, true>(p, rows, place, from + column * 4, by);
+        else
+          multiply_to_bytes<Bytes_, kRows, kVectors, false>(p, rows, place, from + column * 4, by);
+      };
+      if (two)
+        take.template operator()<2>();
+      else
+        take.template operator()<1>();
+    });
+  }
+  return true;
+}
+
 /// Sums of rows [row, end) of a tile of columns in tiles.
 HWY_INLINE void sum_tile_rows(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
                               std::int64_t end, std::int64_t tile, std::int32_t* sums,
@@ -579,9 +692,11 @@ template <class Bytes_>
 HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const PreparedBytes rows = prepare_rows<Bytes_>(p, workers);
   const std::int64_t tiles = ByteLayout(p.matrix).tiles;
-  constexpr std::int64_t kRows = kByteRowsOfTask<Bytes_>;
+  constexpr std::int64_t kMostRows = kByteRowsOfTask<Bytes_>;
   constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>;
-  const std::int64_t parts = (p.rows + kRows - 1) / kRows;
+  const std::int64_t parts = divide_up(p.rows, kMostRows);
+  const std::int64_t even = divide_up(p.rows, parts);  // parts take as long as each other
+  const std::int64_t step_rows = std::min(divide_up(even, kUnitRows<Bytes_>) * kUnitRows<Bytes_>, kMostRows);
   // A small matrix stays in the second cache, rows are read and written by one core each, whole lines of an image. Measured:
   // without VNNI that gains nothing, and parts are less even.
   constexpr std::int64_t kSmallMatrix = 256 * 1024;
@@ -589,11 +704,16 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
                          std::is_same_v<Bytes_, PairedBytes> || std::is_same_v<Bytes_, WideBytes>;
   const bool by_rows = !kSlow && p.matrix.n <= kSmallMatrix / p.matrix.k;
   const auto part = [&](std::int64_t i, TileShapes& shapes) HWY_ATTR {
-    const std::int64_t row = (by_rows ? i / tiles : i % parts) * kRows;
-    const std::int64_t end = std::min(row + kRows, p.rows), tile = by_rows ? i % tiles : i / parts;
+    const std::int64_t row = (by_rows ? i / tiles : i % parts) * step_rows;
+    const std::int64_t end = std::min(row + step_rows, p.rows), tile = by_rows ? i % tiles : i / parts;
+    if (row >= end) return;
     if (!kTiled && p.bytes == nullptr)
       return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr, shapes);
-    HWY_ALIGN std::int32_t sums[kRows * kByteColumns];
+#if CTXGEN_HAVE_VNNI
+    if constexpr (std::is_same_v<Bytes_, VnniBytes>)
+      if (rows.row_sums == nullptr && multiply_direct_rows<Bytes_>(p, rows, row, end, tile)) return;
+#endif
+    HWY_ALIGN std::int32_t sums[kMostRows * kByteColumns];
     multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums, shapes);
     if (p.bytes == nullptr) return write_tile_sums(p, rows, {row, tile, 0, sums, row}, end);
     const std::int64_t columns = std::min(kByteColumns, p.matrix.n - tile * kByteColumns);
@@ -607,7 +727,7 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
                      p.rows < kWorthThreads / p.matrix.k / p.matrix.n;
   // In tiles, parts of less than two million products are taken together: these share the shapes.
   constexpr std::int64_t kTogether = std::int64_t{2} << 20, kLeastTasks = 8;
-  const std::int64_t together = kTiled ? kTogether / (kRows * kByteColumns) / p.matrix.k + 1 : 1;
+  const std::int64_t together = kTiled ? kTogether / (kMostRows * kByteColumns) / p.matrix.k + 1 : 1;
   const std::int64_t step = alone ? all : std::clamp<std::int64_t>(all / kLeastTasks, 1, together);
   const auto take = [&](std::int64_t task) HWY_ATTR {
     TileShapes shapes;

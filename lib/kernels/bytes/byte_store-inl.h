@@ -81,6 +81,16 @@ class ByteScaling {
   float shift_;
 };
 
+/// Whether no sum of so many products of bytes, times its factor, plus its addend, passes an integer.
+HWY_INLINE bool units_are_bounded(std::int64_t products, hn::Vec<Floats> factor,
+                                  hn::Vec<Floats> addend) {
+  constexpr std::int64_t kLargest = 255 * 128, kMost = 0x7FFFFFFF / kLargest;
+  if (products > kMost) return false;
+  const Floats d;
+  const float most = hn::ReduceMax(d, hn::Abs(factor)) * static_cast<float>(products * kLargest);
+  return most + hn::ReduceMax(d, hn::Abs(addend)) < 0x1p30F;
+}
+
 /// What makes bytes of the sums of two vectors of columns.
 struct ByteFactors {
   hn::Vec<Floats> factor[2], addend[2];
@@ -107,6 +117,12 @@ struct ByteRounder {
         most(hn::Set(Shorts(), static_cast<std::int16_t>(steps.most + steps.zero))),
         unsure(hn::Set(Parts(), static_cast<std::uint16_t>(2 * margin))) {}
 
+  /// In units of 2^-16, of which none passes an integer.
+  static HWY_INLINE hn::Vec<Ints> bounded_units(const ByteFactors& by, std::size_t v,
+                                                hn::Vec<Ints> sum) {
+    const auto x = hn::MulAdd(hn::ConvertTo(Floats(), sum), by.factor[v], by.addend[v]);
+    return hn::ConvertInRangeTo(Ints(), x);
+  }
   /// In units of 2^-16; any number beyond all bounds for one that is.
   static HWY_INLINE hn::Vec<Ints> units(const ByteFactors& by, std::size_t v, hn::Vec<Ints> sum) {
     const Floats d;

@@ -147,17 +147,20 @@ struct VnniBytes {
 };
 #endif
 
-/// sum[r][v] of kRows prepared rows and kVectors vectors of columns of a tile. Few sums are kept twice:
+/// sum[r][v] += those of kRows prepared rows and kVectors vectors of columns of a tile. Few sums are kept twice:
 /// one chain of additions would wait for each.
 template <class Bytes_, std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void sum_columns(std::int64_t groups, RowPointers<kRows> rows, const std::byte* words,
+HWY_INLINE void add_columns(std::int64_t groups, RowPointers<kRows> rows, const std::byte* words,
                             hn::Vec<Ints> (&sum)[kRows][kVectors]) {
   constexpr std::size_t kChains = kRows * kVectors <= 6 ? 2 : 1;
   constexpr std::size_t kAhead = 4096;  // bytes that are fetched before they are used
   hn::Vec<Ints> chain[kChains][kRows][kVectors];
-  for (auto& one : chain)
-    for (auto& row : one)
-      for (auto& value : row) value = hn::Zero(Ints());
+  HWY_UNROLL(16)
+  for (std::size_t r = 0; r < kRows; ++r)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      chain[kChains - 1][r][v] = hn::Zero(Ints());
+      chain[0][r][v] = sum[r][v];
+    }
   auto left = static_cast<std::size_t>(groups) * (Bytes_::kGroupBytes / Bytes_::kStepBytes);
   for (; left >= kChains; left -= kChains) {
     HWY_UNROLL(2)
@@ -175,6 +178,15 @@ HWY_INLINE void sum_columns(std::int64_t groups, RowPointers<kRows> rows, const 
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t v = 0; v < kVectors; ++v)
       sum[r][v] = kChains > 1 ? hn::Add(chain[0][r][v], chain[kChains - 1][r][v]) : chain[0][r][v];
+}
+
+/// sum[r][v] of them.
+template <class Bytes_, std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void sum_columns(std::int64_t groups, const RowPointers<kRows>& rows,
+                            const std::byte* words, hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  for (auto& row : sum)
+    for (auto& value : row) value = hn::Zero(Ints());
+  add_columns<Bytes_>(groups, rows, words, sum);
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE

@@ -136,7 +136,9 @@ struct TapStore {
         numbers(run.numbers),
         at(c),
         usable(run.usable),
-        unsure(static_cast<std::uint16_t>(2 * run.margin)) {
+        unsure(hn::Set(d16, static_cast<std::uint16_t>(2 * run.margin))),
+        least(hn::Set(di16, static_cast<std::int16_t>(steps.least + steps.zero))),
+        most(hn::Set(di16, static_cast<std::int16_t>(steps.most + steps.zero))) {
     for (std::size_t v = 0; v < 4; ++v) {
       factor[v] = hn::LoadU(df, numbers.factor + c + v * Block::kLanes);
       addend[v] = hn::LoadU(df, numbers.addend + c + v * Block::kLanes);
@@ -144,22 +146,23 @@ struct TapStore {
   }
 
   HWY_INLINE void bytes(const Sums& sum, std::size_t count, std::uint8_t* to) const {
-    Sums units;
-    HWY_UNROLL(4)
-    for (std::size_t v = 0; v < 4; ++v) {
-      const auto x = hn::MulAdd(hn::ConvertTo(df, sum[v]), factor[v], addend[v]);
-      units[v] = hn::ConvertInRangeTo(d32, hn::Min(x, hn::Set(df, 0x1.fffffep30F)));
-    }
-    const auto parts = [&](std::size_t v) HWY_ATTR {  // of two vectors
-      return hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(units[v + 1])),
-                         hn::BitCast(d16, units[v]));
-    };
-    const auto nearest = hn::Min(parts(0), parts(2));
-    HWY_UNROLL(4)
-    for (auto& unit : units) unit = hn::ShiftRight<16>(unit);
-    if (HWY_UNLIKELY(!usable || !hn::AllTrue(d16, hn::Ge(nearest, hn::Set(d16, unsure)))))
-      divide(sum, units);
-    join(units, count, to);
+    Sums whole;
+    if (HWY_UNLIKELY(!whole_by_factors<false>(sum, whole) || !usable)) divide(sum, whole);
+    join(whole, count, to);
+  }
+  /// By factors; false: these do not decide. kBounded: TapRun::bounded.
+  template <bool kBounded>
+  HWY_INLINE bool round(const Sums& sum, std::size_t count, std::uint8_t* to) const {
+    Sums whole;
+    const bool sure = whole_by_factors<kBounded>(sum, whole);
+    join(whole, count, to);
+    return sure;
+  }
+  /// By the rounded operations.
+  HWY_INLINE void divided_bytes(const Sums& sum, std::size_t count, std::uint8_t* to) const {
+    Sums whole;
+    divide(sum, whole);
+    join(whole, count, to);
   }
 
   HWY_INLINE void reals(const Sums& sum, std::size_t count, float* to) const {
@@ -174,6 +177,23 @@ struct TapStore {
   }
 
  private:
+  template <bool kBounded>
+  HWY_INLINE bool whole_by_factors(const Sums& sum, Sums& units) const {
+    HWY_UNROLL(4)
+    for (std::size_t v = 0; v < 4; ++v) {
+      auto x = hn::MulAdd(hn::ConvertTo(df, sum[v]), factor[v], addend[v]);
+      if constexpr (!kBounded) x = hn::Min(x, hn::Set(df, 0x1.fffffep30F));
+      units[v] = hn::ConvertInRangeTo(d32, x);
+    }
+    const auto parts = [&](std::size_t v) HWY_ATTR {  // of two vectors
+      return hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(units[v + 1])),
+                         hn::BitCast(d16, units[v]));
+    };
+    const auto nearest = hn::Min(parts(0), parts(2));
+    HWY_UNROLL(4)
+    for (auto& unit : units) unit = hn::ShiftRight<16>(unit);
+    return hn::AllTrue(d16, hn::Ge(nearest, unsure));
+  }
   HWY_INLINE hn::Vec<typename Block::DF> value(const Sums& sum, std::size_t v) const {
     const std::size_t i = at + v * Block::kLanes;
     auto scaled = hn::Mul(hn::ConvertTo(df, sum[v]), hn::LoadU(df, numbers.scale + i));
@@ -192,8 +212,6 @@ struct TapStore {
     const D16 d;
     const typename Block::D8 d8;
     const hn::Repartition<std::int8_t, typename Block::D8> di8;
-    const auto least = hn::Set(d, static_cast<std::int16_t>(steps.least + steps.zero));
-    const auto most = hn::Set(d, static_cast<std::int16_t>(steps.most + steps.zero));
     const auto hold = [&](auto x) HWY_ATTR { return hn::Min(hn::Max(x, least), most); };
     const auto low = hold(hn::ReorderDemote2To(d, whole[0], whole[1]));
     const auto high = hold(hn::ReorderDemote2To(d, whole[2], whole[3]));
@@ -206,6 +224,7 @@ struct TapStore {
       hn::StoreN(all, d8, to, count);
   }
 
+  static constexpr D16 di16{};
   static constexpr typename Block::D16 d16{};
   static constexpr typename Block::D32 d32{};
   static constexpr typename Block::DF df{};
@@ -213,7 +232,8 @@ struct TapStore {
   TapNumbers numbers;
   std::size_t at;
   bool usable;
-  std::uint16_t unsure;
+  hn::Vec<typename Block::D16> unsure;
+  hn::Vec<D16> least, most;
   hn::Vec<typename Block::DF> factor[4], addend[4];
 };
 
@@ -326,9 +346,15 @@ HWY_NOINLINE void make_factors(const ByteSteps& steps, std::int64_t channels, Ta
   run.usable = scaling.usable();
   if (!run.usable) return;
   run.margin = scaling.margin();
-  for (std::int64_t c = 0; c < channels; c += lanes)
-    hn::StoreU(scaling.shifted(hn::LoadU(d, numbers.addend + c), run.margin), d,
-               numbers.addend + c);
+  auto factor = hn::Zero(d), most = hn::Zero(d);
+  for (std::int64_t c = 0; c < channels; c += lanes) {
+    const auto addend = scaling.shifted(hn::LoadU(d, numbers.addend + c), run.margin);
+    hn::StoreU(addend, d, numbers.addend + c);
+    factor = hn::Max(factor, hn::Abs(hn::LoadU(d, numbers.factor + c)));
+    most = hn::Max(most, hn::Abs(addend));
+  }
+  const Windows& w = run.conv->windows;
+  run.bounded = units_are_bounded(w.kernel[0] * w.kernel[1], factor, most);
 }
 
 /// What lines share; `shared`: TapLayout::shared_bytes of memory at a multiple of 64. `scales`, `biases`: TapLayout::channels

@@ -176,32 +176,59 @@ TEST(ByteDepthwise, IsExactInAllWindows) {
   expect_exact({{.size = {20, 40}, .result = {5, 9}, .kernel = {16, 32}, .channels = 8}}, 8);
 }
 
-TEST(ByteDepthwise, MakesBytesOfItsResults) {
+/// Expects bytes to be those of the real numbers of the convolution, divided and rounded one by one.
+void expect_bytes(Trial trial, const ByteSteps& steps, unsigned seed) {
+  trial.prepare(seed);
   OneThread one;
-  for (const std::int64_t channels : {3, 16, 21}) {
-    Trial trial{.windows = {.size = {9, 8},
-                            .result = {9, 8},
-                            .kernel = {3, 3},
-                            .pad = {1, 1},
-                            .channels = channels}};
-    trial.prepare(9);
-    const std::vector<float> out = reals(trial, one, 1);
+  const std::vector<float> out = reals(trial, one, 1);
+  Bytes bytes(out.size() + 1, 77);
+  trial.conv.bytes = bytes.data();
+  trial.conv.steps = steps;
+  trial.run(one, 1);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const float held = std::clamp(out[i] / steps.scale, static_cast<float>(steps.least),
+                                  static_cast<float>(steps.most));
+    const int expected = static_cast<int>(std::nearbyint(held)) + steps.zero;
+    ASSERT_EQ(bytes[i], static_cast<std::uint8_t>(expected)) << i;
+  }
+  EXPECT_EQ(bytes.back(), 77);
+  StartedThreads threads(3);
+  Bytes again(bytes.size(), 77);
+  trial.conv.bytes = again.data();
+  trial.run(threads, 3);
+  EXPECT_EQ(again, bytes);
+}
+
+TEST(ByteDepthwise, MakesBytesOfItsResults) {
+  for (const std::int64_t channels : {3, 16, 21})
     for (const ByteSteps& steps :
          {ByteSteps{.scale = 1.7F, .zero = 128, .least = -128, .most = 127},
-          ByteSteps{.scale = 2.0F, .zero = -5, .least = 0, .most = 60}}) {
-      Bytes bytes(out.size() + 1, 77);
-      trial.conv.bytes = bytes.data();
-      trial.conv.steps = steps;
-      trial.run(one, 1);
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        const float held = std::clamp(out[i] / steps.scale, static_cast<float>(steps.least),
-                                      static_cast<float>(steps.most));
-        const int expected = static_cast<int>(std::nearbyint(held)) + steps.zero;
-        ASSERT_EQ(bytes[i], static_cast<std::uint8_t>(expected)) << i;
-      }
-      EXPECT_EQ(bytes.back(), 77);
-    }
-  }
+          ByteSteps{.scale = 2.0F, .zero = -5, .least = 0, .most = 60}})
+      expect_bytes({.windows = {.size = {9, 8},
+                                .result = {9, 8},
+                                .kernel = {3, 3},
+                                .pad = {1, 1},
+                                .channels = channels}},
+                   steps, 9);
+}
+
+/// Lines of all lengths around three results and 63, by one step and by two, with steps so small that most results are beyond
+/// the bounds.
+TEST(ByteDepthwise, MakesBytesOfLinesOfAnyLength) {
+  unsigned seed = 0;
+  for (const std::int64_t stride : {1, 2, 3})
+    for (const std::int64_t columns : {1, 2, 3, 4, 5, 62, 63, 64, 129})
+      for (const bool is_signed : {false, true})
+        for (const float scale : {1.7F, 0.0004F})
+          expect_bytes({.windows = {.images = 2,
+                                    .size = {4, std::max<std::int64_t>(columns * stride - 2, 1)},
+                                    .result = {3, columns},
+                                    .kernel = {3, 3},
+                                    .stride = {1, stride},
+                                    .pad = {1, columns == 5 ? 3 : 1},
+                                    .channels = columns < 60 ? 119 : 48},
+                        .is_signed = is_signed},
+                       {.scale = scale, .zero = 128, .least = -128, .most = 127}, ++seed);
 }
 
 // Half of these numbers are so near to the middle between two bytes that each rounding decides.

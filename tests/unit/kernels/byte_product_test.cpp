@@ -388,7 +388,9 @@ TEST(ByteProduct, MakesBytesOfItsRealNumbers) {
   for (const ByteSteps& steps : all)
     for (const std::int64_t n : {1, 7, 8, 32, 45, 70})
       for (const std::int64_t rows : {1, 6, 27})
-        expect_bytes(Case({rows, 50, n, false, true, Form::Zeros::kOne}, 12), steps);
+        for (const bool is_signed : {false, true})
+          for (const Form::Zeros zeros : {Form::Zeros::kNone, Form::Zeros::kOne})
+            expect_bytes(Case({rows, 50, n, is_signed, true, zeros}, 12), steps);
 }
 
 /// Sums of 0 to 255 times scales that put them at the middle between two bytes and around it, where rounding after

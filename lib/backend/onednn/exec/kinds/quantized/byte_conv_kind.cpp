@@ -79,6 +79,11 @@ struct ByteConvForm {
   [[nodiscard]] std::int64_t parts() const {
     return rows == 0 ? 0 : (rows + rows_of_part - 1) / rows_of_part;
   }
+  /// Of a lane; those of `lanes` end at parts().
+  [[nodiscard]] std::int64_t first_part(std::int64_t lane) const {
+    const std::int64_t each = parts() / lanes, longer = parts() % lanes;
+    return lane * each + std::min(lane, longer);
+  }
   /// Whether rows are the source's pixels as they are.
   [[nodiscard]] bool in_place() const { return gathered_bytes == 0; }
 };
@@ -98,7 +103,9 @@ class ByteConvKernel final : public Kernel {
     const std::int64_t work = work_of(work_of(conv_.rows, form_.matrix.n), form_.matrix.k / 8 + 1);
     parallel_for(workers, conv_.lanes, work, [&](std::int64_t lane) {
       OneThread one;
-      for (std::int64_t part = lane; part < conv_.parts(); part += conv_.lanes)
+      // Neighbours: the next convolution finds most of what it reads in the caches of the core that wrote it.
+      const std::int64_t end = conv_.first_part(lane + 1);
+      for (std::int64_t part = conv_.first_part(lane); part < end; ++part)
         run_part(product, part, scratch + static_cast<std::uint64_t>(lane) * conv_.part_bytes, one);
     });
     return {};
