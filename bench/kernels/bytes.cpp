@@ -66,9 +66,10 @@ void measure(Size size, int rounds, double spread) {
   std::ranges::generate(x, [&] { return static_cast<float>(random() % 10000) / 5000 - 1; });
   std::vector<std::uint8_t> a(x.size());
   std::vector<float> out(static_cast<std::size_t>(size.m * size.n));
+  std::vector<std::uint8_t> bytes_out(out.size());
   float scale = 0;
   std::uint8_t zero = 0;
-  double rounding = 1e9, product = 1e9;
+  double rounding = 1e9, product = 1e9, to_bytes = 1e9;
   for (int round = 0; round < rounds; ++round) {
     rounding = std::min(rounding, seconds_of([&] {
                           dynamic_quantize({.count = size.m * size.k,
@@ -78,26 +79,27 @@ void measure(Size size, int rounds, double spread) {
                                             .zero = &zero},
                                            workers);
                         }));
-    product = std::min(product, seconds_of([&] {
-                         byte_product({.matrix = matrix,
-                                       .rows = size.m,
-                                       .a = a.data(),
-                                       .a_zero = &zero,
-                                       .packed = packed.get(),
-                                       .out = out.data(),
-                                       .a_scale = &scale,
-                                       .b_scales = scales.data(),
-                                       .scale_per_column = true,
-                                       .bias = scales.data(),
-                                       .scratch = scratch.get()},
-                                      workers);
-                       }));
+    ByteProduct multiply{.matrix = matrix,
+                         .rows = size.m,
+                         .a = a.data(),
+                         .a_zero = &zero,
+                         .packed = packed.get(),
+                         .out = out.data(),
+                         .a_scale = &scale,
+                         .b_scales = scales.data(),
+                         .scale_per_column = true,
+                         .bias = scales.data(),
+                         .scratch = scratch.get()};
+    product = std::min(product, seconds_of([&] { byte_product(multiply, workers); }));
+    multiply.bytes = bytes_out.data();
+    multiply.steps = {.scale = 0.05F, .zero = 3, .least = -3, .most = 252};
+    to_bytes = std::min(to_bytes, seconds_of([&] { byte_product(multiply, workers); }));
   }
   const double operations =
       2e-9 * static_cast<double>(size.m * size.k) * static_cast<double>(size.n);
-  std::printf("%4ld x %5ld x %5ld  product %8.3f ms %7.1f GOP/s %6.1f GB/s   rounding %6.3f ns\n",
+  std::printf("%4ld x %5ld x %5ld  product %8.3f ms %7.1f GOP/s %6.1f GB/s   in bytes %7.1f GOP/s   rounding %6.3f ns\n",
               static_cast<long>(size.m), static_cast<long>(size.k), static_cast<long>(size.n),
-              product * 1e3, operations / product, static_cast<double>(bytes) / 1e9 / product,
+              product * 1e3, operations / product, static_cast<double>(bytes) / 1e9 / product, operations / to_bytes,
               rounding * 1e9 / static_cast<double>(size.m * size.k));
 }
 

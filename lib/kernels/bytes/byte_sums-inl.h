@@ -14,6 +14,7 @@
 
 #include "bytes/byte_rows.h"
 #include "dot-inl.h"
+#include "prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -64,6 +65,7 @@ struct WideBytes {
   static constexpr std::size_t kGroupBytes = 8;
   static constexpr std::size_t kWordRow = kByteWordRow;
   static constexpr std::size_t kStepBytes = kGroupBytes;  // of a row, in one call of add()
+  static constexpr bool kAsksAhead = false;
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
@@ -132,6 +134,7 @@ struct VnniBytes {
   static constexpr std::size_t kGroupBytes = 4;
   static constexpr std::size_t kWordRow = kByteWordRow;
   static constexpr std::size_t kStepBytes = kGroupBytes;
+  static constexpr bool kAsksAhead = true;
 
   template <std::size_t kRows, std::size_t kVectors>
   static HWY_INLINE void add(const RowPointers<kRows>& rows, const std::byte* words,
@@ -147,11 +150,16 @@ struct VnniBytes {
 };
 #endif
 
+/// What is asked for, into the second cache: a line for each step, so many bytes after the words and from step to step.
+struct AskedWords {
+  std::size_t bytes, step;
+};
+
 /// sum[r][v] += those of kRows prepared rows and kVectors vectors of columns of a tile. Few sums are kept twice:
 /// one chain of additions would wait for each.
 template <class Bytes_, std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void add_columns(std::int64_t groups, RowPointers<kRows> rows, const std::byte* words,
-                            hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+                            AskedWords ahead, hn::Vec<Ints> (&sum)[kRows][kVectors]) {
   constexpr std::size_t kChains = kRows * kVectors <= 6 ? 2 : 1;
   constexpr std::size_t kAhead = 4096;  // bytes that are fetched before they are used
   hn::Vec<Ints> chain[kChains][kRows][kVectors];
@@ -161,13 +169,18 @@ HWY_INLINE void add_columns(std::int64_t groups, RowPointers<kRows> rows, const 
       chain[kChains - 1][r][v] = hn::Zero(Ints());
       chain[0][r][v] = sum[r][v];
     }
+  const std::byte* next = words + ahead.bytes;
   auto left = static_cast<std::size_t>(groups) * (Bytes_::kGroupBytes / Bytes_::kStepBytes);
   for (; left >= kChains; left -= kChains) {
     HWY_UNROLL(2)
     for (std::size_t c = 0; c < kChains; ++c) {
-      if (kChains > 1)
+      if constexpr (kChains > 1) {
         for (std::size_t byte = 0; byte < kVectors * kByteLanes * 4; byte += 64)
           hwy::Prefetch(words + kAhead + byte);
+      } else if constexpr (Bytes_::kAsksAhead) {
+        prefetch_second(next);
+        next += ahead.step;
+      }
       Bytes_::add(rows, words, chain[c]);
       words += Bytes_::kWordRow;
       rows.advance(Bytes_::kStepBytes);
@@ -186,7 +199,7 @@ HWY_INLINE void sum_columns(std::int64_t groups, const RowPointers<kRows>& rows,
                             const std::byte* words, hn::Vec<Ints> (&sum)[kRows][kVectors]) {
   for (auto& row : sum)
     for (auto& value : row) value = hn::Zero(Ints());
-  add_columns<Bytes_>(groups, rows, words, sum);
+  add_columns<Bytes_>(groups, rows, words, {0, 0}, sum);
 }
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
