@@ -13,6 +13,7 @@
 #include "low_bit/low_bit_float-inl.h"
 #include "low_bit/low_bit_halves-inl.h"
 #include "low_bit/low_bit_int8-inl.h"
+#include "low_bit/low_bit_panels-inl.h"
 #include "prefetch.h"
 #include "stretches.h"
 
@@ -231,6 +232,23 @@ HWY_INLINE void multiply_prepared(const LowBitProduct& p, const RowLayout& layou
   });
 }
 
+#if CTXGEN_HAVE_VNNI
+/// From so many rows on, which share what unpacking takes, panels of bytes are faster (docs/onednn.md, "Low-bit weights").
+constexpr std::int64_t kRowsOfBytePanels = 16;
+
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_by_byte_panels(const LowBitProduct& p, Workers& workers) {
+  const RowLayout layout(p.matrix, p.compute, p.matrix.block);
+  prepare_int8_rows<true>(p, layout, workers);
+  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+    HWY_ALIGN float totals[kRowsOfTask * kLowBitColumns];
+    multiply_byte_panels<kBits>(p.matrix, layout, p.scratch + row * layout.row_bytes, end - row,
+                                p.packed + tile * LowBitLayout(p.matrix).tile_bytes, totals);
+    write_tile(p, row, static_cast<std::size_t>(end - row), tile, totals);
+  });
+}
+#endif
+
 template <class Dot, std::size_t kBits>
 HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
   const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
@@ -289,6 +307,8 @@ HWY_INLINE void multiply_bits(const LowBitProduct& p, bool vnni, Workers& worker
   if (amx_pays(p)) return multiply_amx<kBits>(p, workers);
 #endif
 #if CTXGEN_HAVE_VNNI
+  if constexpr (kBits < 8)
+    if (vnni && p.rows >= kRowsOfBytePanels) return multiply_by_byte_panels<kBits>(p, workers);
   if (vnni) return multiply_int8<VnniDot, kBits>(p, workers);
 #else
   (void)vnni;
