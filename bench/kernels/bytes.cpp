@@ -97,10 +97,11 @@ void measure(Size size, int rounds, double spread) {
   }
   const double operations =
       2e-9 * static_cast<double>(size.m * size.k) * static_cast<double>(size.n);
-  std::printf("%4ld x %5ld x %5ld  product %8.3f ms %7.1f GOP/s %6.1f GB/s   in bytes %7.1f GOP/s   rounding %6.3f ns\n",
-              static_cast<long>(size.m), static_cast<long>(size.k), static_cast<long>(size.n),
-              product * 1e3, operations / product, static_cast<double>(bytes) / 1e9 / product, operations / to_bytes,
-              rounding * 1e9 / static_cast<double>(size.m * size.k));
+  std::printf(
+      "%4ld x %5ld x %5ld  product %8.3f ms %7.1f GOP/s %6.1f GB/s   in bytes %7.1f GOP/s   rounding %6.3f ns\n",
+      static_cast<long>(size.m), static_cast<long>(size.k), static_cast<long>(size.n),
+      product * 1e3, operations / product, static_cast<double>(bytes) / 1e9 / product,
+      operations / to_bytes, rounding * 1e9 / static_cast<double>(size.m * size.k));
 }
 
 /// A convolution of a square image that keeps its size.

@@ -13,8 +13,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "stretches.h"
-
 #include "bytes/byte_finish-inl.h"
 #include "bytes/byte_pairs-inl.h"
 #include "bytes/byte_prepare-inl.h"
@@ -22,6 +20,7 @@
 #include "bytes/byte_sums-inl.h"
 #include "bytes/byte_tiles.h"
 #include "bytes/byte_vnni-inl.h"
+#include "stretches.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
@@ -282,7 +281,8 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   static_assert(kMostRows % kUnitRows<Bytes_> == 0);
   const std::int64_t parts = divide_up(p.rows, kMostRows);
   const std::int64_t even = divide_up(p.rows, parts);  // parts take as long as each other
-  const std::int64_t step_rows = std::min(divide_up(even, kUnitRows<Bytes_>) * kUnitRows<Bytes_>, kMostRows);
+  const std::int64_t step_rows =
+      std::min(divide_up(even, kUnitRows<Bytes_>) * kUnitRows<Bytes_>, kMostRows);
   // A small matrix stays in the second cache, rows are read and written by one core each, whole lines of an image. Measured:
   // without VNNI that gains nothing, and parts are less even.
   constexpr std::int64_t kSmallMatrix = 256 * 1024;
@@ -291,7 +291,8 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const bool by_rows = !kSlow && p.matrix.n <= kSmallMatrix / p.matrix.k;
   const auto part = [&](std::int64_t i, TileShapes& shapes) HWY_ATTR {
     const std::int64_t row = (by_rows ? i / tiles : i % parts) * step_rows;
-    const std::int64_t end = std::min(row + step_rows, p.rows), tile = by_rows ? i % tiles : i / parts;
+    const std::int64_t end = std::min(row + step_rows, p.rows),
+                       tile = by_rows ? i % tiles : i / parts;
     if (row >= end) return;
     if (!kTiled && !kVnni && p.bytes == nullptr)
       return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr, shapes);
@@ -314,7 +315,8 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
                      p.rows < kWorthThreads / p.matrix.k / p.matrix.n;
   // In tiles, parts of less than two million products are taken together: these share the shapes.
   constexpr std::int64_t kTogether = std::int64_t{2} << 20, kLeastTasks = 8;
-  const std::int64_t together = kTiled ? kTogether / (kMostRows * kByteColumns) / p.matrix.k + 1 : 1;
+  const std::int64_t together =
+      kTiled ? kTogether / (kMostRows * kByteColumns) / p.matrix.k + 1 : 1;
   const std::int64_t step = alone ? all : std::clamp<std::int64_t>(all / kLeastTasks, 1, together);
   const auto take = [&](std::int64_t task) HWY_ATTR {
     TileShapes shapes;

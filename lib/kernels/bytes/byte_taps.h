@@ -42,7 +42,7 @@ struct TapRun {
   const std::uint8_t* padding = nullptr;  // a pixel of it, as the source has it
   bool usable = false;                    // factors decide bytes
   std::int32_t margin = 0;                // of ByteScaling
-  bool bounded = false;                   // no sum passes an integer in units of bytes (byte_store-inl.h)
+  bool bounded = false;  // no sum passes an integer in units of bytes (byte_store-inl.h)
 };
 
 }  // namespace ctxgen::kernels

@@ -42,8 +42,7 @@ struct DirectBytes {
         usable(factors.usable && !p.matrix.zeros),
         bounded(usable &&
                 units_are_bounded(
-                    p.matrix.k,
-                    hn::Max(hn::Abs(factors.factor[0]), hn::Abs(factors.factor[1])),
+                    p.matrix.k, hn::Max(hn::Abs(factors.factor[0]), hn::Abs(factors.factor[1])),
                     hn::Max(hn::Abs(factors.addend[0]), hn::Abs(factors.addend[1])))) {}
 };
 
@@ -161,8 +160,7 @@ HWY_NOINLINE void multiply_vnni_rows(const ByteProduct& p, const PreparedBytes& 
     for_vnni_blocks(row, end, [&]<std::size_t kRows>(std::int64_t first) HWY_ATTR {
       const auto multiply = [&]<std::size_t kVectors>() HWY_ATTR {
         if (!in_bytes) return multiply_to_numbers<kRows, kVectors>(p, rows, at, words);
-        if (by.bounded)
-          return multiply_to_bytes<kRows, kVectors, true>(p, rows, at, words, by);
+        if (by.bounded) return multiply_to_bytes<kRows, kVectors, true>(p, rows, at, words, by);
         multiply_to_bytes<kRows, kVectors, false>(p, rows, at, words, by);
       };
       at.row = first;

@@ -87,8 +87,9 @@ HWY_NOINLINE void add_byte_panel(const LowBitMatrix& matrix, const RowLayout& la
   const std::byte* scales = panel.tile + panel.first * packed.block_bytes + column * 4 +
                             packed.block_words * static_cast<std::int64_t>(kWordRow);
   const std::int64_t zero_bytes = matrix.zeros == ZeroPoints::kFloat ? 4 : 1;
-  const std::byte* zero = panel.tile + packed.zeros_offset +
-                          (panel.first * kLowBitColumns + static_cast<std::int64_t>(column)) * zero_bytes;
+  const std::byte* zero =
+      panel.tile + packed.zeros_offset +
+      (panel.first * kLowBitColumns + static_cast<std::int64_t>(column)) * zero_bytes;
   hn::Vec<Floats> total[kRows][kVectors];
   unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
     for (std::size_t v = 0; v < kVectors; ++v)
@@ -104,8 +105,8 @@ HWY_NOINLINE void add_byte_panel(const LowBitMatrix& matrix, const RowLayout& la
       unrolled<kAtOnce>([&](auto i) CTXGEN_UNROLLED {
         hn::Vec<Words> by[kVectors];
         for (std::size_t v = 0; v < kVectors; ++v)
-          by[v] = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words + i * kGroupRow) +
-                                         v * kLanes);
+          by[v] = hn::LoadU(
+              Words(), reinterpret_cast<const std::uint32_t*>(words + i * kGroupRow) + v * kLanes);
         unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
           const auto four = x.four(r, i * 4);
           for (std::size_t v = 0; v < kVectors; ++v) add_products(sum[r][v], by[v], four);

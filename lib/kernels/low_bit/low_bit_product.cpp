@@ -150,11 +150,43 @@ HWY_INLINE void for_rows(const LowBitProduct& p, std::int64_t rows, Workers& wor
 
 /// kZeros: with what zero points are multiplied by.
 template <bool kZeros>
+HWY_INLINE void prepare_one(const LowBitProduct& p, const RowLayout& layout, std::int64_t row) {
+  prepare_int8_row<kZeros>(p.matrix, layout, p.a + row * p.matrix.k,
+                           p.scratch + row * layout.row_bytes);
+}
+
+template <bool kZeros>
 HWY_INLINE void prepare_int8_rows(const LowBitProduct& p, const RowLayout& layout,
                                   Workers& workers) {
-  for_rows(p, p.rows, workers, [&](std::int64_t row) HWY_ATTR {
-    prepare_int8_row<kZeros>(p.matrix, layout, p.a + row * p.matrix.k,
-                             p.scratch + row * layout.row_bytes);
+  for_rows(p, p.rows, workers,
+           [&](std::int64_t row) HWY_ATTR { prepare_one<kZeros>(p, layout, row); });
+}
+
+/// Whether each worker takes rows of its own. All of them read the whole matrix then, and unpack it: it has to fit into caches,
+/// and rows have to be many.
+HWY_INLINE bool has_lanes(const LowBitProduct& p) {
+  constexpr std::int64_t kLeastRows = 24, kMostBytes = std::int64_t{1} << 20;
+  const LowBitLayout layout(p.matrix);
+  return p.lanes > 1 && p.rows / p.lanes >= kLeastRows &&
+         layout.tile_bytes <= kMostBytes / layout.tiles;
+}
+
+/// Prepares all rows and calls multiply(tile, row, end of rows) for all tiles and parts of the rows.
+template <class Multiply>
+HWY_INLINE void multiply_int8_parts(const LowBitProduct& p, const RowLayout& layout,
+                                    Workers& workers, const Multiply& multiply) {
+  if (!has_lanes(p)) {
+    prepare_int8_rows<true>(p, layout, workers);
+    return for_parts(p, workers, multiply);
+  }
+  const std::int64_t tiles = LowBitLayout(p.matrix).tiles, each = divide_up(p.rows, p.lanes);
+  workers.parallel_for(p.lanes, [&](std::int64_t lane) HWY_ATTR {
+    const std::int64_t last = std::min((lane + 1) * each, p.rows);
+    for (std::int64_t row = lane * each; row < last; row += kRowsOfTask) {
+      const std::int64_t end = std::min(row + kRowsOfTask, last);
+      for (std::int64_t r = row; r < end; ++r) prepare_one<true>(p, layout, r);
+      for (std::int64_t tile = 0; tile < tiles; ++tile) multiply(tile, row, end);
+    }
   });
 }
 
@@ -239,19 +271,24 @@ constexpr std::int64_t kRowsOfBytePanels = 16;
 template <std::size_t kBits>
 HWY_NOINLINE void multiply_by_byte_panels(const LowBitProduct& p, Workers& workers) {
   const RowLayout layout(p.matrix, p.compute, p.matrix.block);
-  prepare_int8_rows<true>(p, layout, workers);
-  for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
-    HWY_ALIGN float totals[kRowsOfTask * kLowBitColumns];
-    multiply_byte_panels<kBits>(p.matrix, layout, p.scratch + row * layout.row_bytes, end - row,
-                                p.packed + tile * LowBitLayout(p.matrix).tile_bytes, totals);
-    write_tile(p, row, static_cast<std::size_t>(end - row), tile, totals);
-  });
+  multiply_int8_parts(
+      p, layout, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+        HWY_ALIGN float totals[kRowsOfTask * kLowBitColumns];
+        multiply_byte_panels<kBits>(p.matrix, layout, p.scratch + row * layout.row_bytes, end - row,
+                                    p.packed + tile * LowBitLayout(p.matrix).tile_bytes, totals);
+        write_tile(p, row, static_cast<std::size_t>(end - row), tile, totals);
+      });
 }
 #endif
 
 template <class Dot, std::size_t kBits>
 HWY_NOINLINE void multiply_int8(const LowBitProduct& p, Workers& workers) {
   const RowLayout layout(p.matrix, p.compute, std::min(p.matrix.block, Dot::kMostTerms));
+  if (has_lanes(p))
+    return multiply_int8_parts(p, layout, workers,
+                               [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
+                                 multiply_rows<Int8<Dot, kBits>>(p, layout, row, end, tile);
+                               });
   prepare_int8_rows<true>(p, layout, workers);
   multiply_prepared<Int8<Dot, kBits>>(p, layout, workers);
 }

@@ -75,7 +75,7 @@ Aligned aligned(std::uint64_t bytes) {
 
 std::vector<float> product(const Case& one, LowBitCompute compute, std::int64_t rows,
                            const std::vector<float>& a, const std::vector<float>& bias,
-                           Workers& workers) {
+                           Workers& workers, std::int64_t lanes = 1) {
   const Aligned packed = aligned(packed_bytes(one.matrix));
   pack(one.matrix, one.source(), packed.get());
   const Aligned scratch = aligned(run_scratch_bytes(one.matrix, compute, rows).value());
@@ -87,7 +87,8 @@ std::vector<float> product(const Case& one, LowBitCompute compute, std::int64_t 
                    .packed = packed.get(),
                    .bias = bias.empty() ? nullptr : bias.data(),
                    .out = out.data(),
-                   .scratch = scratch.get()},
+                   .scratch = scratch.get(),
+                   .lanes = lanes},
                   workers);
   return out;
 }
@@ -208,6 +209,8 @@ TEST(LowBitProduct, DoesNotDependOnWorkers) {
       const auto expected = product(one, compute, rows, a, {}, one_thread);
       EXPECT_EQ(product(one, compute, rows, a, {}, backwards), expected);
       EXPECT_EQ(product(one, compute, rows, a, {}, threads), expected);
+      for (const std::int64_t lanes : {2, 3, 8, 9, 1000})
+        EXPECT_EQ(product(one, compute, rows, a, {}, threads, lanes), expected) << lanes;
     }
 }
 

@@ -10,8 +10,8 @@ Status build_copy(NodeBuilder& builder) {
   const Slot& dst = builder.output();
   constexpr std::int64_t kWorthPrimitive = 8192;  // below, a loop is done before a call is set up
   constexpr std::int64_t kInterleaved = 4;
-  bool transposes = dst.dims.size() >= 3 && dst.dims[1] > kInterleaved &&
-                    volume(dst.dims) >= kWorthPrimitive;
+  bool transposes =
+      dst.dims.size() >= 3 && dst.dims[1] > kInterleaved && volume(dst.dims) >= kWorthPrimitive;
   const auto dense = [](const Slot& slot, Layout layout) {
     return is_layout(slot.dims, slot.strides, layout);
   };

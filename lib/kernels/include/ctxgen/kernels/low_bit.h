@@ -81,6 +81,9 @@ struct LowBitProduct {
   const float* bias = nullptr;        // [n] or null
   float* out = nullptr;               // [rows, n]
   std::byte* scratch = nullptr;       // run_scratch_bytes() at a multiple of 64
+  // How many workers have caches of their own: many rows are split into so many parts, each of which one worker prepares and
+  // multiplies by all columns, so that it finds what it wrote before. The result does not depend on it.
+  std::int64_t lanes = 1;
 };
 
 /// What every machine needs for a product, of which files tell. Nothing if that passes 2^63 - 1. Requires  is_valid() and rows >= 0.

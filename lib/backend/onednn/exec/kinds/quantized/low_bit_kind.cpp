@@ -84,8 +84,8 @@ Status place_low_bit(Placement& pass, std::uint32_t op) {
 /// Args: src, packed matrix, dst, scratch if there is any, bias if there is one.
 class LowBitKernel final : public Kernel {
  public:
-  LowBitKernel(const LowBit& low, std::int64_t rows, bool has_scratch, bool has_bias)
-      : low_(low), rows_(rows), has_scratch_(has_scratch), has_bias_(has_bias) {}
+  LowBitKernel(const LowBit& low, std::int64_t rows, int threads, bool has_scratch, bool has_bias)
+      : low_(low), rows_(rows), threads_(threads), has_scratch_(has_scratch), has_bias_(has_bias) {}
 
   Status run(std::byte* const* args, Workers& workers) const override {
     kernels::low_bit_product(
@@ -96,7 +96,8 @@ class LowBitKernel final : public Kernel {
          .packed = args[1],
          .bias = has_bias_ ? reinterpret_cast<const float*>(args[has_scratch_ ? 4 : 3]) : nullptr,
          .out = reinterpret_cast<float*>(args[2]),
-         .scratch = has_scratch_ ? args[3] : nullptr},
+         .scratch = has_scratch_ ? args[3] : nullptr,
+         .lanes = threads_},
         workers);
     return {};
   }
@@ -104,6 +105,7 @@ class LowBitKernel final : public Kernel {
  private:
   LowBit low_;
   std::int64_t rows_;
+  int threads_;
   bool has_scratch_, has_bias_;
 };
 
@@ -118,14 +120,14 @@ Status build_low_bit(NodeBuilder& builder) {
                         builder.slot_arg(builder.output())};
   if (*scratch > 0) args.push_back(scratch_arg());
   if (builder.has_input(2)) args.push_back(builder.slot_arg(builder.input(2)));
-  builder.add_kernel(
-      "loop:low_bit_matmul",
-      std::make_shared<const LowBitKernel>(low, rows, *scratch > 0, builder.has_input(2)),
-      std::move(args),
-      {.flops = 2.0 * static_cast<double>(volume(builder.output().dims)) *
-                static_cast<double>(low.matrix.k),
-       .scratch_bytes = *scratch,
-       .run_scratch_bytes = *run_scratch});
+  builder.add_kernel("loop:low_bit_matmul",
+                     std::make_shared<const LowBitKernel>(low, rows, builder.context().threads,
+                                                          *scratch > 0, builder.has_input(2)),
+                     std::move(args),
+                     {.flops = 2.0 * static_cast<double>(volume(builder.output().dims)) *
+                               static_cast<double>(low.matrix.k),
+                      .scratch_bytes = *scratch,
+                      .run_scratch_bytes = *run_scratch});
   return {};
 }
 
