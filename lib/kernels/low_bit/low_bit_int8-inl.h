@@ -75,13 +75,93 @@ HWY_INLINE std::int32_t sum_of(const std::int8_t* x, std::int64_t count) {
   return hn::ReduceSum(Ints(), sum);
 }
 
+using FourFloats = hn::CappedTag<float, 4>;
+using FourInts = hn::RebindToSigned<FourFloats>;
+
+/// Lane i: all lanes of vector i, joined.
+template <class D, class Join>
+HWY_INLINE auto reduce_to_block(D d, hn::Vec<D> x, const Join& join) {
+  if constexpr (hn::MaxLanes(d) <= 4) {
+    return x;
+  } else {
+    const hn::Half<D> half;
+    return reduce_to_block(half, join(hn::LowerHalf(half, x), hn::UpperHalf(half, x)), join);
+  }
+}
+template <class D, class Join>
+HWY_INLINE auto reduce_each(D d, const hn::Vec<D> (&x)[4], const Join& join) {
+  const hn::Repartition<std::uint64_t, D> pairs;
+  const auto two = [&](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR {
+    return hn::BitCast(pairs, join(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  };
+  const auto ab = two(x[0], x[1]), ce = two(x[2], x[3]);
+  const auto all = join(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                        hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
+  return reduce_to_block(d, all, join);
+}
+
+/// Four whole blocks at once, which are units: the same numbers as one by one, without waiting for each division.
+template <bool kZeros>
+HWY_INLINE void prepare_four_blocks(const LowBitMatrix& matrix, const RowLayout& layout,
+                                    const float* x, std::int64_t k, std::byte* to) {
+  const Floats d;
+  const Words words;
+  const FourFloats df;
+  const FourInts di;
+  const hn::Rebind<std::int8_t, Ints> bytes;
+  const auto lanes = static_cast<std::int64_t>(kLanes);
+  hn::Vec<Words> most[4];
+  for (std::int64_t b = 0; b < 4; ++b) {
+    most[b] = hn::Zero(words);
+    for (std::int64_t i = 0; i < matrix.block; i += lanes)
+      most[b] =
+          hn::Max(most[b], hn::BitCast(words, hn::Abs(hn::LoadU(d, x + k + b * matrix.block + i))));
+  }
+  const auto largest = hn::BitCast(
+      df, reduce_each(words, most, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); }));
+  const auto some = hn::IfThenElseZero(hn::Ge(largest, hn::Set(df, 1e-34F)),
+                                       hn::Div(largest, hn::Set(df, 127.0F)));
+  const auto finite = hn::Le(largest, hn::Set(df, std::numeric_limits<float>::max()));
+  const auto nan = hn::Set(df, std::numeric_limits<float>::quiet_NaN());
+  const auto step = hn::IfThenElse(finite, some, nan);
+  const auto by = hn::IfThenElseZero(hn::Gt(step, hn::Zero(df)), hn::Div(hn::Set(df, 1.0F), step));
+  HWY_ALIGN float factors[4];
+  hn::StoreU(by, df, factors);
+  auto* values = reinterpret_cast<std::int8_t*>(to) + k;
+  hn::Vec<Ints> sum[4];
+  for (std::int64_t b = 0; b < 4; ++b) {
+    const auto factor = hn::Set(d, factors[b]);
+    sum[b] = hn::Zero(Ints());
+    for (std::int64_t i = b * matrix.block; i < (b + 1) * matrix.block; i += lanes) {
+      const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, x + k + i), factor));
+      sum[b] = hn::Add(sum[b], whole);
+      hn::StoreU(hn::DemoteTo(bytes, whole), bytes, values + i);
+    }
+  }
+  const std::int64_t unit = k / layout.unit;
+  hn::StoreU(step, df, reinterpret_cast<float*>(to + layout.scales_offset) + unit);
+  if constexpr (!kZeros) return;
+  const auto minus =
+      hn::Neg(reduce_each(Ints(), sum, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }));
+  auto* zeros = to + layout.zeros_offset + unit * 4;
+  if (matrix.zeros == ZeroPoints::kMiddle)
+    hn::StoreU(hn::Mul(minus, hn::Set(di, 1 << (matrix.bits - 1))), di,
+               reinterpret_cast<std::int32_t*>(zeros));
+  else
+    hn::StoreU(hn::ConvertTo(df, minus), df, reinterpret_cast<float*>(zeros));
+}
+
 /// kZeros: with what zero points are multiplied by.
 template <bool kZeros>
 HWY_NOINLINE void prepare_int8_row(const LowBitMatrix& matrix, const RowLayout& layout,
                                    const float* x, std::byte* to) {
   auto* values = reinterpret_cast<std::int8_t*>(to);
   const bool middle = matrix.zeros == ZeroPoints::kMiddle;
-  for (std::int64_t k = 0; k < layout.padded; k += matrix.block) {
+  std::int64_t k = 0;
+  if (layout.unit == matrix.block && matrix.block % static_cast<std::int64_t>(kLanes) == 0)
+    for (; k + 4 * matrix.block <= matrix.k; k += 4 * matrix.block)
+      prepare_four_blocks<kZeros>(matrix, layout, x, k, to);
+  for (; k < layout.padded; k += matrix.block) {
     const std::int64_t count = std::min(matrix.block, matrix.k - k);
     const float step = step_of(x + k, count);
     quantise(x + k, count, matrix.block, step, values + k);
