@@ -119,30 +119,34 @@ double multiplications_of(const NodeBuilder& builder) {
 /// is made in the first run.
 constexpr double kShortLayer = 1 << 23;
 
+/// The layer as our own loops see it.
+RnnShape shape_of(const NodeBuilder& builder, RnnCell cell, std::string_view direction) {
+  const Dims& x = builder.input(0).dims;
+  const Dims& w = builder.input(1).dims;
+  return {.cell = cell,
+          .steps = x[0],
+          .batch = x[1],
+          .inputs = x[2],
+          .units = w[3],
+          .directions = w[0],
+          .reversed = direction == "reverse",
+          .has_state = builder.has_input(4),
+          .has_cell = builder.has_input(5)};
+}
+
 /// Whether our own loops are faster than oneDNN's, measured by bench/kernels (docs/onednn.md, "Recurrent
 /// networks"). With AVX-512 that is so on Intel's cores; elsewhere for batches, for the GRU whose products
-/// depend on each other, and for short layers.
-bool runs_in_loops(const NodeBuilder& builder, RnnCell cell) {
+/// depend on each other, for short layers, and where two directions run at once.
+bool runs_in_loops(const NodeBuilder& builder, const RnnShape& shape) {
   const InstructionSet usable = usable_instruction_set();
   if (!includes(usable, InstructionSet::kAvx512Core))
     return includes(usable, InstructionSet::kAvx2);
-  const Dims& x = builder.input(0).dims;
-  return kernels::streams_one_row() || x[1] > 1 || cell == RnnCell::kGru ||
-         multiplications_of(builder) < kShortLayer;
+  return kernels::streams_one_row() || shape.batch > 1 || shape.cell == RnnCell::kGru ||
+         multiplications_of(builder) < kShortLayer ||
+         (builder.context().threads > 1 && shape.runs_apart());
 }
 
-Status build_loop(NodeBuilder& builder, RnnCell cell, std::string_view direction) {
-  const Dims& x = builder.input(0).dims;
-  const Dims& w = builder.input(1).dims;
-  const RnnShape shape{.cell = cell,
-                       .steps = x[0],
-                       .batch = x[1],
-                       .inputs = x[2],
-                       .units = w[3],
-                       .directions = w[0],
-                       .reversed = direction == "reverse",
-                       .has_state = builder.has_input(4),
-                       .has_cell = builder.has_input(5)};
+Status build_loop(NodeBuilder& builder, const RnnShape& shape) {
   if (shape.scratch_bytes() > kMaxTensorBytes)
     return fail(ErrorCode::kResourceLimit, "{}: {} bytes to work in", label(builder.op()),
                 shape.scratch_bytes());
@@ -162,7 +166,9 @@ Status build_loop(NodeBuilder& builder, RnnCell cell, std::string_view direction
 Status build_rnn(NodeBuilder& builder) {
   const auto [cell, direction] = CTXGEN_TRY(decode<RnnParams>(builder.op()));
   const auto known = rnn_cell(cell);
-  if (known && runs_in_loops(builder, *known)) return build_loop(builder, *known, direction);
+  if (known)
+    if (const RnnShape shape = shape_of(builder, *known, direction); runs_in_loops(builder, shape))
+      return build_loop(builder, shape);
   const bool lstm = cell == "lstm";
   const RnnDescriptors s = descriptors_of(builder, direction, cell == "lbr_gru", lstm);
   const std::vector<Arg> args = arguments(builder, s, lstm);

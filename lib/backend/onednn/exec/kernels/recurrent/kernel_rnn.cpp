@@ -38,9 +38,6 @@ class RnnKernel final : public Kernel {
   Status run(std::byte* const* args, Workers& workers) const override {
     const std::int64_t matrix = shape_.gates() * shape_.units;
     const std::int64_t states = shape_.batch * shape_.units;
-    // Two directions at once, or each of them by all workers where one step is enough for those.
-    const bool apart =
-        shape_.directions > 1 && work_of(states * shape_.gates(), shape_.units) < kStepWorthThreads;
     const auto run_one = [&](std::int64_t d, Workers& by) {
       Direction one;
       auto next = [&, i = std::size_t{0}](std::int64_t per_direction) mutable {
@@ -64,7 +61,7 @@ class RnnKernel final : public Kernel {
       one.backward = d == 1 || shape_.reversed;
       run_direction(one, by);
     };
-    if (apart) {
+    if (shape_.runs_apart()) {
       const std::int64_t work =
           work_of_product(shape_.steps * shape_.batch, shape_.inputs + shape_.units, 2 * matrix);
       parallel_for(workers, shape_.directions, work, [&](std::int64_t d) {
@@ -313,6 +310,10 @@ std::int64_t RnnShape::gates() const {
 }
 
 std::int64_t RnnShape::bias_rows() const { return gates() + (cell == RnnCell::kLinearGru ? 1 : 0); }
+
+bool RnnShape::runs_apart() const {
+  return directions > 1 && work_of(work_of(batch, units) * gates(), units) < kStepWorthThreads;
+}
 
 std::uint64_t RnnShape::scratch_bytes() const {
   return static_cast<std::uint64_t>(directions * RnnKernel::scratch_floats(*this)) * sizeof(float);

@@ -24,6 +24,9 @@ struct RnnShape {
   [[nodiscard]] std::int64_t gates() const;
   /// Rows of the bias: a GRU that is linear before the reset has one more.
   [[nodiscard]] std::int64_t bias_rows() const;
+  /// Whether two directions run at once, each in one thread. Else all workers take one after the other, where a step is enough
+  /// for those.
+  [[nodiscard]] bool runs_apart() const;
   /// What make_rnn_kernel()'s last argument has to hold.
   [[nodiscard]] std::uint64_t scratch_bytes() const;
 };
