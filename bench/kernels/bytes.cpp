@@ -5,7 +5,7 @@
 //     OMP_NUM_THREADS=1 ./dev build/release/bench/bench_bytes [--rounds N] [--spread S] [MxKxN...] [conv:SIZE,CHANNELS,KERNEL,N...]
 //
 // Prints a line per product, the best of N rounds with the matrix in a cache: GOP/s and GB/s of the packed
-// bytes, and nanoseconds per rounded element. Of convolutions of square images, with zero points and as many
+// bytes, GOP/s where the result is bytes, and nanoseconds per rounded element. Of convolutions of square images, with zero points and as many
 // results as pixels: microseconds to gather their windows, 240 at a time, and to multiply them. --spread S: the
 // matrices' elements have a normal distribution of so much, held within s8, as those of trained networks; without
 // it they have all values.

@@ -9,6 +9,10 @@
 
 #include <hwy/highway.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
@@ -28,6 +32,33 @@ using SignedBytes = hn::Repartition<std::int8_t, Floats>;
 #else
 #define CTXGEN_KEEP(vector)
 #endif
+
+/// Four bytes in each lane.
+template <class Byte>
+HWY_INLINE hn::Vec<Ints> spread_four(const Byte* from) {
+  static_assert(sizeof(Byte) == 1);
+  std::int32_t four = 0;
+  std::memcpy(&four, from, sizeof four);
+  return hn::Set(Ints(), four);
+}
+
+/// Rows [first, ...) of `bytes` from one to the next, as pointers to every third: the others are at
+/// distances that addresses hold.
+template <std::size_t kRows, class Byte = std::uint8_t>
+struct RowPointers {
+  HWY_INLINE RowPointers(const Byte* first, std::size_t bytes) : stride(bytes) {
+    for (std::size_t i = 0; i < kPointers; ++i) at[i] = first + i * 3 * bytes;
+  }
+  [[nodiscard]] HWY_INLINE const Byte* row(std::size_t r) const {
+    return at[r / 3] + r % 3 * stride;
+  }
+  HWY_INLINE void advance(std::size_t bytes) {
+    for (auto& pointer : at) pointer += bytes;
+  }
+  static constexpr std::size_t kPointers = (kRows + 2) / 3;
+  const Byte* at[kPointers];
+  std::size_t stride;
+};
 
 /// By products of 16 bits, which hold every pair: any instruction set, any bytes.
 struct WideDot {

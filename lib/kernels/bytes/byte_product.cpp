@@ -83,20 +83,6 @@ HWY_NOINLINE void multiply_stepped_columns(const ByteProduct& p, const PreparedB
   write_byte_columns(p, rows, at, sum);
 }
 
-/// Calls take<kRows>(row) for rows [row, end), as many at once as there are.
-template <class Take>
-HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& take) {
-  const auto take_all = [&]<std::size_t kRows>() HWY_ATTR {
-    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
-      take.template operator()<kRows>(row);
-  };
-  take_all.template operator()<kMostByteRows>();
-  if constexpr (kMostByteRows > 8) take_all.template operator()<8>();
-  if constexpr (kMostByteRows > 4) take_all.template operator()<4>();
-  take_all.template operator()<2>();
-  take_all.template operator()<1>();
-}
-
 template <class Bytes_>
 HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& rows,
                                    std::int64_t row, std::int64_t end, std::int64_t tile,
@@ -105,7 +91,7 @@ HWY_INLINE void multiply_byte_rows(const ByteProduct& p, const PreparedBytes& ro
   const std::byte* from = p.packed + tile * layout.tile_bytes;
   const auto columns =
       static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - tile * kByteColumns));
-  for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+  for_row_blocks<kMostByteRows>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
     constexpr std::size_t kVectors = kRows == 1 ? std::min<std::size_t>(kByteVectors, 4) : 2;
     std::size_t column = 0;
     for (; column + kByteLanes < columns; column += kVectors * kByteLanes)
@@ -137,7 +123,7 @@ HWY_NOINLINE void multiply_widened_rows(const ByteProduct& p, const PreparedByte
     for (std::int64_t group = 0; group < layout.groups; ++group)
       WideBytes::widen<kVectors>(words + group * static_cast<std::int64_t>(kByteWordRow),
                                  widened + group * static_cast<std::int64_t>(kWidenedGroup));
-    for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+    for_row_blocks<kMostByteRows>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
       multiply_byte_columns<WidenedBytes, kRows, kVectors>(p, rows, {at, tile, column, sums, row},
                                                            widened);
     });
@@ -165,7 +151,7 @@ HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes
   for_column_vectors(
       p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
         order_groups<kVectors>(words, layout.groups, order);
-        for_row_blocks(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+        for_row_blocks<kMostByteRows>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
           multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
                                                     order);
         });

@@ -23,30 +23,6 @@ constexpr std::size_t kByteLanes = hn::MaxLanes(Floats());
 constexpr std::size_t kByteVectors = kByteColumns / kByteLanes;  // of a tile
 constexpr std::size_t kByteWordRow = kByteColumns * 4;           // bytes
 
-HWY_INLINE hn::Vec<Ints> spread_four(const std::uint8_t* from) {
-  std::int32_t four = 0;
-  std::memcpy(&four, from, sizeof four);
-  return hn::Set(Ints(), four);
-}
-
-/// Rows [first, ...) of `bytes` from one to the next, as pointers to every third: the others are at
-/// distances that addresses hold.
-template <std::size_t kRows>
-struct RowPointers {
-  RowPointers(const std::uint8_t* first, std::size_t bytes) : stride(bytes) {
-    for (std::size_t i = 0; i < kPointers; ++i) at[i] = first + i * 3 * bytes;
-  }
-  [[nodiscard]] HWY_INLINE const std::uint8_t* row(std::size_t r) const {
-    return at[r / 3] + r % 3 * stride;
-  }
-  HWY_INLINE void advance(std::size_t bytes) {
-    for (auto& pointer : at) pointer += bytes;
-  }
-  static constexpr std::size_t kPointers = (kRows + 2) / 3;
-  const std::uint8_t* at[kPointers];
-  std::size_t stride;
-};
-
 /// Calls add(sum[r][v], four bytes of row r at `offset`, v).
 template <std::size_t kRows, std::size_t kVectors, class Add>
 HWY_INLINE void for_sums(const RowPointers<kRows>& rows, std::size_t offset,

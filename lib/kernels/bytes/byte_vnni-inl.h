@@ -127,20 +127,6 @@ HWY_NOINLINE void multiply_to_bytes(const ByteProduct& p, const PreparedBytes& r
                          {at.row + std::countr_zero(unsure), at.tile, at.column, nullptr, 0});
 }
 
-/// Calls take<kRows>(row) for rows [row, end), as many at once as there are.
-template <class Take>
-HWY_INLINE void for_vnni_blocks(std::int64_t row, std::int64_t end, const Take& take) {
-  const auto take_all = [&]<std::size_t kRows>() HWY_ATTR {
-    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
-      take.template operator()<kRows>(row);
-  };
-  take_all.template operator()<kMostVnniRows>();
-  if constexpr (kMostVnniRows > 8) take_all.template operator()<8>();
-  take_all.template operator()<4>();
-  take_all.template operator()<2>();
-  take_all.template operator()<1>();
-}
-
 /// Rows [row, end) times a tile of columns. `sums`: memory for theirs, kByteColumns per row.
 HWY_NOINLINE void multiply_vnni_rows(const ByteProduct& p, const PreparedBytes& rows,
                                      std::int64_t row, std::int64_t end, std::int64_t tile,
@@ -157,7 +143,7 @@ HWY_NOINLINE void multiply_vnni_rows(const ByteProduct& p, const PreparedBytes& 
       for (std::size_t v = 0; v < 2; ++v) hn::StoreU(by.start[v], Ints(), start + v * kByteLanes);
     const VnniWords words{from + column * 4, start};
     BytePlace at{row, tile, column, later ? sums : nullptr, row};
-    for_vnni_blocks(row, end, [&]<std::size_t kRows>(std::int64_t first) HWY_ATTR {
+    for_row_blocks<kMostVnniRows>(row, end, [&]<std::size_t kRows>(std::int64_t first) HWY_ATTR {
       const auto multiply = [&]<std::size_t kVectors>() HWY_ATTR {
         if (!in_bytes) return multiply_to_numbers<kRows, kVectors>(p, rows, at, words);
         if (by.bounded) return multiply_to_bytes<kRows, kVectors, true>(p, rows, at, words, by);

@@ -22,7 +22,6 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 /// Elements of a column of a panel, as bytes of 16 KiB, half of the first cache.
 constexpr std::int64_t kBytePanel = 512;
-constexpr std::size_t kGroupRow = kLowBitColumns * 4;  // bytes of four elements of all columns
 
 /// Rows that are multiplied at once, by two vectors of columns: their sums and totals fill the registers.
 constexpr std::size_t kMostByteRowsOfPanel = kLanes >= 16 ? 6 : 3;
@@ -41,7 +40,7 @@ HWY_NOINLINE void unpack_bytes(const LowBitMatrix& matrix, const BytePanel& pane
   for (std::int64_t block = panel.first; block < panel.end; ++block) {
     const std::byte* from = panel.tile + block * packed.block_bytes;
     for (std::int64_t word = 0; word < packed.block_words; ++word, from += kWordRow)
-      for (std::size_t p = 0; p < kParts; ++p, to += kGroupRow)
+      for (std::size_t p = 0; p < kParts; ++p, to += kWordRow)
         for (std::size_t v = 0; v < kTileVectors; ++v) {
           const auto words =
               hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(from) + v * kLanes);
@@ -50,24 +49,6 @@ HWY_NOINLINE void unpack_bytes(const LowBitMatrix& matrix, const BytePanel& pane
         }
   }
 }
-
-/// Addresses in prepared rows, which are `stride` bytes from one to the next: every third, the others are at distances that
-/// instructions hold.
-template <std::size_t kRows>
-struct ThirdRows {
-  HWY_INLINE ThirdRows(const std::byte* first, std::size_t bytes) : stride(bytes) {
-    for (std::size_t i = 0; i < kPointers; ++i) at[i] = first + i * 3 * bytes;
-  }
-  [[nodiscard]] HWY_INLINE hn::Vec<Ints> four(std::size_t r, std::size_t offset) const {
-    return hn::Set(Ints(), load_four(at[r / 3] + r % 3 * stride + offset));
-  }
-  HWY_INLINE void advance(std::size_t bytes) {
-    for (auto& pointer : at) pointer += bytes;
-  }
-  static constexpr std::size_t kPointers = (kRows + 2) / 3;
-  const std::byte* at[kPointers];
-  std::size_t stride;
-};
 
 /// totals[r * kLowBitColumns + c] += those of a panel, for `kRows` prepared rows and two vectors of columns from `column` on.
 template <std::size_t kRows>
@@ -80,9 +61,9 @@ HWY_NOINLINE void add_byte_panel(const LowBitMatrix& matrix, const RowLayout& la
   const bool middle = matrix.zeros == ZeroPoints::kMiddle;
   const auto stride = static_cast<std::size_t>(layout.row_bytes);
   const std::int64_t groups = matrix.block / 4;
-  ThirdRows<kRows> x(prepared + panel.first * matrix.block, stride);
-  ThirdRows<kRows> steps(prepared + layout.scales_offset + panel.first * 4, stride);
-  ThirdRows<kRows> zeros(prepared + layout.zeros_offset + panel.first * 4, stride);
+  RowPointers<kRows, std::byte> x(prepared + panel.first * matrix.block, stride);
+  RowPointers<kRows, std::byte> steps(prepared + layout.scales_offset + panel.first * 4, stride);
+  RowPointers<kRows, std::byte> zeros(prepared + layout.zeros_offset + panel.first * 4, stride);
   const std::byte* words = panel.bytes + column * 4;
   const std::byte* scales = panel.tile + panel.first * packed.block_bytes + column * 4 +
                             packed.block_words * static_cast<std::int64_t>(kWordRow);
@@ -98,7 +79,7 @@ HWY_NOINLINE void add_byte_panel(const LowBitMatrix& matrix, const RowLayout& la
   for (std::int64_t block = panel.first; block < panel.end; ++block) {
     hn::Vec<Ints> sum[kRows][kVectors];
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-      const auto start = middle ? zeros.four(r, 0) : hn::Zero(Ints());
+      const auto start = middle ? spread_four(zeros.row(r)) : hn::Zero(Ints());
       for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] = start;
     });
     for (std::int64_t g = 0; g < groups; g += kAtOnce) {
@@ -106,13 +87,13 @@ HWY_NOINLINE void add_byte_panel(const LowBitMatrix& matrix, const RowLayout& la
         hn::Vec<Words> by[kVectors];
         for (std::size_t v = 0; v < kVectors; ++v)
           by[v] = hn::LoadU(
-              Words(), reinterpret_cast<const std::uint32_t*>(words + i * kGroupRow) + v * kLanes);
+              Words(), reinterpret_cast<const std::uint32_t*>(words + i * kWordRow) + v * kLanes);
         unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-          const auto four = x.four(r, i * 4);
+          const auto four = spread_four(x.row(r) + i * 4);
           for (std::size_t v = 0; v < kVectors; ++v) add_products(sum[r][v], by[v], four);
         });
       });
-      words += kAtOnce * kGroupRow;
+      words += kAtOnce * kWordRow;
       x.advance(kAtOnce * 4);
     }
     hn::Vec<Floats> scale[kVectors], shift[kVectors];
@@ -120,10 +101,10 @@ HWY_NOINLINE void add_byte_panel(const LowBitMatrix& matrix, const RowLayout& la
       scale[v] = hn::LoadU(d, reinterpret_cast<const float*>(scales) + v * kLanes);
     if (!middle) load_zeros(matrix.zeros, zero, 0, shift);
     unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-      const auto step = hn::BitCast(d, steps.four(r, 0));
+      const auto step = hn::BitCast(d, spread_four(steps.row(r)));
       for (std::size_t v = 0; v < kVectors; ++v) {
         auto value = hn::ConvertTo(d, sum[r][v]);
-        if (!middle) value = hn::MulAdd(shift[v], hn::BitCast(d, zeros.four(r, 0)), value);
+        if (!middle) value = hn::MulAdd(shift[v], hn::BitCast(d, spread_four(zeros.row(r))), value);
         total[r][v] = hn::MulAdd(value, hn::Mul(scale[v], step), total[r][v]);
       }
     });

@@ -180,7 +180,7 @@ HWY_INLINE void multiply_int8_parts(const LowBitProduct& p, const RowLayout& lay
     return for_parts(p, workers, multiply);
   }
   const std::int64_t tiles = LowBitLayout(p.matrix).tiles, each = divide_up(p.rows, p.lanes);
-  workers.parallel_for(p.lanes, [&](std::int64_t lane) HWY_ATTR {
+  for_tasks(p, workers, p.lanes, [&](std::int64_t lane) HWY_ATTR {
     const std::int64_t last = std::min((lane + 1) * each, p.rows);
     for (std::int64_t row = lane * each; row < last; row += kRowsOfTask) {
       const std::int64_t end = std::min(row + kRowsOfTask, last);
