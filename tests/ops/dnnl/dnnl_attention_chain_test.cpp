@@ -41,6 +41,7 @@ struct Chain {
   std::int64_t shift = 0;     // of its first row
   bool upper = false;         // the wrong triangle
   bool crossed = false;       // without a past: keys and values are inputs
+  bool alike = false;         // of which there are as many as queries
   bool shares_sizes = false;  // a node after it reads the size of what only the chain has
   bool shares_bias = false;   // and another the bias
   std::int64_t late = 0;      // positions of queries begin so much later
@@ -89,6 +90,7 @@ class ChainGraph {
   std::string result;
 
  private:
+  [[nodiscard]] const char* keys_name() const { return form_.alike ? "tokens" : "total"; }
   std::string scaled(const char* op, const std::string& value, float factor) {
     return g.add(op, {value, g.constant({}, std::vector<float>{factor})});
   }
@@ -99,7 +101,7 @@ class ChainGraph {
     if (form_.crossed) {
       const std::string encoded =
           g.input(name, {form_.batch, form_.kv_heads, form_.past + form_.tokens, form_.size});
-      if (form_.symbolic) g.set_dims(encoded, {"batch", "", "total", ""});
+      if (form_.symbolic) g.set_dims(encoded, {"batch", "", keys_name(), ""});
       return encoded;
     }
     const std::string past =
@@ -111,7 +113,7 @@ class ChainGraph {
       g.set_dims(added, {"batch", "", "tokens", ""});
     }
     const std::string made = g.add("Concat", {past, added}, {attr("axis", -2)});
-    if (form_.symbolic) g.set_dims(made, {"batch", "", "total", ""});
+    if (form_.symbolic) g.set_dims(made, {"batch", "", keys_name(), ""});
     return made;
   }
   std::string repeated(const std::string& value) {
@@ -129,14 +131,14 @@ class ChainGraph {
     }
     const std::string wide = g.add("Expand", {lifted, shape});
     if (form_.symbolic) {
-      g.set_dims(lifted, {"batch", "", "", "total", ""});
-      g.set_dims(wide, {"batch", "", "", "total", ""});
+      g.set_dims(lifted, {"batch", "", "", keys_name(), ""});
+      g.set_dims(wide, {"batch", "", "", keys_name(), ""});
     }
     const std::string flat =
         g.add("Reshape",
               {wide, g.add("Concat", {batch, g.ints({form_.heads}), length, g.ints({form_.size})},
                            {attr("axis", 0)})});
-    if (form_.symbolic) g.set_dims(flat, {"batch", "", "total", ""});
+    if (form_.symbolic) g.set_dims(flat, {"batch", "", keys_name(), ""});
     return flat;
   }
   std::string triangle(const std::string& q) {
@@ -157,7 +159,7 @@ class ChainGraph {
         g.add("Slice", {g.tensor_constant(std::move(lower)), first, end, g.ints({2}), step});
     if (form_.symbolic) g.set_dims(rows, {"", "", "tokens", ""});
     const std::string cut = g.add("Slice", {rows, g.ints({0}), total, g.ints({3}), step});
-    if (form_.symbolic) g.set_dims(cut, {"", "", "tokens", "total"});
+    if (form_.symbolic) g.set_dims(cut, {"", "", "tokens", keys_name()});
     return cut;
   }
   /// The number of keys, less each one's place.
@@ -210,7 +212,7 @@ class ChainGraph {
     std::ranges::fill(kept.mutable_bytes(), std::byte{1});
     kept.mutable_bytes()[0] = std::byte{0};
     const std::string kept_input = g.tensor_input("kept", std::move(kept));
-    if (form_.symbolic) g.set_dims(kept_input, {"batch", "", "", "total"});
+    if (form_.symbolic) g.set_dims(kept_input, {"batch", "", "", keys_name()});
     const std::string both = g.add("And", {g.add("LessOrEqual", {keys, queries}), kept_input});
     const float none = -std::numeric_limits<float>::infinity();
     return g.add("Where", {both, number(0), number(none)});
@@ -245,7 +247,7 @@ class ChainGraph {
           (form_.batch - 1) * heads * rows * columns + k)] = kLowest;
     std::string made = g.tensor_input("mask", std::move(bias));
     if (form_.symbolic)
-      g.set_dims(made, {"batch", "", rows == 1 ? "" : "tokens", cut ? "longer" : "total"});
+      g.set_dims(made, {"batch", "", rows == 1 ? "" : "tokens", cut ? "longer" : keys_name()});
     if (!cut) return made;
     return g.add("Slice", {made, g.ints({0}), size_of(keys_, 2), g.ints({3}), g.ints({1})});
   }
@@ -317,6 +319,26 @@ TEST(DnnlAttentionChain, OtherTrianglesAreLeft) {
     change(form);
     EXPECT_EQ(taken_with_softmax(form), 1);
   }
+}
+
+TEST(DnnlAttentionChain, TrianglesWithoutAPast) {
+  for (const Mask mask : {Mask::kNone, Mask::kKeys, Mask::kCut})
+    for (const std::int64_t tokens : {1, 3, 30}) {
+      SCOPED_TRACE(std::format("mask {}, {} tokens", static_cast<int>(mask), tokens));
+      Chain form{.tokens = tokens,
+                 .past = 0,
+                 .mask = mask,
+                 .causal = true,
+                 .crossed = true,
+                 .alike = true};
+      expect_attention(form);
+      // More keys than queries: the last row is that of the last key.
+      form.past = 7;
+      form.alike = false;
+      expect_attention(form);
+    }
+  EXPECT_EQ(taken_with_softmax({.mask = Mask::kNone, .causal = true, .shift = 1, .crossed = true}),
+            1);
 }
 
 TEST(DnnlAttentionChain, SizesThatOthersReadKeepTheNodes) {

@@ -263,6 +263,23 @@ TEST(ExecAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(code_of_form({.outputs = 4, .more = {text("logits", "other")}}),
             ErrorCode::kUnsupported);
   EXPECT_EQ(code_of_form({.more = {integer("cap_sum", 1), integer("smooth", 1)}}), invalid);
+  EXPECT_EQ(code_of_form({.more = {integer("bottom_right", 1)}}), invalid);  // with presents
+  EXPECT_EQ(code_of_form({.k = {2, 2, 10},
+                          .v = {2, 2, 10},
+                          .past = {},
+                          .last = {},
+                          .lengths = "",
+                          .total = {},
+                          .outputs = 1,
+                          .more = {integer("bottom_right", 1)}}),
+            invalid);  // fewer keys than queries
+  EXPECT_EQ(code_of_form({.past = {},
+                          .last = {},
+                          .lengths = "",
+                          .total = {},
+                          .outputs = 1,
+                          .more = {integer("bottom_right", 1)}}),
+            ctxgen::test::kOk);
 }
 
 TEST(ExecAttention, GivesLogitsOfAllKeys) {

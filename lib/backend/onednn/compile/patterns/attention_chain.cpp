@@ -368,14 +368,16 @@ bool ChainWalk::expect_causal() {
     chain_.readers.push_back(id);
     value = node(id).input(0);
   }
-  constexpr SizeSum kFirst{.past = 1, .added = 1, .queries = -1};
   using Sums = std::vector<SizeSum>;
   const auto same = [](const std::optional<Sums>& list, const SizeSum& sum) {
     return list && *list == Sums{sum};
   };
-  const bool first =
-      same(from[0], kFirst) || (same(from[0], kPast) && sizes_.size(chain_.q, 2) == kAdded);
-  if (!first || !same(to[0], kKeys) || !same(from[1], {}) || !same(to[1], kKeys)) return false;
+  const SizeSum past = chain_.has_past() ? kPast : SizeSum{};
+  const bool alike = same(from[0], past) && sizes_.size(chain_.q, 2) == kAdded;
+  const bool ends = same(from[0], keys_.plus(kQueries, -1));
+  if (!chain_.has_past() && !alike) chain_.params.bottom_right = 1;
+  if ((!alike && !ends) || !same(to[0], keys_) || !same(from[1], {}) || !same(to[1], keys_))
+    return false;
   const Tensor* triangle = view_.constant(value);
   if (triangle == nullptr || triangle->rank() < 2 || triangle->type() != DataType::kBool)
     return false;
@@ -644,7 +646,7 @@ std::optional<FoundAttention> ChainWalk::find(NodeId softmax) {
   }
   sizes_.set(turned, 3, keys_);
   sizes_.set(node(product).output(0), 3, keys_);
-  if (condition_.valid() && (!chain_.has_past() || !expect_causal())) return std::nullopt;
+  if (condition_.valid() && !expect_causal()) return std::nullopt;
   if (chain_.bias.valid() && !read_bias()) return std::nullopt;
   if (!read_rows() || reads_itself()) return std::nullopt;
   params.finite_causal = params.finite_causal && params.causal && chain_.bias.valid();

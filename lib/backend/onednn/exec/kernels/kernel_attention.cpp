@@ -172,7 +172,7 @@ class AttentionKernel final : public Kernel {
                       std::int64_t* lengths) const {
     const std::int64_t keys = span.keys;
     for (std::int64_t b = 0; b < sizes().images; ++b) {
-      position[b] = span.past;
+      position[b] = work_.bottom_right ? span.keys - sizes().queries : span.past;
       lengths[b] = keys;
       if (work_.lengths == AttentionLengths::kCount)
         lengths[b] =
@@ -360,6 +360,8 @@ Result<AttentionSpan> AttentionWork::span_of(const AttentionNumbers& numbers) co
   if ((last && numbers.total < s.queries) || (numbers.capacity > 0 && numbers.capacity < span.keys))
     return fail(ErrorCode::kInvalidGraph, "{}: {} keys with {} past, {} new and room for {}", name,
                 last ? numbers.total : span.keys, span.past, span.added, numbers.capacity);
+  if (bottom_right && span.keys < s.queries)
+    return fail(ErrorCode::kInvalidGraph, "{}: {} keys for {} queries", name, span.keys, s.queries);
   span.past_rows = numbers.capacity > 0 ? numbers.capacity : span.past;
   span.rows = numbers.capacity > 0 ? numbers.capacity : span.keys;
   span.first_prompt = last && numbers.total == s.queries;

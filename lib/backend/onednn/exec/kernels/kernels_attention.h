@@ -64,6 +64,7 @@ struct AttentionWork {
   bool short_bias = false;                   // keys beyond those of the bias are hidden
   bool long_bias = false;                    // it may go on after the keys
   bool same_rows = false;                    // there are as many new keys as queries
+  bool bottom_right = false;                 // the last query is at the place of the last key
   bool finite_causal = false;  // keys after a query have the lowest logit, not -infinity
   AttentionLengths lengths = AttentionLengths::kAll;
   kernels::RotaryPairs pairs = kernels::RotaryPairs::kHalves;

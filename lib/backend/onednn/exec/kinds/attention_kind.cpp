@@ -202,6 +202,10 @@ Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& pa
       (!params.causal || params.window > 0 || params.softcap != 0 || params.smooth ||
        !params.sinks.empty() || params.short_bias || !params.lengths.empty()))
     return fail(ErrorCode::kInvalidGraph, "{}: finite_causal with another mask", label(op));
+  if (params.bottom_right.value_or(0) != 0 &&
+      (!params.causal || !params.lengths.empty() || op.outputs.size() >= 3))
+    return fail(ErrorCode::kInvalidGraph,
+                "{}: bottom_right with lengths, with presents or of no causal mask", label(op));
   if (params.heads < 1 || params.kv_heads < 1 || params.heads > kMostHeads ||
       params.heads % params.kv_heads != 0 || params.window < 0)
     return fail(ErrorCode::kInvalidGraph, "{}: {} heads, {} of keys, window {}", label(op),
@@ -320,6 +324,7 @@ Result<AttentionWork> describe_attention(const ProgramOp& op, ShapeInputs given)
   work.long_bias = params.long_bias;
   work.finite_causal = params.finite_causal;
   work.same_rows = params.same_rows.value_or(0) != 0;
+  work.bottom_right = params.bottom_right.value_or(0) != 0;
   if (work.has_bias) CTXGEN_CHECK(read_bias(op, in[kBias].dims, work));
   a.sizes.keys = CTXGEN_TRY(work.span_of(work.planned)).keys;
   if (!work.has_present && (work.packed || a.sizes.kv_heads > 1))

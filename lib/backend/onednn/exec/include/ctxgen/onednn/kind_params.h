@@ -375,6 +375,8 @@ struct AttentionParams {
   std::optional<std::int64_t> cache_bits =
       {};  // of the integers in pasts and presents; none: floats
   std::optional<std::int64_t> same_rows = {};  // 1: as many new keys as queries, or a run fails
+  std::optional<std::int64_t> bottom_right =
+      {};  // 1: causal, and the last query is at the last key
   std::vector<double> k_scales = {}, v_scales = {};  // one, or one for each element of each head
   std::optional<std::int64_t> cap_sum = {};          // 1: the cap is over product and bias
   std::string logits = "";  // the stage of the last output; empty: it is not one
@@ -404,6 +406,7 @@ struct AttentionParams {
     codec("norm_epsilon", p.norm_epsilon);
     codec("cache_bits", p.cache_bits);
     codec("same_rows", p.same_rows);
+    codec("bottom_right", p.bottom_right);
     codec.unless_empty("k_scales", p.k_scales);
     codec.unless_empty("v_scales", p.v_scales);
     codec("cap_sum", p.cap_sum);
