@@ -8,9 +8,13 @@ namespace ctxgen::kernels {
 /// cache at different speeds, so that measured choices differ.
 [[nodiscard]] bool has_intel_cores();
 
-/// Whether f32 products ask for their matrix ahead of the hardware's own prefetching. Measured (docs/onednn.md, "Packed
+/// Whether f32 products of one row ask for their matrix ahead of the hardware's own prefetching. Measured (docs/onednn.md, "Packed
 /// weights"): Intel's cores gain from it, AMD's lose.
-[[nodiscard]] bool prefetch_pays();
+[[nodiscard]] bool row_prefetch_pays();
+
+/// Whether f32 products of many rows ask for the panels that follow. Measured there, too: Intel's cores gain from it and
+/// AMD's from Zen 5 on; older ones were not measured.
+[[nodiscard]] bool panel_prefetch_pays();
 
 /// How far ahead: two pages, where the hardware stops at the end of one.
 inline constexpr std::uintptr_t kPrefetchBytes = 8192;

@@ -171,7 +171,7 @@ HWY_INLINE Tile tile_of(const PanelProduct& p, const WindowRows& rows, const Run
 
 template <std::size_t kVectors>
 HWY_INLINE void stream_columns(const Tile& tile, std::int64_t rows, std::int64_t columns) {
-  const TileFunction multiply = rows == 1 && prefetch_pays()
+  const TileFunction multiply = rows == 1 && row_prefetch_pays()
                                     ? &multiply_tile<1, kVectors, true>
                                     : kTiles<kVectors>[static_cast<std::size_t>(rows - 1)];
   if (columns >= static_cast<std::int64_t>(kVectors * kLanes))
@@ -281,7 +281,7 @@ struct DepthRange {
 HWY_INLINE NextUnit next_unit(const PanelProduct& p, const ProductPart& part, std::int64_t k,
                               std::int64_t count, std::int64_t column) {
   NextUnit next;
-  if (!prefetch_pays()) return next;
+  if (!panel_prefetch_pays()) return next;
   constexpr std::int64_t kElement = sizeof(float);
   constexpr auto kTileRows = static_cast<std::int64_t>(kMostTileRows);
   const std::int64_t block = p.matrix.block, depth = p.windows.depth(), steps = count;
@@ -383,7 +383,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace ctxgen::kernels {
 
-bool reads_ahead() { return prefetch_pays(); }
+bool reads_ahead() { return panel_prefetch_pays(); }
 
 void multiply_panels(const PanelProduct& product, const ProductPart& part) {
   CTXGEN_DISPATCH(multiply_part(product, part));

@@ -106,7 +106,7 @@ struct ProductParts {
 /// in which they are stored. Parts of more rows take chunks of the panels that stay in a cache.
 [[nodiscard]] std::int64_t most_stream_rows();
 
-/// Whether multiply_panels() asks for f32 panels ahead of time on this machine, so that few rows do not wait for memory.
+/// Whether multiply_panels() asks for f32 panels ahead of time on this machine, so that rows do not wait for memory.
 [[nodiscard]] bool reads_ahead();
 
 /// Computes a part. Each element is one chain of fused multiply-adds in the order of the depth (with
