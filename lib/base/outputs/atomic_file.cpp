@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ctxgen/base/file.h"
 
@@ -21,6 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Files are written in pieces of so many bytes and more, at multiples of them: file systems whose page cache has large folios keep
+/// such pieces in huge pages, which a mapping of the file then takes as they are (docs/onednn.md, "Packed weights").
+constexpr std::size_t kPieceBytes = std::size_t{2} << 20U;
+
+/// Reads a byte of each page. Linux writes what is not in memory (weights of a mapped file) page by page, so that what is written is in
+/// small pages, too.
+void touch(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPageBytes = 4096;
+  const volatile std::byte* at = bytes.data();
+  for (std::size_t i = 0; i < bytes.size(); i += kPageBytes) (void)at[i];
+  if (!bytes.empty()) (void)at[bytes.size() - 1];
+}
+
 }  // namespace
 
 struct AtomicFile::Impl {
@@ -32,13 +46,16 @@ struct AtomicFile::Impl {
   UniqueFd fd;
   UniqueFd lock;  // after flush(): keeps the lock that create() took
   std::uint64_t size = 0;
-  bool present = false;  // the temporary exists
+  std::vector<std::byte> tail;  // of what was written, from a multiple of kPieceBytes on
+  bool present = false;         // the temporary exists
   LiveTemporary registration;
 
   ~Impl() {
     fd.reset();
     if (present) ::unlink(temporary.c_str());
   }
+  Status put(std::span<const std::byte> bytes);
+  Status write(std::span<const std::byte> bytes);
   Status close(bool to_disk);
   Status rename();  // over the target
 };
@@ -99,12 +116,36 @@ Result<AtomicFile> AtomicFile::create(const fs::path& target, Links links) {
   return file;
 }
 
-Status AtomicFile::write(std::span<const std::byte> bytes) {
-  CTXGEN_ASSERT(impl_->fd.valid());
-  const int error = write_all(impl_->fd.get(), bytes);
+Status AtomicFile::Impl::put(std::span<const std::byte> bytes) {
+  const int error = write_all(fd.get(), bytes);
   if (error != 0)
     return fail(ErrorCode::kIoError, "cannot write {} bytes to \"{}\": {}", bytes.size(),
-                impl_->target.string(), std::strerror(error));
+                target.string(), std::strerror(error));
+  return {};
+}
+
+Status AtomicFile::Impl::write(std::span<const std::byte> bytes) {
+  if (direct) return put(bytes);
+  if (tail.size() + bytes.size() >= kPieceBytes) {
+    if (!tail.empty()) {
+      const std::size_t missing = kPieceBytes - tail.size();
+      tail.insert(tail.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(missing));
+      bytes = bytes.subspan(missing);
+      CTXGEN_CHECK(put(tail));
+      tail.clear();
+    }
+    for (; bytes.size() >= kPieceBytes; bytes = bytes.subspan(kPieceBytes)) {
+      touch(bytes.first(kPieceBytes));
+      CTXGEN_CHECK(put(bytes.first(kPieceBytes)));
+    }
+  }
+  tail.insert(tail.end(), bytes.begin(), bytes.end());
+  return {};
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  CTXGEN_ASSERT(impl_->fd.valid());
+  CTXGEN_CHECK(impl_->write(bytes));
   impl_->size += bytes.size();
   return {};
 }
@@ -123,6 +164,8 @@ std::uint64_t AtomicFile::size() const { return impl_->size; }
 
 Status AtomicFile::Impl::close(bool to_disk) {
   if (!fd.valid()) return {};
+  CTXGEN_CHECK(put(tail));
+  tail = {};
   int error = 0;
   if (!direct) {
     lock = UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));

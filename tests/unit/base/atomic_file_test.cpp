@@ -53,6 +53,25 @@ TEST(AtomicFile, AppearsOnCommitOnly) {
   EXPECT_EQ(names_in(temp.path()), Names{"out"});
 }
 
+TEST(AtomicFile, KeepsTheOrderOfPiecesOfAllSizes) {
+  constexpr std::size_t kPiece = std::size_t{2} << 20U;
+  const test::TempFolder temp;
+  auto file = AtomicFile::create(temp / "out").value();
+  std::string expected;
+  for (const std::size_t size : {std::size_t{3}, kPiece - 4, std::size_t{1}, kPiece, kPiece + 1,
+                                 3 * kPiece + 5, std::size_t{0}, kPiece - 7, std::size_t{9}}) {
+    std::string bytes(size, '\0');
+    for (std::size_t i = 0; i < size; ++i)
+      bytes[i] = static_cast<char>((expected.size() + i) * 2654435761U >> 24U);
+    expected += bytes;
+    ASSERT_TRUE(file.write(as_bytes(bytes)));
+    EXPECT_EQ(file.size(), expected.size());
+  }
+  ASSERT_TRUE(file.flush());
+  ASSERT_TRUE(file.commit());
+  EXPECT_TRUE(test::read_text(temp / "out") == expected);
+}
+
 TEST(AtomicFile, LeavesTheOldFileAloneUntilThen) {
   const test::TempFolder temp;
   temp.write("out", "old");
@@ -214,7 +233,10 @@ TEST(AtomicFile, ReportsAFullDisk) {
     auto file = AtomicFile::create(temp / "out").value();
     const rlimit small{.rlim_cur = 10000, .rlim_max = before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-    EXPECT_EQ(code_of(file.write_zeros(20000)), ErrorCode::kIoError);
+    EXPECT_EQ(code_of(file.write_zeros(3U << 20U)), ErrorCode::kIoError);
+    auto held_back = AtomicFile::create(temp / "small").value();
+    ASSERT_TRUE(held_back.write_zeros(20000));
+    EXPECT_EQ(code_of(held_back.commit()), ErrorCode::kIoError);
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   }
   ::signal(SIGXFSZ, handler);

@@ -40,7 +40,8 @@ enum class Links {
 ///
 /// The temporary's name is ".<name>.ctxgen-<pid>-<n>.tmp"; remove_stale_temporaries() knows it.
 /// A character device, a pipe, and a descriptor of this process (/dev/stdout, /dev/fd/N) are never
-/// replaced: write() writes to them at once, and what was written cannot be taken back.
+/// replaced: write() writes to them at once, and what was written cannot be taken back. What is written to a file may be held
+/// back in up to 2 MiB of memory until flush() or commit(), which then report what write() would have.
 /// Errors  IO_ERROR with path and cause (no folder, read-only, disk full, a link to nothing).
 class AtomicFile {
  public:
