@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "ctxgen/base/file.h"
+#include "ctxgen/base/working_memory.h"
 
 #include "outputs/temporaries.h"
 #include "outputs/write_target.h"
@@ -22,19 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files are written in pieces of so many bytes and more, at multiples of them: file systems whose page cache has large folios keep
-/// such pieces in huge pages, which a mapping of the file then takes as they are (docs/onednn.md, "Packed weights").
-constexpr std::size_t kPieceBytes = std::size_t{2} << 20U;
-
-/// Reads a byte of each page. Linux writes what is not in memory (weights of a mapped file) page by page, so that what is written is in
-/// small pages, too.
-void touch(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPageBytes = 4096;
-  const volatile std::byte* at = bytes.data();
-  for (std::size_t i = 0; i < bytes.size(); i += kPageBytes) (void)at[i];
-  if (!bytes.empty()) (void)at[bytes.size() - 1];
-}
-
 }  // namespace
 
 struct AtomicFile::Impl {
@@ -46,7 +35,7 @@ struct AtomicFile::Impl {
   UniqueFd fd;
   UniqueFd lock;  // after flush(): keeps the lock that create() took
   std::uint64_t size = 0;
-  std::vector<std::byte> tail;  // of what was written, from a multiple of kPieceBytes on
+  std::vector<std::byte> tail;  // of what was written, from a multiple of kHugePageBytes on
   bool present = false;         // the temporary exists
   LiveTemporary registration;
 
@@ -124,22 +113,20 @@ Status AtomicFile::Impl::put(std::span<const std::byte> bytes) {
   return {};
 }
 
+/// In pieces of a huge page, at multiples of its size: file systems whose page cache has large folios keep such pieces in huge pages,
+/// which a mapping of the file then takes as they are (docs/onednn.md, "Packed weights"). All bytes pass through memory of our own:
+/// what is not in memory yet (weights of a mapped file) Linux would write page by page, and keep in small pages.
 Status AtomicFile::Impl::write(std::span<const std::byte> bytes) {
   if (direct) return put(bytes);
-  if (tail.size() + bytes.size() >= kPieceBytes) {
-    if (!tail.empty()) {
-      const std::size_t missing = kPieceBytes - tail.size();
-      tail.insert(tail.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(missing));
-      bytes = bytes.subspan(missing);
-      CTXGEN_CHECK(put(tail));
-      tail.clear();
-    }
-    for (; bytes.size() >= kPieceBytes; bytes = bytes.subspan(kPieceBytes)) {
-      touch(bytes.first(kPieceBytes));
-      CTXGEN_CHECK(put(bytes.first(kPieceBytes)));
-    }
+  while (!bytes.empty()) {
+    const auto taken =
+        bytes.first(std::min<std::size_t>(bytes.size(), kHugePageBytes - tail.size()));
+    tail.insert(tail.end(), taken.begin(), taken.end());
+    bytes = bytes.subspan(taken.size());
+    if (tail.size() < kHugePageBytes) continue;
+    CTXGEN_CHECK(put(tail));
+    tail.clear();
   }
-  tail.insert(tail.end(), bytes.begin(), bytes.end());
   return {};
 }
 

@@ -375,7 +375,6 @@ bool ChainWalk::expect_causal() {
   const SizeSum past = chain_.has_past() ? kPast : SizeSum{};
   const bool alike = same(from[0], past) && sizes_.size(chain_.q, 2) == kAdded;
   const bool ends = same(from[0], keys_.plus(kQueries, -1));
-  if (!chain_.has_past() && !alike) chain_.params.bottom_right = 1;
   if ((!alike && !ends) || !same(to[0], keys_) || !same(from[1], {}) || !same(to[1], keys_))
     return false;
   const Tensor* triangle = view_.constant(value);
@@ -393,6 +392,7 @@ bool ChainWalk::expect_causal() {
       return false;
   }
   chain_.params.causal = true;
+  if (!chain_.has_past() && !alike) chain_.params.bottom_right = 1;
   return true;
 }
 

@@ -205,7 +205,7 @@ Status read_heads(const ProgramOp& op, ShapeInputs in, const AttentionParams& pa
   if (params.bottom_right.value_or(0) != 0 &&
       (!params.causal || !params.lengths.empty() || op.outputs.size() >= 3))
     return fail(ErrorCode::kInvalidGraph,
-                "{}: bottom_right with lengths, with presents or of no causal mask", label(op));
+                "{}: bottom_right with lengths or presents, or without causal", label(op));
   if (params.heads < 1 || params.kv_heads < 1 || params.heads > kMostHeads ||
       params.heads % params.kv_heads != 0 || params.window < 0)
     return fail(ErrorCode::kInvalidGraph, "{}: {} heads, {} of keys, window {}", label(op),

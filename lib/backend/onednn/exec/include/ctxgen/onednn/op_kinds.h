@@ -157,11 +157,12 @@ inline constexpr std::string_view kComputedConv = "computed_conv";
 /// params: heads, kv_heads, scale (0: 1 / sqrt(size)), softcap (0: none), causal (0/1), window (keys before its own that a query
 /// sees; 0: all), smooth (0/1: one more logit of 0), lengths, rotary, total (at most one number),
 /// short_bias, long_bias, finite_causal (0/1), same_rows (1: there are as many new keys as queries, or it is an error; may
-/// be absent), bottom_right (1, with causal and without presents: the last query is at the place of the last key, of which there
-/// are as many at least, or it is an error; may be absent), sinks (per head one more logit, within +-1e30; absent where there are none), cap_sum (1: the weights are
-/// softmax(cap(scale q k^T + bias + distances)), in which hidden keys are capped, too; may be absent), logits (the stage that
-/// the fourth output, f32 [B, heads, rows, keys], has: "product", "masked", "capped" as if cap_sum were 1, "weights"; absent
-/// where there is none). These two go with floats as caches, without sinks, smooth and finite_causal.
+/// be absent), bottom_right (1, with causal, without lengths and presents: the last query is at the place of the last key, and
+/// fewer keys than queries are an error; may be absent), sinks (per head one more logit, within +-1e30; absent where there are
+/// none), cap_sum (1: the weights are softmax(cap(scale q k^T + bias + distances)), in which hidden keys are capped, too; may be
+/// absent), logits (the stage that the fourth output, f32 [B, heads, rows, keys], has: "product", "masked", "capped" as if
+/// cap_sum were 1, "weights"; absent where there is none). These two go with floats as caches, without sinks, smooth and
+/// finite_causal.
 /// No post_ops.
 inline constexpr std::string_view kAttention = "attention";
 /// n values, then n more of the same types -> n outputs, all outputs of the program, whose last op it is:
