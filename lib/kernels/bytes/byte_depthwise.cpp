@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "bytes/byte_store-inl.h"
+#include "bytes/byte_columns-inl.h"
 #include "bytes/byte_sweep-inl.h"
 #include "bytes/byte_taps-inl.h"
 #include "stretches.h"
@@ -41,25 +41,6 @@ HWY_NOINLINE void widen(const std::uint8_t* from, bool is_signed, std::int64_t c
   widen_as(from, count, zero, to);
 }
 
-/// The sums of a pixel, times factors, plus bias, to element `at` of the result on.
-HWY_NOINLINE void finish_pixels(const ByteDepthwise& conv, const float* factors, const float* sums,
-                                std::int64_t pixels, std::int64_t at) {
-  const Floats d;
-  const std::int64_t channels = conv.windows.channels;
-  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, sums += channels, at += channels)
-    for (std::int64_t c = 0; c < channels; c += step) {
-      const auto left = static_cast<std::size_t>(channels - c);
-      auto value = hn::Mul(hn::LoadN(d, sums + c, left), hn::LoadN(d, factors + c, left));
-      CTXGEN_KEEP(value);  // rounded, not joined with the sum
-      if (conv.bias != nullptr) value = hn::Add(value, hn::LoadN(d, conv.bias + c, left));
-      if (conv.bytes != nullptr)
-        store_bytes(conv.steps, value, left, conv.bytes + at + c);
-      else
-        hn::StoreN(value, d, conv.out + at + c, left);
-    }
-}
-
 #if !CTXGEN_HAVE_VNNI
 void prepare_taps(const ByteDepthwise&, std::byte*, const float*, const float*, TapRun&) {}
 void convolve_line_of_taps(const TapRun&, std::int64_t, std::int64_t, std::byte*) {}
@@ -79,13 +60,20 @@ void widen_bytes(const std::uint8_t* from, bool is_signed, std::int64_t count, s
                  float* to) {
   CTXGEN_DISPATCH(widen(from, is_signed, count, zero, to));
 }
-void finish(const ByteDepthwise& conv, const float* factors, const float* sums, std::int64_t pixels,
-            std::int64_t at) {
-  CTXGEN_DISPATCH(finish_pixels(conv, factors, sums, pixels, at));
+void finish(const ColumnRun& run, const float* sums, std::int64_t pixels, std::int64_t at) {
+  CTXGEN_DISPATCH(finish_pixels(run, sums, pixels, at));
+}
+void make_numbers(const ByteSteps& steps, std::int64_t channels, std::int64_t products,
+                  TapNumbers& numbers) {
+  CTXGEN_DISPATCH(make_factors(steps, channels, products, numbers));
+}
+void sweep(const ColumnRun& run, std::int64_t image, std::int64_t line) {
+  CTXGEN_DISPATCH(sweep_columns(run, image, line));
 }
 
 constexpr std::int64_t kPartFloats = 24 << 10;  // of sums
-constexpr std::int64_t kBlock = 16;             // channels that rows of weights are filled up to
+constexpr std::int64_t kBlock = 32;             // channels that rows of weights are filled up to
+constexpr std::int64_t kNumberRows = 6;         // TapNumbers, padding
 
 std::int64_t pitch_of(const Windows& w) { return divide_up(w.channels, kBlock) * kBlock; }
 
@@ -169,31 +157,58 @@ class JoinedRun {
 class Run {
  public:
   Run(const ByteDepthwise& conv, const ByteDepthwiseForm& form)
-      : conv_(conv),
-        w_(conv.windows),
-        form_(form),
-        weights_(reinterpret_cast<float*>(conv.scratch)),
-        factors_(weights_ + w_.kernel[0] * w_.kernel[1] * pitch_of(w_)) {
-    const std::int64_t pitch = pitch_of(w_);
-    for (std::int64_t p = 0; p < w_.kernel[0] * w_.kernel[1]; ++p)
-      widen_bytes(reinterpret_cast<const std::uint8_t*>(conv.weights) + p * w_.channels, true,
-                  w_.channels, 0, weights_ + p * pitch);
-    write_factors(conv, factors_);
+      : conv_(conv), w_(conv.windows), form_(form) {
     if (conv.zero != nullptr)
       zero_ = conv.is_signed ? static_cast<std::int8_t>(*conv.zero) : *conv.zero;
+    const std::int64_t taps = w_.kernel[0] * w_.kernel[1], pitch = pitch_of(w_);
+    auto* weights = reinterpret_cast<float*>(conv.scratch);
+    for (std::int64_t p = 0; p < taps; ++p)
+      widen_bytes(reinterpret_cast<const std::uint8_t*>(conv.weights) + p * w_.channels, true,
+                  w_.channels, 0, weights + p * pitch);
+    float* numbers = weights + taps * pitch;
+    auto* padding = reinterpret_cast<std::uint8_t*>(numbers + 5 * pitch);
+    std::fill_n(numbers, 5 * pitch, 0.0F);
+    std::fill_n(padding, pitch, conv.zero == nullptr ? std::uint8_t{0} : *conv.zero);
+    run_ = {.conv = &conv,
+            .weights = weights,
+            .pitch = pitch,
+            .numbers = {.first = reinterpret_cast<std::int32_t*>(numbers),
+                        .factor = numbers + pitch,
+                        .addend = numbers + 2 * pitch,
+                        .scale = numbers + 3 * pitch,
+                        .bias = conv.bias == nullptr ? nullptr : numbers + 4 * pitch},
+            .padding = padding};
+    write_factors(conv, run_.numbers.scale);
+    if (conv.bias != nullptr) std::copy_n(conv.bias, w_.channels, run_.numbers.bias);
+    if (conv.bytes == nullptr) return;
+    make_numbers(conv.steps, pitch, taps, run_.numbers);
+    swept_ = run_.numbers.usable && may_be_swept(w_);
+    if (swept_) start_columns();
   }
 
   void lane(std::int64_t index) const {
     std::byte* scratch =
         conv_.scratch + form_.shared_bytes + static_cast<std::uint64_t>(index) * form_.lane_bytes;
-    for_parts_of_lane(w_, form_, index,
-                      [&](std::int64_t image, std::int64_t line) { part(image, line, scratch); });
+    for_parts_of_lane(w_, form_, index, [&](std::int64_t image, std::int64_t line) {
+      const std::int64_t lines = std::min(form_.part_lines, w_.result[0] - line);
+      if (!swept_) return part(image, line, lines, scratch);
+      for (std::int64_t i = 0; i < lines; ++i) sweep(run_, image, line + i);
+    });
   }
 
  private:
+  /// What sums begin with that are of bytes as they are.
+  void start_columns() {
+    for (std::int64_t c = 0; c < w_.channels; ++c) {
+      std::int32_t sum = 0;
+      for (std::int64_t p = 0; p < w_.kernel[0] * w_.kernel[1]; ++p)
+        sum += conv_.weights[p * w_.channels + c];
+      run_.numbers.first[c] = -zero_ * sum;
+    }
+  }
+
   /// Lines of results of an image from `line` on.
-  void part(std::int64_t image, std::int64_t line, std::byte* scratch) const {
-    const std::int64_t lines = std::min(form_.part_lines, w_.result[0] - line);
+  void part(std::int64_t image, std::int64_t line, std::int64_t lines, std::byte* scratch) const {
     const std::int64_t top = line * w_.stride[0] - w_.pad[0];
     const std::int64_t bottom =
         top + (lines - 1) * w_.stride[0] + (w_.kernel[0] - 1) * w_.dilation[0] + 1;
@@ -206,8 +221,8 @@ class Run {
                 (end - first) * row, zero_, source);
     Depthwise real{.windows = w_,
                    .src = source,
-                   .weights = weights_,
-                   .weight_pitch = pitch_of(w_),
+                   .weights = run_.weights,
+                   .weight_pitch = run_.pitch,
                    .finish = {},
                    .result = sums,
                    .result_pitch = w_.channels};
@@ -217,15 +232,15 @@ class Run {
     real.windows.pad[0] = first - top;
     convolve_depthwise(real, {0, lines, 0, w_.channels});
     const std::int64_t pixel = (image * w_.result[0] + line) * w_.result[1];
-    finish(conv_, factors_, sums, lines * w_.result[1], pixel * w_.channels);
+    finish(run_, sums, lines * w_.result[1], pixel * w_.channels);
   }
 
   const ByteDepthwise& conv_;
   const Windows& w_;
   const ByteDepthwiseForm& form_;
-  float* weights_;
-  float* factors_;
+  ColumnRun run_;
   std::int32_t zero_ = 0;
+  bool swept_ = false;  // by sweep(), without memory of a lane
 };
 
 std::optional<ByteDepthwiseForm> fits(const ByteDepthwiseForm& form) {
@@ -271,7 +286,7 @@ std::optional<ByteDepthwiseForm> byte_depthwise_form(const Windows& w, int threa
   if (__builtin_mul_overflow(form.parts_of_image, w.images, &parts)) return std::nullopt;
   form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(parts, 1));
   if (joined) return fits(form);
-  const auto weights = float_bytes(w.kernel[0] * w.kernel[1] + 1, pitch_of(w), 1);
+  const auto weights = float_bytes(w.kernel[0] * w.kernel[1] + kNumberRows, pitch_of(w), 1);
   const auto source = float_bytes(source_lines(w, form.part_lines), w.size[1], w.channels);
   const auto sums = float_bytes(form.part_lines, w.result[1], w.channels);
   if (!weights || !source || !sums) return std::nullopt;

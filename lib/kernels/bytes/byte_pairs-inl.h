@@ -76,8 +76,7 @@ HWY_INLINE void add_pairs(const RowPointers<kRows>& rows, std::size_t offset,
     const auto four = hn::BitCast(Bytes(), spread_four(rows.row(r) + offset));
     unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
       const auto pairs = hn::SatWidenMulPairwiseAdd(Shorts(), four, by[v]);
-      sum[r][v] = hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), pairs, ones));
-      CTXGEN_KEEP(sum[r][v]);
+      add_kept(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), pairs, ones));
     });
   });
 }
@@ -98,8 +97,7 @@ HWY_INLINE void add_every_second(const RowPointers<kRows>& rows, std::size_t off
     const auto half =
         hn::BitCast(d, kOdd ? hn::ShiftRight<8>(four) : hn::And(four, hn::Set(du, 255)));
     unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-      sum[r][v] = hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), by[v], half));
-      CTXGEN_KEEP(sum[r][v]);
+      add_kept(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), by[v], half));
     });
   });
 }

@@ -112,8 +112,7 @@ HWY_INLINE void add_step(const RowPointers<kRows>& rows, const std::byte* words,
     unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
       const auto both = hn::Add(hn::SatWidenMulPairwiseAdd(d, first, by[0][v]),
                                 hn::SatWidenMulPairwiseAdd(d, second, by[1][v]));
-      sum[r][v] = hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), both, ones));
-      CTXGEN_KEEP(sum[r][v]);
+      add_kept(sum[r][v], hn::WidenMulPairwiseAdd(Ints(), both, ones));
     });
   });
 }

@@ -125,8 +125,10 @@ struct ByteRounder {
   }
   /// In units of 2^-16; any number beyond all bounds for one that is.
   static HWY_INLINE hn::Vec<Ints> units(const ByteFactors& by, std::size_t v, hn::Vec<Ints> sum) {
+    return any_units(hn::MulAdd(hn::ConvertTo(Floats(), sum), by.factor[v], by.addend[v]));
+  }
+  static HWY_INLINE hn::Vec<Ints> any_units(hn::Vec<Floats> x) {
     const Floats d;
-    auto x = hn::MulAdd(hn::ConvertTo(d, sum), by.factor[v], by.addend[v]);
     x = hn::Min(x, hn::Set(d, 0x1.fffffep30F));
 #if !HWY_ARCH_X86  // where what is below all integers becomes the least one
     x = hn::Max(x, hn::Set(d, -0x1p31F));

@@ -80,8 +80,7 @@ struct WideBytes {
                                   const hn::Vec<Shorts> (&half)[kVectors],
                                   hn::Vec<Ints> (&sum)[kRows][kVectors]) {
     for_sums(rows, offset, sum, [&](hn::Vec<Ints>& to, hn::Vec<Ints> pair, std::size_t v) HWY_ATTR {
-      to = hn::Add(to, hn::WidenMulPairwiseAdd(Ints(), half[v], hn::BitCast(Shorts(), pair)));
-      CTXGEN_KEEP(to);
+      add_kept(to, hn::WidenMulPairwiseAdd(Ints(), half[v], hn::BitCast(Shorts(), pair)));
     });
   }
 };

@@ -20,34 +20,6 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 #if CTXGEN_HAVE_VNNI && HWY_TARGET == HWY_AVX3  // the words of three columns want registers
 
-/// Three lines that a line of results sees.
-struct SweptLines {
-  const std::uint8_t* at[3];
-  std::int64_t step[3];  // from column to column: 0 where a line is padding
-  std::int64_t columns;  // of the source
-  std::int64_t left;     // columns of padding before them
-  std::uint8_t padding;  // as u8
-  std::uint8_t flip;     // of TapLines
-};
-
-HWY_INLINE SweptLines swept_lines(const TapRun& run, const std::uint8_t* image, std::int64_t y) {
-  const Windows& w = run.conv->windows;
-  SweptLines lines{.at = {},
-                   .step = {},
-                   .columns = w.size[1],
-                   .left = w.pad[1],
-                   .padding = run.padding[0],
-                   .flip = static_cast<std::uint8_t>(run.conv->is_signed ? 128 : 0)};
-  lines.padding ^= lines.flip;
-  for (std::int64_t l = 0; l < 3; ++l) {
-    const std::int64_t line = y * w.stride[0] - w.pad[0] + l;
-    const bool there = line >= 0 && line < w.size[0];
-    lines.at[l] = there ? image + line * w.size[1] * w.channels : run.padding;
-    lines.step[l] = there ? w.channels : 0;
-  }
-  return lines;
-}
-
 template <std::size_t kBytes>
 using TapWords = hn::Vec<typename TapBlock<kBytes>::D32>[4];
 
@@ -59,12 +31,12 @@ HWY_INLINE void join_words(const SweptLines& lines, std::int64_t x, std::size_t 
   const typename Block::D8 d8;
   const typename Block::D16 d16;
   const typename Block::D32 d32;
+  const auto flip = hn::Set(d8, lines.flip);
   if (HWY_UNLIKELY(x < 0 || x >= lines.columns)) {
-    const auto padding = hn::BitCast(d32, hn::Set(d8, lines.padding));
+    const auto padding = hn::BitCast(d32, hn::Xor(hn::Set(d8, lines.padding), flip));
     for (auto& word : words) word = padding;
     return;
   }
-  const auto flip = hn::Set(d8, lines.flip);
   const auto line = [&](std::size_t l) CTXGEN_UNROLLED {
     const std::uint8_t* from = lines.at[l] + x * lines.step[l] + c;
     if (count < kBytes) return hn::Xor(hn::LoadN(d8, from, count), flip);
@@ -161,24 +133,23 @@ HWY_NOINLINE void sweep_block(const TapRun& run, const SweptLines& lines, std::s
 
 /// Whether sweep_line() computes what a run prepared.
 HWY_INLINE bool may_sweep(const TapRun& run) {
-  const Windows& w = run.conv->windows;
-  return run.usable && run.conv->bytes != nullptr && w.kernel == Windows::Pair{3, 3} &&
-         w.dilation == Windows::Pair{1, 1} && (w.stride[1] == 1 || w.stride[1] == 2);
+  return run.numbers.usable && run.conv->bytes != nullptr && may_be_swept(run.conv->windows);
 }
 
 /// Line `y` of the results of an image.
 HWY_NOINLINE void sweep_line(const TapRun& run, std::int64_t image, std::int64_t y) {
   const Windows& w = run.conv->windows;
-  const SweptLines lines =
-      swept_lines(run, run.conv->src + image * w.size[0] * w.size[1] * w.channels, y);
+  const SweptLines lines = swept_lines(*run.conv, run.padding, image, y);
   const std::int64_t at = (image * w.result[0] + y) * w.result[1] * w.channels;
   for_tap_blocks(static_cast<std::size_t>(w.channels),
                  [&]<std::size_t kBytes>(std::size_t c, std::size_t count) HWY_ATTR {
                    if (w.stride[1] == 1) {
-                     if (run.bounded) return sweep_block<kBytes, 1, true>(run, lines, c, count, at);
+                     if (run.numbers.bounded)
+                       return sweep_block<kBytes, 1, true>(run, lines, c, count, at);
                      return sweep_block<kBytes, 1, false>(run, lines, c, count, at);
                    }
-                   if (run.bounded) return sweep_block<kBytes, 2, true>(run, lines, c, count, at);
+                   if (run.numbers.bounded)
+                     return sweep_block<kBytes, 2, true>(run, lines, c, count, at);
                    sweep_block<kBytes, 2, false>(run, lines, c, count, at);
                  });
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bytes/byte_columns-inl.h"
 #include "bytes/byte_store-inl.h"
 #include "bytes/byte_taps.h"
 #include "dot-inl.h"
@@ -135,8 +136,8 @@ struct TapStore {
       : steps(run.conv->steps),
         numbers(run.numbers),
         at(c),
-        usable(run.usable),
-        unsure(hn::Set(d16, static_cast<std::uint16_t>(2 * run.margin))),
+        usable(run.numbers.usable),
+        unsure(hn::Set(d16, static_cast<std::uint16_t>(2 * run.numbers.margin))),
         least(hn::Set(di16, static_cast<std::int16_t>(steps.least + steps.zero))),
         most(hn::Set(di16, static_cast<std::int16_t>(steps.most + steps.zero))) {
     for (std::size_t v = 0; v < 4; ++v) {
@@ -150,7 +151,7 @@ struct TapStore {
     if (HWY_UNLIKELY(!whole_by_factors<false>(sum, whole) || !usable)) divide(sum, whole);
     join(whole, count, to);
   }
-  /// By factors; false: these do not decide. kBounded: TapRun::bounded.
+  /// By factors; false: these do not decide. kBounded: TapNumbers::bounded.
   template <bool kBounded>
   HWY_INLINE bool round(const Sums& sum, std::size_t count, std::uint8_t* to) const {
     Sums whole;
@@ -330,33 +331,6 @@ HWY_NOINLINE void convolve_taps(const TapRun& run, std::int64_t image, std::int6
                  });
 }
 
-/// Factors of all channels; whether they decide bytes, and how far from the middle.
-HWY_NOINLINE void make_factors(const ByteSteps& steps, std::int64_t channels, TapRun& run) {
-  const Floats d;
-  ByteScaling scaling(steps);
-  const TapNumbers& numbers = run.numbers;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t c = 0; c < channels; c += lanes) {
-    hn::Vec<Floats> factor, addend;
-    const auto bias = numbers.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, numbers.bias + c);
-    scaling.divide(hn::LoadU(d, numbers.scale + c), bias, factor, addend);
-    hn::StoreU(factor, d, numbers.factor + c);
-    hn::StoreU(addend, d, numbers.addend + c);
-  }
-  run.usable = scaling.usable();
-  if (!run.usable) return;
-  run.margin = scaling.margin();
-  auto factor = hn::Zero(d), most = hn::Zero(d);
-  for (std::int64_t c = 0; c < channels; c += lanes) {
-    const auto addend = scaling.shifted(hn::LoadU(d, numbers.addend + c), run.margin);
-    hn::StoreU(addend, d, numbers.addend + c);
-    factor = hn::Max(factor, hn::Abs(hn::LoadU(d, numbers.factor + c)));
-    most = hn::Max(most, hn::Abs(addend));
-  }
-  const Windows& w = run.conv->windows;
-  run.bounded = units_are_bounded(w.kernel[0] * w.kernel[1], factor, most);
-}
-
 /// What lines share; `shared`: TapLayout::shared_bytes of memory at a multiple of 64. `scales`, `biases`: TapLayout::channels
 /// of each, filled up with zeros.
 HWY_NOINLINE void prepare_taps(const ByteDepthwise& conv, std::byte* shared, const float* scales,
@@ -381,7 +355,8 @@ HWY_NOINLINE void prepare_taps(const ByteDepthwise& conv, std::byte* shared, con
   start_sums(conv.windows, zero ^ (conv.is_signed ? 128 : 0), shared, run.numbers.first);
   sort_numbers(scales, channels, run.numbers.scale);
   if (conv.bias != nullptr) sort_numbers(biases, channels, run.numbers.bias);
-  make_factors(conv.steps, layout.channels, run);
+  make_factors(conv.steps, layout.channels, conv.windows.kernel[0] * conv.windows.kernel[1],
+               run.numbers);
 }
 
 #endif
