@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "ctxgen/kernels/byte_depthwise.h"
@@ -337,7 +336,7 @@ bool own_comes_first(const ProgramEditor& editor, const ProgramOp& op) {
   const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
   if (source == nullptr) return false;
   return type_of(editor, source->inputs[0]) == DataType::kInt8 || steps_in(*source).zero != 0 ||
-         products_of(editor, op) <= kFewProducts || has_other_blocks(editor, op) || getenv("OWN");
+         products_of(editor, op) <= kFewProducts || has_other_blocks(editor, op);
 }
 
 /// The integer form of a product, nothing where there is none.
