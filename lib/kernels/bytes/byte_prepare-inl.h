@@ -32,8 +32,9 @@ struct PreparedBytes {
   const std::int32_t* row_sums;  // where the matrix has zero points
   const std::uint8_t* largest;   // of ByteBlocks, for SteppedBytes
   const std::uint8_t*
-      last_rows;      // for TiledBytes: the last kTileRows again, each as long as it is; or null
-  std::int32_t zero;  // of the rows, as u8
+      last_rows;         // for TiledBytes: the last kTileRows again, each as long as it is; or null
+  std::int32_t zero;     // of the rows, as u8
+  ByteLines lines = {};  // for VnniBytes
 };
 
 /// Four elements a time as bytes, or as 16-bit integers in the order 0, 2, 1, 3; s8 becomes u8 by adding
@@ -124,6 +125,16 @@ HWY_INLINE void find_block(const ByteProduct& p, const std::uint8_t* rows, std::
 
 template <class Bytes_>
 HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) {
+  const std::uint32_t flip = p.is_signed ? 128 : 0;
+  const std::uint32_t zero = (p.a_zero == nullptr ? 0U : *p.a_zero) ^ flip;
+  if (p.lines.rows > 0)
+    return {.rows = p.a,
+            .stride = p.a_stride,
+            .row_sums = nullptr,
+            .largest = nullptr,
+            .last_rows = nullptr,
+            .zero = static_cast<std::int32_t>(zero),
+            .lines = p.lines};
   const ByteRows layout(p.matrix, p.rows, Bytes_::kGroupBytes);
   const bool in_place = reads_in_place<Bytes_>(p), zeros = p.matrix.zeros;
   auto* sums = reinterpret_cast<std::int32_t*>(p.scratch);
@@ -154,14 +165,12 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
   const std::uint8_t* last_rows = nullptr;
   if constexpr (std::is_same_v<Bytes_, TiledBytes>)
     if (in_place) last_rows = copy_last_rows(p, values);
-  const std::uint32_t flip = p.is_signed ? 128 : 0;
-  const std::uint32_t zero = p.a_zero == nullptr ? 0 : *p.a_zero;
   return {.rows = in_place ? p.a : values,
           .stride = in_place ? row_stride(p) : layout.stride,
           .row_sums = zeros ? sums : nullptr,
           .largest = largest,
           .last_rows = last_rows,
-          .zero = static_cast<std::int32_t>(zero ^ flip)};
+          .zero = static_cast<std::int32_t>(zero)};
 }
 
 /// Calls take<kRows>(row) for rows [row, end), as many at once as there are, `kMost` at most.
@@ -180,6 +189,10 @@ HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& t
 
 template <std::size_t kRows>
 HWY_INLINE RowPointers<kRows> rows_at(const PreparedBytes& rows, std::int64_t row) {
+  const std::int64_t line = rows.lines.rows;
+  if (line > 0)
+    return {rows.rows + row / line * rows.lines.stride + row % line * rows.stride,
+            static_cast<std::size_t>(rows.stride)};
   return {rows.rows + row * rows.stride, static_cast<std::size_t>(rows.stride)};
 }
 

@@ -261,14 +261,15 @@ HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& ro
 template <class Bytes_>
 HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const PreparedBytes rows = prepare_rows<Bytes_>(p, workers);
-  const std::int64_t tiles = ByteLayout(p.matrix).tiles;
+  const std::int64_t tiles = p.tiles > 0 ? p.tiles : ByteLayout(p.matrix).tiles;
   constexpr std::int64_t kMostRows = kByteRowsOfTask<Bytes_>;
   constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>, kVnni = is_vnni<Bytes_>;
   static_assert(kMostRows % kUnitRows<Bytes_> == 0);
-  const std::int64_t parts = divide_up(p.rows, kMostRows);
+  const std::int64_t line = p.lines.rows;
+  const std::int64_t unit = line > 0 && line <= kMostRows ? line : kUnitRows<Bytes_>;
+  const std::int64_t parts = divide_up(p.rows, kMostRows / unit * unit);
   const std::int64_t even = divide_up(p.rows, parts);  // parts take as long as each other
-  const std::int64_t step_rows =
-      std::min(divide_up(even, kUnitRows<Bytes_>) * kUnitRows<Bytes_>, kMostRows);
+  const std::int64_t step_rows = std::min(divide_up(even, unit), kMostRows / unit) * unit;
   // A small matrix stays in the second cache, rows are read and written by one core each, whole lines of an image. Measured:
   // without VNNI that gains nothing, and parts are less even.
   constexpr std::int64_t kSmallMatrix = 256 * 1024;
@@ -278,14 +279,14 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const auto part = [&](std::int64_t i, TileShapes& shapes) HWY_ATTR {
     const std::int64_t row = (by_rows ? i / tiles : i % parts) * step_rows;
     const std::int64_t end = std::min(row + step_rows, p.rows),
-                       tile = by_rows ? i % tiles : i / parts;
+                       tile = p.first_tile + (by_rows ? i % tiles : i / parts);
     if (row >= end) return;
     if (!kTiled && !kVnni && p.bytes == nullptr)
       return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr, shapes);
     HWY_ALIGN std::int32_t sums[kMostRows * kByteColumns];
 #if CTXGEN_HAVE_VNNI
     if constexpr (kVnni)
-      if (p.rows > 1 || p.bytes != nullptr)
+      if (p.rows > 1 || p.bytes != nullptr || p.lines.rows > 0)
         return multiply_vnni_rows(p, rows, row, end, tile, sums);
 #endif
     multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums, shapes);
@@ -358,6 +359,8 @@ std::optional<std::uint64_t> scratch_bytes(const ByteMatrix& matrix, std::int64_
   if (!bytes || *bytes > INT64_MAX - kAlignment) return std::nullopt;
   return *bytes + (matrix.zeros ? kAlignment : 0);
 }
+
+bool takes_lines() { return may_use_vnni() && !may_use_tiles(); }
 
 void byte_product(const ByteProduct& product, Workers& workers) {
   if (product.rows <= 0) return;

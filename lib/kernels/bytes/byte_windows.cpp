@@ -138,4 +138,22 @@ void gather_windows(const Windows& w, const std::uint8_t* src, std::uint8_t fill
   }
 }
 
+void pad_lines(const Windows& w, const std::uint8_t* src, std::uint8_t fill, std::int64_t image,
+               std::int64_t line, std::int64_t lines, std::uint8_t* to) {
+  const std::int64_t columns = seen_columns(w), channels = w.channels;
+  const std::int64_t left = std::min(w.pad[1], columns);
+  const std::int64_t inside = std::clamp<std::int64_t>(w.size[1], 0, columns - left);
+  const std::int64_t first = line * w.stride[0] - w.pad[0];
+  const std::int64_t line_bytes = w.size[1] * channels;
+  for (std::int64_t y = first; y < first + seen_lines(w, lines); ++y) {
+    if (y < 0 || y >= w.size[0]) {
+      to = fill_bytes(to, fill, columns * channels);
+      continue;
+    }
+    to = fill_bytes(to, fill, left * channels);
+    copy_bytes(to, src + (image * w.size[0] + y) * line_bytes, inside * channels);
+    to = fill_bytes(to + inside * channels, fill, (columns - left - inside) * channels);
+  }
+}
+
 }  // namespace ctxgen::kernels

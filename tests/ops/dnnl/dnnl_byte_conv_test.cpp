@@ -123,6 +123,31 @@ TEST(DnnlByteConv, OfAllWindows) {
       {.x = {1, 2, 2, 2}, .weights = {3, 2, 1, 1}, .attributes = {list("pads", {2, 2, 2, 2})}});
 }
 
+/// Windows in long lines, which are multiplied where they lie in the image, or in a padded copy of its lines.
+TEST(DnnlByteConv, OfLongLines) {
+  const auto list = [](const char* name, List values) { return attr(name, std::move(values)); };
+  for (const std::int64_t columns : {24, 25, 37, 130})
+    for (const std::int64_t results : {5, 40, 70})
+      expect_conv({.x = {2, 4, 7, columns},
+                   .weights = {results, 4, 3, 3},
+                   .attributes = {list("pads", {1, 1, 1, 1})},
+                   .per_channel = true,
+                   .after = "Relu"});
+  const auto of = [](Dims x, Dims weights, std::vector<Attribute> attributes) {
+    expect_conv({.x = std::move(x),
+                 .weights = std::move(weights),
+                 .attributes = std::move(attributes),
+                 .after = "Relu"});
+  };
+  of({1, 8, 9, 60}, {20, 8, 3, 3}, {});
+  of({1, 8, 9, 60}, {20, 8, 1, 1}, {list("strides", {2, 2})});
+  of({2, 8, 9, 90}, {20, 8, 3, 2}, {list("strides", {3, 2}), list("pads", {2, 5, 0, 3})});
+  of({1, 4, 20, 40}, {9, 4, 3, 1}, {list("dilations", {4, 3}), list("pads", {3, 2, 1, 0})});
+  of({1, 2, 6, 50}, {3, 2, 5, 6}, {list("pads", {4, 5, 4, 5})});
+  of({1, 4, 80}, {9, 4, 5}, {list("pads", {2, 2})});
+  of({1, 4, 3, 30}, {5, 4, 1, 1}, {list("pads", {2, 3, 2, 3})});
+}
+
 /// Layouts stay as they are between convolutions.
 TEST(DnnlByteConv, OneAfterTheOther) {
   TestGraph g(17);

@@ -325,6 +325,66 @@ TEST(ByteProduct, DoesNotDependOnWorkers) {
   }
 }
 
+TEST(ByteProduct, OfTilesWritesTheirColumnsAlone) {
+  OneThread workers;
+  for (const std::int64_t rows : {1, 3, 70}) {
+    const Case one({rows, 90, 100, false, true, Form::Zeros::kNone}, 8);
+    Packed packed(one);
+    const auto all = sums(one, workers);
+    for (const auto& [first, tiles] : {std::pair{0, 1}, {1, 2}, {2, 2}, {3, 1}}) {
+      std::vector<std::int32_t> some(all.size(), 77);
+      packed.product.sums = some.data();
+      packed.product.first_tile = first;
+      packed.product.tiles = tiles;
+      byte_product(packed.product, workers);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto tile = static_cast<std::int64_t>(i) % 100 / kByteColumns;
+        ASSERT_EQ(some[i], tile >= first && tile < first + tiles ? all[i] : 77) << i;
+      }
+    }
+  }
+}
+
+/// Rows where they lie: in two lines, of three segments each.
+TEST(ByteProduct, OfRowsInLinesIsThatOfTheRowsOneByOne) {
+  if (!takes_lines()) GTEST_SKIP() << "rows are taken one after another here";
+  OneThread workers;
+  constexpr std::int64_t kLine = 29, kSegment = 8, kStep = 4, kPitch = 400;
+  for (const std::int64_t columns : {5, 16, 40, 64})
+    for (const bool bytes : {false, true}) {
+      Case one({2 * kLine, 3 * kSegment, columns, false, true, Form::Zeros::kNone}, 5);
+      std::vector<std::uint8_t> image(static_cast<std::size_t>(5 * kPitch));
+      std::mt19937 random(3);
+      std::ranges::generate(image, [&] { return static_cast<std::uint8_t>(random()); });
+      for (std::size_t i = 0; i < one.a.size(); ++i) {
+        const auto row = static_cast<std::int64_t>(i) / one.form.k;
+        const auto k = static_cast<std::int64_t>(i) % one.form.k;
+        one.a[i] = image[static_cast<std::size_t>((row / kLine * 2 + k / kSegment) * kPitch +
+                                                  row % kLine * kStep + k % kSegment)];
+      }
+      const auto result = [&](bool in_lines) {
+        Packed packed(one);
+        const auto count = static_cast<std::size_t>(one.form.rows * columns);
+        std::vector<float> reals(count);
+        std::vector<std::uint8_t> rounded(count);
+        packed.product.out = bytes ? nullptr : reals.data();
+        packed.product.bytes = bytes ? rounded.data() : nullptr;
+        packed.product.steps = {.scale = 41.0F, .zero = 128, .least = -128, .most = 127};
+        packed.product.b_scales = one.scales.data();
+        packed.product.scale_per_column = true;
+        if (in_lines) {
+          packed.product.a = image.data();
+          packed.product.a_stride = kStep;
+          packed.product.lines = {
+              .rows = kLine, .stride = 2 * kPitch, .segments = 3, .segment_stride = kPitch};
+        }
+        byte_product(packed.product, workers);
+        return std::pair(reals, rounded);
+      };
+      EXPECT_EQ(result(true), result(false)) << columns << " columns";
+    }
+}
+
 /// Each operation rounds once, in the order in which the operators of a model come.
 TEST(ByteProduct, MakesRealNumbersOfItsSums) {
   OneThread workers;

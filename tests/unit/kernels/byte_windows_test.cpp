@@ -88,6 +88,42 @@ TEST(ByteWindows, OfLinesOfAnyLength) {
   }
 }
 
+/// Element by element, `lines` lines of results at a time.
+void expect_padded_lines(const Windows& w, std::int64_t lines) {
+  std::mt19937 random(7);
+  std::vector<std::uint8_t> src(
+      static_cast<std::size_t>(w.images * w.size[0] * w.size[1] * w.channels));
+  std::ranges::generate(src, [&] { return static_cast<std::uint8_t>(random()); });
+  for (std::int64_t image = 0; image < w.images; ++image)
+    for (std::int64_t line = 0; line < w.result[0]; line += lines) {
+      const std::int64_t count = std::min(lines, w.result[0] - line);
+      const std::int64_t line_bytes = seen_columns(w) * w.channels;
+      std::vector<std::uint8_t> found(static_cast<std::size_t>(seen_lines(w, count) * line_bytes));
+      pad_lines(w, src.data(), kFill, image, line, count, found.data());
+      for (std::int64_t i = 0; i < std::ssize(found); ++i) {
+        const std::int64_t y = line * w.stride[0] - w.pad[0] + i / line_bytes;
+        const std::int64_t x = i % line_bytes / w.channels - w.pad[1];
+        const bool inside = y >= 0 && y < w.size[0] && x >= 0 && x < w.size[1];
+        const std::int64_t from =
+            ((image * w.size[0] + y) * w.size[1] + x) * w.channels + i % w.channels;
+        ASSERT_EQ(found[static_cast<std::size_t>(i)],
+                  inside ? src[static_cast<std::size_t>(from)] : kFill)
+            << name_of(w) << ", line " << line << ", byte " << i;
+      }
+    }
+}
+
+TEST(ByteWindows, OfLinesWithTheirPadding) {
+  using Pair = Windows::Pair;
+  for (const Pair& kernel : {Pair{1, 1}, {3, 3}, {1, 5}, {5, 2}})
+    for (const Pair& stride : {Pair{1, 1}, {2, 3}, {4, 4}})
+      for (const Pair& pad : {Pair{0, 0}, {1, 2}, {6, 9}})
+        for (const std::int64_t lines : {1, 2, 1000}) {
+          expect_padded_lines(windows(kernel, stride, {1, 1}, pad), lines);
+          expect_padded_lines(windows(kernel, stride, {2, 1}, pad), lines);
+        }
+}
+
 /// A group of the channels of each pixel.
 TEST(ByteWindows, OfPixelsThatAreFartherApart) {
   Windows w = windows({3, 3}, {1, 1}, {1, 1}, {1, 1});

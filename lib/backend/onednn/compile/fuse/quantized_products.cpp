@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -303,29 +302,23 @@ std::int64_t products_of(const ProgramEditor& editor, const ProgramOp& op) {
   return products;
 }
 
-/// Whether oneDNN's kernels for VNNI would read windows of so many columns in other blocks than ours has for them (conv_packing.h),
-/// which depends on how many pixels there are. In ours they take another kernel then, which computes without VNNI, at half the speed.
-/// Measured with oneDNN 3.12.1 at 49 to 12,544 pixels of results.
-bool has_other_blocks(const ProgramEditor& editor, const ProgramOp& op) {
-  constexpr std::int64_t kAnyPixels = INT64_MAX;
-  struct Case {
-    std::int64_t columns, most_pixels;
-  };
-  static constexpr std::array kCases{Case{160, kAnyPixels}, Case{192, 1600}, Case{256, 256},
-                                     Case{320, 256}};
+/// Whether our own kernel is the faster one where there is VNNI and no AMX. Images of few pixels multiply large matrices, which ours read once per
+/// tile of columns and ask for ahead. And in the blocks that are stored (conv_packing.h), oneDNN computes windows of these columns without
+/// VNNI, at half the speed: it wants others, by the number of pixels. Measured with oneDNN 3.12.1 at 49 to 12,544 pixels of results.
+bool own_is_faster(const ProgramEditor& editor, const ProgramOp& op) {
+  constexpr std::int64_t kFewPixels = 256;
   const InstructionSet usable = usable_instruction_set();
   const Dims& weights = editor.program().weights[op.inputs[1].index].dims;
   const ProgramValue& result = editor.program().values[op.outputs[0]];
   if (!includes(usable, InstructionSet::kAvx512CoreVnni) ||
       includes(usable, InstructionSet::kAvx512CoreAmx) || op.kind != kind::kConv ||
-      weights.size() != 4 || weights[2] * weights[3] == 1 || !result.has_rank)
+      weights.size() != 4 || !result.has_rank)
     return false;
+  const bool windows = weights[2] * weights[3] > 1;
+  if (windows && weights[0] == 160) return true;
   const std::int64_t height = result.dims[2].value, width = result.dims[3].value;
-  return std::ranges::any_of(kCases, [&](const Case& one) {
-    return weights[0] == one.columns &&
-           (one.most_pixels == kAnyPixels ||
-            (height > 0 && width > 0 && height <= one.most_pixels / width));
-  });
+  const std::int64_t most = windows && weights[0] == 192 ? 1600 : kFewPixels;
+  return height > 0 && width > 0 && height <= most / width;
 }
 
 /// Whether our own kernel comes before oneDNN's fast one. That wants sums of the weights behind them where the source has a zero
@@ -336,7 +329,7 @@ bool own_comes_first(const ProgramEditor& editor, const ProgramOp& op) {
   const ProgramOp* source = dequantize_of(editor, op.inputs[0]);
   if (source == nullptr) return false;
   return type_of(editor, source->inputs[0]) == DataType::kInt8 || steps_in(*source).zero != 0 ||
-         products_of(editor, op) <= kFewProducts || has_other_blocks(editor, op);
+         products_of(editor, op) <= kFewProducts || own_is_faster(editor, op);
 }
 
 /// The integer form of a product, nothing where there is none.

@@ -47,6 +47,17 @@ struct ByteSteps {
   std::int32_t least = 0, most = 255;  // less `zero`
 };
 
+/// Rows that lie in an image as they are, as windows of a convolution do: in lines, and in segments of as many bytes each,
+/// a multiple of four, which are segment_stride bytes apart.
+struct ByteLines {
+  std::int64_t rows = 0;    // of a line; 0: rows follow one another
+  std::int64_t stride = 0;  // bytes from the first row of a line to that of the next one
+  std::int64_t segments = 1;
+  std::int64_t segment_stride = 0;
+};
+/// Whether byte_product() takes such rows, of u8, times a matrix without zero points.
+[[nodiscard]] bool takes_lines();
+
 /// sums = (a - a_zero) * (matrix - its zeros) in 32 bits, which wrap around as ONNX lets them;
 /// out = sums * (a_scale * b_scale) + bias, rounded after each operation; bytes = out by `steps`.
 struct ByteProduct {
@@ -56,6 +67,7 @@ struct ByteProduct {
   const std::uint8_t* a = nullptr;  // [rows, k]
   // Bytes from row to row: k (0 says the same), or a multiple of 4 up to which zeros follow.
   std::int64_t a_stride = 0;
+  ByteLines lines = {};                  // where there are any: a_stride is any number
   const std::uint8_t* a_zero = nullptr;  // one, or null: 0
   const std::byte* packed = nullptr;     // at a multiple of 64
   std::int32_t* sums = nullptr;          // [rows, n]; null: `bytes` or `out` is written
@@ -67,6 +79,8 @@ struct ByteProduct {
   bool scale_per_column = false;
   const float* bias = nullptr;   // [n] or null
   std::byte* scratch = nullptr;  // scratch_bytes() at a multiple of 64
+  // Tiles of columns that are computed, kByteColumns each; 0: all of them.
+  std::int64_t first_tile = 0, tiles = 0;
 };
 
 /// Nothing if that passes 2^63 - 1. Requires  is_valid() and rows >= 0.

@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_loops.h"
 #include "kinds/kind_rows.h"
+#include "kinds/quantized/byte_conv_lines.h"
 #include "kinds/quantized/byte_form.h"
 #include "plan/params.h"
 #include "rules/conv_rules.h"
@@ -84,6 +85,8 @@ struct ByteConvForm {
     const std::int64_t each = parts() / lanes, longer = parts() % lanes;
     return lane * each + std::min(lane, longer);
   }
+  /// Tiles of columns of a lane, each of which gathers all windows for itself; 0: lanes take windows.
+  std::int64_t tiles_of_lane = 0;
   /// Whether rows are the source's pixels as they are.
   [[nodiscard]] bool in_place() const { return gathered_bytes == 0; }
 };
@@ -96,6 +99,10 @@ class ByteConvKernel final : public Kernel {
   Status run(std::byte* const* args, Workers& workers) const override {
     const kernels::ByteProduct product = form_.product(args);
     std::byte* scratch = args[0];
+    if (conv_.tiles_of_lane > 0) {
+      run_columns(product, scratch, workers);
+      return {};
+    }
     if (conv_.parts() == 1) {
       run_part(product, 0, scratch, workers);
       return {};
@@ -112,6 +119,21 @@ class ByteConvKernel final : public Kernel {
   }
 
  private:
+  /// Each lane gathers all windows and multiplies them by columns of its own.
+  void run_columns(const kernels::ByteProduct& product, std::byte* scratch,
+                   Workers& workers) const {
+    const std::int64_t all = (form_.matrix.n + kernels::kByteColumns - 1) / kernels::kByteColumns;
+    const std::int64_t work = work_of(work_of(conv_.rows, form_.matrix.n), form_.matrix.k / 8 + 1);
+    parallel_for(workers, conv_.lanes, work, [&](std::int64_t lane) {
+      kernels::ByteProduct own = product;
+      own.first_tile = lane * conv_.tiles_of_lane;
+      own.tiles = std::min(conv_.tiles_of_lane, all - own.first_tile);
+      if (own.tiles <= 0) return;
+      OneThread one;
+      run_part(own, 0, scratch + static_cast<std::uint64_t>(lane) * conv_.part_bytes, one);
+    });
+  }
+
   void run_part(kernels::ByteProduct product, std::int64_t part, std::byte* scratch,
                 Workers& workers) const {
     const std::int64_t first = part * conv_.rows_of_part;
@@ -151,11 +173,11 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
   constexpr std::uint64_t kAlignment = 64;
   ByteConvForm form{.windows = windows, .rows = rows};
   // All lanes get as many parts, which end where a tile's rows do.
-  constexpr std::int64_t kUnit = 16;
+  const std::int64_t unit = kernels::takes_lines() ? 12 : 16;
   const std::int64_t rounds = (rows + kRowsOfPart * threads - 1) / (kRowsOfPart * threads);
   const std::int64_t even = rows / std::max<std::int64_t>(rounds * threads, 1) + 1;
   form.rows_of_part = std::clamp<std::int64_t>(
-      rows, 1, rows <= kRowsOfPart ? kRowsOfPart : (even + kUnit - 1) / kUnit * kUnit);
+      rows, 1, rows <= kRowsOfPart ? kRowsOfPart : (even + unit - 1) / unit * unit);
   const auto aligned = [](std::uint64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   };
@@ -167,6 +189,12 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
   if (!scratch) return std::nullopt;
   form.part_bytes = form.gathered_bytes + aligned(*scratch);
   form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(form.parts(), 1));
+  // Windows are many times what they are gathered of: to move them from core to core takes longer than to gather them again.
+  const std::int64_t tiles = (matrix.n + kernels::kByteColumns - 1) / kernels::kByteColumns;
+  if (form.parts() == 1 && !form.in_place() && threads > 1 && tiles > 1) {
+    form.lanes = std::min<std::int64_t>(threads, tiles);
+    form.tiles_of_lane = (tiles + form.lanes - 1) / form.lanes;
+  }
   const auto all = checked_mul(form.part_bytes, static_cast<std::uint64_t>(form.lanes));
   return all && *all <= kMaxTensorBytes ? std::optional(form) : std::nullopt;
 }
@@ -230,18 +258,30 @@ Status build_byte_conv(NodeBuilder& builder) {
   const Slot &src = builder.input(kBytesA), &dst = builder.output();
   const ByteConv conv = CTXGEN_TRY(describe_byte_conv(builder.op(), src.dims));
   if (conv.depthwise) return build_depthwise(builder, conv);
-  const std::int64_t rows = volume(dst.dims) / conv.matrix.n;
-  const auto form = plan_parts(conv.matrix, windows_of(src.dims, conv.window, 1), rows,
-                               builder.context().threads);
-  if (!form) return fail(ErrorCode::kResourceLimit, "{}: {} windows", label(builder.op()), rows);
+  const kernels::Windows windows = windows_of(src.dims, conv.window, 1);
+  const double flops =
+      2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(conv.matrix.k);
   std::vector<Arg> args;
   const ByteForm bytes(builder, conv.matrix, args);
   args.push_back(scratch_arg());
-  builder.add_kernel(
-      "loop:byte_conv", std::make_shared<const ByteConvKernel>(bytes, *form), std::move(args),
-      {.flops = 2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(conv.matrix.k),
-       .scratch_bytes = std::max<std::uint64_t>(
-           form->part_bytes * static_cast<std::uint64_t>(form->lanes), 64)});
+  const auto add = [&](const std::shared_ptr<const Kernel>& kernel, std::uint64_t scratch) {
+    builder.add_kernel("loop:byte_conv", kernel, std::move(args),
+                       {.flops = flops, .scratch_bytes = std::max<std::uint64_t>(scratch, 64)});
+  };
+  if (!takes_pixels(windows) && takes_lines(conv.matrix, windows, bytes.is_signed)) {
+    const auto form = plan_lines(windows, builder.context().threads);
+    if (!form)
+      return fail(ErrorCode::kResourceLimit, "{}: lines of {}", label(builder.op()),
+                  to_string(src.dims));
+    add(make_byte_lines_kernel(bytes, *form),
+        form->lane_bytes * static_cast<std::uint64_t>(form->lanes));
+  } else {
+    const std::int64_t rows = volume(dst.dims) / conv.matrix.n;
+    const auto form = plan_parts(conv.matrix, windows, rows, builder.context().threads);
+    if (!form) return fail(ErrorCode::kResourceLimit, "{}: {} windows", label(builder.op()), rows);
+    add(std::make_shared<const ByteConvKernel>(bytes, *form),
+        form->part_bytes * static_cast<std::uint64_t>(form->lanes));
+  }
   if (bytes.steps) return {};
   return builder.add_chain(dst, dst, builder.node().post_ops);
 }
