@@ -199,12 +199,10 @@ class Run {
  private:
   /// What sums begin with that are of bytes as they are.
   void start_columns() {
-    for (std::int64_t c = 0; c < w_.channels; ++c) {
-      std::int32_t sum = 0;
-      for (std::int64_t p = 0; p < w_.kernel[0] * w_.kernel[1]; ++p)
-        sum += conv_.weights[p * w_.channels + c];
-      run_.numbers.first[c] = -zero_ * sum;
-    }
+    std::int32_t* first = run_.numbers.first;
+    for (std::int64_t p = 0; p < w_.kernel[0] * w_.kernel[1]; ++p)
+      for (std::int64_t c = 0; c < w_.channels; ++c)
+        first[c] -= zero_ * conv_.weights[p * w_.channels + c];
   }
 
   /// Lines of results of an image from `line` on.

@@ -190,7 +190,7 @@ HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& t
 template <std::size_t kRows>
 HWY_INLINE RowPointers<kRows> rows_at(const PreparedBytes& rows, std::int64_t row) {
   const std::int64_t line = rows.lines.rows;
-  if (line > 0)
+  if (HWY_UNLIKELY(line > 0))
     return {rows.rows + row / line * rows.lines.stride + row % line * rows.stride,
             static_cast<std::size_t>(rows.stride)};
   return {rows.rows + row * rows.stride, static_cast<std::size_t>(rows.stride)};

@@ -127,12 +127,6 @@ struct ByteRounder {
   static HWY_INLINE hn::Vec<Ints> units(const ByteFactors& by, std::size_t v, hn::Vec<Ints> sum) {
     return any_units(hn::MulAdd(hn::ConvertTo(Floats(), sum), by.factor[v], by.addend[v]));
   }
-  template <bool kBounded>
-  static HWY_INLINE hn::Vec<Ints> some_units(const ByteFactors& by, std::size_t v,
-                                             hn::Vec<Ints> sum) {
-    if constexpr (kBounded) return bounded_units(by, v, sum);
-    return units(by, v, sum);
-  }
   static HWY_INLINE hn::Vec<Ints> any_units(hn::Vec<Floats> x) {
     const Floats d;
     x = hn::Min(x, hn::Set(d, 0x1.fffffep30F));
@@ -150,10 +144,6 @@ struct ByteRounder {
       hn::StoreU(low, bytes, to);
     else
       hn::StoreN(low, bytes, to, count);
-  }
-  /// All of them.
-  HWY_INLINE void store_all(hn::Vec<Ints> first, hn::Vec<Ints> second, std::uint8_t* to) {
-    hn::StoreU(held(first, second), Both(), to);
   }
   /// The first `count` bytes of each, or all; those of the second one `stride` bytes after the others.
   HWY_INLINE void store_each(hn::Vec<Ints> first, hn::Vec<Ints> second, std::size_t count,

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "bytes/byte_finish-inl.h"
 
@@ -58,7 +57,11 @@ template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void add_segments(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
                              const std::byte* words, AskedWords asked,
                              hn::Vec<Ints> (&sum)[kRows][kVectors]) {
-  const std::int64_t groups = ByteLayout(p.matrix).groups / rows.lines.segments;
+  const std::int64_t all = ByteLayout(p.matrix).groups;
+  if (HWY_LIKELY(rows.lines.segments == 1))  // without a division
+    return add_columns<VnniBytes, kRows, kVectors>(all, rows_at<kRows>(rows, row), words, asked,
+                                                   sum);
+  const std::int64_t groups = all / rows.lines.segments;
   const auto word_bytes = static_cast<std::size_t>(groups) * kByteWordRow;
   auto at = rows_at<kRows>(rows, row);
   for (std::int64_t segment = 0; segment < rows.lines.segments; ++segment) {
@@ -110,50 +113,6 @@ HWY_NOINLINE void divide_row(const ByteProduct& p, const PreparedBytes& rows, By
     divide_sums(p, rows, at, at.row + 1);
 }
 
-/// The bytes of sums, by factors; true: these decide all. kBounded: DirectBytes::bounded.
-template <bool kBounded, std::size_t kRows>
-HWY_INLINE bool round_rows(const DirectBytes& by, const hn::Vec<Ints> (&sum)[kRows][2],
-                           ByteRounder& rounder, std::uint8_t* to, std::int64_t stride) {
-  rounder.reset();
-  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-    rounder.store_all(ByteRounder::some_units<kBounded>(by.factors, 0, sum[r][0]),
-                      ByteRounder::some_units<kBounded>(by.factors, 1, sum[r][1]), to);
-    to += stride;
-  });
-  return rounder.is_sure();
-}
-
-/// Of one vector of columns, two rows at a time: the first `count` of each.
-template <bool kBounded, std::size_t kRows>
-HWY_INLINE bool round_rows(const DirectBytes& by, const hn::Vec<Ints> (&sum)[kRows][1],
-                           std::size_t count, ByteRounder& rounder, std::uint8_t* to,
-                           std::int64_t stride) {
-  rounder.reset();
-  unrolled<(kRows + 1) / 2>([&](auto i) CTXGEN_UNROLLED {
-    constexpr std::size_t kFirst = 2 * i, kSecond = std::min(kFirst + 1, kRows - 1);
-    rounder.store_each(ByteRounder::some_units<kBounded>(by.factors, 0, sum[kFirst][0]),
-                       ByteRounder::some_units<kBounded>(by.factors, 0, sum[kSecond][0]), count, to,
-                       kSecond > kFirst ? stride : 0);
-    to += 2 * stride;
-  });
-  return rounder.is_sure();
-}
-
-/// Which rows factors do not decide, a bit each.
-template <bool kBounded, std::size_t kRows, std::size_t kVectors>
-HWY_INLINE std::uint32_t unsure_rows(const DirectBytes& by,
-                                     const hn::Vec<Ints> (&sum)[kRows][kVectors],
-                                     ByteRounder& rounder) {
-  std::uint32_t unsure = 0;
-  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-    rounder.reset();
-    rounder.held(ByteRounder::some_units<kBounded>(by.factors, 0, sum[r][0]),
-                 ByteRounder::some_units<kBounded>(by.factors, kVectors - 1, sum[r][kVectors - 1]));
-    unsure |= rounder.is_sure() ? 0U : 1U << r;
-  });
-  return unsure;
-}
-
 /// The result in bytes.
 template <std::size_t kRows, std::size_t kVectors, bool kBounded>
 HWY_NOINLINE void multiply_to_bytes(const ByteProduct& p, const PreparedBytes& rows,
@@ -165,21 +124,25 @@ HWY_NOINLINE void multiply_to_bytes(const ByteProduct& p, const PreparedBytes& r
   const auto count = static_cast<std::size_t>(p.matrix.n - to);
   std::uint8_t* bytes = p.bytes + at.row * p.matrix.n + to;
   ByteRounder rounder(p.steps, by.factors.margin);
-  bool sure = false;
-  if constexpr (kVectors == 1) {
-    sure = round_rows<kBounded>(by, sum, count, rounder, bytes, p.matrix.n);
-  } else if (HWY_LIKELY(count >= 2 * kByteLanes)) {
-    sure = round_rows<kBounded>(by, sum, rounder, bytes, p.matrix.n);
-  } else {
-    constexpr std::size_t kAll = 2 * kByteLanes;
-    HWY_ALIGN std::uint8_t all[kRows * kAll];
-    sure = round_rows<kBounded>(by, sum, rounder, all, static_cast<std::int64_t>(kAll));
-    for (std::size_t r = 0; r < kRows; ++r)
-      std::memcpy(bytes + r * static_cast<std::size_t>(p.matrix.n), all + r * kAll, count);
-  }
-  if (HWY_LIKELY(sure)) return;
-  for (std::uint32_t unsure = unsure_rows<kBounded>(by, sum, rounder); unsure != 0;
-       unsure &= unsure - 1)
+  std::uint32_t unsure = 0;  // a bit per row
+  const auto units = [&](std::size_t r, std::size_t v) CTXGEN_UNROLLED {
+    return kBounded ? ByteRounder::bounded_units(by.factors, v, sum[r][v])
+                    : ByteRounder::units(by.factors, v, sum[r][v]);
+  };
+  constexpr std::size_t kStep = 3 - kVectors;  // as many rows as fill two vectors
+  unrolled<(kRows + kStep - 1) / kStep>([&](auto i) CTXGEN_UNROLLED {
+    constexpr std::size_t kRow = i * kStep, kOther = std::min(kRow + kStep, kRows) - 1;
+    rounder.reset();
+    const auto first = units(kRow, 0), second = units(kOther, kVectors - 1);
+    if constexpr (kVectors == 1 && kOther > kRow)
+      rounder.store_each(first, second, count, bytes, p.matrix.n);
+    else
+      rounder.store(first, second, count, bytes);
+    bytes += kStep * static_cast<std::size_t>(p.matrix.n);
+    constexpr std::uint32_t kBits = (1U << kRow) | (1U << kOther);
+    unsure |= rounder.is_sure() ? 0 : kBits;
+  });
+  for (; HWY_UNLIKELY(unsure != 0); unsure &= unsure - 1)
     divide_row<kVectors>(p, rows,
                          {at.row + std::countr_zero(unsure), at.tile, at.column, nullptr, 0});
 }
@@ -210,9 +173,9 @@ HWY_NOINLINE void multiply_vnni_rows(const ByteProduct& p, const PreparedBytes& 
       if (two) return multiply.template operator()<2>();
       multiply.template operator()<1>();
     };
-    const std::int64_t line = p.lines.rows > 0 ? p.lines.rows : end;
+    const std::int64_t line = p.lines.rows;
     for (std::int64_t from = row; from < end;) {
-      const std::int64_t to = std::min(from / line * line + line, end);
+      const std::int64_t to = line == 0 ? end : std::min(from / line * line + line, end);
       for_row_blocks<kMostVnniRows>(from, to, take);
       from = to;
     }

@@ -173,11 +173,11 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
   constexpr std::uint64_t kAlignment = 64;
   ByteConvForm form{.windows = windows, .rows = rows};
   // All lanes get as many parts, which end where a tile's rows do.
-  const std::int64_t unit = kernels::takes_lines() ? 12 : 16;
+  constexpr std::int64_t kUnit = 16;
   const std::int64_t rounds = (rows + kRowsOfPart * threads - 1) / (kRowsOfPart * threads);
   const std::int64_t even = rows / std::max<std::int64_t>(rounds * threads, 1) + 1;
   form.rows_of_part = std::clamp<std::int64_t>(
-      rows, 1, rows <= kRowsOfPart ? kRowsOfPart : (even + unit - 1) / unit * unit);
+      rows, 1, rows <= kRowsOfPart ? kRowsOfPart : (even + kUnit - 1) / kUnit * kUnit);
   const auto aligned = [](std::uint64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   };
