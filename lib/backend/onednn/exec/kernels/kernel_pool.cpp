@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ctxgen/base/simd.h"
+#include "ctxgen/kernels/byte_pool.h"
 #include "ctxgen/kernels/pool.h"
 
 #include "kernels/kernel_loops.h"
@@ -120,6 +121,14 @@ class PoolKernel final : public Kernel {
   std::int64_t pixels_ = 1;
 };
 
+/// Calls task(line) for all lines of results.
+template <class Task>
+void for_lines(const kernels::Windows& w, Workers& workers, const Task& task) {
+  const std::int64_t work =
+      work_of(work_of(w.rows(), w.channels), work_of(w.kernel[0], w.kernel[1]));
+  parallel_for(workers, w.images * w.result[0], work, task);
+}
+
 /// Pools of f32 with one or two spatial dims.
 class LinePoolKernel final : public Kernel {
  public:
@@ -129,16 +138,32 @@ class LinePoolKernel final : public Kernel {
     kernels::Pool pool = pool_;
     pool.src = reinterpret_cast<const float*>(args[0]);
     pool.result = reinterpret_cast<float*>(args[1]);
-    const kernels::Windows& w = pool.windows;
-    const std::int64_t work =
-        work_of(work_of(w.rows(), w.channels), work_of(w.kernel[0], w.kernel[1]));
-    parallel_for(workers, w.images * w.result[0], work,
-                 [&](std::int64_t line) { kernels::pool_lines(pool, line, 1); });
+    for_lines(pool.windows, workers,
+              [&](std::int64_t line) { kernels::pool_lines(pool, line, 1); });
     return {};
   }
 
  private:
   kernels::Pool pool_;
+};
+
+/// Maxima of bytes, likewise.
+class BytePoolKernel final : public Kernel {
+ public:
+  BytePoolKernel(const kernels::Windows& windows, bool is_signed)
+      : pool_{.windows = windows, .is_signed = is_signed} {}
+
+  Status run(std::byte* const* args, Workers& workers) const override {
+    kernels::BytePool pool = pool_;
+    pool.src = reinterpret_cast<const std::uint8_t*>(args[0]);
+    pool.result = reinterpret_cast<std::uint8_t*>(args[1]);
+    for_lines(pool.windows, workers,
+              [&](std::int64_t line) { kernels::pool_byte_lines(pool, line, 1); });
+    return {};
+  }
+
+ private:
+  kernels::BytePool pool_;
 };
 
 /// The pool as lib/kernels knows it. One spatial dim becomes lines of one pixel, which threads share.
@@ -195,6 +220,9 @@ std::shared_ptr<const Kernel> make_pool_kernel(const Dims& src, const Window& wi
                                                DataType type) {
   if (type == DataType::kFloat && src.size() <= 4)
     return std::make_shared<LinePoolKernel>(line_pool(src, window, mode));
+  if (is_byte(type) && src.size() <= 4)
+    return std::make_shared<BytePoolKernel>(line_pool(src, window, mode).windows,
+                                            type == DataType::kInt8);
   if (type == DataType::kUint8)
     return std::make_shared<PoolKernel<std::uint8_t>>(src, window, mode);
   if (type == DataType::kInt8) return std::make_shared<PoolKernel<std::int8_t>>(src, window, mode);

@@ -67,9 +67,9 @@ Status build_onednn(NodeBuilder& builder, const Window& w, PoolMode mode) {
       {builder.slot_arg(DNNL_ARG_SRC, src_md, src), builder.slot_arg(DNNL_ARG_DST, dst_md, dst)});
 }
 
-/// Pools of lines in f32, but those of whole images. Measured: docs/onednn.md, "Pooling and resizing".
+/// Pools of lines in f32 and of bytes, but those of whole images. Measured: docs/onednn.md, "Pooling and resizing".
 bool prefers_own(const Slot& src, const Slot& dst) {
-  return src.type == DataType::kFloat && src.dims.size() <= 4 &&
+  return (src.type == DataType::kFloat || is_byte(src.type)) && src.dims.size() <= 4 &&
          volume(dst.dims) > dst.dims[0] * dst.dims[1];
 }
 
