@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/kernels/depthwise.h"
+#include "ctxgen/kernels/lane_share.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bytes/byte_depthwise.cpp"
@@ -73,14 +74,13 @@ void sweep(const ColumnRun& run, std::int64_t image, std::int64_t line) {
 
 constexpr std::int64_t kPartFloats = 24 << 10;  // of sums
 constexpr std::int64_t kBlock = 32;             // channels that rows of weights are filled up to
-constexpr std::int64_t kNumberRows = 6;         // TapNumbers, padding
+constexpr std::int64_t kNumbers = TapLayout::kNumbers;  // rows of them; one of padding follows
 
 std::int64_t pitch_of(const Windows& w) { return divide_up(w.channels, kBlock) * kBlock; }
 
 /// Lines of the source that so many lines of results see, at most.
 std::int64_t source_lines(const Windows& w, std::int64_t lines) {
-  const std::int64_t reach = (w.kernel[0] - 1) * w.dilation[0] + 1;
-  return std::min(w.size[0], (lines - 1) * w.stride[0] + reach);
+  return std::min(w.size[0], seen_lines(w, lines));
 }
 
 std::optional<std::uint64_t> float_bytes(std::int64_t a, std::int64_t b, std::int64_t c) {
@@ -115,10 +115,8 @@ void convolve_line(const TapRun& run, std::int64_t image, std::int64_t line, std
 template <class Take>
 void for_parts_of_lane(const Windows& w, const ByteDepthwiseForm& form, std::int64_t lane,
                        const Take& take) {
-  const std::int64_t parts = w.images * form.parts_of_image;
-  const std::int64_t each = parts / form.lanes, longer = parts % form.lanes;
-  const std::int64_t first = lane * each + std::min(lane, longer);
-  for (std::int64_t i = first; i < first + each + (lane < longer ? 1 : 0); ++i)
+  const LaneShare share = lane_share(w.images * form.parts_of_image, form.lanes, lane);
+  for (std::int64_t i = share.first; i < share.end; ++i)
     take(i / form.parts_of_image, i % form.parts_of_image * form.part_lines);
 }
 
@@ -166,17 +164,13 @@ class Run {
       widen_bytes(reinterpret_cast<const std::uint8_t*>(conv.weights) + p * w_.channels, true,
                   w_.channels, 0, weights + p * pitch);
     float* numbers = weights + taps * pitch;
-    auto* padding = reinterpret_cast<std::uint8_t*>(numbers + 5 * pitch);
-    std::fill_n(numbers, 5 * pitch, 0.0F);
+    auto* padding = reinterpret_cast<std::uint8_t*>(numbers + kNumbers * pitch);
+    std::fill_n(numbers, kNumbers * pitch, 0.0F);
     std::fill_n(padding, pitch, conv.zero == nullptr ? std::uint8_t{0} : *conv.zero);
     run_ = {.conv = &conv,
             .weights = weights,
             .pitch = pitch,
-            .numbers = {.first = reinterpret_cast<std::int32_t*>(numbers),
-                        .factor = numbers + pitch,
-                        .addend = numbers + 2 * pitch,
-                        .scale = numbers + 3 * pitch,
-                        .bias = conv.bias == nullptr ? nullptr : numbers + 4 * pitch},
+            .numbers = tap_numbers(numbers, pitch, conv.bias != nullptr),
             .padding = padding};
     write_factors(conv, run_.numbers.scale);
     if (conv.bias != nullptr) std::copy_n(conv.bias, w_.channels, run_.numbers.bias);
@@ -208,8 +202,7 @@ class Run {
   /// Lines of results of an image from `line` on.
   void part(std::int64_t image, std::int64_t line, std::int64_t lines, std::byte* scratch) const {
     const std::int64_t top = line * w_.stride[0] - w_.pad[0];
-    const std::int64_t bottom =
-        top + (lines - 1) * w_.stride[0] + (w_.kernel[0] - 1) * w_.dilation[0] + 1;
+    const std::int64_t bottom = top + seen_lines(w_, lines);
     const std::int64_t first = std::clamp<std::int64_t>(top, 0, w_.size[0]);
     const std::int64_t end = std::clamp<std::int64_t>(bottom, first, w_.size[0]);
     const std::int64_t row = w_.size[1] * w_.channels;
@@ -284,7 +277,7 @@ std::optional<ByteDepthwiseForm> byte_depthwise_form(const Windows& w, int threa
   if (__builtin_mul_overflow(form.parts_of_image, w.images, &parts)) return std::nullopt;
   form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(parts, 1));
   if (joined) return fits(form);
-  const auto weights = float_bytes(w.kernel[0] * w.kernel[1] + kNumberRows, pitch_of(w), 1);
+  const auto weights = float_bytes(w.kernel[0] * w.kernel[1] + kNumbers + 1, pitch_of(w), 1);
   const auto source = float_bytes(source_lines(w, form.part_lines), w.size[1], w.channels);
   const auto sums = float_bytes(form.part_lines, w.result[1], w.channels);
   if (!weights || !source || !sums) return std::nullopt;

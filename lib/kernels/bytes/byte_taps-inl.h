@@ -343,11 +343,7 @@ HWY_NOINLINE void prepare_taps(const ByteDepthwise& conv, std::byte* shared, con
   auto* padding = reinterpret_cast<std::uint8_t*>(numbers + TapLayout::kNumbers * layout.channels);
   run = {.conv = &conv,
          .weights = shared,
-         .numbers = {.first = reinterpret_cast<std::int32_t*>(numbers),
-                     .factor = numbers + all,
-                     .addend = numbers + 2 * all,
-                     .scale = numbers + 3 * all,
-                     .bias = conv.bias == nullptr ? nullptr : numbers + 4 * all},
+         .numbers = tap_numbers(numbers, layout.channels, conv.bias != nullptr),
          .padding = padding};
   std::memset(padding, zero, all);
   std::memset(padding + all, 0, all);

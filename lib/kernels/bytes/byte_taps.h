@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "ctxgen/kernels/byte_depthwise.h"
+#include "ctxgen/kernels/byte_windows.h"
 
 namespace ctxgen::kernels {
 
@@ -12,7 +13,7 @@ struct TapLayout {
   explicit TapLayout(const Windows& w)
       : channels((w.channels + kTapChannels - 1) / kTapChannels * kTapChannels),
         groups((w.kernel[0] + 3) / 4),
-        columns((w.result[1] - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1),
+        columns(seen_columns(w)),
         word_row(channels * 4),
         weight_bytes(groups * w.kernel[1] * word_row),
         shared_bytes(weight_bytes + kNumbers * word_row + 2 * channels) {}
@@ -37,6 +38,15 @@ struct TapNumbers {
   std::int32_t margin = 0;  // of ByteScaling
   bool bounded = false;     // no sum passes an integer in units of bytes (byte_store-inl.h)
 };
+
+/// Where they lie: TapLayout::kNumbers rows of `pitch` numbers from `memory` on.
+inline TapNumbers tap_numbers(float* memory, std::int64_t pitch, bool has_bias) {
+  return {.first = reinterpret_cast<std::int32_t*>(memory),
+          .factor = memory + pitch,
+          .addend = memory + 2 * pitch,
+          .scale = memory + 3 * pitch,
+          .bias = has_bias ? memory + 4 * pitch : nullptr};
+}
 
 /// What a run prepares once.
 struct TapRun {

@@ -353,8 +353,8 @@ TEST(ByteProduct, OfRowsInLinesIsThatOfTheRowsOneByOne) {
   for (const std::int64_t columns : {5, 16, 40, 64})
     for (const bool bytes : {false, true}) {
       Case one({2 * kLine, 3 * kSegment, columns, false, true, Form::Zeros::kNone}, 5);
-      std::vector<std::uint8_t> image(
-          static_cast<std::size_t>(4 * kPitch + (kLine - 1) * kStep + kSegment));  // not a byte more
+      std::vector<std::uint8_t> image(static_cast<std::size_t>(4 * kPitch + (kLine - 1) * kStep +
+                                                               kSegment));  // not a byte more
       std::mt19937 random(3);
       std::ranges::generate(image, [&] { return static_cast<std::uint8_t>(random()); });
       for (std::size_t i = 0; i < one.a.size(); ++i) {

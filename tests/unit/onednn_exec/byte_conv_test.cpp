@@ -29,7 +29,8 @@ struct ConvOfBytes {
   Dims src = {1, 3, 8, 8};
   std::int64_t k = 27, n = 5;
   IntList kernel = {3, 3}, strides = {}, pads = {}, dilations = {};
-  std::optional<std::int64_t> bytes = {};
+  kernels::ByteMatrix packed = {.k = 27, .n = 5};
+  std::optional<std::int64_t> bytes = {};  // else those of `packed`
   Dims bias = {5}, zero = {};
   std::optional<std::int64_t> group = {};
   DataType result = DataType::kFloat;
@@ -37,9 +38,7 @@ struct ConvOfBytes {
 
 Maker byte_conv(const ConvOfBytes& c) {
   Maker maker(1);
-  const kernels::ByteMatrix matrix{.k = c.bias == Dims{5} ? 27 : c.k,
-                                   .n = c.bias == Dims{5} ? 5 : c.n};
-  const std::int64_t bytes = c.bytes.value_or(static_cast<std::int64_t>(packed_bytes(matrix)));
+  const std::int64_t bytes = c.bytes.value_or(static_cast<std::int64_t>(packed_bytes(c.packed)));
   Tensor bias = Tensor::allocate(DataType::kFloat, c.bias).value();
   for (float& x : bias.mutable_elements<float>()) x = 1;
   Tensor one = Tensor::allocate(DataType::kFloat, {}).value();
@@ -121,7 +120,8 @@ TEST(ExecByteConv, GivesTheSameOnSeveralThreads) {
   for (const Dims& src : {Dims{1, 3, 8, 8}, Dims{2, 3, 40, 50}})
     expect_same_on_two_threads(byte_conv({.src = src, .pads = {1, 1, 1, 1}}));
   // Windows that are read where they are, with and without padding, and few windows of many columns, which threads share.
-  const ConvOfBytes wide{.src = {2, 4, 30, 57}, .k = 36, .n = 70, .bias = {70}};
+  const ConvOfBytes wide{
+      .src = {2, 4, 30, 57}, .k = 36, .n = 70, .packed = {.k = 36, .n = 70}, .bias = {70}};
   for (const IntList& pads : {IntList{0, 0, 0, 0}, IntList{1, 1, 1, 1}, IntList{2, 0, 0, 5}})
     for (const std::int64_t stride : {1, 2}) {
       ConvOfBytes c = wide;
@@ -129,8 +129,12 @@ TEST(ExecByteConv, GivesTheSameOnSeveralThreads) {
       c.strides = {stride, stride};
       expect_same_on_two_threads(byte_conv(c));
     }
-  expect_same_on_two_threads(
-      byte_conv({.src = {1, 4, 9, 9}, .k = 36, .n = 700, .pads = {1, 1, 1, 1}, .bias = {700}}));
+  expect_same_on_two_threads(byte_conv({.src = {1, 4, 9, 9},
+                                        .k = 36,
+                                        .n = 700,
+                                        .pads = {1, 1, 1, 1},
+                                        .packed = {.k = 36, .n = 700},
+                                        .bias = {700}}));
 }
 
 }  // namespace

@@ -302,9 +302,9 @@ std::int64_t products_of(const ProgramEditor& editor, const ProgramOp& op) {
   return products;
 }
 
-/// Whether our own kernel is the faster one where there is VNNI and no AMX. Images of few pixels multiply large matrices, which ours read once per
-/// tile of columns and ask for ahead. And in the blocks that are stored (conv_packing.h), oneDNN computes windows of these columns without
-/// VNNI, at half the speed: it wants others, by the number of pixels. Measured with oneDNN 3.12.1 at 49 to 12,544 pixels of results.
+/// Whether our own kernel is the faster one where there is VNNI and no AMX: for images of few pixels, measured, and for windows of 160
+/// columns, of 192 up to more pixels. Of these, oneDNN's kernels want other blocks than are stored (conv_packing.h), by the number of
+/// pixels, and compute without VNNI in ours, at half the speed. Measured with oneDNN 3.12.1 at 49 to 12,544 pixels of results.
 bool own_is_faster(const ProgramEditor& editor, const ProgramOp& op) {
   constexpr std::int64_t kFewPixels = 256;
   const InstructionSet usable = usable_instruction_set();

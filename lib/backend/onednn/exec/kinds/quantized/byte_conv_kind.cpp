@@ -4,6 +4,7 @@
 #include "ctxgen/base/checked.h"
 #include "ctxgen/kernels/byte_depthwise.h"
 #include "ctxgen/kernels/byte_windows.h"
+#include "ctxgen/kernels/lane_share.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "kernels/kernel_loops.h"
@@ -68,25 +69,23 @@ Status place_byte_conv(Placement& pass, std::uint32_t op) {
   return place_byte_op(pass, op, Layout::kChannelsLast);
 }
 
+std::int64_t column_tiles(const kernels::ByteMatrix& matrix) {
+  return (matrix.n + kernels::kByteColumns - 1) / kernels::kByteColumns;
+}
+
 /// How windows are multiplied: a part of them at a time, gathered in memory of its own, so that what is
 /// gathered is multiplied while it is in a cache.
 struct ByteConvForm {
   kernels::Windows windows;
   std::int64_t rows = 0, rows_of_part = 0;
-  std::int64_t lanes = 1;        // each takes parts one after another, in the same scratch memory
+  std::int64_t lanes = 1;        // each takes parts one after another, in the same scratch memory,
+  bool by_columns = false;       // or gathers the only part for itself, and takes tiles of columns
   std::uint64_t part_bytes = 0;  // of scratch; the windows come first
   std::uint64_t gathered_bytes = 0;
   std::int64_t row_bytes = 0;  // of a gathered window, filled up to words
   [[nodiscard]] std::int64_t parts() const {
     return rows == 0 ? 0 : (rows + rows_of_part - 1) / rows_of_part;
   }
-  /// Of a lane; those of `lanes` end at parts().
-  [[nodiscard]] std::int64_t first_part(std::int64_t lane) const {
-    const std::int64_t each = parts() / lanes, longer = parts() % lanes;
-    return lane * each + std::min(lane, longer);
-  }
-  /// Tiles of columns of a lane, each of which gathers all windows for itself; 0: lanes take windows.
-  std::int64_t tiles_of_lane = 0;
   /// Whether rows are the source's pixels as they are.
   [[nodiscard]] bool in_place() const { return gathered_bytes == 0; }
 };
@@ -99,7 +98,7 @@ class ByteConvKernel final : public Kernel {
   Status run(std::byte* const* args, Workers& workers) const override {
     const kernels::ByteProduct product = form_.product(args);
     std::byte* scratch = args[0];
-    if (conv_.tiles_of_lane > 0) {
+    if (conv_.by_columns) {
       run_columns(product, scratch, workers);
       return {};
     }
@@ -107,12 +106,11 @@ class ByteConvKernel final : public Kernel {
       run_part(product, 0, scratch, workers);
       return {};
     }
-    const std::int64_t work = work_of(work_of(conv_.rows, form_.matrix.n), form_.matrix.k / 8 + 1);
-    parallel_for(workers, conv_.lanes, work, [&](std::int64_t lane) {
+    parallel_for(workers, conv_.lanes, form_.work(conv_.rows), [&](std::int64_t lane) {
       OneThread one;
       // Neighbours: the next convolution finds most of what it reads in the caches of the core that wrote it.
-      const std::int64_t end = conv_.first_part(lane + 1);
-      for (std::int64_t part = conv_.first_part(lane); part < end; ++part)
+      const auto [first, end] = kernels::lane_share(conv_.parts(), conv_.lanes, lane);
+      for (std::int64_t part = first; part < end; ++part)
         run_part(product, part, scratch + static_cast<std::uint64_t>(lane) * conv_.part_bytes, one);
     });
     return {};
@@ -122,13 +120,11 @@ class ByteConvKernel final : public Kernel {
   /// Each lane gathers all windows and multiplies them by columns of its own.
   void run_columns(const kernels::ByteProduct& product, std::byte* scratch,
                    Workers& workers) const {
-    const std::int64_t all = (form_.matrix.n + kernels::kByteColumns - 1) / kernels::kByteColumns;
-    const std::int64_t work = work_of(work_of(conv_.rows, form_.matrix.n), form_.matrix.k / 8 + 1);
-    parallel_for(workers, conv_.lanes, work, [&](std::int64_t lane) {
+    parallel_for(workers, conv_.lanes, form_.work(conv_.rows), [&](std::int64_t lane) {
+      const auto [first, end] = kernels::lane_share(column_tiles(form_.matrix), conv_.lanes, lane);
       kernels::ByteProduct own = product;
-      own.first_tile = lane * conv_.tiles_of_lane;
-      own.tiles = std::min(conv_.tiles_of_lane, all - own.first_tile);
-      if (own.tiles <= 0) return;
+      own.first_tile = first;
+      own.tiles = end - first;
       OneThread one;
       run_part(own, 0, scratch + static_cast<std::uint64_t>(lane) * conv_.part_bytes, one);
     });
@@ -148,10 +144,7 @@ class ByteConvKernel final : public Kernel {
       product.a = rows;
       product.a_stride = conv_.row_bytes;
     }
-    const std::int64_t at = first * form_.matrix.n;
-    if (product.sums != nullptr) product.sums += at;
-    if (product.bytes != nullptr) product.bytes += at;
-    if (product.out != nullptr) product.out += at;
+    form_.move_result(first, product);
     product.scratch = scratch + conv_.gathered_bytes;
     kernels::byte_product(product, workers);
   }
@@ -190,11 +183,9 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
   form.part_bytes = form.gathered_bytes + aligned(*scratch);
   form.lanes = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(form.parts(), 1));
   // Windows are many times what they are gathered of: to move them from core to core takes longer than to gather them again.
-  const std::int64_t tiles = (matrix.n + kernels::kByteColumns - 1) / kernels::kByteColumns;
-  if (form.parts() == 1 && !form.in_place() && threads > 1 && tiles > 1) {
-    form.lanes = std::min<std::int64_t>(threads, tiles);
-    form.tiles_of_lane = (tiles + form.lanes - 1) / form.lanes;
-  }
+  form.by_columns =
+      form.parts() == 1 && !form.in_place() && threads > 1 && column_tiles(matrix) > 1;
+  if (form.by_columns) form.lanes = std::min<std::int64_t>(threads, column_tiles(matrix));
   const auto all = checked_mul(form.part_bytes, static_cast<std::uint64_t>(form.lanes));
   return all && *all <= kMaxTensorBytes ? std::optional(form) : std::nullopt;
 }

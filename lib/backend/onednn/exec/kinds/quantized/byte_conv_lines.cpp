@@ -4,6 +4,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/kernels/byte_windows.h"
+#include "ctxgen/kernels/lane_share.h"
 
 #include "kernels/kernel_loops.h"
 
@@ -19,12 +20,9 @@ class ByteLinesKernel final : public Kernel {
     const kernels::ByteProduct product = form_.product(args);
     std::byte* scratch = args[0];
     const std::int64_t parts = lines_.windows.images * lines_.parts_of_image;
-    const std::int64_t each = parts / lines_.lanes, longer = parts % lines_.lanes;
-    const std::int64_t work =
-        work_of(work_of(lines_.windows.rows(), form_.matrix.n), form_.matrix.k / 8 + 1);
-    parallel_for(workers, lines_.lanes, work, [&](std::int64_t lane) {
-      const std::int64_t first = lane * each + std::min(lane, longer);
-      for (std::int64_t i = first; i < first + each + (lane < longer ? 1 : 0); ++i)
+    parallel_for(workers, lines_.lanes, form_.work(lines_.windows.rows()), [&](std::int64_t lane) {
+      const auto [first, end] = kernels::lane_share(parts, lines_.lanes, lane);
+      for (std::int64_t i = first; i < end; ++i)
         run_part(product, i, scratch + static_cast<std::uint64_t>(lane) * lines_.lane_bytes);
     });
     return {};
@@ -53,10 +51,7 @@ class ByteLinesKernel final : public Kernel {
                      .stride = w.stride[0] * line_bytes,
                      .segments = w.kernel[0],
                      .segment_stride = w.dilation[0] * line_bytes};
-    const std::int64_t at = (image * w.result[0] + line) * w.result[1] * form_.matrix.n;
-    if (product.sums != nullptr) product.sums += at;
-    if (product.bytes != nullptr) product.bytes += at;
-    if (product.out != nullptr) product.out += at;
+    form_.move_result((image * w.result[0] + line) * w.result[1], product);
     OneThread one;
     kernels::byte_product(product, one);
   }

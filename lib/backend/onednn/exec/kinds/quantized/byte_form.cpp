@@ -7,6 +7,7 @@
 
 #include "ctxgen/onednn/kind_traits.h"
 
+#include "kernels/kernel_loops.h"
 #include "plan/params.h"
 #include "rules/type_rules.h"
 
@@ -165,6 +166,17 @@ kernels::ByteProduct ByteForm::product(std::byte* const*& args) const {
           .b_scales = reals(kBytesScales),
           .scale_per_column = scale_per_column,
           .bias = reals(kBytesBias)};
+}
+
+void ByteForm::move_result(std::int64_t row, kernels::ByteProduct& product) const {
+  const std::int64_t at = row * matrix.n;
+  if (product.sums != nullptr) product.sums += at;
+  if (product.bytes != nullptr) product.bytes += at;
+  if (product.out != nullptr) product.out += at;
+}
+
+std::int64_t ByteForm::work(std::int64_t rows) const {
+  return work_of(work_of(rows, matrix.n), matrix.k / 8 + 1);
 }
 
 }  // namespace ctxgen::onednn

@@ -45,6 +45,10 @@ struct ByteForm {
   ByteForm(NodeBuilder& builder, const kernels::ByteMatrix& matrix, std::vector<Arg>& args);
   /// Without rows and scratch; `args` moves on to what follows dst.
   [[nodiscard]] kernels::ByteProduct product(std::byte* const*& args) const;
+  /// Moves where the result of `product` is written to to its row `row`.
+  void move_result(std::int64_t row, kernels::ByteProduct& product) const;
+  /// What parallel_for() takes as `elements` of so many rows.
+  [[nodiscard]] std::int64_t work(std::int64_t rows) const;
 
   kernels::ByteMatrix matrix;
   bool is_signed = false, sums = false, scale_per_column = false;
