@@ -55,7 +55,7 @@ std::uint8_t element(std::mt19937& random, double spread) {
 void measure(Size size, int rounds, double spread) {
   OmpWorkers workers;
   std::mt19937 random(1);
-  const ByteMatrix matrix{.k = size.k, .n = size.n};
+  const ByteMatrix matrix{.k = size.k, .n = size.n, .limits = true};
   std::vector<std::uint8_t> b(static_cast<std::size_t>(size.k * size.n));
   std::ranges::generate(b, [&] { return element(random, spread); });
   const std::uint64_t bytes = packed_bytes(matrix);

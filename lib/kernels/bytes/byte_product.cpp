@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/instruction_set.h"
@@ -14,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "bytes/byte_finish-inl.h"
+#include "bytes/byte_limits.h"
 #include "bytes/byte_pairs-inl.h"
 #include "bytes/byte_prepare-inl.h"
 #include "bytes/byte_steps-inl.h"
@@ -61,25 +63,13 @@ HWY_NOINLINE void multiply_byte_columns(const ByteProduct& p, const PreparedByte
   write_byte_columns(p, rows, at, sum);
 }
 
-/// The same in an order of groups.
-template <std::size_t kRows, std::size_t kVectors>
-HWY_NOINLINE void multiply_ordered_columns(const ByteProduct& p, const PreparedBytes& rows,
-                                           const BytePlace& at, const std::byte* words,
-                                           const GroupOrder& order) {
-  hn::Vec<Ints> sum[kRows][kVectors];
-  sum_ordered(order, rows_at<kRows>(rows, at.row), words, sum);
-  write_byte_columns(p, rows, at, sum);
-}
-
-/// The same where steps are within limits.
+/// The same by steps.
 template <std::size_t kRows, std::size_t kVectors>
 HWY_NOINLINE void multiply_stepped_columns(const ByteProduct& p, const PreparedBytes& rows,
                                            const BytePlace& at, const std::byte* words,
-                                           const StepLimits& limits) {
+                                           const StepBounds& bounds, const std::byte* ahead) {
   hn::Vec<Ints> sum[kRows][kVectors];
-  const std::uint8_t* largest =
-      rows.largest + at.row / kRowsOfBlock * ByteBlocks(p.matrix, p.rows).line;
-  sum_steps(ByteLayout(p.matrix).groups, largest, limits, rows_at<kRows>(rows, at.row), words, sum);
+  sum_steps(ByteLayout(p.matrix).groups, bounds, rows_at<kRows>(rows, at.row), words, ahead, sum);
   write_byte_columns(p, rows, at, sum);
 }
 
@@ -143,77 +133,61 @@ HWY_INLINE void for_column_vectors(const ByteProduct& p, std::int64_t tile,
   if (column < columns) multiply.template operator()<1>(column, words + column * 4);
 }
 
-HWY_NOINLINE void multiply_paired_rows(const ByteProduct& p, const PreparedBytes& rows,
-                                       std::int64_t row, std::int64_t end, std::int64_t tile,
-                                       std::int32_t* sums) {
-  const ByteLayout layout(p.matrix);
-  GroupOrder order;
-  for_column_vectors(
-      p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
-        order_groups<kVectors>(words, layout.groups, order);
-        for_row_blocks<kMostByteRows>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
-          multiply_ordered_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
-                                                    order);
-        });
-      });
-}
-
 HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedBytes& rows,
                                         std::int64_t row, std::int64_t end, std::int64_t tile,
                                         std::int32_t* sums) {
   static_assert(kByteRowsOfTask<SteppedBytes> % kRowsOfBlock == 0);
-  const ByteLayout layout(p.matrix);
-  StepLimits limits;
+  const LimitLines limits(p.matrix, p.packed);
+  const std::int64_t line = ByteBlocks(p.matrix, p.rows).line;
+  const std::uint8_t* largest = rows.largest + row / kRowsOfBlock * line;
+  // The first blocks of rows ask for the next tile.
+  const std::byte* ahead = p.packed + (tile + 1) * ByteLayout(p.matrix).tile_bytes;
+  const std::byte* end_of_next = ahead + ByteLayout(p.matrix).tile_bytes;
   for_column_vectors(
       p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
-        find_limits<kVectors>(words, layout.groups / 2, limits);
+        StepBounds bounds{largest, limits.line(tile, column)};
         const auto take = [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
           multiply_stepped_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
-                                                    limits);
+                                                    bounds, ahead);
+          ahead = std::min(ahead + limits.steps * kLineBytes, end_of_next);
         };
         std::int64_t at = row;
-        for (; end - at >= kRowsOfBlock; at += kRowsOfBlock)
+        for (; end - at >= kRowsOfBlock; at += kRowsOfBlock, bounds.largest += line)
           take.template operator()<kRowsOfBlock>(at);
-        for (; end - at >= 2; at += 2) take.template operator()<2>(at);
+        if (end - at >= 2) take.template operator()<2>(std::exchange(at, at + 2));
         if (at < end) take.template operator()<1>(at);
       });
 }
 
-/// Whether most steps are within limits, by some columns and some blocks of rows. A step that is not takes about
-/// 2.7 times as long as one that is, one of WidenedBytes 1.5 times (AMD Zen 3).
+/// Whether steps are faster than WidenedBytes, by some columns and some blocks of rows, and by how long each way takes (Intel
+/// Xeon with AVX2; rows of s8 count as if all were 255).
 HWY_NOINLINE bool steps_pay(const ByteProduct& p) {
   constexpr std::int64_t kSeenSteps = 128, kSeenBlocks = 6;
-  const ByteLayout layout(p.matrix);
-  const std::int64_t steps = std::min(layout.groups / 2, kSeenSteps);
-  if (p.is_signed || !reads_in_place<SteppedBytes>(p) || steps == 0) return false;
-  StepLimits limits;
-  find_limits<2>(p.packed + layout.tiles / 2 * layout.tile_bytes, steps, limits);
+  constexpr int kTogether = 10, kPairs = 13, kAny = 27, kWidened = 15;
+  const LimitLines limits(p.matrix, p.packed);
+  const std::int64_t steps = std::min(limits.steps, kSeenSteps);
+  if (steps == 0) return false;
+  const std::uint8_t* line = limits.line(ByteLayout(p.matrix).tiles / 2, 0);
   const ByteBlocks blocks(p.matrix, p.rows);
   HWY_ALIGN std::uint8_t largest[kSeenSteps];
-  std::int64_t beyond = 0, seen = 0;
+  std::fill_n(largest, kSeenSteps, std::uint8_t{255});
+  const bool in_place = reads_in_place<SteppedBytes>(p);
+  int taken = 0, widened = 0;
   for (std::int64_t i = 0; i < blocks.count;
        i += std::max<std::int64_t>(blocks.count / kSeenBlocks, 1)) {
-    find_largest(p.a + i * kRowsOfBlock * row_stride(p),
-                 std::min(kRowsOfBlock, p.rows - i * kRowsOfBlock), row_stride(p), steps, largest);
-    for (std::int64_t line = 0; line < steps; line += kStepsAtOnce)
-      beyond += std::popcount(steps_beyond(largest + line, limits.allowed + line,
-                                           std::min(kStepsAtOnce, steps - line)));
-    seen += steps;
+    if (in_place)
+      find_largest(p.a + i * kRowsOfBlock * row_stride(p),
+                   std::min(kRowsOfBlock, p.rows - i * kRowsOfBlock), row_stride(p), steps,
+                   largest);
+    for (std::int64_t at = 0; at < steps; at += kStepsAtOnce) {
+      const auto ways =
+          ways_of<2>(largest + at, line + at, limits.steps, std::min(kStepsAtOnce, steps - at));
+      taken += std::popcount(ways.together) * kTogether + std::popcount(ways.pairs) * kPairs +
+               std::popcount(ways.any) * kAny;
+    }
+    widened += static_cast<int>(steps) * kWidened;
   }
-  return beyond * 4 <= seen;
-}
-
-/// Whether the pairs of most groups fit, by some columns: a group that does not fit takes about twice the time
-/// of one that does, one of WidenedBytes 1.25 times (AMD Zen 3).
-HWY_NOINLINE bool pairs_pay(const ByteMatrix& matrix, const std::byte* packed) {
-  constexpr std::int64_t kSeen = 256;
-  const ByteLayout layout(matrix);
-  const std::int64_t seen = std::min(layout.groups, kSeen);
-  const std::byte* words = packed + layout.tiles / 2 * layout.tile_bytes;
-  std::int64_t fitting = 0;
-  for (std::int64_t i = 0; i < seen; ++i)
-    fitting += pairs_fit<2>(words + i * static_cast<std::int64_t>(kByteWordRow)) ? 1 : 0;
-  return fitting * 4 >= seen * 3;
+  return taken < widened;
 }
 
 /// Sums of rows [row, end) of a tile of columns in tiles.
@@ -245,8 +219,6 @@ HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& ro
     sum_tile_rows(p, rows, row, end, tile, sums, shapes);
   } else if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
     return multiply_stepped_rows(p, rows, row, end, tile, sums);
-  } else if constexpr (std::is_same_v<Bytes_, PairedBytes>) {
-    return multiply_paired_rows(p, rows, row, end, tile, sums);
   } else {
     if constexpr (std::is_same_v<Bytes_, WideBytes>) {
       const auto bytes = static_cast<std::size_t>(ByteLayout(p.matrix).groups) * kWidenedGroup;
@@ -273,8 +245,7 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   // A small matrix stays in the second cache, rows are read and written by one core each, whole lines of an image. Measured:
   // without VNNI that gains nothing, and parts are less even.
   constexpr std::int64_t kSmallMatrix = 256 * 1024;
-  constexpr bool kSlow = std::is_same_v<Bytes_, SteppedBytes> ||
-                         std::is_same_v<Bytes_, PairedBytes> || std::is_same_v<Bytes_, WideBytes>;
+  constexpr bool kSlow = std::is_same_v<Bytes_, SteppedBytes> || std::is_same_v<Bytes_, WideBytes>;
   const bool by_rows = !kSlow && p.matrix.n <= kSmallMatrix / p.matrix.k;
   const auto part = [&](std::int64_t i, TileShapes& shapes) HWY_ATTR {
     const std::int64_t row = (by_rows ? i / tiles : i % parts) * step_rows;
@@ -329,14 +300,9 @@ HWY_NOINLINE void multiply_all(const ByteProduct& p, bool vnni, Workers& workers
 #else
   (void)vnni;
 #endif
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2  // SSE2 has no products of bytes
-  if (p.rows >= kManyRows && ByteLayout(p.matrix).groups / 2 <= SteppedBytes::kMostSteps &&
-      steps_pay(p))
-    return multiply_bytes<SteppedBytes>(p, workers);
+#if HWY_TARGET != HWY_SSE2  // has no products of bytes
+  if (p.rows >= kManyRows && steps_pay(p)) return multiply_bytes<SteppedBytes>(p, workers);
 #endif
-  if (p.rows >= kManyRows && ByteLayout(p.matrix).groups <= GroupOrder::kMostGroups &&
-      pairs_pay(p.matrix, p.packed))
-    return multiply_bytes<PairedBytes>(p, workers);
   multiply_bytes<WideBytes>(p, workers);
 }
 

@@ -20,7 +20,7 @@ struct ByteRows {
 inline constexpr std::int64_t kMostGroupBytes = 8;
 
 /// The largest bytes of eight elements each, a step, of blocks of rows: a line of bytes per block, after the rows.
-inline constexpr std::int64_t kRowsOfBlock = 5;
+inline constexpr std::int64_t kRowsOfBlock = 4;
 inline constexpr std::int64_t kStepsOfLine = 64;  // that lines are filled up to
 struct ByteBlocks {
   ByteBlocks(const ByteMatrix& matrix, std::int64_t rows)

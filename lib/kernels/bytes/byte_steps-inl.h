@@ -1,5 +1,5 @@
-// Rows of bytes times tiles of columns, two groups at a time in sums of 16 bits where these hold them. Compiled once
-// per instruction set, so without a plain include guard.
+// Rows of bytes times tiles of columns, two groups at a time: in sums of 16 bits where these hold them, else by pairs, else
+// by products of 16 bits. Compiled once per instruction set, so without a plain include guard.
 #if defined(CTXGEN_KERNELS_BYTE_STEPS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CTXGEN_KERNELS_BYTE_STEPS_INL_H
 #undef CTXGEN_KERNELS_BYTE_STEPS_INL_H
@@ -10,57 +10,22 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
+#include "bytes/byte_limits.h"
 #include "bytes/byte_pairs-inl.h"
 #include "bytes/byte_rows.h"
+#include "prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
 /// A step is two groups. The products of four elements of a column with bytes of up to `most` stay within 16 bits,
-/// whatever their order, if the positive elements times `most` do and the negative ones, too. `most` is that of a
-/// block of rows: few activations are near 255, even where some are.
+/// whatever their order, if the positive elements times `most` do and the negative ones, too: limits of the matrix say
+/// so. `most` is that of a block of rows: few activations are near 255, even where some are.
 struct SteppedBytes {
   static constexpr std::size_t kGroupBytes = 4;
-  static constexpr std::int64_t kMostSteps = 2048;
 };
-
-/// allowed[s]: how large bytes may be by which 16 bits hold the sums of step s of some columns.
-struct StepLimits {
-  std::uint8_t allowed[SteppedBytes::kMostSteps + kStepsOfLine];
-};
-
-/// kLargestBytes[sum]: the largest byte by which a sum of elements stays within 16 bits.
-inline constexpr auto kLargestBytes = [] {
-  std::array<std::uint8_t, 4 * 128 + 1> largest{};
-  for (int sum = 0; sum < static_cast<int>(largest.size()); ++sum)
-    largest[static_cast<std::size_t>(sum)] =
-        static_cast<std::uint8_t>(sum <= 128 ? 255 : 32767 / sum);
-  return largest;
-}();
-
-/// Requires  steps <= kMostSteps.
-template <std::size_t kVectors>
-HWY_NOINLINE void find_limits(const std::byte* words, std::int64_t steps, StepLimits& limits) {
-  const Shorts d;
-  const auto ones = hn::Set(Bytes(), 1);
-  const auto zero = hn::Zero(SignedBytes());
-  for (std::int64_t s = 0; s < steps; ++s, words += 2 * kByteWordRow) {
-    auto most = hn::Zero(d);
-    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-      const auto first = load_signed(words, v), second = load_signed(words + kByteWordRow, v);
-      const auto both = [&](auto a, auto b) HWY_ATTR {
-        return hn::Add(hn::SatWidenMulPairwiseAdd(d, ones, a),
-                       hn::SatWidenMulPairwiseAdd(d, ones, b));
-      };
-      most = hn::Max(most, both(hn::Max(first, zero), hn::Max(second, zero)));
-      most = hn::Max(most, hn::Neg(both(hn::Min(first, zero), hn::Min(second, zero))));
-    });
-    limits.allowed[s] = kLargestBytes[static_cast<std::size_t>(hn::ReduceMax(d, most))];
-  }
-}
 
 /// to[s] = the largest byte of step s of rows [0, rows), `stride` bytes from one to the next.
 HWY_NOINLINE inline void find_largest(const std::uint8_t* from, std::int64_t rows,
@@ -86,14 +51,66 @@ HWY_NOINLINE inline void find_largest(const std::uint8_t* from, std::int64_t row
   }
 }
 
-/// Which of the steps from a line's first one on are beyond their limits, a bit each.
+/// Steps of a line, a bit each, by the way in which they are multiplied.
+struct StepWays {
+  std::uint64_t together, pairs, any;
+};
 constexpr std::int64_t kStepsAtOnce = hn::MaxLanes(Bytes());
-HWY_INLINE std::uint64_t steps_beyond(const std::uint8_t* largest, const std::uint8_t* allowed,
-                                      std::int64_t count) {
+
+/// Of `count` steps of kVectors vectors of columns: by the largest bytes of some rows, and by the lines of limits, of `steps`
+/// bytes each, of the halves of a tile from the first column's on that the vectors reach into.
+template <std::size_t kVectors>
+HWY_INLINE StepWays ways_of(const std::uint8_t* largest, const std::uint8_t* limits,
+                            std::int64_t steps, std::int64_t count) {
+  constexpr std::size_t kHalves = (kVectors * kByteLanes + kLimitColumns - 1) / kLimitColumns;
   const Bytes d;
-  const auto beyond = hn::Gt(hn::LoadU(d, largest), hn::LoadU(d, allowed));
-  return hn::BitsFromMask(d, hn::And(beyond, hn::FirstN(d, static_cast<std::size_t>(count))));
+  const auto most = hn::LoadU(d, largest);
+  auto of_fours = hn::LoadU(d, limits), of_pairs = hn::LoadU(d, limits + steps);
+  for (std::size_t half = 1; half < kHalves; ++half) {
+    limits += 2 * steps;
+    of_fours = hn::Min(of_fours, hn::LoadU(d, limits));
+    of_pairs = hn::Min(of_pairs, hn::LoadU(d, limits + steps));
+  }
+  const auto all = hn::FirstN(d, static_cast<std::size_t>(count));
+  const std::uint64_t together = hn::BitsFromMask(d, hn::And(all, hn::Le(most, of_fours)));
+  const std::uint64_t fit = hn::BitsFromMask(d, hn::And(all, hn::Le(most, of_pairs)));
+  const std::uint64_t pairs = fit & ~together;
+  return {together, pairs, hn::BitsFromMask(d, all) & ~(together | pairs)};
 }
+
+#if HWY_TARGET == HWY_AVX2
+/// Adds the products of a step of a row and two vectors of columns in 16 bits: by[0] and by[1] are the first group's, by[2]
+/// and the vector at `last` the second one's. What compilers make of the same takes 1.04 times as long (g++ 16, Intel Xeon).
+HWY_INLINE void add_row_of_step(const std::uint8_t* row, const hn::Vec<SignedBytes> (&by)[3],
+                                const std::byte* last, hn::Vec<Shorts> ones,
+                                hn::Vec<Ints> (&sum)[2]) {
+  using Four = std::uint8_t[4];
+  using Vector = std::byte[32];
+  decltype(ones.raw) first, second, one, other;
+  auto sum0 = sum[0].raw, sum1 = sum[1].raw;  // of an array they stay in memory
+  __asm__(
+      "vpbroadcastd %[four], %[first]\n\t"
+      "vpbroadcastd %[next], %[second]\n\t"
+      "vpmaddubsw %[by0], %[first], %[one]\n\t"
+      "vpmaddubsw %[by2], %[second], %[other]\n\t"
+      "vpmaddubsw %[by1], %[first], %[first]\n\t"
+      "vpmaddubsw %[by3], %[second], %[second]\n\t"
+      "vpaddw %[other], %[one], %[one]\n\t"
+      "vpaddw %[second], %[first], %[first]\n\t"
+      "vpmaddwd %[ones], %[one], %[one]\n\t"
+      "vpmaddwd %[ones], %[first], %[first]\n\t"
+      "vpaddd %[one], %[sum0], %[sum0]\n\t"
+      "vpaddd %[first], %[sum1], %[sum1]"
+      : [first] "=&x"(first), [second] "=&x"(second), [one] "=&x"(one), [other] "=&x"(other),
+        [sum0] "+x"(sum0), [sum1] "+x"(sum1)
+      : [four] "m"(*reinterpret_cast<const Four*>(row)),
+        [next] "m"(*reinterpret_cast<const Four*>(row + 4)), [by0] "x"(by[0].raw),
+        [by1] "x"(by[1].raw), [by2] "x"(by[2].raw),
+        [by3] "m"(*reinterpret_cast<const Vector*>(last)), [ones] "x"(ones.raw));
+  sum[0].raw = sum0;
+  sum[1].raw = sum1;
+}
+#endif
 
 /// Adds the products of a step in 16 bits.
 template <std::size_t kRows, std::size_t kVectors>
@@ -101,6 +118,16 @@ HWY_INLINE void add_step(const RowPointers<kRows>& rows, const std::byte* words,
                          hn::Vec<Ints> (&sum)[kRows][kVectors]) {
   const Shorts d;
   const auto ones = hn::Set(d, 1);
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (kVectors == 2) {
+    const hn::Vec<SignedBytes> by[3] = {load_signed(words, 0), load_signed(words, 1),
+                                        load_signed(words + kByteWordRow, 0)};
+    const std::byte* last = words + kByteWordRow + kByteLanes * 4;
+    unrolled<kRows>([&](auto r)
+                        CTXGEN_UNROLLED { add_row_of_step(rows.row(r), by, last, ones, sum[r]); });
+    return;
+  }
+#endif
   hn::Vec<SignedBytes> by[2][kVectors];
   unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
     by[0][v] = load_signed(words, v);
@@ -117,36 +144,55 @@ HWY_INLINE void add_step(const RowPointers<kRows>& rows, const std::byte* words,
   });
 }
 
-/// Adds the products of any group.
-template <std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void add_group(const RowPointers<kRows>& rows, std::size_t offset,
-                          const std::byte* words, hn::Vec<Ints> (&sum)[kRows][kVectors]) {
-  add_every_second<false>(rows, offset, words, sum);
-  add_every_second<true>(rows, offset, words, sum);
+/// Calls take(step) for each bit.
+template <class Take>
+HWY_INLINE void for_steps(std::uint64_t bits, const Take& take) {
+  for (; bits != 0; bits &= bits - 1) take(static_cast<std::size_t>(std::countr_zero(bits)));
 }
 
-/// sum[r][v] of kRows rows, whose largest bytes are `largest`, and kVectors vectors of columns.
+/// The largest bytes of some rows, a byte per step, and the first line of limits of their columns.
+struct StepBounds {
+  const std::uint8_t *largest, *limits;
+};
+
+/// sum[r][v] of kRows rows and kVectors vectors of columns. Asks for a cache line per step at `ahead`.
 template <std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void sum_steps(std::int64_t groups, const std::uint8_t* largest,
-                          const StepLimits& limits, RowPointers<kRows> rows, const std::byte* words,
+HWY_INLINE void sum_steps(std::int64_t groups, const StepBounds& bounds, RowPointers<kRows> rows,
+                          const std::byte* words, const std::byte* ahead,
                           hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  constexpr std::size_t kRowBytes = 8, kWordBytes = 2 * kByteWordRow;  // of a step
   unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
     unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { sum[r][v] = hn::Zero(Ints()); });
   });
   const std::int64_t steps = groups / 2;
   for (std::int64_t line = 0; line < steps; line += kStepsAtOnce) {
     const std::int64_t count = std::min(kStepsAtOnce, steps - line);
-    std::uint64_t beyond = steps_beyond(largest + line, limits.allowed + line, count);
-    for (std::int64_t s = 0; s < count; ++s) {
-      const std::int64_t end = beyond == 0 ? count : std::countr_zero(beyond);
-      for (; s < end; ++s, words += 2 * kByteWordRow, rows.advance(8)) add_step(rows, words, sum);
-      if (s == count) break;
-      add_group(rows, 0, words, sum);
-      add_group(rows, 4, words + kByteWordRow, sum);
-      words += 2 * kByteWordRow;
-      rows.advance(8);
-      beyond &= beyond - 1;
+    const StepWays ways =
+        ways_of<kVectors>(bounds.largest + line, bounds.limits + line, steps, count);
+    const auto together = [&](std::size_t s) HWY_ATTR {
+      auto at = rows;
+      at.advance(s * kRowBytes);
+      prefetch_second(ahead + s * kLineBytes);
+      add_step(at, words + s * kWordBytes, sum);
+    };
+    if (std::popcount(ways.together) == count) {
+      HWY_UNROLL(2)
+      for (std::size_t s = 0; s < static_cast<std::size_t>(count); ++s) together(s);
+    } else {
+      for_steps(ways.together, together);
     }
+    for_steps(ways.pairs, [&](std::size_t s) HWY_ATTR {
+      prefetch_second(ahead + s * kLineBytes);
+      add_pairs(rows, s * kRowBytes, words + s * kWordBytes, sum);
+      add_pairs(rows, s * kRowBytes + 4, words + s * kWordBytes + kByteWordRow, sum);
+    });
+    for_steps(ways.any, [&](std::size_t s) HWY_ATTR {
+      add_group(rows, s * kRowBytes, words + s * kWordBytes, sum);
+      add_group(rows, s * kRowBytes + 4, words + s * kWordBytes + kByteWordRow, sum);
+    });
+    words += static_cast<std::size_t>(count) * kWordBytes;
+    ahead += static_cast<std::size_t>(count) * kLineBytes;
+    rows.advance(static_cast<std::size_t>(count) * kRowBytes);
   }
   if (groups % 2 != 0) add_group(rows, 0, words, sum);
 }

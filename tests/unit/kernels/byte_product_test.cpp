@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace ctxgen::kernels {
@@ -19,6 +20,7 @@ struct Form {
   bool a_signed = false, b_signed = true;
   enum class Zeros : std::uint8_t { kNone, kOne, kPerColumn } zeros = Zeros::kNone;
   bool a_zero = true;
+  bool limits = true;  // as compiles pack matrices
 };
 
 /// A product over the whole range of bytes.
@@ -47,7 +49,8 @@ struct Case {
             .zero_per_column = form.zeros == Form::Zeros::kPerColumn};
   }
   [[nodiscard]] ByteMatrix matrix() const {
-    return {.k = form.k, .n = form.n, .zeros = needs_zeros(source(), form.n)};
+    return {
+        .k = form.k, .n = form.n, .zeros = needs_zeros(source(), form.n), .limits = form.limits};
   }
   static std::int64_t number(std::uint8_t byte, bool is_signed) {
     return is_signed ? static_cast<std::int8_t>(byte) : byte;
@@ -290,10 +293,51 @@ TEST(ByteProduct, IsExactForManyRowsOfSmallBytes) {
       }
 }
 
-TEST(ByteProduct, IsExactForManyRowsOfMoreGroupsThanAreOrdered) {
+TEST(ByteProduct, IsExactForManyRowsOfLongDepth) {
   Case one({48, 16390, 9, true, true, Form::Zeros::kNone, true}, 1);
   make_small(one, 1);
   expect_exact(one);
+}
+
+/// Files of earlier builds have none.
+TEST(ByteProduct, IsExactWithoutLimits) {
+  for (const std::int64_t rows : {1, 7, 48}) {
+    Case one({rows, 200, 41, false, true, Form::Zeros::kPerColumn, true, false}, 2);
+    make_small(one, 2);
+    expect_exact(one);
+  }
+}
+
+/// Of 16 x 32 with (row, element) in column 20 and zeros: the limits of two steps of the second half, of fours and of pairs.
+std::vector<int> limits_of(const std::vector<std::pair<int, int>>& elements) {
+  const ByteMatrix matrix{.k = 16, .n = 32, .limits = true};
+  std::vector<std::uint8_t> b(static_cast<std::size_t>(matrix.k * matrix.n));
+  for (const auto& [k, value] : elements)
+    b[static_cast<std::size_t>(k * matrix.n + 20)] = static_cast<std::uint8_t>(value);
+  const std::uint64_t bytes = packed_bytes(matrix);
+  const Aligned packed = aligned(bytes);
+  pack(matrix, {.is_signed = true, .values = b.data()}, packed.get());
+  const std::uint64_t first = 4 * kByteColumns * 4 + kByteColumns * 4;
+  EXPECT_EQ(bytes, first + 128);
+  std::vector<int> limits;
+  for (std::uint64_t i = first; i < first + 8; ++i) limits.push_back(static_cast<int>(packed[i]));
+  EXPECT_EQ(std::vector<int>(limits.begin(), limits.begin() + 4), std::vector<int>(4, 255));
+  return {limits.begin() + 4, limits.end()};
+}
+
+TEST(ByteMatrix, HasLimitsOfTheBytesThatFitInto16Bits) {
+  using testing::ElementsAre;
+  EXPECT_THAT(limits_of({}), ElementsAre(255, 255, 255, 255));
+  // Four elements of 60 are 240: 32767 / 240 = 136; pairs of them fit.
+  EXPECT_THAT(limits_of({{0, 60}, {1, 60}, {4, 60}, {5, 60}}), ElementsAre(136, 255, 255, 255));
+  // So do they with elements of both signs between them, or with those of the other sum.
+  EXPECT_THAT(limits_of({{0, 60}, {1, 60}, {4, -60}, {5, -60}}), ElementsAre(255, 255, 255, 255));
+  EXPECT_THAT(limits_of({{0, 60}, {1, 60}, {6, 60}, {7, 60}}), ElementsAre(255, 255, 255, 255));
+  // A pair of more than 128 does not: 32767 / 254 = 129.
+  EXPECT_THAT(limits_of({{8, 127}, {9, 127}}), ElementsAre(255, 129, 255, 129));
+  EXPECT_THAT(limits_of({{10, -128}, {11, -128}, {14, -128}, {15, -128}}),
+              ElementsAre(255, 63, 255, 127));
+  EXPECT_THAT(limits_of({{8, 64}, {9, 64}, {12, 1}}), ElementsAre(255, 254, 255, 255));
 }
 
 TEST(ByteProduct, WrapsAroundAt32Bits) {
@@ -503,6 +547,9 @@ TEST(ByteMatrix, OfTheLargestSizesHasSizesThatFit) {
   EXPECT_EQ(packed_bytes(largest), (std::uint64_t{1} << 26) * ((std::uint64_t{1} << 36) + 256));
   EXPECT_EQ(scratch_bytes(largest, INT64_MAX), std::nullopt);
   EXPECT_GT(scratch_bytes(largest, 3).value(), 6 * std::uint64_t{kMost});
+  const ByteMatrix limited{.k = kMost, .n = kMost, .limits = true};
+  EXPECT_EQ(packed_bytes(limited), (std::uint64_t{1} << 26) * ((std::uint64_t{1} << 36) + 128) +
+                                       (std::uint64_t{1} << 56) + 64);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ struct ConvOfBytes {
   Dims bias = {5}, zero = {};
   std::optional<std::int64_t> group = {};
   DataType result = DataType::kFloat;
+  bool limits = false;
 };
 
 Maker byte_conv(const ConvOfBytes& c) {
@@ -48,6 +49,7 @@ Maker byte_conv(const ConvOfBytes& c) {
                             ints("strides", c.strides), ints("dilations", c.dilations),
                             ints("pads", c.pads)};
   if (c.group) params.push_back(integer("group", *c.group));
+  if (c.limits) params.push_back(integer("limits", 1));
   const Operand y = maker.op(
       kind::kByteConv,
       {maker.input(counted_bytes(c.src)), maker.weight(counted_bytes({bytes})),
@@ -84,6 +86,7 @@ TEST(ExecByteConv, RefusesGroupsThatItHasNotGot) {
   EXPECT_EQ(code_with([](ConvOfBytes& c) { c.src[1] = 4; }), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_with([](ConvOfBytes& c) { c.bytes = 26; }), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_with([](ConvOfBytes& c) { c.kernel = {3, 4}; }), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_with([](ConvOfBytes& c) { c.limits = true; }), ErrorCode::kInvalidGraph);
   EXPECT_EQ(code_with([](ConvOfBytes& c) {
               c.kernel = {27, 19};
               c.k = 513;

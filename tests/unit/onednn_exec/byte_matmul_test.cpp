@@ -7,11 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include "ctxgen/ctxfile/needs.h"
 #include "ctxgen/ctxfile/op_rounding.h"
 #include "ctxgen/kernels/byte_product.h"
 #include "ctxgen/onednn/op_kinds.h"
 
 #include "code_of.h"
+#include "layout/weight_layout.h"
 #include "program_maker.h"
 
 // Kinds byte_matmul and dynamic_quantize. tests/unit/kernels has the numbers.
@@ -58,6 +60,7 @@ struct Form {
   DataType stored = DataType::kFloat;  // bytes: of these steps
   double out_scale = 0.5;
   std::int64_t out_zero = 100;
+  bool limits = false;
 };
 
 Tensor real_tensor(const Dims& dims, float low) {
@@ -79,6 +82,7 @@ Maker product(const Form& form, const std::optional<Tensor>& packed = std::nullo
   }
   std::vector<Param> params{integer("k", form.k), integer("n", form.n),
                             integer("zeros", form.zeros)};
+  if (form.limits) params.push_back(integer("limits", 1));
   if (form.stored != DataType::kFloat) {
     params.push_back(real("out_scale", form.out_scale));
     params.push_back(integer("out_zero", form.out_zero));
@@ -216,6 +220,25 @@ TEST(ExecByteMatmul, StoresItsMatrixOnceAndRepacksNothing) {
     EXPECT_EQ(executable->plan_statistics().repacked_bytes, 0U);
     EXPECT_EQ(statistics.repacked_bytes, 0U);
   }
+}
+
+/// Those with limits are a packing of their own, which older releases do not know.
+TEST(ExecByteMatmul, OfAMatrixWithLimitsIsTheSame) {
+  ByteMatrix limited = kMatrix;
+  limited.limits = true;
+  Maker with = product({.a = {50, kRowsK}, .limits = true}, packed_matrix(limited));
+  Maker without = product({.a = {50, kRowsK}});
+  EXPECT_EQ(compile_and_run(with).value(), compile_and_run(without).value());
+  const Need need{Need::kPacking, kLimitedBytes};
+  const auto needs_packing = [&](const Program& program) {
+    const std::vector<Need> needs = needs_of(loader(), std::span(&program, 1));
+    return std::ranges::contains(needs, need);
+  };
+  EXPECT_TRUE(needs_packing(with.program()));
+  EXPECT_FALSE(needs_packing(without.program()));
+  EXPECT_TRUE(dynamic_cast<const KnowsNeeds&>(loader()).knows(need));
+  EXPECT_EQ(code_of_form({.limits = true}), ErrorCode::kInvalidGraph);
+  EXPECT_EQ(code_of_form({}, packed_matrix(limited)), ErrorCode::kInvalidGraph);
 }
 
 TEST(ExecByteMatmul, RefusesWhatItHasNoKernelFor) {

@@ -160,7 +160,7 @@ Result<std::optional<OwnWeights>> own_weights(const ProgramOp& op, const Tensor&
   if (conv && is_depthwise(op, dims)) return depthwise_weights(stored);
   if (conv && params_of<ConvParams>(op).group != 1) return std::nullopt;
   const bool columns_first = conv || params_of<MatmulParams>(op).trans_b;
-  OwnWeights made;
+  OwnWeights made{.matrix = {.limits = true}, .packed = {}};
   made.matrix.n = dims[columns_first ? 0 : 1];
   made.matrix.k = stored.element_count() / made.matrix.n;
   if (!kernels::is_valid(made.matrix) || has_few_columns(made.matrix, stored.bytes().size()))
@@ -181,7 +181,7 @@ bool takes_bias(const ProgramEditor& editor, const ProgramOp& op, std::int64_t c
 }
 
 void encode_own(const ProgramOp& op, const OwnWeights& own, const Dims& stored, ProgramOp& made) {
-  const ByteMatmulParams product{.k = own.matrix.k, .n = own.matrix.n};
+  const ByteMatmulParams product = matrix_params(own.matrix);
   made.params.clear();
   made.kind = op.kind == kind::kConv ? kind::kByteConv : kind::kByteMatmul;
   if (op.kind != kind::kConv) return encode(product, made);

@@ -145,6 +145,7 @@ Refusal read_byte_matrix(const NodeView& n, const ByteInputs& at, const RnnAttri
 
 Refusal check_byte_weights(const NodeView& n, RnnAttributes& params) {
   CTXGEN_REFUSE(read_byte_matrix(n, kByteWeights, params, params.weights));
+  params.weights.limits = true;  // a run multiplies all steps of x at once, but one of the state
   CTXGEN_REFUSE(read_byte_matrix(n, kByteRecurrent, params, params.recurrent));
   if (params.recurrent.k != params.hidden)
     return std::format("recurrent weights are {}", to_string(n.constant(2)->dims()));
@@ -363,6 +364,7 @@ ProgramOp layer_op(const NodeView& n, const RnnAttributes& params, ProgramBuilde
                           .units = params.hidden,
                           .weight_zeros = params.weights.zeros,
                           .recurrent_zeros = params.recurrent.zeros,
+                          .limits = 1,
                           .direction = params.direction},
            op);
   else

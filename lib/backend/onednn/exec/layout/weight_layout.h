@@ -12,6 +12,8 @@ namespace ctxgen::onednn {
 /// have their own numbers there, own kernels get theirs from kOwnPackings on.
 inline constexpr std::uint16_t kPlainPacking = 1;  // ONNX's order, in the bin or in a source's file
 inline constexpr std::uint16_t kOwnPackings = 0x8000;
+/// Matrices of bytes with limits (ctxgen/kernels/byte_product.h), which are stored as plain bytes: ops say so.
+inline constexpr std::uint16_t kLimitedBytes = kOwnPackings;
 
 /// The packing of a stored layout, known or not; 0 where it is too short to have one.
 [[nodiscard]] std::uint16_t packing_of(std::span<const std::byte> layout);

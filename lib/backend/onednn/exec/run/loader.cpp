@@ -7,6 +7,8 @@
 #include "ctxgen/ctxfile/plan_view.h"
 #include "ctxgen/ctxfile/tuning_table.h"
 #include "ctxgen/onednn/exec.h"
+#include "ctxgen/onednn/op_kinds.h"
+#include "ctxgen/onednn/param_codec.h"
 
 #include "kinds/kind_rows.h"
 #include "layout/tuned_forms.h"
@@ -60,6 +62,12 @@ bool since_1_1(const Need& need) {
   return need.group == Need::kOpKind ? need.number <= kKindsOf1_1 : need.number < kOwnPackings;
 }
 
+bool has_limits(const ProgramOp& op) {
+  const bool bytes =
+      op.kind == kind::kByteMatmul || op.kind == kind::kByteConv || op.kind == kind::kByteLstm;
+  return bytes && find_param(op, "limits") != nullptr;
+}
+
 class OnednnLoader final : public ProgramLoader,
                            public KnowsRounding,
                            public KnowsNeeds,
@@ -104,8 +112,10 @@ class OnednnLoader final : public ProgramLoader,
   [[nodiscard]] std::vector<Need> needs_of(std::span<const Program> programs) const override {
     std::set<Need> needs;
     for (const Program& program : programs) {
-      for (const ProgramOp& op : program.ops)
+      for (const ProgramOp& op : program.ops) {
         if (const KindRow* row = find_kind(op.kind)) needs.insert({Need::kOpKind, row->number});
+        if (has_limits(op)) needs.insert({Need::kPacking, kLimitedBytes});
+      }
       for (const ProgramWeight& weight : program.weights)
         for (const PackedWeight& packed : weight.packed)
           needs.insert({Need::kPacking, packing_of(packed.layout)});
@@ -114,7 +124,8 @@ class OnednnLoader final : public ProgramLoader,
     return {needs.begin(), needs.end()};
   }
   [[nodiscard]] bool knows(const Need& need) const override {
-    if (need.group == Need::kPacking) return knows_packing(need.number);
+    if (need.group == Need::kPacking)
+      return need.number == kLimitedBytes || knows_packing(need.number);
     return need.group == Need::kOpKind && std::ranges::any_of(kind_rows(), [&](const KindRow* row) {
              return row->number == need.number;
            });

@@ -13,6 +13,7 @@ namespace ctxgen::kernels {
 struct ByteMatrix {
   std::int64_t k = 0, n = 0;  // 1 to 2^31
   bool zeros = false;         // there are zero points other than 0 (s8) or 128 (u8)
+  bool limits = false;        // the packed form has limits: faster without VNNI
 };
 
 /// Whether the numbers are among those above.
@@ -22,7 +23,13 @@ struct ByteMatrix {
 // one filled up with zeros. A tile is (k + 3) / 4 rows of 32 words, the word of a column holding four
 // consecutive elements as s8 (those of u8 less 128), the first one in its low byte; then 32 sums of the
 // columns (s32) and, with `zeros`, their 32 zero points (s32, those of u8 less 128).
+//
+// With `limits`, these follow: for each half of each tile (16 columns) a line of a byte for each step (two rows of words, whole
+// ones) and another such line, then zeros up to a multiple of 64, of which the last 64 are read, too. By bytes up to the first
+// line's limit, a step's products may be added four at a time in 16 bits: of each column the elements 0, 1, 4 and 5 and the
+// others, in any order; by bytes up to the second line's, pairs of consecutive elements may be.
 inline constexpr std::int64_t kByteColumns = 32;
+inline constexpr std::int64_t kLimitColumns = 16;
 
 /// Bytes of the packed form; UINT64_MAX if that passes 2^64. Requires  is_valid().
 [[nodiscard]] std::uint64_t packed_bytes(const ByteMatrix& matrix);

@@ -62,6 +62,12 @@ Result<Tensor> packed_byte_matrix(const ByteWeights& weights) {
   return packed;
 }
 
+ByteMatmulParams matrix_params(const kernels::ByteMatrix& matrix) {
+  ByteMatmulParams params{.k = matrix.k, .n = matrix.n, .zeros = matrix.zeros};
+  if (matrix.limits) params.limits = 1;
+  return params;
+}
+
 Result<Tensor> window_rows(const Tensor& weights) {
   const std::int64_t results = weights.dims()[0], channels = weights.dims()[1];
   const std::int64_t positions = weights.element_count() / results / channels;
@@ -91,7 +97,7 @@ Read<ByteWeights> read_byte_weights(const NodeView& n, std::size_t values, std::
   if (!is_byte(stored->type())) return refuse("weights of type {}", name_of(stored->type()));
   if (stored->rank() != 2) return refuse("weights of rank {}, expected 2", stored->rank());
   ByteWeights read;
-  read.matrix = {.k = stored->dims()[0], .n = stored->dims()[1]};
+  read.matrix = {.k = stored->dims()[0], .n = stored->dims()[1], .limits = true};
   if (order == Stored::kColumns) std::swap(read.matrix.k, read.matrix.n);
   if (!kernels::is_valid(read.matrix)) return refuse("weights {}", to_string(stored->dims()));
   read.source = {.is_signed = stored->type() == DataType::kInt8,
@@ -156,8 +162,7 @@ Operand byte_operand(const GraphView& view, ValueId id, ProgramBuilder& builder)
 Status add_byte_matmul(const NodeView& n, std::size_t values, const ByteWeights& weights,
                        const ByteOperands& operands, ProgramOp op, std::uint32_t result,
                        ProgramBuilder& builder) {
-  const kernels::ByteMatrix& m = weights.matrix;
-  encode(ByteMatmulParams{.k = m.k, .n = m.n, .zeros = m.zeros}, op);
+  encode(matrix_params(weights.matrix), op);
   return add_packed(weights, n.input_value(values).name, operands, std::move(op), result, builder);
 }
 
@@ -173,7 +178,7 @@ Read<ByteConvWeights> read_byte_conv(const NodeView& n) {
   read.conv = CTXGEN_TRY(read_conv_params(n, stored->dims()));
   if (read.conv.group != 1) return refuse("{} groups, expected 1", read.conv.group);
   const std::int64_t results = stored->dims()[0];
-  read.matrix.matrix = {.k = stored->element_count() / results, .n = results};
+  read.matrix.matrix = {.k = stored->element_count() / results, .n = results, .limits = true};
   if (!kernels::is_valid(read.matrix.matrix))
     return refuse("weights {}", to_string(stored->dims()));
   read.matrix.source.is_signed = stored->type() == DataType::kInt8;
@@ -186,9 +191,8 @@ Read<ByteConvWeights> read_byte_conv(const NodeView& n) {
 Status add_byte_conv(const NodeView& n, const ByteConvWeights& weights,
                      const ByteOperands& operands, ProgramOp op, std::uint32_t result,
                      ProgramBuilder& builder) {
-  const kernels::ByteMatrix& m = weights.matrix.matrix;
   const Tensor& stored = *n.constant(1);
-  encode(ByteConvParams{.matrix = {.k = m.k, .n = m.n, .zeros = m.zeros},
+  encode(ByteConvParams{.matrix = matrix_params(weights.matrix.matrix),
                         .kernel = list_of(stored.dims().span().subspan(2)),
                         .window = weights.conv.window},
          op);

@@ -33,6 +33,9 @@ enum class Stored : std::uint8_t { kRows, kColumns };
 /// The packed form, u8 [bytes]. Errors  RESOURCE_LIMIT.
 [[nodiscard]] Result<Tensor> packed_byte_matrix(const ByteWeights& weights);
 
+/// What an op's parameters say of its matrix.
+[[nodiscard]] ByteMatmulParams matrix_params(const kernels::ByteMatrix& matrix);
+
 /// The elements of a tensor of 8-bit integers, as long as it lives.
 [[nodiscard]] const std::uint8_t* bytes_in(const Tensor& tensor);
 

@@ -40,7 +40,7 @@ Result<ByteConv> describe_byte_conv(const ProgramOp& op, const Dims& src) {
   if (conv.depthwise) {
     const std::int64_t channels = src.size() < 2 ? 0 : src[1];
     if (*params.group != conv.matrix.n || channels != conv.matrix.n || conv.matrix.zeros ||
-        conv.matrix.k > kernels::kMostByteTaps)
+        conv.matrix.limits || conv.matrix.k > kernels::kMostByteTaps)
       return fail(ErrorCode::kInvalidGraph, "{}: {} groups of {} x {}, source {}", label(op),
                   *params.group, conv.matrix.k, conv.matrix.n, to_string(src));
     depth *= channels;

@@ -90,7 +90,10 @@ Status check_byte_types(const Program& program, const ProgramOp& op) {
 }
 
 Result<kernels::ByteMatrix> byte_matrix(const ProgramOp& op, const ByteMatmulParams& params) {
-  const kernels::ByteMatrix matrix{.k = params.k, .n = params.n, .zeros = params.zeros};
+  const kernels::ByteMatrix matrix{.k = params.k,
+                                   .n = params.n,
+                                   .zeros = params.zeros,
+                                   .limits = params.limits.value_or(0) != 0};
   if (!kernels::is_valid(matrix))
     return fail(ErrorCode::kInvalidGraph, "{}: {} x {}", label(op), params.k, params.n);
   return matrix;

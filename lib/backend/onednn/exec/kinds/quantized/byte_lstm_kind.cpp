@@ -61,7 +61,10 @@ Result<ByteLstmShape> layer_of(const ProgramOp& op) {
       .units = params.units,
       .directions = params.direction == "bidirectional" ? 2 : 1,
       .reversed = params.direction == "reverse",
-      .weights = {.k = params.inputs, .n = 4 * params.units, .zeros = params.weight_zeros},
+      .weights = {.k = params.inputs,
+                  .n = 4 * params.units,
+                  .zeros = params.weight_zeros,
+                  .limits = params.limits.value_or(0) != 0},
       .recurrent = {.k = params.units, .n = 4 * params.units, .zeros = params.recurrent_zeros}};
   if (!kernels::is_valid(layer.weights) || !kernels::is_valid(layer.recurrent))
     return fail(ErrorCode::kInvalidGraph, "{}: {} inputs, {} units", label(op), params.inputs,

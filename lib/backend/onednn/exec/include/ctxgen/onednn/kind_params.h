@@ -418,12 +418,14 @@ struct AttentionParams {
 struct ByteMatmulParams {
   std::int64_t k = 0, n = 0;
   bool zeros = false;
-  std::optional<double> out_scale = {};  // where the result is 8-bit
+  std::optional<std::int64_t> limits = {};  // 1: the packed matrix has limits
+  std::optional<double> out_scale = {};     // where the result is 8-bit
   std::optional<std::int64_t> out_zero = {};
   static void fields(auto& p, auto& codec) {
     codec("k", p.k);
     codec("n", p.n);
     codec("zeros", p.zeros);
+    codec("limits", p.limits);
     codec("out_scale", p.out_scale);
     codec("out_zero", p.out_zero);
   }
@@ -457,12 +459,14 @@ struct RnnParams {
 struct ByteLstmParams {
   std::int64_t inputs = 0, units = 0;
   bool weight_zeros = false, recurrent_zeros = false;
+  std::optional<std::int64_t> limits = {};  // 1: the packed weights have limits
   std::string direction = "forward";
   static void fields(auto& p, auto& codec) {
     codec("inputs", p.inputs);
     codec("units", p.units);
     codec("weight_zeros", p.weight_zeros);
     codec("recurrent_zeros", p.recurrent_zeros);
+    codec("limits", p.limits);
     codec("direction", p.direction);
   }
   bool operator==(const ByteLstmParams&) const = default;

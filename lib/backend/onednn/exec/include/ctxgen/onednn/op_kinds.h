@@ -173,20 +173,21 @@ inline constexpr std::string_view kDefaults = "defaults";
 /// a u8 or s8 [..., K], matrix u8 [bytes] (a weight: [K, N] packed as ctxgen/kernels/byte_product.h
 /// says), zero? of a's type (one element), scale? (one element), scales? [1] or [N], bias? [N]:
 /// the exact sums of (a - zero) times the matrix less its zero points, in s32, as they are or as f32 times
-/// (scale * scales), plus bias. params: k, n, zeros (the packed matrix has zero points), out_scale, out_zero
-/// (of a u8 or s8 result, which only "relu" without a slope and "clip" come before).
+/// (scale * scales), plus bias. params: k, n, zeros (the packed matrix has zero points), limits (it has those; absent: 0),
+/// out_scale, out_zero (of a u8 or s8 result, which only "relu" without a slope and "clip" come before).
 inline constexpr std::string_view kByteMatmul = "byte_matmul";
 /// a u8 or s8 [N, C, D1..Dk], k 1 or 2, and the other inputs of "byte_matmul", whose matrix is the weights
 /// [K1..Kk, C, M]: the convolution of (a - zero), which padding counts as 0. params: k (C K1..Kk), n (M),
-/// zeros, out_scale, out_zero, kernel, strides, dilations, pads | auto_pad, group (absent: 1; or n, as many as there
-/// are channels: the matrix is the weights as s8 [K1..Kk, M] as they are, k is K1..Kk, at most 512, zeros is 0, and the
-/// result is not s32).
+/// zeros, limits, out_scale, out_zero, kernel, strides, dilations, pads | auto_pad, group (absent: 1; or n, as many as there
+/// are channels: the matrix is the weights as s8 [K1..Kk, M] as they are, k is K1..Kk, at most 512, zeros and limits are 0,
+/// and the result is not s32).
 inline constexpr std::string_view kByteConv = "byte_conv";
 /// x [T, N, I], weights u8 [D, bytes] and recurrent weights u8 [D, bytes] (weights: [I, 4 O] and [O, 4 O] of each
 /// direction packed as those of "byte_matmul", ONNX's order of gates), scales of both [D, 1] or [D, 4 O],
 /// bias [D, 4 O], initial state? [D, N, O], initial cell? -> y [T, N, D*O], state [D, N, O], cell [D, N, O]: an LSTM
 /// whose x, as a whole, and state, that of all N in each step, are rounded as "dynamic_quantize" does, by exact sums.
-/// params: inputs (I), units (O), weight_zeros, recurrent_zeros (the packed matrices have zero points), direction
+/// params: inputs (I), units (O), weight_zeros, recurrent_zeros (the packed matrices have zero points), limits (the packed
+/// weights have those; absent: 0), direction
 /// ("forward", "reverse", "bidirectional"). No post_ops.
 inline constexpr std::string_view kByteLstm = "byte_lstm";
 /// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
