@@ -1,5 +1,5 @@
-// Sums of products of four unsigned and four signed bytes in each 32-bit lane. Compiled once per
-// instruction set, so without a plain include guard.
+// Sums of products of four unsigned and four signed bytes in each 32-bit lane, and the rows of such products. Compiled once
+// per instruction set, so without a plain include guard.
 #if defined(CTXGEN_KERNELS_DOT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CTXGEN_KERNELS_DOT_INL_H
 #undef CTXGEN_KERNELS_DOT_INL_H
@@ -40,13 +40,18 @@ HWY_INLINE void add_kept(Vector& sum, Vector product) {
   sum = hn::Add(sum, product);
 }
 
-/// Four bytes in each lane.
+/// Four bytes.
 template <class Byte>
-HWY_INLINE hn::Vec<Ints> spread_four(const Byte* from) {
+HWY_INLINE std::int32_t load_four(const Byte* from) {
   static_assert(sizeof(Byte) == 1);
   std::int32_t four = 0;
   std::memcpy(&four, from, sizeof four);
-  return hn::Set(Ints(), four);
+  return four;
+}
+/// The same in each lane.
+template <class Byte>
+HWY_INLINE hn::Vec<Ints> spread_four(const Byte* from) {
+  return hn::Set(Ints(), load_four(from));
 }
 
 /// Rows [first, ...) of `bytes` from one to the next, as pointers to every third: the others are at
@@ -66,6 +71,20 @@ struct RowPointers {
   const Byte* at[kPointers];
   std::size_t stride;
 };
+
+/// Calls take<kRows>(row) for rows [row, end), as many at once as there are, `kMost` at most.
+template <std::size_t kMost, class Take>
+HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& take) {
+  const auto take_all = [&]<std::size_t kRows>() HWY_ATTR {
+    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
+      take.template operator()<kRows>(row);
+  };
+  take_all.template operator()<kMost>();
+  if constexpr (kMost > 8) take_all.template operator()<8>();
+  if constexpr (kMost > 4) take_all.template operator()<4>();
+  take_all.template operator()<2>();
+  take_all.template operator()<1>();
+}
 
 /// By products of 16 bits, which hold every pair: any instruction set, any bytes.
 struct WideDot {

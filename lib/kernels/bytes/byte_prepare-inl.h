@@ -173,20 +173,6 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
           .zero = static_cast<std::int32_t>(zero)};
 }
 
-/// Calls take<kRows>(row) for rows [row, end), as many at once as there are, `kMost` at most.
-template <std::size_t kMost, class Take>
-HWY_INLINE void for_row_blocks(std::int64_t row, std::int64_t end, const Take& take) {
-  const auto take_all = [&]<std::size_t kRows>() HWY_ATTR {
-    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
-      take.template operator()<kRows>(row);
-  };
-  take_all.template operator()<kMost>();
-  if constexpr (kMost > 8) take_all.template operator()<8>();
-  if constexpr (kMost > 4) take_all.template operator()<4>();
-  take_all.template operator()<2>();
-  take_all.template operator()<1>();
-}
-
 template <std::size_t kRows>
 HWY_INLINE RowPointers<kRows> rows_at(const PreparedBytes& rows, std::int64_t row) {
   const std::int64_t line = rows.lines.rows;

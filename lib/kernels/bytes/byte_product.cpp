@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/instruction_set.h"
@@ -145,17 +144,13 @@ HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedByte
   const std::byte* end_of_next = ahead + ByteLayout(p.matrix).tile_bytes;
   for_column_vectors(
       p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
-        StepBounds bounds{largest, limits.line(tile, column)};
-        const auto take = [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+        const std::uint8_t* allowed = limits.line(tile, column);
+        for_row_blocks<kRowsOfBlock>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+          const StepBounds bounds{largest + (at - row) / kRowsOfBlock * line, allowed};
           multiply_stepped_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
                                                     bounds, ahead);
           ahead = std::min(ahead + limits.steps * kLineBytes, end_of_next);
-        };
-        std::int64_t at = row;
-        for (; end - at >= kRowsOfBlock; at += kRowsOfBlock, bounds.largest += line)
-          take.template operator()<kRowsOfBlock>(at);
-        if (end - at >= 2) take.template operator()<2>(std::exchange(at, at + 2));
-        if (at < end) take.template operator()<1>(at);
+        });
       });
 }
 

@@ -12,6 +12,7 @@
 #include <bit>
 
 #include "bytes/byte_finish-inl.h"
+#include "dot-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {

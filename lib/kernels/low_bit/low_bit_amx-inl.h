@@ -117,8 +117,7 @@ HWY_INLINE void scale_amx_sums(const std::int32_t* sums, hn::Vec<Floats> scale,
                                hn::Vec<Floats> (&totals)[kAmxRows]) {
   const Floats d;
   unrolled<kAmxRows>([&](auto r) CTXGEN_UNROLLED {
-    const auto step =
-        hn::BitCast(d, hn::Set(Ints(), load_four(steps + static_cast<std::int64_t>(r) * stride)));
+    const auto step = hn::BitCast(d, spread_four(steps + static_cast<std::int64_t>(r) * stride));
     const auto sum = hn::ConvertTo(d, hn::Load(Ints(), sums + r * kLanes));
     totals[r] = hn::MulAdd(sum, hn::Mul(scale, step), totals[r]);
   });

@@ -24,12 +24,6 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 constexpr std::size_t kTileVectors = kLowBitColumns / kLanes;
 
-HWY_INLINE std::int32_t load_four(const std::byte* from) {
-  std::int32_t four = 0;
-  std::memcpy(&four, from, sizeof four);
-  return four;
-}
-
 /// A step of a quantised block: its largest number is 127 of them. NaN where one is NaN or infinite.
 HWY_INLINE float step_of(const float* x, std::int64_t count) {
   const Words d;
@@ -293,11 +287,11 @@ HWY_INLINE void scale_unit(bool middle, const TileReader& tile, const RowReader&
         hn::LoadU(d, reinterpret_cast<const float*>(tile.scales + vector_offset<4>(v, tile.pitch)));
     HWY_UNROLL(8)
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto four = hn::Set(di, load_four(rows.zero + r * rows.stride));
+      const auto four = spread_four(rows.zero + r * rows.stride);
       const auto first = middle ? four : hn::Zero(di);
       auto value = hn::ConvertTo(d, Dot::end(sum[r][v], first));
       if (!middle) value = hn::MulAdd(zeros[v], hn::BitCast(d, four), value);
-      const auto step = hn::BitCast(d, hn::Set(di, load_four(rows.scale + r * rows.stride)));
+      const auto step = hn::BitCast(d, spread_four(rows.scale + r * rows.stride));
       totals[r][v] = hn::MulAdd(value, hn::Mul(scale, step), totals[r][v]);
     }
   }
@@ -337,7 +331,7 @@ HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout
       typename Dot::Sum sum[kRows][kVectors];
       HWY_UNROLL(8)
       for (std::size_t r = 0; r < kRows; ++r) {
-        const auto four = hn::Set(Ints(), load_four(rows.zero + r * rows.stride));
+        const auto four = spread_four(rows.zero + r * rows.stride);
         for (auto& one : sum[r]) one = Dot::start(middle ? four : hn::Zero(Ints()));
       }
       add_unit<Dot, kBits>(words, tile, rows, sum);

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "dot-inl.h"
 #include "low_bit/low_bit_amx-inl.h"
 #include "low_bit/low_bit_float-inl.h"
 #include "low_bit/low_bit_halves-inl.h"
@@ -108,14 +109,9 @@ HWY_NOINLINE void multiply_two_tiles(const LowBitProduct& p, const RowLayout& la
 template <class Kernel>
 HWY_INLINE void multiply_rows(const LowBitProduct& p, const RowLayout& layout, std::int64_t row,
                               std::int64_t end, std::int64_t tile) {
-  const auto take = [&]<std::size_t kRows>() HWY_ATTR {
-    for (; end - row >= static_cast<std::int64_t>(kRows); row += kRows)
-      multiply_tile<Kernel, kRows>(p, layout, row, tile);
-  };
-  if constexpr (kMostRows >= 8) take.template operator()<8>();
-  if constexpr (kMostRows >= 4) take.template operator()<4>();
-  take.template operator()<2>();
-  take.template operator()<1>();
+  for_row_blocks<kMostRows>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
+    multiply_tile<Kernel, kRows>(p, layout, at, tile);
+  });
 }
 
 /// Calls task(0) to task(count - 1), the whole product; `workers` help where they are worth it: starting them costs as
