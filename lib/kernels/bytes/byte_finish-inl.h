@@ -116,8 +116,8 @@ HWY_INLINE void write_byte_columns(const ByteProduct& p, const PreparedBytes& ro
 }
 
 /// Writes the sums of rows [at.row, end) of a tile of columns.
-HWY_NOINLINE void write_tile_sums(const ByteProduct& p, const PreparedBytes& rows,
-                                  const BytePlace& at, std::int64_t end) {
+HWY_NOINLINE inline void write_tile_sums(const ByteProduct& p, const PreparedBytes& rows,
+                                         const BytePlace& at, std::int64_t end) {
   const std::int64_t first = at.tile * kByteColumns;
   const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
   const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
@@ -131,8 +131,8 @@ HWY_NOINLINE void write_tile_sums(const ByteProduct& p, const PreparedBytes& row
 }
 
 /// Bytes of the sums of rows [row, end) of a vector of columns, as the rounded operations make them.
-HWY_NOINLINE void divide_sums(const ByteProduct& p, const PreparedBytes& rows, const BytePlace& at,
-                              std::int64_t end) {
+HWY_NOINLINE inline void divide_sums(const ByteProduct& p, const PreparedBytes& rows,
+                                     const BytePlace& at, std::int64_t end) {
   const Floats d;
   const std::int64_t first = at.tile * kByteColumns;
   const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
@@ -150,8 +150,8 @@ HWY_NOINLINE void divide_sums(const ByteProduct& p, const PreparedBytes& rows, c
 }
 
 /// The same by factors, of two vectors of columns; what they do not decide is divided.
-HWY_NOINLINE void round_sums(const ByteProduct& p, const PreparedBytes& rows, const BytePlace& at,
-                             std::int64_t end) {
+HWY_NOINLINE inline void round_sums(const ByteProduct& p, const PreparedBytes& rows,
+                                    const BytePlace& at, std::int64_t end) {
   constexpr std::int64_t kRowsOfCheck = 4;
   const std::int64_t n = p.matrix.n, first = at.tile * kByteColumns;
   const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;

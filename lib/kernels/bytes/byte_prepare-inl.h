@@ -70,7 +70,7 @@ HWY_INLINE std::int64_t row_stride(const ByteProduct& p) {
   return p.a_stride == 0 ? p.matrix.k : p.a_stride;
 }
 
-HWY_NOINLINE std::int32_t sum_of_row(const ByteProduct& p, const std::uint8_t* from) {
+HWY_NOINLINE inline std::int32_t sum_of_row(const ByteProduct& p, const std::uint8_t* from) {
   const hn::Repartition<std::uint8_t, Words> bytes;
   const hn::Repartition<std::uint64_t, Words> d;
   const auto flip = hn::Set(bytes, p.is_signed ? 128 : 0);
@@ -105,7 +105,7 @@ bool reads_in_place(const ByteProduct& p) {
 }
 
 /// Copies the last rows of `p` for tiles, which read more than a row has: nothing may be there.
-HWY_NOINLINE const std::uint8_t* copy_last_rows(const ByteProduct& p, std::uint8_t* to) {
+HWY_NOINLINE inline const std::uint8_t* copy_last_rows(const ByteProduct& p, std::uint8_t* to) {
   const std::int64_t bytes = ByteLayout(p.matrix).groups * 4;
   if (bytes < kTileDepth || bytes % kTileDepth == 0) return nullptr;
   const std::int64_t count = std::min(p.rows, kTileRows);
