@@ -119,7 +119,7 @@ void measure_conv(const ConvSize& conv, int rounds) {
                         .pad = {conv.kernel / 2, conv.kernel / 2},
                         .channels = conv.channels,
                         .pitch = conv.channels};
-  const ByteMatrix matrix{.k = windows.depth(), .n = conv.n, .zeros = true};
+  const ByteMatrix matrix{.k = windows.depth(), .n = conv.n, .zeros = true, .limits = true};
   const std::int64_t stride = (matrix.k + 3) / 4 * 4;
   std::vector<std::uint8_t> image(static_cast<std::size_t>(conv.size * conv.size * conv.channels));
   std::vector<std::uint8_t> b(static_cast<std::size_t>(matrix.k * matrix.n));

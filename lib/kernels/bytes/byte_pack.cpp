@@ -65,11 +65,10 @@ void write_limits(const std::byte* words, std::byte& fours, std::byte& pairs) {
       Reach four;
       for (const std::int64_t row : {std::int64_t{0}, kByteColumns * 4}) {
         Reach pair;
-        for (const std::int64_t i : {half, half + 1}) {
-          pair.add(words[row + c * 4 + i]);
-          four.add(words[row + c * 4 + i]);
-        }
+        for (const std::int64_t i : {half, half + 1}) pair.add(words[row + c * 4 + i]);
         of_pairs = std::max(of_pairs, pair.most());
+        four.up += pair.up;
+        four.down += pair.down;
       }
       of_fours = std::max(of_fours, four.most());
     }

@@ -87,7 +87,7 @@ HWY_INLINE void add_row_of_step(const std::uint8_t* row, const hn::Vec<SignedByt
   using Four = std::uint8_t[4];
   using Vector = std::byte[32];
   decltype(ones.raw) first, second, one, other;
-  auto sum0 = sum[0].raw, sum1 = sum[1].raw;  // of an array they stay in memory
+  auto sum0 = sum[0].raw, sum1 = sum[1].raw;  // in an array they stay in memory
   __asm__(
       "vpbroadcastd %[four], %[first]\n\t"
       "vpbroadcastd %[next], %[second]\n\t"

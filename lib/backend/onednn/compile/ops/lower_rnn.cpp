@@ -364,7 +364,7 @@ ProgramOp layer_op(const NodeView& n, const RnnAttributes& params, ProgramBuilde
                           .units = params.hidden,
                           .weight_zeros = params.weights.zeros,
                           .recurrent_zeros = params.recurrent.zeros,
-                          .limits = 1,
+                          .limits = matrix_params(params.weights).limits,
                           .direction = params.direction},
            op);
   else

@@ -187,8 +187,7 @@ inline constexpr std::string_view kByteConv = "byte_conv";
 /// bias [D, 4 O], initial state? [D, N, O], initial cell? -> y [T, N, D*O], state [D, N, O], cell [D, N, O]: an LSTM
 /// whose x, as a whole, and state, that of all N in each step, are rounded as "dynamic_quantize" does, by exact sums.
 /// params: inputs (I), units (O), weight_zeros, recurrent_zeros (the packed matrices have zero points), limits (the packed
-/// weights have those; absent: 0), direction
-/// ("forward", "reverse", "bidirectional"). No post_ops.
+/// weights have those; absent: 0), direction ("forward", "reverse", "bidirectional"). No post_ops.
 inline constexpr std::string_view kByteLstm = "byte_lstm";
 /// src -> scale [], zero u8 [], y u8 of src's dims: ONNX's DynamicQuantizeLinear. No post_ops.
 inline constexpr std::string_view kDynamicQuantize = "dynamic_quantize";
