@@ -55,6 +55,13 @@ HWY_INLINE hn::Vec<Ints> without_zeros(const ByteProduct& p, const PreparedBytes
   return hn::Sub(sum, hn::Mul(column.zeros, hn::Set(Ints(), static_cast<std::int32_t>(own))));
 }
 
+/// Rounded before anything is added.
+HWY_INLINE hn::Vec<Floats> scaled(const ByteColumn& column, hn::Vec<Ints> sum) {
+  auto value = hn::Mul(hn::ConvertTo(Floats(), sum), column.scale);
+  CTXGEN_KEEP(value);
+  return value;
+}
+
 /// Writes a vector of sums, less the zero points, to `at`, an index of the result.
 HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
                            const ByteColumn& column, hn::Vec<Ints> sum, std::int64_t at,
@@ -69,8 +76,7 @@ HWY_INLINE void write_sums(const ByteProduct& p, const PreparedBytes& rows, std:
       hn::StoreN(sum, di, p.sums + at, count);
     return;
   }
-  auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
-  CTXGEN_KEEP(value);  // rounded, not joined with the sum
+  auto value = scaled(column, sum);
   if (p.bias != nullptr) value = hn::Add(value, column.bias);
   if (count >= kByteLanes)
     hn::StoreU(value, d, p.out + at);
@@ -87,32 +93,70 @@ struct BytePlace {
   std::int64_t first_row;
 };
 
+/// Those of kVectors vectors of columns, as far as the tile has them.
+template <std::size_t kVectors>
+struct ByteColumns {
+  HWY_INLINE ByteColumns(const ByteProduct& p, const PreparedBytes& rows, std::int64_t tile,
+                         std::size_t column)
+      : first(tile * kByteColumns + static_cast<std::int64_t>(column)) {
+    const std::byte* from = p.packed + tile * ByteLayout(p.matrix).tile_bytes;
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+      const std::size_t c = column + v * kByteLanes;
+      if (first + static_cast<std::int64_t>(v * kByteLanes) >= p.matrix.n) return;
+      of[v] = load_column(p, rows, from, tile * kByteColumns, c);
+    });
+  }
+  std::int64_t first;
+  ByteColumn of[kVectors];
+};
+
+/// Writes sums of rows from `row` on, less the zero points.
+template <std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void write_columns(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
+                              const ByteColumns<kVectors>& columns,
+                              const hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  // The usual case without what its vectors would ask each for itself.
+  const bool whole = p.matrix.n - columns.first >= static_cast<std::int64_t>(kVectors * kByteLanes);
+  if (HWY_LIKELY(whole && p.sums == nullptr && rows.row_sums == nullptr && p.bias != nullptr)) {
+    float* to = p.out + row * p.matrix.n + columns.first;
+    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+        const ByteColumn& column = columns.of[v];
+        const auto value = scaled(column, hn::Sub(sum[r][v], column.sums));
+        hn::StoreU(hn::Add(value, column.bias), Floats(), to + v * kByteLanes);
+      });
+      to += p.matrix.n;
+    });
+    return;
+  }
+  unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+    const std::int64_t column = columns.first + static_cast<std::int64_t>(v * kByteLanes);
+    if (column >= p.matrix.n) return;
+    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+      const std::int64_t at = row + static_cast<std::int64_t>(r);
+      write_sums(p, rows, at, columns.of[v], sum[r][v], at * p.matrix.n + column,
+                 static_cast<std::size_t>(p.matrix.n - column));
+    });
+  });
+}
+
+/// Keeps sums for round_sums().
+template <std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void keep_sums(const BytePlace& at, const hn::Vec<Ints> (&sum)[kRows][kVectors]) {
+  std::int32_t* to = at.sums + (at.row - at.first_row) * kByteColumns + at.column;
+  unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
+    unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
+      hn::StoreU(sum[r][v], Ints(), to + r * kByteColumns + v * kByteLanes);
+    });
+  });
+}
+
 template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void write_byte_columns(const ByteProduct& p, const PreparedBytes& rows,
                                    const BytePlace& at,
                                    const hn::Vec<Ints> (&sum)[kRows][kVectors]) {
-  if (at.sums != nullptr) {
-    std::int32_t* to = at.sums + (at.row - at.first_row) * kByteColumns + at.column;
-    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-        hn::StoreU(sum[r][v], Ints(), to + r * kByteColumns + v * kByteLanes);
-      });
-    });
-    return;
-  }
-  const std::int64_t first = at.tile * kByteColumns;
-  const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
-  const auto columns = static_cast<std::size_t>(std::min(kByteColumns, p.matrix.n - first));
-  unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
-    const std::size_t c = at.column + v * kByteLanes;
-    if (c >= columns) return;
-    const ByteColumn factors = load_column(p, rows, tile, first, c);
-    unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
-      const std::int64_t to = at.row + static_cast<std::int64_t>(r);
-      write_sums(p, rows, to, factors, sum[r][v],
-                 to * p.matrix.n + first + static_cast<std::int64_t>(c), columns - c);
-    });
-  });
+  if (at.sums != nullptr) return keep_sums(at, sum);
+  write_columns(p, rows, at.row, ByteColumns<kVectors>(p, rows, at.tile, at.column), sum);
 }
 
 /// Writes the sums of rows [at.row, end) of a tile of columns.
@@ -133,7 +177,6 @@ HWY_NOINLINE inline void write_tile_sums(const ByteProduct& p, const PreparedByt
 /// Bytes of the sums of rows [row, end) of a vector of columns, as the rounded operations make them.
 HWY_NOINLINE inline void divide_sums(const ByteProduct& p, const PreparedBytes& rows,
                                      const BytePlace& at, std::int64_t end) {
-  const Floats d;
   const std::int64_t first = at.tile * kByteColumns;
   const std::byte* tile = p.packed + at.tile * ByteLayout(p.matrix).tile_bytes;
   const ByteColumn column = load_column(p, rows, tile, first, at.column);
@@ -142,8 +185,7 @@ HWY_NOINLINE inline void divide_sums(const ByteProduct& p, const PreparedBytes& 
   for (std::int64_t row = at.row; row < end; ++row) {
     const std::int32_t* sums = at.sums + (row - at.first_row) * kByteColumns + at.column;
     const auto sum = without_zeros(p, rows, row, column, hn::LoadU(Ints(), sums));
-    auto value = hn::Mul(hn::ConvertTo(d, sum), column.scale);
-    CTXGEN_KEEP(value);  // rounded, not joined with the sum
+    auto value = scaled(column, sum);
     if (p.bias != nullptr) value = hn::Add(value, column.bias);
     store_bytes(p.steps, value, count, p.bytes + row * p.matrix.n + to);
   }

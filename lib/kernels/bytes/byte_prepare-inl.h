@@ -30,7 +30,7 @@ struct PreparedBytes {
   const std::uint8_t* rows;
   std::int64_t stride;           // bytes
   const std::int32_t* row_sums;  // where the matrix has zero points
-  const std::uint8_t* largest;   // of ByteBlocks, for SteppedBytes
+  std::uint8_t* largest;         // of ByteBlocks, for SteppedBytes: find_blocks() writes them
   const std::uint8_t*
       last_rows;         // for TiledBytes: the last kTileRows again, each as long as it is; or null
   std::int32_t zero;     // of the rows, as u8
@@ -115,12 +115,15 @@ HWY_NOINLINE inline const std::uint8_t* copy_last_rows(const ByteProduct& p, std
   return to;
 }
 
-/// The largest bytes of the steps of block `i` of rows that are `stride` bytes from one to the next.
-HWY_INLINE void find_block(const ByteProduct& p, const std::uint8_t* rows, std::int64_t stride,
-                           std::int64_t i, std::uint8_t* to) {
-  const std::int64_t row = i * kRowsOfBlock;
-  find_largest(rows + row * stride, std::min(kRowsOfBlock, p.rows - row), stride,
-               ByteLayout(p.matrix).groups / 2, to);
+/// Writes the largest bytes of the steps of blocks [first, end) of rows.
+HWY_NOINLINE inline void find_blocks(const ByteProduct& p, const PreparedBytes& rows,
+                                     std::int64_t first, std::int64_t end) {
+  const ByteBlocks blocks(p.matrix, p.rows);
+  for (std::int64_t i = first; i < end; ++i) {
+    const std::int64_t row = i * kRowsOfBlock;
+    find_largest(rows.rows + row * rows.stride, std::min(kRowsOfBlock, p.rows - row), rows.stride,
+                 ByteLayout(p.matrix).groups / 2, rows.largest + i * blocks.line);
+  }
 }
 
 template <class Bytes_>
@@ -155,13 +158,8 @@ HWY_NOINLINE PreparedBytes prepare_rows(const ByteProduct& p, Workers& workers) 
                       sums[first + row] = sum_of_row(p, from + row * stride);
                   });
   std::uint8_t* largest = nullptr;
-  if constexpr (std::is_same_v<Bytes_, SteppedBytes>) {
+  if constexpr (std::is_same_v<Bytes_, SteppedBytes>)
     largest = values + (in_place ? 0 : p.rows * layout.stride);
-    const ByteBlocks blocks(p.matrix, p.rows);
-    for (std::int64_t i = 0; i < blocks.count; ++i)
-      find_block(p, in_place ? p.a : values, in_place ? row_stride(p) : layout.stride, i,
-                 largest + i * blocks.line);
-  }
   const std::uint8_t* last_rows = nullptr;
   if constexpr (std::is_same_v<Bytes_, TiledBytes>)
     if (in_place) last_rows = copy_last_rows(p, values);

@@ -7,6 +7,7 @@
 
 #include "ctxgen/base/checked.h"
 #include "ctxgen/base/instruction_set.h"
+#include "ctxgen/kernels/lane_share.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bytes/byte_product.cpp"
@@ -62,14 +63,16 @@ HWY_NOINLINE void multiply_byte_columns(const ByteProduct& p, const PreparedByte
   write_byte_columns(p, rows, at, sum);
 }
 
-/// The same by steps.
+/// The same by steps; `columns`: nothing where sums are kept.
 template <std::size_t kRows, std::size_t kVectors>
 HWY_NOINLINE void multiply_stepped_columns(const ByteProduct& p, const PreparedBytes& rows,
                                            const BytePlace& at, const std::byte* words,
-                                           const StepBounds& bounds, const std::byte* ahead) {
+                                           const StepBounds& bounds, const std::byte* ahead,
+                                           const ByteColumns<kVectors>& columns) {
   hn::Vec<Ints> sum[kRows][kVectors];
   sum_steps(ByteLayout(p.matrix).groups, bounds, rows_at<kRows>(rows, at.row), words, ahead, sum);
-  write_byte_columns(p, rows, at, sum);
+  if (at.sums != nullptr) return keep_sums(at, sum);
+  write_columns(p, rows, at.row, columns, sum);
 }
 
 template <class Bytes_>
@@ -145,10 +148,11 @@ HWY_NOINLINE void multiply_stepped_rows(const ByteProduct& p, const PreparedByte
   for_column_vectors(
       p, tile, [&]<std::size_t kVectors>(std::size_t column, const std::byte* words) HWY_ATTR {
         const std::uint8_t* allowed = limits.line(tile, column);
+        const ByteColumns<kVectors> columns(p, rows, tile, column);
         for_row_blocks<kRowsOfBlock>(row, end, [&]<std::size_t kRows>(std::int64_t at) HWY_ATTR {
           const StepBounds bounds{largest + (at - row) / kRowsOfBlock * line, allowed};
           multiply_stepped_columns<kRows, kVectors>(p, rows, {at, tile, column, sums, row}, words,
-                                                    bounds, ahead);
+                                                    bounds, ahead, columns);
           ahead = std::min(ahead + limits.steps * kLineBytes, end_of_next);
         });
       });
@@ -225,12 +229,67 @@ HWY_INLINE void multiply_byte_part(const ByteProduct& p, const PreparedBytes& ro
   }
 }
 
+/// The result of rows [row, end), kByteRowsOfTask at most, of a tile of columns.
+template <class Bytes_>
+HWY_NOINLINE void multiply_part(const ByteProduct& p, const PreparedBytes& rows, std::int64_t row,
+                                std::int64_t end, std::int64_t tile, TileShapes& shapes) {
+  constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>, kVnni = is_vnni<Bytes_>;
+  if (!kTiled && !kVnni && p.bytes == nullptr)
+    return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr, shapes);
+  HWY_ALIGN std::int32_t sums[kByteRowsOfTask<Bytes_> * kByteColumns];
+#if CTXGEN_HAVE_VNNI
+  if constexpr (kVnni)
+    if (p.rows > 1 || p.bytes != nullptr || p.lines.rows > 0)
+      return multiply_vnni_rows(p, rows, row, end, tile, sums);
+#endif
+  multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums, shapes);
+  if (p.bytes == nullptr) return write_tile_sums(p, rows, {row, tile, 0, sums, row}, end);
+  const std::int64_t columns = std::min(kByteColumns, p.matrix.n - tile * kByteColumns);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(columns); c += 2 * kByteLanes)
+    round_sums(p, rows, {row, tile, c, sums, row}, end);
+}
+
+/// Whether each worker takes rows of its own, so that it finds in its cache what it wrote before. All of them read the whole
+/// matrix then, and widen it.
+template <class Bytes_>
+HWY_INLINE bool has_lanes(const ByteProduct& p) {
+  constexpr std::int64_t kLeastRows = std::is_same_v<Bytes_, WideBytes> ? 2 * kManyRows : 24,
+                         kMostElements = std::int64_t{1} << 20;
+  return p.lanes > 1 && p.rows / p.lanes >= kLeastRows && p.lines.rows == 0 && p.tiles == 0 &&
+         p.matrix.n <= kMostElements / p.matrix.k;
+}
+
+template <class Bytes_>
+HWY_NOINLINE void multiply_lanes(const ByteProduct& p, const PreparedBytes& rows,
+                                 Workers& workers) {
+  constexpr bool kStepped = std::is_same_v<Bytes_, SteppedBytes>;
+  constexpr std::int64_t kUnit = std::is_same_v<Bytes_, TiledBytes> ? kTileRows : kRowsOfBlock,
+                         kMost = kByteRowsOfTask<Bytes_> / kUnit;  // units
+  workers.parallel_for(p.lanes, [&](std::int64_t lane) HWY_ATTR {
+    const auto [first, end] = lane_share(divide_up(p.rows, kUnit), p.lanes, lane);
+    if constexpr (kStepped) find_blocks(p, rows, first, end);
+    const std::int64_t step = divide_up(end - first, divide_up(end - first, kMost));
+    TileShapes shapes;
+    for (std::int64_t i = first; i < end; i += step)
+      for (std::int64_t tile = 0; tile < ByteLayout(p.matrix).tiles; ++tile)
+        multiply_part<Bytes_>(p, rows, i * kUnit, std::min(std::min(i + step, end) * kUnit, p.rows),
+                              tile, shapes);
+  });
+}
+
 template <class Bytes_>
 HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   const PreparedBytes rows = prepare_rows<Bytes_>(p, workers);
+  // Starting threads costs as much as a million products.
+  constexpr std::int64_t kWorthThreads = 1024 * 1024;
+  const bool alone = dynamic_cast<const OneThread*>(&workers) != nullptr ||
+                     p.rows < kWorthThreads / p.matrix.k / p.matrix.n;
+  if (!alone && has_lanes<Bytes_>(p)) return multiply_lanes<Bytes_>(p, rows, workers);
+  constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>;
+  constexpr bool kStepped = std::is_same_v<Bytes_, SteppedBytes>;
+  if constexpr (kStepped) find_blocks(p, rows, 0, ByteBlocks(p.matrix, p.rows).count);
   const std::int64_t tiles = p.tiles > 0 ? p.tiles : ByteLayout(p.matrix).tiles;
   constexpr std::int64_t kMostRows = kByteRowsOfTask<Bytes_>;
-  constexpr bool kTiled = std::is_same_v<Bytes_, TiledBytes>, kVnni = is_vnni<Bytes_>;
   static_assert(kMostRows % kUnitRows<Bytes_> == 0);
   const std::int64_t line = p.lines.rows;
   const std::int64_t unit = line > 0 && line <= kMostRows ? line : kUnitRows<Bytes_>;
@@ -240,40 +299,22 @@ HWY_NOINLINE void multiply_bytes(const ByteProduct& p, Workers& workers) {
   // A small matrix stays in the second cache, rows are read and written by one core each, whole lines of an image. Measured:
   // without VNNI that gains nothing, and parts are less even.
   constexpr std::int64_t kSmallMatrix = 256 * 1024;
-  constexpr bool kSlow = std::is_same_v<Bytes_, SteppedBytes> || std::is_same_v<Bytes_, WideBytes>;
+  constexpr bool kSlow = kStepped || std::is_same_v<Bytes_, WideBytes>;
   const bool by_rows = !kSlow && p.matrix.n <= kSmallMatrix / p.matrix.k;
-  const auto part = [&](std::int64_t i, TileShapes& shapes) HWY_ATTR {
-    const std::int64_t row = (by_rows ? i / tiles : i % parts) * step_rows;
-    const std::int64_t end = std::min(row + step_rows, p.rows),
-                       tile = p.first_tile + (by_rows ? i % tiles : i / parts);
-    if (row >= end) return;
-    if (!kTiled && !kVnni && p.bytes == nullptr)
-      return multiply_byte_part<Bytes_>(p, rows, row, end, tile, nullptr, shapes);
-    HWY_ALIGN std::int32_t sums[kMostRows * kByteColumns];
-#if CTXGEN_HAVE_VNNI
-    if constexpr (kVnni)
-      if (p.rows > 1 || p.bytes != nullptr || p.lines.rows > 0)
-        return multiply_vnni_rows(p, rows, row, end, tile, sums);
-#endif
-    multiply_byte_part<Bytes_>(p, rows, row, end, tile, sums, shapes);
-    if (p.bytes == nullptr) return write_tile_sums(p, rows, {row, tile, 0, sums, row}, end);
-    const std::int64_t columns = std::min(kByteColumns, p.matrix.n - tile * kByteColumns);
-    for (std::size_t c = 0; c < static_cast<std::size_t>(columns); c += 2 * kByteLanes)
-      round_sums(p, rows, {row, tile, c, sums, row}, end);
-  };
-  // Starting threads costs as much as a million products.
-  constexpr std::int64_t kWorthThreads = 1024 * 1024;
-  const std::int64_t all = tiles * parts;
-  const bool alone = dynamic_cast<const OneThread*>(&workers) != nullptr ||
-                     p.rows < kWorthThreads / p.matrix.k / p.matrix.n;
   // In tiles, parts of less than two million products are taken together: these share the shapes.
   constexpr std::int64_t kTogether = std::int64_t{2} << 20, kLeastTasks = 8;
   const std::int64_t together =
       kTiled ? kTogether / (kMostRows * kByteColumns) / p.matrix.k + 1 : 1;
+  const std::int64_t all = tiles * parts;
   const std::int64_t step = alone ? all : std::clamp<std::int64_t>(all / kLeastTasks, 1, together);
   const auto take = [&](std::int64_t task) HWY_ATTR {
     TileShapes shapes;
-    for (std::int64_t i = task * step; i < std::min((task + 1) * step, all); ++i) part(i, shapes);
+    for (std::int64_t i = task * step; i < std::min((task + 1) * step, all); ++i) {
+      const std::int64_t row = (by_rows ? i / tiles : i % parts) * step_rows;
+      const std::int64_t tile = p.first_tile + (by_rows ? i % tiles : i / parts);
+      if (row < p.rows)
+        multiply_part<Bytes_>(p, rows, row, std::min(row + step_rows, p.rows), tile, shapes);
+    }
   };
   if (alone) return take(0);
   workers.parallel_for((all + step - 1) / step, take);

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "ctxgen/kernels/lane_share.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bytes/dynamic_quantize.cpp"
 #include <hwy/foreach_target.h>
@@ -151,22 +153,30 @@ void quantize(const float* x, std::int64_t count, float scale, float zero, std::
   CTXGEN_DISPATCH(quantize_part(x, count, scale, zero, y));
 }
 
-constexpr std::int64_t kPart = 16 * 1024;  // elements that are worth a thread
+constexpr std::int64_t kMostParts = 64;
 
-/// Of all elements, in at most 64 parts.
+/// As many as there are elements worth a thread, kMostParts at most; an even number, so that two threads get as many.
+std::int64_t parts_of(std::int64_t count) {
+  constexpr std::int64_t kPart = 16 * 1024;
+  if (count <= kPart) return 1;
+  return std::min((count / kPart + 2) / 2 * 2, kMostParts);
+}
+
+/// Calls task(part, its elements) for all parts.
+template <class Task>
+void for_parts(std::int64_t count, Workers& workers, const Task& task) {
+  const std::int64_t parts = parts_of(count);
+  const auto part = [&](std::int64_t i) { task(i, lane_share(count, parts, i)); };
+  if (parts > 1) return workers.parallel_for(parts, part);
+  part(0);
+}
+
+/// Of all elements.
 Range whole_range(const DynamicQuantize& q, Workers& workers) {
-  constexpr std::int64_t kMostParts = 64;
-  const std::int64_t length = std::max(kPart, q.count / kMostParts + 1);
-  const std::int64_t parts = (q.count + length - 1) / length;
   std::array<Range, kMostParts> found{};
-  const auto part = [&](std::int64_t i) {
-    found[static_cast<std::size_t>(i)] =
-        range(q.x + i * length, std::min(length, q.count - i * length));
-  };
-  if (parts > 1)
-    workers.parallel_for(parts, part);
-  else if (parts == 1)
-    part(0);
+  for_parts(q.count, workers, [&](std::int64_t i, const LaneShare& part) {
+    found[static_cast<std::size_t>(i)] = range(q.x + part.first, part.end - part.first);
+  });
   Range all;
   for (const auto& [low, high] : found)
     all = {std::min(all.first, low), std::max(all.second, high)};
@@ -182,14 +192,9 @@ void dynamic_quantize(const DynamicQuantize& q, Workers& workers) {
   const float zero = std::isnan(least) ? 0.0F : std::nearbyint(std::clamp(least, 0.0F, 255.0F));
   *q.scale = scale;
   *q.zero = static_cast<std::uint8_t>(zero);
-  const auto part = [&](std::int64_t i) {
-    quantize(q.x + i * kPart, std::min(kPart, q.count - i * kPart), scale, zero, q.y + i * kPart);
-  };
-  const std::int64_t parts = (q.count + kPart - 1) / kPart;
-  if (parts > 1)
-    workers.parallel_for(parts, part);
-  else if (parts == 1)
-    part(0);
+  for_parts(q.count, workers, [&](std::int64_t, const LaneShare& part) {
+    quantize(q.x + part.first, part.end - part.first, scale, zero, q.y + part.first);
+  });
 }
 
 }  // namespace ctxgen::kernels

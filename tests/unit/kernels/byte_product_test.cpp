@@ -103,8 +103,9 @@ struct Packed {
   ByteProduct product;
 };
 
-std::vector<std::int32_t> sums(const Case& one, Workers& workers) {
+std::vector<std::int32_t> sums(const Case& one, Workers& workers, std::int64_t lanes = 1) {
   Packed packed(one);
+  packed.product.lanes = lanes;
   std::vector<std::int32_t> result(static_cast<std::size_t>(one.form.rows * one.form.n));
   packed.product.sums = result.data();
   byte_product(packed.product, workers);
@@ -369,6 +370,22 @@ TEST(ByteProduct, DoesNotDependOnWorkers) {
   }
 }
 
+TEST(ByteProduct, DoesNotDependOnLanes) {
+  OneThread one_thread;
+  Backwards backwards;
+  StartedThreads threads(4);
+  for (const std::int64_t rows : {48, 49, 75, 250, 700})
+    for (const bool a_signed : {false, true}) {
+      Case one({rows, 386, 290, a_signed, true, Form::Zeros::kPerColumn}, 8);
+      make_small(one, 8);
+      const auto expected = sums(one, one_thread);
+      for (const std::int64_t lanes : {2, 3, 7, 1000}) {
+        EXPECT_EQ(sums(one, threads, lanes), expected) << rows << " rows, " << lanes << " lanes";
+        EXPECT_EQ(sums(one, backwards, lanes), expected);
+      }
+    }
+}
+
 TEST(ByteProduct, OfTilesWritesTheirColumnsAlone) {
   OneThread workers;
   for (const std::int64_t rows : {1, 3, 70}) {
@@ -436,10 +453,12 @@ TEST(ByteProduct, MakesRealNumbersOfItsSums) {
   for (const bool per_column : {false, true})
     for (const bool with_bias : {false, true})
       for (const bool with_scale : {false, true})
-        for (const std::int64_t rows : {1, 14}) {
-          const Case one({rows, 50, 45, false, true, Form::Zeros::kOne}, 11);
+        for (const auto& [rows, zeros] :
+             {std::pair{1, Form::Zeros::kOne}, {14, Form::Zeros::kOne}, {27, Form::Zeros::kNone}}) {
+          Case one({rows, 50, 45, false, true, zeros}, 11);
+          if (zeros == Form::Zeros::kNone) make_small(one, 11);
           Packed packed(one);
-          std::vector<float> out(static_cast<std::size_t>(rows * one.form.n));
+          std::vector<float> out(static_cast<std::size_t>(rows) * 45);
           const float a_scale = 0.37F;
           packed.product.out = out.data();
           packed.product.a_scale = with_scale ? &a_scale : nullptr;

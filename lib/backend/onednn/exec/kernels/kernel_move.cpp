@@ -107,10 +107,11 @@ class MoveKernel final : public Kernel {
 
   Status run(std::byte* const* args, Workers& workers) const override {
     const std::int64_t jobs = rows_ * strips_;
-    parallel_for(workers, parts_of(jobs, jobs_per_part_), elements_, [&](std::int64_t part) {
-      run_part(part * jobs_per_part_, std::min(jobs, (part + 1) * jobs_per_part_),
-               args[0] + begin_ * bytes_, args[1]);
-    });
+    parallel_for(workers, parts_of(jobs, jobs_per_part_), work_of(elements_, 2),
+                 [&](std::int64_t part) {
+                   run_part(part * jobs_per_part_, std::min(jobs, (part + 1) * jobs_per_part_),
+                            args[0] + begin_ * bytes_, args[1]);
+                 });
     return {};
   }
 

@@ -88,6 +88,9 @@ struct ByteProduct {
   std::byte* scratch = nullptr;  // scratch_bytes() at a multiple of 64
   // Tiles of columns that are computed, kByteColumns each; 0: all of them.
   std::int64_t first_tile = 0, tiles = 0;
+  // How many workers have caches of their own: many rows are split into so many parts, each of which one worker multiplies by
+  // all columns, so that it finds what it wrote before. The result does not depend on it.
+  std::int64_t lanes = 1;
 };
 
 /// Nothing if that passes 2^63 - 1. Requires  is_valid() and rows >= 0.

@@ -78,6 +78,7 @@ std::int64_t column_tiles(const kernels::ByteMatrix& matrix) {
 struct ByteConvForm {
   kernels::Windows windows;
   std::int64_t rows = 0, rows_of_part = 0;
+  std::int64_t threads = 1;
   std::int64_t lanes = 1;        // each takes parts one after another, in the same scratch memory,
   bool by_columns = false;       // or gathers the only part for itself, and takes tiles of columns
   std::uint64_t part_bytes = 0;  // of scratch; the windows come first
@@ -96,13 +97,14 @@ class ByteConvKernel final : public Kernel {
   ByteConvKernel(const ByteForm& form, const ByteConvForm& conv) : form_(form), conv_(conv) {}
 
   Status run(std::byte* const* args, Workers& workers) const override {
-    const kernels::ByteProduct product = form_.product(args);
+    kernels::ByteProduct product = form_.product(args);
     std::byte* scratch = args[0];
     if (conv_.by_columns) {
       run_columns(product, scratch, workers);
       return {};
     }
     if (conv_.parts() == 1) {
+      product.lanes = conv_.threads;
       run_part(product, 0, scratch, workers);
       return {};
     }
@@ -164,7 +166,7 @@ std::optional<ByteConvForm> plan_parts(const kernels::ByteMatrix& matrix,
                                        int threads) {
   constexpr std::int64_t kRowsOfPart = 240;
   constexpr std::uint64_t kAlignment = 64;
-  ByteConvForm form{.windows = windows, .rows = rows};
+  ByteConvForm form{.windows = windows, .rows = rows, .threads = threads};
   // All lanes get as many parts, which end where a tile's rows do.
   constexpr std::int64_t kUnit = 16;
   const std::int64_t rounds = (rows + kRowsOfPart * threads - 1) / (kRowsOfPart * threads);

@@ -110,12 +110,13 @@ Status place_bytes(Placement& pass, std::uint32_t op) {
 /// Args: those of ByteForm, scratch if there is any.
 class ByteMatmulKernel final : public Kernel {
  public:
-  ByteMatmulKernel(const ByteForm& form, std::int64_t rows, bool has_scratch)
-      : form_(form), rows_(rows), has_scratch_(has_scratch) {}
+  ByteMatmulKernel(const ByteForm& form, std::int64_t rows, int threads, bool has_scratch)
+      : form_(form), rows_(rows), threads_(threads), has_scratch_(has_scratch) {}
 
   Status run(std::byte* const* args, Workers& workers) const override {
     kernels::ByteProduct product = form_.product(args);
     product.rows = rows_;
+    product.lanes = threads_;
     product.scratch = has_scratch_ ? args[0] : nullptr;
     kernels::byte_product(product, workers);
     return {};
@@ -124,6 +125,7 @@ class ByteMatmulKernel final : public Kernel {
  private:
   ByteForm form_;
   std::int64_t rows_;
+  int threads_;
   bool has_scratch_;
 };
 
@@ -138,7 +140,8 @@ Status build_bytes(NodeBuilder& builder) {
   const ByteForm form(builder, matrix, args);
   if (*scratch > 0) args.push_back(scratch_arg());
   builder.add_kernel(
-      "loop:byte_matmul", std::make_shared<const ByteMatmulKernel>(form, rows, *scratch > 0),
+      "loop:byte_matmul",
+      std::make_shared<const ByteMatmulKernel>(form, rows, builder.context().threads, *scratch > 0),
       std::move(args),
       {.flops = 2.0 * static_cast<double>(volume(dst.dims)) * static_cast<double>(matrix.k),
        .scratch_bytes = *scratch});
