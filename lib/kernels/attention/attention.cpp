@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "ctxgen/base/checked.h"
+#include "ctxgen/kernels/lane_share.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/attention.cpp"
@@ -22,6 +23,9 @@ HWY_NOINLINE void run_task(const Attention& a, const AttentionLayout& layout, st
   const std::int64_t image = head / a.sizes.kv_heads, kv_head = head % a.sizes.kv_heads;
   if (a.sizes.whole) return whole_block(a, layout, image, kv_head, part, scratch);
   if (!layout.few) return tile_block(a, layout, image, kv_head, part, scratch);
+  if (a.source != nullptr)
+    a.source->make(image, kv_head, part * kKeysOfChunk,
+                   std::min((part + 1) * kKeysOfChunk, a.sizes.keys));
   few_chunk(a, layout, image, kv_head, part, scratch,
             partials + task * layout.rows * AttentionLayout::partial_floats(a.sizes));
 }
@@ -107,11 +111,14 @@ std::optional<Parts> parts_of(const AttentionSizes& s) {
   return parts;
 }
 
-/// Whether the work is worth the start of a team: products of a query with a key and its value.
-bool worth_threads(const AttentionSizes& s) {
-  constexpr double kWorthThreads = 256 * 1024;
+/// Whether the work is worth the start of a team: products of a query with a key and its value, and what is copied before.
+bool worth_threads(const Attention& a) {
+  constexpr double kWorthThreads = 256 * 1024, kCopy = 3;  // products that take as long
+  const AttentionSizes& s = a.sizes;
+  const double copied = a.source == nullptr ? 0 : static_cast<double>(a.source->floats);
   return static_cast<double>(s.images * s.heads) * static_cast<double>(s.queries) *
-             static_cast<double>(s.keys) * static_cast<double>(s.size + s.value_size) >=
+                 static_cast<double>(s.keys) * static_cast<double>(s.size + s.value_size) +
+             kCopy * copied >=
          kWorthThreads;
 }
 
@@ -122,12 +129,12 @@ void copy_heads(Attention& a, bool threads, float* to, Workers& workers) {
   const AttentionSizes& s = a.sizes;
   const auto copy = [&](const float*& rows, HeadStrides& strides, std::int64_t size) {
     if (strides.row == size) return;
-    const std::int64_t chunks = (s.keys + kKeysOfChunk - 1) / kKeysOfChunk;
+    const std::int64_t chunks = (s.keys + kKeysOfCopy - 1) / kKeysOfCopy;
     const auto copy_chunk = [&](std::int64_t task) {
       const std::int64_t head = task / chunks, image = head / s.kv_heads;
-      const std::int64_t first = task % chunks * kKeysOfChunk;
+      const std::int64_t first = task % chunks * kKeysOfCopy;
       const std::int64_t end =
-          std::min(first + kKeysOfChunk, seen_keys(a, image, s.queries - 1).end);
+          std::min(first + kKeysOfCopy, seen_keys(a, image, s.queries - 1).end);
       const float* from = rows + image * strides.image + head % s.kv_heads * strides.head;
       for (std::int64_t key = first; key < end; ++key)
         std::copy_n(from + key * strides.row, size, to + (head * s.keys + key) * size);
@@ -159,6 +166,11 @@ std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes
   return bytes && *bytes <= INT64_MAX ? bytes : std::nullopt;
 }
 
+bool attends_by_chunks(const AttentionSizes& sizes) {
+  const AttentionLayout layout(sizes);
+  return layout.few && layout.rows > 0;
+}
+
 void attend(const Attention& attention, Workers& workers) {
   Attention a = attention;
   const AttentionSizes& s = a.sizes;
@@ -169,19 +181,26 @@ void attend(const Attention& attention, Workers& workers) {
   float* copies = partials + parts.partials;
   float* scratch = copies + parts.copies;
   const std::int64_t heads = s.images * s.kv_heads;
-  const bool threads = worth_threads(s) && parts.team > 1;
+  const bool threads = worth_threads(a) && parts.team > 1;
   if (layout.copies) copy_heads(a, threads, copies, workers);
-  if (threads) {
-    std::atomic<std::int64_t> next{
-        0};  // each place takes the next task: those of causal rows differ
-    workers.parallel_for(static_cast<std::int64_t>(parts.team), [&](std::int64_t place) {
-      for (std::int64_t task = next++; task < layout.tasks; task = next++)
-        run_task(a, layout, task, partials,
-                 scratch + static_cast<std::uint64_t>(place) * parts.task);
+  const auto take = [&](std::int64_t task, std::int64_t place) {
+    run_task(a, layout, task, partials, scratch + static_cast<std::uint64_t>(place) * parts.task);
+  };
+  const auto team = static_cast<std::int64_t>(parts.team);
+  if (!threads) {
+    for (std::int64_t task = 0; task < layout.tasks; ++task) take(task, 0);
+  } else if (layout.few) {
+    // The same thread reads what it made, in this run or in the one before.
+    workers.parallel_for(team, [&](std::int64_t place) {
+      const auto [first, end] = lane_share(layout.tasks, team, place);
+      for (std::int64_t task = first; task < end; ++task) take(task, place);
     });
   } else {
-    for (std::int64_t task = 0; task < layout.tasks; ++task)
-      run_task(a, layout, task, partials, scratch);
+    // Each place takes the next task: those of causal rows differ.
+    std::atomic<std::int64_t> next{0};
+    workers.parallel_for(team, [&](std::int64_t place) {
+      for (std::int64_t task = next++; task < layout.tasks; task = next++) take(task, place);
+    });
   }
   if (layout.few)
     for (std::int64_t head = 0; head < heads; ++head) run_merge(a, layout, head, partials);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -710,6 +711,38 @@ TEST(Attend, WritesNothingBesidesItsRows) {
       for (std::int64_t i = used; i < row; ++i)
         EXPECT_EQ(c.out[static_cast<std::size_t>(r * row + i)], kSentinel) << r;
   }
+}
+
+/// Keys and values that are made when they are read are each made once, before that.
+TEST(Attend, ReadsWhatItsSourceMakes) {
+  OneThread one;
+  StartedThreads threads(4);
+  for (const std::int64_t keys : {1, 63, 64, 65, 130, 700})
+    for (const std::int64_t queries : {1, 2}) {
+      const AttentionSizes sizes{2, 6, 2, queries, keys, 24, 20};
+      ASSERT_TRUE(attends_by_chunks(sizes));
+      Case there(sizes, Form::kHeads), made(sizes, Form::kHeads);
+      there.run(one);
+      std::ranges::fill(made.k, kNan);
+      std::ranges::fill(made.v, kNan);
+      std::vector<std::atomic<int>> calls(static_cast<std::size_t>(2 * 2 * keys));
+      const auto make = [&](std::int64_t image, std::int64_t head, std::int64_t first,
+                            std::int64_t end) {
+        const std::int64_t row = (image * 2 + head) * keys;
+        for (std::int64_t key = row + first; key < row + end; ++key) {
+          ++calls[static_cast<std::size_t>(key)];
+          std::copy_n(there.k.begin() + key * 24, 24, made.k.begin() + key * 24);
+          std::copy_n(there.v.begin() + key * 20, 20, made.v.begin() + key * 20);
+        }
+      };
+      const AttentionSource source{make, 1 << 20};
+      made.call.source = &source;
+      made.run(threads);
+      EXPECT_EQ(made.out, there.out) << name_of(sizes);
+      for (const auto& count : calls) EXPECT_EQ(count, 1);
+    }
+  EXPECT_FALSE(attends_by_chunks({1, 2, 2, 9, 10, 8, 8}));
+  EXPECT_FALSE(attends_by_chunks({1, 2, 2, 0, 10, 8, 8}));
 }
 
 TEST(AttentionScratch, IsLinearAndBounded) {

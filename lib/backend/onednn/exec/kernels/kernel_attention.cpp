@@ -79,7 +79,6 @@ class AttentionKernel final : public Kernel {
     auto* lengths = position + sizes().images;
     CTXGEN_CHECK(read_lengths(a, span, position, lengths));
     auto* turned = reinterpret_cast<float*>(a.scratch + places.queries);
-    if (work_.has_present) append(a, span, position, turned, workers);
     Attention attend = work_.attend;
     attend.sizes.keys = span.keys;
     attend.bias = span.bias;
@@ -107,7 +106,10 @@ class AttentionKernel final : public Kernel {
     else
       attend.bias.addends = reinterpret_cast<const float*>(a.bias);
     attend.scratch = a.scratch + places.attend;
-    kernels::attend(attend, workers);
+    if (work_.has_present)
+      append_and_attend(a, span, position, turned, attend, workers);
+    else
+      kernels::attend(attend, workers);
     if (attend.bias.addends != nullptr && attend.window == 0 && attend.softcap == 0 &&
         !attend.sizes.whole && !attend.extra_zero && attend.sinks == nullptr &&
         work_.lengths != AttentionLengths::kCount)
@@ -262,21 +264,20 @@ class AttentionKernel final : public Kernel {
                              : cache.size * static_cast<std::int64_t>(sizeof(float));
   }
 
-  /// Of head `head` of all images: keeps `position` rows, leaves room for those that are new, and fills the rest
-  /// of the keys with zeros, unless the cache is appended to where it is, as long as it was.
-  /// Out  where the new rows go.
-  [[nodiscard]] std::byte* keep_rows(const Cache& cache, const AttentionSpan& span,
-                                     std::int64_t head, std::int64_t position) const {
+  /// Of head `head` of all images, rows [first, end): keeps those below `position`, leaves room for new ones, and fills the rest
+  /// with zeros, unless the cache is appended to where it is, as long as it was.
+  void keep_rows(const Cache& cache, const AttentionSpan& span, std::int64_t head,
+                 std::int64_t position, std::int64_t first, std::int64_t end) const {
     const std::int64_t row = row_bytes(cache);
     std::byte* present = cache.present + head * span.rows * row;
-    std::byte* added = present + position * row;
-    if (cache.past != cache.present && cache.past != nullptr && position > 0)
-      std::copy_n(cache.past + head * span.past_rows * row, position * row, present);
+    const std::int64_t kept = std::min(end, position) - first;
+    if (cache.past != cache.present && cache.past != nullptr && kept > 0)
+      std::copy_n(cache.past + (head * span.past_rows + first) * row, kept * row,
+                  present + first * row);
     const bool in_place = cache.past == cache.present && span.past == span.keys;
-    if (!in_place)
-      std::fill_n(added + span.added * row, (span.keys - position - span.added) * row,
-                  std::byte{0});
-    return added;
+    const std::int64_t empty = std::max(position + span.added, first);
+    if (!in_place && empty < end)
+      std::fill_n(present + empty * row, (end - empty) * row, std::byte{0});
   }
 
   /// A new row of a cache from a head's numbers. `head`: of an image.
@@ -290,49 +291,79 @@ class AttentionKernel final : public Kernel {
                           cache.size, from, to);
   }
 
-  /// Keys and values of one kv head of one image: past, new, zeros.
-  void append_head(const Arguments& a, const AttentionSpan& span, std::int64_t image,
-                   std::int64_t head, std::int64_t position) const {
+  /// Keys and values [first, end) of one kv head of one image: past, new, zeros.
+  void append_rows(const Arguments& a, const AttentionSpan& span, std::int64_t image,
+                   std::int64_t head, std::int64_t position, std::int64_t first,
+                   std::int64_t end) const {
     const AttentionSizes& s = sizes();
     const std::int64_t i = image * s.kv_heads + head;
     const auto k = with_rows(work_.attend.k_strides, work_.k_heads_first, span.added);
     const auto v = with_rows(work_.attend.v_strides, work_.v_heads_first, span.added);
     const Cache keys{a.past_key, a.present_key, s.size, work_.k_scales};
     const Cache values{a.past_value, a.present_value, s.value_size, work_.v_scales};
-    std::byte* key = keep_rows(keys, span, i, position);
-    std::byte* value = keep_rows(values, span, i, position);
+    keep_rows(keys, span, i, position, first, end);
+    keep_rows(values, span, i, position, first, end);
     float turned[kMostQuantisedSize];
-    for (std::int64_t r = 0; r < span.added;
-         ++r, key += row_bytes(keys), value += row_bytes(values)) {
+    const std::int64_t last = std::min(end, position + span.added);
+    for (std::int64_t at = std::max(first, position); at < last; ++at) {
+      const std::int64_t r = at - position, row = i * span.rows + at;
+      std::byte* key = keys.present + row * row_bytes(keys);
       const float* from = a.k + image * k.image + head * k.head + r * k.row;
       if (s.quantised) {
-        take_head(a, work_.k_norm, position + r, from, turned);
+        take_head(a, work_.k_norm, at, from, turned);
         put_row(keys, head, turned, key);
       } else {
-        take_head(a, work_.k_norm, position + r, from, reinterpret_cast<float*>(key));
+        take_head(a, work_.k_norm, at, from, reinterpret_cast<float*>(key));
       }
-      put_row(values, head, a.v + image * v.image + head * v.head + r * v.row, value);
+      put_row(values, head, a.v + image * v.image + head * v.head + r * v.row,
+              values.present + row * row_bytes(values));
     }
   }
 
-  void append(const Arguments& a, const AttentionSpan& span, const std::int64_t* position,
-              float* turned, Workers& workers) const {
+  /// The queries of a kv head of an image.
+  void turn_queries(const Arguments& a, std::int64_t image, std::int64_t kv_head,
+                    std::int64_t position, float* turned) const {
     const AttentionSizes& s = sizes();
     const kernels::HeadStrides& q = work_.attend.q_strides;
-    const std::int64_t group = s.heads / s.kv_heads, heads = s.images * s.kv_heads;
-    const bool in_place = a.past_key == a.present_key;
-    const std::int64_t moved =
-        work_of(heads * (in_place ? span.added : span.keys), s.size + s.value_size);
+    const std::int64_t group = s.heads / s.kv_heads;
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+      for (std::int64_t r = 0; r < s.queries; ++r)
+        take_head(a, work_.q_norm, position + r, a.q + image * q.image + head * q.head + r * q.row,
+                  turned + ((image * s.heads + head) * s.queries + r) * s.size);
+  }
+
+  /// Numbers that become presents.
+  [[nodiscard]] std::int64_t moved_numbers(const Arguments& a, const AttentionSpan& span) const {
+    const AttentionSizes& s = sizes();
+    const std::int64_t rows = a.past_key == a.present_key ? span.added : span.keys;
+    return work_of(s.images * s.kv_heads * rows, s.size + s.value_size);
+  }
+
+  /// Attends to presents that are made before, or by those who read them.
+  void append_and_attend(const Arguments& a, const AttentionSpan& span,
+                         const std::int64_t* position, float* turned, Attention attend,
+                         Workers& workers) const {
+    const AttentionSizes& s = sizes();
+    const std::int64_t moved = moved_numbers(a, span), heads = s.images * s.kv_heads;
+    const auto append = [&](std::int64_t image, std::int64_t head, std::int64_t first,
+                            std::int64_t end) {
+      append_rows(a, span, image, head, position[image], first, end);
+    };
+    const auto turn = [&](std::int64_t i) {
+      if (work_.prepares())
+        turn_queries(a, i / s.kv_heads, i % s.kv_heads, position[i / s.kv_heads], turned);
+    };
+    if (kernels::attends_by_chunks(attend.sizes)) {
+      for (std::int64_t i = 0; i < heads; ++i) turn(i);
+      const kernels::AttentionSource source{append, moved};
+      attend.source = &source;
+      return kernels::attend(attend, workers);
+    }
     parallel_for(workers, heads, moved / 4, [&](std::int64_t i) {
-      const std::int64_t image = i / s.kv_heads, kv_head = i % s.kv_heads;
-      append_head(a, span, image, kv_head, position[image]);
-      if (!work_.prepares()) return;
-      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-        for (std::int64_t r = 0; r < s.queries; ++r)
-          take_head(a, work_.q_norm, position[image] + r,
-                    a.q + image * q.image + head * q.head + r * q.row,
-                    turned + ((image * s.heads + head) * s.queries + r) * s.size);
+      append(i / s.kv_heads, i % s.kv_heads, 0, span.keys);
+      turn(i);
     });
+    kernels::attend(attend, workers);
   }
 
   AttentionWork work_;

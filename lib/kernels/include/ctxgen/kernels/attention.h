@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ctxgen/base/function_ref.h"
 #include "ctxgen/base/workers.h"
 #include "ctxgen/kernels/quantised_rows.h"
 
@@ -56,6 +57,13 @@ struct QuantisedHeads {
   QuantisedForm form = {};
 };
 
+/// Makes keys and values: make(image, kv head, first key, end of the keys). Called once for each key, if
+/// attends_by_chunks(), by the thread that reads them next, so that it finds them in its cache.
+struct AttentionSource {
+  FunctionRef<void(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> make;
+  std::int64_t floats = 0;  // that all calls copy: whether threads are worth their start
+};
+
 /// out(query) = sum over keys of w(key) v(key), w = softmax(cap(scale q k) + bias + distances) over the keys that the
 /// query sees; cap(x) is softcap * tanh(x / softcap), or x where softcap is 0. Head h reads the keys and
 /// values of h / (heads / kv_heads). Query s of image b is at position `position[b]` + s of the keys; it
@@ -85,21 +93,25 @@ struct Attention {
   AttentionBias bias;
   AttentionDistances distances = {};
   AttentionLogits logits = {};
-  std::byte* scratch = nullptr;  // attention_scratch_bytes() of it, at a multiple of 64
+  const AttentionSource* source = nullptr;  // null: k and v are there
+  std::byte* scratch = nullptr;             // attention_scratch_bytes() of it, at a multiple of 64
 };
 
 /// Memory that attend() works in: some blocks of rows and logits, so linear in `size`, and for few queries
-/// a sum per 256 keys, or with `whole` some logits per key; for many with `spread` keys and values once more. Nothing
+/// a sum per 64 keys, or with `whole` some logits per key; for many with `spread` keys and values once more. Nothing
 /// if it is beyond 2^63.
 ///
 /// Requires  sizes of 0 or more, heads a multiple of kv_heads > 0.
 [[nodiscard]] std::optional<std::uint64_t> attention_scratch_bytes(const AttentionSizes& sizes);
 
+/// Whether attend() reads keys and values once, a chunk after another. Requires  as above.
+[[nodiscard]] bool attends_by_chunks(const AttentionSizes& sizes);
+
 /// Logits are sums over `size` in f32, weights have an error of 2e-7 and that of their logit; sums of values
 /// are f32.
 ///
 /// Requires      as above, size > 0, value_size > 0; out overlaps nothing else. sizes.whole where there are logits, and then
-///               floats, and neither extra_zero nor sinks.
+///               floats, and neither extra_zero nor sinks. A source only if attends_by_chunks().
 /// Determinism   results do not depend on the number of threads.
 void attend(const Attention& attention, Workers& workers);
 
