@@ -96,7 +96,8 @@ class Product {
                      .packed = next(),
                      .bias = nullptr,
                      .out = out_.data(),
-                     .scratch = scratch_[static_cast<std::size_t>(compute)]},
+                     .scratch = scratch_[static_cast<std::size_t>(compute)],
+                     .run_scratch = true},
                     workers_);
   }
   void read() { seen_ += plain_read(next(), bytes_); }

@@ -250,24 +250,20 @@ HWY_INLINE void load_zeros(ZeroPoints form, const std::byte* zeros, std::size_t 
 }
 
 /// The sums of a unit of `words` words.
-template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors>
+template <class Dot, std::size_t kBits, bool kOnce, std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void add_unit(std::size_t words, TileReader& tile, RowReader& rows,
                          typename Dot::Sum (&sum)[kRows][kVectors]) {
   constexpr std::size_t kParts = 8 / kBits;
   for (std::size_t j = 0; j < words; ++j) {
     hn::Vec<Words> from[kVectors], bytes[kVectors];
-    load_words<kRows == 1>(tile, from);
-    HWY_UNROLL(4)
-    for (std::size_t p = 0; p < kParts; ++p) {
-      HWY_UNROLL(8)
-      for (std::size_t v = 0; v < kVectors; ++v) bytes[v] = bytes_of<kBits>(from[v], p);
-      HWY_UNROLL(8)
-      for (std::size_t r = 0; r < kRows; ++r) {
+    load_words<kOnce>(tile, from);
+    unrolled<kParts>([&](auto p) CTXGEN_UNROLLED {
+      unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { bytes[v] = bytes_of<kBits>(from[v], p); });
+      unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
         const auto by = Dot::four(load_four(rows.x + r * rows.stride + p * 4));
-        HWY_UNROLL(8)
-        for (std::size_t v = 0; v < kVectors; ++v) Dot::add(sum[r][v], bytes[v], by);
-      }
-    }
+        unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { Dot::add(sum[r][v], bytes[v], by); });
+      });
+    });
     tile.word += kWordRow;
     rows.x += 4 * kParts;
   }
@@ -306,18 +302,17 @@ HWY_INLINE void store_sums(const hn::Vec<Floats> (&totals)[kRows][kVectors], std
       hn::StoreU(totals[r][v], Floats(), sums + r * kLowBitColumns + column + v * kLanes);
 }
 
-/// `kVectors` vectors of columns times `kRows` prepared rows: sums[r * kLowBitColumns + c], without bias. One row may
-/// take the columns of several tiles.
-template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout,
-                             const std::byte* prepared, const TilesAtOnce& from, float* sums) {
-  static_assert(kRows == 1 || kVectors <= kTileVectors);
+/// Calls take(tile, rows, zero points, sums) for each unit of `kVectors` vectors of columns times `kRows` prepared rows.
+/// kOnce: tiles are read once, and from memory.
+template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors, bool kOnce,
+          class Take>
+HWY_INLINE void for_units(const LowBitMatrix& matrix, const RowLayout& layout,
+                          const std::byte* prepared, const TilesAtOnce& from, const Take& take) {
+  static_assert(kOnce || kVectors <= kTileVectors);
   const LowBitLayout packed(matrix);
   const bool middle = matrix.zeros == ZeroPoints::kMiddle;
   const auto words = static_cast<std::size_t>(layout.unit) * kBits / 32;
-  hn::Vec<Floats> totals[kRows][kVectors], zeros[kVectors];
-  for (auto& row : totals)
-    for (auto& total : row) total = hn::Zero(Floats());
+  hn::Vec<Floats> zeros[kVectors];
   RowReader rows{prepared, prepared + layout.scales_offset, prepared + layout.zeros_offset,
                  static_cast<std::size_t>(layout.row_bytes)};
   TileReader tile{from.first + from.column * 4, nullptr,
@@ -326,22 +321,38 @@ HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout
   for (std::int64_t block = 0; block < packed.blocks; ++block) {
     tile.scales = tile.word + static_cast<std::size_t>(packed.block_words) * kWordRow;
     load_zeros(matrix.zeros, tile.zeros, tile.pitch, zeros);
-    if constexpr (kRows == 1) fetch_words<kVectors>(tile.scales, tile);
+    if constexpr (kOnce) fetch_words<kVectors>(tile.scales, tile);
     for (std::int64_t done = 0; done < matrix.block; done += layout.unit) {
       typename Dot::Sum sum[kRows][kVectors];
-      HWY_UNROLL(8)
-      for (std::size_t r = 0; r < kRows; ++r) {
+      unrolled<kRows>([&](auto r) CTXGEN_UNROLLED {
         const auto four = spread_four(rows.zero + r * rows.stride);
-        for (auto& one : sum[r]) one = Dot::start(middle ? four : hn::Zero(Ints()));
-      }
-      add_unit<Dot, kBits>(words, tile, rows, sum);
-      scale_unit<Dot>(middle, tile, rows, zeros, sum, totals);
+        const auto first = Dot::start(middle ? four : hn::Zero(Ints()));
+        unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED { sum[r][v] = first; });
+      });
+      add_unit<Dot, kBits, kOnce>(words, tile, rows, sum);
+      take(tile, rows, zeros, sum);
       rows.scale += 4;
       rows.zero += 4;
     }
     tile.word += kWordRow;  // the scales
     tile.zeros += kLowBitColumns;
   }
+}
+
+/// `kVectors` vectors of columns times `kRows` prepared rows: sums[r * kLowBitColumns + c], without bias. One row may
+/// take the columns of several tiles.
+template <class Dot, std::size_t kBits, std::size_t kRows, std::size_t kVectors>
+HWY_INLINE void int8_columns(const LowBitMatrix& matrix, const RowLayout& layout,
+                             const std::byte* prepared, const TilesAtOnce& from, float* sums) {
+  hn::Vec<Floats> totals[kRows][kVectors];
+  for (auto& row : totals)
+    for (auto& total : row) total = hn::Zero(Floats());
+  for_units<Dot, kBits, kRows, kVectors, kRows == 1>(
+      matrix, layout, prepared, from,
+      [&](const TileReader& tile, const RowReader& rows, const auto& zeros, const auto& sum)
+          HWY_ATTR {
+            scale_unit<Dot>(matrix.zeros == ZeroPoints::kMiddle, tile, rows, zeros, sum, totals);
+          });
   store_sums(totals, from.column, sums);
 }
 

@@ -11,6 +11,7 @@
 
 #include "dot-inl.h"
 #include "low_bit/low_bit_amx-inl.h"
+#include "low_bit/low_bit_digits-inl.h"
 #include "low_bit/low_bit_float-inl.h"
 #include "low_bit/low_bit_halves-inl.h"
 #include "low_bit/low_bit_int8-inl.h"
@@ -318,8 +319,44 @@ HWY_NOINLINE void multiply_by_panels(const LowBitProduct& p, std::int64_t tile, 
   write_tile(p, row, static_cast<std::size_t>(end - row), tile, sums);
 }
 
+#if CTXGEN_HAVE_VNNI
+/// For one row.
 template <std::size_t kBits>
-HWY_NOINLINE void multiply_float(const LowBitProduct& p, Workers& workers) {
+struct Digits {
+  template <std::size_t kRows, std::size_t kVectors>
+  static HWY_INLINE void columns(const LowBitMatrix& matrix, const RowLayout& layout,
+                                 const std::byte* prepared, TilesAtOnce from, float* sums) {
+    static_assert(kRows == 1);
+    constexpr std::size_t kAtOnce = kLanes >= 16 ? kVectors : 2;  // by the number of registers
+    for (std::size_t v = 0; v < kVectors; v += kAtOnce, from.column += kAtOnce * kLanes)
+      digit_columns<kBits, kAtOnce>(matrix, layout, prepared, from, sums);
+  }
+};
+
+/// One row by its digits, if it has them.
+template <std::size_t kBits>
+HWY_NOINLINE bool multiply_digits(const LowBitProduct& p, Workers& workers) {
+  const RowLayout layout(p.matrix, LowBitCompute::kInt8, p.matrix.block);
+  if (!prepare_digits(p.matrix, layout, p.a, p.scratch)) return false;
+  const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
+  if (kLanes >= 16 && row_reading(tiles).tiles == 2)
+    multiply_tiles_by_two<Digits<kBits>>(p, layout, tiles, workers);
+  else
+    for_tasks(p, workers, tiles, [&](std::int64_t tile) HWY_ATTR {
+      multiply_tile<Digits<kBits>, 1>(p, layout, 0, tile);
+    });
+  return true;
+}
+#endif
+
+template <std::size_t kBits>
+HWY_NOINLINE void multiply_float(const LowBitProduct& p, bool vnni, Workers& workers) {
+#if CTXGEN_HAVE_VNNI
+  if (p.run_scratch && has_digits(p.matrix, p.rows, vnni) && multiply_digits<kBits>(p, workers))
+    return;
+#else
+  (void)vnni;
+#endif
   if (p.rows >= kRowsOfPanels)
     return for_parts(p, workers,
                      [&](std::int64_t tile, std::int64_t row, std::int64_t end)
@@ -334,7 +371,7 @@ HWY_NOINLINE void multiply_float(const LowBitProduct& p, Workers& workers) {
 
 template <std::size_t kBits>
 HWY_INLINE void multiply_bits(const LowBitProduct& p, bool vnni, Workers& workers) {
-  if (p.compute == LowBitCompute::kFloat) return multiply_float<kBits>(p, workers);
+  if (p.compute == LowBitCompute::kFloat) return multiply_float<kBits>(p, vnni, workers);
 #if CTXGEN_LOW_BIT_AMX
   if (takes_halves(p.matrix, p.compute, p.rows)) return multiply_halves<kBits>(p, workers);
   if (amx_pays(p)) return multiply_amx<kBits>(p, workers);
@@ -397,6 +434,10 @@ std::optional<std::uint64_t> scratch_bytes(const LowBitMatrix& matrix, LowBitCom
 std::optional<std::uint64_t> run_scratch_bytes(const LowBitMatrix& matrix, LowBitCompute compute,
                                                std::int64_t rows) {
   const auto least = scratch_bytes(matrix, compute, rows);
+  if (least && compute == LowBitCompute::kFloat && has_digits(matrix, rows, may_use_vnni())) {
+    const RowLayout digits(matrix, LowBitCompute::kInt8, matrix.block);
+    return std::max(*least, kMostDigitRows * static_cast<std::uint64_t>(digits.row_bytes));
+  }
   if (!least || !takes_halves(matrix, compute, rows)) return least;
   const auto bytes = checked_mul(static_cast<std::uint64_t>(divide_up(rows, kRowsOfGroup)),
                                  static_cast<std::uint64_t>(HalvesRows(matrix).group_bytes));

@@ -88,6 +88,7 @@ std::vector<float> product(const Case& one, LowBitCompute compute, std::int64_t 
                    .bias = bias.empty() ? nullptr : bias.data(),
                    .out = out.data(),
                    .scratch = scratch.get(),
+                   .run_scratch = true,
                    .lanes = lanes},
                   workers);
   return out;
@@ -243,15 +244,16 @@ TEST(LowBitProduct, KeepsNanAndInfinityInTheirRow) {
   OneThread workers;
   for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger, ZeroPoints::kFloat})
     for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
-      for (const std::int64_t rows : {2, 20})
+      for (const std::int64_t rows : {1, 2, 20})
         for (const float special : {kNan, kInfinity, -kInfinity}) {
           if (zeros == ZeroPoints::kFloat && compute == LowBitCompute::kInt8) continue;
           const Case one({70, 40, 4, 32, zeros}, 2);
           std::vector<float> a = random_floats(rows * 70, 0, 1, 9);
-          a[70 + 66] = special;
+          const std::int64_t last = rows == 1 ? 0 : 1;
+          a[static_cast<std::size_t>(last * 70 + 66)] = special;
           const auto out = product(one, compute, rows, a, {}, workers);
           for (std::size_t i = 0; i < out.size(); ++i)
-            EXPECT_EQ(!std::isfinite(out[i]), i / 40 == 1) << i;
+            EXPECT_EQ(!std::isfinite(out[i]), static_cast<std::int64_t>(i) / 40 == last) << i;
         }
 }
 
@@ -262,6 +264,37 @@ TEST(LowBitProduct, OfZerosAndTheSmallestNumbers) {
     for (const auto compute : {LowBitCompute::kFloat, LowBitCompute::kInt8})
       for (const float y : product(one, compute, 1, std::vector<float>(64, x), {}, workers))
         EXPECT_LE(std::abs(y), 1e-34F);
+}
+
+/// A row whose numbers differ by many powers of two, within blocks and from block to block: what is rounded off is relative to
+/// the largest number of a block. Next to nothing is not rounded to it.
+TEST(LowBitProduct, OfOneRowOfNumbersOfAllSizes) {
+  OneThread workers;
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const auto zeros : {ZeroPoints::kMiddle, ZeroPoints::kInteger})
+      for (const float least : {1.0F, 1e-20F, 1e-33F}) {
+        const Case one({256, 40, bits, 32, zeros}, 7);
+        std::vector<float> a = random_floats(256, 0, 1, 3);
+        for (std::size_t k = 0; k < a.size(); ++k)
+          a[k] *=
+              std::ldexp(k / 32 == 3 ? least : 1.0F, static_cast<int>(k % 32 + k / 32 * 3) - 40);
+        const auto out = product(one, LowBitCompute::kFloat, 1, a, {}, workers);
+        for (std::int64_t n = 0; n < 40; ++n) {
+          double sum = 0, size = 0;
+          for (std::int64_t block = 0; block < 256; block += 32) {
+            double largest = 0;
+            for (std::int64_t k = block; k < block + 32; ++k) {
+              const double x = a[static_cast<std::size_t>(k)];
+              sum += x * one.scale(k, n) * one.centred(k, n);
+              largest = std::max(largest, std::abs(x));
+            }
+            size += 32 * largest * std::abs(one.scale(block, n)) * (1 << bits);
+          }
+          ASSERT_NEAR(double{out[static_cast<std::size_t>(n)]}, sum,
+                      double{std::numeric_limits<float>::epsilon()} * size)
+              << bits << " bits, column " << n;
+        }
+      }
 }
 
 TEST(LowBitMatrix, UnpacksItsColumns) {

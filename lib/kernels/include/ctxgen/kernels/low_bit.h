@@ -66,7 +66,7 @@ void unpack_tiles(const LowBitMatrix& matrix, const std::byte* packed, std::int6
 
 /// How a product computes.
 enum class LowBitCompute : std::uint8_t {
-  kFloat,  // in f32
+  kFloat,  // in f32, or as exact: what is rounded off a number is at most 2^-24 of its block's largest
   /// Each block of a row becomes integers, round to even of x / (max |x| / 127). Sums of 32 products are exact; with VNNI,
   /// and of 8-bit elements, those of a block. Needs integer zero points.
   kInt8,
@@ -80,7 +80,10 @@ struct LowBitProduct {
   const std::byte* packed = nullptr;  // at a multiple of 64
   const float* bias = nullptr;        // [n] or null
   float* out = nullptr;               // [rows, n]
-  std::byte* scratch = nullptr;       // run_scratch_bytes() at a multiple of 64
+  // scratch_bytes() at a multiple of 64, of kInt8 run_scratch_bytes(); with run_scratch those always, which one row of kFloat
+  // is multiplied faster with.
+  std::byte* scratch = nullptr;
+  bool run_scratch = false;
   // How many workers have caches of their own: many rows are split into so many parts, each of which one worker prepares and
   // multiplies by all columns, so that it finds what it wrote before. The result does not depend on it.
   std::int64_t lanes = 1;

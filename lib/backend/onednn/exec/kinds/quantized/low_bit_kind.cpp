@@ -97,6 +97,7 @@ class LowBitKernel final : public Kernel {
          .bias = has_bias_ ? reinterpret_cast<const float*>(args[has_scratch_ ? 4 : 3]) : nullptr,
          .out = reinterpret_cast<float*>(args[2]),
          .scratch = has_scratch_ ? args[3] : nullptr,
+         .run_scratch = true,
          .lanes = threads_},
         workers);
     return {};
