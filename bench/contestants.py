@@ -51,7 +51,7 @@ class Settings:
     iterations: int
     work: pathlib.Path  # scratch, one folder per model, thread count and contestant
     isa: str | None = None  # what ctxgen and oneDNN are limited to
-    limiter: pathlib.Path | None = None  # the library that limits other programs to AVX2
+    limiter: pathlib.Path | None = None  # the library that limits other programs to it
 
     def folder(self, model, contestant):
         return self.work / model.name / str(self.threads) / contestant.key

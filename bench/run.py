@@ -40,6 +40,7 @@ DEFAULT_MODELS = (
     "whisper_tiny_encoder", "wav2vec2_base", "gpt2_prefill", "gpt2_decode",
 )  # fmt: skip
 QUICK_MODELS = ("resnet50", "mobilenetv2")
+PEER_LIMITS = ("avx2", "avx512_core_vnni")  # that peers/limit_cpuid.cpp knows
 QUICK_PEERS = ("ort", "ort-prepacked")
 DEBIAN_LIBRARY = pathlib.Path("/usr/lib/x86_64-linux-gnu/libonnxruntime.so.1.23")
 OUTPUT_TOLERANCE = 1e-3  # f32 sums in another order stay far below
@@ -69,7 +70,7 @@ def build_peer_program():
 
 
 def find_limiter(driver):
-    """The library that hides what is beyond AVX2 from peers, and whether it does in copies of their libraries only (hide_cpuid.py)."""
+    """The library that hides what is beyond a limit from peers, and whether it does in copies of their libraries only (hide_cpuid.py)."""
     limiter = driver.parent / "liblimit_cpuid.so"
     environment = {**os.environ, "LD_PRELOAD": str(limiter)}
     probe = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=False)
@@ -293,7 +294,7 @@ def parse_arguments(argv):
     parser.add_argument("--trained", type=pathlib.Path, metavar="DIR", help="the models DIR/NAME/model.onnx; --models chooses among them")
     parser.add_argument("--peers", action="append", metavar="A,B", help="ort,ort-prepacked,... (default: all that are here); llama: with ./dev --packages bench")
     parser.add_argument("--threads", default="1", metavar="N,N", help="numbers of threads, the first of which the ratios are for; default 1")
-    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set; with avx2 peers too")
+    parser.add_argument("--isa", metavar="NAME", help="limit ctxgen and oneDNN to an instruction set; with avx2 and avx512_core_vnni peers too")
     parser.add_argument("--load-threads", default="", metavar="N,N", help="also load the file of the first number of threads with each of these")
     parser.add_argument("--before", type=pathlib.Path, metavar="PROGRAM", help="a ctxgen program to take part too: ratios above 1.02 are marked")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5")
@@ -319,8 +320,8 @@ def parse_arguments(argv):
             parser.error("--decode takes PROMPT,STEPS, of 3 steps or more")
         if not arguments.models or arguments.write_docs or arguments.against:
             parser.error("--decode needs --models, and writes no pages")
-    if arguments.isa and arguments.isa.lower() != "avx2" and arguments.peers:
-        parser.error("--isa limits peers to avx2 only: no --peers with another one")
+    if arguments.isa and arguments.isa.lower() not in PEER_LIMITS and arguments.peers:
+        parser.error(f"--isa limits peers to {' and '.join(PEER_LIMITS)} only: no --peers with another one")
     arguments.baseline = json.loads(arguments.against.read_text()) if arguments.against else None
     return parser, arguments
 
@@ -348,13 +349,13 @@ def read_models(chosen, work):
 
 
 def gather(parser, arguments):
-    """ctxgen first, then the reference, then the other peers; and what limits peers to AVX2, if that is asked."""
+    """ctxgen first, then the reference, then the other peers; and what limits peers, if that is asked."""
     program = os.environ.get("CTXGEN_BIN")
     if not program or not os.access(program, os.X_OK):
         parser.error("CTXGEN_BIN names no ctxgen program; run ./dev bench")
     before = [contestants.Ctxgen(arguments.before, "before", "ctxgen before")] if arguments.before else []
     limited = arguments.isa is not None
-    driver = build_peer_program() if not limited or arguments.isa.lower() == "avx2" else None
+    driver = build_peer_program() if not limited or arguments.isa.lower() in PEER_LIMITS else None
     if limited and not driver:
         if arguments.peers:
             parser.error("--peers: ONNX Runtime's driver could not be built")
