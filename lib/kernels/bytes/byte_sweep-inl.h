@@ -15,10 +15,11 @@
 #include "bytes/byte_taps-inl.h"
 #include "vectors-inl.h"
 
+#if CTXGEN_HAVE_VNNI
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
 
-#if CTXGEN_HAVE_VNNI && HWY_TARGET == HWY_AVX3  // the words of three columns want registers
+#if HWY_TARGET == HWY_AVX3  // the words of three columns want registers
 
 template <std::size_t kBytes>
 using TapWords = hn::Vec<typename TapBlock<kBytes>::D32>[4];
@@ -154,21 +155,20 @@ HWY_NOINLINE void sweep_line(const TapRun& run, std::int64_t image, std::int64_t
                  });
 }
 
-#elif CTXGEN_HAVE_VNNI
+#else
 HWY_INLINE bool may_sweep(const TapRun&) { return false; }
 HWY_INLINE void sweep_line(const TapRun&, std::int64_t, std::int64_t) {}
 #endif
 
-#if CTXGEN_HAVE_VNNI
 /// Line `y` of the results of an image; `joined`: memory for the words of columns.
 HWY_NOINLINE void convolve_line_of_taps(const TapRun& run, std::int64_t image, std::int64_t y,
                                         std::byte* joined) {
   if (may_sweep(run)) return sweep_line(run, image, y);
   convolve_taps(run, image, y, joined);
 }
-#endif
 
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

@@ -16,10 +16,9 @@
 #include "bytes/byte_taps.h"
 #include "dot-inl.h"
 
+#if CTXGEN_HAVE_VNNI  // clang refuses to have nothing between what Highway puts around code
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
-
-#if CTXGEN_HAVE_VNNI
 
 // Channels are taken in blocks: as many as a vector has bytes, then half and a quarter of that, down to 16. The words of a block
 // are four vectors, in the order in which bytes of four vectors are joined word by word within 16 bytes: vector v holds channels
@@ -355,9 +354,8 @@ HWY_NOINLINE void prepare_taps(const ByteDepthwise& conv, std::byte* shared, con
                run.numbers);
 }
 
-#endif
-
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

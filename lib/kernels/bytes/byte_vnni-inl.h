@@ -14,10 +14,9 @@
 #include "bytes/byte_finish-inl.h"
 #include "dot-inl.h"
 
+#if CTXGEN_HAVE_VNNI  // clang refuses to have nothing between what Highway puts around code
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
-
-#if CTXGEN_HAVE_VNNI
 
 /// Rows that are multiplied at once: their sums fill the registers.
 constexpr std::size_t kMostVnniRows = kByteLanes >= 16 ? 12 : 6;
@@ -185,9 +184,8 @@ HWY_NOINLINE void multiply_vnni_rows(const ByteProduct& p, const PreparedBytes& 
   }
 }
 
-#endif
-
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

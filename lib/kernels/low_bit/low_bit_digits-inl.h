@@ -14,10 +14,9 @@
 
 #include "low_bit/low_bit_int8-inl.h"
 
+#if CTXGEN_HAVE_VNNI  // clang refuses to have nothing between what Highway puts around code
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
-
-#if CTXGEN_HAVE_VNNI
 
 /// From the highest one on; a digit is s8, a number d[0] * 2^16 + d[1] * 2^8 + d[2]. The largest number of a block is kMostDigits,
 /// so what is rounded off is at most 2^-24 of it, as when sums of the block's products are rounded to f32.
@@ -108,9 +107,8 @@ HWY_INLINE void digit_columns(const LowBitMatrix& matrix, const RowLayout& layou
   store_sums(totals, from.column, sums);
 }
 
-#endif
-
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

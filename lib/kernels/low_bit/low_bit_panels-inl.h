@@ -15,10 +15,9 @@
 #include "prefetch.h"
 #include "stretches.h"
 
+#if CTXGEN_HAVE_VNNI  // clang refuses to have nothing between what Highway puts around code
 HWY_BEFORE_NAMESPACE();
 namespace ctxgen::kernels::HWY_NAMESPACE {
-
-#if CTXGEN_HAVE_VNNI
 
 /// Elements of a column of a panel, as bytes of 16 KiB, half of the first cache.
 constexpr std::int64_t kBytePanel = 512;
@@ -158,9 +157,8 @@ HWY_NOINLINE void multiply_byte_panels(const LowBitMatrix& matrix, const RowLayo
   }
 }
 
-#endif
-
 }  // namespace ctxgen::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
