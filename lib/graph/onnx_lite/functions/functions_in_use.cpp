@@ -12,7 +12,7 @@
 namespace ctxgen {
 namespace {
 
-using Message = std::span<const std::byte>;
+using MessageBytes = std::span<const std::byte>;
 
 // Marks the functions that nodes call: by their text, as expanded graphs do not show calls.
 class FunctionMarker {
@@ -25,7 +25,7 @@ class FunctionMarker {
   }
 
   // What is nested deeper was not read: of duplicate graph attributes the last one counts.
-  void mark_node(Message message, std::size_t depth = 0) {
+  void mark_node(MessageBytes message, std::size_t depth = 0) {
     if (depth > kMaxSubgraphDepth) return;
     std::string_view domain, op_type, overload;
     MessageReader reader(message, "node");
@@ -40,7 +40,7 @@ class FunctionMarker {
     if (it != indices_.end() && !used_[it->second]) mark_function(it->second);
   }
 
-  void mark_attribute(Message message, std::size_t depth = 0) {
+  void mark_attribute(MessageBytes message, std::size_t depth = 0) {
     MessageReader reader(message, "attribute");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(field::attribute::kGraph) ||
@@ -56,7 +56,7 @@ class FunctionMarker {
   }
 
  private:
-  void mark_nodes(Message message, std::uint32_t node_field, std::size_t depth = 0) {
+  void mark_nodes(MessageBytes message, std::uint32_t node_field, std::size_t depth = 0) {
     MessageReader reader(message, "message");
     while (const wire::Field* f = reader.next())
       if (f->tag == wire::bytes(node_field)) mark_node(f->body, depth);
