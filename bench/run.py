@@ -40,8 +40,8 @@ DEFAULT_MODELS = (
     "whisper_tiny_encoder", "wav2vec2_base", "gpt2_prefill", "gpt2_decode",
 )  # fmt: skip
 QUICK_MODELS = ("resnet50", "mobilenetv2")
-PEER_LIMITS = ("avx2", "avx512_core_vnni")  # that peers/limit_cpuid.cpp knows
 QUICK_PEERS = ("ort", "ort-prepacked")
+PEER_LIMITS = ("avx2", "avx512_core_vnni")  # that peers/limit_cpuid.cpp knows
 DEBIAN_LIBRARY = pathlib.Path("/usr/lib/x86_64-linux-gnu/libonnxruntime.so.1.23")
 OUTPUT_TOLERANCE = 1e-3  # f32 sums in another order stay far below
 QUANTISED_TOLERANCE = 2 / 255

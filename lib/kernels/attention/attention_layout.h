@@ -14,9 +14,9 @@ inline constexpr std::int64_t kFewRows = 8;
 inline constexpr std::int64_t kRowsOfTask = 64;
 inline constexpr std::int64_t kKeysOfBlock = 128;  // at most
 inline constexpr std::int64_t kKeysOfChunk =
-    64;  // what a task for few rows reads: it stays in the first cache
-inline constexpr std::int64_t kKeysOfCopy = 256;
-inline constexpr std::int64_t kWholeRows = 4;  // of which all logits are kept at once
+    64;  // what a task for few rows reads, from the first cache
+inline constexpr std::int64_t kKeysOfCopy = 256;  // what a task copies, for many rows
+inline constexpr std::int64_t kWholeRows = 4;     // of which all logits are kept at once
 inline constexpr std::int64_t kMostLogits =
     4096;  // of a tile and a block: they stay in the first cache
 inline constexpr std::int64_t kMostLanes = 16;

@@ -93,12 +93,13 @@ struct BytePlace {
   std::int64_t first_row;
 };
 
-/// Those of kVectors vectors of columns, as far as the tile has them.
+/// Those of kVectors vectors of columns, as far as the tile has them; nothing where bytes are made, of sums that are kept.
 template <std::size_t kVectors>
 struct ByteColumns {
   HWY_INLINE ByteColumns(const ByteProduct& p, const PreparedBytes& rows, std::int64_t tile,
                          std::size_t column)
       : first(tile * kByteColumns + static_cast<std::int64_t>(column)) {
+    if (p.bytes != nullptr) return;
     const std::byte* from = p.packed + tile * ByteLayout(p.matrix).tile_bytes;
     unrolled<kVectors>([&](auto v) CTXGEN_UNROLLED {
       const std::size_t c = column + v * kByteLanes;

@@ -63,7 +63,7 @@ HWY_NOINLINE void multiply_byte_columns(const ByteProduct& p, const PreparedByte
   write_byte_columns(p, rows, at, sum);
 }
 
-/// The same by steps; `columns`: nothing where sums are kept.
+/// The same by steps.
 template <std::size_t kRows, std::size_t kVectors>
 HWY_NOINLINE void multiply_stepped_columns(const ByteProduct& p, const PreparedBytes& rows,
                                            const BytePlace& at, const std::byte* words,

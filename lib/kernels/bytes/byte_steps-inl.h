@@ -226,7 +226,7 @@ HWY_INLINE void sum_steps(std::int64_t groups, const StepBounds& bounds, RowPoin
     } else {
       const auto end = static_cast<std::uint64_t>(count);
       const BitList together(ways.together, end), pairs(ways.pairs, end);
-      HWY_UNROLL(1)
+      HWY_UNROLL(1)  // whether their number is even is not foreseen
       for (const std::uint8_t s : together) take.template operator()<false>(s);
       HWY_UNROLL(1)
       for (const std::uint8_t s : pairs) take.template operator()<true>(s);

@@ -20,7 +20,6 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 /// From the highest one on; a digit is s8, a number d[0] * 2^16 + d[1] * 2^8 + d[2]. The largest number of a block is kMostDigits,
 /// so what is rounded off is at most 2^-24 of it, as when sums of the block's products are rounded to f32.
-constexpr std::size_t kDigits = 3;
 constexpr float kMostDigits = 127.0F * 65536;
 
 /// The digits of `count` numbers in steps of 1 / `by`, then zeros up to `length`: those of digit d at `to` + d * stride.
@@ -48,22 +47,16 @@ HWY_INLINE void write_digits(const float* x, std::int64_t count, std::int64_t le
 HWY_NOINLINE bool prepare_digits(const LowBitMatrix& matrix, const RowLayout& layout,
                                  const float* x, std::byte* to) {
   constexpr float kLeastStep = 1e-30F;
-  const bool middle = matrix.zeros == ZeroPoints::kMiddle;
   for (std::int64_t k = 0; k < layout.padded; k += matrix.block) {
     const std::int64_t count = std::min(matrix.block, matrix.k - k), unit = k / matrix.block;
-    const float largest = step_of(x + k, count) * 127;
-    const float step = largest / kMostDigits;
+    const float largest = largest_of(x + k, count), step = largest / kMostDigits;
     if (std::isnan(step) || (step < kLeastStep && largest > 0)) return false;
     write_digits(x + k, count, matrix.block, step > 0 ? 1 / step : 0, to + k, layout.row_bytes);
     std::memcpy(to + layout.scales_offset + unit * 4, &step, 4);
     for (std::size_t digit = 0; digit < kDigits; ++digit) {
       std::byte* row = to + static_cast<std::int64_t>(digit) * layout.row_bytes;
-      const std::int32_t minus =
-          -sum_of(reinterpret_cast<const std::int8_t*>(row) + k, matrix.block);
-      const std::int32_t shift = minus * (1 << (matrix.bits - 1));
-      const auto real = static_cast<float>(minus);
-      std::memcpy(row + layout.zeros_offset + unit * 4,
-                  middle ? static_cast<const void*>(&shift) : &real, 4);
+      write_zero_factor(matrix, sum_of(reinterpret_cast<const std::int8_t*>(row) + k, matrix.block),
+                        row + layout.zeros_offset + unit * 4);
     }
   }
   return true;

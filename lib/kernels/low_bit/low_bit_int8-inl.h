@@ -24,8 +24,8 @@ namespace ctxgen::kernels::HWY_NAMESPACE {
 
 constexpr std::size_t kTileVectors = kLowBitColumns / kLanes;
 
-/// A step of a quantised block: its largest number is 127 of them. NaN where one is NaN or infinite.
-HWY_INLINE float step_of(const float* x, std::int64_t count) {
+/// The largest of the numbers without their signs; NaN where one is NaN or infinite.
+HWY_INLINE float largest_of(const float* x, std::int64_t count) {
   const Words d;
   auto most = hn::Zero(d);
   const auto take = [&](hn::Vec<Floats> part) HWY_ATTR {
@@ -39,8 +39,13 @@ HWY_INLINE float step_of(const float* x, std::int64_t count) {
   const std::uint32_t bits = hn::ReduceMax(d, most);
   float largest = 0;
   std::memcpy(&largest, &bits, sizeof largest);
-  if (!(largest <= std::numeric_limits<float>::max()))
-    return std::numeric_limits<float>::quiet_NaN();
+  return largest <= std::numeric_limits<float>::max() ? largest
+                                                      : std::numeric_limits<float>::quiet_NaN();
+}
+
+/// A step of a quantised block: its largest number is 127 of them. NaN where one is NaN or infinite.
+HWY_INLINE float step_of(const float* x, std::int64_t count) {
+  const float largest = largest_of(x, count);
   return largest < 1e-34F ? 0.0F : largest / 127.0F;
 }
 
@@ -67,6 +72,14 @@ HWY_INLINE std::int32_t sum_of(const std::int8_t* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(kLanes))
     sum = hn::Add(sum, hn::PromoteTo(Ints(), hn::LoadU(bytes, x + i)));
   return hn::ReduceSum(Ints(), sum);
+}
+
+/// Writes what the zero points of a unit are multiplied by, of the sum of its numbers (RowLayout).
+HWY_INLINE void write_zero_factor(const LowBitMatrix& matrix, std::int32_t sum, std::byte* to) {
+  const std::int32_t shift = -sum * (1 << (matrix.bits - 1));
+  const auto real = static_cast<float>(-sum);
+  const bool middle = matrix.zeros == ZeroPoints::kMiddle;
+  std::memcpy(to, middle ? static_cast<const void*>(&shift) : &real, 4);
 }
 
 using FourFloats = hn::CappedTag<float, 4>;
@@ -150,7 +163,6 @@ template <bool kZeros>
 HWY_NOINLINE void prepare_int8_row(const LowBitMatrix& matrix, const RowLayout& layout,
                                    const float* x, std::byte* to) {
   auto* values = reinterpret_cast<std::int8_t*>(to);
-  const bool middle = matrix.zeros == ZeroPoints::kMiddle;
   std::int64_t k = 0;
   if (layout.unit == matrix.block && matrix.block % static_cast<std::int64_t>(kLanes) == 0)
     for (; k + 4 * matrix.block <= matrix.k; k += 4 * matrix.block)
@@ -162,11 +174,8 @@ HWY_NOINLINE void prepare_int8_row(const LowBitMatrix& matrix, const RowLayout& 
     for (std::int64_t unit = k / layout.unit; unit < (k + matrix.block) / layout.unit; ++unit) {
       std::memcpy(to + layout.scales_offset + unit * 4, &step, 4);
       if constexpr (!kZeros) continue;
-      const std::int32_t minus = -sum_of(values + unit * layout.unit, layout.unit);
-      const std::int32_t shift = minus * (1 << (matrix.bits - 1));
-      const auto real = static_cast<float>(minus);
-      std::memcpy(to + layout.zeros_offset + unit * 4,
-                  middle ? static_cast<const void*>(&shift) : &real, 4);
+      write_zero_factor(matrix, sum_of(values + unit * layout.unit, layout.unit),
+                        to + layout.zeros_offset + unit * 4);
     }
   }
 }

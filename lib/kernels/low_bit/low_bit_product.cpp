@@ -238,24 +238,26 @@ HWY_NOINLINE void multiply_halves(const LowBitProduct& p, Workers& workers) {
 
 /// One prepared row times all tiles.
 template <class Kernel>
-HWY_INLINE void multiply_tiles_by_two(const LowBitProduct& p, const RowLayout& layout,
-                                      std::int64_t tiles, Workers& workers) {
-  for_tasks(p, workers, (tiles + 1) / 2, [&](std::int64_t i) HWY_ATTR {
-    if (2 * i + 1 < tiles)
-      multiply_two_tiles<Kernel>(p, layout, 2 * i);
-    else
-      multiply_tile<Kernel, 1>(p, layout, 0, 2 * i);
-  });
+HWY_INLINE void multiply_one_row(const LowBitProduct& p, const RowLayout& layout,
+                                 Workers& workers) {
+  const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
+  if constexpr (kLanes >= 16)
+    if (row_reading(tiles).tiles == 2)
+      return for_tasks(p, workers, (tiles + 1) / 2, [&](std::int64_t i) HWY_ATTR {
+        if (2 * i + 1 < tiles)
+          multiply_two_tiles<Kernel>(p, layout, 2 * i);
+        else
+          multiply_tile<Kernel, 1>(p, layout, 0, 2 * i);
+      });
+  for_tasks(p, workers, tiles,
+            [&](std::int64_t tile) HWY_ATTR { multiply_tile<Kernel, 1>(p, layout, 0, tile); });
 }
 
 /// Prepared rows times all tiles.
 template <class Kernel>
 HWY_INLINE void multiply_prepared(const LowBitProduct& p, const RowLayout& layout,
                                   Workers& workers) {
-  if constexpr (kLanes >= 16)
-    if (const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
-        p.rows == 1 && row_reading(tiles).tiles == 2)
-      return multiply_tiles_by_two<Kernel>(p, layout, tiles, workers);
+  if (p.rows == 1) return multiply_one_row<Kernel>(p, layout, workers);
   for_parts(p, workers, [&](std::int64_t tile, std::int64_t row, std::int64_t end) HWY_ATTR {
     multiply_rows<Kernel>(p, layout, row, end, tile);
   });
@@ -338,13 +340,7 @@ template <std::size_t kBits>
 HWY_NOINLINE bool multiply_digits(const LowBitProduct& p, Workers& workers) {
   const RowLayout layout(p.matrix, LowBitCompute::kInt8, p.matrix.block);
   if (!prepare_digits(p.matrix, layout, p.a, p.scratch)) return false;
-  const std::int64_t tiles = LowBitLayout(p.matrix).tiles;
-  if (kLanes >= 16 && row_reading(tiles).tiles == 2)
-    multiply_tiles_by_two<Digits<kBits>>(p, layout, tiles, workers);
-  else
-    for_tasks(p, workers, tiles, [&](std::int64_t tile) HWY_ATTR {
-      multiply_tile<Digits<kBits>, 1>(p, layout, 0, tile);
-    });
+  multiply_one_row<Digits<kBits>>(p, layout, workers);
   return true;
 }
 #endif
@@ -436,7 +432,7 @@ std::optional<std::uint64_t> run_scratch_bytes(const LowBitMatrix& matrix, LowBi
   const auto least = scratch_bytes(matrix, compute, rows);
   if (least && compute == LowBitCompute::kFloat && has_digits(matrix, rows, may_use_vnni())) {
     const RowLayout digits(matrix, LowBitCompute::kInt8, matrix.block);
-    return std::max(*least, kMostDigitRows * static_cast<std::uint64_t>(digits.row_bytes));
+    return std::max(*least, kDigits * static_cast<std::uint64_t>(digits.row_bytes));
   }
   if (!least || !takes_halves(matrix, compute, rows)) return least;
   const auto bytes = checked_mul(static_cast<std::uint64_t>(divide_up(rows, kRowsOfGroup)),

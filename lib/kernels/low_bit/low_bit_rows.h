@@ -49,9 +49,9 @@ inline bool takes_halves(const LowBitMatrix& matrix, LowBitCompute compute, std:
          matrix.zeros != ZeroPoints::kFloat && may_use_tiles();
 }
 
-/// Whether a row of kFloat may be multiplied as so many rows of integers (low_bit_digits-inl.h): with VNNI that takes a third of
+/// Whether a row of kFloat may be multiplied as kDigits rows of integers (low_bit_digits-inl.h): with VNNI that takes a third of
 /// the instructions.
-inline constexpr std::uint64_t kMostDigitRows = 3;
+inline constexpr std::size_t kDigits = 3;
 inline bool has_digits(const LowBitMatrix& matrix, std::int64_t rows, bool vnni) {
   return vnni && rows == 1 && matrix.zeros != ZeroPoints::kFloat;
 }

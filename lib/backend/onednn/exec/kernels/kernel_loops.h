@@ -13,6 +13,11 @@ namespace ctxgen::onednn {
   return __builtin_mul_overflow(elements, steps, &work) ? INT64_MAX : work;
 }
 
+/// Of `part` each, which are `whole`.
+[[nodiscard]] constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
+  return (whole + part - 1) / part;
+}
+
 /// Calls body(i) for i in [0, count), by `workers` where `elements` is worth their start.
 template <class Body>
 void parallel_for(Workers& workers, std::int64_t count, std::int64_t elements, const Body& body) {

@@ -14,8 +14,6 @@ namespace {
 
 std::int64_t magnitude(std::int64_t stride) { return stride < 0 ? -stride : stride; }
 
-std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
-
 /// Elements that are side by side in src, or that are all filled.
 struct Run {
   std::int64_t dst = 0, length = 0, src = 0;  // src: kFill for padding
@@ -107,6 +105,7 @@ class MoveKernel final : public Kernel {
 
   Status run(std::byte* const* args, Workers& workers) const override {
     const std::int64_t jobs = rows_ * strips_;
+    // Threads find in their caches what they wrote, so half of the usual elements are worth their start.
     parallel_for(workers, parts_of(jobs, jobs_per_part_), work_of(elements_, 2),
                  [&](std::int64_t part) {
                    run_part(part * jobs_per_part_, std::min(jobs, (part + 1) * jobs_per_part_),

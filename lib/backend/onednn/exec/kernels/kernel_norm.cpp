@@ -32,22 +32,20 @@ class NormKernel final : public Kernel {
     if (shape_.has_residual) all.residual = floats(args[next++]);
     if (shape_.has_bias) all.bias = floats(args[next++]);
     if (shape_.has_sum) all.sum = floats(args[next++]);
-    const std::int64_t rows = rows_of_job(), jobs = divided(shape_.rows, rows);
-    const std::int64_t work = work_of(work_of(shape_.rows, shape_.width), 2);
+    const std::int64_t rows = rows_of_job(), jobs = parts_of(shape_.rows, rows);
+    const std::int64_t work = work_of(work_of(shape_.rows, shape_.width), 2);  // two passes
     parallel_for(workers, jobs, work, [&](std::int64_t job) { run_rows(job * rows, rows, all); });
     return {};
   }
 
  private:
-  static std::int64_t divided(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
-
   /// Some thousand elements: a row may have two. Eight jobs or a multiple, if there are so many rows, so that few threads get
   /// as many each, those that products of lanes wrote.
   [[nodiscard]] std::int64_t rows_of_job() const {
     constexpr std::int64_t kJobElements = 4096, kJobs = 8;
     const std::int64_t most = std::max<std::int64_t>(1, kJobElements / shape_.width);
-    const std::int64_t jobs = divided(divided(shape_.rows, most), kJobs) * kJobs;
-    return std::max<std::int64_t>(divided(shape_.rows, std::max<std::int64_t>(jobs, 1)), 1);
+    const std::int64_t jobs = parts_of(parts_of(shape_.rows, most), kJobs) * kJobs;
+    return std::max<std::int64_t>(parts_of(shape_.rows, std::max<std::int64_t>(jobs, 1)), 1);
   }
 
   void run_rows(std::int64_t first, std::int64_t rows, kernels::NormRows part) const {
